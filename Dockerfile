@@ -1,15 +1,17 @@
-# One image for all parts: `gatelog ingest`, `project`, `actuate`, `serve`, `migrate`. The embedded NATS
-# server is left out; a cluster has its own.
+# One image for all parts: `gatelog up`, `ingest`, `project`, `actuate`, `serve`, `migrate`. It holds
+# Python, gatelog with what its parts import, and a NATS server (for `up` alone); no pip, no compiler,
+# no stand-in of a cluster and so no `gatelog demo`, which says to run it in a checkout.
 #
-#   docker build -t gatelog:0.1.0 .
+#   docker build -t gatelog:0.1.0 --build-arg REVISION=$(git rev-parse HEAD) .
 ARG PYTHON_VERSION=3.11
 
 FROM python:${PYTHON_VERSION}-slim AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
-RUN python -m venv /opt/gatelog
+RUN python -m venv --without-pip /opt/gatelog && python -m venv /opt/pip
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY podgroup podgroup
+COPY runtime runtime
 COPY ingest ingest
 COPY projector projector
 COPY actuator actuator
@@ -17,13 +19,26 @@ COPY gatelog gatelog
 COPY simcluster simcluster
 COPY migrations migrations
 COPY deploy deploy
-RUN /opt/gatelog/bin/pip install '.[ingest,projector,actuator,serve,archive]' \
-    && /opt/gatelog/bin/gatelog --help >/dev/null
+ARG REVISION=""
+# Compiled here, since no part can write beside its modules; sources of C modules are none of ours.
+RUN /opt/pip/bin/pip --python /opt/gatelog/bin/python install --no-compile \
+        '.[ingest,projector,actuator,serve,archive,embedded]' \
+    && cd /opt/gatelog/lib/python*/site-packages \
+    && rm -rf simcluster gatelog/demo \
+    && find . \( -name '*.pyx' -o -name '*.pxd' -o -name '*.c' -o -name '*.h' \) -delete \
+    && /opt/gatelog/bin/python -m compileall -q --invalidation-mode unchecked-hash . \
+    && printf '%s' "$REVISION" > gatelog/REVISION \
+    && /opt/gatelog/bin/gatelog version
 
 FROM python:${PYTHON_VERSION}-slim
+ARG REVISION=""
 LABEL org.opencontainers.image.title="gatelog" \
+      org.opencontainers.image.description="Queues plain pods and pod groups by their scheduling gates" \
+      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.licenses="Apache-2.0"
-RUN groupadd --gid 65532 gatelog \
+RUN rm -rf /usr/local/lib/python*/site-packages/* /usr/local/bin/pip* /usr/local/lib/python*/ensurepip \
+    && groupadd --gid 65532 gatelog \
     && useradd --uid 65532 --gid 65532 --no-create-home --home-dir /var/lib/gatelog gatelog \
     && install -d -o gatelog -g gatelog -m 0700 /var/lib/gatelog
 COPY --from=build /opt/gatelog /opt/gatelog

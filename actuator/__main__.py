@@ -4,7 +4,7 @@ Invariant: nothing but reading settings and starting `run_actuator` happens here
 """
 
 from actuator.bootstrap import run_actuator
-from podgroup.runtime.service import run_part
+from runtime.service import run_part
 
 
 def main() -> None:

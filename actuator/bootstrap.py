@@ -17,18 +17,18 @@ from actuator.kubeevents import Emitter, wanted_in
 from actuator.loop import Loop
 from actuator.metrics import ActuatorMetrics
 from actuator.window import held_at_most
-from podgroup import subjects
-from podgroup.runtime.access import Right, Rights, watched
-from podgroup.runtime.collector import collect_rarely
-from podgroup.runtime.health import Checks
-from podgroup.runtime.heartbeat import reporting
-from podgroup.runtime.jetstream import Bus
-from podgroup.runtime.jetstream import connect as connect_bus
-from podgroup.runtime.kube import KubeClient
-from podgroup.runtime.kube import connect as connect_kube
-from podgroup.runtime.log import get_logger
-from podgroup.runtime.metrics import of as metrics_of
-from podgroup.runtime.settings import Settings
+from podgroup.log import subjects
+from runtime.access import Right, Rights, watched
+from runtime.collector import collect_rarely
+from runtime.health import Checks
+from runtime.heartbeat import reporting
+from runtime.jetstream import Bus
+from runtime.jetstream import connect as connect_bus
+from runtime.kube import KubeClient
+from runtime.kube import connect as connect_kube
+from runtime.log import get_logger
+from runtime.metrics import of as metrics_of
+from runtime.settings import Settings
 
 YOUNG = 20_000
 """Objects that may be made before the garbage collector looks: of a request some fifty live on."""

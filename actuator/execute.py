@@ -21,7 +21,8 @@ from actuator import podwrites, queuewrites, workloadwrites
 from actuator.kubeapi import KubeApi
 from actuator.kubeevents import Emitter
 from actuator.verdicts import Verdict, judge
-from podgroup.commands import (
+from podgroup.log.events import Decision
+from podgroup.model.commands import (
     AdmitGroup,
     ComposeGroup,
     CreateWorkload,
@@ -42,7 +43,6 @@ from podgroup.commands import (
     WriteQueueStatus,
     WriteWorkloadStatus,
 )
-from podgroup.events import Decision
 
 QUICK_TRIES: Final = 5
 """Tries in a row, without a pause, when an object changed between our read and our write."""

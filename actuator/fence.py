@@ -16,14 +16,14 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from podgroup.commands import (
+from podgroup.model.commands import (
     AnyCommand,
     CreateWorkload,
     ObjectRef,
     UngatePod,
     UpdateWorkload,
 )
-from podgroup.names import (
+from podgroup.model.names import (
     ADMISSION_GATE,
     ELASTIC_JOB_GATE,
     GROUP_NAME,

@@ -21,9 +21,9 @@ from actuator.patches import FIELD_MANAGER
 from actuator.replies import NOT_INSTALLED, NOT_SERVED, Reply, read
 from actuator.workloadcache import Unread, WorkloadCache
 from actuator.workloads import GROUP, VERSIONS
-from podgroup.commands import ObjectRef
-from podgroup.runtime.kube import KubeError, KubeUnauthorized
-from podgroup.runtime.kube_answer import HttpAnswer
+from podgroup.model.commands import ObjectRef
+from runtime.kube import KubeError, KubeUnauthorized
+from runtime.kube_answer import HttpAnswer
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -43,7 +43,7 @@ FORGET_S = 60.0
 
 
 class Http(Protocol):
-    """The part of `podgroup.runtime.kube.KubeClient` that is used here."""
+    """The part of `runtime.kube.KubeClient` that is used here."""
 
     async def request(
         self,

@@ -27,16 +27,16 @@ from actuator.fairqueue import ON_BEHALF, Claim
 from actuator.kubeapi import KubeApi
 from actuator.replies import Reply
 from actuator.workloads import GROUP
-from podgroup.commands import KubeEvent, ObjectRef
-from podgroup.events import Decision
-from podgroup.names import (
+from podgroup.log.events import Decision
+from podgroup.model.commands import KubeEvent, ObjectRef
+from podgroup.model.names import (
     EVENT_CREATED_WORKLOAD,
     EVENT_FINISHED_WORKLOAD,
     EVENT_OWNER_REFERENCES_ADDED,
     EVENT_STARTED,
     EVENT_UPDATED_WORKLOAD,
 )
-from podgroup.runtime.log import get_logger
+from runtime.log import get_logger
 
 CONTROLLER: Final = "gatelog"
 MAX_WAITING: Final = 20_000

@@ -37,16 +37,16 @@ from actuator.retrying import RetryingExecutor, first
 from actuator.startlimiter import StartLimiter
 from actuator.urgency import is_urgent
 from actuator.window import AWAY_S, Held, crowding, held_at_most
-from podgroup import codec, subjects
-from podgroup.events import PARKED_DECISION, Decision
-from podgroup.parked import ParkedMessage, encode_parked
-from podgroup.runtime.backoff import Backoff
-from podgroup.runtime.disposition import Disposition, Park, Retry
-from podgroup.runtime.jetstream import Bus, BusError, Delivery, StreamMissing, Worker
-from podgroup.runtime.log import get_logger
-from podgroup.runtime.settings import Settings
-from podgroup.runtime.signing import Verifier
-from podgroup.runtime.streak import Streak
+from podgroup.log import codec, subjects
+from podgroup.log.events import PARKED_DECISION, Decision
+from podgroup.log.parked import ParkedMessage, encode_parked
+from runtime.backoff import Backoff
+from runtime.disposition import Disposition, Park, Retry
+from runtime.jetstream import Bus, BusError, Delivery, StreamMissing, Worker
+from runtime.log import get_logger
+from runtime.settings import Settings
+from runtime.signing import Verifier
+from runtime.streak import Streak
 
 GRACE_S: Final = 5.0
 """Seconds that requests under way get to end when we are asked to stop."""

@@ -14,8 +14,8 @@ from typing import Final
 
 from actuator.concurrency import AdaptiveConcurrency
 from actuator.kubeevents import Emitter
-from podgroup.events import Decision
-from podgroup.runtime.metrics import SLOW_S, Metrics
+from podgroup.log.events import Decision
+from runtime.metrics import SLOW_S, Metrics
 
 NO_ANSWER: Final = "none"
 """Status of a request that got no answer."""
@@ -30,36 +30,35 @@ class ActuatorMetrics:
         self._metrics = metrics
         self._requests = metrics.counter(
             "gatelog_actuator_requests_total",
-            "Requests to the API server by HTTP status; none: no answer came.",
+            "Requests to the API server by HTTP status.",
             ("verb", "resource", "status"),
         )
         self._took = metrics.histogram(
             "gatelog_actuator_request_seconds",
-            "From a request leaving to its answer, waiting for a turn not included.",
+            "From a request to its answer, without waiting for a turn.",
             ("verb", "resource"),
         )
         self._outcomes = metrics.counter(
             "gatelog_actuator_outcomes_total",
-            "Final outcomes of decisions: applied, obsolete or rejected (parked ones too).",
+            "Final outcomes of decisions.",
             ("action", "status"),
         )
         self._parked = metrics.counter(
             "gatelog_actuator_parked_total",
-            "Decisions set aside because they could not be read or carried out.",
+            "Decisions parked as unreadable or failing.",
         )
         self._refused = metrics.counter(
             "gatelog_actuator_refused_messages_total",
-            "Messages among decisions that were parked as nobody's: not signed by a known key, or "
-            "not to be read.",
+            "Messages among decisions without a known signature, parked.",
         )
         self._retries = metrics.counter(
             "gatelog_actuator_retries_total",
-            "Tries of decisions that ended in a passing failure.",
+            "Attempts that failed for a while.",
             ("action",),
         )
         self._lasted = metrics.histogram(
             "gatelog_actuator_decision_seconds",
-            "From the event that led to a decision being logged to its outcome.",
+            "From a decision's cause in the log to its outcome.",
             ("action",),
             buckets=(0.01, 0.025, 0.05, *SLOW_S),
         )
@@ -76,7 +75,7 @@ class ActuatorMetrics:
         )
         read(
             "gatelog_actuator_requests_limit",
-            "Requests allowed at the API server at once; adapts to what it takes.",
+            "Requests allowed at once; adapts to the API server.",
             read=lambda: {(): concurrency.limit},
         )
         read(

@@ -13,12 +13,12 @@ shard are stored in the order they were recorded.
 import asyncio
 from typing import Final, Protocol
 
-from podgroup import codec, subjects
-from podgroup.events import Batch, DecisionRefused, OutcomeRecorded
-from podgroup.runtime.backoff import Backoff
-from podgroup.runtime.jetstream import BusError
-from podgroup.runtime.log import get_logger
-from podgroup.runtime.spacing import Spacing
+from podgroup.log import codec, subjects
+from podgroup.log.events import Batch, DecisionRefused, OutcomeRecorded
+from runtime.backoff import Backoff
+from runtime.jetstream import BusError
+from runtime.log import get_logger
+from runtime.spacing import Spacing
 
 MAX_BATCH: Final = 200
 """Outcomes in a message at most; the longest take 4 KB each, and a server takes 1 MB."""
@@ -27,7 +27,7 @@ SPACING_S: Final = 0.025
 
 
 class Stream(Protocol):
-    """The part of `podgroup.runtime.jetstream.Bus` that is used here."""
+    """The part of `runtime.jetstream.Bus` that is used here."""
 
     async def publish(self, subject: str, body: bytes, msg_id: str) -> int:
         """Store a message and return its sequence; safe to repeat under the same `msg_id`."""

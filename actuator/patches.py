@@ -24,15 +24,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from podgroup.commands import ObjectRef, ReportPod, StopPod, UngatePod
-from podgroup.names import (
+from podgroup.model.commands import ObjectRef, ReportPod, StopPod, UngatePod
+from podgroup.model.names import (
     ADMITTED_CONDITION,
     MANAGED_LABEL,
     MANAGED_VALUE,
     POD_FINALIZER,
     TERMINATION_TARGET,
 )
-from podgroup.objects import Toleration
+from podgroup.model.objects import Toleration
 
 Json = dict[str, Any]
 Operations = list[Json]

@@ -18,7 +18,7 @@ from actuator.kubeapi import JSON_PATCH, STRATEGIC_PATCH, KubeApi
 from actuator.replies import Reply
 from actuator.verdicts import Verdict, applied, gone_from, judge, rejected
 from actuator.workloadcache import Unread
-from podgroup.commands import (
+from podgroup.model.commands import (
     DeletePod,
     FinalizePod,
     KeepPod,
@@ -27,7 +27,7 @@ from podgroup.commands import (
     StopPod,
     UngatePod,
 )
-from podgroup.names import PODSET_LABEL, SINGLE_PODSET
+from podgroup.model.names import PODSET_LABEL, SINGLE_PODSET
 
 CONFLICT = 409
 """What the outcome of an ungating says whose values contradict the pod: it can never succeed."""

@@ -15,10 +15,10 @@ from actuator.kubeapi import MERGE_PATCH, KubeApi
 from actuator.patches import Json
 from actuator.verdicts import Verdict, applied, gone_from, judge, obsolete
 from actuator.workload_status import merge_conditions
-from podgroup.commands import Command, MarkInUse, ReportQueue, WriteQueueStatus
-from podgroup.names import WORKLOAD_FINALIZER
-from podgroup.quantities import format_amount
-from podgroup.standing import Amount, Standing
+from podgroup.model.commands import Command, MarkInUse, ReportQueue, WriteQueueStatus
+from podgroup.model.names import WORKLOAD_FINALIZER
+from podgroup.model.quantities import format_amount
+from podgroup.model.standing import Amount, Standing
 
 MOST = 64
 """Flavors, and resources of a flavor, that fit into a status."""

@@ -12,8 +12,8 @@ from typing import Final
 
 from actuator.metrics import ActuatorMetrics
 from actuator.outcomelog import OutcomeLog
-from podgroup.events import DecisionRefused
-from podgroup.runtime.jetstream import Message
+from podgroup.log.events import DecisionRefused
+from runtime.jetstream import Message
 
 SPACING_S: Final = 10.0
 """Seconds from one event about refused messages to the next, at least."""

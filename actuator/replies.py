@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from podgroup.runtime.kube_answer import HttpAnswer
+from runtime.kube_answer import HttpAnswer
 
 NOT_INSTALLED: Final = "NotInstalled"
 """Reason of a `Reply` made up here: the cluster has no Workloads at any version we know."""

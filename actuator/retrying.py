@@ -22,13 +22,13 @@ from actuator.metrics import ActuatorMetrics
 from actuator.outcomelog import OutcomeLog
 from actuator.verdicts import Verdict, rejected
 from actuator.window import Held
-from podgroup.commands import UngatePod
-from podgroup.events import Decision, OutcomeRecorded
-from podgroup.runtime.backoff import Backoff
-from podgroup.runtime.disposition import Ack, Disposition, Park, Retry
-from podgroup.runtime.log import get_logger
-from podgroup.runtime.settings import ActuatorSettings
-from podgroup.runtime.streak import Streak
+from podgroup.log.events import Decision, OutcomeRecorded
+from podgroup.model.commands import UngatePod
+from runtime.backoff import Backoff
+from runtime.disposition import Ack, Disposition, Park, Retry
+from runtime.log import get_logger
+from runtime.settings import ActuatorSettings
+from runtime.streak import Streak
 
 REPORT_EVERY_S: Final = 10.0
 """Seconds between two `retrying` outcomes of one decision."""

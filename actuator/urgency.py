@@ -5,8 +5,8 @@ Where Kueue admits, a pod cannot start before its Workload is there, and quota i
 the Workload says so; in builtin mode Workloads are a mirror.
 """
 
-from podgroup.commands import AnyCommand, Urgency, WriteWorkloadStatus
-from podgroup.names import EVICTED, FINISHED
+from podgroup.model.commands import AnyCommand, Urgency, WriteWorkloadStatus
+from podgroup.model.names import EVICTED, FINISHED
 
 
 def is_urgent(command: AnyCommand, *, kueue: bool) -> bool:

@@ -1,6 +1,6 @@
 """Verdicts: what an answer of the API server means for the command that caused it.
 
-Every answer has one name here (the words are those of `podgroup.outcomes`):
+Every answer has one name here (the words are those of `podgroup.log.outcomes`):
 
     200, 201        applied
     404             obsolete: the object is gone; but "not served" is retried (the version is found
@@ -28,8 +28,8 @@ from typing import Final
 from msgspec import Struct
 
 from actuator.replies import NOT_INSTALLED, NOT_SERVED, Reply
-from podgroup.commands import ObjectRef
-from podgroup.outcomes import Status
+from podgroup.log.outcomes import Status
+from podgroup.model.commands import ObjectRef
 
 MAX_MESSAGE: Final = 1000
 """Characters of a message in the log at most; servers can be long-winded about invalid objects."""

@@ -18,7 +18,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from actuator.fairqueue import Claim
-from podgroup.runtime.jetstream import Delivery
+from runtime.jetstream import Delivery
 
 PER_REQUEST: Final = 8
 """Messages taken per request allowed in flight: those that wait for a retry must not be all."""

@@ -13,9 +13,9 @@ from datetime import datetime
 from typing import Any
 
 from actuator.patches import Json, seconds
-from podgroup.commands import Admission, WriteWorkloadStatus
-from podgroup.objects import Condition, RequeueState
-from podgroup.quantities import format_amount
+from podgroup.model.commands import Admission, WriteWorkloadStatus
+from podgroup.model.objects import Condition, RequeueState
+from podgroup.model.quantities import format_amount
 
 _EXECUTED = {
     "v1beta2": "accumulatedPastExecutionTimeSeconds",

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from typing import Final
 
 from actuator.replies import Reply
-from podgroup.commands import ObjectRef
+from podgroup.model.commands import ObjectRef
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 COPY_BYTES: Final = 1024

@@ -27,8 +27,14 @@ from actuator.patches import (
     remove,
     require,
 )
-from podgroup import names
-from podgroup.commands import CreateWorkload, ObjectRef, PodSetSpec, PriorityRef, UpdateWorkload
+from podgroup.model import names
+from podgroup.model.commands import (
+    CreateWorkload,
+    ObjectRef,
+    PodSetSpec,
+    PriorityRef,
+    UpdateWorkload,
+)
 
 GROUP = "kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")

@@ -20,7 +20,7 @@ from actuator.kubeapi import JSON_PATCH, MERGE_PATCH, KubeApi
 from actuator.patches import Conflict, Patch, Plan, Unchanged, delete_options
 from actuator.replies import Reply
 from actuator.verdicts import Verdict, applied, gone_from, judge, obsolete, rejected
-from podgroup.commands import (
+from podgroup.model.commands import (
     CreateWorkload,
     FinalizeWorkload,
     ObjectRef,

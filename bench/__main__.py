@@ -43,7 +43,7 @@ from bench import (
 )
 from bench.figures import Figure, read, show, write
 from bench.processes import machine
-from podgroup.runtime import eventloop
+from runtime import eventloop
 
 RESULTS = Path(__file__).parent / "results.jsonl"
 LONG = ("rebuild", "listing", "serve", "behind", "isolation", "kueue-load", "kueue-load-groups")

@@ -9,7 +9,7 @@ from typing import Any, Self
 import msgspec
 from msgspec import Raw, Struct, field
 
-from podgroup.names import ADMISSION_GATE, MANAGED_LABEL, POD_FINALIZER
+from podgroup.model.names import ADMISSION_GATE, MANAGED_LABEL, POD_FINALIZER
 from tests.support.processes import Api, pod
 
 PATIENCE_S = 60.0

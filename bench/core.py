@@ -16,8 +16,8 @@ from statistics import median
 
 from bench.figures import Figure
 from bench.story import CLUSTER, Story
-from podgroup.codec import decode_batch
-from podgroup.engine import hand_over, new_world, step
+from podgroup.engine import drain_journal, new_world, step
+from podgroup.log.codec import decode_batch
 
 SHAPES = ((200, 10), (20, 100), (2, 1000), (1, 10_000))
 LOAD_BYTES = 900_000
@@ -71,7 +71,7 @@ def _fold(story: Story) -> None:
         step(world, message.position, message.at, decode_batch(message.body))
         untaken += message.events
         if untaken >= TAKE_EVERY:
-            hand_over(world)
+            drain_journal(world)
             untaken = 0
     if world.meta.decisions != story.conclusions:
         raise RuntimeError(

@@ -20,7 +20,7 @@ from msgspec import Struct
 from bench.elsewhere import Cluster, Unusable, together
 from bench.figures import Figure, percentile
 from bench.processes import cpu_s
-from podgroup.names import ADMISSION_GATE
+from podgroup.model.names import ADMISSION_GATE
 
 REST_S = 2.0
 """Seconds of rest before each clock starts."""

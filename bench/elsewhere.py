@@ -19,7 +19,7 @@ import aiohttp
 import msgspec
 from msgspec import Raw, Struct, field
 
-from podgroup.names import ADMISSION_GATE
+from podgroup.model.names import ADMISSION_GATE
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 GATE = "gatelog.io/bench"

@@ -25,7 +25,7 @@ from gatelog.whatif import running
 from gatelog.whatif.objects import read_objects, with_namespaces
 from gatelog.whatif.playing import Heard, Play
 from gatelog.whatif.trace import Trace
-from podgroup.state import World
+from podgroup.state.world import World
 from projector import tables
 from projector.storage.database import writer
 

@@ -6,8 +6,8 @@ rows are copied again and again by the database, each time with other identities
 and some hours later. That is minutes faster than folding a million events, and every copy is as
 consistent as the first. Names of groups repeat in every copy, as they do in life.
 
-The copies end on the day of the small history of docs/sql.md, which is added last, so that every
-question of that page finds what it asks for, among everything else. A cluster that is busy now can
+The copies end on the day of the small history of `tests.replay.questions`, which is added last, so
+that every question finds what it asks for, among everything else. A cluster that is busy now can
 be had on top of it: groups that run and wait, told many times over in a namespace each, and a group
 of `HUGE` pods.
 
@@ -20,9 +20,9 @@ from random import Random
 import sqlalchemy as sa
 from msgspec import Struct, structs
 
-from podgroup import events as e
-from podgroup.names import ADMISSION_GATE, PRIORITY_CLASS, QUEUE_NAME
-from podgroup.objects import ContainerEnd, LocalQueueView
+from podgroup.log import events as e
+from podgroup.model.names import ADMISSION_GATE, PRIORITY_CLASS, QUEUE_NAME
+from podgroup.model.objects import ContainerEnd, LocalQueueView
 from projector import tables
 from projector.schema import partitions
 from projector.storage.database import writer

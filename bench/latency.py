@@ -19,7 +19,7 @@ from typing import Any
 from bench import processes
 from bench.cluster import PATIENCE_S, Eyes, gated, ungate
 from bench.figures import Figure, percentile
-from podgroup.runtime.settings import ActuatorSettings
+from runtime.settings import ActuatorSettings
 from tests.support.processes import TOKEN, Api, make_queue
 
 NAMESPACE, BARE = "bench", "bare"

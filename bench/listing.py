@@ -12,12 +12,12 @@ from pathlib import Path
 
 from bench import ingesting, processes
 from bench.figures import Figure
-from podgroup.codec import decode_batch
-from podgroup.events import RelistCompleted
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import connect
-from podgroup.runtime.settings import StreamSettings
-from podgroup.subjects import EVENTS, events_of
+from podgroup.log.codec import decode_batch
+from podgroup.log.events import RelistCompleted
+from podgroup.log.subjects import EVENTS, events_of
+from runtime.embedded import EmbeddedNats
+from runtime.jetstream import connect
+from runtime.settings import StreamSettings
 from tests.support.processes import TOKEN, Api, Simulator
 
 PODS = 150_000

@@ -26,8 +26,8 @@ from bench import processes
 from bench.cluster import Line, PodLines, gated
 from bench.figures import Figure
 from bench.simulated import BASELINE, BORROWING, NOMINAL, Class, queue_name
-from podgroup.names import QUEUE_NAME
-from podgroup.runtime.settings import ActuatorSettings
+from podgroup.model.names import QUEUE_NAME
+from runtime.settings import ActuatorSettings
 from tests.support.processes import KUEUE, TOKEN, Api
 
 NAMESPACE = "load"

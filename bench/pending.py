@@ -20,7 +20,7 @@ from statistics import median
 
 from bench.figures import Figure
 from bench.processes import resident_kib
-from podgroup.engine import hand_over
+from podgroup.engine import drain_journal
 from tests.support.toy import Toy
 
 SIZES = (0, 100, 1_000, 10_000, 100_000)
@@ -55,7 +55,7 @@ class Line:
 
     def _tidy(self) -> None:
         toy = self._toy
-        hand_over(toy.world)
+        drain_journal(toy.world)
         for kept in (toy.messages, toy.concluded, toy.decisions, toy.queue):
             kept.clear()
 

@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.settings import NatsSettings
+from runtime.embedded import EmbeddedNats
+from runtime.settings import NatsSettings
 from tests.support.processes import GATELOG, Child, Simulator, migrate
 from tests.support.processes import environment as cluster_environment
 

@@ -22,11 +22,11 @@ import sqlalchemy as sa
 from bench import processes
 from bench.figures import Figure
 from bench.story import CLUSTER, Message, Story
-from podgroup.codec import decode_batch
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import connect
-from podgroup.runtime.settings import IngestSettings, StreamSettings
-from podgroup.subjects import EVENTS, events, events_of
+from podgroup.log.codec import decode_batch
+from podgroup.log.subjects import EVENTS, events, events_of
+from runtime.embedded import EmbeddedNats
+from runtime.jetstream import connect
+from runtime.settings import IngestSettings, StreamSettings
 
 REPEAT = 3
 PATIENCE_S = 180.0

@@ -58,7 +58,7 @@ class Queues:
         extra = self.number % SHAPES if kind.priority == 50 else 0
         pods = one.pod_sets[0]
         pods = replace(pods, node_selector=(("shape", str(extra)),)) if extra else pods
-        self.scheduler.book.submit(replace(one, pod_sets=(pods,)))
+        self.scheduler.cache.submit(replace(one, pod_sets=(pods,)))
 
     def _pass(self) -> int:
         verdicts = self.scheduler.decide(self.now)
@@ -79,7 +79,7 @@ class Queues:
         gc.collect(0)
         begin = time.process_time()
         for one in leaving:
-            self.scheduler.book.remove(one)
+            self.scheduler.cache.remove(one)
         admitted = self._pass()
         spent = time.process_time() - begin
         for one in leaving:

@@ -33,7 +33,7 @@ from bench.creating import OUTSIDE, PLAIN, QUEUED, creating
 from bench.elsewhere import GATE, Cluster, Unusable, Watch, together, trust
 from bench.figures import Figure, percentile, show
 from bench.processes import cpu_s, machine
-from podgroup.names import ADMISSION_GATE, GROUP_NAME, GROUP_TOTAL_COUNT, QUEUE_NAME
+from podgroup.model.names import ADMISSION_GATE, GROUP_NAME, GROUP_TOTAL_COUNT, QUEUE_NAME
 
 MOST_PODS = 10_000
 """Pods of one round at most."""

@@ -25,12 +25,12 @@ from bench import processes
 from bench.figures import Figure
 from bench.recorded import Log, Shape, record, stand, tell
 from bench.story import CLUSTER
-from podgroup.codec import decode_batch, decode_decision, split_decisions
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import connect
-from podgroup.runtime.settings import IngestSettings
-from podgroup.subjects import DECISIONS, EVENTS, decisions, events_of
+from podgroup.log.codec import decode_batch, decode_decision, split_decisions
+from podgroup.log.subjects import DECISIONS, EVENTS, decisions, events_of
 from projector.storage.database import reader
+from runtime.embedded import EmbeddedNats
+from runtime.jetstream import connect
+from runtime.settings import IngestSettings
 from tests.support.processes import GATELOG
 
 EVENTS_WANTED = int(os.environ.get("GATELOG_TEST_REBUILD_EVENTS", "1000000"))

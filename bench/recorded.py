@@ -18,18 +18,18 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from bench.story import CLUSTER, Story
-from podgroup.codec import Conclusions, encode_concluded, encode_decision, join_decisions
-from podgroup.events import Decision, Event
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import connect
-from podgroup.runtime.settings import StreamSettings
-from podgroup.subjects import DECISIONS, EVENTS, Source, decisions, events
+from podgroup.log.codec import Conclusions, encode_concluded, encode_decision, join_decisions
+from podgroup.log.events import Decision, Event
+from podgroup.log.subjects import DECISIONS, EVENTS, Source, decisions, events
 from projector.delivery.sending import MAX_JOINED, MAX_JOINED_BYTES
 from projector.storage.store import SqlStore
 from projector.upkeep import migrate
 from projector.writing.checkpoint import Checkpoint
 from projector.writing.packing import pack_meta
 from projector.writing.rows import Rows
+from runtime.embedded import EmbeddedNats
+from runtime.jetstream import connect
+from runtime.settings import StreamSettings
 
 TELL_S = 5.0
 SIZE = 6

@@ -16,8 +16,8 @@ import msgspec
 
 from bench.figures import Figure
 from bench.story import CLUSTER, READY, Message, Story
-from podgroup.codec import decode_batch
-from podgroup.engine import hand_over, new_world, step
+from podgroup.engine import drain_journal, new_world, step
+from podgroup.log.codec import decode_batch
 
 GROUPS, SIZE = 5000, 30
 AT_ONCE = 250
@@ -93,7 +93,7 @@ def fold(file: Path) -> None:
     before = _resident_kib()
     for message in _messages(file):
         step(world, message.position, message.at, decode_batch(message.body))
-        hand_over(world)
+        drain_journal(world)
     sys.stdout.write(f"{before} {_resident_kib()} {len(world.pods)} {len(world.groups)}\n")
 
 

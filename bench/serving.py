@@ -27,9 +27,9 @@ from bench.figures import Figure
 from bench.generated import CLUSTER, fill
 from bench.story import Story
 from gatelog.serve.bootstrap import local_console
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.settings import DatabaseSettings, IngestSettings, ServeSettings, Settings
 from projector.storage.database import reader
+from runtime.embedded import EmbeddedNats
+from runtime.settings import DatabaseSettings, IngestSettings, ServeSettings, Settings
 from tests.support.processes import TOKEN
 
 PEOPLE = 100

@@ -21,7 +21,7 @@ from podgroup.admission.model import (
     Preemption,
     Workload,
 )
-from podgroup.objects import FlavorQuotas, Quota, ResourceGroup
+from podgroup.model.objects import FlavorQuotas, Quota, ResourceGroup
 
 NOMINAL, BORROWING = 20, 100
 NAMESPACE, FLAVOR = "team", "default"
@@ -70,14 +70,14 @@ class Outcome(NamedTuple):
 def queues(cohorts: int, per_cohort: int) -> Scheduler:
     """Return a scheduler with the queues of the test and nobody in them."""
     scheduler = Scheduler()
-    book = scheduler.book
-    book.set_namespace(NAMESPACE, {})
-    book.set_flavor(Flavor(name=FLAVOR))
+    cache = scheduler.cache
+    cache.set_namespace(NAMESPACE, {})
+    cache.set_flavor(Flavor(name=FLAVOR))
     for cohort in range(cohorts):
         for number in range(per_cohort):
             name = queue_name(cohort, number)
             quota = Quota(nominal=NOMINAL * 1000, borrowing_limit=BORROWING * 1000)
-            book.set_cluster_queue(
+            cache.set_cluster_queue(
                 ClusterQueue(
                     name=name,
                     cohort=f"cohort-{cohort}",
@@ -93,7 +93,7 @@ def queues(cohorts: int, per_cohort: int) -> Scheduler:
                     weight=Fraction(1),
                 )
             )
-            book.set_local_queue(LocalQueue(namespace=NAMESPACE, name=name, cluster_queue=name))
+            cache.set_local_queue(LocalQueue(namespace=NAMESPACE, name=name, cluster_queue=name))
     return scheduler
 
 
@@ -120,7 +120,7 @@ def workload(queue: str, kind: Class, number: int, created: float) -> Workload:
 def run(classes: tuple[Class, ...], cohorts: int, per_cohort: int, tick_ms: int = 10) -> Outcome:
     """Let everybody come, run and end."""
     scheduler = queues(cohorts, per_cohort)
-    book = scheduler.book
+    cache = scheduler.cache
     coming: list[tuple[int, str, Class, int]] = sorted(
         (number * kind.every_ms, queue_name(cohort, queue), kind, number)
         for cohort in range(cohorts)
@@ -144,14 +144,14 @@ def run(classes: tuple[Class, ...], cohorts: int, per_cohort: int, tick_ms: int 
             ended, name = heapq.heappop(ending)
             if running.get(name) == ended:
                 del running[name]
-                book.remove(name)
+                cache.remove(name)
                 used_ms += kinds[name].request * kinds[name].runtime_ms
                 done += 1
         while coming and coming[-1][0] <= at:
             created, queue, kind, number = coming.pop()
             one = workload(queue, kind, number, created / 1000)
             kinds[one.id], came[one.id] = kind, created
-            book.submit(one)
+            cache.submit(one)
         again = True
         while again:
             verdicts = scheduler.decide(at / 1000)
@@ -166,10 +166,10 @@ def run(classes: tuple[Class, ...], cohorts: int, per_cohort: int, tick_ms: int 
             for victim in verdicts.preempted:
                 preemptions += 1
                 running.pop(victim.id, None)
-                book.released(victim.id)
+                cache.released(victim.id)
             again = bool(verdicts.preempted)
-    if done != total or book.waiters or book.holdings:
-        raise RuntimeError(f"{done} of {total} workloads ended, {len(book.waiters)} wait")
+    if done != total or cache.waiters or cache.holdings:
+        raise RuntimeError(f"{done} of {total} workloads ended, {len(cache.waiters)} wait")
     spent = time.process_time() - begin
     quota_ms = NOMINAL * cohorts * per_cohort * at
     return Outcome(

@@ -17,12 +17,19 @@ from bench import processes
 from bench.figures import Figure
 from bench.recorded import SIZE, Log, Shape, record
 from bench.story import CLUSTER
-from podgroup.codec import encode_batch
-from podgroup.events import Batch, Event, PodApplied, PodDeleted, WorkloadApplied, WorkloadDeleted
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import connect
-from podgroup.runtime.settings import StreamSettings
-from podgroup.subjects import DECISIONS, EVENTS, events
+from podgroup.log.codec import encode_batch
+from podgroup.log.events import (
+    Batch,
+    Event,
+    PodApplied,
+    PodDeleted,
+    WorkloadApplied,
+    WorkloadDeleted,
+)
+from podgroup.log.subjects import DECISIONS, EVENTS, events
+from runtime.embedded import EmbeddedNats
+from runtime.jetstream import connect
+from runtime.settings import StreamSettings
 
 DELTAS = 20_000
 TOGETHER = 100

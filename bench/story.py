@@ -21,12 +21,13 @@ from typing import Any
 
 import msgspec
 
-from podgroup import commands as c
-from podgroup import events as e
-from podgroup.codec import Conclusions, encode_batch
-from podgroup.engine import hand_over, new_world, step
-from podgroup.events import Batch
-from podgroup.names import (
+from podgroup.engine import drain_journal, new_world, step
+from podgroup.log import events as e
+from podgroup.log.codec import Conclusions, encode_batch
+from podgroup.log.events import Batch
+from podgroup.log.subjects import Source
+from podgroup.model import commands as c
+from podgroup.model.names import (
     ADMISSION_GATE,
     GROUP_NAME,
     GROUP_TOTAL_COUNT,
@@ -35,7 +36,7 @@ from podgroup.names import (
     QUEUE_NAME,
     WORKLOAD_FINALIZER,
 )
-from podgroup.objects import (
+from podgroup.model.objects import (
     WATCHED_KINDS,
     ClusterQueueView,
     Condition,
@@ -53,7 +54,6 @@ from podgroup.objects import (
     split_owners,
 )
 from podgroup.rules import decides_by
-from podgroup.subjects import Source
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 READY = (Condition(type="Ready", status="True"),)
@@ -192,7 +192,7 @@ class Story:
         self.messages.append(message)
         self.counts["outcomes" if source == "actuator" else "deltas"] += len(events)
         step(self._world, message.position, message.at, batch)
-        journal = hand_over(self._world).journal
+        journal = drain_journal(self._world).journal
         self.decisions += len(journal.decisions)
         self._decided.extend(journal.decisions)
         self._decided.extend(journal.concluded)

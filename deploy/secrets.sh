@@ -43,7 +43,7 @@ done >"$directory/passwords.conf"
     done <"$directory/clusters"
     echo "]"
 } >>"$directory/passwords.conf"
-# The projector signs decisions, actuators check them. To change the key: docs/operations.md.
+# The projector signs decisions, actuators check them. To change the key: docs/upgrade.md.
 if [ ! -s "$directory/decision-key.pem" ]; then
     openssl genpkey -algorithm ed25519 -out "$directory/decision-key.pem"
 fi

@@ -1,4 +1,4 @@
-"""`gatelog up`: ingest, projector and actuator in one process, on one log and one read model.
+"""`gatelog up`: all parts in one process, on one log and one read model; on a laptop or in a pod.
 
 Theory. The parts are the same as in three deployments and know nothing of each other; here they
 share one connection to NATS and one client of the API server, and the log and the database are in
@@ -22,14 +22,14 @@ from gatelog.shell import statedir
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.narrator import Narrator
 from gatelog.shell.whereabouts import near, read_model_at
-from podgroup.runtime.embedded import EmbeddedError, EmbeddedNats
-from podgroup.runtime.health import serve_health
-from podgroup.runtime.jetstream import Bus
-from podgroup.runtime.jetstream import connect as connect_bus
-from podgroup.runtime.kube import KubeClient
-from podgroup.runtime.kube import connect as connect_kube
-from podgroup.runtime.log import get_logger
-from podgroup.runtime.settings import Settings
+from runtime.embedded import EmbeddedError, EmbeddedNats
+from runtime.health import serve_health
+from runtime.jetstream import Bus
+from runtime.jetstream import connect as connect_bus
+from runtime.kube import KubeClient
+from runtime.kube import connect as connect_kube
+from runtime.log import get_logger
+from runtime.settings import Settings
 
 _CONNECT_S = 30.0
 _LOOK_S = 2.0
@@ -268,6 +268,11 @@ async def _parts(
             ("projector", run_projector(settings, stop, bus=bus, checks=checks)),
             ("actuator", run_actuator(settings, stop, bus=bus, kube=kube, checks=checks)),
         )
+        if settings.serve.enabled:
+            from gatelog.serve.bootstrap import run_serve
+
+            serve = run_serve(settings, stop, kube=kube, checks=checks)
+            group.create_task(_part("serve", serve, stop), name="serve")
         if settings.forecast.interval_s:
             from gatelog.forecast.beside import beside_projector
 

@@ -10,14 +10,15 @@ Invariant: exit code 0 done, 1 failed, 2 asked wrongly, 130 interrupted; a trace
 
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import metadata
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from gatelog.commands import (
     archive,
+    ask,
     bundle,
     creating,
     demo,
@@ -44,6 +45,7 @@ from gatelog.commands import (
 )
 from gatelog.shell.ending import end
 from gatelog.shell.errors import USAGE, explain
+from gatelog.shell.options import as_options
 from gatelog.shell.visible import only_visible, shown
 
 DEBUG = "--debug"
@@ -88,57 +90,42 @@ def _root(
     """Options before the command; both act elsewhere."""
 
 
-RUN, ASK = "Run", "Ask"
-app.command("up", help=up.HELP, epilog=up.EPILOG, rich_help_panel=RUN)(up.up)
-app.command("demo", help=demo.HELP, epilog=demo.EPILOG, rich_help_panel=RUN)(demo.demo)
+RUN, DEPLOY, ASK, ACT = "Run", "Deployments", "Ask", "Act"
+
+
+def _add(name: str, command: Callable[..., Any], panel: str, help: str, epilog: str) -> None:
+    """Add a command to the panel of the help that it belongs to."""
+    app.command(name, help=help, epilog=epilog, rich_help_panel=panel)(as_options(command))
+
+
+_add("up", up.up, RUN, up.HELP, up.EPILOG)
+_add("demo", demo.demo, RUN, demo.HELP, demo.EPILOG)
 for _name, _function, _help in deployments.COMMANDS:
-    app.command(_name, help=_help, epilog=deployments.EPILOG, rich_help_panel="Deployments")(
-        _function
-    )
-app.command("migrate", help=migrate.HELP, epilog=migrate.EPILOG, rich_help_panel="Deployments")(
-    migrate.migrate
-)
-app.command("archive", help=archive.HELP, epilog=archive.EPILOG, rich_help_panel="Deployments")(
-    archive.archive
-)
-app.command("prune", help=prune.HELP, epilog=prune.EPILOG, rich_help_panel="Deployments")(
-    prune.prune
-)
-app.add_typer(switch.app, name="switch", rich_help_panel="Deployments")
-app.command(
-    "uninstall", help=uninstall.HELP, epilog=uninstall.EPILOG, rich_help_panel="Deployments"
-)(uninstall.uninstall)
-app.command("history", help=history.HELP, epilog=history.EPILOG, rich_help_panel=ASK)(
-    history.history
-)
-app.command("why", help=why.HELP, epilog=why.EPILOG, rich_help_panel=ASK)(why.why)
-app.command("forecast", help=forecast.HELP, epilog=forecast.EPILOG, rich_help_panel=ASK)(
-    forecast.forecast
-)
-app.command("list", help=listing.HELP, epilog=listing.EPILOG, rich_help_panel=ASK)(listing.listing)
-ACT = "Act"
-app.command("stop", help=stopping.HELP, epilog=stopping.EPILOG, rich_help_panel=ACT)(stopping.stop)
-app.command(
-    "resume", help=stopping.RESUME_HELP, epilog=stopping.RESUME_EPILOG, rich_help_panel=ACT
-)(stopping.resume)
+    _add(_name, _function, DEPLOY, _help, deployments.EPILOG)
+_add("migrate", migrate.migrate, DEPLOY, migrate.HELP, migrate.EPILOG)
+_add("archive", archive.archive, DEPLOY, archive.HELP, archive.EPILOG)
+_add("prune", prune.prune, DEPLOY, prune.HELP, prune.EPILOG)
+app.add_typer(switch.app, name="switch", rich_help_panel=DEPLOY)
+_add("uninstall", uninstall.uninstall, DEPLOY, uninstall.HELP, uninstall.EPILOG)
+_add("history", history.history, ASK, history.HELP, history.EPILOG)
+_add("why", why.why, ASK, why.HELP, why.EPILOG)
+_add("forecast", forecast.forecast, ASK, forecast.HELP, forecast.EPILOG)
+_add("list", listing.listing, ASK, listing.HELP, listing.EPILOG)
+_add("stop", stopping.stop, ACT, stopping.HELP, stopping.EPILOG)
+_add("resume", stopping.resume, ACT, stopping.RESUME_HELP, stopping.RESUME_EPILOG)
 app.add_typer(creating.app, name="create", rich_help_panel=ACT)
-app.command("replay", help=replay.HELP, epilog=replay.EPILOG, rich_help_panel=ASK)(replay.replay)
-app.command("what-if", help=what_if.HELP, epilog=what_if.EPILOG, rich_help_panel=ASK)(
-    what_if.what_if
-)
-app.command("usage", help=usage.HELP, epilog=usage.EPILOG, rich_help_panel=ASK)(usage.usage)
-app.command("sql", help=sql.HELP, epilog=sql.EPILOG, rich_help_panel=ASK)(sql.sql)
-app.command("export", help=export.HELP, epilog=export.EPILOG, rich_help_panel=ASK)(export.export)
-app.command("import", help=export.IMPORT_HELP, epilog=export.IMPORT_EPILOG, rich_help_panel=ASK)(
-    export.import_
-)
-app.command("epochs", help=epochs.HELP, epilog=epochs.EPILOG, rich_help_panel=ASK)(epochs.epochs)
-app.command("parked", help=parked.HELP, epilog=parked.EPILOG, rich_help_panel=ASK)(parked.parked)
-app.command("doctor", help=doctor.HELP, epilog=doctor.EPILOG, rich_help_panel=ASK)(doctor.doctor)
-app.command("bundle", help=bundle.HELP, epilog=bundle.EPILOG, rich_help_panel=ASK)(bundle.bundle)
-app.command("version", help=version.HELP, epilog=version.EPILOG, rich_help_panel=ASK)(
-    version.version
-)
+_add("replay", replay.replay, ASK, replay.HELP, replay.EPILOG)
+_add("what-if", what_if.what_if, ASK, what_if.HELP, what_if.EPILOG)
+_add("usage", usage.usage, ASK, usage.HELP, usage.EPILOG)
+_add("ask", ask.ask, ASK, ask.HELP, ask.EPILOG)
+_add("sql", sql.sql, ASK, sql.HELP, sql.EPILOG)
+_add("export", export.export, ASK, export.HELP, export.EPILOG)
+_add("import", export.import_, ASK, export.IMPORT_HELP, export.IMPORT_EPILOG)
+_add("epochs", epochs.epochs, ASK, epochs.HELP, epochs.EPILOG)
+_add("parked", parked.parked, ASK, parked.HELP, parked.EPILOG)
+_add("doctor", doctor.doctor, ASK, doctor.HELP, doctor.EPILOG)
+_add("bundle", bundle.bundle, ASK, bundle.HELP, bundle.EPILOG)
+_add("version", version.version, ASK, version.HELP, version.EPILOG)
 
 
 for made in (*app.registered_commands, *creating.app.registered_commands):

@@ -14,7 +14,7 @@ from rich.text import Text
 from gatelog.examine.findings import Finding, skip
 from gatelog.shell import statedir
 from gatelog.terminal.console import BAD, GOOD, QUIET, WAIT
-from podgroup.runtime.settings import Settings
+from runtime.settings import Settings
 
 _STYLE = {"ok": GOOD, "warn": WAIT, "fail": f"bold {BAD}", "skip": QUIET}
 

@@ -1,6 +1,6 @@
 """Ingest: what the API server says becomes events in the log, and nothing is lost on the way.
 
-    translate   an API object, as bytes, becomes a view of `podgroup.objects` (pure)
+    translate   an API object, as bytes, becomes a view of `podgroup.model.objects` (pure)
     kinds       which kinds are watched, where they are served, how they are translated
     states      list and watch as an explicit state machine (pure)
     watcher     performs the one API call that a state asks for

@@ -4,7 +4,7 @@ Invariant: nothing but reading settings and starting `run_ingest` happens here.
 """
 
 from ingest.bootstrap import run_ingest
-from podgroup.runtime.service import run_part
+from runtime.service import run_part
 
 
 def main() -> None:

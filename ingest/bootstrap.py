@@ -20,16 +20,16 @@ from ingest.metrics import IngestMetrics, WebhookMetrics
 from ingest.requests import relist_requested
 from ingest.resume import Known
 from ingest.session import Changed, Session, begin
-from podgroup.objects import WATCHED_KINDS, Kind
-from podgroup.runtime import jetstream
-from podgroup.runtime import kube as kubernetes
-from podgroup.runtime.access import Right, Rights, watched
-from podgroup.runtime.backoff import Backoff
-from podgroup.runtime.collector import collect_rarely
-from podgroup.runtime.election import Elector
-from podgroup.runtime.health import Checks
-from podgroup.runtime.heartbeat import reporting
-from podgroup.runtime.jetstream import (
+from podgroup.model.objects import WATCHED_KINDS, Kind
+from runtime import jetstream
+from runtime import kube as kubernetes
+from runtime.access import Right, Rights, watched
+from runtime.backoff import Backoff
+from runtime.collector import collect_rarely
+from runtime.election import Elector
+from runtime.health import Checks
+from runtime.heartbeat import reporting
+from runtime.jetstream import (
     Bus,
     BusClosed,
     BusError,
@@ -38,11 +38,11 @@ from podgroup.runtime.jetstream import (
     PublishRefused,
     StreamMissing,
 )
-from podgroup.runtime.kube import KubeClient
-from podgroup.runtime.lease import lease_name
-from podgroup.runtime.log import get_logger
-from podgroup.runtime.metrics import of as metrics_of
-from podgroup.runtime.settings import Settings
+from runtime.kube import KubeClient
+from runtime.lease import lease_name
+from runtime.log import get_logger
+from runtime.metrics import of as metrics_of
+from runtime.settings import Settings
 
 YOUNG = 20_000
 """Objects that may be made before the garbage collector looks: a page of a list has as many."""

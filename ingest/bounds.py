@@ -11,8 +11,8 @@ Invariant: what `bounded` returns fits into a message.
 
 import msgspec
 
-from podgroup.codec import encode_event
-from podgroup.events import (
+from podgroup.log.codec import encode_event
+from podgroup.log.events import (
     DeltaRefused,
     Event,
     ObjectApplied,
@@ -21,8 +21,8 @@ from podgroup.events import (
     WorkloadApplied,
     WorkloadDeleted,
 )
-from podgroup.names import PREFIX
-from podgroup.objects import Kind, PodView, QueueObject, WorkloadView
+from podgroup.model.names import PREFIX
+from podgroup.model.objects import Kind, PodView, QueueObject, WorkloadView
 
 MAX_CONDITIONS = 16
 """Conditions, and ends of containers, that are kept of a pod that is too large."""

@@ -27,10 +27,10 @@ from ingest.states import (
     Watching,
 )
 from ingest.translate.items import Delta, read_page, read_status
-from podgroup.events import Event
-from podgroup.objects import Kind
-from podgroup.runtime.kube_answer import HttpAnswer
-from podgroup.runtime.kube_errors import KubeError, KubeUnavailable
+from podgroup.log.events import Event
+from podgroup.model.objects import Kind
+from runtime.kube_answer import HttpAnswer
+from runtime.kube_errors import KubeError, KubeUnavailable
 
 
 class Lines(Protocol):
@@ -52,7 +52,7 @@ class Lines(Protocol):
 
 
 class WatchApi(Protocol):
-    """What is needed of the API server; `podgroup.runtime.kube.KubeClient` is one.
+    """What is needed of the API server; `runtime.kube.KubeClient` is one.
 
     Both raise `KubeError` for connection trouble, `watch` also after `idle_timeout_s` of silence.
     """

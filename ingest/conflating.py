@@ -34,10 +34,10 @@ from typing import Final, NamedTuple
 from ingest.cellrate import CellRate
 from ingest.decisive import Known, OfPod, known_of, namespace_of, uid_of
 from ingest.metrics import IngestMetrics
-from podgroup.codec import encode_event
-from podgroup.events import DeltaRefused, Event, PodApplied, PodDeleted, RelistStarted
-from podgroup.objects import Kind
-from podgroup.runtime.log import get_logger
+from podgroup.log.codec import encode_event
+from podgroup.log.events import DeltaRefused, Event, PodApplied, PodDeleted, RelistStarted
+from podgroup.model.objects import Kind
+from runtime.log import get_logger
 
 MINOR_BURST: Final = 5
 """Minor changes of a pod that go at once after a pause."""

@@ -6,9 +6,9 @@ turns on.
 
 from typing import Final, NamedTuple
 
-from podgroup.events import DeltaRefused, PodApplied, PodDeleted
-from podgroup.names import ADMITTED_CONDITION, MANAGED_LABEL, POD_FINALIZER, QUEUE_NAME
-from podgroup.objects import PodView
+from podgroup.log.events import DeltaRefused, PodApplied, PodDeleted
+from podgroup.model.names import ADMITTED_CONDITION, MANAGED_LABEL, POD_FINALIZER, QUEUE_NAME
+from podgroup.model.objects import PodView
 
 OfPod = PodApplied | PodDeleted | DeltaRefused
 

@@ -36,7 +36,7 @@ from ingest.translate.queues import (
 )
 from ingest.translate.unread import unread
 from ingest.translate.workloads import WorkloadWire, workload_view
-from podgroup.events import (
+from podgroup.log.events import (
     Event,
     ObjectApplied,
     ObjectDeleted,
@@ -45,7 +45,8 @@ from podgroup.events import (
     WorkloadApplied,
     WorkloadDeleted,
 )
-from podgroup.objects import (
+from podgroup.model.objects import (
+    QUEUE_KINDS,
     WATCHED_KINDS,
     ClusterQueueView,
     CohortView,
@@ -60,17 +61,7 @@ QUEUES = (ClusterQueueView, CohortView, LocalQueueView)
 """Kinds whose condition Active says which fields of the spec are not read."""
 RoleVariant = Literal["kueue", "kep-976"]
 
-CLUSTER_SCOPED: frozenset[Kind] = frozenset(
-    {
-        "Namespace",
-        "PriorityClass",
-        "WorkloadPriorityClass",
-        "ResourceFlavor",
-        "Cohort",
-        "AdmissionCheck",
-        "ClusterQueue",
-    }
-)
+CLUSTER_SCOPED = frozenset(name for name, kind in QUEUE_KINDS.items() if not kind.namespaced)
 """Kinds whose objects concern every shard."""
 
 W = TypeVar("W", bound=ObjectWire)

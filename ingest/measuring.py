@@ -21,11 +21,11 @@ from msgspec import Struct
 
 from ingest.metrics import IngestMetrics
 from ingest.samples import ListMeta, Samples, read_samples
-from podgroup.events import Event
-from podgroup.objects import Kind
-from podgroup.runtime.kube_answer import HttpAnswer
-from podgroup.runtime.kube_errors import KubeError
-from podgroup.runtime.log import get_logger
+from podgroup.log.events import Event
+from podgroup.model.objects import Kind
+from runtime.kube_answer import HttpAnswer
+from runtime.kube_errors import KubeError
+from runtime.log import get_logger
 
 API = "/apis/metrics.k8s.io/v1beta1"
 MOST_BYTES = 32 << 20
@@ -39,7 +39,7 @@ log = get_logger("ingest")
 
 
 class MeasureApi(Protocol):
-    """What is needed of the API server; `podgroup.runtime.kube.KubeClient` is one."""
+    """What is needed of the API server; `runtime.kube.KubeClient` is one."""
 
     async def request(
         self,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from ingest.states import Step
-from podgroup.events import (
+from podgroup.log.events import (
     DeltaRefused,
     ObjectApplied,
     ObjectDeleted,
@@ -26,8 +26,8 @@ from podgroup.events import (
     WorkloadApplied,
     WorkloadDeleted,
 )
-from podgroup.objects import Kind
-from podgroup.runtime.metrics import Metrics
+from podgroup.model.objects import Kind
+from runtime.metrics import Metrics
 
 _CLASSES: Final = (
     ("start", "start"),
@@ -72,29 +72,28 @@ class IngestMetrics:
         )
         self._restarts = metrics.counter(
             "gatelog_ingest_watch_restarts_total",
-            "Watches that ended: closed by the server in peace, or by trouble.",
+            "Watches that ended: closed by the server, or by trouble.",
             ("kind", "outcome"),
         )
         self._sessions = metrics.counter(
             "gatelog_ingest_sessions_total",
-            "Times that ingest began from what the log has: at the start and after it failed.",
+            "Starts of ingest from the log, after failures included.",
         )
         self._deferred = metrics.counter(
             "gatelog_ingest_changes_deferred_total",
-            "Changes of pods that decide nothing and had to wait, for being many of one pod or of "
-            "one namespace.",
+            "Changes of pods that decide nothing and waited, for being too many.",
         )
         self._conflated = metrics.counter(
             "gatelog_ingest_changes_conflated_total",
-            "Changes of pods that are not in the log, as a later one took their place.",
+            "Changes of pods that a later one replaced in the log.",
         )
         self._measured = metrics.counter(
             "gatelog_ingest_samples_total",
-            "Samples of what pods really use that were counted (measure_interval_s).",
+            "Samples of pods' real use.",
         )
         self._looks = metrics.counter(
             "gatelog_ingest_measure_rounds_total",
-            "Rounds of requests to the metrics API, by outcome: ok or failed.",
+            "Rounds of the metrics API: ok or failed.",
             ("outcome",),
         )
         self._messages = metrics.counter(
@@ -108,7 +107,7 @@ class IngestMetrics:
         )
         metrics.read(
             "gatelog_ingest_last_event_timestamp_seconds",
-            "When the API server last sent or answered something about this kind.",
+            "When the API server last sent something of this kind.",
             ("kind",),
             read=lambda: {(kind,): at for kind, at in self._seen_at.items()},
         )
@@ -130,13 +129,13 @@ class IngestMetrics:
         )
         self._metrics.read(
             "gatelog_ingest_following",
-            "1 if the kind is listed and watched, 0 if something is in the way.",
+            "1 if the kind is listed and watched.",
             ("kind",),
             read=lambda: {(kind,): float(well) for kind, well in followed().items()},
         )
         self._metrics.read(
             "gatelog_ingest_pending_bytes",
-            "Bytes of events that wait to be put into a message.",
+            "Bytes of events that wait for a message.",
             read=lambda: {(): pending()},
         )
 
@@ -188,7 +187,7 @@ class WebhookMetrics:
     def __init__(self, metrics: Metrics, counts: Counter[tuple[str, str]]) -> None:
         metrics.read(
             "gatelog_webhook_requests_total",
-            "Requests by their outcome; see the reference for outcomes without a verdict.",
+            "Requests by outcome.",
             ("webhook", "outcome"),
             read=lambda: {key: float(count) for key, count in counts.items()},
             kind="counter",

@@ -40,8 +40,8 @@ from ingest.bounds import MAX_EVENT_BYTES, bounded
 from ingest.kinds import CLUSTER_SCOPED
 from ingest.metrics import IngestMetrics
 from ingest.resume import LogMessage
-from podgroup import codec, subjects
-from podgroup.events import (
+from podgroup.log import codec, subjects
+from podgroup.log.events import (
     Batch,
     DeltaRefused,
     Event,
@@ -56,9 +56,9 @@ from podgroup.events import (
     WorkloadApplied,
     WorkloadDeleted,
 )
-from podgroup.objects import Kind
-from podgroup.runtime.jetstream import Overtaken
-from podgroup.runtime.spacing import Spacing
+from podgroup.model.objects import Kind
+from runtime.jetstream import Overtaken
+from runtime.spacing import Spacing
 
 PROGRESS_S = 60.0
 """Seconds without any message after which a bookmark is worth one of its own."""
@@ -71,7 +71,7 @@ _ENVELOPE_BYTES = 4096
 
 
 class Sink(Protocol):
-    """Where messages are stored; `podgroup.runtime.jetstream.Bus` is one."""
+    """Where messages are stored; `runtime.jetstream.Bus` is one."""
 
     async def publish(
         self, subject: str, body: bytes, msg_id: str, timeout_s: float, *, after: int

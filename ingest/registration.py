@@ -3,7 +3,7 @@
 With certificates made by another system (`webhook.cert_file`) the registration is its task too,
 since it knows whom to trust. With certificates of our own only we know the authority, so we
 write both webhook configurations, by server-side apply, with our authority in front of those of
-other replicas (`webhook.trusting`), and again when it is not among them any more. A registration
+other replicas (`webhook.ca_bundle`), and again when it is not among them any more. A registration
 that was removed stays away until the next start: it was taken away for a reason (removal, a
 switch to policies), and put back while we end it would refuse every pod.
 
@@ -29,6 +29,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ingest.webhook.admission import Admission
+from ingest.webhook.ca_bundle import merged, registered, trusts
 from ingest.webhook.install import (
     CONFIGURATION_NAME,
     Registration,
@@ -39,14 +40,13 @@ from ingest.webhook.install import (
 from ingest.webhook.lookup import ApiLookup
 from ingest.webhook.server import WebhookServer
 from ingest.webhook.settings import actuator_user, label_kinds, policy_for
-from ingest.webhook.trusting import merged, registered, trusts
-from podgroup.runtime.certificates import OwnCertificates, server_context
-from podgroup.runtime.health import Checks
-from podgroup.runtime.kube_answer import HttpAnswer
-from podgroup.runtime.kube_errors import KubeError
-from podgroup.runtime.log import get_logger
-from podgroup.runtime.rotation import GivenFiles, keep_fresh
-from podgroup.runtime.settings import Settings
+from runtime.certificates import OwnCertificates, server_context
+from runtime.health import Checks
+from runtime.kube_answer import HttpAnswer
+from runtime.kube_errors import KubeError
+from runtime.log import get_logger
+from runtime.rotation import GivenFiles, keep_fresh
+from runtime.settings import Settings
 
 RENEW_S = 12 * 3600.0
 """Seconds between looks at the certificate; it is renewed long before it ends."""
@@ -69,7 +69,7 @@ log = get_logger("webhook")
 
 
 class Api(Protocol):
-    """What is needed of the API server; `podgroup.runtime.kube.KubeClient` is one."""
+    """What is needed of the API server; `runtime.kube.KubeClient` is one."""
 
     async def request(
         self,

@@ -12,10 +12,10 @@ Invariant: a request made after `after` is heard once; an older one is the asker
 
 import asyncio
 
-from podgroup import subjects
-from podgroup.codec import decode_batch
-from podgroup.events import OperatorActed
-from podgroup.runtime.jetstream import Bus, BusError
+from podgroup.log import subjects
+from podgroup.log.codec import decode_batch
+from podgroup.log.events import OperatorActed
+from runtime.jetstream import Bus, BusError
 
 LOOK_S = 1.0
 """Seconds between looks."""

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from podgroup import codec, subjects
+from podgroup.log import codec, subjects
 
 
 class LogMessage(Protocol):
@@ -51,7 +51,7 @@ class LogState(Protocol):
 
 
 class Log(Protocol):
-    """What resuming asks of the log; `podgroup.runtime.jetstream.Bus` is one."""
+    """What resuming asks of the log; `runtime.jetstream.Bus` is one."""
 
     async def last(self, stream: str, subject: str) -> LogMessage | None:
         """Return the newest message on a subject."""

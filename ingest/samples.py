@@ -17,9 +17,9 @@ from fractions import Fraction
 import msgspec
 from msgspec import Struct, field
 
-from podgroup.events import Event, PodApplied, PodDeleted, PodMeasured, RelistStarted
-from podgroup.objects import PodView
-from podgroup.quantities import MAX_INT64, QuantityError, parse
+from podgroup.log.events import Event, PodApplied, PodDeleted, PodMeasured, RelistStarted
+from podgroup.model.objects import PodView
+from podgroup.model.quantities import MAX_INT64, QuantityError, parse
 
 RESOURCES = {"cpu": 1000, "memory": 1}
 """What the metrics API tells of, and how many of our units one of its is."""

@@ -29,12 +29,12 @@ from ingest.metrics import IngestMetrics
 from ingest.publisher import EventPublisher, Sink
 from ingest.resume import Known, Log, Resume
 from ingest.watcher import Watcher
-from podgroup.events import Event
-from podgroup.objects import Kind
-from podgroup.runtime.backoff import Backoff
-from podgroup.runtime.jetstream import BusClosed, BusUnavailable
-from podgroup.runtime.log import get_logger
-from podgroup.runtime.settings import Settings
+from podgroup.log.events import Event
+from podgroup.model.objects import Kind
+from runtime.backoff import Backoff
+from runtime.jetstream import BusClosed, BusUnavailable
+from runtime.log import get_logger
+from runtime.settings import Settings
 
 DRAIN_S = 5.0
 """Seconds allowed at the end to get stored what was already seen; what is not is seen again."""
@@ -43,7 +43,7 @@ log = get_logger("ingest")
 
 
 class EventLog(Log, Sink, Protocol):
-    """What a session needs of the log; `podgroup.runtime.jetstream.Bus` is one."""
+    """What a session needs of the log; `runtime.jetstream.Bus` is one."""
 
     @property
     def on_reconnect(self) -> list[Callable[[], object]]:
@@ -51,7 +51,7 @@ class EventLog(Log, Sink, Protocol):
 
 
 class SessionApi(MeasureApi, WatchApi, Protocol):
-    """What a session needs of the API server; `podgroup.runtime.kube.KubeClient` is one."""
+    """What a session needs of the API server; `runtime.kube.KubeClient` is one."""
 
 
 class Changed(Exception):
@@ -112,7 +112,7 @@ class Session:
         """Run until `stop`; then store what was seen and return.
 
         Raises:
-            BusError: publishing failed for good; as `podgroup.runtime.jetstream.Overtaken`,
+            BusError: publishing failed for good; as `runtime.jetstream.Overtaken`,
                 because another ingester publishes.
             Changed: the stream is not the one we wrote to.
         """

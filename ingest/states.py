@@ -32,8 +32,8 @@ from msgspec import Struct
 
 from ingest.kinds import Watched
 from ingest.translate.items import Bookmark, Delta, ErrorItem, Garbled, Item, Page
-from podgroup.events import Event, RelistCompleted, RelistStarted
-from podgroup.objects import Kind
+from podgroup.log.events import Event, RelistCompleted, RelistStarted
+from podgroup.model.objects import Kind
 
 MAX_STRIKES = 3
 """Failures to resume from one version, without an item between, after which we relist."""

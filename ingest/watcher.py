@@ -20,10 +20,10 @@ from ingest.calls import NewRelist, WatchApi, WatchOptions, step
 from ingest.kinds import Watched
 from ingest.metrics import IngestMetrics
 from ingest.states import Absent, InitialWatch, Start, State, Step, Trouble, Watching
-from podgroup.events import Event
-from podgroup.objects import Kind
-from podgroup.runtime.backoff import Backoff
-from podgroup.runtime.log import Logger
+from podgroup.log.events import Event
+from podgroup.model.objects import Kind
+from runtime.backoff import Backoff
+from runtime.log import Logger
 
 PEACE_S = 60.0
 """Seconds without trouble after which the next trouble counts as the first."""

@@ -7,16 +7,16 @@ records of its message. Deciding again is another way to apply (`redeciding`).
 Invariant: records and the decisions between them are put down in the order in which they were made.
 """
 
-from podgroup.commands import WriteWorkloadStatus
-from podgroup.derived import Derived
-from podgroup.events import Decision
 from podgroup.fold.decisions import apply_decision
 from podgroup.fold.deriving import apply_derived
 from podgroup.fold.records import apply_record
-from podgroup.journal import At
-from podgroup.records import AnyRecord, AsOf, Concluded
+from podgroup.log.events import Decision
+from podgroup.log.journal import At
+from podgroup.log.records import AnyRecord, AsOf, Concluded
+from podgroup.model.commands import WriteWorkloadStatus
 from podgroup.rules.helpers.context import Conclusion, Conclusions, RuleContext
-from podgroup.state import World
+from podgroup.state.derived import Derived
+from podgroup.state.world import World
 
 
 class Applier:

@@ -24,26 +24,24 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from podgroup.applying import Applier, ObservingApplier
-from podgroup.changes import EVERYTHING
-from podgroup.derived import Dequeued
-from podgroup.events import Batch, Decision
 from podgroup.fold.deriving import apply_derived
 from podgroup.fold.pods import renewable, retirable
 from podgroup.fold.relists import synced
 from podgroup.folding import (
-    Taken,
+    PendingWrites,
+    drain_journal,
     due_timers,
     fold_message,
-    hand_over,
     load_world,
     new_world,
     read_back,
     rejoin_frames,
 )
-from podgroup.ids import GroupID
-from podgroup.journal import At
-from podgroup.policy import Policy
-from podgroup.records import Concluded, Renewed, Retired
+from podgroup.log.events import Batch, Decision
+from podgroup.log.journal import At
+from podgroup.log.records import Concluded, Renewed, Retired
+from podgroup.model.ids import GroupID
+from podgroup.model.policy import Policy
 from podgroup.redeciding import ComparingApplier, Difference
 from podgroup.rules import RULES
 from podgroup.rules.admit import RULE as ADMIT
@@ -53,14 +51,16 @@ from podgroup.rules.enqueue import enqueue
 from podgroup.rules.explain import explain
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.rule import ClusterRule, Rule
-from podgroup.state import Group, World
+from podgroup.state.changes import EVERYTHING
+from podgroup.state.derived import Dequeued
+from podgroup.state.world import Group, World
 
 __all__ = [
     "Difference",
-    "Taken",
+    "PendingWrites",
     "decide",
+    "drain_journal",
     "due_timers",
-    "hand_over",
     "load_world",
     "new_world",
     "observe",
@@ -124,16 +124,16 @@ def decide(
     if not synced(world) and not recorded and not (concluded and concluded.records):
         return _NONE
     loaded = world.loaded
-    if loaded or world.thorough:
-        world.touched.update(dict.fromkeys(world.touched, EVERYTHING))
+    if loaded or world.evaluate_all:
+        world.dirty_groups.update(dict.fromkeys(world.dirty_groups, EVERYTHING))
     elif not recorded and not (concluded and concluded.records) and not _due(world):
-        world.touched.clear()
+        world.dirty_groups.clear()
         return _NONE
     world.loaded = False
     applier, comparing = _applier(world, here, recorded, concluded, observing=observing)
     if loaded:
         _enlist_all(world, applier)
-    for identity in list(world.touched):
+    for identity in list(world.dirty_groups):
         group = world.groups.get(identity)
         if group is not None and renewable(world, group):
             applier.apply(Renewed(identity))
@@ -142,12 +142,12 @@ def decide(
         # After a start every group is looked at once, in case the rules are newer than the state.
         # What the message touched comes first, as if there had been no start.
         others = (g for g in sorted(world.groups) if g not in looked_at)
-        world.touched.update(dict.fromkeys(others, EVERYTHING))
+        world.dirty_groups.update(dict.fromkeys(others, EVERYTHING))
         applier.ctx.here = At(here.position, _before_timers(world, here))
         looked_at.update(_look(world, applier))
         applier.ctx.here = here
     _run_last(world, applier)
-    world.touched.clear()
+    world.dirty_groups.clear()
     for identity in looked_at:
         group = world.groups.get(identity)
         if group is not None and retirable(world, group):
@@ -155,11 +155,11 @@ def decide(
     applier.close()
     difference = _NONE
     if comparing is not None:
-        world.touched.clear()
+        world.dirty_groups.clear()
         difference = comparing.difference()
     if difference == _NONE:
         return _NONE
-    world.thorough = True
+    world.evaluate_all = True
     return difference
 
 
@@ -189,7 +189,7 @@ def _run_last(world: World, applier: Applier) -> None:
 
 def _due(world: World) -> bool:
     """Tell whether any rule is due: for a group, or for a ClusterQueue."""
-    for changed in world.touched.values():
+    for changed in world.dirty_groups.values():
         if changed:
             return True
     quotas = world.quotas
@@ -213,7 +213,7 @@ def _enlist_all(world: World, applier: Applier) -> None:
         return
     for identity in sorted(world.groups):
         group = world.groups[identity]
-        if identity not in world.touched and not group.parked:
+        if identity not in world.dirty_groups and not group.parked:
             known = identity in world.quotas.waiting and identity not in world.quotas.news
             _guarded(applier, group, _enlist)
             if known and identity in world.quotas.waiting:
@@ -229,8 +229,8 @@ def _look(world: World, applier: Applier) -> dict[GroupID, int]:
     """Run the rules on the groups that are touched and those they lead to; return all of them."""
     looked_at: dict[GroupID, int] = {}
     while True:
-        batch = {g: changed for g, changed in world.touched.items() if g in world.groups}
-        world.touched.clear()
+        batch = {g: changed for g, changed in world.dirty_groups.items() if g in world.groups}
+        world.dirty_groups.clear()
         held = {g for g in batch if world.groups[g].quota.holding is not None}
         for identity, changed in batch.items():
             looked_at[identity] = looked_at.get(identity, 0) | changed
@@ -240,18 +240,18 @@ def _look(world: World, applier: Applier) -> dict[GroupID, int]:
         if ADMIT.due(world):
             applier.run(ADMIT.run(applier.ctx))
         world.quotas.reported()
-        again = [g for g in world.touched if _needs_another_look(world, g, g in held)]
-        for identity, changed in world.touched.items():
+        again = [g for g in world.dirty_groups if _needs_another_look(world, g, g in held)]
+        for identity, changed in world.dirty_groups.items():
             if identity in world.groups:
                 looked_at[identity] = looked_at.get(identity, 0) | changed
-        world.touched.clear()
+        world.dirty_groups.clear()
         if not again:
             break
-        world.touched.update(dict.fromkeys(again, EVERYTHING))
+        world.dirty_groups.update(dict.fromkeys(again, EVERYTHING))
     for identity, changed in looked_at.items():
         if changed and identity in world.groups:
             _run(applier, world.groups[identity], changed, first=False)
-    world.touched.clear()
+    world.dirty_groups.clear()
     return looked_at
 
 

@@ -16,8 +16,14 @@ from itertools import islice
 
 from msgspec import Struct
 
-from podgroup.codec import Concerned, concerned, is_strange
-from podgroup.events import (
+from podgroup.fold import FOLDS, marking
+from podgroup.fold.common import index, new_members, park
+from podgroup.fold.deciding import line_up
+from podgroup.fold.decisions import apply_decision
+from podgroup.fold.naming import claim_name
+from podgroup.fold.records import apply_record
+from podgroup.log.codec import Concerned, concerned, is_strange
+from podgroup.log.events import (
     Batch,
     Decision,
     DeltaRefused,
@@ -29,39 +35,26 @@ from podgroup.events import (
     WorkloadApplied,
     WorkloadDeleted,
 )
-from podgroup.fold import FOLDS, marking
-from podgroup.fold.common import index, new_members, park
-from podgroup.fold.deciding import line_up
-from podgroup.fold.decisions import apply_decision
-from podgroup.fold.naming import claim_name
-from podgroup.fold.records import apply_record
-from podgroup.ids import GroupID, PodUID
-from podgroup.journal import At, Journal
-from podgroup.names import group_name
-from podgroup.objects import (
-    AdmissionCheckView,
-    ClusterQueueView,
-    CohortView,
-    FlavorView,
-    LocalQueueView,
+from podgroup.log.journal import At, Journal
+from podgroup.log.records import AsOf, Concluded
+from podgroup.model.ids import GroupID, PodUID
+from podgroup.model.interning import intern, intern_time, intern_times, shared
+from podgroup.model.names import group_name
+from podgroup.model.objects import (
+    QUEUE_KINDS,
     Marked,
-    NamespaceView,
     PodView,
-    PriorityClassView,
     QueueObject,
-    WorkloadPriorityClassView,
     WorkloadView,
     kind_of,
 )
-from podgroup.policy import Policy
-from podgroup.quota import QueueKey
-from podgroup.records import AsOf, Concluded
-from podgroup.sharing import one, one_map_of_times, one_time, shared
-from podgroup.standing import StandingReport
-from podgroup.state import GROUP, SINGLE, Group, Meta, Pod, World
+from podgroup.model.policy import Policy
+from podgroup.model.standing import StandingReport
+from podgroup.state.quota import QueueKey
+from podgroup.state.world import GROUP, SINGLE, Group, Meta, Pod, World
 
 
-class Taken(Struct):
+class PendingWrites(Struct):
     """What is to be written: the journal, and what left the state since the last one."""
 
     journal: Journal
@@ -100,11 +93,11 @@ def replay(
     concluded: Concluded | None,
 ) -> None:
     """Fold one message and what was concluded from it; no rule is asked."""
-    world.heeded = False
+    world.track_changes = False
     here = fold_message(world, position, at, batch)
     _apply(world, here, decisions, concluded)
     # For rules, and there are none.
-    world.touched.clear()
+    world.dirty_groups.clear()
     world.unannounced.clear()
     world.quotas.reported()
     world.loaded = False
@@ -131,9 +124,9 @@ def _apply(
         world.meta.decisions = max(world.meta.decisions, concluded.number)
 
 
-def hand_over(world: World) -> Taken:
+def drain_journal(world: World) -> PendingWrites:
     """Hand over the journal and start a new one."""
-    taken = Taken(world.journal, world.gone_pods, world.gone_groups)
+    taken = PendingWrites(world.journal, world.gone_pods, world.gone_groups)
     world.journal = Journal()
     world.gone_pods, world.gone_groups = {}, {}
     return taken
@@ -186,9 +179,10 @@ def load_world(
             world.expecting[pod.expect.decision] = (pod.group, uid)
         index(world, world.groups[pod.group], pod)
     for view in objects:
-        _put(world, view)
+        kind = kind_of(view)
+        world.objects_of(kind)[QUEUE_KINDS[kind].key(view.namespace, view.name)] = view
         if isinstance(view, Marked):
-            marking.recalled(world, kind_of(view), view)
+            marking.recalled(world, kind, view)
     for workload in workloads:
         world.workloads[(workload.namespace, workload.name)] = workload
     world.standings.update(standings)
@@ -203,32 +197,12 @@ def read_back(pod: Pod) -> Pod:
     Pod by pod as they are read: all of them unshared take several times the memory of the state.
     """
     pod.view = shared(pod.view)
-    pod.group, pod.role = one(pod.group), one(pod.role)
-    pod.gate_added = one_map_of_times(pod.gate_added)
+    pod.group, pod.role = intern(pod.group), intern(pod.role)
+    pod.gate_added = intern_times(pod.gate_added)
     for name in ("ungated_at", "scheduled_at", "started_at"):
         if (time := getattr(pod, name)) is not None:
-            setattr(pod, name, one_time(time))
+            setattr(pod, name, intern_time(time))
     return pod
-
-
-def _put(world: World, view: QueueObject) -> None:
-    match view:
-        case LocalQueueView():
-            world.local_queues[(view.namespace, view.name)] = view
-        case ClusterQueueView():
-            world.cluster_queues[view.name] = view
-        case CohortView():
-            world.cohorts[view.name] = view
-        case FlavorView():
-            world.flavors[view.name] = view
-        case AdmissionCheckView():
-            world.checks[view.name] = view
-        case WorkloadPriorityClassView():
-            world.workload_classes[view.name] = view
-        case PriorityClassView():
-            world.classes[view.name] = view
-        case NamespaceView():
-            world.namespaces[view.name] = view
 
 
 def rejoin_frames(world: World, batch: Batch, position: int) -> None:

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from podgroup.applying import Applier
-from podgroup.events import Decision
 from podgroup.fold.decisions import apply_decision
 from podgroup.fold.records import apply_record
-from podgroup.journal import At
-from podgroup.records import AnyRecord, AsOf, Concluded
-from podgroup.state import World
+from podgroup.log.events import Decision
+from podgroup.log.journal import At
+from podgroup.log.records import AnyRecord, AsOf, Concluded
+from podgroup.state.world import World
 
 
 class Difference(Struct, frozen=True):

@@ -3,8 +3,8 @@
 Invariant: nothing but reading settings and starting `run_projector` happens here.
 """
 
-from podgroup.runtime.service import run_part
 from projector.bootstrap import run_projector
+from runtime.service import run_part
 
 
 def main() -> None:

@@ -7,21 +7,7 @@ import asyncio
 import sys
 from contextlib import AsyncExitStack, suppress
 
-from podgroup import subjects
-from podgroup.runtime.backoff import Backoff
-from podgroup.runtime.collector import collect_rarely
-from podgroup.runtime.election import Elector
-from podgroup.runtime.health import Checks
-from podgroup.runtime.heartbeat import reporting
-from podgroup.runtime.jetstream import Bus
-from podgroup.runtime.jetstream import connect as connect_bus
-from podgroup.runtime.kube import connect as connect_kube
-from podgroup.runtime.lease import lease_name
-from podgroup.runtime.log import get_logger
-from podgroup.runtime.metrics import Metrics
-from podgroup.runtime.metrics import of as metrics_of
-from podgroup.runtime.settings import Settings, SettingsError
-from podgroup.runtime.signing import Signer
+from podgroup.log import subjects
 from projector.archive.keeping import archiving
 from projector.live.projection import Projection
 from projector.live.replicas import Replicas
@@ -36,6 +22,20 @@ from projector.storage.database import (
 from projector.storage.store import ReadModelReplaced, SqlStore, StaleProjector
 from projector.upkeep import migrate
 from projector.upkeep.retention import retaining
+from runtime.backoff import Backoff
+from runtime.collector import collect_rarely
+from runtime.election import Elector
+from runtime.health import Checks
+from runtime.heartbeat import reporting
+from runtime.jetstream import Bus
+from runtime.jetstream import connect as connect_bus
+from runtime.kube import connect as connect_kube
+from runtime.lease import lease_name
+from runtime.log import get_logger
+from runtime.metrics import Metrics
+from runtime.metrics import of as metrics_of
+from runtime.settings import Settings, SettingsError
+from runtime.signing import Signer
 
 LOOK_S = 10.0
 """Seconds between looks of one that stands by at what it would need to take over."""
@@ -179,7 +179,7 @@ class _Projector:
             await self.run(alone=True)
         except StaleProjector as error:
             # The Lease said that there is no other: it is given back in any case.
-            log.warning("overtaken", error=str(error))
+            log.warning("checkpoint_conflict", error=str(error))
 
     async def run(self, *, alone: bool = False) -> None:
         """Fold until `stop`. `alone`: end what a replica that is gone left open at the database.

@@ -91,7 +91,8 @@ class GarbageCollector:
     def _exists(self, owner: Obj, namespace: str) -> bool:
         entry = self.store.by_uid.get(owner["uid"])
         if entry is None:
-            return False
+            # Of a kind that the server does not have the real one cannot tell, and lets it be.
+            return all(t.resource.kind != owner.get("kind") for t in self.store.tables.values())
         table, rec = entry
         return (
             rec.name == owner.get("name")

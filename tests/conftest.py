@@ -31,9 +31,9 @@ from tests.parity.plugin import COLLECTED
 from tests.support.again import pytest_runtest_protocol, pytest_terminal_summary  # noqa: F401
 
 if TYPE_CHECKING:
-    from podgroup.runtime.embedded import EmbeddedNats
-    from podgroup.runtime.jetstream import Bus
-    from podgroup.runtime.settings import NatsSettings
+    from runtime.embedded import EmbeddedNats
+    from runtime.jetstream import Bus
+    from runtime.settings import NatsSettings
 
 # How long an example takes says how busy the machine is. The same examples in every run, so that a
 # failure is always of the change at hand; GATELOG_TEST_RANDOM=1 goes looking for others.
@@ -92,7 +92,7 @@ def collected(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def nats_server(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[EmbeddedNats]":
-    from podgroup.runtime.embedded import EmbeddedNats
+    from runtime.embedded import EmbeddedNats
 
     server = EmbeddedNats(tmp_path_factory.mktemp("nats"), sync_always=False)
     asyncio.run(server.start())
@@ -107,7 +107,7 @@ def nats_settings(nats_server: "EmbeddedNats") -> "NatsSettings":
 
 @pytest.fixture
 async def own_nats(tmp_path: Path) -> "AsyncIterator[EmbeddedNats]":
-    from podgroup.runtime.embedded import EmbeddedNats
+    from runtime.embedded import EmbeddedNats
 
     server = EmbeddedNats(tmp_path / "nats")
     await server.start()
@@ -122,8 +122,8 @@ def cluster() -> str:
 
 @pytest.fixture
 async def bus(nats_settings: "NatsSettings") -> "AsyncIterator[Bus]":
-    from podgroup.runtime.jetstream import connect
-    from podgroup.runtime.settings import StreamSettings
+    from runtime.jetstream import connect
+    from runtime.settings import StreamSettings
 
     one = await connect(nats_settings, "test", deadline_s=20)
     await one.ensure_streams(StreamSettings())

@@ -32,8 +32,8 @@ from bench.soak import growth
 from bench.soak.growth import Judged, Sample
 from bench.soak.users import SIZES, Users, most_there
 from bench.soak.watching import PodWatch
-from podgroup.runtime import eventloop
-from podgroup.runtime.embedded import EmbeddedNats
+from runtime import eventloop
+from runtime.embedded import EmbeddedNats
 from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator, make_queue
 
 RESULTS = Path(__file__).parents[1] / "soak.json"

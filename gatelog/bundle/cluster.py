@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from gatelog.cluster.ownership import COMPONENT_LABEL, NAME_LABEL, OWN_NAME
 from gatelog.shell.errors import explain
-from podgroup.runtime.kube import KubeClient, KubeError, connect
-from podgroup.runtime.settings import Settings
+from runtime.kube import KubeClient, KubeError, connect
+from runtime.settings import Settings
 
 MOST_PODS = 50
 _MOST_BYTES = 4 * 1024 * 1024

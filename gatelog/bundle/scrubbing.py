@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
-from podgroup.runtime.settings import Settings
+from runtime.settings import Settings
 
 GONE = "***"
 SHORTEST = 4

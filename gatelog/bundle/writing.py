@@ -23,8 +23,8 @@ from gatelog.bundle.scrubbing import Scrubber
 from gatelog.readmodel.model import ReadModel
 from gatelog.shell.errors import CommandFailed, explain
 from gatelog.shell.versions import facts
-from podgroup.runtime.settings import Settings
-from podgroup.runtime.settings_source import describe
+from runtime.settings import Settings
+from runtime.settings_source import describe
 
 GROUP = "group.jsonl.gz"
 _TIMEOUT_S = 5.0

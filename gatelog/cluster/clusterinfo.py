@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from gatelog.shell.errors import CommandFailed
-from podgroup.runtime.kube import Answer, KubeClient
+from runtime.kube import Answer, KubeClient
 
 KUEUE_GROUP = "kueue.x-k8s.io"
 KUEUE_VERSIONS = ("v1beta2", "v1beta1")
@@ -33,7 +33,7 @@ _WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 class Asker(Protocol):
-    """The part of `podgroup.runtime.kube.KubeClient` needed here."""
+    """The part of `runtime.kube.KubeClient` needed here."""
 
     @property
     def server(self) -> str:

@@ -15,7 +15,7 @@ from gatelog.cluster import clusterinfo, manifests
 from gatelog.cluster.manifests import Object
 from gatelog.cluster.ownership import NAME_LABEL, OWN_NAME
 from gatelog.shell.errors import CommandFailed
-from podgroup.runtime.kube import KubeClient
+from runtime.kube import KubeClient
 
 _PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _ESTABLISHED_S = 30.0

@@ -21,8 +21,8 @@ import msgspec
 from gatelog.cluster import clusterinfo, crds, policies
 from gatelog.cluster.manifests import Object
 from gatelog.shell.errors import CommandFailed, UsageFailed
-from podgroup.runtime.kube import KubeClient
-from podgroup.runtime.settings import Settings
+from runtime.kube import KubeClient
+from runtime.settings import Settings
 
 Way = Literal["none", "webhook", "policy"]
 

@@ -12,14 +12,14 @@ from typing import Any, Literal, NamedTuple
 
 from gatelog.cluster import clusterinfo
 from gatelog.shell.errors import CommandFailed
-from podgroup.names import (
+from podgroup.model.names import (
     GROUP_NAME,
     MAX_REASON,
     REASON_ANNOTATION,
     REASON_BY_ANNOTATION,
     workload_name,
 )
-from podgroup.runtime.kube import KubeClient
+from runtime.kube import KubeClient
 
 What = Literal["clusterqueue", "localqueue", "group"]
 Stop = Literal["None", "Hold", "HoldAndDrain"]

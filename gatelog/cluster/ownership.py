@@ -16,7 +16,7 @@ import msgspec
 from gatelog.cluster import manifests
 from gatelog.cluster.manifests import Object
 from gatelog.shell.errors import CommandFailed
-from podgroup.runtime.kube import KubeClient
+from runtime.kube import KubeClient
 
 NAME_LABEL, COMPONENT_LABEL = "app.kubernetes.io/name", "app.kubernetes.io/component"
 SHARD_LABEL = "gatelog.io/shard"

@@ -19,15 +19,15 @@ from gatelog.cluster.manifests import Object
 from ingest.webhook.install import NOT_ITSELF, cel_text, not_itself, owner_rules
 from ingest.webhook.policy import ACTUATOR_USER, NAMESPACE_NAME_LABEL, SERVICE_ACCOUNT
 from ingest.webhook.settings import actuator_user, label_kinds, topology_gate
-from podgroup.names import TOPOLOGY_GATE
-from podgroup.runtime.settings import Settings
+from podgroup.model.names import TOPOLOGY_GATE
+from runtime.settings import Settings
 
 POLICY_FILES = (
     "admission-policy/mutating-admission-policy.yaml",
     "admission-policy/owner-labels.yaml",
     "admission-policy/validating-admission-policy.yaml",
 )
-FENCE_FILES = ("base/fence.yaml",)
+FENCE_FILES = ("common/fence.yaml",)
 _EVERY_POD = "components/policy-every-pod/kustomization.yaml"
 _PODS, _OWNERS = "gatelog-queued-pods", "gatelog-owner-labels"
 _FENCES = ("gatelog-fence", "gatelog-queue-fence")

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gatelog.shell.errors import UsageFailed
-from podgroup.quantities import parse
+from podgroup.model.quantities import parse
 
 Amounts = dict[str, dict[str, str]]
 """Quantity by flavor and resource."""

@@ -32,28 +32,20 @@ gatelog replay --verify --archive s3://backups/gatelog"""
 
 
 def archive(
+    answer: options.OutputOptions,
+    where: options.ReadModelOptions,
     to: Annotated[
         str | None,
         typer.Option("--to", metavar="DIR|URL", help="Where; default: the setting archive.url."),
     ] = None,
-    output: options.Form = None,
-    as_json: options.AsJson = False,
-    config: options.Config = None,
-    state_dir: options.StateDirOption = None,
-    db: options.Database = None,
-    cluster: options.Cluster = None,
-    assign: options.Assign = None,
 ) -> int | None:
     """Run `gatelog archive`; see HELP."""
     from gatelog.replay import archiving
     from gatelog.replay.running import open_bus
-    from gatelog.terminal import lookup
     from projector.archive.writing import Archived
 
-    output = options.form(output, as_json=as_json)
-    settings = options.with_archive(
-        lookup.read_settings(config, assign, state_dir, db, cluster), to
-    )
+    output = answer.form
+    settings = options.with_archive(where.settings(), to)
 
     async def run(shown: Shown) -> Archived:
         async with open_bus(settings) as bus:

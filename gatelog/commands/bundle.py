@@ -29,6 +29,7 @@ gatelog bundle --log-file up.log                  (gatelog up 2> up.log keeps it
 
 
 def bundle(
+    where: options.InstallationOptions,
     file: Annotated[
         Path | None,
         typer.Argument(help="File to write. Default: gatelog-bundle-DATE.tar.gz, here."),
@@ -52,34 +53,19 @@ def bundle(
     force: Annotated[
         bool, typer.Option("--force", help="Replace the file if it is there.")
     ] = False,
-    config: options.Config = None,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.KubeContext = None,
-    state_dir: options.StateDirOption = None,
-    db: options.Database = None,
-    cluster: options.Cluster = None,
-    assign: options.Assign = None,
 ) -> None:
     """Run `gatelog bundle`; see HELP."""
     from gatelog.bundle.scrubbing import scrubber
     from gatelog.bundle.writing import write
     from gatelog.terminal import lookup
-    from podgroup.runtime.log import configure
-    from podgroup.runtime.settings import LogSettings
+    from runtime.log import configure
+    from runtime.settings import LogSettings
 
     path = file or Path(f"gatelog-bundle-{datetime.now(UTC):%Y%m%d-%H%M%S}.tar.gz")
     if path.exists() and not force:
         raise UsageFailed(f"{path}: is there already; --force replaces it")
     wanted = lookup.parse_title(group) if group else None
-    settings = options.of_cluster(
-        config,
-        kubeconfig,
-        context,
-        assign,
-        state_dir=state_dir,
-        database__url=options.database_option(db),
-        cluster=cluster,
-    )
+    settings = where.settings()
     configure(LogSettings(level="error"))
 
     def tell(step: str) -> None:

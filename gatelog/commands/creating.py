@@ -5,17 +5,15 @@ Invariant: one object is created, or with --dry-run none; what is there already 
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from gatelog.commands.stopping import Dry, Namespace, Reason, qualified, tell
+from gatelog.commands.stopping import ChangeOptions, Namespace, qualified, tell
 from gatelog.shell import options
 from gatelog.shell.errors import CommandFailed, UsageFailed
-
-if TYPE_CHECKING:
-    from gatelog.cluster.intent import DryRun
 
 HELP = (
     "Create a ClusterQueue, a LocalQueue or a ResourceFlavor. --dry-run=server lets the API server "
@@ -32,25 +30,21 @@ gatelog create localqueue user-queue -n team-a -c research
 gatelog create clusterqueue research --nominal-quota "default:cpu=40" --dry-run=client -o yaml"""
 
 app = typer.Typer(help=HELP, epilog=EPILOG, no_args_is_help=True)
-_Config = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="Settings file (TOML).")
-]
-"""As in other commands, but for -c, which kueuectl gives to the ClusterQueue."""
 _Never = Literal["Never", "LowerPriority", "Any"]
 _Within = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"]
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _QUOTA = "FLAVOR:RESOURCE=QUANTITY;... , several by commas or by repeating it"
 
 
-@app.command("clusterqueue", help="Create a ClusterQueue (also: cq).")
-@app.command("cq", hidden=True)
-def clusterqueue(
-    name: Annotated[str, typer.Argument()],
-    cohort: Annotated[str, typer.Option("--cohort", help="It shares quota with.")] = "",
+@dataclass(frozen=True)
+class QueueOptions:
+    """How a ClusterQueue treats what waits in it, and whom it may preempt."""
+
+    cohort: Annotated[str, typer.Option("--cohort", help="It shares quota with.")] = ""
     strategy: Annotated[
         Literal["StrictFIFO", "BestEffortFIFO"],
         typer.Option("--queuing-strategy", help="Whether the head holds up the others."),
-    ] = "BestEffortFIFO",
+    ] = "BestEffortFIFO"
     selector: Annotated[
         list[str] | None,
         typer.Option(
@@ -58,56 +52,77 @@ def clusterqueue(
             metavar="KEY=VALUE",
             help="Labels of namespaces that may use it. Default: all.",
         ),
-    ] = None,
+    ] = None
     reclaim: Annotated[
         _Never, typer.Option("--reclaim-within-cohort", help="Whom it may preempt in its cohort.")
-    ] = "Never",
+    ] = "Never"
     within: Annotated[
         _Within,
         typer.Option("--preemption-within-cluster-queue", help="Whom it may preempt in itself."),
-    ] = "Never",
+    ] = "Never"
+
+
+@dataclass(frozen=True)
+class QuotaOptions:
+    """How much of which resource a ClusterQueue has, may borrow and lends."""
+
     nominal: Annotated[
         list[str] | None, typer.Option("--nominal-quota", metavar="QUOTA", help=_QUOTA)
-    ] = None,
+    ] = None
     borrowing: Annotated[
         list[str] | None, typer.Option("--borrowing-limit", metavar="QUOTA", help="As above.")
-    ] = None,
+    ] = None
     lending: Annotated[
         list[str] | None, typer.Option("--lending-limit", metavar="QUOTA", help="As above.")
-    ] = None,
-    reason: Reason = "",
-    dry_run: Dry = "none",
-    output: options.Output = None,
-    config: options.Config = None,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.KubeContext = None,
-    assign: options.Assign = None,
+    ] = None
+
+
+@dataclass(frozen=True)
+class _ClusterOptions(options.ClusterOptions):
+    """As of other commands, but for -c, which kueuectl gives to the ClusterQueue."""
+
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="Settings file (TOML).")
+    ] = None
+
+
+@app.command("clusterqueue", help="Create a ClusterQueue (also: cq).")
+@app.command("cq", hidden=True)
+@options.as_options
+def clusterqueue(
+    queue: QueueOptions,
+    quota: QuotaOptions,
+    change: ChangeOptions,
+    where: options.ClusterOptions,
+    name: Annotated[str, typer.Argument()],
 ) -> None:
     """Create a ClusterQueue."""
     from gatelog.cluster.quotaspec import read, resource_groups
 
     spec: dict[str, Any] = {
-        "queueingStrategy": strategy,
-        "namespaceSelector": _selector(selector),
-        "preemption": {"reclaimWithinCohort": reclaim, "withinClusterQueue": within},
+        "queueingStrategy": queue.strategy,
+        "namespaceSelector": _selector(queue.selector),
+        "preemption": {"reclaimWithinCohort": queue.reclaim, "withinClusterQueue": queue.within},
     }
-    if cohort:
-        spec["cohortName"] = cohort
+    if queue.cohort:
+        spec["cohortName"] = queue.cohort
     groups = resource_groups(
-        read("--nominal-quota", nominal or ()),
-        read("--borrowing-limit", borrowing or ()),
-        read("--lending-limit", lending or ()),
+        read("--nominal-quota", quota.nominal or ()),
+        read("--borrowing-limit", quota.borrowing or ()),
+        read("--lending-limit", quota.lending or ()),
     )
     if groups:
         spec["resourceGroups"] = groups
     body = {"kind": "ClusterQueue", "metadata": {"name": name}, "spec": spec}
-    where = (config, kubeconfig, context, assign)
-    _create("clusterqueue", "", name, body, reason, dry_run, output, where)
+    _create("clusterqueue", body, change, where)
 
 
 @app.command("localqueue", help="Create a LocalQueue (also: lq).")
 @app.command("lq", hidden=True)
+@options.as_options
 def localqueue(
+    change: ChangeOptions,
+    where: _ClusterOptions,
     name: Annotated[str, typer.Argument(help="With -n, or NAMESPACE/NAME.")],
     behind: Annotated[
         str,
@@ -118,26 +133,21 @@ def localqueue(
         bool,
         typer.Option("--ignore-unknown-cq", "-i", help="Though the ClusterQueue is not there."),
     ] = False,
-    reason: Reason = "",
-    dry_run: Dry = "none",
-    output: options.Output = None,
-    config: _Config = None,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.KubeContext = None,
-    assign: options.Assign = None,
 ) -> None:
     """Create a LocalQueue."""
     space, plain = qualified("localqueue", namespace, name)
     meta = {"name": plain, "namespace": space}
     body = {"kind": "LocalQueue", "metadata": meta, "spec": {"clusterQueue": behind}}
-    where = (config, kubeconfig, context, assign)
     needs = "" if unknown else behind
-    _create("localqueue", space, plain, body, reason, dry_run, output, where, needs)
+    _create("localqueue", body, change, where, needs)
 
 
 @app.command("resourceflavor", help="Create a ResourceFlavor (also: rf).")
 @app.command("rf", hidden=True)
+@options.as_options
 def resourceflavor(
+    change: ChangeOptions,
+    where: options.ClusterOptions,
     name: Annotated[str, typer.Argument()],
     labels: Annotated[
         list[str] | None,
@@ -155,13 +165,6 @@ def resourceflavor(
             help="That pods of it are given.",
         ),
     ] = None,
-    reason: Reason = "",
-    dry_run: Dry = "none",
-    output: options.Output = None,
-    config: options.Config = None,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.KubeContext = None,
-    assign: options.Assign = None,
 ) -> None:
     """Create a ResourceFlavor."""
     spec: dict[str, Any] = {}
@@ -172,31 +175,28 @@ def resourceflavor(
     if tolerations:
         spec["tolerations"] = [_toleration(text) for text in _parts(tolerations)]
     body = {"kind": "ResourceFlavor", "metadata": {"name": name}, "spec": spec}
-    where = (config, kubeconfig, context, assign)
-    _create("resourceflavor", "", name, body, reason, dry_run, output, where)
+    _create("resourceflavor", body, change, where)
 
 
 def _create(
     what: str,
-    namespace: str,
-    name: str,
     body: dict[str, Any],
-    reason: str,
-    dry: "DryRun",
-    output: Any,
-    where: tuple[Any, Any, Any, Any],
+    change: ChangeOptions,
+    where: options.ClusterOptions,
     behind: str = "",
 ) -> None:
     from gatelog.cluster.intent import Done, create, drafted, there
-    from podgroup.names import is_dns_subdomain
-    from podgroup.runtime.kube import connect
+    from podgroup.model.names import is_dns_subdomain
+    from runtime.kube import connect
 
+    name, namespace = body["metadata"]["name"], body["metadata"].get("namespace", "")
+    reason, dry = change.reason, change.dry_run
     if not is_dns_subdomain(name):
         raise UsageFailed(f"{name!r} is no name of an object: small letters, digits, - and .")
-    settings = options.of_cluster(*where)
+    settings = where.settings()
 
     if dry == "client":
-        tell(drafted(what, body, reason), "created", output, dry=dry)
+        tell(drafted(what, body, reason), "created", change)
         return
 
     async def run() -> Done:
@@ -210,7 +210,7 @@ def _create(
         finally:
             await kube.close()
 
-    tell(asyncio.run(run()), "created", output, dry=dry)
+    tell(asyncio.run(run()), "created", change)
 
 
 def _parts(given: Sequence[str]) -> list[str]:

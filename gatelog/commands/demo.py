@@ -55,7 +55,7 @@ def demo(
     from gatelog.demo.play import play
     from gatelog.demo.stories import PODS
     from gatelog.demo.teams import TEAMS
-    from podgroup.runtime.settings import LogSettings
+    from runtime.settings import LogSettings
 
     narrator = Narrator(LogSettings(), "demo", verbose=verbose, plain=True)
     programme = TEAMS if story == "two-teams" else PODS

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 from gatelog.shell import options
 from gatelog.shell.errors import CommandFailed, UsageFailed
 from gatelog.shell.narrator import Narrator
-from podgroup.runtime.health import Checks, serve_health
-from podgroup.runtime.settings import Settings
+from runtime.health import Checks, serve_health
+from runtime.settings import Settings
 
 EPILOG = """[bold]Examples[/]
 
@@ -72,16 +72,11 @@ def actuate(
 
 
 def serve(
-    config: options.Config = None,
-    assign: options.Assign = None,
-    db: options.Database = None,
-    state_dir: options.StateDirOption = None,
+    where: options.DatabaseOptions,
     verbose: options.Verbose = False,
 ) -> None:
     """Run the serve deployment."""
-    settings = options.settings(
-        config, assign, database__url=options.database_option(db), state_dir=state_dir
-    )
+    settings = where.settings()
 
     from gatelog.serve.bootstrap import run_serve
     from gatelog.shell.whereabouts import read_model_at

@@ -23,33 +23,18 @@ gatelog doctor --config /etc/gatelog/gatelog.toml --json | jq '.[] | select(.ver
 
 
 def doctor(
-    config: options.Config = None,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.KubeContext = None,
-    state_dir: options.StateDirOption = None,
-    db: options.Database = None,
-    cluster: options.Cluster = None,
-    assign: options.Assign = None,
-    output: options.Form = None,
-    as_json: options.AsJson = False,
+    where: options.InstallationOptions,
+    answer: options.OutputOptions,
     verbose: options.Verbose = False,
 ) -> int | None:
     """Run `gatelog doctor`; see HELP."""
-    output = options.form(output, as_json=as_json)
-    settings = options.of_cluster(
-        config,
-        kubeconfig,
-        context,
-        assign,
-        state_dir=state_dir,
-        database__url=options.database_option(db),
-        cluster=cluster,
-    )
+    output = answer.form
+    settings = where.settings()
 
     from gatelog import doctor as examination
     from gatelog.terminal import console
-    from podgroup.runtime.log import configure
-    from podgroup.runtime.settings import LogSettings
+    from runtime.log import configure
+    from runtime.settings import LogSettings
 
     configure(LogSettings(level=settings.log.level if verbose else "error"))
     findings = asyncio.run(examination.examine(settings))

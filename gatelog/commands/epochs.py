@@ -29,23 +29,18 @@ gatelog epochs --json | jq '.[].in_force[].settings.mode'"""
 
 
 def epochs(
+    answer: options.OutputOptions,
+    where: options.ReadModelOptions,
     shard: Annotated[
         int | None, typer.Option("--shard", metavar="N", min=0, help="Default: all shards.")
     ] = None,
-    output: options.Form = None,
-    as_json: options.AsJson = False,
-    config: options.Config = None,
-    state_dir: options.StateDirOption = None,
-    db: options.Database = None,
-    cluster: options.Cluster = None,
-    assign: options.Assign = None,
 ) -> int | None:
     """Run `gatelog epochs`; see HELP."""
     from gatelog.readmodel import inforce
     from gatelog.terminal import lookup
 
-    output = options.form(output, as_json=as_json)
-    settings = lookup.read_settings(config, assign, state_dir, db, cluster, search=True)
+    output = answer.form
+    settings = where.settings(search=True)
     with lookup.open_model(settings) as model:
         lines = [one for one in inforce.epochs(model) if shard in (None, one.shard)]
         shards = sorted({one.shard for one in lines})

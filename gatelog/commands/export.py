@@ -5,6 +5,7 @@ Invariant: export only reads the log; import writes to an empty database of its 
 
 import asyncio
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -16,7 +17,7 @@ from gatelog.shell import options
 from gatelog.shell.errors import UsageFailed
 from gatelog.shell.screen import Screen
 from gatelog.shell.visible import raw
-from podgroup.runtime.settings import Settings
+from runtime.settings import Settings
 
 HELP = (
     "Write the log with its decisions to a compact file that holds everything needed to replay it "
@@ -47,7 +48,55 @@ Moment = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class SelectionOptions:
+    """Which part of the log is written."""
+
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="NS/NAME", help="All lives of one group.")
+    ] = None
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="All groups of a namespace.")
+    ] = None
+    since: Moment = None
+    until: Moment = None
+    archive: options.Archive = None
+
+
+@dataclass(frozen=True)
+class PseudonymOptions:
+    """Whether names are replaced, and by which key."""
+
+    pseudonymise: Annotated[
+        bool, typer.Option("--pseudonymise", help="Replace names, namespaces and label values.")
+    ] = False
+    key_file: Annotated[
+        Path | None,
+        typer.Option("--key-file", help="Key of pseudonyms, to repeat them; default: random."),
+    ] = None
+
+    def key(self) -> bytes | None:
+        """Return the key, None if names stay as they are.
+
+        Raises:
+            UsageFailed: a key that is empty, or for nothing.
+        """
+        from gatelog.replay.exporting import new_key
+
+        if not self.pseudonymise:
+            if self.key_file is not None:
+                raise UsageFailed("--key-file is for --pseudonymise")
+            return None
+        key = self.key_file.read_bytes().strip() if self.key_file is not None else new_key()
+        if not key:
+            raise UsageFailed(f"{self.key_file}: is empty; a key is some random bytes")
+        return key
+
+
 def export(
+    selection: SelectionOptions,
+    pseudonyms: PseudonymOptions,
+    where: options.ReadModelOptions,
     file: Annotated[
         str,
         typer.Argument(
@@ -58,60 +107,35 @@ def export(
         Literal["log", "parquet"],
         typer.Option("--format", help="The log to replay, or tables to ask."),
     ] = "log",
-    group: Annotated[
-        str | None, typer.Option("--group", metavar="NS/NAME", help="All lives of one group.")
-    ] = None,
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="All groups of a namespace.")
-    ] = None,
-    since: Moment = None,
-    until: Moment = None,
-    pseudonymise: Annotated[
-        bool, typer.Option("--pseudonymise", help="Replace names, namespaces and label values.")
-    ] = False,
-    key_file: Annotated[
-        Path | None,
-        typer.Option("--key-file", help="Key of pseudonyms, to repeat them; default: random."),
-    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the file if it is there.")
     ] = False,
-    archive: options.Archive = None,
-    config: options.Config = None,
-    state_dir: options.StateDirOption = None,
-    db: options.Database = None,
-    cluster: options.Cluster = None,
-    assign: options.Assign = None,
 ) -> None:
     """Run `gatelog export`; see HELP."""
-    from gatelog.terminal import lookup
-
     if form == "parquet":
-        if group or namespace or since or until or pseudonymise or key_file or archive:
+        if selection != SelectionOptions() or pseudonyms != PseudonymOptions():
             raise UsageFailed("--format parquet writes all that is new: give it no selection")
-        _parquet(lookup.read_settings(config, assign, state_dir, db, cluster), file)
+        _parquet(where.settings(), file)
         return
     from gatelog.replay import exporting
+    from gatelog.terminal import lookup
     from projector.replay.selecting import Wanted
 
+    group, namespace = selection.group, selection.namespace
     if group and namespace:
         raise UsageFailed("choose one of --group and --namespace")
-    if key_file is not None and not pseudonymise:
-        raise UsageFailed("--key-file is for --pseudonymise")
     path = Path(file)
     if path.exists() and not force:
         raise UsageFailed(f"{path}: is there already; --force replaces it")
     space, name = lookup.parse_title(group) if group else (namespace or "", "")
     wanted = Wanted(
-        namespace=space, name=name, since=_moment("since", since), until=_moment("until", until)
+        namespace=space,
+        name=name,
+        since=_moment("since", selection.since),
+        until=_moment("until", selection.until),
     )
-    key = None
-    if pseudonymise:
-        key = key_file.read_bytes().strip() if key_file is not None else exporting.new_key()
-        if not key:
-            raise UsageFailed(f"{key_file}: is empty; a key is some random bytes")
-    settings = lookup.read_settings(config, assign, state_dir, db, cluster)
-    settings = options.with_archive(settings, archive)
+    key = pseudonyms.key()
+    settings = options.with_archive(where.settings(), selection.archive)
     with Shown(Screen(file=raw(sys.stderr)), "writing") as shown:
         done = asyncio.run(exporting.export(settings, path, wanted, key, shown))
     size = path.stat().st_size
@@ -148,9 +172,7 @@ def import_(
     assign: options.Assign = None,
 ) -> int | None:
     """Run `gatelog import`; see IMPORT_HELP."""
-    from gatelog.terminal import lookup
-
-    settings = lookup.read_settings(config, assign, None, None, cluster)
+    settings = options.settings(config, assign, cluster=cluster)
     return of_file(settings, file, options.database_option(to))
 
 

@@ -19,7 +19,7 @@ from gatelog.shell.errors import UsageFailed
 if TYPE_CHECKING:
     from gatelog.forecast.refreshing import Made
     from gatelog.terminal.printing import Column, Output
-    from podgroup.runtime.settings import Settings
+    from runtime.settings import Settings
 
 HELP = (
     "When each group starts that waits: the present state is played forward many times, with how "
@@ -45,6 +45,9 @@ _MOST = 1000
 
 
 def forecast(
+    scope: options.ScopeOptions,
+    answer: options.TableOptions,
+    where: options.ReadModelOptions,
     every: Annotated[
         str | None,
         typer.Option(
@@ -76,26 +79,14 @@ def forecast(
         typer.Option(
             "--budget",
             metavar="20s",
-            help="Processor time after which no further play is begun (of 10 to 60). Default: "
-            "forecast.budget_s.",
+            help="Processor time that it may take, for up to 60 plays. Default: forecast.budget_s.",
         ),
     ] = None,
-    namespace: options.Namespace = None,
-    every_namespace: options.AllNamespaces = False,
     picture: options.Picture = None,
-    output: options.Output = None,
-    no_headers: options.NoHeaders = False,
-    config: options.Config = None,
-    state_dir: options.StateDirOption = None,
-    db: options.Database = None,
-    cluster: options.Cluster = None,
-    assign: options.Assign = None,
 ) -> None:
     """Run `gatelog forecast`; see HELP."""
-    from gatelog.terminal import lookup
-
     svg.check(picture)
-    settings = lookup.read_settings(config, assign, state_dir, db, cluster, search=True)
+    settings = where.settings(search=True)
     budget_s = settings.forecast.budget_s
     if budget is not None:
         budget_s = _seconds("--budget", budget, 0.1, 3600)
@@ -111,8 +102,7 @@ def forecast(
         raise UsageFailed("--tell goes with --every: what is told has to be kept true")
     now = datetime.now(UTC)
     found = _made(settings, now, label, budget_s, keep=not dry_run)
-    wanted = options.namespace_of(namespace, every=every_namespace)
-    _print(found, now, wanted, output, picture, headers=not no_headers)
+    _print(found, now, scope.name, answer.form, picture, headers=not answer.no_headers)
 
 
 def _seconds(option: str, text: str, least: float, most: float) -> float:
@@ -180,8 +170,8 @@ def _print(
 def rows_of(made: "Made", now: datetime) -> list[dict[str, Any]]:
     """Return estimates as they are shown, times as times."""
     from gatelog.readmodel.starts import sentence
-    from podgroup.facts import cluster_queue_name
-    from podgroup.ids import GroupID
+    from podgroup.model.ids import GroupID
+    from podgroup.state.facts import cluster_queue_name
 
     def at(seconds: float | None) -> datetime | None:
         return None if seconds is None else made.at + timedelta(seconds=seconds)
@@ -199,7 +189,9 @@ def rows_of(made: "Made", now: datetime) -> list[dict[str, Any]]:
                 "earliest_at": at(one.earliest_s),
                 "latest_at": at(one.latest_s),
                 "never": one.never,
-                "said": sentence(at(one.expected_s), at(one.latest_s), one.never, now),
+                "unknown": one.unknown,
+                "said": one.unknown
+                or sentence(at(one.expected_s), at(one.latest_s), one.never, now),
                 "plays": made.forecast.plays,
             }
         )
@@ -224,12 +216,12 @@ def _again(
     from contextlib import AsyncExitStack
 
     from gatelog.forecast import metering
-    from gatelog.forecast.telling import Teller
+    from gatelog.forecast.telling import WorkloadAnnotator
     from gatelog.shell.narrator import Narrator
     from gatelog.shell.running import run
-    from podgroup.runtime import kube
-    from podgroup.runtime.health import Checks, serve_health
-    from podgroup.runtime.metrics import of
+    from runtime import kube
+    from runtime.health import Checks, serve_health
+    from runtime.metrics import of
 
     narrator = Narrator(settings.log, "forecast", verbose=False)
 
@@ -242,7 +234,7 @@ def _again(
             if tell:
                 client = await kube.connect(settings.kubernetes, part="forecast")
                 stack.push_async_callback(client.close)
-                teller = Teller(client)
+                teller = WorkloadAnnotator(client)
             narrator.info("started", f"a forecast every {every_s:g} s; Ctrl-C stops it")
             while not stop.is_set():
                 now = datetime.now(UTC)

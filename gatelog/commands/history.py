@@ -4,14 +4,21 @@ Invariant: reads only; what it prints can be had from the tables with the statem
 """
 
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from gatelog.shell import options
 from gatelog.shell.errors import FAILED, UsageFailed
 from gatelog.terminal.printing import document
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gatelog.readmodel.rows import GroupRow
 
 EARLIER = 5
 """Earlier lives that are named below the newest."""
@@ -33,47 +40,55 @@ gatelog history team-a/train-worker-3 --json | jq '.[0].entries[].kind'"""
 Title = Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="Group or pod.")]
 
 
+@dataclass(frozen=True)
+class StoryOptions:
+    """How much of a story is shown, and how."""
+
+    full: Annotated[
+        bool, typer.Option("--full", help="Every row: notes, decisions, waits, failed attempts.")
+    ] = False
+    utc: Annotated[
+        bool, typer.Option("--utc", help="Date and milliseconds (UTC) in every line.")
+    ] = False
+
+
+class _Life(NamedTuple):
+    """A life of a group, and all that its story is made of."""
+
+    group: "GroupRow"
+    missing: Any
+    settings: Any
+    entries: Any
+
+
 def history(
+    answer: options.OutputOptions,
+    where: options.ReadModelOptions,
+    story: StoryOptions,
     title: Title,
     namespace: options.Namespace = None,
     every: Annotated[
         bool, typer.Option("--all", help="All lives of the name, newest first; not the last only.")
     ] = False,
-    full: Annotated[
-        bool, typer.Option("--full", help="Every row: notes, decisions, waits, failed attempts.")
-    ] = False,
-    utc: Annotated[
-        bool, typer.Option("--utc", help="Date and milliseconds (UTC) in every line.")
-    ] = False,
     follow: Annotated[
         bool,
         typer.Option("--follow", "-f", "--watch", "-w", help="Go on showing it until it is over."),
     ] = False,
-    output: options.Form = None,
-    as_json: options.AsJson = False,
     sql: Annotated[
         bool, typer.Option("--sql", help="Print the SQL statement instead of running it.")
     ] = False,
-    config: options.Config = None,
-    state_dir: options.StateDirOption = None,
-    db: options.Database = None,
-    cluster: options.Cluster = None,
-    assign: options.Assign = None,
 ) -> int | None:
     """Run `gatelog history`; see HELP."""
-    from gatelog.readmodel import timeline
     from gatelog.readmodel.gaps import missing
-    from gatelog.readmodel.inforce import briefly, of_group
-    from gatelog.readmodel.rows import GroupRow
+    from gatelog.readmodel.inforce import of_group
     from gatelog.readmodel.statements import ENTRIES
-    from gatelog.readmodel.waitbars import bars
     from gatelog.terminal import console, lookup
 
-    output = options.form(output, as_json=as_json)
+    output = answer.form
     if follow and (every or output is not None or sql):
         raise UsageFailed("--follow goes with none of --all, -o, --json and --sql")
     namespace, name = lookup.titled(title, namespace or "")
-    settings = lookup.read_settings(config, assign, state_dir, db, cluster, search=True)
+    settings = where.settings(search=True)
     out = console.console()
     with lookup.open_model(settings) as model:
         lives = model.groups(namespace, name)
@@ -83,69 +98,72 @@ def history(
         chosen = lives if every else lives[:1]
         if sql:
             for group in chosen:
-                out.print(model.statement(ENTRIES, {"group_id": group.id}), soft_wrap=True)
+                given = {"group_id": group.id, "own_only": 0}
+                out.print(model.statement(ENTRIES, given), soft_wrap=True)
             return None
-        entries = {group.id: model.entries(group.id) for group in chosen}
-        gaps = {group.id: missing(model, group) for group in chosen}
-        settled = {group.id: of_group(model, group) for group in chosen}
-        pruned = model.pruned()
-    if output is not None:
-        found: list[dict[str, Any]] = [
-            {
-                "group": group,
-                "missing": gaps[group.id],
-                "settings": settled[group.id],
-                "entries": entries[group.id],
-            }
+        found = [
+            _Life(group, missing(model, group), of_group(model, group), model.entries(group.id))
             for group in chosen
         ]
-        sys.stdout.write(document(found, output))
+        pruned = model.pruned()
+    if output is not None:
+        sys.stdout.write(document([life._asdict() for life in found], output))
         return None
-
-    def show(group: GroupRow) -> None:
-        rows = entries[group.id]
-        out.print(console.heading(group))
-        start = rows[0].at if rows else group.created_at
-        out.print(f"[{console.QUIET}]from {start:%Y-%m-%d %H:%M:%S} UTC, {_until(group)}[/]")
-        if pruned is not None and group.created_at < pruned:
-            gone = f"history before {pruned:%Y-%m-%d} 00:00 UTC was pruned"
-            out.print(f"[{console.QUIET}]{gone}[/]")
-        if gaps[group.id]:
-            out.print(console.missing(gaps[group.id]))
-        by = settled[group.id]
-        if by and briefly(by[0]):
-            out.print(f"[{console.QUIET}]decided by {briefly(by[0])} (all: gatelog epochs)[/]")
-        lines = timeline.tell(rows) if not full else timeline.raw(rows)
-        changed = [
-            timeline.Line(at=one.at, what="settings changed", why=one.changes())
-            for one in by[1:]
-            if one.at is not None
-        ]
-        if changed:
-            lines = sorted((*lines, *changed), key=lambda line: line.at)
-        out.print(console.timeline(lines, start, absolute=utc))
-        waited = bars(rows, start, datetime.now(UTC), console.WAIT)
-        if waited is not None:
-            out.print()
-            out.print(waited)
-
-    for number, group in enumerate(chosen):
+    for number, life in enumerate(found):
         if number:
             out.print()
-        show(group)
+        _show(out, life, pruned, story)
     if len(lives) > len(chosen):
-        more = len(lives) - len(chosen)
-        word = "life" if more == 1 else "lives"
-        out.print(f"\n[{console.QUIET}]{more} earlier {word} of this name: add --all[/]")
-        for group in lives[1 : 1 + EARLIER]:
-            out.print(f"[{console.QUIET}]  {_earlier(group)}[/]")
+        _name_earlier(out, lives)
     if follow:
         from gatelog.terminal.following import follow_group
 
-        newest = lives[0]
         with lookup.open_model(settings) as model:
-            follow_group(model, newest, entries[newest.id], out, full=full, absolute=utc)
+            rows = found[0].entries
+            follow_group(model, lives[0], rows, out, full=story.full, absolute=story.utc)
     return None
+
+
+def _show(out: "Console", life: _Life, pruned: datetime | None, story: StoryOptions) -> None:
+    from gatelog.readmodel import timeline
+    from gatelog.readmodel.inforce import briefly
+    from gatelog.readmodel.waitbars import bars
+    from gatelog.terminal import console
+
+    group, rows, by = life.group, life.entries, life.settings
+    out.print(console.heading(group))
+    start = rows[0].at if rows else group.created_at
+    out.print(f"[{console.QUIET}]from {start:%Y-%m-%d %H:%M:%S} UTC, {_until(group)}[/]")
+    if pruned is not None and group.created_at < pruned:
+        gone = f"history before {pruned:%Y-%m-%d} 00:00 UTC was pruned"
+        out.print(f"[{console.QUIET}]{gone}[/]")
+    if life.missing:
+        out.print(console.missing(life.missing))
+    if by and briefly(by[0]):
+        out.print(f"[{console.QUIET}]decided by {briefly(by[0])} (all: gatelog epochs)[/]")
+    lines = timeline.raw(rows) if story.full else timeline.tell(rows)
+    changed = [
+        timeline.Line(at=one.at, what="settings changed", why=one.changes())
+        for one in by[1:]
+        if one.at is not None
+    ]
+    if changed:
+        lines = sorted((*lines, *changed), key=lambda line: line.at)
+    out.print(console.timeline(lines, start, absolute=story.utc))
+    waited = bars(rows, start, datetime.now(UTC), console.WAIT)
+    if waited is not None:
+        out.print()
+        out.print(waited)
+
+
+def _name_earlier(out: "Console", lives: "Sequence[GroupRow]") -> None:
+    from gatelog.terminal import console
+
+    more = len(lives) - 1
+    word = "life" if more == 1 else "lives"
+    out.print(f"\n[{console.QUIET}]{more} earlier {word} of this name: add --all[/]")
+    for group in lives[1 : 1 + EARLIER]:
+        out.print(f"[{console.QUIET}]  {_earlier(group)}[/]")
 
 
 def _earlier(group: Any) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from gatelog.shell import options
-from podgroup.lifecycle import ADMITTED
+from podgroup.model.lifecycle import ADMITTED
 
 if TYPE_CHECKING:
     from gatelog.readmodel.model import ReadModel
@@ -47,31 +47,25 @@ State = Annotated[str, typer.Option("--state", metavar="STATE", help="groups: in
 
 
 def listing(
+    scope: options.ScopeOptions,
+    answer: options.TableOptions,
+    place: options.ReadModelOptions,
     what: What,
-    namespace: options.Namespace = None,
-    every: options.AllNamespaces = False,
     queue: Queue = "",
     state: State = "",
     gone: Annotated[
         bool, typer.Option("--gone", help="groups, workloads: also those that are gone.")
     ] = False,
-    output: options.Output = None,
-    no_headers: options.NoHeaders = False,
     watch: options.Watch = False,
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=1_000_000, help="Rows printed at most.")
     ] = 1000,
-    config: options.Config = None,
-    state_dir: options.StateDirOption = None,
-    db: options.Database = None,
-    cluster: options.Cluster = None,
-    assign: options.Assign = None,
 ) -> None:
     """Run `gatelog list`; see HELP."""
     from gatelog.terminal import following, lookup, printing
 
-    settings = lookup.read_settings(config, assign, state_dir, db, cluster, search=True)
-    where = options.namespace_of(namespace, every=every)
+    settings = place.settings(search=True)
+    where, output = scope.name, answer.form
 
     seen: dict[str, Any] = {}
 
@@ -82,7 +76,7 @@ def listing(
         seen.update((f"{named(row)} {getattr(row, 'id', '')}", row) for row in rows[:limit])
         fresh = [row for key, row in seen.items() if known.get(key) != row]
         if fresh or not again:
-            headers = not (again or no_headers)
+            headers = not (again or answer.no_headers)
             printing.show(fresh, columns, output, names=named, headers=headers)
         if len(rows) > limit and not again:
             sys.stderr.write(f"gatelog: more than {limit} {what}; see --limit\n")
@@ -162,6 +156,7 @@ def _queue_columns(now: datetime) -> "list[Column[QueueRow]]":
         Column("ADMITTED", lambda q: str(q.admitted)),
         Column("LONGEST WAIT", lambda q: _age(q.oldest, now)),
         Column("HELD", lambda q: _amounts(q.held)),
+        Column("UNADMITTED", lambda q: _amounts(q.unadmitted)),
     ]
 
 
@@ -177,10 +172,10 @@ def _flavor_columns() -> "list[Column[FlavorRow]]":
 
 
 def _amounts(held: dict[str, dict[str, int]]) -> str:
-    from gatelog.readmodel.timeline import amount
+    from podgroup.model.wording import shown
 
     return "; ".join(
-        f"{key}: " + ", ".join(f"{amount(r, n)} {r}" for r, n in sorted(resources.items()))
+        f"{key}: " + ", ".join(f"{shown(r, n)} {r}" for r, n in sorted(resources.items()))
         for key, resources in sorted(held.items())
     )
 

@@ -18,8 +18,8 @@ import typer
 from gatelog.shell import options
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.narrator import Narrator
-from podgroup import subjects
-from podgroup.runtime.settings import Settings
+from podgroup.log import subjects
+from runtime.settings import Settings
 
 HELP = (
     "Bring the database to the schema of this version, and create the NATS streams and the "
@@ -37,10 +37,7 @@ _CONNECT_S = 30.0
 
 
 def migrate(
-    config: options.Config = None,
-    assign: options.Assign = None,
-    db: options.Database = None,
-    state_dir: options.StateDirOption = None,
+    where: options.DatabaseOptions,
     reader: Annotated[
         str | None,
         typer.Option(
@@ -61,13 +58,7 @@ def migrate(
     verbose: options.Verbose = False,
 ) -> None:
     """Run `gatelog migrate`; see HELP."""
-    settings = options.settings(
-        config,
-        assign,
-        database__url=options.database_option(db),
-        database__reader_role=reader,
-        state_dir=state_dir,
-    )
+    settings = where.settings(database__reader_role=reader)
     narrator = Narrator(settings.log, "migrate", verbose=verbose)
 
     from gatelog.shell.whereabouts import read_model_at
@@ -105,7 +96,7 @@ def _refuse_new_directory(url: str) -> None:
 
 
 async def _streams(settings: Settings) -> None:
-    from podgroup.runtime.jetstream import connect
+    from runtime.jetstream import connect
 
     bus = await connect(settings.nats, "gatelog-migrate", deadline_s=_CONNECT_S)
     try:

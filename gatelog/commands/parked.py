@@ -16,12 +16,12 @@ from rich.text import Text
 from gatelog.shell import options
 from gatelog.shell.errors import UsageFailed
 from gatelog.terminal import console, printing
-from podgroup.runtime.settings import Settings
+from runtime.settings import Settings
 
 if TYPE_CHECKING:
     from gatelog.replay.parking import ParkedEvent
     from gatelog.terminal.printing import Output
-    from podgroup.parked import ParkedMessage
+    from podgroup.log.parked import ParkedMessage
 
 HELP = (
     "Events and decisions that are parked: list them, show one, release it (its group goes on; "
@@ -50,6 +50,9 @@ Keys = Annotated[
 
 
 def parked(
+    scope: options.ScopeOptions,
+    answer: options.TableOptions,
+    where: options.ReadModelOptions,
     action: Action = "list",
     keys: Keys = None,
     every: Annotated[
@@ -57,31 +60,19 @@ def parked(
     ] = False,
     note: Annotated[str, typer.Option("--note", help="Why; kept in history.")] = "",
     by: Annotated[str | None, typer.Option("--by", help="Who; default: the user.")] = None,
-    namespace: options.Namespace = None,
-    all_namespaces: options.AllNamespaces = False,
-    output: options.Output = None,
-    no_headers: options.NoHeaders = False,
     watch: options.Watch = False,
-    as_json: options.AsJson = False,
-    config: options.Config = None,
-    state_dir: options.StateDirOption = None,
-    db: options.Database = None,
-    cluster: options.Cluster = None,
-    assign: options.Assign = None,
 ) -> None:
     """Run `gatelog parked`; see HELP."""
     from gatelog.replay import parking
-    from gatelog.terminal import lookup
 
-    form = options.form(output, as_json=as_json)
-    where = options.namespace_of(namespace, every=all_namespaces)
-    if action != "list" and (where or watch or form in ("wide", "name")):
+    form, namespace = answer.form, scope.name
+    if action != "list" and (namespace or watch or form in ("wide", "name")):
         raise UsageFailed(f"-n, --watch and -o wide|name are for parked list, not for {action}")
     only_reads = action in ("list", "show")
-    settings = lookup.read_settings(config, assign, state_dir, db, cluster, search=only_reads)
+    settings = where.settings(search=only_reads)
     wanted = list(keys or ())
     if action == "list":
-        _list(settings, where, form, settled=every, headers=not no_headers, watch=watch)
+        _list(settings, namespace, form, settled=every, headers=not answer.no_headers, watch=watch)
     elif action == "stream":
         _stream(asyncio.run(parking.stream(settings)), form)
     elif action == "show":

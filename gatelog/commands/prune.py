@@ -34,6 +34,8 @@ _AGE = re.compile(r"(?P<count>[1-9]\d{0,4})(?P<unit>[dw])")
 
 
 def prune(
+    answer: options.OutputOptions,
+    where: options.DatabaseOptions,
     older_than: Annotated[
         str | None,
         typer.Option(
@@ -53,20 +55,13 @@ def prune(
             "disk, and the projector waits meanwhile.",
         ),
     ] = False,
-    output: options.Form = None,
-    as_json: options.AsJson = False,
-    config: options.Config = None,
-    state_dir: options.StateDirOption = None,
-    db: options.Database = None,
-    assign: options.Assign = None,
 ) -> None:
     """Run `gatelog prune`; see HELP."""
-    from gatelog.terminal import lookup
     from projector.storage.database import database_url
     from projector.upkeep import migrate, pruning
 
-    output = options.form(output, as_json=as_json)
-    settings = lookup.read_settings(config, assign, state_dir, db, None)
+    output = answer.form
+    settings = where.settings()
     keep = _age(older_than, settings.database.retention_days)
     url = database_url(settings)
     migrate.check(url)

@@ -5,6 +5,7 @@ Invariant: exit code 0 when nothing differs, 1 when something does; nothing live
 
 import asyncio
 import sys
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,7 @@ from gatelog.shell import options
 from gatelog.shell.errors import FAILED, UsageFailed
 from gatelog.shell.screen import Screen
 from gatelog.shell.visible import raw
-from podgroup.runtime.settings import Settings
+from runtime.settings import Settings
 
 if TYPE_CHECKING:
     from gatelog.replay.differing import DifferencePrinter
@@ -50,75 +51,89 @@ gatelog replay recording.jsonl.gz --verify --db recording.sqlite3
 gatelog replay s3://backups/gatelog --cluster prod --to prod.sqlite3"""
 
 
+@dataclass(frozen=True)
+class TaskOptions:
+    """What is done with the log; one of them, or none with FILE."""
+
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare the read model with the log, row by row.")
+    ] = False
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Make the read model anew and switch over to it.")
+    ] = False
+    from_epoch: Annotated[
+        bool,
+        typer.Option("--from-epoch", help="Rebuild what the log has, if its past is gone."),
+    ] = False
+    redecide: Annotated[
+        bool, typer.Option("--redecide", help="Show what today's rules would decide differently.")
+    ] = False
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="SEQ|TIME", help="The read model as it was then.")
+    ] = None
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="NS/NAME", help="Every step of one group.")
+    ] = None
+    step: Annotated[
+        bool, typer.Option("--step", help="Go through the steps by keys (n, p, g, q).")
+    ] = False
+
+    def check(self, file: str | None, to: str | None) -> None:
+        """Refuse what does not go together.
+
+        Raises:
+            UsageFailed: it does not.
+        """
+        chosen = sum(
+            (self.verify, self.rebuild, self.redecide, self.at is not None, bool(self.group))
+        )
+        if chosen > 1 or not (chosen or file):
+            raise UsageFailed(
+                "choose one of FILE, --verify, --rebuild, --redecide, --at or --group"
+            )
+        if file and self.rebuild:
+            raise UsageFailed("--rebuild is of the log itself: leave FILE out")
+        if file and self.verify and to:
+            raise UsageFailed("--verify writes nothing: name the database to compare with --db")
+        if self.from_epoch and not self.rebuild:
+            raise UsageFailed("--from-epoch goes with --rebuild")
+
+
 def replay(
+    task: TaskOptions,
+    where: options.ReadModelOptions,
     file: Annotated[
         str | None,
         typer.Argument(help="An export, a watch recording, or an archive (a directory or URL)."),
     ] = None,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Compare the read model with the log, row by row.")
-    ] = False,
-    rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Make the read model anew and switch over to it.")
-    ] = False,
-    from_epoch: Annotated[
-        bool,
-        typer.Option("--from-epoch", help="Rebuild what the log has, if its past is gone."),
-    ] = False,
-    redecide: Annotated[
-        bool, typer.Option("--redecide", help="Show what today's rules would decide differently.")
-    ] = False,
-    at: Annotated[
-        str | None, typer.Option("--at", metavar="SEQ|TIME", help="The read model as it was then.")
-    ] = None,
-    group: Annotated[
-        str | None, typer.Option("--group", metavar="NS/NAME", help="Every step of one group.")
-    ] = None,
-    step: Annotated[
-        bool, typer.Option("--step", help="Go through the steps by keys (n, p, g, q).")
-    ] = False,
     to: Annotated[
         str | None,
         typer.Option("--to", metavar="URL|FILE", help="Empty database to write to."),
     ] = None,
     archive: options.Archive = None,
-    config: options.Config = None,
-    state_dir: options.StateDirOption = None,
-    db: options.Database = None,
-    cluster: options.Cluster = None,
-    assign: options.Assign = None,
 ) -> int | None:
     """Run `gatelog replay`; see HELP."""
-    chosen = sum((verify, rebuild, redecide, at is not None, bool(group)))
-    if chosen > 1 or not (chosen or file):
-        raise UsageFailed("choose one of FILE, --verify, --rebuild, --redecide, --at or --group")
-    if file and rebuild:
-        raise UsageFailed("--rebuild is of the log itself: leave FILE out")
-    if file and verify and to:
-        raise UsageFailed("--verify writes nothing: name the database to compare with --db")
-    if from_epoch and not rebuild:
-        raise UsageFailed("--from-epoch goes with --rebuild")
-    from gatelog.terminal import lookup
-
-    settings = lookup.read_settings(
-        config, assign, state_dir, None if file and not verify else db, cluster
-    )
-    settings = options.with_archive(settings, archive)
+    task.check(file, to)
+    db = where.db
+    if file and not task.verify:
+        where = replace(where, db=None)
+    settings = options.with_archive(where.settings(), archive)
     target = options.database_option(to or (db if file else None))
     console = Screen(file=raw(sys.stderr))
-    if group:
-        return _steps(settings, file, group, by_key=step and sys.stdin.isatty(), console=console)
-    if file and verify:
+    if task.group:
+        by_key = task.step and sys.stdin.isatty()
+        return _steps(settings, file, task.group, by_key=by_key, console=console)
+    if file and task.verify:
         return _verify_file(settings, file)
     if file:
-        moment = _moment(at) if at is not None else None
-        return of_file(settings, file, target, redecide=redecide, moment=moment)
-    if at is not None:
-        return _as_of(settings, at, target, console)
-    if rebuild:
-        _rebuild(settings, console, from_epoch=from_epoch)
+        moment = _moment(task.at) if task.at is not None else None
+        return of_file(settings, file, target, redecide=task.redecide, moment=moment)
+    if task.at is not None:
+        return _as_of(settings, task.at, target, console)
+    if task.rebuild:
+        _rebuild(settings, console, from_epoch=task.from_epoch)
         return None
-    return _verify(settings, console) if verify else _redecide(settings, console)
+    return _verify(settings, console) if task.verify else _redecide(settings, console)
 
 
 class Shown:

@@ -1,16 +1,15 @@
-"""`gatelog usage --used` and `--failures`: rows of owners and shapes, in every form.
+"""`gatelog usage --used`, `--failures` and `--idle`: rows of who and what, in every form.
 
 Invariant: CSV, JSON and the table have the same rows in the same order.
 """
 
-import csv
 import sys
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
 
 from gatelog.readmodel.shapes import Row
-from gatelog.terminal.printing import Column, document, table
+from gatelog.terminal.printing import Column, document, separated, table
 
 USED: Sequence[Column[Row]] = (
     Column("NAMESPACE", lambda row: str(row["namespace"])),
@@ -36,6 +35,20 @@ FAILURES: Sequence[Column[Row]] = (
 )
 
 
+HOLDERS: Sequence[Column[Row]] = (
+    Column("NAMESPACE", lambda row: str(row["namespace"])),
+    Column("NAME", lambda row: str(row["name"])),
+    Column("CLUSTERQUEUE", lambda row: str(row["cluster_queue"])),
+    Column("SINCE", lambda row: f"{row['since']:%Y-%m-%d %H:%M:%SZ}"),
+    Column("FLAVOR", lambda row: str(row["flavor"])),
+    Column("RESOURCE", lambda row: str(row["resource"])),
+    Column("HOLDS", lambda row: f"{row['holds']:g}"),
+    Column("UNIT", lambda row: str(row["unit"])),
+    Column("HOURS", lambda row: f"{row['hours']:.2f}"),
+    Column("COST", lambda row: f"{row['cost']:.2f}" if "cost" in row else "-"),
+)
+
+
 def show(
     rows: Sequence[Row],
     columns: Sequence[Column[Row]],
@@ -53,10 +66,8 @@ def show(
     for note in notes:
         sys.stderr.write(f"gatelog: {note}\n")
     if output == "csv":
-        out = csv.writer(sys.stdout, lineterminator="\n")
-        if rows and headers:
-            out.writerow(rows[0])
-        out.writerows([_cell(value) for value in row.values()] for row in rows)
+        heads = [list(rows[0])] if rows and headers else []
+        separated([*heads, *(map(_cell, row.values()) for row in rows)], sys.stdout)
         return
     cells = [[column.text(row) for column in columns] for row in rows]
     table([column.name for column in columns], cells, headers=headers, out=sys.stdout)

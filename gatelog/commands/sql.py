@@ -5,9 +5,8 @@ is one line, and no value is cut.
 """
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 import typer
 
 from gatelog.shell import options
@@ -26,38 +25,23 @@ gatelog sql "SELECT namespace, count(*) FROM groups GROUP BY 1" --no-headers | s
 
 
 def sql(
+    answer: options.OutputOptions,
+    where: options.DatabaseOptions,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="One SQL statement.")],
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=1_000_000, help="Rows printed at most.")
     ] = 1000,
-    output: options.Form = None,
-    as_json: options.AsJson = False,
     no_headers: options.NoHeaders = False,
-    config: options.Config = None,
-    state_dir: options.StateDirOption = None,
-    db: options.Database = None,
-    assign: options.Assign = None,
 ) -> None:
     """Run `gatelog sql`; see HELP."""
     from gatelog.readmodel import freehand
-    from gatelog.terminal import lookup, printing
+    from gatelog.terminal import printing
     from projector.storage.database import database_url
 
-    output = options.form(output, as_json=as_json)
-    settings = lookup.read_settings(config, assign, state_dir, db, None, search=True)
+    output = answer.form
+    settings = where.settings(search=True)
     names, rows = freehand.run(database_url(settings), query, limit + 1)
     more = len(rows) > limit
-    found = [dict(zip(names, row, strict=True)) for row in rows[:limit]]
-    if output == "yaml":
-        sys.stdout.write(printing.document(found, output))
-    elif output == "json":
-        sys.stdout.write(printing.escaped(msgspec.json.encode(found, enc_hook=str).decode()) + "\n")
-    else:
-        cells = [[_cell(value) for value in row] for row in rows[:limit]]
-        printing.table(names, cells, headers=not no_headers, out=sys.stdout)
+    printing.result(names, rows[:limit], output, headers=not no_headers)
     if more:
         sys.stderr.write(f"gatelog: more than {limit} rows; see --limit\n")
-
-
-def _cell(value: Any) -> str:
-    return "" if value is None else str(value)

@@ -6,15 +6,16 @@ written, and with --dry-run nothing at all.
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from gatelog.shell import options
 
 if TYPE_CHECKING:
-    from gatelog.cluster.intent import Done, DryRun, Stop, What
-    from podgroup.runtime.settings import Settings
+    from gatelog.cluster.intent import Done, Stop, What
+    from runtime.settings import Settings
 
 HELP = (
     "Stop a ClusterQueue, a LocalQueue or a group: nothing more is admitted, and what is admitted "
@@ -70,21 +71,25 @@ _KINDS: "dict[str, What]" = {
 }
 
 
+@dataclass(frozen=True)
+class ChangeOptions:
+    """Why an object is changed, whether it really is, and how the answer looks."""
+
+    reason: Reason = ""
+    dry_run: Dry = "none"
+    output: options.Output = None
+
+
 def stop(
+    change: ChangeOptions,
+    where: options.ClusterOptions,
     what: Kind,
     name: Name,
     namespace: Namespace = "",
-    reason: Reason = "",
     keep: Annotated[
         bool,
         typer.Option("--keep-already-running", help="Queues: what is admitted runs on (Hold)."),
     ] = False,
-    dry_run: Dry = "none",
-    output: options.Output = None,
-    config: options.Config = None,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.KubeContext = None,
-    assign: options.Assign = None,
 ) -> None:
     """Run `gatelog stop`; see HELP."""
     from gatelog.shell.errors import UsageFailed
@@ -92,26 +97,20 @@ def stop(
     kind = _kind(what)
     if kind == "group" and keep:
         raise UsageFailed("--keep-already-running is for queues: a stopped group is evicted")
-    settings = options.of_cluster(config, kubeconfig, context, assign)
     policy: Stop = "Hold" if keep else "HoldAndDrain"
-    _carry_out(settings, kind, namespace, name, policy, reason, dry_run, output)
+    _carry_out(where.settings(), kind, qualified(kind, namespace, name), policy, change)
 
 
 def resume(
+    change: ChangeOptions,
+    where: options.ClusterOptions,
     what: Kind,
     name: Name,
     namespace: Namespace = "",
-    reason: Reason = "",
-    dry_run: Dry = "none",
-    output: options.Output = None,
-    config: options.Config = None,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.KubeContext = None,
-    assign: options.Assign = None,
 ) -> None:
     """Run `gatelog resume`; see RESUME_HELP."""
-    settings = options.of_cluster(config, kubeconfig, context, assign)
-    _carry_out(settings, _kind(what), namespace, name, "None", reason, dry_run, output)
+    kind = _kind(what)
+    _carry_out(where.settings(), kind, qualified(kind, namespace, name), "None", change)
 
 
 def plain_dry_run(arguments: Sequence[str]) -> list[str]:
@@ -156,17 +155,15 @@ def qualified(kind: str, namespace: str, name: str) -> tuple[str, str]:
 def _carry_out(
     settings: "Settings",
     kind: "What",
-    namespace: str,
-    name: str,
+    named: tuple[str, str],
     policy: "Stop",
-    reason: str,
-    dry: "DryRun",
-    output: Any,
+    change: ChangeOptions,
 ) -> None:
     from gatelog.cluster.intent import set_group, set_queue
-    from podgroup.runtime.kube import connect
+    from runtime.kube import connect
 
-    space, plain = qualified(kind, namespace, name)
+    space, plain = named
+    reason, dry = change.reason, change.dry_run
 
     async def run() -> "Done":
         kube = await connect(settings.kubernetes, part="stop")
@@ -180,19 +177,19 @@ def _carry_out(
 
     words = {"None": "resumed", "Hold": "stopped (what is admitted runs on)"}
     said = words.get(policy, "stopped (what is admitted is evicted)")
-    tell(asyncio.run(run()), said, output, dry=dry)
+    tell(asyncio.run(run()), said, change)
 
 
-def tell(done: "Done", said: str, output: Any, *, dry: "DryRun") -> None:
+def tell(done: "Done", said: str, change: ChangeOptions) -> None:
     """Print what became of an object: a line as kubectl's, or the object."""
     import sys
 
     from gatelog.terminal import printing
 
-    if output in ("json", "yaml"):
-        sys.stdout.write(printing.document(done.obj, output))
-    elif output == "name":
+    if change.output in ("json", "yaml"):
+        sys.stdout.write(printing.document(done.obj, change.output))
+    elif change.output == "name":
         print(done.title)
     else:
-        tried = {"none": "", "client": " (dry run)", "server": " (server dry run)"}[dry]
+        tried = {"none": "", "client": " (dry run)", "server": " (server dry run)"}[change.dry_run]
         print(f"{done.title} {said if done.changed else 'unchanged'}{tried}")

@@ -13,8 +13,8 @@ from gatelog.shell import options
 
 if TYPE_CHECKING:
     from gatelog.switching.course import Switch
-    from podgroup.runtime.kube import KubeClient
-    from podgroup.runtime.settings import Settings
+    from runtime.kube import KubeClient
+    from runtime.settings import Settings
 
 HELP = (
     "Change how gatelog works on a cluster that goes on working. Each switch checks what the new "
@@ -49,21 +49,19 @@ _SPACE = "gatelog-system"
     help="What gates pods: policy or webhook alone. Apply the new way first (chart, component of "
     "deploy/, or up --install); both together do no harm.",
 )
+@options.as_options
 def admission(
+    where: options.ClusterOptions,
     to: Annotated[
         Literal["policy", "webhook"], typer.Argument(help="What gates pods from now on.")
     ],
     namespace: Namespace = "default",
     dry_run: Dry = False,
-    config: options.Config = None,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.KubeContext = None,
-    assign: options.Assign = None,
 ) -> None:
     """Run `gatelog switch admission`."""
     from gatelog.switching.admission import Admission
 
-    settings = options.of_cluster(config, kubeconfig, context, assign)
+    settings = where.settings()
     _run(settings, lambda kube: Admission(kube, to, namespace), dry=dry_run)
 
 
@@ -71,22 +69,20 @@ def admission(
     "certificates",
     help="Whose certificates the webhook serves: own (by helm or each ingest) or cert-manager's.",
 )
+@options.as_options
 def certificates(
+    where: options.ClusterOptions,
     to: Annotated[
         Literal["own", "cert-manager"], typer.Argument(help="Who makes them from now on.")
     ],
     namespace: Namespace = "default",
     installed: Installed = _SPACE,
     dry_run: Dry = False,
-    config: options.Config = None,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.KubeContext = None,
-    assign: options.Assign = None,
 ) -> None:
     """Run `gatelog switch certificates`."""
     from gatelog.switching.certificates import Certificates
 
-    settings = options.of_cluster(config, kubeconfig, context, assign)
+    settings = where.settings()
     _run(settings, lambda kube: Certificates(kube, to, installed, namespace), dry=dry_run)
 
 
@@ -95,7 +91,9 @@ def certificates(
     help="Who admits: builtin (gatelog's own queues) or kueue (Kueue's scheduler). Holds all "
     "ClusterQueues until it is done: what runs runs on, nothing more is admitted.",
 )
+@options.as_options
 def queueing(
+    where: options.ClusterOptions,
     to: Annotated[Literal["builtin", "kueue"], typer.Argument(help="Who admits from now on.")],
     drain: Annotated[
         bool, typer.Option("--drain", help="Evict what is admitted instead of waiting for its end.")
@@ -103,15 +101,11 @@ def queueing(
     namespace: Namespace = "default",
     installed: Installed = _SPACE,
     dry_run: Dry = False,
-    config: options.Config = None,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.KubeContext = None,
-    assign: options.Assign = None,
 ) -> None:
     """Run `gatelog switch queueing`."""
     from gatelog.switching.queueing import Queueing
 
-    settings = options.of_cluster(config, kubeconfig, context, assign)
+    settings = where.settings()
     _run(settings, lambda kube: Queueing(kube, to, installed, namespace, drain=drain), dry=dry_run)
 
 
@@ -120,29 +114,27 @@ def queueing(
     help="What gatelog runs as: one process (gatelog up) or three deployments. Run it where the "
     "state directory of gatelog up is.",
 )
+@options.as_options
 def processes(
+    where: options.ClusterOptions,
     to: Annotated[Literal["one", "three"], typer.Argument(help="What it runs as from now on.")],
     namespace: Namespace = "default",
     installed: Installed = _SPACE,
     dry_run: Dry = False,
-    config: options.Config = None,
     state_dir: options.StateDirOption = None,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.KubeContext = None,
-    assign: options.Assign = None,
 ) -> None:
     """Run `gatelog switch processes`."""
     from gatelog.shell import statedir
     from gatelog.switching.processes import Processes
 
-    settings = options.of_cluster(config, kubeconfig, context, assign, state_dir=state_dir)
+    settings = where.settings(state_dir=state_dir)
     state = statedir.of(settings)
     _run(settings, lambda kube: Processes(kube, to, installed, namespace, state), dry=dry_run)
 
 
 def _run(settings: "Settings", make: "Callable[[KubeClient], Switch]", *, dry: bool) -> None:
     from gatelog.switching.course import carry_out
-    from podgroup.runtime.kube import connect
+    from runtime.kube import connect
 
     async def run() -> None:
         kube = await connect(settings.kubernetes, part="switch")

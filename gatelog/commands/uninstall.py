@@ -16,7 +16,7 @@ from gatelog.terminal.printing import document
 
 if TYPE_CHECKING:
     from gatelog.removal.removing import Step, Wish
-    from podgroup.runtime.settings import Settings
+    from runtime.settings import Settings
 
 HELP = (
     "Take gatelog off the cluster of the kubeconfig: admission first, then the deployments, then "
@@ -35,6 +35,8 @@ gatelog uninstall --also crds --also data         (queues, log and passwords too
 
 
 def uninstall(
+    answer: options.OutputOptions,
+    where: options.ClusterOptions,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Say what would go and what would start; change nothing."),
@@ -60,29 +62,17 @@ def uninstall(
         str, typer.Option("--namespace", "-n", metavar="NS", help="Where gatelog is installed.")
     ] = "gatelog-system",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
-    output: options.Form = None,
-    as_json: options.AsJson = False,
-    config: options.Config = None,
     state_dir: options.StateDirOption = None,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.KubeContext = None,
-    assign: options.Assign = None,
 ) -> None:
     """Run `gatelog uninstall`; see HELP."""
     from gatelog.removal.removing import Wish
     from gatelog.shell.errors import UsageFailed
 
-    output = options.form(output, as_json=as_json)
+    output = answer.form
     wanted = set(also or ())
     if wanted - {"crds", "data"}:
         raise UsageFailed(f"--also {' '.join(sorted(wanted))}: it knows crds and data")
-    settings = options.of_cluster(
-        config,
-        kubeconfig,
-        context,
-        assign,
-        state_dir=state_dir,
-    )
+    settings = where.settings(state_dir=state_dir)
     if not dry_run and (running := statedir.of(settings).in_use()):
         raise CommandFailed(f"{running}. It would put its labels back")
     wish = Wish(namespace, gates, wanted, dry_run)  # type: ignore[arg-type] # checked above
@@ -96,7 +86,7 @@ def uninstall(
 
 async def _run(settings: "Settings", wish: "Wish", *, quiet: bool) -> "list[Step]":
     from gatelog.removal.removing import Removal, leftovers
-    from podgroup.runtime.kube import connect
+    from runtime.kube import connect
 
     def tell(line: str) -> None:
         if not quiet:

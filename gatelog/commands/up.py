@@ -51,29 +51,14 @@ Mode = Annotated[
 
 
 def up(
-    config: options.Config = None,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.KubeContext = None,
+    where: options.InstallationOptions,
     install: Install = None,
     beside_kueue: BesideKueue = False,
     mode: Mode = None,
-    state_dir: options.StateDirOption = None,
-    db: options.Database = None,
-    cluster: options.Cluster = None,
-    assign: options.Assign = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Run `gatelog up`; see HELP."""
-    settings = options.of_cluster(
-        config,
-        kubeconfig,
-        context,
-        assign,
-        mode=mode,
-        state_dir=state_dir,
-        database__url=options.database_option(db),
-        cluster=cluster,
-    )
+    settings = where.settings(mode=mode)
     narrator = Narrator(settings.log, "up", verbose=verbose)
 
     from gatelog.allinone import run_up

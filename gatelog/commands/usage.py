@@ -3,7 +3,6 @@
 Invariant: reads only; rows of one period add up to the same totals, however they are divided.
 """
 
-import csv
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,14 +18,14 @@ if TYPE_CHECKING:
     from gatelog.readmodel.model import ReadModel
     from gatelog.readmodel.rates import Rates
     from gatelog.readmodel.usage import Idle, Share
-    from podgroup.runtime.settings import Settings
+    from runtime.settings import Settings
 
 HELP = (
     "Resource-hours asked for while pods ran, held while they did not (admitted and not started, "
     "terminating, a gang that is not whole), wasted (attempts that failed, were preempted or "
-    "evicted, or were surplus) and waited for, with what they cost; by queue or flavor also the "
-    "quota that was idle. Or, by owner and shape: what was really used, and what failed. "
-    "docs/usage.md says what is counted how."
+    "evicted) and waited for, with what they cost, and apart from that what ran without an "
+    "admission; by queue or flavor also the quota that was idle. Or, by owner and shape: what was "
+    "really used, and what failed. docs/usage.md says what is counted how."
 )
 EPILOG = """[bold]Examples[/]
 
@@ -40,10 +39,13 @@ gatelog usage --used --since 7d
 
 gatelog usage --failures --since 30d
 
+gatelog usage --idle --rates rates.toml
+
 gatelog usage --by hour --since 2d -o csv > usage.csv"""
 
 
 def usage(
+    where: options.ReadModelOptions,
     by: Annotated[
         str | None,
         typer.Option(
@@ -69,10 +71,21 @@ def usage(
             "with what was asked for at the time.",
         ),
     ] = False,
+    idle: Annotated[
+        bool,
+        typer.Option(
+            "--idle",
+            help="Groups that hold quota now and run nothing, since when, and what that has cost.",
+        ),
+    ] = False,
     since: Annotated[
-        str,
-        typer.Option("--since", metavar="TIME|SPAN", help="From: a time, or 7d, 12h, 30m ago."),
-    ] = "7d",
+        str | None,
+        typer.Option(
+            "--since",
+            metavar="TIME|SPAN",
+            help="From: a time, or 7d, 12h, 30m ago. Default: 7d.",
+        ),
+    ] = None,
     until: Annotated[
         str | None,
         typer.Option("--until", metavar="TIME|SPAN", help="To: the same. Default: now."),
@@ -95,11 +108,6 @@ def usage(
         typer.Option("--output", "-o", help="Form of the answer. Default: a table."),
     ] = None,
     no_headers: options.NoHeaders = False,
-    config: options.Config = None,
-    state_dir: options.StateDirOption = None,
-    db: options.Database = None,
-    cluster: options.Cluster = None,
-    assign: options.Assign = None,
 ) -> None:
     """Run `gatelog usage`; see HELP."""
     from gatelog.readmodel import rates as prices
@@ -110,6 +118,17 @@ def usage(
 
     svg.check(picture)
     now = datetime.now(UTC)
+    if idle:
+        if used or failures or by is not None or picture is not None:
+            raise UsageFailed("--idle goes without --used, --failures, --by and --picture")
+        if since is not None or until is not None:
+            raise UsageFailed(
+                "--idle goes without --since and --until: it is about now, each group since it "
+                "runs nothing"
+            )
+        _idle_holders(where.settings(search=True), rates, now, output, headers=not no_headers)
+        return
+    since = since or "7d"
     end = now if until is None else min(moment("--until", until, now), now)
     begin = moment("--since", since, now)
     if begin >= end:
@@ -119,7 +138,7 @@ def usage(
             raise UsageFailed(
                 "--used and --failures go without each other, --by, --rates and --picture"
             )
-        settings = lookup.read_settings(config, assign, state_dir, db, cluster, search=True)
+        settings = where.settings(search=True)
         _shapes(settings, (begin, end), output, used=used, headers=not no_headers)
         return
     by = by or "namespace"
@@ -130,34 +149,60 @@ def usage(
     given["cut"] = sums.first_cut(by, begin, end)
     if key.startswith(sums.LABEL):
         given["key"] = key.removeprefix(sums.LABEL)
-    settings = lookup.read_settings(config, assign, state_dir, db, cluster, search=True)
+    settings = where.settings(search=True)
     with lookup.open_model(settings) as model:
         dialect = home(model.dialect)
         found = model.dicts(sums.query(key, dialect), given)
-        idle = []
+        unused = []
         if by in ("queue", "flavor"):
-            idle = sums.idle(model.dicts(sums.quota_query(dialect), given))
+            unused = sums.idle(model.dicts(sums.quota_query(dialect), given))
         notes = _notes(model, begin)
     if len(found) == sums.MOST_ROWS:
         raise CommandFailed(f"--by {by} gives more than {sums.MOST_ROWS} sums: ask for less time")
     shares, unpriced = sums.added_up(found, known)
     if unpriced and known is not None:
         notes.append(f"{rates} has {prices.missing(unpriced)}")
+    notes += sums.capped(shares)
     if picture is not None:
         from gatelog.pictures import spent
 
         rows = [_values(share) for share in shares]
-        quota = [_idle_values(one, known) for one in idle]
+        quota = [_idle_values(one, known) for one in unused]
         svg.write(picture, spent.draw(by, begin, end, rows, quota))
     if output in ("json", "yaml"):
-        _document(output, by, begin, end, shares, idle, known, notes)
+        _document(output, by, begin, end, shares, unused, known, notes)
         return
     for note in notes:
         sys.stderr.write(f"gatelog: {note}\n")
     if output == "csv":
-        _csv(by, shares, idle, known, headers=not no_headers)
+        _csv(by, shares, unused, known, headers=not no_headers)
         return
-    _table(by, shares, idle, known, output == "wide", not no_headers)
+    _table(by, shares, unused, known, output == "wide", not no_headers)
+
+
+def _idle_holders(
+    settings: "Settings",
+    rates: Path | None,
+    now: datetime,
+    output: Literal["wide", "csv", "json", "yaml"] | None,
+    *,
+    headers: bool,
+) -> None:
+    """Print who holds quota and runs nothing, and what it costs."""
+    from gatelog.commands import shapes as printed
+    from gatelog.readmodel import rates as prices
+    from gatelog.readmodel import usage as sums
+    from gatelog.terminal import lookup
+
+    known = None if rates is None else prices.read(rates)
+    with lookup.open_model(settings) as model:
+        rows = model.dicts(sums.IDLE_HOLDERS, {"limit": sums.MOST_ROWS})
+    found, unpriced = sums.idle_holders(rows, known)
+    begin = min((row["since"] for row in found), default=now)
+    notes = [] if found else ["no group holds quota and runs nothing"]
+    if unpriced:
+        notes.append(f"{rates} has {prices.missing(unpriced)}")
+    printed.show(found, printed.HOLDERS, output, (begin, now), notes, headers=headers)
 
 
 def _shapes(
@@ -208,14 +253,7 @@ def _values(share: "Share") -> "dict[str, Any]":
     spent = share.spent
     parts = {f"held_{why}": spent.held.get(why, 0) for why in HOLDS}
     parts |= {f"wasted_{why}": spent.wasted.get(why, 0) for why in WASTES}
-    amounts = {
-        "running": spent.running,
-        "held": sum(spent.held.values()),
-        "wasted": sum(spent.wasted.values()),
-        "waited": spent.waited,
-        "taken": spent.taken,
-        **parts,
-    }
+    amounts = {**spent.columns, "taken": spent.taken, **parts}
     return {
         "key": share.key,
         "resource": share.resource,
@@ -288,8 +326,8 @@ def _csv(
 ) -> None:
     """Print a row per key and resource; by queue and flavor also quota that was not taken."""
     from gatelog.readmodel.usage import Share
+    from gatelog.terminal.printing import separated
 
-    out = csv.writer(sys.stdout, lineterminator="\n")
     quota: dict[tuple[str, str], dict[str, Any]] = {}
     for one in idle:
         key = (one.cluster_queue if by == "queue" else one.flavor, one.resource)
@@ -302,9 +340,8 @@ def _csv(
         _values(known.get(key) or Share(key=key[0], resource=key[1])) | none | quota.get(key, {})
         for key in sorted(known.keys() | quota.keys())
     ]
-    if rows and headers:
-        out.writerow([by if name == "key" else name for name in rows[0]])
-    out.writerows(row.values() for row in rows)
+    heads = [[by if name == "key" else name for name in rows[0]]] if rows and headers else []
+    separated([*heads, *(row.values() for row in rows)], sys.stdout)
 
 
 def _table(
@@ -315,10 +352,10 @@ def _table(
     wide: bool,
     headers: bool,
 ) -> None:
-    from gatelog.readmodel.usage import HOLDS, WASTES, totals
+    from gatelog.readmodel.usage import COLUMNS, HOLDS, WASTES, totals
     from gatelog.terminal.printing import table
 
-    shown = ["running", "held", "wasted", "waited"]
+    shown = [*COLUMNS]
     if wide:
         shown += [f"held_{why}" for why in HOLDS] + [f"wasted_{why}" for why in WASTES]
     currency = "" if rates is None else rates.currency

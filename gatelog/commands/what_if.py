@@ -4,6 +4,7 @@ Invariant: reads only; nothing is written but an empty database that was named f
 """
 
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -23,8 +24,8 @@ SECTION = "queueing."
 if TYPE_CHECKING:
     from gatelog.terminal.printing import Form
     from gatelog.whatif.tallying import Tally
-    from podgroup.policy import Policy
-    from podgroup.runtime.settings import Settings
+    from podgroup.model.policy import Policy
+    from runtime.settings import Settings
 
 HELP = (
     "What other quotas, cohorts, flavors, priorities or queues would do: play what came, as the "
@@ -53,11 +54,10 @@ gatelog what-if --trace archive.swf --queue hpc/batch --objects queues.yaml
 gatelog what-if --trace jobs.csv --objects queues.yaml --db played.sqlite3"""
 
 
-def what_if(
-    file: Annotated[
-        str | None,
-        typer.Argument(help="An export, a watch recording, or an archive. Default: the log."),
-    ] = None,
+@dataclass(frozen=True)
+class TraceOptions:
+    """Jobs to play that are not of the log, and the queues for them."""
+
     trace: Annotated[
         Path | None,
         typer.Option(
@@ -65,7 +65,7 @@ def what_if(
             metavar="FILE",
             help="Jobs to play: CSV, JSON lines, or the Standard Workload Format (.swf).",
         ),
-    ] = None,
+    ] = None
     queue: Annotated[
         str,
         typer.Option(
@@ -74,7 +74,7 @@ def what_if(
             help="LocalQueue of jobs of a trace that names none; {queue} is their number of it "
             "(.swf).",
         ),
-    ] = "",
+    ] = ""
     objects: Annotated[
         list[Path] | None,
         typer.Option(
@@ -82,37 +82,20 @@ def what_if(
             metavar="FILE",
             help="Queues to play a trace on, or those that FILE lacks (YAML). May be repeated.",
         ),
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True)
+class PeriodOptions:
+    """Which part of the log counts, and how much of it is played to say how far to trust."""
+
     since: Annotated[
         str | None,
         typer.Option("--since", metavar="7d|TIME", help="Count from then on. Default: 7d."),
-    ] = None,
+    ] = None
     until: Annotated[
         str | None, typer.Option("--until", metavar="1d|TIME", help="Default: the log's end.")
-    ] = None,
-    change: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--change",
-            metavar="FILE",
-            help="Objects that are other than they are, or new (YAML); one with `$patch: delete` "
-            "is to go. May be repeated.",
-        ),
-    ] = None,
-    assign: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KIND/NAME:FIELD=VALUE",
-            help="A small change, e.g. clusterqueue/research:cpu=60; one of how is decided, e.g. "
-            "queueing.fair_sharing=LessThanInitialShare; or a setting, as elsewhere, e.g. "
-            "nats.url=... May be repeated.",
-        ),
-    ] = None,
-    runtime: Annotated[
-        float,
-        typer.Option("--runtime", metavar="FACTOR", help="Everything runs so many times as long."),
-    ] = 1.0,
+    ] = None
     calibrate: Annotated[
         int,
         typer.Option(
@@ -122,10 +105,54 @@ def what_if(
             help="Beside a change, play with nothing changed so many events of the log that count, "
             "to say how far to trust it; 0: all of them.",
         ),
-    ] = 200_000,
+    ] = 200_000
+
+
+@dataclass(frozen=True)
+class ChangeOptions:
+    """What is other than it was."""
+
+    change: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--change",
+            metavar="FILE",
+            help="Objects that are other than they are, or new (YAML); one with `$patch: delete` "
+            "is to go. May be repeated.",
+        ),
+    ] = None
+    assign: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KIND/NAME:FIELD=VALUE",
+            help="A small change, e.g. clusterqueue/research:cpu=60; one of how is decided, e.g. "
+            "queueing.fair_sharing=LessThanInitialShare; or a setting, as elsewhere, e.g. "
+            "nats.url=... May be repeated.",
+        ),
+    ] = None
+    runtime: Annotated[
+        float,
+        typer.Option("--runtime", metavar="FACTOR", help="Everything runs so many times as long."),
+    ] = 1.0
+
+    def small(self) -> list[str]:
+        """Return those of `--set` that change an object."""
+        return [text for text in self.assign or () if {"/", ":"} & set(text.partition("=")[0])]
+
+    def settings(self) -> list[str]:
+        """Return those of `--set` that are settings."""
+        small = self.small()
+        return [text for text in self.assign or () if text not in small]
+
+
+@dataclass(frozen=True)
+class PlayedOptions(options.OutputOptions):
+    """What becomes of what was played."""
+
     label: Annotated[
         str, typer.Option("--label", metavar="KEY", help="Label of pods that names their team.")
-    ] = "team",
+    ] = "team"
     db: Annotated[
         str | None,
         typer.Option(
@@ -133,46 +160,70 @@ def what_if(
             metavar="URL|FILE",
             help="Empty database for the read model of the alternative.",
         ),
+    ] = None
+    picture: options.Picture = None
+
+
+@dataclass(frozen=True)
+class PlaceOptions:
+    """Where the log and the settings are."""
+
+    config: options.Config = None
+    state_dir: options.StateDirOption = None
+    cluster: options.Cluster = None
+
+    def settings(self, assign: list[str]) -> "Settings":
+        """Return the settings, some of them as `assign` says."""
+        return options.settings(self.config, assign, state_dir=self.state_dir, cluster=self.cluster)
+
+
+def what_if(
+    jobs: TraceOptions,
+    period: PeriodOptions,
+    changed: ChangeOptions,
+    played: PlayedOptions,
+    place: PlaceOptions,
+    file: Annotated[
+        str | None,
+        typer.Argument(help="An export, a watch recording, or an archive. Default: the log."),
     ] = None,
-    picture: options.Picture = None,
-    output: options.Form = None,
-    as_json: options.AsJson = False,
-    config: options.Config = None,
-    state_dir: options.StateDirOption = None,
-    cluster: options.Cluster = None,
 ) -> int | None:
     """Run `gatelog what-if`; see HELP."""
-    if not 0 < runtime <= 1000:
-        raise UsageFailed(f"--runtime {runtime:g}: give a factor above 0 and up to 1000")
-    svg.check(picture)
-    small = [text for text in assign or () if {"/", ":"} & set(text.partition("=")[0])]
-    settings = [text for text in assign or () if text not in small]
-    from gatelog.terminal import lookup
-
-    database = options.database_option(db)
-    where = lookup.read_settings(config, settings, state_dir, None, cluster)
-    policy = _policy(where, settings)
-    form = options.form(output, as_json=as_json)
-    wanted = Wanted(change or [], small, policy, runtime, label, database, form, picture)
-    if trace is not None:
-        if file or since or until:
+    if not 0 < changed.runtime <= 1000:
+        raise UsageFailed(f"--runtime {changed.runtime:g}: give a factor above 0 and up to 1000")
+    svg.check(played.picture)
+    named = changed.settings()
+    where = place.settings(named)
+    wanted = Wanted(
+        changed.change or [],
+        changed.small(),
+        _policy(where, named),
+        changed.runtime,
+        played.label,
+        options.database_option(played.db),
+        played.form,
+        played.picture,
+    )
+    objects = jobs.objects or []
+    if jobs.trace is not None:
+        if file or period.since or period.until:
             raise UsageFailed("--trace is played as a whole: leave FILE, --since and --until out")
         if not objects:
             raise UsageFailed("--objects is missing: the queues to play the trace on, as YAML")
-        if odd := [text for text in settings if not text.startswith(SECTION)]:
+        if odd := [text for text in named if not text.startswith(SECTION)]:
             raise UsageFailed(
                 f"--set {odd[0]}: write KIND/NAME:FIELD=VALUE, or {SECTION}SETTING=VALUE"
             )
         from projector.storage.opening import policy_of
 
-        before = lookup.read_settings(config, [], state_dir, None, cluster)
-        _of_trace(trace, objects, queue, policy_of(before.queueing), wanted)
+        before = policy_of(place.settings([]).queueing)
+        _of_trace(jobs.trace, objects, jobs.queue, before, wanted)
         return None
-    if queue:
+    if jobs.queue:
         raise UsageFailed("--queue goes with --trace: pods of the log name their queue")
     if objects and file is None:
         raise UsageFailed("--objects goes with --trace or FILE; what queues become is --change")
-    return _of_log(file, where, since or "7d", until or "", wanted, calibrate, objects or [])
+    return _of_log(file, where, period, wanted, objects)
 
 
 class Wanted(NamedTuple):
@@ -191,7 +242,7 @@ class Wanted(NamedTuple):
 
 def _policy(settings: "Settings", texts: list[str]) -> dict[str, Any]:
     """Return those fields of Policy that `texts` set."""
-    from podgroup.policy import Policy
+    from podgroup.model.policy import Policy
     from projector.storage.opening import policy_of
 
     named = {text.partition("=")[0].strip() for text in texts}
@@ -243,10 +294,8 @@ def _of_trace(
 def _of_log(
     file: str | None,
     settings: "Settings",
-    since: str,
-    until: str,
+    period: PeriodOptions,
     wanted: Wanted,
-    measured: int,
     objects: list[Path],
 ) -> int | None:
     import asyncio
@@ -256,7 +305,9 @@ def _of_log(
     from gatelog.whatif.progress import Shown
 
     console = Screen(file=raw(sys.stderr))
-    asked = reading.Asked(since, until, wanted.label, measured, wanted.picture is not None)
+    since, until = period.since or "7d", period.until or ""
+    pictured = wanted.picture is not None
+    asked = reading.Asked(since, until, wanted.label, period.calibrate, pictured)
     now = datetime.now(UTC)
     begin = moment("--since", since, now)
     with Shown(console, "reading the log", None, now) as shown:

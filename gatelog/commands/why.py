@@ -14,7 +14,7 @@ import typer
 
 from gatelog.shell import options
 from gatelog.shell.errors import FAILED, UsageFailed
-from podgroup.lifecycle import PENDING
+from podgroup.model.lifecycle import PENDING
 
 if TYPE_CHECKING:
     from gatelog.readmodel.model import ReadModel
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         PendingRow,
     )
     from gatelog.terminal.printing import Column, Output
-    from podgroup.runtime.settings import Settings
+    from runtime.settings import Settings
 
 HELP = (
     "Why a pod group or single pod is where it is: the reason now, since when, what it would "
@@ -58,42 +58,34 @@ _MOST = 1000
 """Groups that are listed."""
 _FRESH = timedelta(minutes=5)
 """Age up to which a kept forecast is shown, and none is made."""
-_BUDGET_S = 2.0
-"""Processor time after which no further play of a forecast is begun."""
+_BUDGET_S = 1.0
+"""Processor time that a forecast may take."""
 _MOST_PLAYED = 1000
 """Groups that wait above which `gatelog forecast` is left to work out when they start."""
 
 
 def why(
+    scope: options.ScopeOptions,
+    answer: options.TableOptions,
+    where: options.ReadModelOptions,
     title: Asked = None,
-    namespace: options.Namespace = None,
-    all_namespaces: options.AllNamespaces = False,
-    output: options.Output = None,
-    no_headers: options.NoHeaders = False,
     watch: options.Watch = False,
-    as_json: options.AsJson = False,
     sql: Annotated[
         bool, typer.Option("--sql", help="Print the SQL statement instead of running it.")
     ] = False,
-    config: options.Config = None,
-    state_dir: options.StateDirOption = None,
-    db: options.Database = None,
-    cluster: options.Cluster = None,
-    assign: options.Assign = None,
 ) -> int | None:
     """Run `gatelog why`; see HELP."""
     from gatelog.readmodel.explain import explain, lines
     from gatelog.readmodel.statements import WHY
     from gatelog.terminal import console, lookup, printing
 
-    settings = lookup.read_settings(config, assign, state_dir, db, cluster, search=True)
-    output = options.form(output, as_json=as_json)
-    chosen = options.namespace_of(namespace, every=all_namespaces)
+    settings = where.settings(search=True)
+    output, chosen = answer.form, scope.name
     if title is None or ("/" not in title and not chosen):
         with lookup.open_model(settings) as model:
             _say_awaited(model, settings)
             return _everything(
-                model, title or chosen, output, headers=not no_headers, sql=sql, watch=watch
+                model, title or chosen, output, headers=not answer.no_headers, sql=sql, watch=watch
             )
     if watch:
         raise UsageFailed(f"--watch is for what waits; of one group: gatelog history {title} -f")
@@ -273,6 +265,7 @@ def _expected(model: "ReadModel", settings: "Settings", group: "GroupRow") -> "E
         earliest_at=at(one.earliest_s),
         latest_at=at(one.latest_s),
         never=one.never,
+        unknown=one.unknown,
         position=one.position,
         as_of=now,
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.rows import GroupRow
-from podgroup.names import (
+from podgroup.model.names import (
     ADMISSION_GATE,
     GROUP_NAME,
     GROUP_TOTAL_COUNT,

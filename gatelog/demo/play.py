@@ -24,7 +24,7 @@ from gatelog.readmodel.timeline import duration
 from gatelog.shell import running
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.narrator import Narrator
-from podgroup.runtime.settings import (
+from runtime.settings import (
     DatabaseSettings,
     KubernetesSettings,
     Settings,

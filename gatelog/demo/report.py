@@ -18,7 +18,7 @@ from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.timeline import duration, tell
 from gatelog.shell.whereabouts import near, read_model_at
 from gatelog.terminal import console, guidance
-from podgroup.runtime.settings import Settings
+from runtime.settings import Settings
 
 QUERY = "SELECT name, at, kind, reason, message FROM v_group_timeline WHERE name = '{name}' ORDER BY seq, ord"  # noqa: E501 - one line to paste
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from gatelog.demo.cluster import QUOTA_CPU, Stage, expect, set_up_queues
-from podgroup.runtime.settings import QueueingSettings
+from runtime.settings import QueueingSettings
 from simcluster.client import Client
 
 
@@ -89,7 +89,7 @@ async def failed_pod_replaced(stage: Stage) -> None:
     expect(row.reason == "Succeeded", f"fragile should have succeeded, not {row.reason}")
 
 
-async def surplus_pod_deleted(stage: Stage) -> None:
+async def excess_pod_deleted(stage: Stage) -> None:
     """A third pod shows up in a group of two."""
     for number in (0, 1):
         await stage.pod(f"pair-{number}", "pair", 2, does="run=1.2s,succeed")
@@ -97,7 +97,7 @@ async def surplus_pod_deleted(stage: Stage) -> None:
     await stage.pod("pair-extra", "pair", 2)
     await stage.until("gone", stage.gone, "pair-extra")
     row = await stage.state("pair", "Finished")
-    expect(row.pods_excess == 1, f"1 pod should be surplus, not {row.pods_excess}")
+    expect(row.pods_excess == 1, f"1 pod should be excess, not {row.pods_excess}")
     expect(row.pods_succeeded == 2, f"2 pods should have succeeded, not {row.pods_succeeded}")
 
 
@@ -128,7 +128,7 @@ STORIES = (
     Story("a driver and its workers (KEP-976 story 2)", ("pod-group",), driver_and_workers),
     Story("a group waits for quota", ("training", "tuning"), waits_for_quota),
     Story("a failed pod is replaced", ("fragile",), failed_pod_replaced),
-    Story("a surplus pod is deleted", ("pair",), surplus_pod_deleted),
+    Story("an excess pod is deleted", ("pair",), excess_pod_deleted),
     Story("a preemption, and the way back", ("night", "urgent"), preempted_and_back),
 )
 """The stories in the order they are played."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from gatelog.demo.cluster import FLAVOR, QUEUE, Stage, expect
 from gatelog.demo.stories import Programme, Story
-from podgroup.runtime.settings import QueueingSettings
+from runtime.settings import QueueingSettings
 from simcluster.client import Client
 
 COHORT = "lab"

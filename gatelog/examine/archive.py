@@ -7,8 +7,8 @@ import asyncio
 
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
 from gatelog.readmodel.rows import CheckpointRow
-from podgroup.runtime.jetstream import StreamState
-from podgroup.runtime.settings import Settings
+from runtime.jetstream import StreamState
+from runtime.settings import Settings
 
 AREA = "log"
 WHAT = "archive"

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
 from gatelog.readmodel.timeline import duration
 from gatelog.shell.errors import explain
-from podgroup import subjects
-from podgroup.runtime.settings import Settings
+from podgroup.log import subjects
+from runtime.settings import Settings
 
 if TYPE_CHECKING:
-    from podgroup.runtime.jetstream import Bus, StreamState
+    from runtime.jetstream import Bus, StreamState
 
 AREA = "log"
 WHAT = "backlog"
@@ -22,7 +22,7 @@ _BEHIND_S = 30.0
 
 async def examine(settings: Settings, bus: "Bus", stream: "StreamState", now: datetime) -> Finding:
     """Compare what the actuators have taken with what the stream has."""
-    from podgroup.runtime.jetstream import BusError
+    from runtime.jetstream import BusError
 
     durable = subjects.actuator_consumer(settings.cluster)
     subject = subjects.decisions(settings.cluster, settings.projector.shard)

@@ -1,6 +1,6 @@
 """Looking at the cluster: version, permissions, kinds, and who gates pods.
 
-Theory. What each deployment may have to do is written in its ClusterRole in `deploy/base`; the same
+Theory. What each part may have to do is written in its ClusterRole in `deploy/common`; the same
 rules are asked here through SelfSubjectAccessReviews, for the user of the kubeconfig.
 
 Invariant: nothing is written but access reviews, which store nothing.
@@ -13,15 +13,16 @@ import msgspec
 from gatelog.cluster import clusterinfo, crds, manifests
 from gatelog.examine import gating, installed, leases, measuring, topology
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
+from gatelog.shell import statedir
 from gatelog.shell.errors import CommandFailed, explain
-from podgroup.runtime.access import Right, allowed
-from podgroup.runtime.kube import KubeClient, KubeError, connect
-from podgroup.runtime.settings import Settings
+from runtime.access import Right, allowed
+from runtime.kube import KubeClient, KubeError, connect
+from runtime.settings import Settings
 
 AREA = "cluster"
 LEAST = (1, 30)
-_ROLES = (("ingest", "base/ingest.yaml"), ("actuator", "base/actuator.yaml"))
-_MEASURE = ("measure", "components/measure/access.yaml")
+_RIGHTS = "common/rights.yaml"
+_MEASURE = "components/measure/access.yaml"
 
 
 async def examine(settings: Settings) -> list[Finding]:
@@ -36,10 +37,16 @@ async def examine(settings: Settings) -> list[Finding]:
         findings = [_version(kube.server, version)]
         parts = await installed.deployments(kube, settings.webhook.service_namespace)
         away = any(finding.verdict != "skip" for finding in parts)
-        if away and not settings.lease.enabled:
+        alone = any(finding.what == installed.STANDALONE for finding in parts) or (
+            not away and statedir.of(settings).held()
+        )
+        if away and not alone and not settings.lease.enabled:
             settings = _as_installed(settings)
-        for name, file in (*_ROLES, *((_MEASURE,) if settings.ingest.measure_interval_s else ())):
-            findings.append(await _permissions(kube, settings, name, file, away=away))
+        accounts = {"ingest": "actuator" if alone else "ingest", "actuator": "actuator"}
+        if settings.ingest.measure_interval_s:
+            accounts["measure"] = accounts["ingest"]
+        for name, part in accounts.items():
+            findings.append(await _permissions(kube, settings, name, part, away=away))
         findings.append(await kinds(kube))
         findings.append(await measuring.examine(kube, settings))
         findings += await _admission(kube, settings)
@@ -75,21 +82,21 @@ _KNOWN_GROUPS = ("", clusterinfo.KUEUE_GROUP)
 
 
 async def _permissions(
-    kube: KubeClient, settings: Settings, name: str, file: str, *, away: bool
+    kube: KubeClient, settings: Settings, name: str, part: str, *, away: bool
 ) -> Finding:
-    """Say whether who carries out a part may do what it needs.
+    """Say whether who carries out a part may do what its ClusterRole `gatelog-NAME` has.
 
-    That is this user, but where the parts are deployments (`away`), and in a pod of another part,
-    the account of that one is asked about, for which most accounts have no right.
+    That is this user, but where the parts run in the cluster (`away`), and in a pod of another
+    part, the account of `part` is asked about, for which most accounts have no right.
     """
-    part = "ingest" if name == "measure" else name
+    file = _MEASURE if name == "measure" else _RIGHTS
     ours = f"system:serviceaccount:{settings.webhook.service_namespace}:gatelog-"
     me, account = await clusterinfo.user(kube), f"{ours}{part}"
     other = account if (away or me.startswith(ours)) and me != account else ""
     asked = [
         Right(group, resource, verb)
         for role in manifests.read(file)
-        if role["kind"] == "ClusterRole"
+        if (role["kind"], role["metadata"]["name"]) == ("ClusterRole", f"gatelog-{name}")
         for rule in role["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]

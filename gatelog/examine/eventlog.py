@@ -12,11 +12,11 @@ from gatelog.readmodel.rows import CheckpointRow
 from gatelog.readmodel.timeline import duration
 from gatelog.shell import statedir
 from gatelog.shell.errors import explain
-from podgroup import subjects
-from podgroup.runtime.settings import NatsSettings, Settings
+from podgroup.log import subjects
+from runtime.settings import NatsSettings, Settings
 
 if TYPE_CHECKING:
-    from podgroup.runtime.jetstream import Bus, StreamState
+    from runtime.jetstream import Bus, StreamState
 
 AREA = "log"
 _CONNECT_S = 5.0
@@ -26,7 +26,7 @@ _STREAMS = (subjects.EVENTS, subjects.DECISIONS, subjects.PARKED)
 
 async def examine(settings: Settings, checkpoint: CheckpointRow | None) -> list[Finding]:
     """Look at the log of the settings; `checkpoint` is how far the projector says it is."""
-    from podgroup.runtime.jetstream import BusError, connect
+    from runtime.jetstream import BusError, connect
 
     server = _server(settings)
     if isinstance(server, Finding):
@@ -58,7 +58,7 @@ async def examine(settings: Settings, checkpoint: CheckpointRow | None) -> list[
 
 
 def _server(settings: Settings) -> NatsSettings | Finding:
-    from podgroup.runtime.embedded import running
+    from runtime.embedded import running
 
     if settings.nats.url:
         return settings.nats
@@ -96,7 +96,7 @@ async def lag(
     now: datetime,
 ) -> Finding:
     """Compare the checkpoint with the end of the stream, and say since when it is behind."""
-    from podgroup.runtime.jetstream import BusError
+    from runtime.jetstream import BusError
 
     if checkpoint is None:
         return skip(AREA, "lag", "no checkpoint to compare with")
@@ -142,7 +142,8 @@ async def lag(
         "lag",
         f"{detail}; it is catching up, last write {duration(written_s)} ago",
         "nothing is decided until it has caught up. If the number grows: is the database slow "
-        "(gatelog_projector_commit_seconds), or more than one projector's work (docs/scaling.md)?",
+        "(gatelog_projector_commit_seconds), or more than one projector's work "
+        "(docs/performance.md)?",
     )
 
 

@@ -9,7 +9,7 @@ Invariant: what may not be looked at is never called absent.
 
 from gatelog.cluster import clusterinfo, install
 from gatelog.examine.findings import Finding, fail, ok, warn
-from podgroup.runtime.kube import KubeClient
+from runtime.kube import KubeClient
 
 AREA, WHAT = "cluster", "gating"
 _REMOVE = "kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration gatelog-pods"
@@ -43,9 +43,9 @@ async def examine(kube: KubeClient, found: clusterinfo.Admission) -> Finding:
                 f"{remedy}, or {_REMOVE}",
             )
     known = {"webhook": found.webhook, "policy": found.policy}
-    ways = [name for name, there in known.items() if there]
-    if ways:
-        return ok(AREA, WHAT, f"pods get their gate by {' and '.join(ways)}")
+    gates = [name for name, there in known.items() if there]
+    if gates:
+        return ok(AREA, WHAT, f"pods get their gate by {' and '.join(gates)}")
     hidden = [name for name, there in known.items() if there is None]
     if hidden:
         return warn(

@@ -14,8 +14,8 @@ from gatelog.cluster import clusterinfo
 from gatelog.cluster.ownership import COMPONENT_LABEL, NAME_LABEL, OWN_NAME, SHARD_LABEL
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
 from gatelog.viacluster.apiserver import BASE
-from podgroup.names import ACTIVE, FINISHED
-from podgroup.runtime.kube import KubeClient
+from podgroup.model.names import ACTIVE, FINISHED
+from runtime.kube import KubeClient
 
 AREA = "deployments"
 QUEUES = "queues"
@@ -23,16 +23,20 @@ MOST = 500
 """Objects of a kind that are looked at."""
 _NAMED = 5
 _PARTS = ("ingest", "projector", "actuator")
+STANDALONE = "standalone"
+"""The part that is all of them, in one pod."""
 
 
 async def deployments(kube: KubeClient, namespace: str) -> list[Finding]:
     """Say how the parts run; [] where none is installed in the namespace."""
-    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
-    found = await clusterinfo.seen(kube, f"{path}?labelSelector={NAME_LABEL}%3D{OWN_NAME}")
+    path, ours = f"/apis/apps/v1/namespaces/{namespace}", f"labelSelector={NAME_LABEL}%3D{OWN_NAME}"
+    found = await clusterinfo.seen(kube, f"{path}/deployments?{ours}")
     if found is None:
         return [skip(AREA, "parts", f"this account may not look at deployments in {namespace}")]
+    alone = f"{path}/statefulsets?{ours},{COMPONENT_LABEL}%3D{STANDALONE}"
+    single = (await clusterinfo.seen(kube, alone) or {}).get("items") or []
     by_part: dict[str, dict[str, Any]] = {}
-    for obj in found.get("items") or ():
+    for obj in (*(found.get("items") or ()), *single):
         labels, name = obj["metadata"].get("labels") or {}, obj["metadata"]["name"]
         shard = labels.get(SHARD_LABEL)
         part = labels.get(COMPONENT_LABEL, name)
@@ -40,7 +44,7 @@ async def deployments(kube: KubeClient, namespace: str) -> list[Finding]:
     if not by_part:
         return []
     findings = [_deployment(part, obj, namespace) for part, obj in sorted(by_part.items())]
-    absent = [part for part in _PARTS if part not in by_part]
+    absent = [part for part in _PARTS if part not in by_part and STANDALONE not in by_part]
     if absent:
         findings.append(
             fail(
@@ -58,7 +62,8 @@ def _deployment(part: str, obj: dict[str, Any], namespace: str) -> Finding:
     wanted = (obj.get("spec") or {}).get("replicas", 1)
     ready = status.get("readyReplicas", 0)
     detail = f"{ready} of {wanted} ready ({namespace}/{name})"
-    look = f"kubectl -n {namespace} describe deployment {name}, and logs deploy/{name}"
+    kind = "statefulset" if part == STANDALONE else "deployment"
+    look = f"kubectl -n {namespace} describe {kind} {name}, and logs {kind}/{name}"
     if wanted == 0 or not ready:
         return fail(AREA, part, detail, look)
     if ready < wanted:

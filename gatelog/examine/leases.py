@@ -1,7 +1,7 @@
 """Looking at the Leases: who watches, who folds, and whether they still do.
 
 Ages compare the holder's clock with ours, so they are for people only; what replicas do depends on
-no such comparison (`podgroup.runtime.election`).
+no such comparison (`runtime.election`).
 
 Invariant: Leases are read, never written.
 """
@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 
 from gatelog.examine.findings import Finding, fail, ok, skip
 from gatelog.readmodel.timeline import duration
-from podgroup.runtime.kube import KubeClient, KubeError
-from podgroup.runtime.lease import Lease, LeaseStore, lease_name, namespace_of
-from podgroup.runtime.settings import Settings
+from runtime.kube import KubeClient, KubeError
+from runtime.lease import Lease, LeaseStore, lease_name, namespace_of
+from runtime.settings import Settings
 
 AREA = "leases"
 _TIMEOUT_S = 5.0

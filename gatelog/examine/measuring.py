@@ -5,8 +5,8 @@ Invariant: without it nothing of gatelog fails; where it is asked for and missin
 
 from gatelog.examine.findings import Finding, ok, warn
 from ingest.measuring import API
-from podgroup.runtime.kube import KubeClient
-from podgroup.runtime.settings import Settings
+from runtime.kube import KubeClient
+from runtime.settings import Settings
 
 WHAT = "measured"
 

@@ -16,7 +16,7 @@ from gatelog.readmodel.rows import CheckpointRow
 from gatelog.readmodel.timeline import duration
 from gatelog.shell.errors import CommandFailed, explain
 from gatelog.shell.whereabouts import read_model_at
-from podgroup.runtime.settings import Settings
+from runtime.settings import Settings
 
 AREA = "database"
 NEWS = timedelta(hours=1)

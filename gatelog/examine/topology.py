@@ -11,9 +11,9 @@ from typing import Any
 from gatelog.cluster import clusterinfo
 from gatelog.examine.findings import Finding, ok, warn
 from ingest.webhook.settings import topology_gate
-from podgroup import names
-from podgroup.runtime.kube import KubeClient
-from podgroup.runtime.settings import Settings
+from podgroup.model import names
+from runtime.kube import KubeClient
+from runtime.settings import Settings
 
 AREA = "cluster"
 _LOOKED_AT = 500

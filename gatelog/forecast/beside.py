@@ -19,12 +19,12 @@ import sqlalchemy as sa
 
 from gatelog.forecast.metering import Meters, Readings, readings
 from gatelog.forecast.refreshing import refresh
-from podgroup.runtime.health import Checks
-from podgroup.runtime.log import get_logger
-from podgroup.runtime.metrics import of
-from podgroup.runtime.settings import Settings
 from projector import tables
 from projector.storage.database import database_url, reader
+from runtime.health import Checks
+from runtime.log import get_logger
+from runtime.metrics import of
+from runtime.settings import Settings
 
 NICE = 10
 """By how much its process steps back for others."""

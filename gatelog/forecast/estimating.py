@@ -5,7 +5,11 @@ one in ten before `earliest_s`. Quantiles are those by which the next draw of th
 below with that chance: the k-th smallest of n is the quantile k / (n + 1). A play in which a group
 does not start counts as later than any other.
 
-Invariant: the plays are as many as their processor time allows, and at least `FEWEST`.
+What nothing is known of is not guessed: before `ENDS` ends were seen there is no estimate. The
+first `FEWEST` plays share the processor time, and a play stops in its middle when its part is used
+up: who has not started by then counts as later, and of who starts in too few nothing is said.
+
+Invariant: no play goes on for longer than processor time is left, by more than one pass.
 """
 
 import math
@@ -14,13 +18,15 @@ from random import Random
 
 from msgspec import Struct
 
-from gatelog.forecast.playing import Present, play, stuck
-from podgroup.ids import GroupID
-from podgroup.lifecycle import QUEUED, stage_of
-from podgroup.state import Group, World
+from gatelog.forecast.playing import Out, Present, play, stuck
+from podgroup.model.ids import GroupID
+from podgroup.model.lifecycle import QUEUED, stage_of
+from podgroup.state.world import Group, World
 
 FEWEST = 10
-"""Plays that are played whatever they cost: fewer do not show what happens nine times in ten."""
+"""Plays that share the time: fewer do not show what happens nine times in ten."""
+ENDS = 20
+"""Ends that must have been seen before anything is said."""
 MOST = 60
 
 
@@ -28,7 +34,8 @@ class Estimate(Struct, frozen=True, kw_only=True):
     """When a group starts that waits: seconds from now.
 
     None is later than could be played. `never` says while what it does not start at all, "" if
-    something that runs can make room. `position` counts from 1, 0 for what is in no line.
+    something that runs can make room. `unknown` says why there is no estimate. `position` counts
+    from 1, 0 for what is in no line.
     """
 
     group: str
@@ -37,6 +44,7 @@ class Estimate(Struct, frozen=True, kw_only=True):
     earliest_s: float | None = None
     latest_s: float | None = None
     never: str = ""
+    unknown: str = ""
 
 
 class Forecast(Struct, frozen=True):
@@ -47,44 +55,57 @@ class Forecast(Struct, frozen=True):
     took_s: float
 
 
-def forecast(present: Present, *, seed: int = 1, budget_s: float = 20.0) -> Forecast:
-    """Play the present forward; `budget_s` is processor time after which no play is begun."""
+def forecast(
+    present: Present, *, seed: int = 1, budget_s: float = 20.0, ends: int = ENDS
+) -> Forecast:
+    """Play the present forward for `budget_s` of processor time; not at all before `ends` ends."""
     began = time.process_time()
-    world = present.world
+    world, seen = present.world, present.runtimes.count
     never = stuck(present)
     positions = places(world)
-    starts: dict[str, list[float]] = {identity: [] for identity in positions}
-    plays = 0
-    random = Random(seed)
-    while plays < MOST and any(identity not in never for identity in starts):
-        if plays >= FEWEST and time.process_time() - began > budget_s:
-            break
-        for identity, seconds in play(present, random).items():
-            if identity in starts:
-                starts[identity].append(seconds)
-        plays += 1
+    waiting = [identity for identity in positions if identity not in never]
+    outs: list[Out] = []
+    unknown = f"not known yet: {seen} of {ends} ends seen" if seen < ends else ""
+    if waiting and not unknown:
+        outs = _outs(present, Random(seed), began + budget_s)
+    cut = not outs or any(out.cut for out in outs)
+    late = f"not known: it takes more than {budget_s:g} s of processor time" if cut else ""
     found = []
     for identity, place in positions.items():
-        wait = world.groups[GroupID(identity)].explained.wait
-        why = never.get(identity)
-        if why == "" and wait is not None:
-            why = wait.message
-        found.append(_estimate(identity, place, starts[identity], plays, why))
+        starts = [out.starts[identity] for out in outs if identity in out.starts]
+        if identity in never and not starts:
+            wait = world.groups[GroupID(identity)].explained.wait
+            why = never[identity] or (wait.message if wait is not None else "")
+            one = Estimate(group=identity, position=place, never=why or "it is not looked at")
+        else:
+            one = _estimate(identity, place, starts, len(outs), unknown, late)
+        found.append(one)
     found += [
         Estimate(group=group.id, never=why)
         for group in world.groups.values()
         if group.id not in positions and (why := _not_in_line(group))
     ]
-    return Forecast(found, plays, time.process_time() - began)
+    return Forecast(found, len(outs), time.process_time() - began)
+
+
+def _outs(present: Present, random: Random, end_s: float) -> list[Out]:
+    """Play as often as time allows: the first plays get equal parts of what is left."""
+    outs: list[Out] = []
+    while len(outs) < MOST:
+        now = time.process_time()
+        if now >= end_s:
+            break
+        outs.append(play(present, random, now + (end_s - now) / max(1, FEWEST - len(outs))))
+    return outs
 
 
 def places(world: World) -> dict[str, int]:
     """Return the position of each that asks for quota, in the order of queues; 0 if not in line."""
-    book = world.lineup.scheduler.book
+    cache = world.scheduler_mirror.scheduler.cache
     found: dict[str, int] = {}
-    for name in sorted(book.queues):
+    for name in sorted(cache.queues):
         position = 0
-        for waiter in book.line(name):
+        for waiter in cache.line(name):
             explained = world.groups[GroupID(waiter.id)].explained
             reason = explained.wait.reason if explained.wait is not None else ""
             queued = stage_of(explained.state, reason) == QUEUED
@@ -112,14 +133,15 @@ def middle(starts: list[float], plays: int) -> float | None:
 
 
 def _estimate(
-    identity: str, position: int, starts: list[float], plays: int, why: str | None
+    identity: str, position: int, starts: list[float], plays: int, unknown: str, late: str
 ) -> Estimate:
-    if why is not None and not starts:
-        return Estimate(group=identity, position=position, never=why or "it is not looked at")
+    expected = middle(starts, plays)
+    if unknown or (expected is None and late):
+        return Estimate(group=identity, position=position, unknown=unknown or late)
     return Estimate(
         group=identity,
         position=position,
-        expected_s=middle(starts, plays),
+        expected_s=expected,
         earliest_s=quantile(starts, plays, 0.1),
         latest_s=quantile(starts, plays, 0.9),
     )

@@ -16,9 +16,9 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from gatelog.forecast.estimating import Estimate, Forecast
-from podgroup.facts import cluster_queue_name
-from podgroup.ids import GroupID
-from podgroup.state import World
+from podgroup.model.ids import GroupID
+from podgroup.state.facts import cluster_queue_name
+from podgroup.state.world import World
 from projector import tables
 from projector.tables.base import utc_text
 
@@ -80,12 +80,13 @@ def keep(
     }
     plain = plain_waits(connection, world.cluster, now)
     fresh = []
-    for one in forecast.estimates:
+    said = [one for one in forecast.estimates if not one.unknown]
+    for one in said:
         row = _row(world, shard, seq, now, one, plain)
         if not _says_the_same(standing.get(one.group), row, now):
             fresh.append(row)
     over = [row["group_id"] for row in fresh if row["group_id"] in standing]
-    over += standing.keys() - {one.group for one in forecast.estimates}
+    over += standing.keys() - {one.group for one in said}
     for start in range(0, len(over), 500):
         some = over[start : start + 500]
         connection.execute(

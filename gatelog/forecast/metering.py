@@ -7,10 +7,11 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
+from gatelog.forecast.estimating import Estimate
 from gatelog.forecast.refreshing import Made
-from podgroup.facts import cluster_queue_name
-from podgroup.ids import GroupID
-from podgroup.runtime.metrics import Labels, Metrics
+from podgroup.model.ids import GroupID
+from podgroup.state.facts import cluster_queue_name
+from runtime.metrics import Labels, Metrics
 
 
 class Readings(Struct):
@@ -30,13 +31,13 @@ class Meters:
         self._at: dict[Labels, float] = {}
         metrics.read(
             "gatelog_forecast_start_seconds",
-            "Seconds until the first and the last in line is expected to start, at either chance.",
+            "Seconds until the first and the last in line starts, at either chance.",
             ("cluster_queue", "place", "chance"),
             read=lambda: self._starts,
         )
         metrics.read(
             "gatelog_forecast_groups",
-            "Groups that wait, by outlook: starts, late (not in 30 days) or stuck.",
+            "Waiting groups: starts, late (not in 30 days), stuck or unknown.",
             ("cluster_queue", "outlook"),
             read=lambda: self._groups,
         )
@@ -59,8 +60,7 @@ def readings(found: Iterable[Made]) -> Readings:
     for made in found:
         for estimate in made.forecast.estimates:
             queue = cluster_queue_name(made.world, made.world.groups[GroupID(estimate.group)])
-            outlook = "late" if estimate.expected_s is None else "starts"
-            key = (queue, "stuck" if estimate.never else outlook)
+            key = (queue, _outlook(estimate))
             one.groups[key] = one.groups.get(key, 0) + 1
             for chance, seconds in (("0.5", estimate.expected_s), ("0.9", estimate.latest_s)):
                 if seconds is None:
@@ -70,3 +70,11 @@ def readings(found: Iterable[Made]) -> Readings:
                 one.starts[last] = max(seconds, one.starts.get(last, seconds))
         one.at = made.at.timestamp()
     return one
+
+
+def _outlook(estimate: Estimate) -> str:
+    if estimate.unknown:
+        return "unknown"
+    if estimate.never:
+        return "stuck"
+    return "late" if estimate.expected_s is None else "starts"

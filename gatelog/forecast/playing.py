@@ -13,6 +13,8 @@ Invariant: the world is not changed.
 """
 
 import heapq
+import math
+import time
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import count
@@ -24,8 +26,8 @@ from msgspec.structs import replace
 from gatelog.forecast.spans import GUESS_S, Key, Runtimes
 from podgroup.admission import Scheduler
 from podgroup.admission.model import Workload
-from podgroup.rules.helpers.lineup import Lineup
-from podgroup.state import World
+from podgroup.rules.helpers.scheduler_mirror import SchedulerMirror
+from podgroup.state.world import World
 
 GRAIN = 0.01
 """Part of the time gone by within which everything is taken together."""
@@ -61,9 +63,19 @@ class Present(Struct):
     """Groups that are made again when they are stopped."""
 
 
-def play(present: Present, random: Random) -> dict[str, float]:
-    """Return in how many seconds each group starts that waits; who does not in this is left out."""
-    return _Play(present, random).run()
+class Out(Struct, frozen=True):
+    """What came of a play: in how many seconds each group starts that waits and starts in it.
+
+    `cut`: processor time was up before the end, and of the others nothing is known.
+    """
+
+    starts: dict[str, float]
+    cut: bool = False
+
+
+def play(present: Present, random: Random, until_s: float = math.inf) -> Out:
+    """Play until all have started, or until processor time (`time.process_time`) is `until_s`."""
+    return _Play(present, random).run(until_s)
 
 
 def stuck(present: Present) -> dict[str, str]:
@@ -71,23 +83,23 @@ def stuck(present: Present) -> dict[str, str]:
 
     All that hold quota give it back, none comes, and what gets in is gone at once.
     """
-    scheduler = Lineup(present.world).scheduler
-    book = scheduler.book
-    for identity in list(book.holdings):
-        book.released(identity, requeue=False)
-    book.reconsider()
-    for _ in range(len(book.waiters) + 1):
+    scheduler = SchedulerMirror(present.world).scheduler
+    cache = scheduler.cache
+    for identity in list(cache.holdings):
+        cache.released(identity, requeue=False)
+    cache.reconsider()
+    for _ in range(len(cache.waiters) + 1):
         verdicts = scheduler.decide(present.now)
         for victim in verdicts.preempted:
-            book.released(victim.id)
-        gone = [one.id for one in verdicts.admitted if one.id in book.holdings]
+            cache.released(victim.id)
+        gone = [one.id for one in verdicts.admitted if one.id in cache.holdings]
         for identity in gone:
-            book.released(identity, requeue=False)
+            cache.released(identity, requeue=False)
         if not gone:
             break
     found = {}
-    for identity, waiter in book.waiters.items():
-        answer = book.answer(identity) or (waiter.reason, waiter.message)
+    for identity, waiter in cache.waiters.items():
+        answer = cache.answer(identity) or (waiter.reason, waiter.message)
         found[identity] = answer[1] or waiter.message
     return found
 
@@ -96,19 +108,19 @@ class _Play:
     def __init__(self, present: Present, random: Random) -> None:
         self._present = present
         self._random = random
-        self._scheduler: Scheduler = Lineup(present.world).scheduler
+        self._scheduler: Scheduler = SchedulerMirror(present.world).scheduler
         self._due: list[tuple[float, int, str, bool]] = []
         self._current: dict[str, int] = {}
         """Which of its ends counts, of each that holds quota."""
         self._keys: dict[str, Key] = {}
         self._serial = count()
 
-    def run(self) -> dict[str, float]:
-        present, book, due = self._present, self._scheduler.book, self._due
+    def run(self, until_s: float) -> Out:
+        present, cache, due = self._present, self._scheduler.cache, self._due
         begin = now = present.now
-        waiting = set(book.waiters)
+        waiting = set(cache.waiters)
         starts: dict[str, float] = {}
-        for identity, holding in book.holdings.items():
+        for identity, holding in cache.holdings.items():
             if holding.evicted is not None:
                 self._ends(identity, begin + self._random.random() * STOP_S, stopped=True)
             else:
@@ -122,11 +134,13 @@ class _Play:
                     waiting.remove(admission)
                     starts[admission] = now - begin
             if not waiting or not (due or following):
-                return starts
+                return Out(starts)
+            if time.process_time() > until_s:
+                return Out(starts, cut=True)
             moments = [one[0] for one in (due[0] if due else None, following) if one]
             now = min(moments)
             if now - begin > HORIZON_S:
-                return starts
+                return Out(starts)
             until = now + GRAIN * (now - begin)
             while True:
                 if due and due[0][0] <= until and (following is None or due[0][0] <= following[0]):
@@ -134,11 +148,11 @@ class _Play:
                     if self._current.get(identity) == serial:
                         del self._current[identity]
                         again = stopped and self._returns(identity)
-                        book.released(identity, requeue=again)
+                        cache.released(identity, requeue=again)
                 elif following is not None and following[0] <= until:
                     now, workload, key = following
                     self._keys[workload.id] = key
-                    book.submit(workload)
+                    cache.submit(workload)
                     following = next(coming, None)
                 else:
                     break
@@ -148,8 +162,8 @@ class _Play:
         for victim in verdicts.preempted:
             self._ends(victim.id, now + STOP_S, stopped=True)
         for admission in verdicts.admitted:
-            if admission.id in self._scheduler.book.holdings:
-                evicted = self._scheduler.book.holdings[admission.id].evicted
+            if admission.id in self._scheduler.cache.holdings:
+                evicted = self._scheduler.cache.holdings[admission.id].evicted
                 if evicted is None:
                     self._ends(admission.id, now + self._draw(admission.id, 0.0))
                 yield admission.id

@@ -22,13 +22,13 @@ from sqlalchemy import Connection, select, text
 from gatelog.forecast.playing import Coming, Present
 from gatelog.forecast.spans import Key, Run, Runtimes
 from podgroup.admission.model import PodSet, Workload
-from podgroup.facts import cluster_queue_name
 from podgroup.fold.deciding import line_up
 from podgroup.fold.deriving import apply_derived
-from podgroup.ids import GroupID
+from podgroup.model.ids import GroupID
 from podgroup.rules.admit import prepare
 from podgroup.rules.helpers import snapshot
-from podgroup.state import Group, World
+from podgroup.state.facts import cluster_queue_name
+from podgroup.state.world import Group, World
 from projector import tables
 from projector.storage.loading import Loaded, load_shard
 from projector.storage.opening import world_of

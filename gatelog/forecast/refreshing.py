@@ -9,9 +9,9 @@ from msgspec import Struct, field
 from sqlalchemy import Engine
 
 from gatelog.forecast import keeping, present
-from gatelog.forecast.estimating import Estimate, Forecast, forecast
+from gatelog.forecast.estimating import ENDS, Estimate, Forecast, forecast
 from gatelog.replay.running import SNAPSHOT
-from podgroup.state import World
+from podgroup.state.world import World
 from projector.storage.database import reader, writer
 
 
@@ -38,9 +38,16 @@ class Made(Struct):
 
 
 def make(
-    url: str, cluster: str, now: datetime, *, label: str, budget_s: float, shard: int | None = None
+    url: str,
+    cluster: str,
+    now: datetime,
+    *,
+    label: str,
+    budget_s: float,
+    shard: int | None = None,
+    ends: int = ENDS,
 ) -> list[Made]:
-    """Play the present of every shard forward; nothing is written.
+    """Play the present of every shard forward for `budget_s` in all; nothing is written.
 
     Raises:
         DatabaseError: there is no such database.
@@ -53,19 +60,22 @@ def make(
         return [
             made
             for one in mine
-            if (made := _one(engine, cluster, one, now, label, budget_s / len(mine))) is not None
+            if (made := _one(engine, cluster, one, now, label, (budget_s / len(mine), ends)))
+            is not None
         ]
     finally:
         engine.dispose()
 
 
-def refresh(url: str, cluster: str, now: datetime, *, label: str, budget_s: float) -> list[Made]:
+def refresh(
+    url: str, cluster: str, now: datetime, *, label: str, budget_s: float, ends: int = ENDS
+) -> list[Made]:
     """Make a forecast, write its estimates, and enter what came true of those before.
 
     Raises:
         DatabaseError, SQLAlchemyError: as `make`, or the database may not be written.
     """
-    found = make(url, cluster, now, label=label, budget_s=budget_s)
+    found = make(url, cluster, now, label=label, budget_s=budget_s, ends=ends)
     engine = writer(url, owner="forecast")
     try:
         for made in found:
@@ -86,13 +96,13 @@ def refresh(url: str, cluster: str, now: datetime, *, label: str, budget_s: floa
 
 
 def _one(
-    engine: Engine, cluster: str, shard: int, now: datetime, label: str, budget_s: float
+    engine: Engine, cluster: str, shard: int, now: datetime, label: str, limits: tuple[float, int]
 ) -> Made | None:
     with engine.execution_options(**SNAPSHOT[engine.dialect.name]).connect() as connection:
         read = present.read(connection, cluster, shard, now, label)
     if read is None:
         return None
     loaded, begin = read
-    found = forecast(begin, budget_s=budget_s)
+    found = forecast(begin, budget_s=limits[0], ends=limits[1])
     drawn_from = {"runs": begin.runtimes.count, "coming": len(begin.coming)}
     return Made(shard, begin.world, now, loaded.checkpoint.seq, found, drawn_from)

@@ -18,9 +18,9 @@ import msgspec
 
 from gatelog.forecast.refreshing import Made
 from gatelog.readmodel.starts import TOO_LATE
-from podgroup.ids import GroupID
-from podgroup.runtime.kube import KubeClient
-from podgroup.runtime.kube_errors import KubeError
+from podgroup.model.ids import GroupID
+from runtime.kube import KubeClient
+from runtime.kube_errors import KubeError
 
 EXPECTED_START = "gatelog.io/expected-start"
 AT_ONCE = 500
@@ -38,7 +38,7 @@ class Notice(msgspec.Struct):
     in_s: float
 
 
-class Teller:
+class WorkloadAnnotator:
     """Tells what changed, forecast by forecast."""
 
     def __init__(self, kube: KubeClient, at_once: int = AT_ONCE) -> None:

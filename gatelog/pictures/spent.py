@@ -27,7 +27,7 @@ def draw(
     about = "; ".join(
         f"{row['key'] or '(none)'}, {row['resource']} in {row['unit']}: "
         + ", ".join(f"{name} {float(row[name]):.2f}" for name in ("running", "held", "wasted"))
-        + f", waited {float(row['waited']):.2f}"
+        + "".join(f", {name} {float(row[name]):.2f}" for name in ("waited", "unadmitted"))
         for row in rows[:MOST]
     )
     sheet = Sheet(f"Usage by {by}, {span}", about or "Nothing was used.")

@@ -1,16 +1,16 @@
 """What it would take: for each reason to wait, the sentence that says what would end it.
 
 Theory. A reason names what is missing; a user at three in the morning wants to know what would
-make it go away and who can do that. The sentences are in `podgroup.reasons`; here they get the
-group's own names and counts.
+make it go away and who can do that. The sentences are in `podgroup.model.reasons`; here they get
+the group's own names and counts.
 
 Invariant: pure.
 """
 
 from gatelog.readmodel.rows import GroupRow
 from podgroup.admission.wording import NOT_SELECTED, UNAVAILABLE
-from podgroup.names import WAITING_FOR_REPLACEMENT_PODS
-from podgroup.reasons import reason_of
+from podgroup.model.names import WAITING_FOR_REPLACEMENT_PODS
+from podgroup.model.reasons import reason_of
 
 _BY_MESSAGE = (
     (

@@ -30,8 +30,9 @@ from gatelog.readmodel.rows import (
 )
 from gatelog.readmodel.shared import Shared, needs, sentences
 from gatelog.readmodel.starts import rough, sentence
-from gatelog.readmodel.timeline import NO_WAIT, amount, duration, plain
-from podgroup.lifecycle import ADMITTED, OVER, PENDING
+from gatelog.readmodel.timeline import NO_WAIT, anonymous, duration, plain
+from podgroup.model.lifecycle import ADMITTED, OVER, PENDING
+from podgroup.model.wording import first, kueues, shown
 from projector.schema.pending import IDLE_REASON
 
 _MOST_HOLDERS = 5
@@ -106,9 +107,11 @@ def _now(found: Explanation, now: datetime, own_only: bool) -> Iterator[Line]:
     group = found.group
     if group.wait_since is not None and group.wait_reason:
         yield Line("waits for", f"{group.wait_reason}, since {_when(group.wait_since, now)}")
-        for short in found.shared.short:
-            yield Line("", needs(short))
-        yield Line("", plain(group.wait_message))
+        short = [needs(one) for one in found.shared.short]
+        for said in short or [plain(group.wait_message)]:
+            yield Line("", said)
+        if short or first(group.wait_message) != group.wait_message:
+            yield Line("Kueue", plain(kueues(group.wait_message)))
         yield Line("it takes", found.takes)
         yield from _queue(found, now, own_only)
     elif found.held_up is not None:
@@ -129,7 +132,9 @@ def _queue(found: Explanation, now: datetime, own_only: bool) -> Iterator[Line]:
         if not own_only:
             yield Line("" if label == last else label, text)
             last = label
-    if expected is not None:
+    if expected is not None and expected.unknown:
+        yield Line("expected", expected.unknown)
+    elif expected is not None:
         when = (expected.expected_at, expected.latest_at, expected.never, now)
         yield Line("expected", sentence(*when) + _as_of(expected, now))
     held = [_holding(one, now) for one in found.holders]
@@ -151,7 +156,7 @@ def _others(holders: list[HolderRow]) -> list[str]:
     if not holders:
         return []
     amounts = ", ".join(
-        f"{amount(resource, number)} {resource} of {flavor or 'no flavor'}"
+        f"{shown(resource, number)} {resource} of {flavor or 'no flavor'}"
         for (flavor, resource), number in sorted(held.items())
     )
     groups = "a group" if len(holders) == 1 else f"{len(holders)} groups"
@@ -178,7 +183,7 @@ def _writes(found: Explanation, now: datetime) -> Iterator[Line]:
     for text in dict.fromkeys(repeats.advice(write) for write in repeated):
         yield Line("it takes", text)
     for number, one in enumerate(found.set_aside):
-        yield Line("" if number else "parked", f"{one.object}: {plain(one.message)}")
+        yield Line("" if number else "parked", f"{one.object}: {anonymous(one.message)}")
 
 
 def _before(waits: list[WaitRow]) -> Iterator[Line]:
@@ -230,7 +235,7 @@ def _failure(pod: UnreplacedRow, now: datetime) -> str:
 def _holding(holder: HolderRow, now: datetime) -> str:
     unadmitted = holder.state == "Blocked"
     amounts = ", ".join(
-        f"{amount(resource, number)} {resource}"
+        f"{shown(resource, number)} {resource}"
         + ("" if unadmitted else f" of {flavor or 'no flavor'}")
         for flavor, resources in holder.resources.items()
         for resource, number in resources.items()
@@ -238,9 +243,10 @@ def _holding(holder: HolderRow, now: datetime) -> str:
     since = duration((now - holder.admitted_at).total_seconds())
     if unadmitted:
         return f"{holder.namespace}/{holder.name} runs without admission, {amounts} for {since}"
+    _, _, beyond = holder.beyond.partition("; ")
     return (
         f"{holder.namespace}/{holder.name} {amounts} for {since} "
-        f"({holder.state}, priority {holder.priority})"
+        f"({holder.state}, priority {holder.priority}{f'; {beyond}' if beyond else ''})"
     )
 
 

@@ -8,6 +8,7 @@ Invariant: read-only, parameterised, and bounded: every list has a LIMIT.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -48,7 +49,7 @@ from gatelog.readmodel.shared import Shared
 from gatelog.readmodel.timeline import TimelineEntry
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.whereabouts import read_model_at
-from podgroup.objects import ClusterQueueView
+from podgroup.model.objects import ClusterQueueView
 from projector.storage import database
 from projector.tables.base import utc_text
 
@@ -110,6 +111,11 @@ class ReadModel:
         found = list(self.rows(GroupRow, statements.GROUPS, given))
         return found or list(self.rows(GroupRow, statements.GROUPS_OF_POD, given))
 
+    def newest(self, namespace: str = "") -> GroupRow | None:
+        """Return the group that was seen last, in a namespace or anywhere."""
+        given = {"namespace": namespace, "limit": 1}
+        return next(self.rows(GroupRow, statements.NEWEST_GROUP, given), None)
+
     def similar(self, namespace: str, name: str) -> list[str]:
         """Return `namespace/name` of groups that may have been meant, best first."""
         import difflib
@@ -142,14 +148,18 @@ class ReadModel:
         """Return ClusterQueues (not with a namespace) and LocalQueues, by kind and name."""
         given = {"namespace": namespace, "limit": limit}
         rows = list(self.rows(QueueRow, statements.LISTED_QUEUES, given))
-        held: dict[tuple[str, str, str], Held] = {}
+        Key = tuple[str, str, str]
+        held: dict[Key, Held] = defaultdict(lambda: defaultdict(dict))
+        unadmitted: dict[Key, Held] = defaultdict(lambda: defaultdict(dict))
         for one in self.quota(namespace=namespace):
-            of_queue = held.setdefault((one.kind, one.namespace, one.name), {})
-            if one.held:
-                of_queue.setdefault(one.flavor, {})[one.resource] = one.held
+            key = (one.kind, one.namespace, one.name)
+            for into, amount in ((held, one.held), (unadmitted, one.unadmitted)):
+                if amount:
+                    into[key][one.flavor][one.resource] = amount
         return [
-            msgspec.structs.replace(row, held=held.get((row.kind, row.namespace, row.name), {}))
+            msgspec.structs.replace(row, held=held[key], unadmitted=unadmitted[key])
             for row in rows
+            for key in ((row.kind, row.namespace, row.name),)
         ]
 
     def quota(
@@ -182,9 +192,12 @@ class ReadModel:
             names = [str(row["name"]) for row in rows]
         return [FlavorRow(name=name, held=held.get(name, {})) for name in names]
 
-    def entries(self, group_id: str) -> list[TimelineEntry]:
-        """Return a group's whole history, in order of the log."""
-        given = {"group_id": group_id, "limit": MOST_ENTRIES}
+    def entries(self, group_id: str, *, own_only: bool = False) -> list[TimelineEntry]:
+        """Return a group's whole history, in order of the log.
+
+        `own_only`: for those who may see the group's own namespace alone.
+        """
+        given = {"group_id": group_id, "own_only": int(own_only), "limit": MOST_ENTRIES}
         with self._asked(statements.ENTRIES, given) as rows:
             return [_entry(row) for row in rows]
 

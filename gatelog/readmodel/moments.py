@@ -14,6 +14,7 @@ import msgspec
 
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.pages import STANDING
+from gatelog.readmodel.statements import decided
 from projector.schema.pending import in_line, is_pending, stage
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -85,7 +86,14 @@ LENGTHS_AT = _LENGTHS.format(line=_AT)
 LENGTHS_NOW = _LENGTHS.format(line=_NOW)
 
 HOLDING = """
-SELECT g.id, g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resources
+SELECT g.id, g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resources,
+       (SELECT count(*) FROM pods p
+         WHERE p.cluster = g.cluster AND p.group_id = g.id AND p.started_at <= :at
+           AND (p.ended_at IS NULL OR p.ended_at > :at)
+           AND (p.gone_at IS NULL OR p.gone_at > :at)) AS running,
+       (SELECT max(coalesce(p.ended_at, p.gone_at)) FROM pods p
+         WHERE p.cluster = g.cluster AND p.group_id = g.id AND p.started_at IS NOT NULL
+           AND coalesce(p.ended_at, p.gone_at) BETWEEN a.admitted_at AND :at) AS last_ran_at
   FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
  WHERE a.cluster = :cluster AND a.cluster_queue = :queue AND a.admitted_at <= :at
    AND (a.released_at IS NULL OR a.released_at > :at)
@@ -103,16 +111,27 @@ SELECT given_at, expected_at, latest_at, never, came, came_at
  ORDER BY given_at DESC LIMIT :limit
 """
 
-PODS = """
-SELECT name, role, phase, node, fate, exit_reason, created_at, ungated_at, started_at, ended_at,
-       gone_at
-  FROM pods
- WHERE cluster = :cluster AND group_id = :group_id
- ORDER BY created_at, name, uid LIMIT :limit OFFSET :offset
+STORY = """
+SELECT coalesce(min(e.at), (SELECT min(g.created_at) FROM groups g WHERE g.cluster = :cluster))
+       AS first, (SELECT max(c.at) FROM checkpoints c WHERE c.cluster = :cluster) AS last
+  FROM epochs e
+ WHERE e.cluster = :cluster LIMIT :limit
 """
 
-DECIDED = """
-SELECT d.rule, d.action, d.reason, min(d.message) AS message, count(*) AS decisions,
+PODS = """
+SELECT p.name, p.role, p.phase, p.node, p.fate, p.exit_reason, p.created_at, p.ungated_at,
+       p.started_at, p.ended_at, p.gone_at, s.seen_at
+  FROM pods p
+  LEFT JOIN (SELECT h.pod_uid, min(h.at) AS seen_at FROM history h
+              WHERE h.cluster = :cluster AND h.group_id = :group_id AND h.kind = 'PodSeen'
+              GROUP BY h.pod_uid) s ON s.pod_uid = p.uid
+ WHERE p.cluster = :cluster AND p.group_id = :group_id
+ ORDER BY p.created_at, p.name, p.uid LIMIT :limit OFFSET :offset
+"""
+
+DECIDED = f"""
+SELECT d.rule, d.action, d.reason, min({decided(":own_only = 1")}) AS message,
+       count(*) AS decisions,
        min(d.issued_at) AS first_at, max(d.issued_at) AS last_at,
        sum(CASE WHEN d.status = 'rejected' THEN 1 ELSE 0 END) AS rejected
   FROM decisions d
@@ -121,10 +140,22 @@ SELECT d.rule, d.action, d.reason, min(d.message) AS message, count(*) AS decisi
  ORDER BY min(d.as_of_seq), min(d.number), d.rule, d.action, d.reason LIMIT :limit
 """
 
-PREEMPTED = """
-SELECT d.issued_at, d.group_id AS victim_id, d.namespace AS victim_namespace, d.name AS victim,
-       p.id AS preemptor_id, p.namespace AS preemptor_namespace, p.name AS preemptor,
-       p.priority, d.message
+_VICTIM_SEEN, _PREEMPTOR_SEEN = (f":own IN ('', {side}.namespace)" for side in "dp")
+"""Whether a side may be named: `:own` is the one namespace that the asker sees, '' for all."""
+
+
+def _named(column: str) -> str:
+    seen = _VICTIM_SEEN if column[0] in "dv" else _PREEMPTOR_SEEN
+    return f"CASE WHEN {seen} THEN {column} ELSE '' END"
+
+
+PREEMPTED = f"""
+SELECT d.issued_at, {_named("d.group_id")} AS victim_id,
+       {_named("d.namespace")} AS victim_namespace, {_named("d.name")} AS victim,
+       {_named("p.id")} AS preemptor_id,
+       {_named("p.namespace")} AS preemptor_namespace, {_named("p.name")} AS preemptor,
+       p.priority,
+       CASE WHEN {_PREEMPTOR_SEEN} THEN d.message ELSE d.command ->> 'message' END AS message
   FROM decisions d JOIN groups p ON p.cluster = d.cluster
    AND p.id = d.command ->> 'preempted_by'
  WHERE d.cluster = :cluster AND d.rule = 'preempt' AND d.issued_at >= :since
@@ -132,6 +163,21 @@ SELECT d.issued_at, d.group_id AS victim_id, d.namespace AS victim_namespace, d.
    AND (d.group_id = :group_id OR p.id = :group_id OR :group_id = '')
    AND (d.namespace = :namespace OR p.namespace = :namespace OR :namespace = '')
  ORDER BY d.issued_at DESC, d.id LIMIT :limit
+"""
+
+PREEMPTED_SUMS = f"""
+SELECT {_named("d.namespace")} AS victim_namespace, {_named("v.cluster_queue")} AS victim_queue,
+       {_named("p.namespace")} AS preemptor_namespace,
+       {_named("p.cluster_queue")} AS preemptor_queue,
+       count(*) AS preemptions, count(DISTINCT d.group_id) AS victims, max(d.issued_at) AS last_at
+  FROM decisions d
+  JOIN groups p ON p.cluster = d.cluster AND p.id = d.command ->> 'preempted_by'
+  JOIN groups v ON v.cluster = d.cluster AND v.id = d.group_id
+ WHERE d.cluster = :cluster AND d.rule = 'preempt' AND d.issued_at >= :since
+   AND d.issued_at <= :until
+   AND (d.namespace = :namespace OR p.namespace = :namespace OR :namespace = '')
+ GROUP BY 1, 2, 3, 4
+ ORDER BY 5 DESC, 1, 2, 3, 4 LIMIT :limit
 """
 
 PARKED = """
@@ -218,6 +264,13 @@ class ForecastRow(msgspec.Struct, frozen=True):
     at: datetime | None
 
 
+class StoryRow(msgspec.Struct, frozen=True):
+    """When the log began, and when its newest event happened."""
+
+    first: datetime | None
+    last: datetime | None
+
+
 class EstimateRow(msgspec.Struct, frozen=True):
     """An estimate, and what came true."""
 
@@ -239,6 +292,15 @@ class HoldingRow(msgspec.Struct, frozen=True):
     priority: int
     admitted_at: datetime
     resources: dict[str, dict[str, int]]
+    running: int
+    """Its pods that run."""
+    last_ran_at: datetime | None
+    """When the last of them that is over ended, within this admission."""
+
+    @property
+    def nothing_since(self) -> datetime | None:
+        """Since when it has held quota and run nothing; None: something runs."""
+        return None if self.running else self.last_ran_at or self.admitted_at
 
 
 class DecidedRow(msgspec.Struct, frozen=True):
@@ -255,7 +317,7 @@ class DecidedRow(msgspec.Struct, frozen=True):
 
 
 class PreemptedRow(msgspec.Struct, frozen=True):
-    """Who had to go, and for whom."""
+    """Who had to go, and for whom; "" for what is of a namespace that the asker may not see."""
 
     issued_at: datetime
     victim_id: str
@@ -266,6 +328,21 @@ class PreemptedRow(msgspec.Struct, frozen=True):
     preemptor: str
     priority: int
     message: str
+
+
+class PreemptedSum(msgspec.Struct, frozen=True):
+    """Preemptions of one namespace and ClusterQueue for another, added up.
+
+    Of namespaces that the asker may not see, one sum with "" for their names.
+    """
+
+    victim_namespace: str
+    victim_queue: str
+    preemptor_namespace: str
+    preemptor_queue: str
+    preemptions: int
+    victims: int
+    last_at: datetime
 
 
 class ParkedRow(msgspec.Struct, frozen=True):

@@ -10,24 +10,27 @@ Invariant: parameters are named, every list has a LIMIT, and order ends in the i
 
 from collections.abc import Sequence
 
-from projector.schema.pending import in_line, is_admitted, is_pending, shown_reason
+from projector.schema.pending import in_line, is_admitted, is_pending
 
+FIRST_LABELS = """(SELECT p.labels FROM pods p WHERE p.cluster = g.cluster AND p.group_id = g.id
+         ORDER BY p.seen_seq, p.uid LIMIT 1)"""
+"""Labels of the first pod of `g`."""
 GROUP_COLUMNS = f"""g.id, g.namespace, g.name, g.kind, g.queue, g.cluster_queue, g.priority,
-       g.priority_class, g.total_count, g.state, {shown_reason("g")}, g.workload_name,
+       g.priority_class, g.total_count, g.state, g.reason, g.message, g.workload_name,
        g.pods_seen, g.pods_gated, g.pods_ungated, g.pods_running, g.pods_succeeded, g.pods_failed,
        g.pods_excess, g.pods_replaced, g.wait_reason, g.wait_message, g.wait_since, g.parked,
        g.created_at, g.complete_at, g.queued_at, g.admitted_at, g.finished_at, g.gone_at,
        g.created_seq, g.as_of_seq, g.shard,
-       (SELECT p.labels FROM pods p WHERE p.cluster = g.cluster AND p.group_id = g.id
-         ORDER BY p.seen_seq, p.uid LIMIT 1) AS labels,
+       {FIRST_LABELS} AS labels,
        e.expected_at, e.earliest_at, e.latest_at, e.never, f.at AS forecast_at"""
 
 STANDING = "e.came = '' AND e.replaced_at IS NULL"
 """Condition on an estimate: it stands now."""
-_GROUPS = f"""groups g
+ESTIMATED = f"""
   LEFT JOIN estimates e ON e.cluster = g.cluster AND e.group_id = g.id AND {STANDING}
    AND {is_pending("g.state")}
   LEFT JOIN forecasts f ON f.cluster = e.cluster AND f.shard = e.shard"""
+_GROUPS = f"groups g{ESTIMATED}"
 
 _IN_LINE = """
 SELECT q.group_id AS id, q.namespace, q.name, q.queue, q.cluster_queue, q.priority,
@@ -119,13 +122,6 @@ NEWEST = """NOT EXISTS (
           AND n.created_seq > g.created_seq)"""
 QUEUED = in_line("g.state", "g.wait_reason")
 IN_NAMESPACE = "g.namespace = :namespace"
-
-USAGE = """
-SELECT namespace, day, resource, resource_hours, pods
-  FROM v_namespace_cost
- WHERE cluster = :cluster AND (namespace = :namespace OR :namespace = '') AND day = :day
- ORDER BY namespace, resource LIMIT :limit
-"""
 
 
 def group_page(conditions: Sequence[str], labels: Sequence[str]) -> str:

@@ -4,16 +4,18 @@ Theory. `{pods}` stands for the names of the pods concerned. The tone is for col
 none. What is quiet is left out of stories, because another line says it or it is seldom asked for;
 `--full` shows it all the same.
 
-Invariant: phrases are in the words of the glossary (gate, ungate, surplus, replaced, released).
+Invariant: phrases are in the words of the glossary (gate, ungate, excess, replaced, released).
 """
 
-from podgroup.commands import COMMANDS
+from podgroup.model.commands import COMMANDS
 
 NOTES = {
     "PodSeen": ("created {pods}", ""),
     "PodRunning": ("running {pods}", ""),
     "PodSucceeded": ("succeeded {pods}", "good"),
     "PodFailed": ("failed {pods}", "bad"),
+    "ContainerFailed": ("container failed {pods}", "bad"),
+    "PodEnded": ("ended by node or cluster {pods}", "bad"),
     "PodDeletionRequested": ("being deleted {pods}", ""),
     "PodGone": ("gone {pods}", ""),
     "PodLeft": ("left the group {pods}", "bad"),
@@ -41,6 +43,20 @@ NOTES = {
 }
 """Kind of note -> what is said, and its tone. Other kinds are shown by their name."""
 
+REASONED = frozenset(
+    {
+        "PodGone",
+        "PodFailed",
+        "ContainerFailed",
+        "PodEnded",
+        "GroupFinished",
+        "QuotaReleased",
+        "GroupEvicted",
+    }
+)
+"""Kinds of notes whose reason is said before their message."""
+OURS = frozenset({"GroupEvicted"})
+"""Kinds of notes whose message is that of a decision: plain words, and Kueue's after them."""
 QUIET_NOTES = frozenset(
     {"GroupSeen", "PodScheduled", "StateChanged", "WorkloadSeen", "TimerFired", "RelistStarted"}
 )
@@ -57,7 +73,7 @@ DECISIONS = {
     ("compose", "ComposeGroup"): ("group complete", ""),
     ("admit", "AdmitGroup"): ("admitted", "good"),
     ("ungate", "UngatePod"): ("ungate {pods}", "good"),
-    ("excess", "DeletePod"): ("delete surplus {pods}", "bad"),
+    ("excess", "DeletePod"): ("delete excess {pods}", "bad"),
     ("replace", "FinalizePod"): ("replaced {pods}", ""),
     ("yield", "ReleaseQuota"): ("quota released", ""),
     ("finish", "FinishGroup"): ("finished", "good"),

@@ -46,7 +46,8 @@ def _over_time(d: Dialect) -> str:
 WITH tree AS (
 SELECT root FROM v_quota WHERE cluster = :cluster AND kind = 'ClusterQueue' AND name = :name),
 cut AS (
-SELECT s.kind, s.name, s.root, s.flavor, s.resource, s.nominal, s.held, s.borrowed, s.told,
+SELECT s.kind, s.name, s.root, s.flavor, s.resource, s.nominal, s.held, s.borrowed,
+       s.unadmitted, s.told,
        {begins} AS first, {ends} AS last
   FROM ({spans(d, ":cluster")}) s
  WHERE s.cluster = :cluster AND s.kind <> 'LocalQueue' AND s.from_at <= {until}
@@ -55,7 +56,8 @@ SELECT s.kind, s.name, s.root, s.flavor, s.resource, s.nominal, s.held, s.borrow
         OR s.root <> '' AND s.root IN (SELECT root FROM tree)))
 SELECT s.kind, s.name, max(s.root) AS root, s.flavor, s.resource, s.first, s.last,
        max(s.told) AS told, CAST(sum(s.nominal) AS BIGINT) AS nominal,
-       CAST(sum(s.held) AS BIGINT) AS held, CAST(sum(s.borrowed) AS BIGINT) AS borrowed
+       CAST(sum(s.held) AS BIGINT) AS held, CAST(sum(s.borrowed) AS BIGINT) AS borrowed,
+       CAST(sum(s.unadmitted) AS BIGINT) AS unadmitted
   FROM cut s WHERE s.last > s.first
  GROUP BY s.kind, s.name, s.flavor, s.resource, s.first, s.last
  ORDER BY s.kind, s.name, s.flavor, s.resource, s.first, s.last LIMIT :limit
@@ -81,6 +83,7 @@ class QuotaRow(Struct, frozen=True, kw_only=True):
     nominal: int
     held: int
     borrowed: int
+    unadmitted: int
     idle: int
     lent: int
 
@@ -99,6 +102,7 @@ class StepRow(Struct, frozen=True, kw_only=True):
     nominal: int
     held: int
     borrowed: int
+    unadmitted: int
 
 
 class Series(Struct, frozen=True):
@@ -109,6 +113,7 @@ class Series(Struct, frozen=True):
     nominal: list[int]
     held: list[int]
     borrowed: list[int]
+    unadmitted: list[int]
     lent: list[int]
     idle: list[int]
 
@@ -118,6 +123,7 @@ class _Course:
 
     def __init__(self) -> None:
         self.nominal, self.held, self.borrowed = ([0] * STEPS for _ in range(3))
+        self.unadmitted = [0] * STEPS
         self.told, self.root, self.cohort = 0, "", False
 
     def add(self, row: StepRow) -> None:
@@ -127,6 +133,7 @@ class _Course:
             self.nominal[step] += row.nominal
             self.held[step] += row.held
             self.borrowed[step] += row.borrowed
+            self.unadmitted[step] += row.unadmitted
 
     def beyond(self, step: int) -> int:
         """Return what it borrowed."""
@@ -137,7 +144,7 @@ class _Course:
     def lendable(self, step: int) -> int:
         """Return what others could have had of it."""
         own = self.nominal[step]
-        return own if self.cohort else max(0, own - self.held[step])
+        return own if self.cohort else max(0, own - self.held[step] - self.unadmitted[step])
 
 
 def window(since: datetime, until: datetime) -> dict[str, Any]:
@@ -170,6 +177,7 @@ def over_time(name: str, rows: Iterable[StepRow]) -> list[Series]:
                 nominal=mine.nominal,
                 held=mine.held,
                 borrowed=[mine.beyond(step) for step in range(STEPS)],
+                unadmitted=mine.unadmitted,
                 lent=[_lent(idle[step], tree, step) for step in range(STEPS)],
                 idle=idle,
             )

@@ -12,15 +12,15 @@ from msgspec import Struct
 
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.rows import CheckpointRow
-from podgroup import subjects
-from podgroup.runtime.health import Checks
-from podgroup.runtime.jetstream import Bus
-from podgroup.runtime.settings import Settings
+from podgroup.log import subjects
+from runtime.health import Checks
+from runtime.jetstream import Bus
+from runtime.settings import Settings
 
 _POLL_S = 0.1
 LISTS_REMEDY = (
     "does an ingester run, and may it list them? One that is older than the projector may not "
-    "watch them: upgrade it (docs/operations.md)"
+    "watch them: upgrade it (docs/upgrade.md)"
 )
 
 

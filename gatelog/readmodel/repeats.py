@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from gatelog.readmodel.rows import RepeatedRow, StandingRow
 from gatelog.readmodel.timeline import duration
-from podgroup.names import MANAGED_LABEL
+from podgroup.model.names import MANAGED_LABEL
 
 TIMES = 3
 """As often as this a write must have been tried, without effect."""

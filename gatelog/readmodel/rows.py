@@ -83,6 +83,8 @@ class ExpectedRow(msgspec.Struct, frozen=True):
     never: str
     position: int | None
     as_of: datetime
+    unknown: str = ""
+    """Why there is no estimate; nothing of the kind is in the view."""
 
 
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,6 +99,8 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
     """Since when the one that waits longest has queued."""
     held: dict[str, dict[str, int]] = {}
     """Quota of a ClusterQueue that is held, by flavor and resource."""
+    unadmitted: dict[str, dict[str, int]] = {}
+    """What runs in it and was never admitted, in the same way."""
 
 
 class FlavorRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +131,8 @@ class HolderRow(msgspec.Struct, frozen=True):
     priority: int
     admitted_at: datetime
     resources: dict[str, dict[str, int]]
+    beyond: str = ""
+    """The group's message where it takes more than it was given; "": it does not."""
 
 
 class UnadmittedRow(msgspec.Struct, frozen=True):
@@ -169,6 +175,7 @@ class PoolRow(msgspec.Struct, frozen=True):
     reserved: int
     borrowed: int
     spare: int
+    unadmitted: int
 
 
 class BorrowerRow(msgspec.Struct, frozen=True):
@@ -392,7 +399,7 @@ class ObjectRow(msgspec.Struct, frozen=True):
 
 
 class CountRow(msgspec.Struct, frozen=True):
-    """How many groups of a LocalQueue are in a stage of `podgroup.lifecycle`, or admitted."""
+    """How many groups of a LocalQueue are in a stage of `podgroup.model.lifecycle`, or admitted."""
 
     cluster_queue: str
     namespace: str
@@ -414,16 +421,6 @@ class AdmissionRow(msgspec.Struct, frozen=True):
     released_at: datetime | None
     release_reason: str
     decided_by: str
-
-
-class UsageRow(msgspec.Struct, frozen=True):
-    """What pods of a namespace used on a day."""
-
-    namespace: str
-    day: str
-    resource: str
-    resource_hours: float
-    pods: int
 
 
 class PositionRow(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from gatelog.readmodel.rates import unit
-from podgroup.quantities import format_amount
+from podgroup.model.quantities import format_amount
 from projector.schema.dialect import Dialect
 
 Row = dict[str, Any]

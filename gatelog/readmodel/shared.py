@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from gatelog.readmodel.rows import BorrowerRow, PoolRow, ShortRow
-from gatelog.readmodel.timeline import amount
-from podgroup.quantities import MAX_INT64
-from podgroup.shortage import BORROWING, LENDING
+from podgroup.model import wording
+from podgroup.model.shortage import Shortage
+from podgroup.model.wording import shown
 
 _MOST = 5
 """Groups that are named of each ClusterQueue that borrows."""
@@ -48,22 +48,20 @@ def sentences(shared: Shared, priority: int) -> Iterator[tuple[str, str]]:
 
 def needs(short: ShortRow) -> str:
     """Say what a group needs, what is free of it and where, and which limit keeps it from more."""
-    asked, free = (_amount(short.resource, n) for n in (short.requested, short.available))
-    place, flavor = f"{short.kind} {short.name}", f"(flavor {short.flavor})"
-    if short.ever:
-        said = f"asks for {asked} {short.resource}; {place} can never have more than {free}"
-    else:
-        are = "is" if free == "1" else "are"
-        said = f"needs {asked} {short.resource}; {free} {are} free in {place}"
-    without = _amount(short.resource, short.without_limit)
-    match short.limited_by:
-        case str(limit) if limit == BORROWING:
-            why = f": it may not borrow more; without borrowing limits it could have {without}"
-        case str(limit) if limit == LENDING:
-            why = f": {short.lender} keeps what it does not use; if all was lent, {without}"
-        case _:
-            why = ""
-    return f"{said} {flavor}{why}"
+    return wording.needs(
+        Shortage(
+            flavor=short.flavor,
+            resource=short.resource,
+            node=short.name,
+            cohort=short.kind == "Cohort",
+            requested=short.requested,
+            available=short.available,
+            limit=short.limited_by,
+            without=short.without_limit,
+            lender=short.lender,
+            ever=short.ever,
+        )
+    )
 
 
 def _borrowed(pool: PoolRow, borrowers: list[BorrowerRow]) -> str:
@@ -71,15 +69,15 @@ def _borrowed(pool: PoolRow, borrowers: list[BorrowerRow]) -> str:
     for one in borrowers:
         held = one.resources.get(pool.flavor, {}).get(pool.resource, 0)
         if one.cluster_queue == pool.name and held:
-            shown = _amount(pool.resource, held)
-            named.append(f"{one.namespace}/{one.name} {shown} (priority {one.priority})")
+            taken = shown(pool.resource, held)
+            named.append(f"{one.namespace}/{one.name} {taken} (priority {one.priority})")
     more = f" and {len(named) - _MOST} more" if len(named) > _MOST else ""
     groups = f", held by {', '.join(named[:_MOST])}{more}" if named else ""
     return f"ClusterQueue {pool.name} borrows {_of(pool, pool.borrowed)}{groups}"
 
 
 def _reclaim(own: PoolRow, short: ShortRow, shared: Shared, priority: int) -> str:
-    free = own.nominal - own.reserved
+    free = own.nominal - own.reserved - own.unadmitted
     holds = f"ClusterQueue {own.name} holds {_of(own, own.reserved, own.nominal)} of its own"
     if shared.reclaims in ("", "Never"):
         return f"{holds}, and takes nothing back: its reclaimWithinCohort is Never"
@@ -90,19 +88,15 @@ def _reclaim(own: PoolRow, short: ShortRow, shared: Shared, priority: int) -> st
         "LowerOrNewerEqualPriority": f"groups of a priority below {priority}, or equal and newer",
     }.get(shared.reclaims, "any group")
     said = (
-        f"{holds}: it can take back {_amount(own.resource, free)} from {whom} of a ClusterQueue "
+        f"{holds}: it can take back {shown(own.resource, free)} from {whom} of a ClusterQueue "
         "that borrows"
     )
     if short.requested > free:
-        asked = _amount(own.resource, short.requested)
+        asked = shown(own.resource, short.requested)
         said += f"; this group asks for {asked}, and beyond its own shares and priorities decide"
     return said
 
 
 def _of(pool: PoolRow, value: int, whole: int | None = None) -> str:
-    of = "" if whole is None else f" of {_amount(pool.resource, whole)}"
-    return f"{_amount(pool.resource, value)}{of} {pool.resource} of {pool.flavor}"
-
-
-def _amount(resource: str, value: int) -> str:
-    return "any amount" if value >= MAX_INT64 else amount(resource, value)
+    of = "" if whole is None else f" of {shown(pool.resource, whole)}"
+    return f"{shown(pool.resource, value)}{of} {pool.resource} of {pool.flavor}"

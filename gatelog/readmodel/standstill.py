@@ -20,6 +20,10 @@ SILENT = timedelta(seconds=30)
 """Silence from which on a replica is taken to be gone or stopped."""
 PASSING = timedelta(seconds=5)
 """What is wrong for no longer than this passes by itself, as at a start."""
+LASTING = timedelta(seconds=20)
+"""A replica that was well, or not, for so long does not end right after its start."""
+AGAIN = 3
+"""Replicas that ended without a word from which on it is no accident, if none lasts."""
 
 _REMEDIES = (
     (
@@ -80,6 +84,11 @@ def _trouble(part: str, rows: Sequence[ReplicaRow], now: datetime) -> Trouble | 
     present = [row for row in rows if now - row.heard_at <= SILENT]
     if not present:
         return _absent(part, rows, now)
+    ended = len(rows) - len(present)
+    if ended >= AGAIN and all(row.heard_at - row.since < LASTING for row in present):
+        said = f"{part} starts and ends again and again: {ended} replicas fell silent, none lasts"
+        doing = f"{part}'s log says why it ends (kubectl logs --previous): out of memory, a probe?"
+        return Trouble(part, said, doing, True)
     unable = [row for row in present if row.problem and now - row.since >= PASSING]
     unable.sort(key=lambda row: (not row.leads, row.since, row.instance))
     if unable:

@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from projector.schema.pending import IDLE_MESSAGE, IDLE_REASON, is_admitted, shown_reason
+from podgroup.model.reasons import LARGER_THAN_ADMITTED
+from projector.schema import failing
+from projector.schema.pending import IDLE_REASON, is_admitted
 
-_GROUP_COLUMNS = f"""id, namespace, name, kind, queue, cluster_queue, priority, priority_class,
-       total_count, state, {shown_reason("groups")}, workload_name,
+_GROUP_COLUMNS = """id, namespace, name, kind, queue, cluster_queue, priority, priority_class,
+       total_count, state, reason, message, workload_name,
        pods_seen, pods_gated, pods_ungated, pods_running, pods_succeeded, pods_failed, pods_excess,
        pods_replaced, wait_reason, wait_message, wait_since, parked, created_at,
        complete_at, queued_at, admitted_at, finished_at, gone_at, as_of_seq"""
@@ -21,6 +23,13 @@ GROUPS = f"""
 SELECT {_GROUP_COLUMNS}
   FROM groups
  WHERE cluster = :cluster AND namespace = :namespace AND name = :name
+ ORDER BY created_seq DESC, id LIMIT :limit
+"""
+
+NEWEST_GROUP = f"""
+SELECT {_GROUP_COLUMNS}
+  FROM groups
+ WHERE cluster = :cluster AND (namespace = :namespace OR :namespace = '')
  ORDER BY created_seq DESC, id LIMIT :limit
 """
 
@@ -40,7 +49,16 @@ SELECT namespace, name, max(created_seq) AS seen
  GROUP BY namespace, name ORDER BY seen DESC LIMIT :limit
 """
 
-ENTRIES = """
+
+def decided(own_only: str) -> str:
+    """Return what a decision says; where `own_only` holds, without naming other namespaces.
+
+    A preemption names its preemptor for the ledger, and in its command only within a namespace.
+    """
+    return f"CASE WHEN {own_only} AND rule = 'preempt' THEN command ->> 'message' ELSE message END"
+
+
+ENTRIES = f"""
 SELECT from_seq AS seq, 0 AS ord, from_at AS at, 'wait' AS source, 'Waiting' AS kind, reason,
        message, '' AS pod, '' AS rule, '' AS status, '' AS decision, '' AS target, to_at AS until
   FROM waits
@@ -51,8 +69,8 @@ SELECT h.seq, h.ord, h.at, 'history', h.kind, h.reason, h.message, coalesce(p.na
   FROM history h LEFT JOIN pods p ON p.cluster = h.cluster AND p.uid = h.pod_uid
  WHERE h.cluster = :cluster AND h.group_id = :group_id
 UNION ALL
-SELECT as_of_seq, number, issued_at, 'decision', action, reason, message, '', rule,
-       coalesce(status, 'pending'), id, target, NULL
+SELECT as_of_seq, number, issued_at, 'decision', action, reason, {decided(":own_only = 1")},
+       '', rule, coalesce(status, 'pending'), id, target, NULL
   FROM decisions
  WHERE cluster = :cluster AND group_id = :group_id
 UNION ALL
@@ -60,6 +78,11 @@ SELECT o.seq, o.delivery * 1000 + o.attempt, o.at, 'outcome', d.action, d.reason
        d.rule, o.status, d.id, d.target, NULL
   FROM outcomes o JOIN decisions d ON d.cluster = o.cluster AND d.id = o.decision_id
  WHERE d.cluster = :cluster AND d.group_id = :group_id AND o.status IN ('rejected', 'retrying')
+UNION ALL
+SELECT f.seq, 0, f.at, 'failure', {failing.kind("f")}, f.reason, {failing.words("f")}, p.name,
+       '', '', '', '', NULL
+  FROM pods p JOIN failures f ON f.cluster = p.cluster AND f.pod_uid = p.uid
+ WHERE p.cluster = :cluster AND p.group_id = :group_id
  ORDER BY 1, 2 LIMIT :limit
 """
 
@@ -111,7 +134,7 @@ SELECT DISTINCT name FROM objects
 
 IDLE = f"""
 SELECT namespace, name, 'group' AS kind, 'Admitted' AS state, '' AS stage, queue, cluster_queue,
-       NULL AS position, priority, '{IDLE_REASON}' AS reason, '{IDLE_MESSAGE}' AS message, since
+       NULL AS position, priority, '{IDLE_REASON}' AS reason, message, since
   FROM v_idle_holders
  WHERE cluster = :cluster AND (namespace = :namespace OR :namespace = '')
    AND (cluster_queue = :queue OR :queue = '')
@@ -134,8 +157,9 @@ SELECT g.state, w.reason, w.message, w.from_at AS since, w.to_at AS until,
  ORDER BY w.from_seq DESC LIMIT :limit
 """
 
-HOLDERS = """
-SELECT g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resources
+HOLDERS = f"""
+SELECT g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resources,
+       CASE WHEN g.reason = '{LARGER_THAN_ADMITTED}' THEN g.message ELSE '' END AS beyond
   FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
  WHERE a.cluster = :cluster AND a.cluster_queue = :cluster_queue AND a.released_at IS NULL
    AND g.gone_at IS NULL
@@ -175,7 +199,8 @@ _POOLS = """
 """
 
 POOLS = f"""
-SELECT u.kind, u.name, u.flavor, u.resource, u.nominal, u.quota, u.reserved, u.borrowed, u.spare
+SELECT u.kind, u.name, u.flavor, u.resource, u.nominal, u.quota, u.reserved, u.borrowed, u.spare,
+       u.unadmitted
 {_POOLS}
  WHERE s.cluster = :cluster AND s.group_id = :group_id AND s.to_at IS NULL
  ORDER BY u.kind DESC, u.name, u.flavor, u.resource LIMIT :limit

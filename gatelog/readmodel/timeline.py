@@ -19,7 +19,7 @@ from itertools import groupby
 from msgspec import Struct, field
 
 from gatelog.readmodel import phrases
-from podgroup.quantities import format_amount
+from podgroup.model.wording import first
 
 EACH = "each pod"
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -27,9 +27,7 @@ _TOGETHER = timedelta(seconds=0.3)
 NO_WAIT = timedelta(seconds=0.05)
 """Shorter waits are not reported: pods of a group are never created in the same instant."""
 _IDENTITY = re.compile(r" \((?:group )?(?:group|single)-[0-9a-f-]{36}\)")
-_PREEMPTED_BY = re.compile(
-    r"Preempted to accommodate (\S+/\S+) of priority (-?\d+)(?: in \S*)?, due to ([^;]+)"
-)
+_PREEMPTED = re.compile(r"(preempted by \S+ \(priority [^)]*\)) in \S*(?=: )")
 _PREEMPTED_FOR = re.compile(
     r"Preempted to accommodate a workload \(UID: [^)]*\) due to ([^;]+)"
     r"(?:; preemptor path: \S*; preemptee path: \S*)?"
@@ -37,11 +35,11 @@ _PREEMPTED_FOR = re.compile(
 COUNTED = 4
 """Names that count on are joined from so many on."""
 _NUMBERED = re.compile(r"(.*?)([0-9]+)")
-_RANK = {"history": 0, "decision": 1, "wait": 2, "outcome": 3}
+_RANK = {"failure": 0, "history": 1, "decision": 2, "wait": 3, "outcome": 4}
 
 
 class TimelineEntry(Struct, frozen=True, kw_only=True):
-    """One row about a group. `source` is history, decision, wait or outcome.
+    """One row about a group. `source` is history, decision, wait, outcome or failure.
 
     `kind` is the kind of a note, the action of a decision or of the decision an outcome belongs to;
     `pod` the name of the pod concerned or ""; `until` the end of a wait, None while it lasts.
@@ -86,7 +84,7 @@ class Line(Struct, kw_only=True):
 
     def because(self) -> str:
         """Return why in words; one pod is named, several are `each pod`."""
-        why = plain(self.why)
+        why = anonymous(self.why)
         return why.replace(EACH, f"pod {self.pods[0]}") if len(self.pods) == 1 else why
 
 
@@ -122,8 +120,8 @@ def raw(entries: Iterable[TimelineEntry]) -> list[Line]:
 def _raw(entry: TimelineEntry) -> Line:
     if entry.source == "wait":
         return _waiting(entry)
-    why = ": ".join(part for part in (entry.reason, entry.message) if part)
-    if entry.source != "history":
+    why = ": ".join(part for part in (entry.reason, _message(entry)) if part)
+    if entry.source not in ("history", "failure"):
         why += f" [{entry.source} {entry.decision}: {entry.status}]"
     elif entry.kind == "StateChanged":
         return Line(at=entry.at, what=entry.kind, why=entry.message, state=entry.reason)
@@ -149,7 +147,7 @@ def _add(lines: list[Line], line: Line) -> Line:
 
 def _line(entry: TimelineEntry, decided: set[tuple[int, str]]) -> Line | None:
     match entry.source:
-        case "history":
+        case "history" | "failure":
             return _note(entry, decided)
         case "decision":
             return _decision(entry)
@@ -171,11 +169,11 @@ def _note(entry: TimelineEntry, decided: set[tuple[int, str]]) -> Line | None:
     }:
         return None
     what, tone = phrases.NOTES.get(entry.kind, (entry.kind, ""))
-    why = entry.message
+    why = _message(entry)
     if entry.kind == "PodSeen":
         why = entry.reason
-    elif entry.kind in ("PodGone", "PodFailed", "GroupFinished", "QuotaReleased", "GroupEvicted"):
-        why = ": ".join(part for part in (entry.reason, entry.message) if part)
+    elif entry.kind in phrases.REASONED:
+        why = ": ".join(part for part in (entry.reason, why) if part)
     return _with_pod(entry, Line(at=entry.at, what=what, why=why, tone=tone))
 
 
@@ -188,7 +186,7 @@ def _decision(entry: TimelineEntry) -> Line | None:
         what, tone = f"finished: {entry.reason}", "good" if entry.reason == "Succeeded" else "bad"
     if entry.status == "rejected":
         what, tone = f"{what} (refused by the API server)", "bad"
-    line = Line(at=entry.at, what=what, why=entry.message, rule=entry.rule, tone=tone)
+    line = Line(at=entry.at, what=what, why=_message(entry), rule=entry.rule, tone=tone)
     return _with_pod(entry, line)
 
 
@@ -201,7 +199,10 @@ def _wait(entry: TimelineEntry) -> Line | None:
 def _waiting(entry: TimelineEntry) -> Line:
     span = "still" if entry.until is None else duration((entry.until - entry.at).total_seconds())
     return Line(
-        at=entry.at, what=f"waits ({span})", why=f"{entry.reason}: {entry.message}", tone="wait"
+        at=entry.at,
+        what=f"waits ({span})",
+        why=f"{entry.reason}: {_message(entry)}",
+        tone="wait",
     )
 
 
@@ -211,6 +212,12 @@ def _outcome(entry: TimelineEntry) -> Line | None:
     word = "refused" if entry.status == "rejected" else "trying again"
     what, tone = f"{entry.kind} {word}", "bad"
     return _with_pod(entry, Line(at=entry.at, what=what, why=entry.message, tone=tone))
+
+
+def _message(entry: TimelineEntry) -> str:
+    """Return an entry's message: Kueue's words are cut off ours, nothing off those of others."""
+    ours = entry.source in ("decision", "wait") or entry.kind in phrases.OURS
+    return first(entry.message) if ours else entry.message
 
 
 def _with_pod(entry: TimelineEntry, line: Line) -> Line:
@@ -225,11 +232,16 @@ def _with_pod(entry: TimelineEntry, line: Line) -> Line:
 
 
 def plain(message: str) -> str:
-    """Return a message without what says nothing to people: ids of groups, paths in the tree."""
-    return _PREEMPTED_FOR.sub(
-        r"preempted for another group: \1",
-        _PREEMPTED_BY.sub(r"preempted by \1 (priority \2): \3", _IDENTITY.sub("", message)),
-    )
+    """Return the message of a reason of ours without what says nothing to people: Kueue's words
+    where ours come first, ids of groups, paths in the tree.
+    """
+    return anonymous(first(message))
+
+
+def anonymous(message: str) -> str:
+    """Return any message without ids of groups and paths in the tree."""
+    said = _PREEMPTED.sub(r"\1", _IDENTITY.sub("", message))
+    return _PREEMPTED_FOR.sub(r"preempted for another group: \1", said)
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:
@@ -287,8 +299,3 @@ def duration(seconds: float) -> str:
             rest = whole % size // lower_size
             return f"{whole // size} {unit}" + (f" {rest} {lower}" if rest else "")
     return f"{whole} s"
-
-
-def amount(resource: str, value: int) -> str:
-    """Return an amount of a resource for people: cpu is kept in thousandths, memory in bytes."""
-    return f"{value / 1000:g}" if resource == "cpu" else format_amount(resource, value)

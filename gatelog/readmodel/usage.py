@@ -1,5 +1,7 @@
 """Who used, held, wasted and waited for how much, and what it cost, between two moments.
 
+What ran without an admission is apart (`Spent.unadmitted`), in no total and never priced.
+
 Theory. Everything is a sum over the spans of view `v_usage_spans`, cut at the two moments. The
 database adds up microseconds per amount, as whole numbers; amounts times microseconds are added up
 here, where whole numbers have no end. So sums by namespace, queue, flavor, hour or anything else
@@ -15,10 +17,12 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 from msgspec import Struct, field
 
-from gatelog.readmodel.rates import Rates, unit
+from gatelog.readmodel.rates import Rates, unit, unit_name
 from gatelog.shell.errors import UsageFailed
+from podgroup.model import quantities
 from projector.schema import usage_views
 from projector.schema.dialect import Dialect
 
@@ -29,7 +33,10 @@ MOST_PERIODS = 20_000
 _LABEL_KEY = re.compile(r"([A-Za-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _US_PER_HOUR = 3_600_000_000
 
-WASTES = ("failed", "preempted", "evicted", "surplus")
+WASTES = ("failed", "preempted", "evicted")
+COLUMNS = ("running", "held", "wasted", "waited", "unadmitted")
+FREE = ("waited", "unadmitted")
+"""What costs nothing."""
 HOLDS = ("starting", "terminating", "incomplete")
 
 
@@ -40,6 +47,7 @@ class Spent(Struct, kw_only=True):
     held: dict[str, int] = field(default_factory=dict)
     wasted: dict[str, int] = field(default_factory=dict)
     waited: int = 0
+    unadmitted: int = 0
 
     def add(self, what: str, why: str, amount: int) -> None:
         """Add amounts times microseconds of one kind (`projector.schema.usage_views`)."""
@@ -48,6 +56,8 @@ class Spent(Struct, kw_only=True):
                 self.running += amount
             case "waited":
                 self.waited += amount
+            case "unadmitted":
+                self.unadmitted += amount
             case "held":
                 self.held[why] = self.held.get(why, 0) + amount
             case "wasted":
@@ -55,18 +65,40 @@ class Spent(Struct, kw_only=True):
             case _:
                 raise ValueError(f"a view tells of {what!r}, which this version does not know")
 
+    def plus(self, other: "Spent") -> None:
+        """Add what another has."""
+        self.add("running", "", other.running)
+        self.add("waited", "", other.waited)
+        self.add("unadmitted", "", other.unadmitted)
+        for what, parts in (("held", other.held), ("wasted", other.wasted)):
+            for why, amount in parts.items():
+                self.add(what, why, amount)
+
     @property
     def taken(self) -> int:
-        """All that nothing else could have."""
+        """All that an admission kept from others."""
         return self.running + sum(self.held.values()) + sum(self.wasted.values())
+
+    @property
+    def columns(self) -> dict[str, int]:
+        """What every place shows of it, by `COLUMNS`; the first three make up what was taken."""
+        held, wasted = sum(self.held.values()), sum(self.wasted.values())
+        amounts = (self.running, held, wasted, self.waited, self.unadmitted)
+        return dict(zip(COLUMNS, amounts, strict=True))
 
 
 class Share(Struct, kw_only=True):
-    """What was spent of one resource by one key; `cost` of what was taken, waiting is free."""
+    """What was spent of one resource by one key, and how many pods ran.
+
+    `cost` is of what was taken; waiting is free. `capped`: a pod of it asked for more than any node
+    has, and was counted as the most that the door lets in.
+    """
 
     key: str
     resource: str
     spent: Spent = field(default_factory=Spent)
+    pods: int = 0
+    capped: bool = False
     cost: Fraction = Fraction(0)
     cost_of_held: Fraction = Fraction(0)
     cost_of_wasted: Fraction = Fraction(0)
@@ -139,19 +171,25 @@ def query(by: str, d: Dialect, *, one_namespace: bool = False) -> str:
     within = "AND s.namespace = :namespace" if one_namespace else ""
     since, until = d.time.format(name="since"), d.time.format(name="until")
     step = d.first.format(a=following.format(t="ends"), b=until)
-    begin = d.last.format(a="s.from_at", b="b.begins")
-    end = d.first.format(a="s.to_at", b="b.ends")
-    length = f"{d.micros.format(t=end)} - {d.micros.format(t=begin)}"
+    begin = d.last.format(a="s.from_us", b="b.from_us")
+    end = d.first.format(a="s.to_us", b="b.to_us")
+    # Times are whole numbers before they are compared with every period.
     return f"""
 WITH RECURSIVE periods(begins, ends) AS (
 SELECT {since}, {d.time.format(name="cut")}
 UNION ALL
-SELECT ends, {step} FROM periods WHERE ends < {until})
-SELECT {key} AS key, s.flavor, s.resource,
-       s.what, s.why, s.amount, CAST(sum({length}) AS BIGINT) AS micros
-  FROM periods b JOIN ({usage_views.spans(d, window=True)}) s
-    ON s.from_at < b.ends AND s.to_at > b.begins
- WHERE s.cluster = :cluster {within}
+SELECT ends, {step} FROM periods WHERE ends < {until}),
+b AS MATERIALIZED (
+SELECT begins, {d.micros.format(t="begins")} AS from_us, {d.micros.format(t="ends")} AS to_us
+  FROM periods),
+s AS MATERIALIZED (
+SELECT s.flavor, s.resource, s.what, s.why, s.amount, s.capped,
+       {d.micros.format(t="s.from_at")} AS from_us, {d.micros.format(t="s.to_at")} AS to_us
+  FROM ({usage_views.spans(d, window=True)}) s
+ WHERE s.cluster = :cluster {within})
+SELECT {key} AS key, s.flavor, s.resource, s.what, s.why, s.amount,
+       max(s.capped) AS capped, 0 AS pods, CAST(sum({end} - {begin}) AS BIGINT) AS micros
+  FROM b JOIN s ON s.from_us < b.to_us AND s.to_us > b.from_us
  GROUP BY 1, s.flavor, s.resource, s.what, s.why, s.amount
  LIMIT :limit
 """
@@ -174,7 +212,7 @@ SELECT s.cluster_queue, s.flavor, s.resource, s.amount, 'quota' AS what,
 UNION ALL
 SELECT t.key, t.flavor, t.resource, t.amount, 'taken', t.micros
   FROM ({usage_views.sums(d, key_expression("queue", d), only=OF_CLUSTER)}) t
- WHERE t.what <> 'waited' AND t.flavor <> ''
+ WHERE t.what NOT IN {FREE} AND t.flavor <> ''
 """
 
 
@@ -209,7 +247,9 @@ def added_up(
         share = shares.setdefault((key, resource), Share(key=key, resource=resource))
         taken = int(row["amount"]) * int(row["micros"])
         share.spent.add(row["what"], row["why"], taken)
-        if rates is None or row["what"] == "waited":
+        share.pods += int(row.get("pods", 0))
+        share.capped = share.capped or bool(row.get("capped"))
+        if rates is None or row["what"] in FREE:
             continue
         if rates.unknown(flavor, resource):
             unpriced.add((flavor, resource))
@@ -229,11 +269,9 @@ def totals(shares: Iterable[Share]) -> list[Share]:
     found: dict[str, Share] = {}
     for share in shares:
         total = found.setdefault(share.resource, Share(key="", resource=share.resource))
-        total.spent.add("running", "", share.spent.running)
-        total.spent.add("waited", "", share.spent.waited)
-        for what, parts in (("held", share.spent.held), ("wasted", share.spent.wasted)):
-            for why, amount in parts.items():
-                total.spent.add(what, why, amount)
+        total.spent.plus(share.spent)
+        total.pods += share.pods
+        total.capped = total.capped or share.capped
         total.cost += share.cost
         total.cost_of_held += share.cost_of_held
         total.cost_of_wasted += share.cost_of_wasted
@@ -258,6 +296,56 @@ def hours(resource: str, amount: int) -> Decimal:
     """Return amounts times microseconds as hours of the resource's unit, to six places."""
     exact = Fraction(amount, unit(resource) * _US_PER_HOUR)
     return (Decimal(exact.numerator) / Decimal(exact.denominator)).quantize(Decimal("0.000001"))
+
+
+IDLE_HOLDERS = """
+SELECT namespace, name, cluster_queue, since, idle_seconds, resources FROM v_idle_holders
+ WHERE cluster = :cluster ORDER BY since, group_id LIMIT :limit
+"""
+"""Who holds quota now and runs nothing, longest first."""
+
+
+def idle_holders(
+    rows: Iterable[dict[str, Any]], rates: Rates | None
+) -> tuple[list[dict[str, Any]], list[tuple[str, str]]]:
+    """Return what each holds since it runs nothing, and the unpriced (flavor, resource).
+
+    There is a row per flavor and resource: `holds` is in `unit`s without the hour, `cost` that of
+    the hours by now, if there are rates.
+    """
+    found = []
+    unpriced: set[tuple[str, str]] = set()
+    for row in rows:
+        held, since = row["resources"], row["since"]
+        held = msgspec.json.decode(held) if isinstance(held, str) else held
+        since = datetime.fromisoformat(since) if isinstance(since, str) else since
+        took_us = round(float(row["idle_seconds"]) * 1_000_000)
+        for flavor, resource in sorted((f, r) for f, amounts in held.items() for r in amounts):
+            amount = int(held[flavor][resource])
+            one = {name: row[name] for name in ("namespace", "name", "cluster_queue")}
+            one |= {"since": since.astimezone(UTC), "flavor": flavor, "resource": resource}
+            one |= {"holds": amount / unit(resource), "unit": unit_name(resource)}
+            one["hours"] = float(hours(resource, amount * took_us))
+            if rates is not None:
+                cost = Fraction(rates.rate(flavor, resource)) * Fraction(str(one["hours"]))
+                one["cost"] = float(money(cost))
+                if rates.unknown(flavor, resource):
+                    unpriced.add((flavor, resource))
+            found.append(one)
+    return found, sorted(unpriced)
+
+
+def capped(shares: Iterable[Share]) -> list[str]:
+    """Say of which resources absurd amounts were counted as the most there can be."""
+    most = {s.resource: _most(s.resource) for s in shares if s.capped}
+    return [
+        f"a pod asked for more {resource} than any node has: counted as {text}"
+        for resource, text in sorted(most.items())
+    ]
+
+
+def _most(resource: str) -> str:
+    return quantities.MOST_CPU if resource == quantities.CPU else quantities.MOST
 
 
 def money(cost: Fraction) -> Decimal:

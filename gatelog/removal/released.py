@@ -19,7 +19,7 @@ import msgspec
 from gatelog.cluster.manifests import Object
 from gatelog.cluster.ownership import Kind, path_of
 from gatelog.shell.errors import CommandFailed
-from podgroup.names import (
+from podgroup.model.names import (
     ADMISSION_GATE,
     IS_GROUP_WORKLOAD,
     MANAGED_LABEL,
@@ -27,7 +27,7 @@ from podgroup.names import (
     TOPOLOGY_GATE,
     WORKLOAD_FINALIZER,
 )
-from podgroup.runtime.kube import KubeClient
+from runtime.kube import KubeClient
 
 PODS = Kind("/api/v1", "pods", "Pod")
 QUEUE_KINDS = (

@@ -45,7 +45,7 @@ from gatelog.removal.released import (
     release,
 )
 from gatelog.shell.errors import CommandFailed
-from podgroup.runtime.kube import KubeClient
+from runtime.kube import KubeClient
 
 Extra = Literal["crds", "data"]
 AT_ONCE = 32
@@ -78,8 +78,9 @@ DEPLOYMENT_KINDS = (
     Kind("/apis/apps/v1", "deployments", "Deployment"),
     Kind("/apis/batch/v1", "jobs", "Job"),
 )
+_STATEFUL = Kind("/apis/apps/v1", "statefulsets", "StatefulSet")
 OBJECT_KINDS = (
-    Kind("/apis/apps/v1", "statefulsets", "StatefulSet"),
+    _STATEFUL,
     Kind("/apis/policy/v1", "poddisruptionbudgets", "PodDisruptionBudget"),
     Kind(_NET, "networkpolicies", "NetworkPolicy"),
     Kind("/apis/monitoring.coreos.com/v1", "prometheusrules", "PrometheusRule"),
@@ -171,6 +172,7 @@ class Removal:
 
     async def _deployments(self) -> Step:
         names = await self._delete_ours(DEPLOYMENT_KINDS, self._wish.namespace)
+        names += await self._delete_ours((_STATEFUL,), self._wish.namespace, "standalone")
         detail = _counted(names)
         if not self._wish.dry:
             await self._wait_for_parts()
@@ -179,7 +181,7 @@ class Removal:
         return Step("deployments", len(names), detail)
 
     async def _wait_for_parts(self) -> None:
-        parts = ("ingest", "projector", "actuator", "serve", "migrate")
+        parts = ("standalone", "ingest", "projector", "actuator", "serve", "migrate")
         selector = f"{NAME_LABEL}={OWN_NAME},{COMPONENT_LABEL} in ({','.join(parts)})"
         try:
             async with asyncio.timeout(GONE_S):
@@ -338,8 +340,10 @@ class Removal:
             )
         return answer.status != 404
 
-    async def _delete_ours(self, kinds: Collection[Kind], namespace: str) -> list[str]:
-        """Delete what is ours of some kinds; return the plural of each."""
+    async def _delete_ours(
+        self, kinds: Collection[Kind], namespace: str, component: str = ""
+    ) -> list[str]:
+        """Delete what is ours of some kinds, or of one component; return the plural of each."""
         found: list[tuple[Kind, Object]] = []
         for kind in kinds:
             everywhere = kind.kind == "RoleBinding"  # serve has one in kube-system
@@ -347,6 +351,9 @@ class Removal:
             async for obj in each(self._kube, kind, place):
                 name = obj["metadata"]["name"]
                 lease = kind.kind == "Lease" and name.startswith(_LEASES)
+                labels = obj["metadata"].get("labels") or {}
+                if component and labels.get(COMPONENT_LABEL) != component:
+                    continue
                 if lease or ours(kind, obj):
                     found.append((kind, obj))
         for kind, obj in found if not self._wish.dry else ():

@@ -10,10 +10,8 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from gatelog.shell.errors import CommandFailed, UsageFailed
-from podgroup.codec import Conclusions
-from podgroup.runtime.jetstream import Bus
-from podgroup.runtime.settings import Settings
-from podgroup.subjects import DECISIONS, EVENTS, decisions
+from podgroup.log.codec import Conclusions
+from podgroup.log.subjects import DECISIONS, EVENTS, decisions
 from projector.archive import parquet
 from projector.archive.reading import ArchivedLog, before_the_stream, segments_of
 from projector.archive.segments import folder_of
@@ -22,6 +20,8 @@ from projector.archive.standing import Standing, earliest, standing
 from projector.archive.writing import Archived, Archiver, marks_of
 from projector.replay.log import Log, StreamLog
 from projector.storage.database import database_url, reader
+from runtime.jetstream import Bus
+from runtime.settings import Settings
 
 
 class Run(Struct, frozen=True):
@@ -107,7 +107,7 @@ async def joined(bus: Bus, settings: Settings, at: Run, unsent: tuple[Conclusion
             f"positions {at.first} to {kept - 1} are no longer in the stream: its limits (settings "
             "streams.*) dropped them, and a replay must start at the beginning of an epoch. The "
             "read model is not affected. If there is an archive, say where with --archive; to keep "
-            "one from now on set archive.url (docs/operations.md)"
+            "one from now on set archive.url (docs/install.md)"
         )
     shelf = await asyncio.to_thread(open_shelf, settings.archive.url)
     segments = await segments_of(shelf, settings.cluster, shard, at.epoch)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from podgroup.events import Decision
+from podgroup.log.events import Decision
 from projector.replay.fold import Difference
 
 MOST = 200

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from gatelog.replay.running import Progress, live_position, log_of, open_bus
 from gatelog.shell.errors import CommandFailed
-from podgroup.runtime.settings import Settings
 from projector.replay.files import Export, Header
 from projector.replay.fold import fold
 from projector.replay.log import Entry, Log
@@ -21,6 +20,7 @@ from projector.replay.pseudonyms import Pseudonyms
 from projector.replay.selecting import Selection, Wanted
 from projector.storage.database import database_url, reader
 from projector.storage.opening import policy_of
+from runtime.settings import Settings
 
 MOST_KEY_BYTES = 64
 

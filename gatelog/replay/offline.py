@@ -17,7 +17,6 @@ from typing import Protocol
 from gatelog.replay.running import SNAPSHOT, held_against, live_position, make_empty
 from gatelog.replay.steps import Stepper
 from gatelog.shell.errors import CommandFailed, UsageFailed
-from podgroup.runtime.settings import Settings
 from projector.archive.reading import WholeArchive
 from projector.archive.shelf import open_shelf
 from projector.replay.compare import TableResult
@@ -26,6 +25,7 @@ from projector.replay.fold import Difference, Result, Sink, fold
 from projector.replay.log import Entry, Log
 from projector.storage.database import database_url, reader
 from projector.upkeep import migrate
+from runtime.settings import Settings
 
 
 class Source(Log, Protocol):

@@ -17,15 +17,15 @@ from msgspec import Struct
 
 from gatelog.replay.running import open_bus
 from gatelog.shell.errors import CommandFailed, UsageFailed
-from podgroup import subjects
-from podgroup.codec import encode_batch
-from podgroup.events import PARKED_DECISION, Batch, OperatorActed
-from podgroup.parked import ParkedMessage, decode_parked
-from podgroup.runtime.jetstream import Message
-from podgroup.runtime.settings import Settings
-from podgroup.subjects import events
+from podgroup.log import subjects
+from podgroup.log.codec import encode_batch
+from podgroup.log.events import PARKED_DECISION, Batch, OperatorActed
+from podgroup.log.parked import ParkedMessage, decode_parked
+from podgroup.log.subjects import events
 from projector import tables
 from projector.storage.database import database_url, reader
+from runtime.jetstream import Message
+from runtime.settings import Settings
 
 PATIENCE_S = 15.0
 POLL_S = 0.1

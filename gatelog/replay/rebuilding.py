@@ -22,9 +22,7 @@ from msgspec import Struct
 
 from gatelog.replay.running import LivePosition, live_position, log_of, open_bus
 from gatelog.shell.errors import CommandFailed
-from podgroup.runtime.jetstream import Bus
-from podgroup.runtime.settings import Settings
-from podgroup.subjects import EVENTS
+from podgroup.log.subjects import EVENTS
 from projector.replay import merging
 from projector.replay.compare import CACHE_KIB
 from projector.replay.fetching import is_far
@@ -37,6 +35,8 @@ from projector.storage.loading import load_conclusions
 from projector.storage.opening import policy_of
 from projector.upkeep import migrate
 from projector.writing.checkpoint import Checkpoint
+from runtime.jetstream import Bus
+from runtime.settings import Settings
 
 NEAR_MESSAGES = 500
 """The projector is asked to wait when no more messages than this are missing."""

@@ -21,26 +21,12 @@ from msgspec import Raw, Struct
 from gatelog.shell.errors import CommandFailed
 from ingest.kinds import watched_kinds
 from ingest.translate.items import Delta
-from podgroup.events import Batch, DeltaRefused, Event, RelistCompleted, RelistStarted
-from podgroup.names import MANAGED_LABEL
-from podgroup.objects import WATCHED_KINDS, Kind
+from podgroup.log.events import Batch, DeltaRefused, Event, RelistCompleted, RelistStarted
+from podgroup.model.names import MANAGED_LABEL
+from podgroup.model.objects import WATCHED_KINDS, Kind
 from projector.replay.files import Header
 from projector.replay.log import Entry
 from projector.replay.reading import Lines
-
-KINDS: dict[str, Kind] = {
-    "pods": "Pod",
-    "workloads": "Workload",
-    "localqueues": "LocalQueue",
-    "clusterqueues": "ClusterQueue",
-    "cohorts": "Cohort",
-    "admissionchecks": "AdmissionCheck",
-    "resourceflavors": "ResourceFlavor",
-    "workloadpriorityclasses": "WorkloadPriorityClass",
-    "priorityclasses": "PriorityClass",
-    "namespaces": "Namespace",
-}
-
 
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -74,7 +60,9 @@ class Recording:
         self.unread: list[str] = []
         self.lines = 0
         self._began = _began(path)
-        self._translators = {row.kind: row.translator for row in watched_kinds("")}
+        rows = watched_kinds("")
+        self._kinds = {row.paths[0].rpartition("/")[2]: row.kind for row in rows}
+        self._translators = {row.kind: row.translator for row in rows}
 
     async def entries(self) -> AsyncIterator[Entry]:
         """Yield one message per item.
@@ -99,7 +87,7 @@ class Recording:
             except msgspec.MsgspecError as error:
                 self.unread.append(f"line {number}: {error}")
                 continue
-            item_kind = KINDS.get(line.resource)
+            item_kind = self._kinds.get(line.resource)
             if item_kind is None:
                 continue
             event = self._event(item_kind, line, number)

@@ -19,10 +19,7 @@ from gatelog.replay.steps import Step, Stepper
 from gatelog.shell import statedir
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.whereabouts import read_model_at
-from podgroup.codec import Conclusions
-from podgroup.runtime.embedded import EmbeddedNats, running
-from podgroup.runtime.jetstream import Bus, connect
-from podgroup.runtime.settings import NatsSettings, Settings
+from podgroup.log.codec import Conclusions
 from projector import tables
 from projector.archive.standing import begin
 from projector.replay.compare import TableResult, compare
@@ -33,6 +30,9 @@ from projector.storage.database import DatabaseError, database_url, reader, writ
 from projector.storage.loading import load_conclusions
 from projector.storage.opening import policy_of
 from projector.upkeep import migrate
+from runtime.embedded import EmbeddedNats, running
+from runtime.jetstream import Bus, connect
+from runtime.settings import NatsSettings, Settings
 
 _CONNECT_S = 15.0
 SNAPSHOT = {"postgresql": {"isolation_level": "REPEATABLE READ"}, "sqlite": {}}

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from gatelog.readmodel.timeline import duration
 from gatelog.terminal.console import GOOD, OVER, QUIET, state_text
-from podgroup.events import (
+from podgroup.log.events import (
     OutcomeRecorded,
     PodApplied,
     PodDeleted,
@@ -23,10 +23,10 @@ from podgroup.events import (
     WorkloadApplied,
     WorkloadDeleted,
 )
-from podgroup.ids import GroupID
-from podgroup.journal import Journal
-from podgroup.names import group_name
-from podgroup.state import World
+from podgroup.log.journal import Journal
+from podgroup.model.ids import GroupID
+from podgroup.model.names import group_name
+from podgroup.state.world import World
 from projector.replay.log import Entry
 
 

@@ -21,14 +21,14 @@ from gatelog.serve.feed import Feed, position
 from gatelog.serve.questions import Busy, Questions
 from gatelog.serve.server import Door, on_loopback, serving
 from gatelog.serve.tls import Certificates, announce
-from podgroup.runtime import kube as kubernetes
-from podgroup.runtime.certificates import CertificateError
-from podgroup.runtime.health import Checks
-from podgroup.runtime.kube import KubeClient
-from podgroup.runtime.kube_errors import KubeError
-from podgroup.runtime.log import get_logger
-from podgroup.runtime.settings import Settings
 from projector.storage.database import database_url
+from runtime import kube as kubernetes
+from runtime.certificates import CertificateError
+from runtime.health import Checks
+from runtime.kube import KubeClient
+from runtime.kube_errors import KubeError
+from runtime.log import get_logger
+from runtime.settings import Settings
 
 REFRESH_S = 60.0
 RETRY_S = 2.0

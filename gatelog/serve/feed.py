@@ -21,7 +21,7 @@ from gatelog.readmodel import pages
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.rows import LifeRow, PositionRow
 from gatelog.serve.questions import Busy, Questions
-from podgroup.runtime.log import get_logger
+from runtime.log import get_logger
 
 POLL_S = 1.0
 KEPT = 5000

@@ -19,8 +19,8 @@ import msgspec
 from gatelog.readmodel import rates
 from gatelog.readmodel.model import ReadModel
 from gatelog.shell.errors import CommandFailed
-from podgroup.runtime.log import get_logger
-from podgroup.runtime.settings import Settings
+from runtime.log import get_logger
+from runtime.settings import Settings
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)

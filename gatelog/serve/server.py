@@ -19,9 +19,9 @@ from gatelog.serve.api.handling import Handling, refusal
 from gatelog.serve.api.status import Refused
 from gatelog.serve.console.app import Console
 from gatelog.serve.tls import Certificates
-from podgroup.runtime.connections import Connection, Listener
-from podgroup.runtime.listening import listen
-from podgroup.runtime.settings import ServeSettings
+from runtime.connections import Connection, Listener
+from runtime.listening import listen
+from runtime.settings import ServeSettings
 
 _API = ("/api", "/openapi")
 _PROBES = ("/healthz", "/readyz", "/livez")

@@ -17,11 +17,11 @@ from typing import Any, Protocol
 import msgspec
 
 from gatelog.serve.api.discovery import VERSIONS
-from podgroup.runtime.certificates import OwnCertificates, server_context
-from podgroup.runtime.kube_errors import KubeError
-from podgroup.runtime.log import get_logger
-from podgroup.runtime.rotation import GivenFiles
-from podgroup.runtime.settings import Settings
+from runtime.certificates import OwnCertificates, server_context
+from runtime.kube_errors import KubeError
+from runtime.log import get_logger
+from runtime.rotation import GivenFiles
+from runtime.settings import Settings
 
 _APISERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 
@@ -29,7 +29,7 @@ log = get_logger("serve")
 
 
 class Api(Protocol):
-    """What is needed of the API server; `podgroup.runtime.kube.KubeClient` is one."""
+    """What is needed of the API server; `runtime.kube.KubeClient` is one."""
 
     async def json(self, method: str, path: str, **options: Any) -> tuple[int, Any]:
         """Ask, and return status and decoded body."""

@@ -19,10 +19,10 @@ USAGE = 2
 INTERRUPTED = 130
 
 _SENTENCES = (
-    ("podgroup.runtime.embedded", "EmbeddedError"),
-    ("podgroup.runtime.jetstream", "BusError"),
-    ("podgroup.runtime.kube", "KubeError"),
-    ("podgroup.runtime.listening", "ListenError"),
+    ("runtime.embedded", "EmbeddedError"),
+    ("runtime.jetstream", "BusError"),
+    ("runtime.kube", "KubeError"),
+    ("runtime.listening", "ListenError"),
     ("projector.archive.reading", "LogIncomplete"),
     ("projector.archive.shelf", "ShelfUnavailable"),
     ("projector.archive.writing", "ArchiveDamaged"),
@@ -30,15 +30,15 @@ _SENTENCES = (
     ("projector.storage.store", "StoreDamaged"),
     ("projector.storage.store", "StoreUnavailable"),
     ("projector.storage.store", "StaleProjector"),
-    ("podgroup.runtime.certificates", "CertificateError"),
+    ("runtime.certificates", "CertificateError"),
 )
 """(module, class) of errors whose message is meant for people."""
 
 _SURROUNDINGS = (
-    ("podgroup.runtime.settings", "SettingsError"),
-    ("podgroup.runtime.jetstream", "LoginRefused"),
-    ("podgroup.runtime.jetstream", "ServerTooOld"),
-    ("podgroup.runtime.jetstream", "StreamMismatch"),
+    ("runtime.settings", "SettingsError"),
+    ("runtime.jetstream", "LoginRefused"),
+    ("runtime.jetstream", "ServerTooOld"),
+    ("runtime.jetstream", "StreamMismatch"),
 )
 """Those that mean what was set: the same again ends the same."""
 
@@ -54,6 +54,8 @@ _EXTRAS = {
     "obstore": "archive",
 }
 """Package that may be absent -> the extra that brings it."""
+
+_NO_DEMO = "the image has no demo and no stand-in of a cluster: run `make demo` in a checkout"
 
 
 class CommandFailed(Exception):
@@ -91,6 +93,8 @@ def explain(error: BaseException) -> Explained:
     if any(_is(error, module, name) for module, name in _SENTENCES):
         return Explained(text, FAILED, True)
     if isinstance(error, ModuleNotFoundError) and error.name is not None:
+        if error.name == "gatelog.demo":
+            return Explained(_NO_DEMO, FAILED, True)
         package = error.name.split(".", 1)[0]
         if package in _EXTRAS:
             extra = _EXTRAS[package]

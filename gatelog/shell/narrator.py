@@ -17,8 +17,8 @@ from rich.markup import escape
 from gatelog.shell.errors import explain
 from gatelog.shell.screen import Screen
 from gatelog.shell.visible import raw
-from podgroup.runtime.log import configure, get_logger
-from podgroup.runtime.settings import LogSettings
+from runtime.log import configure, get_logger
+from runtime.settings import LogSettings
 
 _MARKS = {
     "done": "[green]✓[/]",

@@ -2,20 +2,30 @@
 
 Theory. Every setting can be given on the command line (`--set section.field=value`); the few that
 people type daily have an option of their own. All go through `settings_source.load`, so a bad
-value is refused in the same words wherever it came from.
+value is refused in the same words wherever it came from. Options that go together are one value:
+a command takes the value, and `as_options` shows typer the options that it is made of, behind
+those of the command itself.
 
 Invariant: a command reads its settings once, here.
 """
 
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar, cast, get_type_hints
 
 import msgspec
 import typer
 
+from gatelog.shell import statedir
 from gatelog.shell.errors import UsageFailed
-from podgroup.runtime.settings import Settings
-from podgroup.runtime.settings_source import load
+from runtime.settings import Settings
+from runtime.settings_source import load
+
+R = TypeVar("R")
 
 Config = Annotated[
     Path | None,
@@ -97,9 +107,6 @@ Form = Annotated[
     Literal["json", "yaml"] | None,
     typer.Option("--output", "-o", help="For programs. Default: text for people."),
 ]
-_Asked = TypeVar(
-    "_Asked", Literal["json", "yaml"] | None, Literal["wide", "json", "yaml", "name"] | None
-)
 
 
 def settings(config: Path | None, assign: list[str] | None, **given: Any) -> Settings:
@@ -119,23 +126,6 @@ def settings(config: Path | None, assign: list[str] | None, **given: Any) -> Set
     return load(config, overrides=overrides)
 
 
-def of_cluster(
-    config: Path | None,
-    kubeconfig: str | None,
-    context: str | None,
-    assign: list[str] | None,
-    **given: Any,
-) -> Settings:
-    """Return the settings of a command that needs a cluster; `given` as of `settings`."""
-    return settings(
-        config,
-        assign,
-        kubernetes__kubeconfig=kubeconfig,
-        kubernetes__context=context,
-        **given,
-    )
-
-
 def with_archive(given: Settings, url: str | None) -> Settings:
     """Return the settings with another archive, if one is named."""
     if url is None:
@@ -150,23 +140,178 @@ def database_option(value: str | None) -> str | None:
     return f"sqlite:///{Path(value).expanduser().resolve()}"
 
 
-def form(output: _Asked, *, as_json: bool) -> _Asked:
-    """Return the form that was asked for by `-o` or by `--json`.
+def as_options(command: Callable[..., R]) -> Callable[..., R]:
+    """Return a command as typer is to see it: values of this module as the options they have."""
+    hints = get_type_hints(command, include_extras=True)
+    values: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    seen = [
+        one.replace(annotation=hints[one.name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for one in inspect.signature(command).parameters.values()
+        if one.name not in values
+    ]
+    for kind in values.values():
+        of = get_type_hints(kind, include_extras=True)
+        seen += [
+            inspect.Parameter(
+                each.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=each.default,
+                annotation=of[each.name],
+            )
+            for each in fields(kind)
+        ]
 
-    Raises:
-        UsageFailed: two different ones.
-    """
-    if as_json and output not in (None, "json"):
-        raise UsageFailed(f"--json and -o {output} exclude each other: one form")
-    return "json" if as_json else output
+    @functools.wraps(command)
+    def run(**given: Any) -> R:
+        made = {
+            name: kind(**{each.name: given.pop(each.name) for each in fields(kind)})
+            for name, kind in values.items()
+        }
+        return command(**given, **made)
+
+    run.__signature__ = inspect.Signature(seen)  # type: ignore[attr-defined] # typer reads it
+    run.__annotations__ = {one.name: one.annotation for one in seen}
+    return run
 
 
-def namespace_of(name: str | None, *, every: bool) -> str:
-    """Return the namespace that was asked for, "" for all.
+@dataclass(frozen=True)
+class DatabaseOptions:
+    """Which read model a command asks."""
 
-    Raises:
-        UsageFailed: one and all at the same time.
-    """
-    if name and every:
-        raise UsageFailed(f"-n {name} and -A exclude each other: one namespace, or all")
-    return name or ""
+    config: Config = None
+    state_dir: StateDirOption = None
+    db: Database = None
+    assign: Assign = None
+
+    def settings(self, *, search: bool = False, **given: Any) -> Settings:
+        """Return the settings; `given` as of the function `settings`.
+
+        With `search`, which is for commands that only read: where nothing names a read model it is
+        looked for (`statedir.nearest`), and one that is found elsewhere is named on stderr.
+
+        Raises:
+            SettingsError: a setting that cannot be used.
+            UsageFailed: `--set` without `=`.
+        """
+        found = settings(
+            self.config,
+            self.assign,
+            state_dir=self.state_dir,
+            database__url=database_option(self.db),
+            **given,
+        )
+        default = Settings().state_dir
+        named = found.database.url or found.state_dir != default or self.state_dir is not None
+        if not search or named:
+            return found
+        place = statedir.nearest(default)
+        if place is None or place.path == statedir.of(found).path:
+            return found
+        sys.stderr.write(f"gatelog: reading {place.path} (--state-dir or --db name another)\n")
+        return msgspec.structs.replace(found, state_dir=str(place.path))
+
+
+@dataclass(frozen=True)
+class ReadModelOptions(DatabaseOptions):
+    """Which read model a command asks, and for which cluster."""
+
+    cluster: Cluster = None
+
+    def settings(self, *, search: bool = False, **given: Any) -> Settings:
+        """Return the settings; see `DatabaseOptions`."""
+        return super().settings(search=search, cluster=self.cluster, **given)
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """Which cluster a command goes to."""
+
+    config: Config = None
+    kubeconfig: Kubeconfig = None
+    context: KubeContext = None
+    assign: Assign = None
+
+    def settings(self, **given: Any) -> Settings:
+        """Return the settings; `given` as of the function `settings`."""
+        return settings(
+            self.config,
+            self.assign,
+            kubernetes__kubeconfig=self.kubeconfig,
+            kubernetes__context=self.context,
+            **given,
+        )
+
+
+@dataclass(frozen=True)
+class InstallationOptions(ReadModelOptions):
+    """A cluster and the read model that belongs to it."""
+
+    kubeconfig: Kubeconfig = None
+    context: KubeContext = None
+
+    def settings(self, *, search: bool = False, **given: Any) -> Settings:
+        """Return the settings; see `DatabaseOptions`."""
+        return super().settings(
+            search=search,
+            kubernetes__kubeconfig=self.kubeconfig,
+            kubernetes__context=self.context,
+            **given,
+        )
+
+
+_Form = TypeVar("_Form", bound=str)
+
+
+@dataclass(frozen=True)
+class _Answer(Generic[_Form]):
+    """In which form a command answers."""
+
+    output: _Form | None = None
+    as_json: AsJson = False
+
+    @property
+    def form(self) -> _Form | None:
+        """The form that was asked for by `-o` or by `--json`.
+
+        Raises:
+            UsageFailed: two different ones.
+        """
+        if self.as_json and self.output not in (None, "json"):
+            raise UsageFailed(f"--json and -o {self.output} exclude each other: one form")
+        return cast("_Form", "json") if self.as_json else self.output
+
+
+@dataclass(frozen=True)
+class OutputOptions(_Answer[Literal["json", "yaml"]]):
+    """Text for people, or a document for programs."""
+
+    output: Form = None
+
+
+@dataclass(frozen=True)
+class TableOptions(_Answer[Literal["wide", "json", "yaml", "name"]]):
+    """A table for people, or a document for programs."""
+
+    output: Output = None
+    no_headers: NoHeaders = False
+
+
+@dataclass(frozen=True)
+class ScopeOptions:
+    """Of one namespace, or of all."""
+
+    namespace: Namespace = None
+    all_namespaces: AllNamespaces = False
+
+    @property
+    def name(self) -> str:
+        """The namespace that was asked for, "" for all.
+
+        Raises:
+            UsageFailed: one and all at the same time.
+        """
+        if self.namespace and self.all_namespaces:
+            raise UsageFailed(
+                f"-n {self.namespace} and -A exclude each other: one namespace, or all"
+            )
+        return self.namespace or ""

@@ -12,8 +12,8 @@ import signal
 from collections.abc import Awaitable, Callable
 
 from gatelog.shell.errors import INTERRUPTED, CommandFailed
-from podgroup.runtime import eventloop
-from podgroup.runtime.settings import EventLoop
+from runtime import eventloop
+from runtime.settings import EventLoop
 
 Main = Callable[[asyncio.Event], Awaitable[None]]
 GRACE_S = 20.0

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gatelog.shell.errors import CommandFailed
-from podgroup.runtime.settings import READ_MODEL_FILE, Settings
+from runtime.settings import READ_MODEL_FILE, Settings
 
 
 class StateDirInUse(CommandFailed):

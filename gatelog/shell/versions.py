@@ -5,12 +5,15 @@ Invariant: needs nothing but this package; asks no database and no cluster.
 
 import platform
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 
 def facts() -> dict[str, Any]:
     """Return name and value of each fact, in the order in which they are shown."""
     found = {"gatelog": metadata.version("gatelog")}
+    if revision := _revision():
+        found["revision"] = revision
     try:
         from projector.upkeep import migrate
     except ModuleNotFoundError:
@@ -18,3 +21,11 @@ def facts() -> dict[str, Any]:
     else:
         found["schema"] = migrate.head()
     return {**found, "python": platform.python_version(), "platform": platform.platform()}
+
+
+def _revision() -> str:
+    """Return the commit an image was built from, as its Dockerfile wrote it; "": not known."""
+    try:
+        return (Path(__file__).parents[1] / "REVISION").read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""

@@ -5,7 +5,7 @@ the window of an operator, hide lines or press keys. What a command prints goes 
 which shows each control character as its picture (␛) or as �; what rich draws itself (colours,
 cursor) goes past it, and text that rich is given is made visible by `screen`.
 
-Invariant: of control characters only line ends and tabs come through, and no change of direction.
+Invariant: of control characters only line feeds and tabs come through, and no change of direction.
 """
 
 import contextlib
@@ -18,11 +18,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _LOST = "\ufffd"
+NO_PICTURE = (*range(0x80, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+"""Controls without a picture, ends of lines and paragraphs, changes of direction."""
 _SHOWN: dict[int, str] = {
     **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"},
     0x7F: "\u2421",
-    **dict.fromkeys(range(0x80, 0xA0), _LOST),
-    **dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), _LOST),
+    **dict.fromkeys(NO_PICTURE, _LOST),
 }
 
 

@@ -14,7 +14,7 @@ from gatelog.examine import gating
 from gatelog.shell.errors import CommandFailed
 from gatelog.switching import probe
 from gatelog.switching.course import Tell
-from podgroup.runtime.kube import KubeClient
+from runtime.kube import KubeClient
 
 Way = Literal["policy", "webhook"]
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

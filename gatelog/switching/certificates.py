@@ -26,8 +26,8 @@ from gatelog.shell.errors import CommandFailed
 from gatelog.switching import parts, probe
 from gatelog.switching.admission import RBAC
 from gatelog.switching.course import Tell
-from ingest.webhook.trusting import registered, trusts
-from podgroup.runtime.kube import KubeClient
+from ingest.webhook.ca_bundle import registered, trusts
+from runtime.kube import KubeClient
 
 Way = Literal["own", "cert-manager"]
 INJECT = "cert-manager.io/inject-ca-from"

@@ -15,8 +15,8 @@ from gatelog.cluster import clusterinfo
 from gatelog.cluster.manifests import Object
 from gatelog.cluster.ownership import COMPONENT_LABEL, NAME_LABEL, OWN_NAME, Kind, each
 from gatelog.shell.errors import CommandFailed
-from podgroup.names import FINISHED, QUOTA_RESERVED
-from podgroup.runtime.kube import KubeClient
+from podgroup.model.names import FINISHED, QUOTA_RESERVED
+from runtime.kube import KubeClient
 
 PARTS = ("ingest", "projector", "actuator")
 ROLLED_OUT_S = 120.0

@@ -9,8 +9,8 @@ from typing import Any
 from gatelog.cluster import clusterinfo
 from gatelog.shell.errors import CommandFailed
 from gatelog.switching.course import Tell
-from podgroup.names import ADMISSION_GATE, QUEUE_NAME
-from podgroup.runtime.kube import KubeClient
+from podgroup.model.names import ADMISSION_GATE, QUEUE_NAME
+from runtime.kube import KubeClient
 
 
 async def gated(kube: KubeClient, namespace: str) -> None:

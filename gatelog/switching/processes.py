@@ -19,8 +19,8 @@ from gatelog.shell.errors import CommandFailed
 from gatelog.shell.statedir import StateDir
 from gatelog.switching import parts, probe
 from gatelog.switching.course import Tell
-from podgroup.names import MANAGED_LABEL, MANAGED_VALUE
-from podgroup.runtime.kube import KubeClient
+from podgroup.model.names import MANAGED_LABEL, MANAGED_VALUE
+from runtime.kube import KubeClient
 
 Way = Literal["one", "three"]
 _EXPORT = "gatelog export old.jsonl.gz"
@@ -42,7 +42,7 @@ class Processes:
         if to == "three":
             self.how = (
                 f"to keep history, {_EXPORT} here, and {_IMPORT} with the empty database of the "
-                "deployments; then docs/operations.md#on-a-cluster: helm install with "
+                "deployments; then docs/install.md#in-a-cluster: helm install with "
                 "--take-ownership --force-conflicts, or kubectl apply --server-side "
                 "--force-conflicts of an overlay"
             )

@@ -17,8 +17,8 @@ from gatelog.removal.released import PODS, look, made_by_us
 from gatelog.shell.errors import CommandFailed
 from gatelog.switching import parts, probe
 from gatelog.switching.course import Tell
-from podgroup.names import GROUP_NAME, MANAGED_LABEL, MANAGED_VALUE, REASON_ANNOTATION
-from podgroup.runtime.kube import KubeClient
+from podgroup.model.names import GROUP_NAME, MANAGED_LABEL, MANAGED_VALUE, REASON_ANNOTATION
+from runtime.kube import KubeClient
 
 Way = Literal["builtin", "kueue"]
 _REASON = "gatelog switch queueing"

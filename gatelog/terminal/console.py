@@ -159,7 +159,7 @@ def summary(rows: Sequence[SummaryRow]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
     for name in ("group", "state"):
         table.add_column(name, no_wrap=True)
-    for name in ("waited", "admitted", "pods", "surplus", "replaced", "decisions"):
+    for name in ("waited", "admitted", "pods", "excess", "replaced", "decisions"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         waited = "" if row.waited_s is None else duration(row.waited_s)

@@ -22,7 +22,7 @@ from gatelog.shell.errors import CommandFailed
 from gatelog.shell.narrator import Narrator
 from gatelog.terminal.console import QUIET, state_text
 from gatelog.terminal.console import timeline as shown
-from podgroup.runtime.settings import Settings
+from runtime.settings import Settings
 
 POLL_S = 0.5
 AWAY_S = 5.0

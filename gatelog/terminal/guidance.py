@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gatelog.shell.narrator import Narrator
 from gatelog.shell.whereabouts import near, read_model_at
-from podgroup.runtime.settings import Settings
+from runtime.settings import Settings
 
 if TYPE_CHECKING:
     from gatelog.readmodel.readiness import Ready

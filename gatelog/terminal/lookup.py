@@ -8,17 +8,13 @@ Invariant: nothing here writes.
 
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
-
-import msgspec
 
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.standstill import troubles
 from gatelog.readmodel.timeline import duration
-from gatelog.shell import options, statedir
 from gatelog.shell.errors import CommandFailed, UsageFailed
 from gatelog.terminal.console import one_of
-from podgroup.runtime.settings import Settings
+from runtime.settings import Settings
 
 BEHIND_S = 30.0
 
@@ -47,37 +43,6 @@ def titled(title: str, namespace: str) -> tuple[str, str]:
     if namespace and found != namespace:
         raise UsageFailed(f"{title} is not in the namespace of -n {namespace}")
     return found, name
-
-
-def read_settings(
-    config: Path | None,
-    assign: list[str] | None,
-    state_dir: str | None,
-    db: str | None,
-    cluster: str | None,
-    *,
-    search: bool = False,
-) -> Settings:
-    """Return the settings of a command that asks the read model.
-
-    With `search`, which is for commands that only read: where nothing names a read model it is
-    looked for (`statedir.nearest`), and one that is found elsewhere is named on stderr.
-    """
-    given = options.settings(
-        config,
-        assign,
-        state_dir=state_dir,
-        database__url=options.database_option(db),
-        cluster=cluster,
-    )
-    default = Settings().state_dir
-    if not search or given.database.url or given.state_dir != default or state_dir is not None:
-        return given
-    found = statedir.nearest(default)
-    if found is None or found.path == statedir.of(given).path:
-        return given
-    sys.stderr.write(f"gatelog: reading {found.path} (--state-dir or --db name another)\n")
-    return msgspec.structs.replace(given, state_dir=str(found.path))
 
 
 def open_model(settings: Settings) -> ReadModel:

@@ -4,14 +4,17 @@ Theory. What a person reads on a terminal may fold; what goes into a pipe is rea
 column, so there each row is one line with whole values, padded as kubectl pads. Programs are given
 JSON or YAML of the rows themselves, whatever columns a person would see.
 
-Invariant: in a pipe a row is one line, and no value is cut.
+Invariant: in a pipe a row is one line, and no value is cut; none is a formula to a spreadsheet.
 """
 
+import csv
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Literal, NamedTuple, TextIO, TypeVar
 
 import msgspec
+
+from gatelog.shell.visible import NO_PICTURE
 
 Row = TypeVar("Row")
 Output = Literal["wide", "json", "yaml", "name"]
@@ -62,7 +65,7 @@ def document(found: Any, output: Form) -> str:
     return text
 
 
-_ESCAPES = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *range(0x202A, 0x202F))}
+_ESCAPES = {code: f"\\u{code:04x}" for code in (0x7F, *NO_PICTURE)}
 
 
 def escaped(text: str) -> str:
@@ -81,6 +84,36 @@ def table(
     if headers:
         lines.insert(0, list(headings))
     out.writelines(f"{line}\n" for line in _padded(lines))
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def separated(rows: Iterable[Iterable[Any]], out: TextIO) -> None:
+    """Print rows as CSV; texts that a spreadsheet would calculate have an apostrophe in front."""
+    csv.writer(out, lineterminator="\n").writerows(map(_separate, row) for row in rows)
+
+
+def _separate(cell: Any) -> Any:
+    if not isinstance(cell, str):
+        return cell
+    return _one_line(f"'{cell}" if cell.startswith(_FORMULA) else cell)
+
+
+def result(
+    names: Sequence[str], rows: Sequence[Sequence[Any]], output: Form | None, *, headers: bool
+) -> None:
+    """Print what a query gave: as a table, or as one object per row for programs."""
+    if output is None:
+        cells = [["" if value is None else str(value) for value in row] for row in rows]
+        table(names, cells, headers=headers, out=sys.stdout)
+        return
+    found = [dict(zip(names, row, strict=True)) for row in rows]
+    if output == "yaml":
+        sys.stdout.write(document(found, output))
+    else:
+        text = msgspec.json.encode(found, enc_hook=str).decode()
+        sys.stdout.write(escaped(text) + "\n")
 
 
 def _padded(lines: Sequence[Sequence[str]]) -> Iterable[str]:

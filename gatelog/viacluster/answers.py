@@ -143,7 +143,7 @@ def usage(found: Iterable[Any]) -> str:
     """Return amounts of queues as one cell."""
     return ", ".join(
         f"{u['resource']} {u.get('held', '0')}{'/' + u['nominal'] if u.get('nominal') else ''}"
-        f" ({u['flavor']})"
+        f" ({u['flavor']})" + (f" and {u['unadmitted']} unadmitted" if u.get("unadmitted") else "")
         for u in found
     )
 
@@ -205,15 +205,15 @@ def cluster_queues(found: Iterable[Any]) -> str:
 
 def days(found: Iterable[Any], everywhere: bool) -> str:
     """Return resource-hours by day."""
-    head = ["DAY", "RESOURCE", "HOURS", "PODS", "HELD", "WASTED", "WAITED", "COST"]
+    head = ["DAY", "RESOURCE", "RUNNING", "PODS", "HELD", "WASTED", "WAITED", "UNADMITTED", "COST"]
     rows = [
         [
             *([one["metadata"]["namespace"]] if everywhere else []),
             one["metadata"]["name"],
             used["resource"],
-            f"{used['hours']:.3f}",
+            f"{used['running']:.3f}",
             used["pods"],
-            *(f"{used[word]:.3f}" for word in ("held", "wasted", "waited")),
+            *(f"{used[word]:.3f}" for word in ("held", "wasted", "waited", "unadmitted")),
             ""
             if used.get("cost") is None
             else f"{used['cost']:.2f} {one.get('currency', '')}".rstrip(),

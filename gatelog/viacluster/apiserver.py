@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from gatelog.shell.errors import CommandFailed, UsageFailed
-from podgroup.runtime import kube as kubernetes
-from podgroup.runtime.kube import KubeClient
-from podgroup.runtime.settings import KubernetesSettings
+from runtime import kube as kubernetes
+from runtime.kube import KubeClient
+from runtime.settings import KubernetesSettings
 
 BASE = "/apis/gatelog.io/v1beta1"
 _IN_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")

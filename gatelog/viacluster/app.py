@@ -19,7 +19,7 @@ from gatelog.shell.visible import shown, visible
 from gatelog.terminal.printing import document
 from gatelog.viacluster import answers
 from gatelog.viacluster.apiserver import Cluster, Place, connected, destination, parted
-from podgroup.lifecycle import PENDING
+from podgroup.model.lifecycle import PENDING
 
 Form = Literal["", "wide", "json", "yaml", "name"]
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Default: the context's.")]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from gatelog.shell.errors import CommandFailed
 from gatelog.viacluster.apiserver import Cluster, connected, destination
-from podgroup.runtime.kube_errors import KubeError
+from runtime.kube_errors import KubeError
 
 NO_FILES = ":4"
 _PATIENCE_S = 3.0

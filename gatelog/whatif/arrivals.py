@@ -9,23 +9,29 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from podgroup.objects import PodView
+from podgroup.model.objects import PodView
 
 
 class Life(Struct, frozen=True, gc=False, kw_only=True):
     """What a pod does once its gate is gone; all times are seconds.
 
-    `gives_up_s` after its creation its user deletes it if it is at its gate still, `removed_s`
-    after its end if it is there still; None: that does not happen.
+    `gives_up_s` after its creation its user deletes it if it is at its gate still, `deleted_s`
+    after the removal of its gate if it has not ended, `removed_s` after its end if it is there
+    still; None: that does not happen.
     """
 
     run_s: float
+    gate_s: float = 0.0
+    """From the decision to let it in to the removal of its gate."""
     start_s: float = 0.0
     """From the removal of its gate to running: scheduling, images, containers."""
     phase: Literal["Succeeded", "Failed"] = "Succeeded"
+    asked_s: float = 0.0
+    """From the decision to stop it to its deletion."""
     stop_s: float = 0.0
-    """From being asked to stop to having ended."""
+    """From its deletion, while it runs, to having ended."""
     gives_up_s: float | None = None
+    deleted_s: float | None = None
     removed_s: float | None = None
 
 
@@ -35,6 +41,13 @@ class Arrival(Struct, frozen=True, gc=False):
     at: datetime
     pod: PodView
     life: Life
+
+
+class Cut(Struct, frozen=True):
+    """A Workload that is deleted at `at` by a user, if it is there; `key`: namespace and name."""
+
+    at: datetime
+    key: tuple[str, str]
 
 
 class Source(Protocol):

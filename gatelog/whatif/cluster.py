@@ -17,10 +17,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gatelog.whatif.arrivals import Life
-from podgroup import commands as c
-from podgroup import events as e
-from podgroup.names import MANAGED_LABEL, POD_FINALIZER, TERMINATION_TARGET, WORKLOAD_FINALIZER
-from podgroup.objects import (
+from podgroup.log import events as e
+from podgroup.model import commands as c
+from podgroup.model.names import (
+    MANAGED_LABEL,
+    POD_FINALIZER,
+    TERMINATION_TARGET,
+    WORKLOAD_FINALIZER,
+)
+from podgroup.model.objects import (
     ClusterQueueView,
     Condition,
     OwnerRef,
@@ -116,6 +121,11 @@ class Cluster:
         self.said.append(e.PodApplied(pod=pod.view))
         return pod
 
+    def delete_workload(self, key: Key) -> None:
+        """Delete a Workload as a user does, if it is there."""
+        if key in self._workloads:
+            self._delete_workload(key)
+
     def run(self, pod: Simulated) -> None:
         """Have a pod run."""
         self._change(
@@ -130,15 +140,16 @@ class Cluster:
         self._remove(pod)
 
     def delete(self, pod: Simulated, grace_s: int | None = None) -> None:
-        """Delete a pod as a user does: one that runs is asked to stop."""
+        """Delete a pod as a user does: one that runs, or is about to, is asked to stop."""
         if pod.view.deleted_at is not None:
             return
-        runs = pod.view.phase == "Running"
+        # One that is bound and does not run yet has a kubelet that must answer, too.
+        stops = pod.view.phase == "Running" or (not pod.view.gates and pod.life.stop_s > 0)
         fields: dict[str, Any] = {"deleted_at": self.now + timedelta(seconds=grace_s or 0)}
         if grace_s is not None:
             fields["grace_s"] = grace_s
         self._change(pod, **fields)
-        if runs:
+        if stops and pod.view.phase not in ("Succeeded", "Failed"):
             pod.stopping = True
             self._hooks.stops(pod)
         else:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from gatelog.readmodel.timeline import duration
 from gatelog.terminal.printing import table
 from gatelog.whatif.reporting import MOST
-from gatelog.whatif.tallying import Start, Tally, spread
+from gatelog.whatif.tallying import Quota, Start, Tally, spread
 
 
 class Moved(Struct, frozen=True):
@@ -26,6 +26,28 @@ class Moved(Struct, frozen=True):
     wait_then_s: float
     wait_s: float
     later_s: float
+
+
+class QueueCalibration(Struct, frozen=True):
+    """The same of one ClusterQueue: total wait, and the part of quota that is used otherwise.
+
+    Waits are of all admissions and of who waits still. `used_off` is the largest relative
+    difference of what was used of any flavor and resource.
+    """
+
+    queue: str
+    only_then: int
+    only_now: int
+    both: int
+    in_order: int
+    wait_then_s: float
+    wait_s: float
+    used_off: float
+
+    @property
+    def wait_off(self) -> float:
+        """Relative difference of total waits."""
+        return _off(self.wait_then_s, self.wait_s)
 
 
 class Calibration(Struct, frozen=True):
@@ -43,6 +65,20 @@ class Calibration(Struct, frozen=True):
     p50_s: float
     p99_s: float
     until: datetime | None
+    queues: list[QueueCalibration] = []
+
+    @property
+    def trust(self) -> str:
+        """Say how far to trust an answer: by what came out otherwise although nothing changed."""
+        wait = max((one.wait_off for one in self.queues), default=0.0)
+        used = max((one.used_off for one in self.queues), default=0.0)
+        said = (
+            f"trust a difference of waits beyond {_percent(wait, 2)}, of quota used beyond "
+            f"{_percent(used, 1)}"
+        )
+        if self.only_then or self.only_now or self.in_order < 0.99 * self.both:
+            return f"{said}; of single groups trust none: some are admitted otherwise"
+        return said
 
 
 def calibration(then: Tally, now: Tally, until: datetime | None = None) -> Calibration:
@@ -52,6 +88,7 @@ def calibration(then: Tally, now: Tally, until: datetime | None = None) -> Calib
         for each in (then, now)
     )
     both = [key for key in first if key in second]
+    queues = sorted({start.queue for each in (first, second) for start in each.values()})
     differences = [abs((first[key].at - second[key].at).total_seconds()) for key in both]
     found = spread(differences)
     return Calibration(
@@ -62,7 +99,46 @@ def calibration(then: Tally, now: Tally, until: datetime | None = None) -> Calib
         found.p50_s,
         found.p99_s,
         until,
+        [_of_queue(name, (then, now), (first, second)) for name in queues],
     )
+
+
+def _of_queue(
+    queue: str, tallies: tuple[Tally, Tally], starts: tuple[dict[str, Start], dict[str, Start]]
+) -> QueueCalibration:
+    first, second = ({k: s for k, s in each.items() if s.queue == queue} for each in starts)
+    both = [key for key in first if key in second]
+    waits = [
+        math.fsum(
+            wait
+            for of_kind in (tally.waits, tally.waiting)
+            for kind, some in of_kind.items()
+            if kind.queue == queue
+            for wait in some
+        )
+        for tally in tallies
+    ]
+    keys = {key for tally in tallies for key in tally.quota if key.queue == queue}
+    used = [[tally.quota.get(key, Quota()).used for tally in tallies] for key in keys]
+    return QueueCalibration(
+        queue,
+        len(first) - len(both),
+        len(second) - len(both),
+        len(both),
+        _in_order(first, second, both),
+        waits[0],
+        waits[1],
+        max((_off(*each) for each in used), default=0.0),
+    )
+
+
+def _off(then: float, now: float) -> float:
+    """Return the difference relative to `then`; one second is none."""
+    return 0.0 if abs(now - then) <= 1.0 else abs(now - then) / max(then, 1.0)
+
+
+def _percent(part: float, least: int) -> str:
+    return f"{max(least, math.ceil(100 * part)):,} %"
 
 
 def _in_order(first: dict[str, Start], second: dict[str, Start], both: list[str]) -> int:

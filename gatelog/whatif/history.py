@@ -5,10 +5,14 @@ came and when it was let in, ran, was deleted and ended; all times are those of 
 decisions are made. A pod that ended by itself runs as long as it ran. One that gatelog stopped, or
 that runs still, was cut short: it runs as long as what came in its place if that was over by
 itself, else as long as the longest of its shape (queue and requests) that was, and at least as long
-as it did. One that was not let in has no length: it runs as long as the middle one of its shape. A
-pod that came to a group after another of its role was stopped or failed came in its place: it comes
-again so long after that one's end, and not at all if that one does not end so. Pods of no group do
-so for others of their controller, or of their name.
+as it did: what was not over when the log ended is not over when a play of it ends. One that was not
+let in has no length: it runs as long as the middle one of its shape. What users deleted, pods and
+Workloads, is deleted again, and what gatelog decides is carried out as late as it was then: who was
+evicted before its gate was off is not stopped.
+
+A pod that came to a group after another of its role was stopped or failed came in its place: it
+comes again so long after that one's end, and not at all if that one does not end so. Pods of no
+group do so for others of their controller, or of their name.
 
 Invariant: the same log gives the same arrivals.
 """
@@ -22,14 +26,21 @@ from statistics import median
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gatelog.whatif.arrivals import Arrival, Life
+from gatelog.whatif.arrivals import Arrival, Cut, Life
 from gatelog.whatif.objects import Key, key_of
-from podgroup.commands import DeletePod, StopPod, UngatePod
-from podgroup.events import ObjectApplied, ObjectDeleted, PodApplied, RelistStarted
-from podgroup.ids import PodUID
-from podgroup.names import ADMISSION_GATE, QUEUE_NAME, TERMINATION_TARGET
-from podgroup.objects import ClusterQueueView, LocalQueueView, PodView, QueueObject
-from podgroup.state import Pod, World
+from podgroup.log.events import (
+    ObjectApplied,
+    ObjectDeleted,
+    PodApplied,
+    RelistStarted,
+    WorkloadApplied,
+    WorkloadDeleted,
+)
+from podgroup.model.commands import DeletePod, FinalizeWorkload, StopPod, UngatePod
+from podgroup.model.ids import PodUID
+from podgroup.model.names import ADMISSION_GATE, QUEUE_NAME, TERMINATION_TARGET
+from podgroup.model.objects import ClusterQueueView, LocalQueueView, PodView, QueueObject
+from podgroup.state.world import Pod, World
 from projector.replay.log import Entry
 
 BACK_S = 1.0
@@ -57,7 +68,7 @@ class _Seen(Struct, gc=False):
     phase: str = ""
     stopped: bool = False
     """Asked to stop by gatelog."""
-    surplus: bool = False
+    excess: bool = False
     """Deleted by gatelog as one too many."""
 
 
@@ -83,9 +94,13 @@ class Gathered(Struct):
     objects: list[Change] = field(default_factory=list)
     begin: datetime | None = None
     end: datetime | None = None
+    cuts: list[Cut] = field(default_factory=list)
+    """Workloads that users deleted while pods of theirs were there."""
     lists: int = 0
     """How often all pods were listed: after the first time what was between may be missing."""
     _there: dict[Key, QueueObject] = field(default_factory=dict)
+    _going: set[str] = field(default_factory=set)
+    """Workloads that go: deleted, or about to be by gatelog."""
 
     def look(self, entry: Entry, world: World) -> None:
         """Take in one entry, with the world after it, before its journal is taken."""
@@ -103,8 +118,12 @@ class Gathered(Struct):
                     self._pod(at, pod)
             elif isinstance(event, ObjectApplied | ObjectDeleted):
                 self._object(at, event)
+            elif isinstance(event, WorkloadApplied | WorkloadDeleted):
+                self._workload(at, event, world)
         for decision in entry.recorded.values():
             command = decision.command
+            if isinstance(command, FinalizeWorkload) and command.delete:
+                self._going.add(command.target.uid)
             if not isinstance(command, UngatePod | StopPod | DeletePod):
                 continue
             seen = self.pods.get(command.target.uid)
@@ -115,7 +134,7 @@ class Gathered(Struct):
             elif isinstance(command, StopPod):
                 seen.asked_at = seen.asked_at or at
             else:
-                seen.surplus = True
+                seen.excess = True
         for uid, pod in world.gone_pods.items():
             self._pod(at, pod)
             seen = self.pods[uid]
@@ -136,6 +155,18 @@ class Gathered(Struct):
         if self._there.get(key) != plain:
             self._there[key] = plain
             self.objects.append(Change(at, key, plain))
+
+    def _workload(
+        self, at: datetime, event: WorkloadApplied | WorkloadDeleted, world: World
+    ) -> None:
+        view = event.workload
+        goes = isinstance(event, WorkloadDeleted) or view.deleted_at is not None
+        if not goes or view.uid in self._going:
+            return
+        self._going.add(view.uid)
+        if any(PodUID(uid) in world.pods for uid in view.owner_uids):
+            # Else its pods are gone, and it is a garbage collector that deletes it.
+            self.cuts.append(Cut(at, (view.namespace, view.name)))
 
     def _pod(self, at: datetime, pod: Pod) -> None:
         view = pod.view
@@ -168,7 +199,8 @@ class History:
         self._pods = gathered.pods
         self._factor = factor
         self._ran: dict[Shape, Spread] = {}
-        self._starts_s = self._stops_s = 0.0
+        self._end = gathered.end
+        self._gates_s = self._starts_s = self._asked_s = self._stops_s = 0.0
         self._next: dict[str, str] = {}
         """Uid -> uid of the pod that came in its place."""
         self._follows: set[str] = set()
@@ -213,21 +245,28 @@ class History:
         return Arrival(again, born, self._life(following))
 
     def _measure(self) -> None:
+        gates: list[float] = []
         starts: list[float] = []
+        asked: list[float] = []
         stops: list[float] = []
         ran: dict[Shape, array[float]] = {}
         for seen in self._pods.values():
+            if seen.let_in_at is not None and seen.decided_at is not None:
+                gates.append(_between_s(seen.decided_at, seen.let_in_at))
             if seen.ran_at is not None and seen.let_in_at is not None:
-                starts.append(_start_s(seen, seen.ran_at))
+                starts.append(_between_s(seen.let_in_at, seen.ran_at))
             if seen.stopped:
                 self.victims += 1
+                if seen.asked_at is not None:
+                    asked.append(_between_s(seen.asked_at, seen.deleted_at))
                 if seen.ended_at is not None and seen.deleted_at is not None:
-                    stops.append(_stop_s(seen))
+                    stops.append(_between_s(seen.deleted_at, seen.ended_at))
             elif _by_itself(seen):
                 ran.setdefault(_shape(seen), array("d")).append(_ran_s(seen))
         self._ran = {shape: Spread(median(spans), max(spans)) for shape, spans in ran.items()}
-        self._starts_s = median(starts) if starts else 0.0
-        self._stops_s = median(stops) if stops else 0.0
+        self._gates_s, self._starts_s, self._asked_s, self._stops_s = (
+            median(each) if each else 0.0 for each in (gates, starts, asked, stops)
+        )
 
     def _pair(self) -> None:
         """Find who came in whose place: the one that ended first has its place taken first."""
@@ -268,35 +307,58 @@ class History:
         )
 
     def _life(self, seen: _Seen) -> Life:
-        ran_s = _ran_s(seen)
         started = seen.let_in_at is not None
-        by_itself = bool(seen.phase) and not seen.stopped
-        gives_up_s = removed_s = None
-        stop_s = self._stops_s
-        if seen.deleted_at is not None and not seen.stopped:
-            if not started and not seen.surplus:
-                gives_up_s = (seen.deleted_at - seen.at).total_seconds()
-            elif seen.phase and seen.ended_at is not None:
-                removed_s = max(0.0, (seen.deleted_at - seen.ended_at).total_seconds())
-                by_itself = True
-        elif seen.stopped and seen.ended_at is not None and seen.deleted_at is not None:
-            stop_s = _stop_s(seen)
-        if not by_itself and not (started and seen.deleted_at is not None and not seen.stopped):
-            ran_s = max(ran_s, self._would_run_s(seen, started=started))
-        start_s = self._starts_s
-        if seen.ran_at is not None and seen.let_in_at is not None:
-            start_s = _start_s(seen, seen.ran_at)
-        elif seen.phase and seen.let_in_at is not None:
-            start_s = _start_s(seen, seen.let_in_at)  # too short to have been seen running
+        deleted = seen.deleted_at is not None and not seen.stopped
+        gives_up_s = deleted_s = removed_s = None
+        if deleted and not started and not seen.excess:
+            gives_up_s = _between_s(seen.at, seen.deleted_at)
+        elif deleted and _by_itself(seen):
+            removed_s = _between_s(seen.ended_at, seen.deleted_at)
+        elif deleted and not seen.excess:
+            ran_s = _between_s(seen.ran_at or seen.deleted_at, seen.deleted_at)
+            before_s = _between_s(seen.let_in_at, seen.ran_at or seen.deleted_at)
+            deleted_s = before_s + ran_s * self._factor
         failed = seen.phase == "Failed" and not seen.stopped
         return Life(
-            run_s=ran_s * self._factor,
-            start_s=start_s,
+            run_s=self._run_s(seen, started=started) * self._factor,
+            gate_s=self._gates_s if not started else _between_s(seen.decided_at, seen.let_in_at),
+            start_s=self._start_s(seen),
             phase="Failed" if failed else "Succeeded",
-            stop_s=stop_s,
+            asked_s=self._asked_s
+            if not seen.stopped
+            else _between_s(seen.asked_at, seen.deleted_at),
+            stop_s=self._stop_s(seen),
             gives_up_s=gives_up_s,
+            deleted_s=deleted_s,
             removed_s=removed_s,
         )
+
+    def _run_s(self, seen: _Seen, *, started: bool) -> float:
+        if _by_itself(seen) and not seen.stopped:
+            return _ran_s(seen)
+        ran_s = _between_s(seen.ran_at, seen.ended_at or seen.deleted_at or self._end)
+        open_s = 1.0 if started and seen.ended_at is None else 0.0
+        return max(ran_s + open_s, self._would_run_s(seen, started=started))
+
+    def _start_s(self, seen: _Seen) -> float:
+        """Seconds from its gate to running; of one that never ran, at least as long as was seen."""
+        if seen.let_in_at is None:
+            return self._starts_s
+        if seen.ran_at is not None:
+            return _between_s(seen.let_in_at, seen.ran_at)
+        if seen.phase and not seen.stopped:
+            return 0.0  # too short to have been seen running
+        until = seen.deleted_at or seen.ended_at
+        if until is None:
+            return max(self._starts_s, _between_s(seen.let_in_at, self._end) + 1.0)
+        return max(self._starts_s, _between_s(seen.let_in_at, until) + 1.0)
+
+    def _stop_s(self, seen: _Seen) -> float:
+        if seen.deleted_at is None or (_by_itself(seen) and not seen.stopped):
+            return self._stops_s
+        if seen.ended_at is None:
+            return max(self._stops_s, _between_s(seen.deleted_at, self._end) + 1.0)
+        return _between_s(seen.deleted_at, seen.ended_at)
 
     def _would_run_s(self, seen: _Seen, *, started: bool) -> float:
         """How long a pod would have run that was cut short, or not let in."""
@@ -321,24 +383,12 @@ def _by_itself(seen: _Seen) -> bool:
 
 
 def _ran_s(seen: _Seen) -> float:
-    begin = seen.ran_at or seen.let_in_at
-    if begin is None or seen.ended_at is None:
-        return 0.0
-    return max(0.0, (seen.ended_at - begin).total_seconds())
+    return _between_s(seen.ran_at or seen.let_in_at, seen.ended_at)
 
 
-def _start_s(seen: _Seen, at: datetime) -> float:
-    """Return how long it took from the decision to let it in until then."""
-    begin = seen.decided_at or seen.let_in_at or at
-    return max(0.0, (at - begin).total_seconds())
-
-
-def _stop_s(seen: _Seen) -> float:
-    """Return how long it took from the decision to stop it until its end."""
-    begin = seen.asked_at or seen.deleted_at
-    if begin is None or seen.ended_at is None:
-        return 0.0
-    return max(0.0, (seen.ended_at - begin).total_seconds())
+def _between_s(begin: datetime | None, end: datetime | None) -> float:
+    """Return the seconds from one to the other; 0 where one is not known, or came first."""
+    return 0.0 if begin is None or end is None else max(0.0, (end - begin).total_seconds())
 
 
 def _shape(seen: _Seen) -> Shape:

@@ -17,8 +17,8 @@ from gatelog.shell.errors import CommandFailed, UsageFailed
 from gatelog.whatif import fields
 from ingest.kinds import CLUSTER_SCOPED, watched_kinds
 from ingest.yamltext import Document, TextError, read
-from podgroup.events import DeltaRefused, ObjectApplied
-from podgroup.objects import (
+from podgroup.log.events import DeltaRefused, ObjectApplied
+from podgroup.model.objects import (
     ClusterQueueView,
     FlavorQuotas,
     NamespaceView,
@@ -27,7 +27,7 @@ from podgroup.objects import (
     ResourceGroup,
     kind_of,
 )
-from podgroup.quantities import amount
+from podgroup.model.quantities import amount
 
 MAX_BYTES = 16 * 1024 * 1024
 """Size of a file of objects above which it is refused."""

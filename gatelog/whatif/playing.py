@@ -16,15 +16,16 @@ from importlib import metadata
 
 from msgspec import Struct, structs
 
-from gatelog.whatif.arrivals import Arrival, Source
+from gatelog.whatif.arrivals import Arrival, Cut, Source
 from gatelog.whatif.cluster import Cluster, Hooks, Simulated
-from podgroup import events as e
 from podgroup.engine import new_world, step
-from podgroup.objects import WATCHED_KINDS, QueueObject, kind_of
-from podgroup.policy import Policy
-from podgroup.records import Timed
+from podgroup.log import events as e
+from podgroup.log.records import Timed
+from podgroup.model.commands import StopPod, UngatePod
+from podgroup.model.objects import WATCHED_KINDS, QueueObject, kind_of
+from podgroup.model.policy import Policy
 from podgroup.rules import decides_by
-from podgroup.state import World
+from podgroup.state.world import World
 
 PATIENCE = timedelta(days=1)
 """How long timers alone keep a play going, once nothing comes, runs or ends any more."""
@@ -58,7 +59,7 @@ class Later(Struct, frozen=True):
     view: QueueObject | None
 
 
-_START, _END, _STOPPED, _GIVE_UP, _REMOVE = range(5)
+_START, _END, _STOPPED, _GIVE_UP, _REMOVE, _CARRY_OUT = range(6)
 
 
 class Play:
@@ -72,9 +73,10 @@ class Play:
         *,
         cluster: str = "what-if",
         policy: Policy | None = None,
-        later: Iterable[Later] = (),
+        later: Iterable[Later | Cut] = (),
     ) -> None:
         self._later_objects = deque(sorted(later, key=lambda one: one.at))
+        self._under_way: dict[str, e.Decision] = {}
         # No status is read here.
         quiet = structs.replace(policy or Policy(), status_interval_s=0)
         self.world = new_world(cluster, "builtin", quiet)
@@ -121,11 +123,7 @@ class Play:
                 break
             self._cluster.now = now
             while self._later_objects and self._later_objects[0].at <= now:
-                one = self._later_objects.popleft()
-                if one.view is not None:
-                    self._cluster.put_object(one.view)
-                else:
-                    self._cluster.remove_object(one.key)
+                self._change(self._later_objects.popleft())
             while coming is not None and coming.at <= now:
                 self._arrive(coming)
                 coming = next(arrivals, None)
@@ -154,6 +152,14 @@ class Play:
             said.append(e.RelistCompleted(kind=kind, relist=kind, resource_version=version))
         self._settle()
 
+    def _change(self, one: Later | Cut) -> None:
+        if isinstance(one, Cut):
+            self._cluster.delete_workload(one.key)
+        elif one.view is not None:
+            self._cluster.put_object(one.view)
+        else:
+            self._cluster.remove_object(one.key)
+
     def _arrive(self, arrival: Arrival) -> None:
         pod = self._cluster.create(arrival.pod, arrival.life)
         if arrival.life.gives_up_s is not None and arrival.pod.gates:
@@ -162,6 +168,9 @@ class Play:
             self._may_start(pod)
 
     def _happen(self, what: int, uid: str) -> None:
+        if what == _CARRY_OUT:
+            self._cluster.carry_out(self._under_way.pop(uid))
+            return
         pod = self._cluster.pods.get(uid)
         if pod is None:
             return
@@ -184,7 +193,23 @@ class Play:
             self._cluster.end(pod, pod.life.phase)
             self._follow(self._source.ended(pod.born, self._cluster.now))
 
+    def _carry_out(self, decision: e.Decision) -> None:
+        """Do what was decided, as long after as it took then to let that pod in, or to stop it."""
+        command, seconds = decision.command, 0.0
+        if isinstance(command, UngatePod | StopPod):
+            pod = self._cluster.pods.get(command.target.uid)
+            if pod is not None:
+                life = pod.life
+                seconds = life.gate_s if isinstance(command, UngatePod) else life.asked_s
+        if seconds > 0:
+            self._under_way[decision.id] = decision
+            self._after(seconds, _CARRY_OUT, decision.id)
+        else:
+            self._cluster.carry_out(decision)
+
     def _may_start(self, pod: Simulated) -> None:
+        if pod.life.deleted_s is not None:
+            self._later(pod.life.deleted_s, _REMOVE, pod)
         if pod.life.start_s > 0:
             self._later(pod.life.start_s, _START, pod)
         else:
@@ -205,9 +230,12 @@ class Play:
             heapq.heappush(self._returning, (arrival.at, self._serial, arrival))
 
     def _later(self, seconds: float, what: int, pod: Simulated) -> None:
+        self._after(seconds, what, pod.view.uid)
+
+    def _after(self, seconds: float, what: int, whose: str) -> None:
         self._serial += 1
         at = self._cluster.now + timedelta(seconds=seconds)
-        heapq.heappush(self._due, (at, self._serial, what, pod.view.uid))
+        heapq.heappush(self._due, (at, self._serial, what, whose))
 
     # -- fold and rules ---
 
@@ -227,7 +255,7 @@ class Play:
                 break
             self._cluster.said = []
             for decision in self._step(said):
-                self._cluster.carry_out(decision)
+                self._carry_out(decision)
         else:
             at = f"{self._cluster.now:%Y-%m-%d %H:%M:%S}"
             last = self.world.journal.decisions[-1]

@@ -15,16 +15,16 @@ from gatelog.whatif.courses import Courses
 from gatelog.whatif.history import Gathered
 from gatelog.whatif.tallying import Counting, Tally
 from podgroup.fold.workloads import charge_of
-from podgroup.ids import GroupID
-from podgroup.journal import Journal
-from podgroup.policy import Policy
+from podgroup.log.journal import Journal
+from podgroup.model.ids import GroupID
+from podgroup.model.policy import Policy
 from podgroup.rules.helpers.unadmitted import ran_unadmitted
-from podgroup.runtime.settings import Settings
-from podgroup.state import World
+from podgroup.state.world import World
 from projector.replay.fold import fold
 from projector.replay.log import Entry, Log
 from projector.storage.database import database_url, reader
 from projector.storage.opening import policy_of
+from runtime.settings import Settings
 
 Progress = Callable[[datetime, int], None]
 TELL_EVERY = 500
@@ -58,6 +58,8 @@ class Past(Struct):
     end: datetime
     measured: datetime
     """Until when there are as many events that count as were asked for; else `end`."""
+    part: Tally
+    """What came up to then."""
     events: int
     unread: list[str]
     epoch: int = 1
@@ -108,6 +110,8 @@ async def _read(
     since = moment("--since", asked.since, until or now)
     tally = Tally(label=asked.label, starts={}, courses=Courses() if asked.courses else None)
     counting = Counting(tally, since)
+    part = Tally(label=asked.label, starts={}) if asked.measured else tally
+    counting_part = Counting(part, since)
     gathered = Gathered()
     messages = events = early = 0
     measured: datetime | None = None
@@ -117,12 +121,15 @@ async def _read(
         gathered.look(entry, world)
         _charge(world, journal)
         counting.each(world, journal.decisions)
+        if part is not tally and measured is None:
+            counting_part.each(world, journal.decisions)
         messages += 1
         events += len(entry.batch.events)
         if entry.at < since:
             early = events
         elif measured is None and 0 < asked.measured <= events - early:
             measured = entry.at
+            counting_part.finish(world, measured)
         if messages % TELL_EVERY == 0:
             progress(entry.at, events)
 
@@ -141,6 +148,7 @@ async def _read(
         max(since, gathered.begin or since),
         end,
         measured or end,
+        tally if measured is None else part,
         events,
         [],
         epoch if gathered.begin is not None and since < gathered.begin else 1,

@@ -20,13 +20,15 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from gatelog.readmodel.timeline import duration
+from gatelog.terminal.printing import table
 from gatelog.whatif import comparing, reporting, running
+from gatelog.whatif.arrivals import Cut
 from gatelog.whatif.history import History
 from gatelog.whatif.objects import changed, key_of, merged, read_objects, with_namespaces
 from gatelog.whatif.playing import Later
 from gatelog.whatif.reading import Past
 from gatelog.whatif.tallying import Tally
-from podgroup.objects import QueueObject
+from podgroup.model.objects import QueueObject
 
 Telling = Callable[[str], AbstractContextManager[Callable[[datetime, int], None]]]
 
@@ -94,7 +96,7 @@ def alternatives(
         swapped = [v for v in base if key_of(v) not in differ]
         swapped += [v for v in wanted if key_of(v) in differ]
         again = History(past.gathered, factor)
-        others = [one for one in later if one.key not in differ]
+        others = [one for one in later if isinstance(one, Cut) or one.key not in differ]
         with shown("playing the change") as report:
             other, more = play(
                 again,
@@ -106,7 +108,7 @@ def alternatives(
                 progress=report,
             )
         events += more
-    found = comparing.calibration(past.then, same, measured)
+    found = comparing.calibration(past.part if two else past.then, same, measured)
     return Found(same, other, found, _cannot_know(past, source), events)
 
 
@@ -116,13 +118,13 @@ def _part(past: Past, found: comparing.Calibration) -> str:
     return f", up to {found.until:%Y-%m-%d %H:%M} (--calibrate 0: to the end)"
 
 
-def _objects(past: Past, given: list[QueueObject]) -> tuple[list[QueueObject], list[Later]]:
+def _objects(past: Past, given: list[QueueObject]) -> tuple[list[QueueObject], list[Later | Cut]]:
     """Return the queues that the log begins with, before its first pod, and what changed after."""
     first = min((seen.at for seen in past.gathered.pods.values()), default=past.end)
     if given:
         given = with_namespaces(given, {one.born.namespace for one in past.gathered.pods.values()})
     base: dict[tuple[str, str, str], QueueObject] = {key_of(view): view for view in given}
-    later: list[Later] = []
+    later: list[Later | Cut] = [*past.gathered.cuts]
     for one in past.gathered.objects:
         if one.at > first:
             later.append(Later(one.at, one.key, one.view))
@@ -133,9 +135,11 @@ def _objects(past: Past, given: list[QueueObject]) -> tuple[list[QueueObject], l
     return list(base.values()), later
 
 
-def _latest(base: list[QueueObject], later: list[Later]) -> list[QueueObject]:
+def _latest(base: list[QueueObject], later: list[Later | Cut]) -> list[QueueObject]:
     found = {key_of(view): view for view in base}
     for one in later:
+        if isinstance(one, Cut):
+            continue
         if one.view is None:
             found.pop(one.key, None)
         else:
@@ -188,10 +192,25 @@ def _cannot_know(past: Past, source: History) -> list[str]:
     return [*found, "nodes: a pod starts as long after its gate as it did, whatever else runs"]
 
 
+def _show_queues(found: comparing.Calibration, out: TextIO) -> None:
+    cells = [
+        [
+            one.queue,
+            f"{one.both} of {one.both + one.only_then}",
+            f"{100 * one.in_order / one.both:.1f} %" if one.both else "-",
+            f"{duration(one.wait_then_s)} → {duration(one.wait_s)} ({100 * one.wait_off:.1f} %)",
+            f"{100 * one.used_off:.1f} %",
+        ]
+        for one in found.queues
+    ]
+    heads = ["queue", "admitted again", "in order", "total wait", "quota used, off"]
+    table(heads, cells, headers=True, out=out)
+
+
 def as_values(past: Past, found: Found) -> dict[str, Any]:
     """Return all of it as JSON values."""
     whole: dict[str, Any] = {
-        "calibration": to_builtins(found.calibration),
+        "calibration": to_builtins(found.calibration) | {"trust": found.calibration.trust},
         "cannot_know": found.cannot_know,
         "since": past.since,
         "until": past.end,
@@ -217,6 +236,8 @@ def show(past: Past, found: Found, out: TextIO) -> None:
         f"differs by {duration(c.p50_s)} (p50), {duration(c.p99_s)} (p99); {c.only_now:,} others "
         "are admitted\n"
     )
+    _show_queues(c, out)
+    out.write(f"  {c.trust}\n")
     for text in found.cannot_know:
         out.write(f"  not known: {text}\n")
     if found.other is None:

@@ -8,14 +8,14 @@ from datetime import datetime
 
 from gatelog.replay.running import make_empty
 from gatelog.shell.errors import CommandFailed
-from gatelog.whatif.arrivals import Source
+from gatelog.whatif.arrivals import Cut, Source
 from gatelog.whatif.courses import Courses
 from gatelog.whatif.playing import Heard, Later, Play, PlayFailed
 from gatelog.whatif.tallying import Counting, Tally
-from podgroup.engine import hand_over
-from podgroup.objects import QueueObject
-from podgroup.policy import Policy
-from podgroup.state import World
+from podgroup.engine import drain_journal
+from podgroup.model.objects import QueueObject
+from podgroup.model.policy import Policy
+from podgroup.state.world import World
 from projector.replay.fold import BATCH_EVENTS, Sink, collecting_rarely
 
 CLUSTER = "what-if"
@@ -48,7 +48,7 @@ def play(
     keep_courses: bool = False,
     sink: Sink | None = None,
     cluster: str = CLUSTER,
-    later: Iterable[Later] = (),
+    later: Iterable[Later | Cut] = (),
     progress: Callable[[datetime, int], None] = lambda at, events: None,
 ) -> tuple[Tally, int]:
     """Return what came of it and how many events were folded.
@@ -72,7 +72,7 @@ def play(
             return
         written = events
         if sink is None:
-            hand_over(world)
+            drain_journal(world)
         else:
             assert world.at is not None
             sink.write(world, world.at, [])

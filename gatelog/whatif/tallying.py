@@ -19,13 +19,13 @@ from datetime import datetime
 from msgspec import Struct, field
 
 from gatelog.whatif.courses import Courses
-from podgroup.commands import AdmitGroup, EvictGroup
-from podgroup.events import Decision
-from podgroup.facts import cluster_queue_name
-from podgroup.ids import GroupID
-from podgroup.names import EVICTED_PREEMPTED
-from podgroup.objects import ClusterQueueView
-from podgroup.state import Group, World
+from podgroup.log.events import Decision
+from podgroup.model.commands import AdmitGroup, EvictGroup
+from podgroup.model.ids import GroupID
+from podgroup.model.names import EVICTED_PREEMPTED
+from podgroup.model.objects import ClusterQueueView
+from podgroup.state.facts import cluster_queue_name
+from podgroup.state.world import Group, World
 
 
 class Kind(Struct, frozen=True, order=True):
@@ -212,9 +212,9 @@ class Counting:
                     for quotas in group.flavors
                     for resource, each in quotas.resources.items()
                 ]
-        for queue, used in world.quotas.usage.items():
-            pool = self._pool_of.get(queue)
-            if pool is not None and pool.used.get(queue, _NOTHING) != used:
+        for queue, pool in self._pool_of.items():
+            used = world.quotas.tally(("ClusterQueue", "", queue)).reserved
+            if pool.used.get(queue, _NOTHING) != used:
                 self._integrate((pool,), now)
                 pool.used[queue] = dict(used)
 

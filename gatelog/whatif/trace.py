@@ -36,7 +36,7 @@ from msgspec import Struct
 from gatelog.shell.errors import CommandFailed
 from gatelog.whatif import swf
 from gatelog.whatif.arrivals import Arrival, Life
-from podgroup.names import (
+from podgroup.model.names import (
     ADMISSION_GATE,
     GROUP_NAME,
     GROUP_TOTAL_COUNT,
@@ -46,8 +46,8 @@ from podgroup.names import (
     QUEUE_NAME,
     is_dns_subdomain,
 )
-from podgroup.objects import PodView, QueueObject, WorkloadPriorityClassView
-from podgroup.quantities import amount
+from podgroup.model.objects import PodView, QueueObject, WorkloadPriorityClassView
+from podgroup.model.quantities import amount
 
 BEGIN = datetime(2000, 1, 1, tzinfo=UTC)
 """Second 0 of traces that count seconds."""

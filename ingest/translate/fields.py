@@ -16,8 +16,8 @@ from datetime import datetime
 
 from msgspec import Raw, Struct, field
 
-from podgroup import objects
-from podgroup.names import (
+from podgroup.model import objects
+from podgroup.model.names import (
     MAX_REASON,
     POD_GROUP_SETS,
     PREFIX,

@@ -21,9 +21,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ingest.translate.fields import MetaWire, ObjectWire, RefusedError, Wire
-from podgroup.events import DeltaRefused, Event
-from podgroup.names import group_name
-from podgroup.objects import Kind
+from podgroup.log.events import DeltaRefused, Event
+from podgroup.model.names import group_name
+from podgroup.model.objects import Kind
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """Annotation of the bookmark that ends the initial events of a WatchList (KEP-3157)."""

@@ -39,9 +39,9 @@ from ingest.translate.podspec import (
     tolerations_of,
 )
 from ingest.translate.shapes import computed_role
-from podgroup import objects
-from podgroup.names import NAMED_BY_ANNOTATION, POD_GROUP_SETS, ROLE_HASH
-from podgroup.roles import Variant
+from podgroup.model import objects
+from podgroup.model.names import NAMED_BY_ANNOTATION, POD_GROUP_SETS, ROLE_HASH
+from podgroup.model.roles import Variant
 
 _EMPTY = Raw(b"null")
 _NO_CLAIMS = (b"null", b"[]")
@@ -121,7 +121,7 @@ def pod_view(
         wire: the decoded pod.
         raw: the JSON it came from, either the pod or a watch line around it; read again only when
             the role has to be computed.
-        variant: which fields make a role (`podgroup.roles`).
+        variant: which fields make a role (`podgroup.model.roles`).
         annotated_names: whether annotations can name a group or a prebuilt Workload; if not, these
             stay out of the view, so that no later code has to know.
         copied: annotations beside those of Kueue that go to the pod's Workload.

@@ -22,10 +22,10 @@ import msgspec
 from ingest.translate.fields import MAX_GROUP_SETS_BYTES, RefusedError
 from ingest.translate.podspec import node_terms_of, tolerations_of
 from ingest.yamltext import Document, Path, TextError, read
-from podgroup.names import MAX_ROLES, is_dns_label
-from podgroup.objects import DeclaredSet
-from podgroup.quantities import QuantityError, canonical, effective_requests
-from podgroup.roles import ShapeError, Variant, role_hash
+from podgroup.model.names import MAX_ROLES, is_dns_label
+from podgroup.model.objects import DeclaredSet
+from podgroup.model.quantities import QuantityError, canonical, effective_requests
+from podgroup.model.roles import ShapeError, Variant, role_hash
 
 MAX_SETS: Final[int] = MAX_ROLES
 MAX_PODS: Final[int] = 100_000
@@ -84,7 +84,7 @@ def parse_sets(text: str, variant: Variant = "kueue") -> Declared:
 
     Args:
         text: its value, YAML or JSON, at most 256 KiB.
-        variant: which fields make a role hash (`podgroup.roles`).
+        variant: which fields make a role hash (`podgroup.model.roles`).
     """
     size = len(text.encode(errors="surrogatepass"))
     if size > MAX_GROUP_SETS_BYTES:

@@ -21,8 +21,8 @@ from ingest.translate.fields import (
     requirements,
     tolerations,
 )
-from podgroup import objects
-from podgroup.quantities import effective_requests
+from podgroup.model import objects
+from podgroup.model.quantities import effective_requests
 
 _EMPTY = Raw(b"null")
 
@@ -76,7 +76,7 @@ NOTHING_GRANTED = Granted()
 def requests_of(
     spec: PodSpecWire, path: str = "spec", granted: Granted = NOTHING_GRANTED
 ) -> dict[str, int]:
-    """Return what one pod of this spec takes of a node (`podgroup.quantities`); do not change it.
+    """Return what one pod of this spec takes of a node; do not change it.
 
     Raises:
         RefusedError: resources are not a map, or a quantity is malformed.

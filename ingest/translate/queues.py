@@ -23,9 +23,9 @@ from ingest.translate.fields import (
     requirements,
     tolerations,
 )
-from podgroup import objects
-from podgroup.names import ACTIVE, WORKLOAD_FINALIZER
-from podgroup.quantities import amount, parse
+from podgroup.model import objects
+from podgroup.model.names import ACTIVE, WORKLOAD_FINALIZER
+from podgroup.model.quantities import amount, parse
 
 _Quantity = str | int
 _STOP_SEARCH = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}

@@ -1,7 +1,7 @@
 """The role of a pod without the annotation, computed once per distinct shape.
 
-Theory. Hashing a shape (`podgroup.roles`) costs ten times what reading the pod does, and the pods
-of a role differ in what no shape contains: names, commands, the volume of a token. So what does
+Theory. Hashing a shape (`podgroup.model.roles`) costs ten times what reading the pod does, and the
+pods of a role differ in what no shape contains: names, commands, the volume of a token. What does
 belong to the shape is cut out of the bytes as it is, and that text is the key of a bounded table.
 
 Invariant: the hash is that of `role_hash` for the whole pod; the key holds all it looks at.
@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ingest.translate.fields import RefusedError, Wire
-from podgroup.roles import ShapeError, Variant, role_hash
+from podgroup.model.roles import ShapeError, Variant, role_hash
 
 _NULL = Raw(b"null")
 

@@ -26,8 +26,8 @@ from ingest.translate.fields import (
     tolerations,
 )
 from ingest.translate.podspec import PodSpecWire, requests_of
-from podgroup import objects
-from podgroup.quantities import amount
+from podgroup.model import objects
+from podgroup.model.quantities import amount
 
 _ABSENT = Raw()
 _NOTHING = (b"", b"null")

@@ -3,7 +3,7 @@
 Theory. Any client of the port can send as much of a body as it likes; the API server sends bodies
 at once, mostly of a few kilobytes. So what is unfinished gives way to what is new: with too many
 bytes in flight the largest unfinished body. One that does not arrive ends after seconds.
-With the bound of connections (`podgroup.runtime.connections`), `BUDGET_BYTES` stays well below the
+With the bound of connections (`runtime.connections`), `BUDGET_BYTES` stays well below the
 memory that the manifests allow.
 
 Invariant: a request that was read to its end is never given up here.

@@ -19,7 +19,7 @@ from typing import Final, Literal, NamedTuple
 
 from ingest.webhook.fields import FieldError, annotation_path, forbidden, label_path
 from ingest.webhook.pod import Pod
-from podgroup import names
+from podgroup.model import names
 
 Exemption = Literal["kubelet", "owner"]
 

@@ -17,7 +17,7 @@ from ingest.webhook.policy import (
     selects,
     selects_by_name_only,
 )
-from podgroup import names
+from podgroup.model import names
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):

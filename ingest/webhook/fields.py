@@ -14,8 +14,8 @@ from typing import Final
 
 import msgspec
 
-from podgroup.names import MAX_LABEL_VALUE, is_dns_label, is_dns_subdomain
-from podgroup.names import integer as any_integer
+from podgroup.model.names import MAX_LABEL_VALUE, is_dns_label, is_dns_subdomain
+from podgroup.model.names import integer as any_integer
 
 _QUOTED_CHARS: Final[int] = 100
 _QUALIFIED_NAME: Final[re.Pattern[str]] = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")

@@ -24,8 +24,8 @@ from ingest.webhook.fields import (
 )
 from ingest.webhook.pod import Pod
 from ingest.webhook.policy import WebhookPolicy
-from podgroup import names
-from podgroup.roles import named_by
+from podgroup.model import names
+from podgroup.model.roles import named_by
 
 _SIZES: Final[tuple[str, ...]] = (
     names.GROUP_TOTAL_COUNT,

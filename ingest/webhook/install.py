@@ -35,7 +35,7 @@ from ingest.webhook.policy import (
     OwnerKind,
 )
 from ingest.webhook.server import LABEL_PATH, MUTATE_PATH, VALIDATE_PATH
-from podgroup import names
+from podgroup.model import names
 
 FailurePolicy = Literal["Fail", "Ignore"]
 Object = dict[str, Any]

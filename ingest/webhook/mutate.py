@@ -20,8 +20,8 @@ from ingest.webhook.facts import Facts, for_parent
 from ingest.webhook.fields import FieldError, forbidden, invalid
 from ingest.webhook.pod import Pod
 from ingest.webhook.policy import WebhookPolicy
-from podgroup import names
-from podgroup.roles import ShapeError, role_hash
+from podgroup.model import names
+from podgroup.model.roles import ShapeError, role_hash
 
 
 class Disposition(Enum):

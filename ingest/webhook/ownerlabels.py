@@ -17,7 +17,7 @@ import msgspec
 
 from ingest.webhook.mutate import PatchOp, add_entries
 from ingest.webhook.pod import PodError
-from podgroup import names
+from podgroup.model import names
 
 COPIED = (names.QUEUE_NAME, names.PRIORITY_CLASS)
 

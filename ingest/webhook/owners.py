@@ -16,7 +16,7 @@ import msgspec
 
 from ingest.webhook.pod import OwnerRef, Pod
 from ingest.webhook.policy import OwnerKind, WebhookPolicy
-from podgroup.names import QUEUE_NAME
+from podgroup.model.names import QUEUE_NAME
 
 MAX_HOPS: Final[int] = 10
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from podgroup import names
+from podgroup.model import names
 
 
 class PodError(ValueError):

@@ -17,9 +17,9 @@ from typing import Final
 import msgspec
 
 from ingest.translate.fields import MAX_ANNOTATION_BYTES, MAX_GROUP_SETS_BYTES
-from podgroup.names import DEFAULT_PRIORITY_CLASS, DEFAULT_QUEUE, POD_GROUP_SETS
-from podgroup.objects import Requirement, Selector
-from podgroup.roles import Variant
+from podgroup.model.names import DEFAULT_PRIORITY_CLASS, DEFAULT_QUEUE, POD_GROUP_SETS
+from podgroup.model.objects import Requirement, Selector
+from podgroup.model.roles import Variant
 
 NAMESPACE_NAME_LABEL: Final[str] = "kubernetes.io/metadata.name"
 """The API server keeps this label on every namespace, equal to its name."""

@@ -26,8 +26,8 @@ from ingest.webhook import review
 from ingest.webhook.admission import Admission
 from ingest.webhook.bounds import Body, Budget
 from ingest.webhook.owners import LookupFailed
-from podgroup.runtime.connections import HEAD_S, MAX_CONNECTIONS, Connection, Listener
-from podgroup.runtime.log import get_logger
+from runtime.connections import HEAD_S, MAX_CONNECTIONS, Connection, Listener
+from runtime.log import get_logger
 
 MUTATE_PATH: Final[str] = "/mutate--v1-pod"
 VALIDATE_PATH: Final[str] = "/validate--v1-pod"
@@ -48,7 +48,7 @@ class WebhookServer:
 
     Args:
         admission: the decisions.
-        tls: server context with a certificate; see `podgroup.runtime.certificates`.
+        tls: server context with a certificate; see `runtime.certificates`.
         host: address to listen on; loopback by default.
         port: port, 0 for any free one.
         timeout_s: seconds for one request; keep it below the registration's timeoutSeconds.

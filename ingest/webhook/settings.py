@@ -15,8 +15,8 @@ from ingest.webhook.policy import (
     OwnerKind,
     WebhookPolicy,
 )
-from podgroup.objects import Requirement, Selector
-from podgroup.runtime.settings import Settings
+from podgroup.model.objects import Requirement, Selector
+from runtime.settings import Settings
 
 
 def policy_for(settings: Settings) -> WebhookPolicy:

@@ -21,7 +21,7 @@ from ingest.webhook.fields import (
     label_name_problem,
     required,
 )
-from podgroup import names
+from podgroup.model import names
 
 _BOOLEANS: Final[frozenset[str]] = frozenset(
     {"1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"}

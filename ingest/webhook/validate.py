@@ -33,17 +33,13 @@ from ingest.webhook.owners import controller_is_managed
 from ingest.webhook.pod import Pod
 from ingest.webhook.policy import WebhookPolicy
 from ingest.webhook.topology import topology_errors
-from podgroup import names
-from podgroup.quantities import QuantityError, parse
+from podgroup.model import names
+from podgroup.model.quantities import MOST, MOST_CPU, QuantityError, parse
 
 OWNER_WARNING = (
     "pod owner is managed by kueue, label 'kueue.x-k8s.io/managed=true' might lead to unexpected "
     "behaviour"
 )
-MOST_CPU = "1M"
-"""The most cores that one container may ask for."""
-MOST = "1E"
-"""The most of anything else, in its units."""
 IMMUTABLE = "field is immutable"
 
 

@@ -547,6 +547,7 @@ def upgrade() -> None:
         number("used"),
         number("borrowed"),
         number("spare", default="0"),
+        number("unadmitted", default="0"),
         number("share"),
         time("from_at"),
         time("to_at", null=True),

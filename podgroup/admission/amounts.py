@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Final
 
-from podgroup.quantities import MAX_INT64, format_amount
+from podgroup.model.quantities import MAX_INT64, format_amount
 
 UNLIMITED: Final[int] = 1 << 100
 _BEYOND: Final[int] = 1 << 90

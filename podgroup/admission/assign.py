@@ -20,21 +20,20 @@ from typing import NamedTuple
 from podgroup.admission.amounts import PODS, text
 from podgroup.admission.holding import Resumption
 from podgroup.admission.matching import unsuitable
-from podgroup.admission.model import ClusterQueue, Flavor, FlavorResource, PodSet
+from podgroup.admission.model import ClusterQueue, Flavor, FlavorResource
+from podgroup.admission.options import SchedulerOptions
 from podgroup.admission.plan import Choice, Mode, Plan, SetPlan, gravest, overall
 from podgroup.admission.shape import Shape
 from podgroup.admission.shortfall import shortage
 from podgroup.admission.tree import Node, Usage
 from podgroup.admission.victims import Victim
-from podgroup.admission.ways import Ways
 from podgroup.admission.wording import UNAVAILABLE
-from podgroup.names import (
+from podgroup.model.names import (
     PENDING_EXCEEDS_MAX_QUOTA,
     PENDING_NO_MATCHING_FLAVOR,
     PENDING_WAITING_FOR_QUOTA,
 )
-from podgroup.objects import ResourceGroup
-from podgroup.shortage import Shortage
+from podgroup.model.shortage import Shortage
 
 Search = Callable[[Set[FlavorResource], Usage], list[Victim]]
 """Whom to preempt so that the second argument fits, given that the first is lacking."""
@@ -106,10 +105,12 @@ class _Found(NamedTuple):
 class Assigner:
     """Searches flavors. `shares_decide` tells that fair sharing is on."""
 
-    def __init__(self, flavors: Mapping[str, Flavor], shares_decide: bool, ways: Ways) -> None:
+    def __init__(
+        self, flavors: Mapping[str, Flavor], shares_decide: bool, options: SchedulerOptions
+    ) -> None:
         self._flavors = flavors
         self._shares_decide = shares_decide
-        self._ways = ways
+        self._ways = options
         self._short: dict[FlavorResource, Shortage] = {}
 
     def plan(self, request: Request, search: Search) -> Plan:
@@ -133,7 +134,7 @@ class Assigner:
                     reasons = [f"resource {resource} {UNAVAILABLE}"]
                     failed = True
                     break
-                found = self._flavor(request, index, pod_set, group, resource, asked, usage, search)
+                found = self._flavor(request, index, resource, usage, search)
                 if found.looked_at:
                     failures.append(found.failures)
                 if not found.choices:
@@ -156,17 +157,11 @@ class Assigner:
         return Plan(sets, usage, failure, tuple(self._short.values()))
 
     def _flavor(
-        self,
-        request: Request,
-        index: int,
-        pod_set: PodSet,
-        group: ResourceGroup,
-        trigger: str,
-        asked: Mapping[str, int],
-        assigned: Usage,
-        search: Search,
+        self, request: Request, index: int, trigger: str, assigned: Usage, search: Search
     ) -> _Found:
-        """Find one flavor for all resources of a group that the podset asks for."""
+        """Find one flavor for all resources of `trigger`'s group that a podset asks for."""
+        offer, pod_set = request.offer, request.shape.pod_sets[index]
+        group, asked = offer.group_of[trigger], request.shape.requests(offer.covers_pods)[index]
         wanted = [resource for resource in asked if resource in group.covered]
         names = [flavor.name for flavor in group.flavors]
         best: dict[str, Choice] | None = None
@@ -175,7 +170,7 @@ class Assigner:
         reasons: list[str] = []
         failures: list[str] = []
         looked_at = False
-        fungibility = request.offer.queue.fungibility
+        fungibility = offer.queue.fungibility
         for at in range(_start(request.resume, index, trigger), len(names)):
             attempted, name = at, names[at]
             if request.only is not None and request.only[index].get(trigger) != name:
@@ -213,7 +208,7 @@ class Assigner:
                     choices[resource] = Choice(name, mode, one.level, at)
             if rating.kind is Kind.NO_FIT:
                 failures.append(gravest(kinds))
-            if not _goes_on(rating, request.offer.queue):
+            if not _goes_on(rating, offer.queue):
                 best, best_rating = choices, rating
                 break
             if _preferred(rating, best_rating, fungibility.preference):

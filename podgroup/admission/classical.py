@@ -12,7 +12,7 @@ Invariant: usage in the trees is the same after a search as before.
 from collections.abc import Iterator, Set
 from typing import Final, NamedTuple
 
-from podgroup.admission.holding import Holding
+from podgroup.admission.holding import AdmittedWorkload
 from podgroup.admission.model import FlavorResource
 from podgroup.admission.tree import Node, Usage
 from podgroup.admission.victims import (
@@ -26,7 +26,7 @@ from podgroup.admission.victims import (
     remove,
     restore,
 )
-from podgroup.names import (
+from podgroup.model.names import (
     PREEMPTED_IN_CLUSTER_QUEUE,
     PREEMPTED_IN_COHORT,
     PREEMPTED_WHILE_BORROWING,
@@ -36,7 +36,7 @@ _NEVER: Final = ("", "Never")
 
 
 class _Candidate(NamedTuple):
-    holding: Holding
+    holding: AdmittedWorkload
     reason: str
     borrowing_too: bool
     """May be taken by a preemptor that borrows."""
@@ -101,7 +101,7 @@ def _from_others(
     entitled, rest = _fits_own(preemptor.node, requests)
     by_right: dict[str, Node] = {}
     by_priority: dict[str, Node] = {}
-    found: tuple[list[Holding], list[Holding]] = ([], [])
+    found: tuple[list[AdmittedWorkload], list[AdmittedWorkload]] = ([], [])
     for cohort, queues in beside:
         for queue in queues:
             some = candidates(preemptor, queue, needs, preemption.reclaim_within_cohort)

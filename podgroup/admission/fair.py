@@ -16,10 +16,10 @@ Invariant: usage in the trees is the same after a search as before.
 from collections.abc import Iterable, Iterator, Set
 from typing import Final
 
-from podgroup.admission.holding import Holding
+from podgroup.admission.holding import AdmittedWorkload
 from podgroup.admission.model import FlavorResource, Strategy
 from podgroup.admission.share import INFINITE, Share, share_of
-from podgroup.admission.tree import Node, Usage
+from podgroup.admission.tree import Node, Usage, sides
 from podgroup.admission.victims import (
     Field,
     Preemptor,
@@ -32,7 +32,7 @@ from podgroup.admission.victims import (
     remove,
     restore,
 )
-from podgroup.names import (
+from podgroup.model.names import (
     PREEMPTED_FAIR_SHARING,
     PREEMPTED_IN_CLUSTER_QUEUE,
     PREEMPTED_IN_COHORT,
@@ -62,7 +62,7 @@ def search(
     return fill_back(field, preemptor, requests, run.taken, True, own_too=not run.by_giving_up)
 
 
-def _everyone(preemptor: Preemptor, needs: Set[FlavorResource]) -> list[Holding]:
+def _everyone(preemptor: Preemptor, needs: Set[FlavorResource]) -> list[AdmittedWorkload]:
     preemption = preemptor.queue.preemption
     found = candidates(preemptor, preemptor.node, needs, preemption.within_cluster_queue)
     if preemptor.node.parent is not None and preemption.reclaim_within_cohort != "Never":
@@ -81,9 +81,9 @@ def _queues(cohort: Node) -> Iterator[Node]:
 class _Turns:
     """Which ClusterQueue is looked at next."""
 
-    def __init__(self, preemptor: Preemptor, found: Iterable[Holding]) -> None:
+    def __init__(self, preemptor: Preemptor, found: Iterable[AdmittedWorkload]) -> None:
         self.preemptor = preemptor
-        self.left: dict[str, list[Holding]] = {}
+        self.left: dict[str, list[AdmittedWorkload]] = {}
         for other in found:
             self.left.setdefault(other.cluster_queue, []).append(other)
         for listed in self.left.values():
@@ -102,7 +102,7 @@ class _Turns:
             if queue is not None:
                 yield queue
 
-    def pop(self, queue: Node) -> Holding:
+    def pop(self, queue: Node) -> AdmittedWorkload:
         """Return the first candidate of a ClusterQueue, and do not offer it again."""
         return self.left[queue.name].pop()
 
@@ -160,11 +160,11 @@ class _Search:
         self.strategies = field.configuration.fair_strategies or BOTH
         self.by_right = preemptor.node.within(needs)
         self.taken: list[Victim] = []
-        self.later: list[Holding] = []
+        self.later: list[AdmittedWorkload] = []
         self.by_giving_up = False
         """Others are fair game because its ClusterQueue gives something up itself."""
 
-    def first(self, found: list[Holding]) -> bool:
+    def first(self, found: list[AdmittedWorkload]) -> bool:
         """Take by the first strategy; True once the request fits."""
         turns = _Turns(self.preemptor, found)
         for queue in turns:
@@ -174,7 +174,7 @@ class _Search:
                 if self._taken(turns.pop(queue), reason):
                     return True
                 continue
-            ours, theirs = self._sides(queue)
+            ours, theirs = sides(self.preemptor.node, queue)
             new, old = share_of(ours), share_of(theirs)
             if new.value == INFINITE and old.value != INFINITE:
                 while turns.left[queue.name]:
@@ -189,7 +189,7 @@ class _Search:
                 self.later.append(other)
         return False
 
-    def again(self, found: list[Holding]) -> bool:
+    def again(self, found: list[AdmittedWorkload]) -> bool:
         """Go on with those left while one is taken: what it gives up changes its share."""
         self.by_giving_up = True
         before = 0
@@ -208,7 +208,7 @@ class _Search:
         turns = _Turns(self.preemptor, self.later)
         for queue in turns:
             other = turns.pop(queue)
-            ours, theirs = self._sides(queue)
+            ours, theirs = sides(self.preemptor.node, queue)
             new, old = share_of(ours), share_of(theirs)
             if self._allowed(self.strategies[1], other, new, old, theirs) and self._taken(
                 other, PREEMPTED_FAIR_SHARING
@@ -217,7 +217,7 @@ class _Search:
             turns.done.add(queue)
         return False
 
-    def _taken(self, other: Holding, reason: str) -> bool:
+    def _taken(self, other: AdmittedWorkload, reason: str) -> bool:
         """Take a candidate; tell whether the request fits now."""
         remove(self.field, other)
         self.taken.append(Victim(other, reason))
@@ -226,22 +226,8 @@ class _Search:
         self.preemptor.node.take(self.requests)
         return fits
 
-    def _sides(self, queue: Node) -> tuple[Node, Node]:
-        """Return the nodes just below the lowest cohort that has both, on either side."""
-        theirs = queue
-        above = set(self.preemptor.node.path())
-        for cohort in queue.path():
-            if cohort in above:
-                ours = self.preemptor.node
-                for node in self.preemptor.node.path():
-                    if node is cohort:
-                        return ours, theirs
-                    ours = node
-            theirs = cohort
-        raise AssertionError(f"{queue.name} is in another tree than {self.preemptor.queue.name}")
-
     def _allowed(
-        self, strategy: Strategy, other: Holding, new: Share, old: Share, theirs: Node
+        self, strategy: Strategy, other: AdmittedWorkload, new: Share, old: Share, theirs: Node
     ) -> bool:
         if strategy == "LessThanInitialShare":
             return new.rank < old.rank

@@ -4,7 +4,7 @@ Invariant: a head without a plan was not held against quota.
 """
 
 from podgroup.admission.assign import Offer
-from podgroup.admission.holding import Waiter
+from podgroup.admission.holding import PendingWorkload
 from podgroup.admission.plan import MODE_NAMES, Mode, Plan
 from podgroup.admission.tree import Node
 from podgroup.admission.verdicts import Chosen, HeadVerdict, Target
@@ -30,7 +30,7 @@ class Head:
         "waiter",
     )
 
-    def __init__(self, waiter: Waiter, offer: Offer, node: Node, preemptor: bool) -> None:
+    def __init__(self, waiter: PendingWorkload, offer: Offer, node: Node, preemptor: bool) -> None:
         self.waiter = waiter
         self.offer = offer
         self.node = node

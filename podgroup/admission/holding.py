@@ -1,6 +1,6 @@
 """Who waits and who holds quota, as deciding remembers them.
 
-Theory. A `Waiter` is a workload in some queue; a `Holding` is one with a reservation, from the
+Theory. A `PendingWorkload` is in some queue; an `AdmittedWorkload` has a reservation, from the
 moment it is admitted until its eviction is complete or it ends. Both are kept between passes and
 are few words each, since there are many.
 
@@ -17,8 +17,8 @@ from podgroup.admission.model import (
     Workload,
 )
 from podgroup.admission.shape import Shape
-from podgroup.names import EVICTED_ADMISSION_CHECK, EVICTED_PODS_READY_TIMEOUT
-from podgroup.shortage import Shortage
+from podgroup.model.names import EVICTED_ADMISSION_CHECK, EVICTED_PODS_READY_TIMEOUT
+from podgroup.model.shortage import Shortage
 
 
 class Resumption:
@@ -40,7 +40,7 @@ class Resumption:
         return any(index != -1 for indices in self.tried for index in indices.values())
 
 
-class Waiter:
+class PendingWorkload:
     """A workload that waits. `place`, `serial`, `apart` and `selected` (the queue selects its
     namespace) belong to `lines`.
     """
@@ -88,7 +88,7 @@ class Waiter:
         self.place: object = None
         self.serial = 0
 
-    def __lt__(self, other: "Waiter") -> bool:
+    def __lt__(self, other: "PendingWorkload") -> bool:
         """In heaps only: equal in all else are a waiter that left and the same one come back."""
         return False
 
@@ -103,7 +103,7 @@ class Waiter:
         return self.namespace, self.queue
 
 
-class Holding:
+class AdmittedWorkload:
     """A workload that holds quota."""
 
     __slots__ = (

@@ -16,7 +16,7 @@ from decimal import ROUND_DOWN, Context, Decimal
 from typing import Final
 
 from podgroup.admission.model import LocalQueue, UsageSharing
-from podgroup.standing import weighted_use
+from podgroup.model.standing import weighted_use
 
 Key = tuple[str, str]
 """Namespace and name of a LocalQueue."""

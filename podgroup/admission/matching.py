@@ -11,8 +11,8 @@ Invariant: a flavor without labels and taints suits everything.
 from collections.abc import Iterable, Mapping
 
 from podgroup.admission.model import Flavor, PodSet
-from podgroup.names import integer
-from podgroup.objects import Requirement, Selector, Toleration
+from podgroup.model.names import integer
+from podgroup.model.objects import Requirement, Selector, Toleration
 
 
 def unsuitable(flavor: Flavor, pod_set: PodSet) -> str:

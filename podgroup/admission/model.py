@@ -2,7 +2,7 @@
 
 Theory. Deciding knows nothing of pods, logs or groups' lives. The caller describes what there
 is in these values; they are those of Kueue's objects, reduced to what decides. A *workload* is what
-elsewhere is a group or a single pod. Amounts are the integers of `podgroup.quantities`: cpu in
+elsewhere is a group or a single pod. Amounts are the integers of `model.quantities`: cpu in
 thousandths, everything else in whole units; an amount of 2^63-1 or more is without limit. Times are
 seconds after any fixed moment, the same one for all values; only order and differences count.
 
@@ -15,7 +15,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from podgroup.objects import NodeTerm, ResourceGroup, Selector, Toleration
+from podgroup.model.objects import NodeTerm, ResourceGroup, Selector, Toleration
 
 FlavorResource = tuple[str, str]
 """A flavor's name and a resource: what quota is counted by."""
@@ -107,7 +107,7 @@ class PodSet(Struct, frozen=True, kw_only=True):
 
 
 class Eviction(Struct, frozen=True):
-    """That a workload was evicted: when, why (`podgroup.names.EVICTED_…`), and in words."""
+    """That a workload was evicted: when, why (`podgroup.model.names.EVICTED_…`), and in words."""
 
     at: float
     reason: str
@@ -169,3 +169,8 @@ class Configuration(Struct, frozen=True, kw_only=True):
     fair_strategies: tuple[Strategy, ...] | None = None
     usage_sharing: UsageSharing | None = None
     requeue_by: Literal["Eviction", "Creation"] = "Eviction"
+
+    @property
+    def fair_sharing(self) -> bool:
+        """Whether shares decide between ClusterQueues."""
+        return self.fair_strategies is not None

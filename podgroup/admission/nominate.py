@@ -5,7 +5,7 @@ flavors are assigned, each resource rated alone; if some of it has to be made fr
 searched for everything together. Where that fails although every resource alone had victims, the
 search goes on behind the flavors it stopped at, until it comes to an end.
 
-Invariant: the book and the trees are the same afterwards as before.
+Invariant: the cache and the trees are the same afterwards as before.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence, Set
 from podgroup.admission import classical, fair
 from podgroup.admission.amounts import PODS
 from podgroup.admission.assign import Assigner, Request
-from podgroup.admission.book import Book
+from podgroup.admission.cache import SchedulerCache
 from podgroup.admission.head import Head
 from podgroup.admission.holding import Resumption
 from podgroup.admission.matching import selects
@@ -27,18 +27,18 @@ from podgroup.admission.wording import (
     inactive,
     no_namespace,
 )
-from podgroup.names import PENDING_MISCONFIGURED, PENDING_SUSPENDED
+from podgroup.model.names import PENDING_MISCONFIGURED, PENDING_SUSPENDED
 
 
 class Nominator:
-    """Nominates heads against the book as it stands."""
+    """Nominates heads against the cache as it stands."""
 
-    def __init__(self, book: Book) -> None:
-        self._book = book
-        self._ways = book.ways
-        shares_decide = book.configuration.fair_strategies is not None
+    def __init__(self, cache: SchedulerCache) -> None:
+        self._book = cache
+        self._ways = cache.options
+        shares_decide = cache.configuration.fair_sharing
         self._find = fair.search if shares_decide else classical.search
-        self._assigner = Assigner(book.flavors, shares_decide, book.ways)
+        self._assigner = Assigner(cache.flavors, shares_decide, cache.options)
 
     def examine(self, head: Head) -> bool:
         """Tell whether a head is to be held against quota; note on it why not."""
@@ -105,7 +105,7 @@ class Nominator:
         only: Sequence[Mapping[str, str]] | None,
         gone: Set[str],
     ) -> Plan:
-        book, waiter = self._book, head.waiter
+        cache, waiter = self._book, head.waiter
         found: dict[
             tuple[frozenset[FlavorResource], frozenset[tuple[FlavorResource, int]]], list[Victim]
         ] = {}
@@ -119,7 +119,11 @@ class Nominator:
 
         def search_anew(needs: Set[FlavorResource], requests: Usage) -> list[Victim]:
             field = Field(
-                book.forest, book.by_use, book.configuration, book.used_by, self._ways.look_again
+                cache.forest,
+                cache.by_use,
+                cache.configuration,
+                cache.used_by,
+                self._ways.look_again,
             )
             preemptor = Preemptor(
                 waiter.id,
@@ -127,15 +131,15 @@ class Nominator:
                 head.node,
                 waiter.priority,
                 waiter.since,
-                book.spared_by(waiter.id) | gone,
+                cache.spared_by(waiter.id) | gone,
             )
             return self._find(field, preemptor, needs, requests)
 
         present = None
-        if book.present is not book.forest:
-            present = book.present.queues[head.node.name]
+        if cache.present is not cache.forest:
+            present = cache.present.queues[head.node.name]
         request = Request(
-            head.offer, book.forest.queues, present, waiter.shape, resume=resume, only=only
+            head.offer, cache.forest.queues, present, waiter.shape, resume=resume, only=only
         )
         plan = self._assigner.plan(request, search)
         head.targets, head.deferred = [], False

@@ -11,7 +11,7 @@ Invariant: every order ends in the uid.
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from podgroup.admission.share import Share, borrows_any, share_of
+from podgroup.admission.share import Share, share_of, turn
 from podgroup.admission.tree import Node
 
 if TYPE_CHECKING:
@@ -76,7 +76,6 @@ class _Tournament:
 
     def _key(self, cohort: Node, node: Node) -> tuple[bool, tuple[int, float], int, float, str]:
         head = self.left[node]
-        share = self.shares[cohort, node]
-        borrowing = borrows_any(share, head.planned.usage)
         waiter = head.waiter
-        return borrowing, share.rank, -waiter.priority, waiter.since, waiter.uid
+        first = turn(self.shares[cohort, node], head.planned.usage)
+        return *first, -waiter.priority, waiter.since, waiter.uid

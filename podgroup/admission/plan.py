@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 
 from podgroup.admission.model import PodSetAssignment
 from podgroup.admission.tree import Usage
-from podgroup.names import (
+from podgroup.model.names import (
     PENDING_EXCEEDS_MAX_QUOTA,
     PENDING_NO_MATCHING_FLAVOR,
     PENDING_WAITING_FOR_QUOTA,
 )
-from podgroup.shortage import Shortage
+from podgroup.model.shortage import Shortage
 
 
 class Mode(IntEnum):

@@ -7,11 +7,11 @@ saves work, or is Kueue's own memory, and holds no fact.
 from typing import NamedTuple
 
 from podgroup.admission.assign import Offer
-from podgroup.admission.lines import Lines
 from podgroup.admission.model import ClusterQueue
+from podgroup.admission.pending_queue import PendingQueue
 from podgroup.admission.shape import Shape
 from podgroup.admission.tree import Usage
-from podgroup.shortage import Shortage
+from podgroup.model.shortage import Shortage
 
 
 class Failure(NamedTuple):
@@ -45,7 +45,7 @@ class Queue:
 
     def __init__(self, queue: ClusterQueue, by_use: bool) -> None:
         self.offer = Offer(queue)
-        self.lines = Lines(by_use)
+        self.lines = PendingQueue(by_use)
         self.active = True
         """It admits: not stopped, all its flavors exist."""
         self.generation = 0

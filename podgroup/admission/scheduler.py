@@ -1,8 +1,8 @@
-"""The scheduler: passes over the book, and what each of them decides.
+"""The scheduler: passes over the cache, and what each of them decides.
 
 Theory. A pass has rounds; in a round each ClusterQueue brings one head, all heads are nominated,
-and processed one after the other. One round is a cycle of Kueue. By the better ways the pass goes
-on until none is left to try: its cost is that of what it admits and of the shapes it rejects.
+and processed one after the other. One round is a cycle of Kueue. By the better options the pass
+goes on until none is left to try: its cost is that of what it admits and of the shapes it rejects.
 
 A scheduler is a state without clock, randomness or I/O: the same events and passes in the same
 order make the same verdicts, whatever the order of the maps and lists that they were given in.
@@ -10,48 +10,50 @@ order make the same verdicts, whatever the order of the maps and lists that they
 Invariant: nothing is admitted beyond what is available at that moment.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from msgspec.structs import replace
 
 from podgroup.admission import order
-from podgroup.admission.book import HOPELESS, Book, own
+from podgroup.admission.cache import HOPELESS, SchedulerCache, own
 from podgroup.admission.head import Head
-from podgroup.admission.holding import Holding, Waiter
-from podgroup.admission.keeping import Keeping, claim_of
+from podgroup.admission.holding import AdmittedWorkload, PendingWorkload
+from podgroup.admission.kueue_cycle import KueueCycle, waiting_for
 from podgroup.admission.model import Configuration, Eviction, PodSetAssignment, Reservation
 from podgroup.admission.nominate import Nominator
+from podgroup.admission.options import BETTER, SchedulerOptions
 from podgroup.admission.plan import Mode
 from podgroup.admission.queue import Queue
+from podgroup.admission.reserving_cycle import ReservingCycle, claim_of
 from podgroup.admission.shortfall import preempted as between
-from podgroup.admission.simulating import Simulation, waiting_for
 from podgroup.admission.verdicts import (
     Admission,
     HeadVerdict,
     PreemptionVerdict,
     Verdicts,
 )
-from podgroup.admission.ways import BETTER, Ways
 from podgroup.admission.wording import (
     ASSUMED,
     PENDING_PREEMPTION,
     preempted,
 )
-from podgroup.names import EVICTED_PREEMPTED
+from podgroup.model.names import EVICTED_PREEMPTED
 
 _AS_IT_IS = nullcontext()
 
 
 class Scheduler:
-    """Decides who is admitted and who gives way. Events go to `book`, passes are `decide`."""
+    """Decides who is admitted and who gives way. Events go to `cache`, passes are `decide`."""
 
-    def __init__(self, configuration: Configuration | None = None, ways: Ways = BETTER) -> None:
-        self.book = Book(configuration or Configuration(), ways)
+    def __init__(
+        self, configuration: Configuration | None = None, options: SchedulerOptions = BETTER
+    ) -> None:
+        self.cache = SchedulerCache(configuration or Configuration(), options)
         self.looking_at = ""
         """What it is deciding about, for the error report if that fails."""
-        self._nominator = Nominator(self.book)
-        self._ways = ways
+        self._nominator = Nominator(self.cache)
+        self._ways = options
         self._occasion = -1
         self._let_in: set[str] = set()
         """Who was admitted on this occasion."""
@@ -61,23 +63,28 @@ class Scheduler:
 
     def decide(self, now: float) -> Verdicts:
         """Run a pass at `now` (seconds); nothing is looked at if none is to be tried."""
-        book = self.book
-        book.settle(now)
+        cache = self.cache
+        cache.settle(now)
         heads: list[HeadVerdict] = []
         admitted: list[Admission] = []
         evicted: list[PreemptionVerdict] = []
-        self._admit_claims(heads, admitted)
-        book.try_again()
-        while self._round(heads, admitted, evicted):
-            pass
+        if cache.claims and cache.configuration.fair_sharing:
+            # Who has a smaller share takes over claims before they are admitted.
+            self._run_rounds(heads, admitted, evicted)
+        self._admit_claims(heads, admitted, {one.by_id for one in evicted})
+        cache.try_again()
+        self._run_rounds(heads, admitted, evicted)
+        while cache.end_lost():
+            cache.try_again()
+            self._run_rounds(heads, admitted, evicted)
         return Verdicts(heads=tuple(heads), admitted=tuple(admitted), preempted=tuple(evicted))
 
     def settle(self, now: float, occasion: int) -> Verdicts:
         """Run passes at `now` until there is a verdict to report, or nothing new would come of it.
 
-        By the better ways that is one pass. Kueue's scheduler turns round and round with one head
-        per ClusterQueue, through all that is to be tried and all flavors: what it would come to
-        before anything else happens is decided at once, and each head gets the last verdict.
+        By the better options that is one pass. Kueue's scheduler turns round and round with one
+        head per ClusterQueue, through all that is to be tried and all flavors: what it would come
+        to before anything else happens is decided at once, and each head gets the last verdict.
         Where workloads preempt one another without end they take one turn per `occasion`, which is
         the number of what has happened.
         """
@@ -100,9 +107,18 @@ class Scheduler:
         self._let_in |= let_in
         self._looked_at.update(latest)
         if self._circling or not (verdicts.admitted or verdicts.preempted):
-            self.book.rest(self._looked_at)
+            self.cache.mark_inadmissible(self._looked_at)
             self._looked_at.clear()
         return replace(verdicts, heads=tuple(latest.values()))
+
+    def _run_rounds(
+        self,
+        heads: list[HeadVerdict],
+        admitted: list[Admission],
+        evicted: list[PreemptionVerdict],
+    ) -> None:
+        while self._round(heads, admitted, evicted):
+            pass
 
     def _round(
         self,
@@ -111,15 +127,15 @@ class Scheduler:
         evicted: list[PreemptionVerdict],
     ) -> bool:
         """Run a round; tell whether another one may decide something."""
-        book = self.book
-        queues = book.ready()
+        cache = self.cache
+        queues = cache.ready()
         if not queues:
             return False
-        book.cycle += 1
+        cache.cycle += 1
         popped = []
         for queue in queues:
-            waiter = book.pop(queue)
-            node = book.forest.queues[queue.spec.name]
+            waiter = cache.pop(queue)
+            node = cache.forest.queues[queue.spec.name]
             preemptor = queue.preemptor == waiter.id
             popped.append(Head(waiter, queue.offer, node, preemptor))
         nominated = []
@@ -129,11 +145,10 @@ class Scheduler:
                     self._nominator.nominate(head, self._nominator.resumption(head))
                 nominated.append(head)
         keep = self._ways.keep_for_preemptor
-        processing = (Keeping if keep else Simulation)(book, self._nominator)
-        shares_decide = book.configuration.fair_strategies is not None
-        line = order.fair(nominated) if shares_decide else order.classical(nominated)
+        processing = (ReservingCycle if keep else KueueCycle)(cache, self._nominator)
+        in_order = order.fair if cache.configuration.fair_sharing else order.classical
         places: dict[str, int] = {}
-        for head in line:
+        for head in in_order(nominated):
             with self._apart_from_own(head.waiter):
                 processing.process(head)
             root = head.node.root.name
@@ -146,7 +161,7 @@ class Scheduler:
             before = len(admitted) + len(evicted)
             if not keep:
                 self._enter(head, admitted, evicted)
-            if head.status != ASSUMED and head.waiter.id not in book.claims:
+            if head.status != ASSUMED and head.waiter.id not in cache.claims:
                 progress = self._put_back(head) or progress
             else:
                 progress = True
@@ -154,19 +169,19 @@ class Scheduler:
             heads.append(head.verdict())
         return progress and self._ways.drain
 
-    def _apart_from_own(self, waiter: Waiter) -> AbstractContextManager[None]:
+    def _apart_from_own(self, waiter: PendingWorkload) -> AbstractContextManager[None]:
         """Look at quota without what pods of a workload take already that is not admitted.
 
         As far as it asks for that much: what they take beyond they go on taking.
         """
         self.looking_at = waiter.id
-        taken = self.book.holdings.get(own(waiter.id))
-        if taken is None or taken.cluster_queue not in self.book.forest.queues:
+        taken = self.cache.holdings.get(own(waiter.id))
+        if taken is None or taken.cluster_queue not in self.cache.forest.queues:
             return _AS_IT_IS
         return self._without(taken, waiter)
 
     @contextmanager
-    def _without(self, taken: Holding, waiter: Waiter) -> Iterator[None]:
+    def _without(self, taken: AdmittedWorkload, waiter: PendingWorkload) -> Iterator[None]:
         asked: dict[str, int] = {}
         for one in waiter.shape.requests(True):
             for resource, amount in one.items():
@@ -175,7 +190,7 @@ class Scheduler:
         for key, amount in sorted(taken.usage.items()):
             usage[key] = min(amount, asked.get(key[1], 0))
             asked[key[1]] = asked.get(key[1], 0) - usage[key]
-        forests = dict.fromkeys((self.book.forest, self.book.present))
+        forests = dict.fromkeys((self.cache.forest, self.cache.present))
         nodes = [forest.queues[taken.cluster_queue] for forest in forests]
         for node in nodes:
             node.run(usage, -1)
@@ -186,8 +201,8 @@ class Scheduler:
     def _enter(
         self, head: Head, admitted: list[Admission], evicted: list[PreemptionVerdict]
     ) -> None:
-        """Enter what was decided about a head into the book."""
-        book = self.book
+        """Enter what was decided about a head into the cache."""
+        cache = self.cache
         if head.status == ASSUMED:
             plan = head.planned
             admitted.append(
@@ -207,36 +222,36 @@ class Scheduler:
                         head.waiter.uid,
                         head.waiter.owner_uid,
                         victim.reason,
-                        book.forest.path_text(head.node.name),
-                        book.forest.path_text(victim.holding.cluster_queue),
+                        cache.forest.path_text(head.node.name),
+                        cache.forest.path_text(victim.holding.cluster_queue),
                     ),
                     between=between(
                         victim.reason,
-                        book.present.queues[victim.holding.cluster_queue],
-                        book.present.queues[head.node.name],
+                        cache.present.queues[victim.holding.cluster_queue],
+                        cache.present.queues[head.node.name],
                     ),
                 )
                 evicted.append(verdict)
-                eviction = Eviction(book.now, EVICTED_PREEMPTED, verdict.message)
-                book.evict(victim.holding.id, eviction, head.waiter.id)
+                eviction = Eviction(cache.now, EVICTED_PREEMPTED, verdict.message)
+                cache.evict(victim.holding.id, eviction, head.waiter.id)
             if self._ways.keep_for_preemptor:
                 head.waiter.reason, head.waiter.message = head.reason, head.message
-                book.claim(claim_of(head))
+                cache.claim(claim_of(head))
 
     def _put_back(self, head: Head) -> bool:
         """Put a head back into its line; tell whether that lets others be tried."""
-        book, waiter = self.book, head.waiter
-        queue = book.queues[head.node.name]
+        cache, waiter = self.cache, head.waiter
+        queue = cache.queues[head.node.name]
         waiter.reason, waiter.message = head.reason, head.message
         waiter.short = () if head.plan is None else head.plan.shortages
         hopeless = self._ways.pass_hopeless and head.reason in HOPELESS
-        book.put_back(waiter, head.requeue, head.reason, hopeless)
+        cache.put_back(waiter, head.requeue, head.reason, hopeless)
         if not queue.lines.is_active(waiter):
             return True
         if queue.strict and self._may_block(head):
             own_only = self._ways.lend_while_waiting
             usage = waiting_for(head, own_only) if self._reserves(queue, head) else {}
-            book.block(queue, waiter.id, {key: max(0, amount) for key, amount in usage.items()})
+            cache.block(queue, waiter.id, {key: max(0, amount) for key, amount in usage.items()})
         return False
 
     def _may_block(self, head: Head) -> bool:
@@ -250,22 +265,34 @@ class Scheduler:
         return queue.spec.preemption.reclaim_within_cohort != "Any"
 
     def _admit(
-        self, waiter: Waiter, queue: str, pod_sets: tuple[PodSetAssignment, ...], borrowing: int
+        self,
+        waiter: PendingWorkload,
+        queue: str,
+        pod_sets: tuple[PodSetAssignment, ...],
+        borrowing: int,
     ) -> Admission:
-        self.book.admitted(
-            waiter, Reservation(cluster_queue=queue, at=self.book.now, pod_sets=pod_sets)
+        self.cache.admitted(
+            waiter, Reservation(cluster_queue=queue, at=self.cache.now, pod_sets=pod_sets)
         )
-        self.book.remove(own(waiter.id))
+        self.cache.remove(own(waiter.id))
         return Admission(id=waiter.id, cluster_queue=queue, pod_sets=pod_sets, borrowing=borrowing)
 
-    def _admit_claims(self, heads: list[HeadVerdict], admitted: list[Admission]) -> None:
-        """Admit those whose evictions have made room; drop claims that wait for nothing."""
-        book = self.book
+    def _admit_claims(
+        self, heads: list[HeadVerdict], admitted: list[Admission], waiting: Container[str]
+    ) -> None:
+        """Admit those whose evictions have made room; drop claims that wait for nothing.
+
+        `waiting` are those whose evictions were ordered in this pass: room that is there already
+        is for others.
+        """
+        cache = self.cache
         claims = sorted(
-            book.claims.values(), key=lambda c: (-c.waiter.priority, c.waiter.since, c.waiter.uid)
+            cache.claims.values(), key=lambda c: (-c.waiter.priority, c.waiter.since, c.waiter.uid)
         )
         for claim in claims:
-            present = book.present.queues[claim.queue]
+            if claim.waiter.id in waiting:
+                continue
+            present = cache.present.queues[claim.queue]
             waiter = claim.waiter
             with self._apart_from_own(waiter):
                 fits = present.fits(claim.usage)
@@ -274,6 +301,6 @@ class Scheduler:
                     HeadVerdict(id=waiter.id, cluster_queue=claim.queue, mode="Fit", status=ASSUMED)
                 )
                 admitted.append(self._admit(waiter, claim.queue, claim.pod_sets, claim.borrowing))
-            elif not book.leaving_beside(claim.queue):
-                book.end_claim(waiter.id)
-                book.place(waiter)
+            elif not cache.leaving_beside(claim.queue):
+                cache.end_claim(waiter.id)
+                cache.place(waiter)

@@ -62,6 +62,11 @@ def share_of(node: Node) -> Share:
     return Share(node.weight, ratio, borrowed, bool(borrowed))
 
 
+def turn(share: Share, usage: Mapping[FlavorResource, int]) -> tuple[bool, tuple[int, float]]:
+    """Return what the tournament compares first, for a node with `usage` counted, ascending."""
+    return borrows_any(share, usage), share.rank
+
+
 def borrows_any(share: Share, usage: Mapping[FlavorResource, int]) -> bool:
     """Tell whether something that `usage` takes is among what the node borrows."""
     return any(amount > 0 and key in share.borrowed for key, amount in usage.items())

@@ -8,8 +8,8 @@ from math import ceil
 from podgroup.admission.model import FlavorResource
 from podgroup.admission.share import INFINITE, share_of
 from podgroup.admission.tree import Node
-from podgroup.quantities import MAX_INT64
-from podgroup.shortage import BORROWING, COHORT, LENDING, NOMINAL, Preempted, Shortage, Side
+from podgroup.model.quantities import MAX_INT64
+from podgroup.model.shortage import BORROWING, COHORT, LENDING, NOMINAL, Preempted, Shortage, Side
 
 
 def shortage(

@@ -10,9 +10,11 @@ costs no other anything.
 What a ClusterQueue may ever get is its *potential*: the same with nothing used. Limits of a root
 are never looked at. (Kueue: pkg/cache/scheduler/resource_node.go.)
 
-A Cohort that is only referred to exists without quota. Cohorts in a circle have no parent here, and
-the ClusterQueues below them are not active. A ClusterQueue that is not active takes part with quota
-and usage, but is no child of a cohort when children are counted or looked through.
+A Cohort that is only referred to exists without quota. Cohorts with more than `MOST_ABOVE` others
+above them, as all have whose way up leads into a circle, have no parent here, and the ClusterQueues
+below them are not active: so whoever goes up or down a tree goes few steps. A ClusterQueue that is
+not active takes part with quota and usage, but is no child of a cohort when children are counted or
+looked through.
 
 Invariant: `remove` undoes `add`, in whatever order several of them are done; usage of a node is
 what its children's exceeding usage and its own workloads add up to.
@@ -24,10 +26,11 @@ from typing import TYPE_CHECKING
 
 from podgroup.admission.amounts import bounded
 from podgroup.admission.model import ClusterQueue, Cohort, FlavorResource
-from podgroup.objects import Quota, ResourceGroup
+from podgroup.model.names import MOST_ABOVE
+from podgroup.model.objects import Quota, ResourceGroup
 
 if TYPE_CHECKING:
-    from podgroup.admission.holding import Holding
+    from podgroup.admission.holding import AdmittedWorkload
 
 Usage = dict[FlavorResource, int]
 _NONE = Quota(nominal=0)
@@ -84,7 +87,7 @@ class Node:
         """Per resource, what this node could hand to one of its children; filled by `Forest`."""
         self.keepers: dict[FlavorResource, list[Node]] = {}
         """Of a root: who of its tree keeps quota that others cannot have; filled by `Forest`."""
-        self.holdings: dict[str, Holding] = {}
+        self.holdings: dict[str, AdmittedWorkload] = {}
         """Of a ClusterQueue: who holds quota in it and may be looked at as a victim."""
 
     def path(self) -> Iterator["Node"]:
@@ -247,11 +250,11 @@ class Forest:
             _quotas(node, cohort.groups)
             if cohort.parent:
                 parents[cohort.name] = cohort.parent
-        for name, parent in parents.items():
-            above = self._cohort(parent)
-            if not _circular(name, parents):
-                self.cohorts[name].parent = above
-        broken = {name for name in self.cohorts if _circular_above(name, parents)}
+        for parent in parents.values():
+            self._cohort(parent)
+        broken = {name for name in self.cohorts if _without_root(name, parents)}
+        for name in parents.keys() - broken:
+            self.cohorts[name].parent = self.cohorts[parents[name]]
         for queue in sorted(queues, key=lambda q: q.name):
             node = Node(queue.name, True, queue.weight)
             self.queues[queue.name] = node
@@ -306,28 +309,13 @@ def _quotas(node: Node, groups: Iterable[ResourceGroup]) -> None:
                     node.local[key] = bounded(quota.lending_limit)  # the limit, until summed up
 
 
-def _circular(name: str, parents: Mapping[str, str]) -> bool:
-    """Tell whether a Cohort is in a circle itself."""
-    seen = set()
-    at = parents.get(name)
-    while at is not None and at not in seen:
-        if at == name:
-            return True
-        seen.add(at)
-        at = parents.get(at)
-    return False
-
-
-def _circular_above(name: str, parents: Mapping[str, str]) -> bool:
-    """Tell whether going up from a Cohort never ends."""
-    seen = {name}
-    at = parents.get(name)
-    while at is not None:
-        if at in seen:
-            return True
-        seen.add(at)
-        at = parents.get(at)
-    return False
+def _without_root(name: str, parents: Mapping[str, str]) -> bool:
+    """Tell whether more than `MOST_ABOVE` are above a Cohort, or a circle, which never ends."""
+    for _ in range(MOST_ABOVE + 1):
+        if name not in parents:
+            return False
+        name = parents[name]
+    return True
 
 
 def _sum_up(node: Node, under: Mapping[str, list[Node]]) -> None:
@@ -369,3 +357,17 @@ def _lendable(root: Node) -> None:
             amount = node.potential.get(key, 0)
             node.lendable[key[1]] = node.lendable.get(key[1], 0) + amount
         waiting += node.cohorts
+
+
+def sides(one: Node, other: Node) -> tuple[Node, Node]:
+    """Return the nodes just below the lowest cohort that has both of a tree, on either side."""
+    above: dict[Node, Node] = {}
+    ours = one
+    for cohort in one.path():
+        above[cohort], ours = ours, cohort
+    theirs = other
+    for cohort in other.path():
+        if cohort in above:
+            return above[cohort], theirs
+        theirs = cohort
+    raise AssertionError(f"{other.name} is in another tree than {one.name}")

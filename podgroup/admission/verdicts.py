@@ -6,11 +6,11 @@ Invariant: a verdict names everything by id and name; it holds nothing that chan
 from msgspec import Struct
 
 from podgroup.admission.model import PodSetAssignment
-from podgroup.shortage import Preempted, Shortage
+from podgroup.model.shortage import Preempted, Shortage
 
 
 class Target(Struct, frozen=True):
-    """A workload that has to give way, and by which rule (`podgroup.names.PREEMPTED_…`)."""
+    """A workload that has to give way, and by which rule (`podgroup.model.names.PREEMPTED_…`)."""
 
     id: str
     reason: str

@@ -13,7 +13,7 @@ import heapq
 from collections.abc import Callable, Iterable, Set
 from typing import NamedTuple
 
-from podgroup.admission.holding import Holding
+from podgroup.admission.holding import AdmittedWorkload
 from podgroup.admission.model import ClusterQueue, Configuration, FlavorResource, Policy
 from podgroup.admission.tree import Forest, Node, Usage
 
@@ -23,7 +23,7 @@ Order = tuple[bool, bool, int, float, str]
 class Victim(NamedTuple):
     """A workload to be preempted, and the reason given for it."""
 
-    holding: Holding
+    holding: AdmittedWorkload
     reason: str
 
 
@@ -53,13 +53,13 @@ class Field(NamedTuple):
 
 def candidates(
     preemptor: Preemptor, holder: Node, needs: Set[FlavorResource], policy: Policy
-) -> list[Holding]:
+) -> list[AdmittedWorkload]:
     """Return who of a ClusterQueue may be taken under `policy`."""
     if policy in ("", "Never"):
         return []
     # Priority first: it is what most are spared for, and the cheapest to look at.
     priority, since = preemptor.priority, preemptor.since
-    permitted: Iterable[Holding] = holder.holdings.values()
+    permitted: Iterable[AdmittedWorkload] = holder.holdings.values()
     if policy == "LowerPriority":
         permitted = [other for other in permitted if other.priority < priority]
     elif policy == "LowerOrNewerEqualPriority":
@@ -77,15 +77,17 @@ def candidates(
     ]
 
 
-def order(preemptor: Preemptor, other: Holding) -> Order:
+def order(preemptor: Preemptor, other: AdmittedWorkload) -> Order:
     """Return what candidates are ordered by, without regard to use."""
     own = other.cluster_queue == preemptor.queue.name
     return (other.evicted is None, own, other.priority, -other.at, other.uid)
 
 
-def in_order(field: Field, preemptor: Preemptor, found: Iterable[Holding]) -> list[Holding]:
+def in_order(
+    field: Field, preemptor: Preemptor, found: Iterable[AdmittedWorkload]
+) -> list[AdmittedWorkload]:
     """Return candidates in the order in which they are taken."""
-    per_queue: dict[str, list[Holding]] = {}
+    per_queue: dict[str, list[AdmittedWorkload]] = {}
     shared = False
     for other in found:
         per_queue.setdefault(other.cluster_queue, []).append(other)
@@ -112,7 +114,7 @@ def in_order(field: Field, preemptor: Preemptor, found: Iterable[Holding]) -> li
 
 
 def _by_use(
-    field: Field, preemptor: Preemptor, other: Holding
+    field: Field, preemptor: Preemptor, other: AdmittedWorkload
 ) -> tuple[bool, float, int, float, str]:
     used = field.used_by(other.local_queue)
     free, _, priority, later, uid = order(preemptor, other)
@@ -127,12 +129,12 @@ def has_room(node: Node, requests: Usage, may_borrow: bool) -> bool:
     )
 
 
-def remove(field: Field, other: Holding) -> None:
+def remove(field: Field, other: AdmittedWorkload) -> None:
     """Take a workload's usage out of its tree."""
     field.forest.queues[other.cluster_queue].give(other.usage)
 
 
-def restore(field: Field, other: Holding) -> None:
+def restore(field: Field, other: AdmittedWorkload) -> None:
     """Put a workload's usage back."""
     field.forest.queues[other.cluster_queue].take(other.usage)
 

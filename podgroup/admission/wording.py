@@ -5,7 +5,7 @@ Invariant: a message depends on its arguments alone.
 
 from typing import Final
 
-from podgroup.names import (
+from podgroup.model.names import (
     PENDING_PREEMPTED_WORKLOADS,
     PREEMPTED_FAIR_SHARING,
     PREEMPTED_IN_CLUSTER_QUEUE,
@@ -33,6 +33,15 @@ DEFERRED: Final = f"{OVERLAP}, but will fit after these preemptions complete"
 NO_LONGER_FITS: Final = "Workload no longer fits after processing another workload"
 BYPASSED: Final = "Bypassed scheduling evaluation because an equivalent workload recently failed"
 EVICTIONS_UNDER_WAY: Final = "Workload fits once evictions under way are complete"
+
+PLAINLY: Final = {
+    OVERLAP: "groups that would give way for it give way for another one already",
+    DEFERRED: "fits once groups that are being preempted have ended",
+    EVICTIONS_UNDER_WAY: "fits once groups that are being preempted have ended",
+    NO_LONGER_FITS: "another group took at the same moment what it needs",
+    NOT_SELECTED: "its ClusterQueue takes no groups of this namespace",
+}
+"""The same in plain words, for those who do not know Kueue."""
 
 PREEMPTION_WHY: Final = {
     PREEMPTED_IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",

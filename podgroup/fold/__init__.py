@@ -2,8 +2,8 @@
 
 Theory. Every fact is folded exactly once in effect: what is not newer than what is known is
 dropped, so duplicates, batches cut differently after a crash and overlapping relists do no harm.
-The fold never decides; it marks the groups that changed, and what of them (`world.touched`) and
-writes notes of what happened into the journal.
+The fold never decides; it marks the groups that changed, and what of them (`world.dirty_groups`)
+and writes notes of what happened into the journal.
 
 Invariant: an event folded twice is an event folded once.
 """
@@ -11,7 +11,15 @@ Invariant: an event folded twice is an event folded once.
 from collections.abc import Callable
 from typing import Any
 
-from podgroup.events import (
+from podgroup.fold.common import note, park, unpark
+from podgroup.fold.deciding import settings_recorded
+from podgroup.fold.measuring import pod_measured
+from podgroup.fold.outcomes import outcome_recorded, timer_fired, try_again
+from podgroup.fold.pods import pod_applied, pod_deleted
+from podgroup.fold.queues import object_applied, object_deleted
+from podgroup.fold.relists import relist_completed, relist_started, synced, unlisted
+from podgroup.fold.workloads import claim, link, workload_applied, workload_deleted
+from podgroup.log.events import (
     PARKED_DECISION,
     DecisionRefused,
     DeltaRefused,
@@ -31,18 +39,10 @@ from podgroup.events import (
     WorkloadApplied,
     WorkloadDeleted,
 )
-from podgroup.fold.common import note, park, unpark
-from podgroup.fold.deciding import settings_recorded
-from podgroup.fold.measuring import pod_measured
-from podgroup.fold.outcomes import outcome_recorded, timer_fired, try_again
-from podgroup.fold.pods import pod_applied, pod_deleted
-from podgroup.fold.queues import object_applied, object_deleted
-from podgroup.fold.relists import relist_completed, relist_started, synced, unlisted
-from podgroup.fold.workloads import claim, link, workload_applied, workload_deleted
-from podgroup.ids import GroupID, newer
-from podgroup.journal import At, ParkedRow
-from podgroup.objects import PodView
-from podgroup.state import GROUP, Group, Refusal, World
+from podgroup.log.journal import At, ParkedRow
+from podgroup.model.ids import GroupID, newer
+from podgroup.model.objects import PodView
+from podgroup.state.world import GROUP, Group, Refusal, World
 
 __all__ = ["FOLDS", "link", "synced", "unlisted"]
 
@@ -63,8 +63,7 @@ def _pod_applied(world: World, here: At, event: PodApplied, _: int) -> None:
 
 
 def _object_deleted(world: World, here: At, event: ObjectDeleted, _: int) -> None:
-    name, version = event.name, event.resource_version
-    object_deleted(world, here, event.kind, event.namespace, name, event.uid, version)
+    object_deleted(world, here, event)
 
 
 def _progressed(world: World, here: At, event: WatchProgressed, _: int) -> None:

@@ -6,14 +6,14 @@ group's ownership changes; flags are never written by hand.
 
 from typing import Final
 
-from podgroup.changes import EVERYTHING
-from podgroup.dialects import declaration
 from podgroup.fold.group import mirror, quota
-from podgroup.ids import GroupID, PodUID, newer
-from podgroup.journal import AdmissionRow, At, Note, ParkedRow, ShortageRow
-from podgroup.members import Flag, Members
-from podgroup.names import ADMISSION_GATE, POD_FINALIZER, QUEUE_NAME, RETRIABLE_IN_GROUP
-from podgroup.state import Expectation, Group, Holding, Lack, Pod, World
+from podgroup.log.dialects import declaration
+from podgroup.log.journal import AdmissionRow, At, Note, ParkedRow, ShortageRow
+from podgroup.model.ids import GroupID, PodUID, newer
+from podgroup.model.names import ADMISSION_GATE, POD_FINALIZER, QUEUE_NAME, RETRIABLE_IN_GROUP
+from podgroup.state.changes import EVERYTHING
+from podgroup.state.members import Flag, Members
+from podgroup.state.world import Expectation, Group, Holding, Lack, Pod, World
 
 EXCESS = "excess"
 REPLACED = "replaced"
@@ -118,7 +118,7 @@ def unpark(world: World, target: str) -> list[Group]:
 
 def mark(world: World, group: GroupID, changed: int = EVERYTHING) -> None:
     """Have the rules look at a group that read what `changed`, and its row written."""
-    touched = world.touched
+    touched = world.dirty_groups
     touched[group] = touched.get(group, 0) | changed
     world.journal.groups.add(group)
 

@@ -10,13 +10,13 @@ as after a start.
 Invariant: what a world decides by is what the newest such event says, if there was one.
 """
 
-from podgroup.events import SettingsRecorded
 from podgroup.fold.common import mark, note
-from podgroup.fold.queues import unsay
+from podgroup.fold.queues import mark_conditions_stale
 from podgroup.fold.workloads import disbelieve, recharge
-from podgroup.journal import At
-from podgroup.quota import Quotas
-from podgroup.state import World
+from podgroup.log.events import SettingsRecorded
+from podgroup.log.journal import At
+from podgroup.state.quota import Quotas
+from podgroup.state.world import World
 
 
 def settings_recorded(world: World, here: At, event: SettingsRecorded) -> None:
@@ -43,8 +43,8 @@ def line_up(world: World) -> None:
         recharge(world, group)
     # What could be admitted is looked at again once: who waits is not stored.
     world.loaded = True
-    world.lineup = None
-    unsay(world)
+    world.scheduler_mirror = None
+    mark_conditions_stale(world)
 
 
 def _words(before: SettingsRecorded | None, now: SettingsRecorded) -> str:

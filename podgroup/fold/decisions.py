@@ -10,7 +10,15 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
-from podgroup.commands import (
+from podgroup.fold import marking
+from podgroup.fold.common import EXCESS, REPLACED, expect, index, lacks_no_more, mark, note
+from podgroup.fold.group import composition, ending, mirror, reporting, requeueing
+from podgroup.fold.placing import needed, replace
+from podgroup.fold.queues import expect_condition, record_status
+from podgroup.fold.workloads import admit, checked, recharge, release
+from podgroup.log.events import Decision
+from podgroup.log.journal import At, PreemptionRow
+from podgroup.model.commands import (
     Admission,
     AdmitGroup,
     Command,
@@ -29,22 +37,14 @@ from podgroup.commands import (
     UpdateWorkload,
     WriteQueueStatus,
 )
-from podgroup.events import Decision
-from podgroup.facts import role_of
-from podgroup.fold import marking
-from podgroup.fold.common import EXCESS, REPLACED, expect, index, lacks_no_more, mark, note
-from podgroup.fold.group import composition, ending, mirror, reporting, requeueing
-from podgroup.fold.placing import needed, replace
-from podgroup.fold.queues import say, stand
-from podgroup.fold.workloads import admit, checked, recharge, release
-from podgroup.ids import PodUID
-from podgroup.journal import At, PreemptionRow
-from podgroup.names import (
+from podgroup.model.ids import PodUID
+from podgroup.model.names import (
     EVICTED_PODS_READY_TIMEOUT,
     RULE_REPLACED,
 )
-from podgroup.shortage import Preempted
-from podgroup.state import Eviction, Expectation, Finish, Group, Hiding, Role, World
+from podgroup.model.shortage import Preempted
+from podgroup.state.facts import role_of
+from podgroup.state.world import Eviction, Expectation, Finish, Group, OutOfSelector, Role, World
 
 
 def apply_decision(world: World, decision: Decision) -> None:
@@ -55,13 +55,13 @@ def apply_decision(world: World, decision: Decision) -> None:
     world.journal.decisions.append(decision)
     command = decision.command
     if isinstance(command, WriteQueueStatus):
-        say(world, command)
+        expect_condition(world, command)
     elif isinstance(command, MarkInUse):
         marking.decided(world, decision)
     elif isinstance(command, ReportQueue):
         on = command.target
         here = At(decision.as_of, decision.at)
-        stand(world, here, (on.kind, on.namespace, on.name), on.uid, command.standing)
+        record_status(world, here, (on.kind, on.namespace, on.name), on.uid, command.standing)
     group = world.groups.get(decision.group)  # type: ignore[call-overload] # text in a decision
     if group is None:
         return
@@ -77,10 +77,10 @@ def _pod_is_written(world: World, group: Group, decision: Decision, command: Any
     if pod is None:
         return
     if isinstance(command, UngatePod):
-        pod.let_in = True
+        pod.ungate_decided = True
     elif isinstance(command, KeepPod):
-        hiding = pod.hiding or Hiding()
-        pod.hiding = Hiding(hiding.since, hiding.kept + 1, decision.at)
+        hiding = pod.hiding or OutOfSelector()
+        pod.hiding = OutOfSelector(hiding.since, hiding.kept + 1, decision.at)
     elif isinstance(command, DeletePod):
         if pod.fate != EXCESS:
             pod.fate = EXCESS

@@ -6,11 +6,11 @@ Invariant: applying what is derived depends on the state and on what it says onl
 from collections.abc import Callable
 from typing import Any, Final
 
-from podgroup import derived as d
-from podgroup.changes import EVERYTHING
 from podgroup.fold.workloads import recharge
-from podgroup.quota import places
-from podgroup.state import World
+from podgroup.state import derived as d
+from podgroup.state.changes import EVERYTHING
+from podgroup.state.quota import places
+from podgroup.state.world import World
 
 
 def apply_derived(world: World, what: d.Derived) -> None:
@@ -47,11 +47,11 @@ def _contradicted(world: World, what: d.Contradicted) -> None:
 
 
 def _reevaluated(world: World, what: d.Reevaluated) -> None:
-    world.touched[what.group] = EVERYTHING
+    world.dirty_groups[what.group] = EVERYTHING
 
 
 def _scheduler_kept(world: World, what: d.SchedulerKept) -> None:
-    world.lineup = what.lineup
+    world.scheduler_mirror = what.scheduler_mirror
 
 
 def _all_reconsidered(world: World, what: d.AllReconsidered) -> None:

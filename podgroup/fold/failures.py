@@ -8,11 +8,11 @@ and the phase afterwards the first is written down.
 Invariant: nothing of the state changes here; what failed decides nothing by this.
 """
 
-from datetime import datetime
+from msgspec.structs import replace
 
-from podgroup.journal import At, FailureRow
-from podgroup.objects import Condition, ContainerEnd, PodView
-from podgroup.state import Pod, World
+from podgroup.log.journal import At, FailureRow
+from podgroup.model.objects import Condition, ContainerEnd, PodView
+from podgroup.state.world import Pod, World
 
 OOM_KILLED = "OOMKilled"
 DISRUPTION = "DisruptionTarget"
@@ -33,16 +33,15 @@ def failures(world: World, here: At, pod: Pod, before: PodView | None) -> None:
     for end in view.ends:
         if _same(end) not in known and (end.exit_code or end.reason == OOM_KILLED):
             reason = end.reason or f"exit code {end.exit_code}"
-            _row(
-                world, here, pod, end.name, reason, "", end.finished_at, end.exit_code, end.restarts
-            )
+            _row(world, here, pod, replace(end, reason=reason))
     if before is not None and _disruption(before) is not None:
         return
     disruption = _disruption(view)
     if view.phase == "Failed" and view.reason and (before is None or not before.reason):
-        _row(world, here, pod, "", view.reason, view.message)
+        _row(world, here, pod, ContainerEnd(name="", reason=view.reason), view.message)
     elif disruption is not None:
-        _row(world, here, pod, "", disruption.reason, disruption.message)
+        end = ContainerEnd(name="", reason=disruption.reason)
+        _row(world, here, pod, end, disruption.message)
 
 
 def _same(end: ContainerEnd) -> object:
@@ -58,28 +57,19 @@ def _disruption(view: PodView) -> Condition | None:
     return next(disruptions, None)
 
 
-def _row(
-    world: World,
-    here: At,
-    pod: Pod,
-    container: str,
-    reason: str,
-    message: str,
-    finished_at: datetime | None = None,
-    exit_code: int = 0,
-    restarts: int = 0,
-) -> None:
-    world.journal.failures[pod.view.uid, container, here.position] = FailureRow(
+def _row(world: World, here: At, pod: Pod, end: ContainerEnd, message: str = "") -> None:
+    """Write down an end of a container, or of the whole pod: that one has no name."""
+    world.journal.failures[pod.view.uid, end.name, here.position] = FailureRow(
         pod=pod.view.uid,
-        container=container,
+        container=end.name,
         seq=here.position,
         at=here.at,
         group=pod.group,
-        reason=reason,
+        reason=end.reason,
         message=message,
-        exit_code=exit_code,
-        restarts=restarts,
-        finished_at=finished_at,
+        exit_code=end.exit_code,
+        restarts=end.restarts,
+        finished_at=end.finished_at,
         node=pod.view.node,
         requests=pod.view.requests,
     )

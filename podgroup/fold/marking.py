@@ -12,11 +12,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from podgroup.events import Decision, OutcomeRecorded
-from podgroup.journal import At
-from podgroup.objects import MARK_TIMER, ClusterQueueView, Marked, mark_timer
-from podgroup.quota import QueueKey
-from podgroup.state import Timer, World
+from podgroup.log.events import Decision, OutcomeRecorded
+from podgroup.log.journal import At
+from podgroup.model.objects import MARK_TIMER, ClusterQueueView, Marked, mark_timer
+from podgroup.state.quota import QueueKey
+from podgroup.state.world import Timer, World
 
 AGAIN = {False: timedelta(minutes=10), True: timedelta(seconds=30)}
 """After how long a rejected mark is tried again, by whether it is to be taken off."""
@@ -56,7 +56,7 @@ def decided(world: World, decision: Decision) -> None:
     """A mark is to be put on or taken off: in flight from here on."""
     on = decision.command.target
     key = (on.kind, "", on.name)
-    view = _stores(world)[on.kind].get(on.name)
+    view = world.objects_of(on.kind).get(on.name)
     if view is not None and view.uid == on.uid:
         _put(world, key, replace(view, marking=decision.id))
         world.marks[decision.id] = key
@@ -65,7 +65,7 @@ def decided(world: World, decision: Decision) -> None:
 def outcome(world: World, here: At, event: OutcomeRecorded) -> None:
     """What became of it; of what is gone the watch will tell."""
     key = world.marks.pop(event.decision, None)
-    view = _stores(world)[key[0]].get(key[2]) if key is not None else None
+    view = world.objects_of(key[0]).get(key[2]) if key is not None else None
     if key is None or view is None or view.marking != event.decision:
         return
     if event.status == "applied":
@@ -83,13 +83,5 @@ def due(world: World, timer: str) -> None:
 
 
 def _put(world: World, key: QueueKey, view: Marked) -> None:
-    _stores(world)[key[0]][key[2]] = view
+    world.objects_of(key[0])[key[2]] = view
     world.journal.objects.add(key)
-
-
-def _stores(world: World) -> dict[str, dict[str, Any]]:
-    return {
-        "ClusterQueue": world.cluster_queues,
-        "ResourceFlavor": world.flavors,
-        "AdmissionCheck": world.checks,
-    }

@@ -4,9 +4,9 @@ Invariant: nothing is decided by it, and a report is added once: what does not b
 sample that is counted was counted before.
 """
 
-from podgroup.events import PodMeasured
-from podgroup.ids import PodUID
-from podgroup.state import Measured, World
+from podgroup.log.events import PodMeasured
+from podgroup.model.ids import PodUID
+from podgroup.state.world import Measured, World
 
 
 def pod_measured(world: World, event: PodMeasured) -> None:

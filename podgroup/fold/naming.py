@@ -10,8 +10,8 @@ keeps its name as long as it lives.
 """
 
 from podgroup.fold.common import mark
-from podgroup.ids import GroupID
-from podgroup.state import Group, World
+from podgroup.model.ids import GroupID
+from podgroup.state.world import Group, World
 
 
 def claim_name(world: World, group: Group) -> None:

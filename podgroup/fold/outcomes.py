@@ -14,20 +14,20 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from podgroup.changes import of_pod, of_workload
-from podgroup.events import OutcomeRecorded, TimerFired
 from podgroup.fold import marking
 from podgroup.fold.common import end_expectation, index, mark, note
 from podgroup.fold.group import ending, mirror, reporting
 from podgroup.fold.pods import gone
 from podgroup.fold.workloads import workload_is_gone
-from podgroup.ids import GroupID, newer
-from podgroup.journal import At, OutcomeRow
-from podgroup.names import WORKLOAD_FINALIZER
-from podgroup.objects import MARK_TIMER, WorkloadView
-from podgroup.outcomes import FINAL
-from podgroup.standing import COUNTS_TIMER
-from podgroup.state import Group, Pod, Timer, World
+from podgroup.log.events import OutcomeRecorded, TimerFired
+from podgroup.log.journal import At, OutcomeRow
+from podgroup.log.outcomes import FINAL
+from podgroup.model.ids import GroupID, newer
+from podgroup.model.names import WORKLOAD_FINALIZER
+from podgroup.model.objects import MARK_TIMER, WorkloadView
+from podgroup.model.standing import COUNTS_TIMER
+from podgroup.state.changes import of_pod, of_workload
+from podgroup.state.world import Group, Pod, Timer, World
 
 RETRY_AFTER = timedelta(seconds=30)
 RETRY_CEILING = timedelta(minutes=10)
@@ -96,7 +96,7 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
         else:
             pod.refused_version = pod.view.resource_version
         if expectation.action == "UngatePod":
-            pod.let_in = False
+            pod.ungate_decided = False
         pod.rejections += 1
         end_expectation(world, group, pod)
         after = _doubled(pod.rejections, RETRY_CEILING)

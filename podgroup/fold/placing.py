@@ -17,7 +17,9 @@ A gated pod that asks for more than its role has quota for gets no place in it.
 Invariant: role names that begin with "?" are of pods without a place and never have a count.
 """
 
-from podgroup.dialects import (
+from podgroup.fold.common import index
+from podgroup.fold.group import spec
+from podgroup.log.dialects import (
     COUNT,
     ROLES,
     SETS,
@@ -25,14 +27,12 @@ from podgroup.dialects import (
     declaration,
     dialects,
 )
-from podgroup.facts import UNPLACED, beyond, set_named
-from podgroup.fold.common import index
-from podgroup.fold.group import spec
-from podgroup.members import Flag
-from podgroup.names import ADMISSION_GATE, POD_GROUP_ROLE, PODSET_LABEL
-from podgroup.objects import PodView
-from podgroup.roles import named_by
-from podgroup.state import Group, Pod, Role, World
+from podgroup.model.names import ADMISSION_GATE, POD_GROUP_ROLE, PODSET_LABEL
+from podgroup.model.objects import PodView
+from podgroup.model.roles import named_by
+from podgroup.state.facts import UNPLACED, beyond, set_named
+from podgroup.state.members import Flag
+from podgroup.state.world import Group, Pod, Role, World
 
 
 def declare(world: World, group: Group) -> None:

@@ -18,9 +18,6 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace as replace_fields
 
-from podgroup.changes import EVERYTHING, nothing_read, of_joining, of_leaving, of_pod
-from podgroup.dialects import ROLES, declaration, declared
-from podgroup.facts import KEEP
 from podgroup.fold.common import (
     EXCESS,
     KEPT,
@@ -40,10 +37,11 @@ from podgroup.fold.failures import failures
 from podgroup.fold.group import departures, ending, explained, mirror, reporting, spec
 from podgroup.fold.naming import claim_name, give_up_name
 from podgroup.fold.placing import assigned_role, declare, larger, replace
-from podgroup.ids import GroupID, PodUID, group_id, newer
-from podgroup.journal import At, GateRow, WaitRow
-from podgroup.members import Flag
-from podgroup.names import (
+from podgroup.log.dialects import ROLES, declaration, declared
+from podgroup.log.journal import At, GateRow, WaitRow
+from podgroup.model.ids import GroupID, PodUID, group_id, newer
+from podgroup.model.interning import intern_times, renewed, resembling, shared
+from podgroup.model.names import (
     ADMISSION_GATE,
     ADMITTED_CONDITION,
     GROUP_TOTAL_COUNT,
@@ -58,10 +56,12 @@ from podgroup.names import (
     prebuilt_name,
     workload_name,
 )
-from podgroup.objects import PodView
-from podgroup.quantities import format_amount
-from podgroup.sharing import one_map_of_times, renewed, resembling, shared
-from podgroup.state import GROUP, SINGLE, Group, Hiding, Mirror, Pod, Role, Spec, World
+from podgroup.model.objects import PodView
+from podgroup.model.quantities import format_amount
+from podgroup.state.changes import EVERYTHING, nothing_read, of_joining, of_leaving, of_pod
+from podgroup.state.facts import KEEP
+from podgroup.state.members import Flag
+from podgroup.state.world import GROUP, SINGLE, Group, Mirror, OutOfSelector, Pod, Role, Spec, World
 
 QUIET = timedelta(minutes=10)
 """After this long in peace a pod that loses its label has lost it for the first time."""
@@ -170,10 +170,10 @@ def _hide(world: World, here: At, group: Group, pod: Pod, view: PodView) -> None
     """A pod that may run is out of the watch's sight: it is kept as it was until it is found."""
     if view.resource_version != pod.view.resource_version:
         pod.view = replace_fields(pod.view, resource_version=view.resource_version)
-    hiding = pod.hiding or Hiding()
+    hiding = pod.hiding or OutOfSelector()
     peace = hiding.kept_at is not None and here.at - hiding.kept_at > QUIET
     kept = 0 if peace else hiding.kept
-    pod.hiding = Hiding(here.at, kept, hiding.kept_at)
+    pod.hiding = OutOfSelector(here.at, kept, hiding.kept_at)
     why = f"label {MANAGED_LABEL} was removed from a pod that runs, or the pod is gone"
     note(world, here, "PodHidden", group.id, view.uid, "Unmanaged", why)
     end_expectation(world, group, pod, indexed=False)  # its effect would never be seen
@@ -298,7 +298,7 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
     if view.conditions:
         _reported(group, pod)
     if view.gates:
-        pod.gate_added = one_map_of_times(dict.fromkeys(view.gates, view.created_at))
+        pod.gate_added = intern_times(dict.fromkeys(view.gates, view.created_at))
         for gate in view.gates:
             _gate(world, pod, gate, view.created_at)
     seen = "gated" if gated else "not gated"
@@ -341,8 +341,8 @@ def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, same:
     if (
         not (led or retried or resized)
         and pod.role == role
-        and world.heeded
-        and world.touched.get(group.id, 0) != EVERYTHING
+        and world.track_changes
+        and world.dirty_groups.get(group.id, 0) != EVERYTHING
     ):
         changed = of_pod(world, group, old, new)
         if changed and old == new and nothing_read(world, group, before, view, new):
@@ -368,7 +368,7 @@ def _see(world: World, here: At, group: Group, pod: Pod, view: PodView, same: bo
         note(world, here, "PodFound", group.id, view.uid, "", "it is in sight again")
     deleted = view.deleted_at is not None
     if deleted and before.deleted_at is None:
-        pod.doomed = ADMISSION_GATE in before.gates
+        pod.deleted_while_gated = ADMISSION_GATE in before.gates
     if before.gates and view.gates != before.gates:
         for gate in before.gates:
             if gate not in view.gates:
@@ -474,7 +474,7 @@ def _gate(
     by: str = "",
 ) -> None:
     if pod.gate_added.get(gate) is not added_at:
-        pod.gate_added = one_map_of_times({**pod.gate_added, gate: added_at})
+        pod.gate_added = intern_times({**pod.gate_added, gate: added_at})
     uid = pod.view.uid
     world.journal.gates[(uid, gate)] = GateRow(uid, gate, added_at, removed_at, by)
 
@@ -674,7 +674,7 @@ def retire(world: World, here: At, identity: GroupID) -> None:
     world.quotas.discharge(identity)
     world.quotas.news[identity] = None
     world.meta.timers.pop(report_timer(identity), None)
-    world.touched.pop(identity, None)
+    world.dirty_groups.pop(identity, None)
     world.journal.groups.discard(identity)
     world.gone_groups[identity] = group
 

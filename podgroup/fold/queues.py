@@ -10,34 +10,31 @@ from typing import Any
 
 import msgspec
 
-from podgroup.commands import WriteQueueStatus
 from podgroup.fold import marking
 from podgroup.fold.common import listed, mark, note, stale
-from podgroup.ids import newer
-from podgroup.journal import At, QuotaRow, UsageRow
-from podgroup.objects import (
-    AdmissionCheckView,
+from podgroup.log.events import ObjectDeleted
+from podgroup.log.journal import At, QuotaRow, UsageRow
+from podgroup.model.commands import WriteQueueStatus
+from podgroup.model.ids import newer
+from podgroup.model.objects import (
+    QUEUE_KINDS,
     ClusterQueueView,
     CohortView,
-    FlavorView,
     LocalQueueView,
     Marked,
-    NamespaceView,
-    PriorityClassView,
     QueueObject,
-    WorkloadPriorityClassView,
     kind_of,
 )
-from podgroup.quota import QueueKey
-from podgroup.standing import Amount, Standing, StandingReport
-from podgroup.state import Group, World
+from podgroup.model.standing import Amount, Standing, StandingReport
+from podgroup.state.quota import QueueKey
+from podgroup.state.world import Group, World
 
 
 def object_applied(world: World, here: At, view: QueueObject, relist: str) -> None:
     """Fold a created, changed or listed object."""
     kind = kind_of(view)
     in_frame = listed(world, kind, relist, view.uid)
-    store, key = _place(world, view)
+    store, key = world.objects_of(kind), QUEUE_KINDS[kind].key(view.namespace, view.name)
     known = store.get(key)
     version = known.resource_version if known is not None and known.uid == view.uid else ""
     if stale(world, kind, view.resource_version, version, in_frame):
@@ -57,39 +54,23 @@ def object_applied(world: World, here: At, view: QueueObject, relist: str) -> No
     _concerns(world, kind, view.namespace, view.name)
 
 
-def object_deleted(
-    world: World, here: At, kind: str, namespace: str, name: str, uid: str, version: str
-) -> None:
+def object_deleted(world: World, here: At, event: ObjectDeleted) -> None:
     """Fold the end of an object."""
-    if newer(version, world.meta.versions.get(kind, "")):
-        world.meta.versions[kind] = version
-    stores = {
-        "ClusterQueue": world.cluster_queues,
-        "Cohort": world.cohorts,
-        "ResourceFlavor": world.flavors,
-        "AdmissionCheck": world.checks,
-        "WorkloadPriorityClass": world.workload_classes,
-        "PriorityClass": world.classes,
-        "Namespace": world.namespaces,
-    }
-    if kind == "LocalQueue":
-        local = world.local_queues.get((namespace, name))
-        if local is None or local.uid != uid:
-            return
-        del world.local_queues[(namespace, name)]
-    else:
-        store: dict[str, Any] = stores[kind]  # type: ignore[assignment] # eight value types
-        known = store.get(name)
-        if known is None or known.uid != uid:
-            return
-        del store[name]
-        if isinstance(known, Marked):
-            marking.forgotten(world, known)
-        if isinstance(known, ClusterQueueView):
-            _quota(world, here, name, known, None)
+    kind, namespace, name = event.kind, event.namespace, event.name
+    if newer(event.resource_version, world.meta.versions.get(kind, "")):
+        world.meta.versions[kind] = event.resource_version
+    store, key = world.objects_of(kind), QUEUE_KINDS[kind].key(namespace, name)
+    known = store.get(key)
+    if known is None or known.uid != event.uid:
+        return
+    del store[key]
+    if isinstance(known, Marked):
+        marking.forgotten(world, known)
+    if isinstance(known, ClusterQueueView):
+        _quota(world, here, name, known, None)
     world.journal.objects.add((kind, namespace, name))
     if (kind, namespace, name) in world.standings:
-        stand(world, here, (kind, namespace, name), "", None)
+        record_status(world, here, (kind, namespace, name), "", None)
     _concerns(world, kind, namespace, name)
 
 
@@ -135,15 +116,10 @@ def _note_stop(
     note(world, here, happened, reason=view.stop_policy, message=message)
 
 
-def say(world: World, command: WriteQueueStatus) -> None:
+def expect_condition(world: World, command: WriteQueueStatus) -> None:
     """Let a queue's condition say what was decided, until the object itself shows what it says."""
     on, said = command.target, command.condition
-    store: dict[Any, Any] = world.local_queues
-    key: Any = (on.namespace, on.name)
-    if on.kind == "ClusterQueue":
-        store, key = world.cluster_queues, on.name
-    elif on.kind == "Cohort":
-        store, key = world.cohorts, on.name
+    store, key = world.objects_of(on.kind), QUEUE_KINDS[on.kind].key(on.namespace, on.name)
     known = store.get(key)
     if known is not None and known.uid == on.uid:
         active = (said.status, said.reason, said.message)
@@ -151,7 +127,9 @@ def say(world: World, command: WriteQueueStatus) -> None:
         world.journal.objects.add((on.kind, on.namespace, on.name))
 
 
-def stand(world: World, here: At, queue: QueueKey, uid: str, standing: Standing | None) -> None:
+def record_status(
+    world: World, here: At, queue: QueueKey, uid: str, standing: Standing | None
+) -> None:
     """Let a queue or cohort stand as was decided to tell: the ledger has it from here on."""
     if standing is not None:
         world.meta.counted_at = here.at
@@ -188,7 +166,7 @@ def _usage(
     )
 
 
-def unsay(world: World) -> None:
+def mark_conditions_stale(world: World) -> None:
     """Have the conditions of all queues looked at: what one rests on has changed."""
     world.unannounced.update(
         dict.fromkeys(("ClusterQueue", "", name) for name in world.cluster_queues)
@@ -199,26 +177,6 @@ def unsay(world: World) -> None:
     world.unannounced.update(dict.fromkeys(("LocalQueue", *key) for key in world.local_queues))
 
 
-def _place(world: World, view: QueueObject) -> tuple[Any, Any]:
-    match view:
-        case LocalQueueView():
-            return world.local_queues, (view.namespace, view.name)
-        case ClusterQueueView():
-            return world.cluster_queues, view.name
-        case CohortView():
-            return world.cohorts, view.name
-        case FlavorView():
-            return world.flavors, view.name
-        case AdmissionCheckView():
-            return world.checks, view.name
-        case WorkloadPriorityClassView():
-            return world.workload_classes, view.name
-        case PriorityClassView():
-            return world.classes, view.name
-        case NamespaceView():
-            return world.namespaces, view.name
-
-
 def _concerns(world: World, kind: str, namespace: str, name: str) -> None:
     """Touch the groups whose admission may now be answered differently."""
     if kind == "AdmissionCheck":
@@ -227,7 +185,7 @@ def _concerns(world: World, kind: str, namespace: str, name: str) -> None:
                 _concerns(world, "ClusterQueue", "", queue)
         return
     if kind in ("ClusterQueue", "Cohort", "ResourceFlavor"):
-        unsay(world)
+        mark_conditions_stale(world)
         world.quotas.mark_all()
     elif kind == "LocalQueue":
         world.quotas.mark((kind, namespace, name))

@@ -10,7 +10,6 @@ Invariant: applying a record depends on the state and the record only, never on 
 from collections.abc import Callable
 from typing import Any, Final
 
-from podgroup import records as r
 from podgroup.fold.common import lacks_no_more, note, park, write_lack
 from podgroup.fold.group import (
     composition,
@@ -25,11 +24,12 @@ from podgroup.fold.group import (
 from podgroup.fold.outcomes import REPORT
 from podgroup.fold.placing import replace_all
 from podgroup.fold.pods import close_wait, lead, renew, report_timer, retire
-from podgroup.fold.queues import stand
-from podgroup.ids import GroupID
-from podgroup.journal import At, WaitRow
-from podgroup.standing import COUNTS_TIMER
-from podgroup.state import Group, Lack, Timer, Wait, World
+from podgroup.fold.queues import record_status
+from podgroup.log import records as r
+from podgroup.log.journal import At, WaitRow
+from podgroup.model.ids import GroupID
+from podgroup.model.standing import COUNTS_TIMER
+from podgroup.state.world import Group, Lack, Timer, Wait, World
 
 
 def apply_record(world: World, here: At, record: r.AnyRecord) -> None:
@@ -51,7 +51,7 @@ def apply_record(world: World, here: At, record: r.AnyRecord) -> None:
         return
     if isinstance(record, r.Counted):
         key = (record.kind, record.namespace, record.name)
-        stand(world, here, key, record.uid, record.standing)
+        record_status(world, here, key, record.uid, record.standing)
         return
     if isinstance(record, r.CountsTimed):
         world.meta.timers[COUNTS_TIMER] = Timer(record.at, "", COUNTS_TIMER)

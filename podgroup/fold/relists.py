@@ -12,16 +12,16 @@ may run and is not in it is therefore not taken for gone but for hidden (`fold.p
 Invariant: after `RelistCompleted` the state holds the objects the frame delivered, and hidden pods.
 """
 
-from podgroup.events import RelistCompleted, RelistStarted
 from podgroup.fold.common import end_expectation, mark, note, own
 from podgroup.fold.group import mirror
 from podgroup.fold.pods import pod_deleted
 from podgroup.fold.queues import object_deleted
 from podgroup.fold.workloads import workload_deleted
-from podgroup.ids import newer
-from podgroup.journal import At
-from podgroup.objects import FIRST_KINDS, WorkloadView
-from podgroup.state import Expectation, Frame, World
+from podgroup.log.events import ObjectDeleted, RelistCompleted, RelistStarted
+from podgroup.log.journal import At
+from podgroup.model.ids import newer
+from podgroup.model.objects import FIRST_KINDS, Kind, WorkloadView
+from podgroup.state.world import Expectation, Frame, World
 
 
 def synced(world: World) -> bool:
@@ -128,7 +128,7 @@ def _settle_written(world: World, kind: str, version: str) -> None:
             end_expectation(world, world.groups[pod.group], pod)
 
 
-def _infer(world: World, here: At, kind: str, seen: set[str], filtered: bool) -> int:
+def _infer(world: World, here: At, kind: Kind, seen: set[str], filtered: bool) -> int:
     if kind == "Pod":
         pods = [world.pods[uid].view for uid in sorted(world.pods) if uid not in seen]
         for view in pods:
@@ -144,19 +144,14 @@ def _infer(world: World, here: At, kind: str, seen: set[str], filtered: bool) ->
         for workload in views:
             workload_deleted(world, here, workload)
         return len(views)
-    stores = {
-        "LocalQueue": world.local_queues,
-        "ClusterQueue": world.cluster_queues,
-        "Cohort": world.cohorts,
-        "ResourceFlavor": world.flavors,
-        "AdmissionCheck": world.checks,
-        "WorkloadPriorityClass": world.workload_classes,
-        "PriorityClass": world.classes,
-        "Namespace": world.namespaces,
-    }
-    gone = [view for view in stores[kind].values() if view.uid not in seen]  # type: ignore[attr-defined] # eight value types
+    gone = [view for view in world.objects_of(kind).values() if view.uid not in seen]
     for view in gone:
-        object_deleted(
-            world, here, kind, view.namespace, view.name, view.uid, view.resource_version
+        event = ObjectDeleted(
+            kind=kind,
+            namespace=view.namespace,
+            name=view.name,
+            uid=view.uid,
+            resource_version=view.resource_version,
         )
+        object_deleted(world, here, event)
     return len(gone)

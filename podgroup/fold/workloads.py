@@ -11,18 +11,6 @@ Invariant: `group.workload` is the newest version seen, or None when there is no
 
 from msgspec.structs import replace
 
-from podgroup.changes import EVERYTHING, of_workload, same_but_status
-from podgroup.commands import Admission
-from podgroup.facts import (
-    KUEUE,
-    beyond_admission,
-    condition,
-    is_true,
-    ran_s,
-    role_of,
-    runs_since_before,
-    succeeded,
-)
 from podgroup.fold.common import (
     end_expectation,
     lacks_no_more,
@@ -37,10 +25,10 @@ from podgroup.fold.common import (
 from podgroup.fold.group import composition, ending, mirror, quota, requeueing, spec
 from podgroup.fold.placing import needed, replace_all
 from podgroup.fold.pods import retire
-from podgroup.ids import PodUID, group_id, newer
-from podgroup.journal import At
-from podgroup.members import Flag
-from podgroup.names import (
+from podgroup.log.journal import At
+from podgroup.model.commands import Admission
+from podgroup.model.ids import PodUID, group_id, newer
+from podgroup.model.names import (
     ADMITTED,
     EVICTED,
     FINISHED,
@@ -51,9 +39,31 @@ from podgroup.names import (
     WAITING_FOR_REPLACEMENT_PODS,
     WORKLOAD_FINALIZER,
 )
-from podgroup.objects import WorkloadView
-from podgroup.quota import Charge
-from podgroup.state import GROUP, SINGLE, Eviction, Finish, Group, Holding, Mirror, Role, World
+from podgroup.model.objects import WorkloadView
+from podgroup.state.changes import EVERYTHING, of_workload, same_but_status
+from podgroup.state.facts import (
+    KUEUE,
+    beyond_admission,
+    condition,
+    is_true,
+    ran_s,
+    role_of,
+    runs_since_before,
+    succeeded,
+)
+from podgroup.state.members import Flag
+from podgroup.state.quota import Charge
+from podgroup.state.world import (
+    GROUP,
+    SINGLE,
+    Eviction,
+    Finish,
+    Group,
+    Holding,
+    Mirror,
+    Role,
+    World,
+)
 
 ADOPTED = "adopted"
 """Who decided an admission that stood before we came."""

@@ -9,9 +9,9 @@ others; and once, at the end, those that look at no single group.
 Invariant: deciding twice on the same state decides nothing the second time.
 """
 
-from podgroup.events import SettingsRecorded
-from podgroup.objects import WATCHED_KINDS
-from podgroup.policy import Policy
+from podgroup.log.events import SettingsRecorded
+from podgroup.model.objects import WATCHED_KINDS
+from podgroup.model.policy import Policy
 from podgroup.rules import (
     admit,
     announce,

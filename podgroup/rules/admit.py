@@ -1,6 +1,6 @@
 """Rule: which waiting groups fit the quota and start now, and which make room for them.
 
-Theory. What there is and who waits is entered in the line-up (`helpers.lineup`) as it is known;
+Theory. What there is and who waits is entered in `helpers.scheduler_mirror` as it is known;
 `podgroup.admission` decides, as docs/queues.md describes, and here its verdicts become decisions:
 admissions, evictions of those who give way, and reasons why others wait. A group that was not
 looked at, because an equal one did not fit or another is before it, reports the same reason, or
@@ -14,12 +14,30 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from podgroup.admission.book import Book
+from podgroup.admission.cache import SchedulerCache
 from podgroup.admission.ledger import Ledger
 from podgroup.admission.verdicts import Admission, PreemptionVerdict, Verdicts
 from podgroup.admission.wording import ASSUMED
-from podgroup.commands import AdmitGroup
-from podgroup.derived import (
+from podgroup.log.events import Decision
+from podgroup.log.records import Kept, Used
+from podgroup.model.commands import AdmitGroup
+from podgroup.model.ids import GroupID
+from podgroup.model.names import PENDING_ON_HOLD, PENDING_PREEMPTED_WORKLOADS
+from podgroup.model.objects import ClusterQueueView
+from podgroup.model.wording import kueues
+from podgroup.rules.helpers import snapshot
+from podgroup.rules.helpers.activity import without_root
+from podgroup.rules.helpers.checks import required_checks
+from podgroup.rules.helpers.context import Concluding, Conclusions, RuleContext, group_ref
+from podgroup.rules.helpers.eligible import Reason, ineligible, may_wait
+from podgroup.rules.helpers.plainly import plainly
+from podgroup.rules.helpers.rule import BUILTIN, ClusterRule, RuleDoc
+from podgroup.rules.helpers.scheduler_mirror import REFUSED, SchedulerMirror, scheduler_mirror
+from podgroup.rules.helpers.shortages import record_shortage
+from podgroup.rules.helpers.unadmitted import ran_unadmitted
+from podgroup.rules.helpers.wording import because_of
+from podgroup.rules.preempt import DOC, preempt
+from podgroup.state.derived import (
     AllReconsidered,
     AnyDerived,
     Charged,
@@ -28,31 +46,15 @@ from podgroup.derived import (
     Reevaluated,
     SchedulerKept,
 )
-from podgroup.events import Decision
-from podgroup.facts import cluster_queue_of
-from podgroup.ids import GroupID
-from podgroup.names import PENDING_ON_HOLD
-from podgroup.objects import ClusterQueueView
-from podgroup.records import Kept, Used
-from podgroup.rules.helpers import snapshot
-from podgroup.rules.helpers.activity import circle_above
-from podgroup.rules.helpers.checks import required_checks
-from podgroup.rules.helpers.context import Concluding, Conclusions, RuleContext, group_ref
-from podgroup.rules.helpers.eligible import Reason, ineligible, may_wait
-from podgroup.rules.helpers.lineup import REFUSED, Lineup, lineup
-from podgroup.rules.helpers.rule import BUILTIN, ClusterRule, RuleDoc
-from podgroup.rules.helpers.shortages import record_shortage
-from podgroup.rules.helpers.unadmitted import ran_unadmitted
-from podgroup.rules.helpers.wording import because_of
-from podgroup.rules.preempt import DOC, preempt
-from podgroup.view import Group, World
+from podgroup.state.facts import cluster_queue_of, pods_of
+from podgroup.state.view import Group, World
 
 _AMOUNT = re.compile(r"\S+ more needed")
 
 
 def prepare(world: World) -> Iterable[AnyDerived]:
     """Work out who waited before what is folded next, where that is not remembered."""
-    if world.lineup is not None:
+    if world.scheduler_mirror is not None:
         return
     for identity in sorted(world.groups):
         group = world.groups[identity]
@@ -60,7 +62,7 @@ def prepare(world: World) -> Iterable[AnyDerived]:
             yield Charged(identity, charge)
         if may_wait(world, group) and not group.parked and ineligible(world, group) is None:
             yield Enqueued(identity)
-    yield from lineup(world)
+    yield from scheduler_mirror(world)
     yield NewsRead()
 
 
@@ -71,13 +73,13 @@ def admit(ctx: RuleContext) -> Conclusions:
     going_on = False
     while quotas.news or quotas.objects or going_on:
         without_verdict.update(quotas.news)
-        line = yield from lineup(ctx.world)
-        line.scheduler.book.begin(ctx.here.at.timestamp())
+        line = yield from scheduler_mirror(ctx.world)
+        line.scheduler.cache.begin(ctx.here.at.timestamp())
         ill = line.follow(ctx.world)
         yield NewsRead()
         for identity, error in ill.items():
             yield from _park(ctx, identity, error)
-        scheduler, book = line.scheduler, line.scheduler.book
+        scheduler, cache = line.scheduler, line.scheduler.cache
         try:
             verdicts = scheduler.settle(ctx.here.at.timestamp(), ctx.here.position)
         except Exception as error:  # a bug of ours stops the group that it shows at, no other
@@ -88,10 +90,10 @@ def admit(ctx: RuleContext) -> Conclusions:
             continue
         without_verdict.difference_update(head.id for head in verdicts.heads)
         yield from _carry_out(ctx, line, verdicts)
-        going_on = bool(verdicts.admitted or verdicts.preempted) and not book.ways.drain
+        going_on = bool(verdicts.admitted or verdicts.preempted) and not cache.options.drain
         if not going_on:
-            without_verdict |= book.judged
-            book.judged.clear()
+            without_verdict |= cache.judged
+            cache.judged.clear()
     for identity in without_verdict:
         yield from _tell(ctx, identity)
 
@@ -106,7 +108,7 @@ def _park(ctx: RuleContext, identity: str, error: Exception) -> Concluding[bool]
     return True
 
 
-def _carry_out(ctx: RuleContext, line: Lineup, verdicts: Verdicts) -> Conclusions:
+def _carry_out(ctx: RuleContext, line: SchedulerMirror, verdicts: Verdicts) -> Conclusions:
     """Make decisions of what was decided, head by head."""
     admitted = {one.id: one for one in verdicts.admitted}
     preempting: dict[str, list[PreemptionVerdict]] = {}
@@ -118,7 +120,10 @@ def _carry_out(ctx: RuleContext, line: Lineup, verdicts: Verdicts) -> Conclusion
             yield _admit(ctx, group, admitted[head.id])
             right = group.quota.holding is not None
         else:
-            yield from _refuse(ctx, group, (head.reason, head.message))
+            why = head.reason, head.message
+            victims = len(head.targets) if head.reason == PENDING_PREEMPTED_WORKLOADS else 0
+            said = plainly(ctx.world, group, why, head.shortages, victims)
+            yield from _refuse(ctx, group, said)
             yield from record_shortage(ctx, group, head.cluster_queue, head.shortages)
             right = True
             for verdict in preempting.pop(head.id, ()):
@@ -129,32 +134,33 @@ def _carry_out(ctx: RuleContext, line: Lineup, verdicts: Verdicts) -> Conclusion
                     right = False
         if not right:  # what is recorded was applied in its place
             line.correct(ctx.world, group.id)
-    book = line.scheduler.book
-    for identity in sorted(book.marked):
-        yield from _keep(ctx, identity, book)
-    book.marked.clear()
-    if book.ledger is not None:
-        for key in sorted(book.ledger.marked):
-            yield from _use(ctx, book.ledger, key)
-        book.ledger.marked.clear()
+    cache = line.scheduler.cache
+    for identity in sorted(cache.marked):
+        yield from _keep(ctx, identity, cache)
+    cache.marked.clear()
+    if cache.ledger is not None:
+        for key in sorted(cache.ledger.marked):
+            yield from _use(ctx, cache.ledger, key)
+        cache.ledger.marked.clear()
 
 
-def _keep(ctx: RuleContext, identity: str, book: Book) -> Conclusions:
+def _keep(ctx: RuleContext, identity: str, cache: SchedulerCache) -> Conclusions:
     """Conclude that quota is kept for a group, or no longer: that outlives a restart."""
     group = ctx.world.groups.get(GroupID(identity))
     if group is None or group.quota.holding is not None:
         return
     kept = None
-    claim = book.claims.get(identity)
-    queue, reserved = book.reserved_for(identity)
+    claim = cache.claims.get(identity)
+    queue, reserved = cache.reserved_for(identity)
     if claim is not None:
         sets = snapshot.assignments(claim.pod_sets)
         kept = Kept(group.id, claim.queue, sets, claim.borrowing, claim.victims)
-    elif book.has_place(identity):
-        kept = Kept(group.id, book.has_place(identity), (), head=True)
-    elif reserved:
+    elif cache.has_place(identity):
+        kept = Kept(group.id, cache.has_place(identity), (), head=True)
+    elif reserved or identity in cache.lost:
         sets = snapshot.assignments(snapshot.per_flavor(reserved))
-        kept = Kept(group.id, queue, sets, head=True)
+        victims, winner = cache.lost.get(identity, ((), ""))
+        kept = Kept(group.id, queue, sets, 0, victims, bool(reserved), winner)
     if group.quota.kept != kept:
         yield kept or Kept(group.id)
 
@@ -179,9 +185,10 @@ def _tell(ctx: RuleContext, identity: str) -> Conclusions:
     if queue is not None and why is not None:
         yield from record_shortage(ctx, group)
     elif queue is not None and group.quota.reason[0] not in REFUSED:
-        book = (yield from lineup(ctx.world)).scheduler.book
-        why = book.answer(identity)
-        yield from record_shortage(ctx, group, queue.name, book.short_of(identity))
+        cache = (yield from scheduler_mirror(ctx.world)).scheduler.cache
+        why, short = cache.answer(identity), cache.short_of(identity)
+        why = why and plainly(ctx.world, group, why, short)
+        yield from record_shortage(ctx, group, queue.name, short)
     if why is not None:
         yield from _refuse(ctx, group, why)
 
@@ -206,16 +213,16 @@ def _inactive(ctx: RuleContext, queue: ClusterQueueView) -> Reason | None:
         if names:
             said = f"ClusterQueue {queue.name} is inactive: AdmissionCheck {names[0]} {what}"
             return "ClusterQueueInactive", said
-    circle = circle_above(ctx.world, queue.cohort)
-    if circle:
-        said = f"ClusterQueue {queue.name} is inactive: it is below a circle of cohorts: {circle}"
+    rootless = without_root(ctx.world, queue.cohort)
+    if rootless is not None:
+        said = f"ClusterQueue {queue.name} is inactive: it is below {rootless[1]}"
         return "ClusterQueueInactive", said
     return None
 
 
 def _refuse(ctx: RuleContext, group: Group, why: Reason) -> Conclusions:
-    reason, message = group.quota.reason
-    if (reason, _AMOUNT.sub("", message)) != (why[0], _AMOUNT.sub("", why[1])):
+    (reason, message), said = group.quota.reason, kueues(why[1])
+    if (reason, _AMOUNT.sub("", kueues(message))) != (why[0], _AMOUNT.sub("", said)):
         yield from ctx.pending(group, *why)
         yield Reevaluated(group.id)
 
@@ -223,7 +230,8 @@ def _refuse(ctx: RuleContext, group: Group, why: Reason) -> Conclusions:
 def _admit(ctx: RuleContext, group: Group, admission: Admission) -> Decision:
     sets = admission.pod_sets
     amounts = ", ".join(
-        f"{a.count} x {a.name} in {'/'.join(sorted(set(a.flavors.values()))) or 'no flavor'}"
+        f"{pods_of(ctx.world, group, a.name, a.count)} in "
+        f"{'/'.join(sorted(set(a.flavors.values()))) or 'no flavor'}"
         for a in sets
     )
     borrowing = ", borrowing from its cohort" if admission.borrowing else ""

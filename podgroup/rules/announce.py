@@ -13,12 +13,11 @@ what it says. A pod's event costs nothing here, whatever it does to the queue.
 Invariant: after each message every queue says what is so, or a write of it is on its way.
 """
 
-from podgroup.commands import ObjectRef, WriteQueueStatus
-from podgroup.derived import StatusesRead
-from podgroup.names import (
+from podgroup.model.commands import ObjectRef, WriteQueueStatus
+from podgroup.model.names import (
     ACTIVE,
 )
-from podgroup.objects import (
+from podgroup.model.objects import (
     ClusterQueueView,
     CohortView,
     Condition,
@@ -32,7 +31,8 @@ from podgroup.rules.helpers.activity import (
 )
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.rule import BUILTIN, ClusterRule, RuleDoc
-from podgroup.view import World
+from podgroup.state.derived import StatusesRead
+from podgroup.state.view import World
 
 
 def announce(ctx: RuleContext) -> Conclusions:
@@ -83,9 +83,8 @@ RULE = ClusterRule(
     docs=(
         RuleDoc(
             "announce",
-            "a queue, the ClusterQueue behind it or a flavor changed, and the queue's condition "
-            "says something else",
-            "writes condition `Active` of the ClusterQueue or LocalQueue",
+            "condition `Active` of a ClusterQueue or LocalQueue is no longer true",
+            "writes it",
         ),
     ),
 )

@@ -3,12 +3,12 @@
 Invariant: times are compared with the log's own.
 """
 
-from podgroup.records import Requeued
+from podgroup.log.records import Requeued
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.readiness import admitted
 from podgroup.rules.helpers.rule import BUILTIN, Rule
 from podgroup.rules.helpers.timing import no_wake, wake_at
-from podgroup.view import Group
+from podgroup.state.view import Group
 
 BACKOFF = "backoff"
 

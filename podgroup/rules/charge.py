@@ -5,15 +5,15 @@ Where it holds nothing, what runs of it is charged all the same (`helpers.unadmi
 Invariant: a group is charged for what it holds, or for what runs without an admission, never both.
 """
 
-from podgroup.changes import SUCCEEDED
-from podgroup.derived import Charged, Recharged
-from podgroup.members import Flag
-from podgroup.objects import ClusterQueueView, FlavorView
+from podgroup.model.objects import ClusterQueueView, FlavorView
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.rule import BUILTIN, Rule
 from podgroup.rules.helpers.timing import no_wake, wake_at
 from podgroup.rules.helpers.unadmitted import charge_for, charged_to, usage_of_live
-from podgroup.view import Group
+from podgroup.state.changes import SUCCEEDED
+from podgroup.state.derived import Charged, Recharged
+from podgroup.state.members import Flag
+from podgroup.state.view import Group
 
 LAPSE = "lapse"
 
@@ -37,21 +37,17 @@ def charge_unadmitted(ctx: RuleContext, group: Group) -> Conclusions:
         yield from no_wake(ctx, group, LAPSE)
         return
     # One pass whenever a pod starts or ends to run, not for every other event of the group.
-    source = (
-        members.moves,
-        _lapsed(ctx, group),
-        group.composition.priority,
-        queue,
-        _flavors(ctx, queue),
-    )
-    if source == members.charged_for and group.id in charges:
+    source = (members.moves, group.composition.priority, queue, _flavors(ctx, queue))
+    if (*source, _lapsed(ctx, group)) == members.charged_for and group.id in charges:
         return
     usage, lapses = usage_of_live(ctx.world, group, queue, ctx.here.at)
     if lapses:
         yield from wake_at(ctx, group, LAPSE, min(lapses))
     else:
         yield from no_wake(ctx, group, LAPSE)
-    yield Charged(group.id, charge_for(ctx.world, group, queue, usage), source)
+    # Of a pod that is to lapse: worked out anew once its timer is gone.
+    worked_out = (*source, not lapses)
+    yield Charged(group.id, charge_for(ctx.world, group, queue, usage), worked_out)
 
 
 def _lapsed(ctx: RuleContext, group: Group) -> bool:

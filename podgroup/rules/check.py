@@ -6,14 +6,14 @@ only when the messages change. Large groups have it on their first pods, as with
 Invariant: the same messages are written once per reservation.
 """
 
-from podgroup.commands import EmitEvent, KubeEvent
-from podgroup.members import Flag
-from podgroup.names import EVENT_UPDATED_ADMISSION_CHECK
-from podgroup.records import ChecksReported
+from podgroup.log.records import ChecksReported
+from podgroup.model.commands import EmitEvent, KubeEvent
+from podgroup.model.names import EVENT_UPDATED_ADMISSION_CHECK
 from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.order import start_key
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.view import Group
+from podgroup.state.members import Flag
+from podgroup.state.view import Group
 
 MAX_PODS = 50
 
@@ -76,8 +76,8 @@ RULE = Rule(
     docs=(
         RuleDoc(
             "check",
-            "quota is reserved and admission checks say why they are pending",
-            "an Event on the waiting pods",
+            "quota is reserved, admission checks are pending",
+            "writes an Event on the waiting pods",
         ),
     ),
 )

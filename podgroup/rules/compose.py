@@ -1,7 +1,7 @@
 """Rule: all pods of a group are there: roles and counts are fixed, and the Workload is made.
 
 Pods that failed or were deleted before they ran are released, composed or not. Then what is missing
-or wrong is said (`helpers.completeness`); surplus pods go, all roles together, by the active order
+or wrong is said (`helpers.completeness`); excess pods go, all roles together, by the active order
 (declared groups: per role, by `excess`); KEP-976 story 2.
 
 A complete group without a Workload gets it later. Creating it may be refused (a name that is taken,
@@ -17,11 +17,10 @@ change no more for this Workload.
 
 from collections.abc import Set as AbstractSet
 
-from podgroup.commands import ComposeGroup, CreateWorkload, PodSetSpec
-from podgroup.events import Decision
-from podgroup.facts import set_named
-from podgroup.members import Flag
-from podgroup.names import (
+from podgroup.log.events import Decision
+from podgroup.log.records import Reopened
+from podgroup.model.commands import ComposeGroup, CreateWorkload, PodSetSpec
+from podgroup.model.names import (
     ADMISSION_GATED_BY,
     EVENT_CREATED_WORKLOAD,
     IS_GROUP_WORKLOAD,
@@ -30,7 +29,6 @@ from podgroup.names import (
     PROVREQ_PREFIX,
     SINGLE_PODSET,
 )
-from podgroup.records import Reopened
 from podgroup.rules.dissolve import no_pods_left
 from podgroup.rules.excess import delete_excess
 from podgroup.rules.helpers.completeness import Roles, find_missing, find_unfit
@@ -51,7 +49,9 @@ from podgroup.rules.helpers.no_workload import without_workload
 from podgroup.rules.helpers.order import active_key
 from podgroup.rules.helpers.releasing import finalize
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.view import Group, Pod
+from podgroup.state.facts import pods_of, set_named
+from podgroup.state.members import Flag
+from podgroup.state.view import Group, Pod
 
 
 def compose(ctx: RuleContext, group: Group) -> Conclusions:
@@ -65,7 +65,7 @@ def _compose_what_is_there(ctx: RuleContext, group: Group) -> Conclusions:
     yield from _release_inactive(ctx, group)
     problem = yield from find_missing(ctx, group)
     if problem is None:
-        roles = _roles(ctx, group, (yield from _drop_surplus(ctx, group)))
+        roles = _roles(ctx, group, (yield from _drop_excess(ctx, group)))
         problem = find_unfit(ctx, group, roles)
         if problem is None:
             yield from ctx.pending(group, "", "")
@@ -93,14 +93,14 @@ def _release_inactive(ctx: RuleContext, group: Group) -> Conclusions:
             yield from finalize(ctx, group, ctx.pod(uid), "compose", "InactivePod", why)
 
 
-def _drop_surplus(ctx: RuleContext, group: Group) -> Concluding[frozenset[str]]:
+def _drop_excess(ctx: RuleContext, group: Group) -> Concluding[frozenset[str]]:
     """Delete pods beyond the total; return all that are not to be counted in, by uid.
 
     One whose write is in flight, or was refused, is deleted later (`excess`).
     """
     members = ctx.members(group)
-    surplus = members.count(Flag.ACTIVE) - group.spec.total
-    if group.single or group.spec.dialect or surplus <= 0:
+    excess = members.count(Flag.ACTIVE) - group.spec.total
+    if group.single or group.spec.dialect or excess <= 0:
         return frozenset()
     pods = sorted((ctx.pod(uid) for uid in members.with_flags(Flag.ACTIVE)), key=active_key)
     beyond = pods[group.spec.total :]
@@ -164,7 +164,7 @@ def create(
         group,
         "compose",
         "GroupComplete",
-        why + ", ".join(f"{p.count} x {p.name}" for p in sets),
+        why + ", ".join(_named(ctx, group, one) for one in sets),
         CreateWorkload(
             target=workload_ref(group),
             queue=group.spec.queue,
@@ -190,6 +190,11 @@ def _there(group: Group) -> str:
     if group.spec.dialect:
         return "what has to come first is there: "
     return "the pod is there: " if group.single else f"all {group.spec.total} pods are there: "
+
+
+def _named(ctx: RuleContext, group: Group, one: PodSetSpec) -> str:
+    sample = one.sample.uid if one.sample is not None else ""
+    return pods_of(ctx.world, group, one.name, one.count, sample)
 
 
 def _by_shape(group: Group, roles: dict[str, list[Pod]]) -> tuple[PodSetSpec, ...]:
@@ -287,7 +292,7 @@ RESTORE = Rule(
         RuleDoc(
             "compose",
             "a complete group has no Workload",
-            "creates it again; if that cannot be, and it holds nothing, it is composed anew",
+            "creates it again, or composes the group anew if it holds no quota",
         ),
     ),
 )
@@ -300,8 +305,7 @@ RULE = Rule(
         RuleDoc(
             "compose",
             "all pods of a group are there",
-            "fixes roles and counts, creates the Workload (a single pod may do without: "
-            "`queueing.workloads`)",
+            "fixes roles and counts, creates the Workload (`queueing.workloads`)",
         ),
     ),
 )

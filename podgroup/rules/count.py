@@ -1,6 +1,6 @@
 """Rule about queues and cohorts: their counts and usage, in their status and in the ledger.
 
-Theory. What is counted is kept as indexes (`podgroup.quota`, the quota tree), so an event notes no
+Theory. What is counted is kept as indexes (`state.quota`, the quota tree), so an event notes no
 more than which queues it marked. When `Policy.status_interval_s` have passed since the last time,
 or a timer says so, those that stand otherwise than reported are reported, all at once: so each is
 written once in that time at most, and not at all while nothing changed. ClusterQueues, LocalQueues
@@ -15,19 +15,19 @@ from datetime import timedelta
 
 from podgroup.admission.amounts import text
 from podgroup.admission.shortfall import borrowed, share_shown
-from podgroup.admission.tree import Forest, Node, Usage
-from podgroup.commands import ObjectRef, ReportQueue
-from podgroup.derived import MovesRead
-from podgroup.facts import find_object
-from podgroup.objects import ClusterQueueView, LocalQueueView
-from podgroup.quantities import MAX_INT64
-from podgroup.quota import QueueKey, Tally
-from podgroup.records import Counted, CountsTimed
+from podgroup.admission.tree import Forest, Node
+from podgroup.log.records import Counted, CountsTimed
+from podgroup.model.commands import ObjectRef, ReportQueue
+from podgroup.model.objects import ClusterQueueView, LocalQueueView
+from podgroup.model.quantities import MAX_INT64
+from podgroup.model.standing import COUNTS_TIMER, Amount, Consumed, Standing
 from podgroup.rules.helpers.context import Conclusions, RuleContext
-from podgroup.rules.helpers.lineup import lineup
 from podgroup.rules.helpers.rule import BUILTIN, ClusterRule, RuleDoc
-from podgroup.standing import COUNTS_TIMER, Amount, Consumed, Standing
-from podgroup.view import World
+from podgroup.rules.helpers.scheduler_mirror import scheduler_mirror
+from podgroup.state.derived import MovesRead
+from podgroup.state.facts import find_object
+from podgroup.state.quota import FlavorResource, QueueKey, Tally
+from podgroup.state.view import World
 
 _EMPTY = Tally()
 
@@ -43,7 +43,7 @@ def count(ctx: RuleContext) -> Conclusions:
     if COUNTS_TIMER in meta.timers:
         return  # reported when the log says that its time has come, started anew meanwhile or not
     due = None if meta.counted_at is None else meta.counted_at + timedelta(seconds=interval_s)
-    forest = (yield from lineup(world)).scheduler.book.present
+    forest = (yield from scheduler_mirror(world)).scheduler.cache.present
     wanted = _marked(world, forest) if not quotas.unsure else _all(world, forest)
     found = [(key, standing) for key, standing in wanted if _is_news(world, key, standing)]
     if found and due is not None and ctx.here.at < due:
@@ -85,25 +85,21 @@ def _standings(
         standing = None
         if kind == "ClusterQueue":
             if name in world.cluster_queues and (node := forest.queues.get(name)) is not None:
-                standing = _queue(node, tally)
+                standing = _standing(node, _amounts(node, tally), tally)
         elif kind == "Cohort":
             if (node := forest.cohorts.get(name)) is not None:
-                standing = _cohort(node, *used[name])
+                standing = _standing(node, _amounts(node, used[name]), _EMPTY)
         elif (local := world.local_queues.get((namespace, name))) is not None:
             standing = _local(world, local, tally)
         yield key, standing
 
 
-def _used_in_cohorts(
-    world: World, forest: Forest, keys: Iterable[QueueKey]
-) -> dict[str, tuple[Usage, Usage]]:
-    """Return what is reserved and what is used in all by the members of the cohorts among `keys`.
+def _used_in_cohorts(world: World, forest: Forest, keys: Iterable[QueueKey]) -> dict[str, Tally]:
+    """Return what the members of the cohorts among `keys` are charged in all.
 
     A cohort's own usage in the tree leaves out what lending limits keep below.
     """
-    found: dict[str, tuple[Usage, Usage]] = {
-        name: ({}, {}) for kind, _, name in keys if kind == "Cohort"
-    }
+    found = {name: Tally() for kind, _, name in keys if kind == "Cohort"}
     if not found:
         return found
     for name, node in forest.queues.items():
@@ -111,19 +107,11 @@ def _used_in_cohorts(
         above = [found[one.name] for one in node.path() if one.name in found]
         if tally is None or not above:
             continue
-        for reserved, used in above:
-            for total, amounts in ((reserved, tally.reserved), (used, tally.used)):
-                for key, amount in amounts.items():
-                    total[key] = total.get(key, 0) + amount
+        for total in above:
+            total.reserved.update(tally.reserved)
+            total.used.update(tally.used)
+            total.unadmitted.update(tally.unadmitted)
     return found
-
-
-def _queue(node: Node, tally: Tally) -> Standing:
-    return _standing(node, _amounts(node, tally.reserved, tally.used), tally)
-
-
-def _cohort(node: Node, reserved: Usage, used: Usage) -> Standing:
-    return _standing(node, _amounts(node, reserved, used), _EMPTY)
 
 
 def _standing(node: Node, amounts: tuple[Amount, ...], tally: Tally) -> Standing:
@@ -138,19 +126,20 @@ def _standing(node: Node, amounts: tuple[Amount, ...], tally: Tally) -> Standing
     )
 
 
-def _amounts(node: Node, reserved: Usage, used: Usage) -> tuple[Amount, ...]:
+def _amounts(node: Node, tally: Tally) -> tuple[Amount, ...]:
     """Return the amounts of everything there is quota for or that is taken, by flavor."""
     return tuple(
         Amount(
             *key,
             nominal=min(node.nominal.get(key, 0), MAX_INT64),
             quota=min(node.subtree.get(key, 0), MAX_INT64),
-            reserved=min(reserved.get(key, 0), MAX_INT64),
-            used=min(used.get(key, 0), MAX_INT64),
+            reserved=min(tally.reserved[key], MAX_INT64),
+            used=min(tally.used[key], MAX_INT64),
+            unadmitted=min(tally.unadmitted[key], MAX_INT64),
             borrowed=borrowed(node, key),
             spare=0 if node.queue else _spare(node, key),
         )
-        for key in sorted({*node.nominal, *node.subtree, *reserved, *used})
+        for key in sorted({*node.nominal, *node.subtree, *_taken(tally)})
     )
 
 
@@ -175,10 +164,15 @@ def _local(world: World, local: LocalQueueView, tally: Tally) -> Standing:
                 *key,
                 reserved=min(tally.reserved[key], MAX_INT64),
                 used=min(tally.used[key], MAX_INT64),
+                unadmitted=min(tally.unadmitted[key], MAX_INT64),
             )
-            for key in sorted({*offered, *tally.reserved, *tally.used})
+            for key in sorted({*offered, *_taken(tally)})
         ),
     )
+
+
+def _taken(tally: Tally) -> set[FlavorResource]:
+    return {*tally.reserved, *tally.used, *tally.unadmitted}
 
 
 def _offered(queue: ClusterQueueView) -> set[tuple[str, str]]:
@@ -241,10 +235,9 @@ RULE = ClusterRule(
     docs=(
         RuleDoc(
             "count",
-            "groups came, were admitted or left, or quota changed, and a queue stands "
-            "otherwise than was told; at most once in `queueing.status_interval_s`",
-            "writes counts and usage into the status of ClusterQueues, LocalQueues and Cohorts, "
-            "and rows of table `usage`",
+            "counts or usage of a queue changed; once in `queueing.status_interval_s`",
+            "writes them into the status of ClusterQueues, LocalQueues and Cohorts, and table "
+            "`usage`",
         ),
     ),
 )

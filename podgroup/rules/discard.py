@@ -6,11 +6,11 @@ ungating.
 Invariant: a pod that was deleted past its gate has a place until another pod takes it.
 """
 
-from podgroup.members import Flag
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.releasing import finalize
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.view import Group
+from podgroup.state.members import Flag
+from podgroup.state.view import Group
 
 
 def discard(ctx: RuleContext, group: Group) -> Conclusions:
@@ -26,7 +26,7 @@ def discard(ctx: RuleContext, group: Group) -> Conclusions:
 def _discard(ctx: RuleContext, group: Group) -> Conclusions:
     for uid in ctx.members(group).listed(Flag.DELETING):
         pod = ctx.pod(uid)
-        if pod.view.node or pod.terminated or not (pod.doomed or pod.gated):
+        if pod.view.node or pod.terminated or not (pod.deleted_while_gated or pod.gated):
             continue  # deleted past the gate: it has a place until another pod takes it
         reason = "DeletedBeforeScheduled" if pod.opened else "DeletedWhileGated"
         yield from finalize(
@@ -41,7 +41,7 @@ RULE = Rule(
         RuleDoc(
             "discard",
             "a pod of a group was deleted while it was gated",
-            "releases it at once: it never ran",
+            "releases it",
         ),
     ),
 )

@@ -9,14 +9,14 @@ there. So it does when a pod that has ended loses the label.
 Invariant: this and `refuse` alone decide about pods that are members of no group.
 """
 
-from podgroup.commands import FinalizePod, FinalizeWorkload, KubeEvent, ObjectRef
-from podgroup.names import ADMISSION_GATE, MANAGED_LABEL
-from podgroup.reasons import UNMANAGED
-from podgroup.records import Released
+from podgroup.log.records import Released
+from podgroup.model.commands import FinalizePod, FinalizeWorkload, KubeEvent, ObjectRef
+from podgroup.model.names import ADMISSION_GATE, MANAGED_LABEL
+from podgroup.model.reasons import UNMANAGED
 from podgroup.rules.helpers.context import Conclusions, RuleContext, workload_free, workload_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.report import unmanaged
-from podgroup.view import Group
+from podgroup.state.view import Group
 
 
 def disown(ctx: RuleContext, group: Group) -> Conclusions:
@@ -70,8 +70,7 @@ RULE = Rule(
         RuleDoc(
             "disown",
             f"a pod lost the label `{MANAGED_LABEL}` at its gate",
-            "takes our finalizer off it and says so; its gate stays, its place in the group is "
-            "free",
+            "removes our finalizer; its gate stays, its place is free",
         ),
     ),
 )

@@ -5,18 +5,18 @@ One that is gone from under pods that run is made again instead (`helpers.lost_w
 Invariant: a gate that is being removed is waited for before quota is given back.
 """
 
-from podgroup.commands import ReleaseQuota, StopPod
-from podgroup.events import Decision
-from podgroup.members import Flag
-from podgroup.names import EVENT_STOPPED, REASON_NO_MATCHING_WORKLOAD, REASON_WORKLOAD_DELETED
-from podgroup.records import Reopened, WorkloadBack
+from podgroup.log.events import Decision
+from podgroup.log.records import Reopened, WorkloadBack
+from podgroup.model.commands import ReleaseQuota, StopPod
+from podgroup.model.names import EVENT_STOPPED, REASON_NO_MATCHING_WORKLOAD, REASON_WORKLOAD_DELETED
 from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref, normal, pod_ref
 from podgroup.rules.helpers.lost_workload import still_admitted
 from podgroup.rules.helpers.releasing import finalize
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.timing import may_run
 from podgroup.rules.release import release_workload
-from podgroup.view import Group
+from podgroup.state.members import Flag
+from podgroup.state.view import Group
 
 
 def dissolve(ctx: RuleContext, group: Group) -> Conclusions:

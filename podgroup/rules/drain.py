@@ -3,9 +3,8 @@
 Invariant: a mere reservation goes as soon as its queue is stopped, an admission when it is drained.
 """
 
-from podgroup.commands import EvictGroup
-from podgroup.facts import local_queue_of
-from podgroup.names import (
+from podgroup.model.commands import EvictGroup
+from podgroup.model.names import (
     EVICTED_CLUSTER_QUEUE_STOPPED,
     EVICTED_DEACTIVATED,
     EVICTED_LOCAL_QUEUE_STOPPED,
@@ -13,7 +12,8 @@ from podgroup.names import (
 from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
 from podgroup.rules.helpers.wording import because_of
-from podgroup.view import Group
+from podgroup.state.facts import local_queue_of
+from podgroup.state.view import Group
 
 
 def drain(ctx: RuleContext, group: Group) -> Conclusions:

@@ -4,14 +4,14 @@ Invariant: after this and `charge` a group is either charged for what it holds, 
 neither.
 """
 
-from podgroup.changes import SUCCEEDED
-from podgroup.derived import Dequeued, Enqueued
-from podgroup.records import Requeued
+from podgroup.log.records import Requeued
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.eligible import active_again, ineligible, may_wait
 from podgroup.rules.helpers.rule import BUILTIN, Rule
 from podgroup.rules.helpers.shortages import record_shortage
-from podgroup.view import Group
+from podgroup.state.changes import SUCCEEDED
+from podgroup.state.derived import Dequeued, Enqueued
+from podgroup.state.view import Group
 
 
 def enqueue(ctx: RuleContext, group: Group) -> Conclusions:

@@ -3,12 +3,12 @@
 Invariant: what is stopped gives its quota back when it has ended (`yield_`).
 """
 
-from podgroup.members import Flag
-from podgroup.names import REASON_EVICTED_PREFIX
+from podgroup.model.names import REASON_EVICTED_PREFIX
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.stopping import stop_pod
-from podgroup.view import Group
+from podgroup.state.members import Flag
+from podgroup.state.view import Group
 
 
 def evict(ctx: RuleContext, group: Group) -> Conclusions:
@@ -23,7 +23,7 @@ def _stop_all(ctx: RuleContext, group: Group, reason: str, message: str) -> Conc
     for uid in ctx.members(group).listed(Flag.STOPPABLE):
         pod = ctx.pod(uid)
         if pod.free:
-            yield stop_pod(ctx, group, pod, "evict", reason, message)
+            yield stop_pod(ctx, pod, "evict", reason, message)
 
 
 RULE = Rule(

@@ -7,16 +7,16 @@ deleted. In groups that declare sets or roles n is the declared count.
 Invariant: deleting excess never takes a role below its count.
 """
 
-from podgroup.changes import WORKLOAD
-from podgroup.commands import DeletePod
-from podgroup.events import Decision
-from podgroup.members import Flag
-from podgroup.names import EVENT_EXCESS_POD_DELETED
+from podgroup.log.events import Decision
+from podgroup.model.commands import DeletePod
+from podgroup.model.names import EVENT_EXCESS_POD_DELETED
 from podgroup.rules.helpers.context import Conclusions, RuleContext, normal, pod_ref, short_grace
 from podgroup.rules.helpers.order import active_key
 from podgroup.rules.helpers.places import staffed
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.view import Group, Members, Pod, Role
+from podgroup.state.changes import WORKLOAD
+from podgroup.state.members import Flag
+from podgroup.state.view import Group, Members, Pod, Role
 
 
 def excess_again(ctx: RuleContext, group: Group) -> Conclusions:

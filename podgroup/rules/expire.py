@@ -12,12 +12,12 @@ Invariant: nothing is deleted unless an operator has asked for it (`Policy`, off
 
 from datetime import timedelta
 
-from podgroup.commands import FinalizePod, StopPod
-from podgroup.names import EVENT_DELETED, EVICTED_DEACTIVATED_PREFIX, REASON_EVICTED_PREFIX
+from podgroup.model.commands import FinalizePod, StopPod
+from podgroup.model.names import EVENT_DELETED, EVICTED_DEACTIVATED_PREFIX, REASON_EVICTED_PREFIX
 from podgroup.rules.helpers.context import Conclusions, RuleContext, normal, pod_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.timing import may_run, no_wake, wake_at
-from podgroup.view import Group
+from podgroup.state.view import Group
 
 RETENTION = "retention"
 
@@ -79,9 +79,8 @@ RULE = Rule(
     docs=(
         RuleDoc(
             "expire",
-            "a time-out or a check deactivated the group, and "
-            "`queueing.retention_after_deactivation_s` is over",
-            "deletes its pods and releases them; off by default",
+            "`queueing.retention_after_deactivation_s` after a deactivation",
+            "deletes and releases the pods",
         ),
     ),
 )

@@ -1,6 +1,6 @@
 """What a group is doing and why it waits, in words: the columns and intervals people query.
 
-States, and which may follow which, are the table in `podgroup.lifecycle`. Where what is known of a
+States, and which may follow which, are the table in `model.lifecycle`. Where what is known of a
 group leads to one that cannot follow, the group is parked in the state that it was in.
 
 A wait is an interval with one reason and one message. Wording is stable: it names what is missing,
@@ -9,13 +9,16 @@ never how many are there so far, so that a group of a thousand pods has one reas
 Invariant: a group that is admitted, or is over, waits for nothing.
 """
 
-from podgroup.changes import ALL_RELEASED, FIRST_RUNS
-from podgroup.facts import beyond_admission
-from podgroup.lifecycle import IllegalTransition, may_become, next_states
-from podgroup.members import Flag
-from podgroup.names import MANAGED_LABEL, NOT_ADMITTED_CHECKS, PENDING_EVALUATION
-from podgroup.quantities import format_amount
-from podgroup.reasons import (
+from podgroup.log.records import Explained
+from podgroup.model.lifecycle import IllegalTransition, may_become, next_states
+from podgroup.model.names import (
+    MANAGED_LABEL,
+    NOT_ADMITTED_CHECKS,
+    PENDING_EVALUATION,
+    WAITING_FOR_REPLACEMENT_PODS,
+)
+from podgroup.model.quantities import format_amount
+from podgroup.model.reasons import (
     LARGER_THAN_ADMITTED,
     PARKED,
     UNMANAGED,
@@ -23,12 +26,16 @@ from podgroup.reasons import (
     WORKLOAD_REFUSED,
     blocks,
 )
-from podgroup.records import Explained
 from podgroup.rules.helpers.checks import holds, unchecked
 from podgroup.rules.helpers.context import Conclusions, RuleContext
+from podgroup.rules.helpers.places import idle
+from podgroup.rules.helpers.plainly import kueue_plainly
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.wording import refusal
-from podgroup.view import Group
+from podgroup.state.changes import ALL_RELEASED, FIRST_RUNS
+from podgroup.state.facts import beyond_admission
+from podgroup.state.members import Flag
+from podgroup.state.view import Group
 
 
 def explain(ctx: RuleContext, group: Group) -> Conclusions:
@@ -115,6 +122,8 @@ def _why(ctx: RuleContext, group: Group, waits_for: tuple[str, str] | None) -> t
             return WORKLOAD_REFUSED, f"{by}; {refusal(group)}"
         if ctx.members(group).count(Flag.HIDDEN):
             return UNMANAGED, f"{by}; {_unmanaged(ctx, group)}"
+        if said := idle(ctx, group):
+            return WAITING_FOR_REPLACEMENT_PODS, said
         more = _beyond(ctx, group)
         if more:
             return LARGER_THAN_ADMITTED, f"{by}; {more}"
@@ -176,7 +185,7 @@ def _reason_of_kueue(group: Group) -> tuple[str, str]:
         return WORKLOAD_REFUSED, refusal(group)
     for condition in group.mirror.workload.conditions if group.mirror.workload is not None else ():
         if condition.type == "QuotaReserved" and condition.status == "False":
-            return condition.reason, condition.message
+            return condition.reason, kueue_plainly(condition.message)
         if condition.type == "Admitted" and condition.status == "False":
             if condition.reason != "NoReservation":
                 return condition.reason, condition.message
@@ -191,8 +200,8 @@ RULE = Rule(
     docs=(
         RuleDoc(
             "explain",
-            "what the group does, or why it waits, is something else than was said",
-            "says it: state, reason and message of the group, and its wait (a record)",
+            "state or reason of the group changed",
+            "records state, reason, message and wait",
         ),
     ),
 )

@@ -8,14 +8,14 @@ pod's selector may only be added to (KEP-3521), and only a person knows who is r
 Invariant: gated pods of a group that failed to start stay gated; nothing of theirs is deleted.
 """
 
-from podgroup.changes import ALL_SUCCEEDED
-from podgroup.commands import FinishGroup
-from podgroup.events import Decision
-from podgroup.members import Flag
-from podgroup.names import FINISHED_FAILED, FINISHED_FAILED_TO_START, FINISHED_SUCCEEDED
+from podgroup.log.events import Decision
+from podgroup.model.commands import FinishGroup
+from podgroup.model.names import FINISHED_FAILED, FINISHED_FAILED_TO_START, FINISHED_SUCCEEDED
 from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.view import Group
+from podgroup.state.changes import ALL_SUCCEEDED
+from podgroup.state.members import Flag
+from podgroup.state.view import Group
 
 
 def start_failed(ctx: RuleContext, group: Group) -> Conclusions:

@@ -10,11 +10,10 @@ changes nothing, and neither does a class that does not exist.
 Invariant: one update at a time, and none for what the Workload says already.
 """
 
-from podgroup.changes import WORKLOAD
-from podgroup.commands import ComposeGroup, PriorityRef, UpdateWorkload
-from podgroup.events import Decision
-from podgroup.names import EVENT_UPDATED_WORKLOAD
-from podgroup.objects import WorkloadView
+from podgroup.log.events import Decision
+from podgroup.model.commands import ComposeGroup, PriorityRef, UpdateWorkload
+from podgroup.model.names import EVENT_UPDATED_WORKLOAD
+from podgroup.model.objects import WorkloadView
 from podgroup.rules.helpers.context import (
     Conclusions,
     RuleContext,
@@ -28,7 +27,8 @@ from podgroup.rules.helpers.leading import max_execution_s
 from podgroup.rules.helpers.no_workload import without_workload
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.mismatch import followed, mismatched
-from podgroup.view import Group, Pod
+from podgroup.state.changes import WORKLOAD
+from podgroup.state.view import Group, Pod
 
 WORKLOAD_PRIORITY_CLASS = "WorkloadPriorityClass"
 
@@ -146,8 +146,8 @@ RULE = Rule(
     docs=(
         RuleDoc(
             "follow",
-            "queue, priority class or maximum execution time of the first pod changed",
-            "changes the Workload, as far as the API allows",
+            "queue, priority or time limit of the first pod changed",
+            "changes the Workload",
         ),
     ),
 )

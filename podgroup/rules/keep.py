@@ -12,15 +12,15 @@ Invariant: a hidden pod has either a write in flight, or a timer for the next.
 
 from datetime import datetime, timedelta
 
-from podgroup.commands import KeepPod, KubeEvent
-from podgroup.facts import KEEP
-from podgroup.members import Flag
-from podgroup.names import MANAGED_LABEL
-from podgroup.reasons import UNMANAGED
+from podgroup.model.commands import KeepPod, KubeEvent
+from podgroup.model.names import MANAGED_LABEL
+from podgroup.model.reasons import UNMANAGED
 from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.timing import no_wake, wake_at
-from podgroup.view import Group, Pod
+from podgroup.state.facts import KEEP
+from podgroup.state.members import Flag
+from podgroup.state.view import Group, Pod
 
 CEILING_S = 60
 LABEL_PUT_BACK = "LabelPutBack"
@@ -73,8 +73,8 @@ RULE = Rule(
     docs=(
         RuleDoc(
             "keep",
-            "a pod lost that label past its gate, and runs",
-            "puts the label back; the pod stays charged until it has ended or is gone",
+            "a running pod lost that label",
+            "puts the label back; the pod stays charged",
         ),
     ),
 )

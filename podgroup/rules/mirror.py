@@ -13,12 +13,9 @@ Invariant: with nothing in flight and nothing changing, the rule is silent.
 
 from msgspec.structs import replace
 
-from podgroup.changes import ALL_READY, SUCCEEDED, WORKLOAD
-from podgroup.commands import WriteWorkloadStatus
-from podgroup.events import Decision
-from podgroup.facts import is_true, ran_s, role_of
-from podgroup.members import Flag
-from podgroup.names import (
+from podgroup.log.events import Decision
+from podgroup.model.commands import WriteWorkloadStatus
+from podgroup.model.names import (
     ADMITTED,
     EVICTED,
     EVICTED_ADMISSION_CHECK,
@@ -43,7 +40,7 @@ from podgroup.names import (
     REQUEUED_BACKOFF_FINISHED,
     WAITING_FOR_REPLACEMENT_PODS,
 )
-from podgroup.objects import NOT_REQUEUED, Condition, RequeueState, WorkloadView
+from podgroup.model.objects import NOT_REQUEUED, Condition, RequeueState, WorkloadView
 from podgroup.rules.helpers.checks import awaits_checks, wanted_checks
 from podgroup.rules.helpers.context import (
     Concluding,
@@ -55,7 +52,10 @@ from podgroup.rules.helpers.context import (
 from podgroup.rules.helpers.readiness import all_ready
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.timing import still_running
-from podgroup.view import Group
+from podgroup.state.changes import ALL_READY, SUCCEEDED, WORKLOAD
+from podgroup.state.facts import is_true, ran_s, role_of
+from podgroup.state.members import Flag
+from podgroup.state.view import Group
 
 READY_MESSAGE = "All pods reached readiness and the workload is running"
 WAITING_MESSAGE = "Not all pods are ready or succeeded"

@@ -5,11 +5,9 @@ Running pods are stopped, the Workload is deleted and the group composed anew.
 Invariant: a Workload that pods have brought along is never deleted.
 """
 
-from podgroup.changes import WORKLOAD
-from podgroup.commands import FinalizeWorkload
-from podgroup.members import Flag
-from podgroup.names import EVENT_DELETED_WORKLOAD, REASON_NO_MATCHING_WORKLOAD
-from podgroup.objects import WorkloadView
+from podgroup.model.commands import FinalizeWorkload
+from podgroup.model.names import EVENT_DELETED_WORKLOAD, REASON_NO_MATCHING_WORKLOAD
+from podgroup.model.objects import WorkloadView
 from podgroup.rules.helpers.context import (
     Conclusions,
     RuleContext,
@@ -20,7 +18,9 @@ from podgroup.rules.helpers.context import (
 )
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.stopping import stop_pod
-from podgroup.view import Group
+from podgroup.state.changes import WORKLOAD
+from podgroup.state.members import Flag
+from podgroup.state.view import Group
 
 MISMATCH_MESSAGE = "No matching Workload; restoring pod templates according to existent Workload"
 
@@ -62,9 +62,7 @@ def _start_over(ctx: RuleContext, group: Group, workload: WorkloadView) -> Concl
     for uid in ctx.members(group).listed(Flag.STOPPABLE):
         pod = ctx.pod(uid)
         if pod.free and pod.opened:
-            yield stop_pod(
-                ctx, group, pod, "mismatch", REASON_NO_MATCHING_WORKLOAD, MISMATCH_MESSAGE
-            )
+            yield stop_pod(ctx, pod, "mismatch", REASON_NO_MATCHING_WORKLOAD, MISMATCH_MESSAGE)
     first = ctx.members(group).first()
     if first is None or not workload_free(group):
         return
@@ -90,7 +88,7 @@ RULE = Rule(
         RuleDoc(
             "mismatch",
             "the Workload has no place for any pod of the group",
-            "stops running pods, deletes the Workload; the group is composed anew",
+            "stops pods, deletes the Workload, composes the group anew",
         ),
     ),
 )

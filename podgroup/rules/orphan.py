@@ -5,14 +5,14 @@ Its Workload is finished, and both are released at once.
 Invariant: one that runs keeps what it holds until it has ended.
 """
 
-from podgroup.commands import FinishGroup
-from podgroup.members import Flag
-from podgroup.names import FINISHED_OWNER_NOT_FOUND
+from podgroup.model.commands import FinishGroup
+from podgroup.model.names import FINISHED_OWNER_NOT_FOUND
 from podgroup.rules.disown import withdraw
 from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.timing import still_running
-from podgroup.view import Group
+from podgroup.state.members import Flag
+from podgroup.state.view import Group
 
 ORPHAN_MESSAGE = "The workload's owner no longer exists"
 

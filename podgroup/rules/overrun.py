@@ -5,13 +5,13 @@ Invariant: times are compared with the log's own, so a replay ends the same grou
 
 from datetime import timedelta
 
-from podgroup.names import EVENT_MAX_EXEC_TIME, EVICTED_MAX_EXEC_TIME
+from podgroup.model.names import EVENT_MAX_EXEC_TIME, EVICTED_MAX_EXEC_TIME
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.evicting import deactivate
 from podgroup.rules.helpers.readiness import admitted
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
 from podgroup.rules.helpers.timing import no_wake, wake_at
-from podgroup.view import Group, Holding
+from podgroup.state.view import Group, Holding
 
 OVERRUN = "maxexec"
 

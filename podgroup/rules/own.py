@@ -3,10 +3,8 @@
 Invariant: a Workload has at most `names.MAX_OWNERS` owners.
 """
 
-from podgroup.changes import WORKLOAD
-from podgroup.commands import UpdateWorkload
-from podgroup.members import Flag
-from podgroup.names import EVENT_OWNER_REFERENCES_ADDED, JOB_UID, MAX_OWNERS
+from podgroup.model.commands import UpdateWorkload
+from podgroup.model.names import EVENT_OWNER_REFERENCES_ADDED, JOB_UID, MAX_OWNERS
 from podgroup.rules.helpers.context import (
     Conclusions,
     RuleContext,
@@ -18,7 +16,9 @@ from podgroup.rules.helpers.context import (
 from podgroup.rules.helpers.order import start_key
 from podgroup.rules.helpers.places import staffed
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.view import Group, Pod
+from podgroup.state.changes import WORKLOAD
+from podgroup.state.members import Flag
+from podgroup.state.view import Group, Pod
 
 
 def own(ctx: RuleContext, group: Group) -> Conclusions:

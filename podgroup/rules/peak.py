@@ -3,13 +3,13 @@
 Invariant: a worker that its driver never created is not missing.
 """
 
-from podgroup.changes import WORKLOAD
-from podgroup.members import Flag
-from podgroup.records import Peaked
+from podgroup.log.records import Peaked
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.places import staffed
 from podgroup.rules.helpers.rule import Rule
-from podgroup.view import Group
+from podgroup.state.changes import WORKLOAD
+from podgroup.state.members import Flag
+from podgroup.state.view import Group
 
 
 def peak(ctx: RuleContext, group: Group) -> Conclusions:

@@ -8,14 +8,14 @@ OutOfSync before anything starts.
 Invariant: nothing of a prebuilt Workload's spec is ever written.
 """
 
-from podgroup.commands import FinishGroup
-from podgroup.members import Flag
-from podgroup.names import FINISHED_OUT_OF_SYNC, REASON_NO_MATCHING_WORKLOAD
+from podgroup.model.commands import FinishGroup
+from podgroup.model.names import FINISHED_OUT_OF_SYNC, REASON_NO_MATCHING_WORKLOAD
 from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
 from podgroup.rules.helpers.lost_workload import still_admitted
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.stopping import stop_pod
-from podgroup.view import Group
+from podgroup.state.members import Flag
+from podgroup.state.view import Group
 
 OUT_OF_SYNC_MESSAGE = "The prebuilt workload is out of sync with its user job"
 
@@ -66,9 +66,7 @@ def _stop(ctx: RuleContext, group: Group) -> Conclusions:
     for uid in ctx.members(group).listed(Flag.STOPPABLE):
         pod = ctx.pod(uid)
         if pod.free and pod.opened:
-            yield stop_pod(
-                ctx, group, pod, "prebuilt", REASON_NO_MATCHING_WORKLOAD, MISSING_MESSAGE
-            )
+            yield stop_pod(ctx, pod, "prebuilt", REASON_NO_MATCHING_WORKLOAD, MISSING_MESSAGE)
 
 
 RULE = Rule(
@@ -77,8 +75,8 @@ RULE = Rule(
     docs=(
         RuleDoc(
             "prebuilt",
-            "the Workload that the pods name is missing, or has no place for all of them",
-            "stops pods that are past the gate; ends the group as OutOfSync",
+            "the Workload that the pods name is missing or too small",
+            "stops ungated pods; ends the group as OutOfSync",
         ),
     ),
 )

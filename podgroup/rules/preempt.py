@@ -2,39 +2,47 @@
 
 It is run by `admit`, whose verdicts say which.
 
-Invariant: words are those of Kueue; who is meant is named for the ledger.
+Invariant: plain words come first, Kueue's after them; who is meant is named for the ledger.
 """
 
 from podgroup.admission.scheduler import Scheduler
 from podgroup.admission.verdicts import PreemptionVerdict
 from podgroup.admission.wording import PREEMPTION_WHY, preempted
-from podgroup.commands import EvictGroup
-from podgroup.events import Decision
-from podgroup.names import EVICTED_PREEMPTED
+from podgroup.log.events import Decision
+from podgroup.model.commands import EvictGroup
+from podgroup.model.names import EVICTED_PREEMPTED
+from podgroup.model.wording import joined
 from podgroup.rules.helpers.context import RuleContext, group_ref
 from podgroup.rules.helpers.rule import RuleDoc
-from podgroup.view import Group
+from podgroup.state.view import Group
 
 
 def preempt(
     ctx: RuleContext, scheduler: Scheduler, group: Group, victim: Group, verdict: PreemptionVerdict
 ) -> Decision:
-    """Let a group give way to another: in the words of Kueue, and by name for the ledger."""
-    book = scheduler.book
-    queue = book.queue_of(book.waiters[group.id])
-    path = book.forest.path_text(queue.spec.name) if queue is not None else ""
+    """Let a group give way to another.
+
+    Who reads the victim may not see other namespaces: a group of one is named by the decision, not
+    by its command. The API and, for who sees one namespace, the console show the command's words.
+    """
+    cache = scheduler.cache
+    queue = cache.queue_of(cache.waiters[group.id])
+    path = cache.forest.path_text(queue.spec.name) if queue is not None else ""
     uid = group.mirror.workload.uid if group.mirror.workload is not None else group.id
-    said = preempted(uid, "", verdict.reason, path, book.forest.path_text(verdict.cluster_queue))
+    kueues = preempted(uid, "", verdict.reason, path, cache.forest.path_text(verdict.cluster_queue))
+    over = f"(priority {group.composition.priority} over {victim.composition.priority})"
+    near = group.namespace == victim.namespace
+    who = f"{group.namespace}/{group.name}" if near else "a group of another namespace"
     command = EvictGroup(
         target=group_ref(victim),
         reason=EVICTED_PREEMPTED,
-        message=said,
+        message=joined(f"preempted by {who} {over}", kueues),
         preempted_by=group.id,
         preemption=verdict.between,
     )
     message = (
-        f"Preempted to accommodate {group.namespace}/{group.name} (group {group.id}) of priority "
-        f"{group.composition.priority} in {path}, due to {PREEMPTION_WHY[verdict.reason]}"
+        f"preempted by {group.namespace}/{group.name} (group {group.id}) {over} in {path}: "
+        f"{PREEMPTION_WHY[verdict.reason]}"
     )
     return ctx.decision(victim, "preempt", EVICTED_PREEMPTED, message, command)
 

@@ -11,13 +11,13 @@ empties.
 Invariant: an object is looked at when it, or what uses it, changed, and has one write in flight.
 """
 
-from podgroup.commands import MarkInUse, ObjectRef
-from podgroup.events import Decision
-from podgroup.facts import find_object
-from podgroup.objects import MARKED_KINDS, Marked, mark_timer
+from podgroup.log.events import Decision
+from podgroup.model.commands import MarkInUse, ObjectRef
+from podgroup.model.objects import MARKED_KINDS, Marked, mark_timer
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.rule import BUILTIN, ClusterRule, RuleDoc
-from podgroup.view import World
+from podgroup.state.facts import find_object
+from podgroup.state.view import World
 
 MOST_NAMED = 3
 
@@ -75,9 +75,8 @@ RULE = ClusterRule(
     docs=(
         RuleDoc(
             "protect",
-            "a ClusterQueue, ResourceFlavor or AdmissionCheck has no finalizer "
-            "`kueue.x-k8s.io/resource-in-use`, or is being deleted and nothing uses it any more",
-            "puts that finalizer on, or takes it off",
+            "a ClusterQueue, ResourceFlavor or AdmissionCheck is new, or deleted and unused",
+            "adds or removes finalizer `kueue.x-k8s.io/resource-in-use`",
         ),
     ),
 )

@@ -5,11 +5,11 @@ It is marked with what is wrong, once for each thing.
 Invariant: a pod says what is wrong with it as long as that is so.
 """
 
-from podgroup.commands import KubeEvent, ObjectRef, ReportPod
-from podgroup.records import PodRefused
+from podgroup.log.records import PodRefused
+from podgroup.model.commands import KubeEvent, ObjectRef, ReportPod
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.rule import ClusterRule, RuleDoc
-from podgroup.view import World
+from podgroup.state.view import World
 
 REFUSED = "PodRefused"
 

@@ -3,9 +3,8 @@
 Invariant: the Workload goes last.
 """
 
-from podgroup.commands import FinalizeWorkload
-from podgroup.members import Flag
-from podgroup.names import EVENT_FINISHED_WORKLOAD, WORKLOAD_FINALIZER
+from podgroup.model.commands import FinalizeWorkload
+from podgroup.model.names import EVENT_FINISHED_WORKLOAD, WORKLOAD_FINALIZER
 from podgroup.rules.helpers.context import (
     Conclusions,
     RuleContext,
@@ -16,7 +15,8 @@ from podgroup.rules.helpers.context import (
 )
 from podgroup.rules.helpers.releasing import finalize
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.view import Finish, Group
+from podgroup.state.members import Flag
+from podgroup.state.view import Finish, Group
 
 
 def release(ctx: RuleContext, group: Group) -> Conclusions:

@@ -4,16 +4,16 @@ Invariant: no pod is released while one is missing among the owners, so that the
 owned by nothing.
 """
 
-from podgroup.changes import WORKLOAD
-from podgroup.commands import FinalizePod
-from podgroup.members import Flag
+from podgroup.model.commands import FinalizePod
 from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.order import replace_key
 from podgroup.rules.helpers.places import places, staffed
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.timing import may_run
 from podgroup.rules.own import lacks_owners
-from podgroup.view import Group, Role
+from podgroup.state.changes import WORKLOAD
+from podgroup.state.members import Flag
+from podgroup.state.view import Group, Role
 
 
 def replace(ctx: RuleContext, group: Group) -> Conclusions:
@@ -60,7 +60,7 @@ RULE = Rule(
         RuleDoc(
             "replace",
             "a pod of the same role has a failed pod's place",
-            "releases the failed one, the one that failed first before others",
+            "releases the failed one, first failed first",
         ),
     ),
 )

@@ -7,6 +7,7 @@ scheduler's; ours is condition gatelog.io/admitted.
 Reported are, when the timer of a group falls due:
   - the reason the group waits for, to its first `MAX_PODS` pods by age and uid (every pod of a
     group says the same; the others are one `gatelog why` away)
+  - to the failed pods of a group that holds quota and runs nothing: that it needs others
   - to a gated pod of a role that the admitted Workload does not have: which roles it has (B7)
   - to a gated pod that asks for more than its group has declared for its role: for how much more
   - to a gated pod of a role whose places are all taken: that it waits for one (B4)
@@ -19,14 +20,13 @@ Invariant: a report is written to a pod only if it differs from the last one.
 
 from datetime import timedelta
 
-from podgroup.commands import EmitEvent, KubeEvent, ObjectRef, ReportPod
-from podgroup.events import Decision
-from podgroup.facts import UNPLACED, beyond, role_of, unknown_flavor
-from podgroup.ids import PodUID
-from podgroup.members import Flag
-from podgroup.names import ADMITTED, GROUP_TOTAL_COUNT
-from podgroup.quantities import format_amount
-from podgroup.reasons import (
+from podgroup.log.events import Decision
+from podgroup.log.records import RecountReported, RefusalReported, Reportable, Reported
+from podgroup.model.commands import EmitEvent, KubeEvent, ObjectRef, ReportPod
+from podgroup.model.ids import PodUID
+from podgroup.model.names import ADMITTED, GROUP_TOTAL_COUNT, WAITING_FOR_REPLACEMENT_PODS
+from podgroup.model.quantities import format_amount
+from podgroup.model.reasons import (
     FLAVOR_NOT_FOUND,
     GROUP_IS_OVER,
     LARGER_THAN_DECLARED,
@@ -36,12 +36,13 @@ from podgroup.reasons import (
     WORKLOAD_REFUSED,
     reason_of,
 )
-from podgroup.records import RecountReported, RefusalReported, Reportable, Reported
 from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.order import start_key
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.wording import refusal
-from podgroup.view import Group, Pod
+from podgroup.state.facts import UNPLACED, beyond, role_of, unknown_flavor
+from podgroup.state.members import Flag
+from podgroup.state.view import Group, Pod
 
 HOLD = timedelta(seconds=5)
 MAX_PODS = 50
@@ -50,7 +51,7 @@ MAX_PODS = 50
 def report(ctx: RuleContext, group: Group) -> Conclusions:
     """Report to users what there is to report, or arrange for it to be reported later."""
     key, reporting = _key(ctx, group), group.reporting
-    over = reporting.pods and group.explained.wait is None
+    over = reporting.pods and not _waits(group)
     if not (key != reporting.key or reporting.due or over or reporting.recounted is not None):
         if group.mirror.refused == group.mirror.refusal_told:
             return ()
@@ -66,7 +67,7 @@ def _report(ctx: RuleContext, group: Group, key: str) -> Conclusions:
         for pod, (reason, message) in _reports(ctx, group):
             if pod.reported != (reason, message):
                 yield _tell(ctx, group, pod, reason, message)
-    if group.reporting.pods and group.explained.wait is None:
+    if group.reporting.pods and not _waits(group):
         yield from _take_back(ctx, group, everyone=not key)
     if group.mirror.refused != group.mirror.refusal_told:
         yield from _refused(ctx, group)
@@ -120,8 +121,21 @@ def _key(ctx: RuleContext, group: Group) -> str:
         return f"{late} after {group.ending.finish.reason}" if late else ""
     if group.explained.wait is not None:
         return f"{group.explained.wait.reason}\n{group.explained.wait.message}"
+    if _idle(group):
+        return group.explained.message
     odd = _odd(ctx, group)
     return f"{odd} odd" if odd else ""
+
+
+def _waits(group: Group) -> bool:
+    """Tell whether what pods say that wait holds on."""
+    return group.explained.wait is not None or _idle(group)
+
+
+def _idle(group: Group) -> bool:
+    """Tell whether a group holds quota and runs nothing, as rule `explain` found."""
+    holds = group.quota.holding is not None and group.requeueing.evicted is None
+    return holds and group.explained.reason == WAITING_FOR_REPLACEMENT_PODS
 
 
 def _odd(ctx: RuleContext, group: Group) -> int:
@@ -143,6 +157,10 @@ def _reports(ctx: RuleContext, group: Group) -> list[tuple[Pod, tuple[str, str]]
         pods = [ctx.pod(uid) for uid in members.with_flags(Flag.ACTIVE)]
         chosen = sorted(pods, key=start_key)[:MAX_PODS]
         return [(pod, (wait.reason, wait.message)) for pod in chosen]
+    if _idle(group):
+        pods = [ctx.pod(uid) for uid in members.listed(Flag.INACTIVE)]
+        why = group.explained.reason, group.explained.message
+        return [(pod, why) for pod in sorted(pods, key=start_key)[:MAX_PODS]]
     found = []
     for uid in members.listed(Flag.GATED):
         pod = ctx.pod(uid)
@@ -259,8 +277,7 @@ RULE = Rule(
         RuleDoc(
             "report",
             "a reason has held for 5 s, or holds no longer",
-            "writes the condition `gatelog.io/admitted` and an Event on the group's pods (the "
-            "first 50)",
+            "writes condition `gatelog.io/admitted` and an Event on the first 50 pods",
         ),
     ),
 )

@@ -10,19 +10,19 @@ Invariant: nothing starts before every check that holds for its flavors was read
 
 from collections.abc import Iterable
 
-from podgroup.commands import AdmitGroup
-from podgroup.names import (
+from podgroup.model.commands import AdmitGroup
+from podgroup.model.names import (
     ADMITTED,
     EVENT_CHECK_REJECTED,
     EVICTED_ADMISSION_CHECK,
     EVICTED_CHECK_REJECTED,
 )
-from podgroup.objects import CheckView
+from podgroup.model.objects import CheckView
 from podgroup.rules.helpers.checks import READY, required_checks, states_of
 from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
 from podgroup.rules.helpers.evicting import deactivate, evict_group
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
-from podgroup.view import Group
+from podgroup.state.view import Group
 
 RETRY, REJECTED = "Retry", "Rejected"
 NONE_ASKED = "none is asked for any more"

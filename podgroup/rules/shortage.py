@@ -4,12 +4,12 @@ Invariant: while short the reason stays what it was when the shortage began, unl
 more.
 """
 
-from podgroup.changes import WORKLOAD
-from podgroup.records import Shortened
+from podgroup.log.records import Shortened
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.places import absent, staffed
 from podgroup.rules.helpers.rule import Rule
-from podgroup.view import Group
+from podgroup.state.changes import WORKLOAD
+from podgroup.state.view import Group
 
 
 def shortage(ctx: RuleContext, group: Group) -> Conclusions:

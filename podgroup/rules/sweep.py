@@ -7,11 +7,11 @@ owner references (B16), and where a pod that owns it was taken out of the group 
 Invariant: no Workload is left behind.
 """
 
-from podgroup.commands import FinalizeWorkload
-from podgroup.names import MAX_OWNERS, WORKLOAD_FINALIZER
+from podgroup.model.commands import FinalizeWorkload
+from podgroup.model.names import MAX_OWNERS, WORKLOAD_FINALIZER
 from podgroup.rules.helpers.context import Conclusions, RuleContext, workload_free, workload_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.view import Group
+from podgroup.state.view import Group
 
 
 def sweep(ctx: RuleContext, group: Group) -> Conclusions:

@@ -3,19 +3,21 @@
 This log does not know their admission (it was lost, or removed with gatelog), but the pods carry
 what a start leaves on them and were never seen at their gate: they are composed as they run, and
 what they run on is charged as an admission, if the ClusterQueue knows flavors for them. Where it
-does not, or where pods of the group are missing, they run on and are charged unadmitted (`charge`).
+does not, or where pods of the group are missing or ask for what no node has, they run on and are
+charged unadmitted (`charge`).
 
 In kueue mode the new Workload asks Kueue for quota, and the pods run meanwhile.
 
 Invariant: no pod is stopped here, and none that was seen at its gate is let in here.
 """
 
-from podgroup.commands import AdmitGroup
-from podgroup.facts import cluster_queue_of, runs_since_before
+from podgroup.model.commands import AdmitGroup
+from podgroup.model.quantities import beyond_any_node
 from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
 from podgroup.rules.helpers.snapshot import first_flavors
-from podgroup.view import Group
+from podgroup.state.facts import cluster_queue_of, runs_since_before
+from podgroup.state.view import Group
 
 
 def take_over(ctx: RuleContext, group: Group) -> Conclusions:
@@ -29,6 +31,8 @@ def take_over(ctx: RuleContext, group: Group) -> Conclusions:
     if not group.composition.done or group.ending.finish is not None or group.mirror.lost:
         return ()
     if not runs_since_before(ctx.world, group):
+        return ()
+    if any(beyond_any_node(role.requests) for role in group.roles.values()):
         return ()
     queue = cluster_queue_of(ctx.world, group)
     if queue is None:
@@ -54,8 +58,8 @@ RULE = Rule(
     docs=(
         RuleDoc(
             "takeover",
-            "pods run since before the log began, with the marks of their start and no Workload",
-            "charges what they run on as an admission",
+            "pods run since before the log began, without a Workload",
+            "charges them as an admission",
         ),
     ),
 )

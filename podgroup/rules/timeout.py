@@ -9,14 +9,14 @@ Invariant: times are compared with the log's own, so a replay evicts the same gr
 
 from datetime import datetime, timedelta
 
-from podgroup.names import EVICTED_PODS_READY_TIMEOUT, EVICTED_REQUEUING_LIMIT
-from podgroup.records import Readied
+from podgroup.log.records import Readied
+from podgroup.model.names import EVICTED_PODS_READY_TIMEOUT, EVICTED_REQUEUING_LIMIT
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.evicting import deactivate, evict_group
 from podgroup.rules.helpers.readiness import admitted, all_ready
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
 from podgroup.rules.helpers.timing import no_wake, wake_at
-from podgroup.view import Group, Holding
+from podgroup.state.view import Group, Holding
 
 READY = "podsready"
 
@@ -67,8 +67,8 @@ RULE = Rule(
     docs=(
         RuleDoc(
             "timeout",
-            "an admitted group was not ready for longer than `queueing.pods_ready_timeout_s`",
-            "evicts it, with a back-off; deactivates it after `queueing.requeuing_limit` times",
+            "an admitted group was not ready for `queueing.pods_ready_timeout_s`",
+            "evicts it with a back-off, at last deactivates it (`queueing.requeuing_limit`)",
         ),
     ),
 )

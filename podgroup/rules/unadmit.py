@@ -8,15 +8,15 @@ that we never let in has `UNADMITTED_GRACE_S` to end, whatever grace period it a
 Invariant: no pod of a group that holds quota is stopped here.
 """
 
-from podgroup.facts import started_before
-from podgroup.members import Flag
-from podgroup.names import REASON_NOT_ADMITTED
+from podgroup.model.names import REASON_NOT_ADMITTED
 from podgroup.rules.helpers.context import UNADMITTED_GRACE_S, Conclusions, RuleContext, short_grace
 from podgroup.rules.helpers.lost_workload import precedes
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.stopping import stop_pod
 from podgroup.rules.helpers.timing import may_run
-from podgroup.view import Group, Pod
+from podgroup.state.facts import started_before
+from podgroup.state.members import Flag
+from podgroup.state.view import Group, Pod
 
 NOT_ADMITTED_MESSAGE = "Not admitted by cluster queue"
 
@@ -40,15 +40,13 @@ def _unadmit(ctx: RuleContext, group: Group) -> Conclusions:
     unwanted = bool(started) and _unwanted(ctx, group)
     for pod in [*started, *(pod for pod in going if _lingers(ctx, pod))]:
         if (
-            (pod.opened or (unwanted and not pod.let_in))
+            (pod.opened or (unwanted and not pod.ungate_decided))
             and pod.free
-            and (known or not pod.let_in)
+            and (known or not pod.ungate_decided)
             and not precedes(ctx, group, pod)
         ):
             grace_s = short_grace(pod)
-            yield stop_pod(
-                ctx, group, pod, "unadmit", REASON_NOT_ADMITTED, NOT_ADMITTED_MESSAGE, grace_s
-            )
+            yield stop_pod(ctx, pod, "unadmit", REASON_NOT_ADMITTED, NOT_ADMITTED_MESSAGE, grace_s)
 
 
 def _unwanted(ctx: RuleContext, group: Group) -> bool:
@@ -60,7 +58,7 @@ def _unwanted(ctx: RuleContext, group: Group) -> bool:
 def _lingers(ctx: RuleContext, pod: Pod) -> bool:
     """Tell whether a pod that was never let in was given longer to end than it is due."""
     grace_s = pod.view.grace_s
-    return may_run(ctx, pod) and not pod.let_in and (grace_s or 0) > UNADMITTED_GRACE_S
+    return may_run(ctx, pod) and not pod.ungate_decided and (grace_s or 0) > UNADMITTED_GRACE_S
 
 
 def _about_to_be_held(group: Group) -> bool:

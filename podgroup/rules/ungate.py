@@ -5,11 +5,9 @@ Invariant: open pods plus pods being opened never exceed a role's count.
 
 from typing import NamedTuple
 
-from podgroup.commands import KubeEvent, UngatePod
-from podgroup.events import Decision
-from podgroup.facts import role_of, unknown_flavor
-from podgroup.members import Flag
-from podgroup.names import (
+from podgroup.log.events import Decision
+from podgroup.model.commands import KubeEvent, UngatePod
+from podgroup.model.names import (
     ADMISSION_GATE,
     CLUSTER_QUEUE_LABEL,
     EVENT_STARTED,
@@ -24,12 +22,14 @@ from podgroup.names import (
     TOPOLOGY_UNCONSTRAINED,
     WORKLOAD_ANNOTATION,
 )
-from podgroup.objects import Assignment, PodSetUpdate, Toleration
+from podgroup.model.objects import Assignment, PodSetUpdate, Toleration
 from podgroup.rules.helpers.context import Conclusions, RuleContext, normal, pod_ref
 from podgroup.rules.helpers.no_workload import without_workload
 from podgroup.rules.helpers.order import start_key
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.view import Group, Holding, Pod
+from podgroup.state.facts import role_of, unknown_flavor
+from podgroup.state.members import Flag
+from podgroup.state.view import Group, Holding, Pod
 
 _TOPOLOGY = (TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED, TOPOLOGY_UNCONSTRAINED)
 
@@ -178,7 +178,7 @@ RULE = Rule(
         RuleDoc(
             "ungate",
             "the group is admitted",
-            "takes gates off, oldest pods first, one per free place",
+            "removes gates, oldest pods first, one per free place",
         ),
     ),
 )

@@ -3,13 +3,13 @@
 Invariant: quota is not given back while a pod may run on it.
 """
 
-from podgroup.commands import ReleaseQuota
-from podgroup.members import Flag
-from podgroup.names import EVICTED_DEACTIVATED
+from podgroup.model.commands import ReleaseQuota
+from podgroup.model.names import EVICTED_DEACTIVATED
 from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.timing import still_running
-from podgroup.view import Group
+from podgroup.state.members import Flag
+from podgroup.state.view import Group
 
 
 def yield_single(ctx: RuleContext, group: Group) -> Conclusions:

@@ -18,16 +18,16 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from podgroup import subjects
-from podgroup.runtime.jetstream import Bus, BusError, StreamState
-from podgroup.runtime.log import get_logger
-from podgroup.runtime.metrics import Metrics
-from podgroup.runtime.settings import Settings
+from podgroup.log import subjects
 from projector.archive import parquet
 from projector.archive.shelf import ShelfUnavailable, open_shelf
 from projector.archive.standing import Standing, earliest, standing
 from projector.archive.writing import Archived, ArchiveDamaged, Archiver
 from projector.storage.database import DatabaseError, database_url, reader
+from runtime.jetstream import Bus, BusError, StreamState
+from runtime.log import get_logger
+from runtime.metrics import Metrics
+from runtime.settings import Settings
 
 LOOK_S = 30.0
 """Seconds between looks at whether a run is due."""
@@ -65,12 +65,12 @@ class ArchiveMetrics:
         )
         metrics.read(
             "gatelog_archive_headroom_messages",
-            "Sequence numbers the stream may drop before it drops what is not archived.",
+            "Sequence numbers that the stream may drop before it drops unarchived ones.",
             read=lambda: {(): behind.headroom},
         )
         metrics.read(
             "gatelog_archive_last_success_age_seconds",
-            "Since everything that was committed was archived; 0 before the first time.",
+            "Since all that was committed was archived; 0 at first.",
             read=lambda: {(): behind.seconds()},
         )
         self.segments = metrics.counter("gatelog_archive_segments_total", "Segments written.")
@@ -80,7 +80,7 @@ class ArchiveMetrics:
         self.failures = metrics.counter("gatelog_archive_failures_total", "Runs that failed.")
         self.lost = metrics.counter(
             "gatelog_archive_lost_messages_total",
-            "Sequence numbers that the streams dropped before they were archived.",
+            "Sequence numbers that were dropped unarchived.",
         )
 
 

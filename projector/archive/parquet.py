@@ -27,7 +27,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
-from podgroup.subjects import check_cluster
+from podgroup.log.subjects import check_cluster
 from projector.archive.shelf import Shelf, ShelfUnavailable
 from projector.schema.dialect import DUCKDB, home
 from projector.schema.views import VIEWS

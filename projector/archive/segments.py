@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from podgroup.subjects import check_cluster
+from podgroup.log.subjects import check_cluster
 
 SUFFIX = ".jsonl.gz"
 _NAME = re.compile(

@@ -10,8 +10,8 @@ Invariant: read from one snapshot; nothing is written.
 import sqlalchemy as sa
 from msgspec import Struct
 
-from podgroup.codec import Conclusions
-from podgroup.events import SettingsRecorded
+from podgroup.log.codec import Conclusions
+from podgroup.log.events import SettingsRecorded
 from projector import tables
 from projector.storage.loading import load_checkpoint, load_conclusions
 from projector.writing.packing import unpack_meta

@@ -24,22 +24,22 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from podgroup import subjects
-from podgroup.codec import (
+from podgroup.log import subjects
+from podgroup.log.codec import (
     Conclusions,
     decode_batch,
     encode_concluded,
     encode_decision,
     split_conclusions,
 )
-from podgroup.events import Batch, Decision, SettingsRecorded
-from podgroup.runtime.jetstream import Bus, BusUnavailable, Message, Reader
-from podgroup.runtime.settings import Settings
+from podgroup.log.events import Batch, Decision, SettingsRecorded
 from projector.archive.segments import Span, folder_of, name_of, parse
 from projector.archive.shelf import Shelf
 from projector.archive.standing import Standing
 from projector.replay.files import Covered, Export, FileLog, FileRefused, Header
 from projector.storage.opening import policy_of
+from runtime.jetstream import Bus, BusUnavailable, Message, Reader
+from runtime.settings import Settings
 
 WAIT_S = 5.0
 """Seconds without a message after which a stream is taken to be at its end."""

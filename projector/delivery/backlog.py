@@ -11,9 +11,9 @@ Invariant: looks only; with no consumer, or before the first look, nothing is kn
 
 import asyncio
 
-from podgroup import subjects
-from podgroup.runtime.jetstream import Bus, BusError
-from podgroup.runtime.log import get_logger
+from podgroup.log import subjects
+from runtime.jetstream import Bus, BusError
+from runtime.log import get_logger
 
 LOOK_S = 2.0
 """Seconds between looks."""

@@ -27,18 +27,18 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from podgroup import subjects
-from podgroup.codec import Conclusions, encode_concluded, encode_decision
-from podgroup.commands import RECORDS, EmitEvent
-from podgroup.events import PARKED_DECISION, Decision, OutcomeRecorded
-from podgroup.journal import ParkedRow
-from podgroup.parked import encode_parked, of_row
-from podgroup.records import Concluded
-from podgroup.runtime.jetstream import Bus
-from podgroup.runtime.signing import Signer
+from podgroup.log import subjects
+from podgroup.log.codec import Conclusions, encode_concluded, encode_decision
+from podgroup.log.events import PARKED_DECISION, Decision, OutcomeRecorded
+from podgroup.log.journal import ParkedRow
+from podgroup.log.parked import encode_parked, of_row
+from podgroup.log.records import Concluded
+from podgroup.model.commands import RECORDS, EmitEvent
 from projector.delivery.backlog import Backlog
 from projector.delivery.sending import Outgoing, Sending
 from projector.storage.store import StoreUnavailable
+from runtime.jetstream import Bus
+from runtime.signing import Signer
 
 Refused = Callable[[OutcomeRecorded], None]
 Expected = Callable[[str], bool]
@@ -98,13 +98,11 @@ class Outbox:
         """Number of the last decision that is committed."""
         self._lost_to = 0
         """Up to this number, what was published is lost and goes again when it is taken."""
-        self._rebuilt_to = 0
-        """Up to this number, what was decided was published before it was decided once more."""
+        self.recorded_to = 0
+        """Up to this number, the stream has what a fresh read model decides once more."""
         self.holding = True
         """Decisions are held until the end of the log is reached."""
         self.backlog = Backlog()
-        self.rebuilding = False
-        """The log's decisions were published before: records among them are not sent again."""
         self.published = 0
         """Number of the last decision known to be stored, all before it included."""
         self.stream_seq = 0
@@ -118,6 +116,11 @@ class Outbox:
         """Decisions and parked events not yet known to be stored."""
         behind = 0 if self.holding else self._newest - self._taken
         return self._sending.waiting + behind
+
+    @property
+    def rebuilding(self) -> bool:
+        """The log is caught up with, and its decisions were published before."""
+        return self.holding and self.recorded_to > 0
 
     @property
     def unresolved(self) -> int:
@@ -168,19 +171,19 @@ class Outbox:
         """An actuator is at it: leave it another while before it is sent again."""
         found = self._unresolved.get(decision)
         if found is not None:
-            self._put_off(decision, found)
+            self._defer(decision, found)
 
     def release(self) -> None:
         """Send what is without outcome, by number: the end of the log is reached.
 
         The stream of decisions is to hold every one of them, so that a lost read model can be
         rebuilt from the two streams: what was not needed any more is sent too, and found done.
-        While rebuilding all of it was published in its day, and only what is still open may need
-        doing; an Event to emit expects nothing, so it is sent if its outcome is not known.
+        While rebuilding, what is recorded was published in its day, and only what is still open
+        may need doing; an Event to emit expects nothing, so it is sent if its outcome is not known.
+        What is decided from here on is new, also where the log made fewer decisions this time.
         """
-        if self.rebuilding:
-            self._rebuilt_to = self._newest
-        self.holding = self.rebuilding = False
+        self.holding = False
+        self.recorded_to = min(self.recorded_to, self._newest)
         self._moved.set()
 
     def repeat_overdue(self, now: datetime) -> int:
@@ -201,7 +204,7 @@ class Outbox:
             if found.sequence and not self.backlog.waits(found.sequence):
                 self.repeat(identity, now)
                 repeated += 1
-            self._put_off(identity, found)
+            self._defer(identity, found)
         return repeated
 
     def repeat_dropped(self, now: datetime) -> int:
@@ -246,14 +249,16 @@ class Outbox:
     async def _fill(self, owed: Owed) -> None:
         while self._behind and (room := self._room):
             sent = self._taken < self.published
-            rebuilt = not sent and self._taken < self._rebuilt_to
-            end = self.published if sent else self._rebuilt_to if rebuilt else self._newest
+            rebuilt = not sent and self._taken < self.recorded_to
+            end = self.published if sent else self._newest
+            if rebuilt:
+                end = min(self.recorded_to, end)
             limit = min(room, READ_AT_ONCE)
             # What has an outcome by now was published; records have none, and are sent once.
             found = await owed(self._taken, end, limit, not (sent or rebuilt))
             for decision in found:
                 if sent and isinstance(decision, Decision):
-                    self._look_after(decision)
+                    self._track_outcome(decision)
                 elif sent:
                     continue
                 elif not rebuilt or self._still_wanted(decision):
@@ -289,7 +294,7 @@ class Outbox:
         if not isinstance(decision.command, RECORDS):
             self._expect(decision, body, 0)
 
-    def _look_after(self, decision: Decision) -> None:
+    def _track_outcome(self, decision: Decision) -> None:
         """Wait for the outcome of a decision that was sent before."""
         found = self._expect(decision, encode_decision(decision), max(1, self.stream_seq))
         if decision.number <= self._lost_to and self._expected(decision.id):
@@ -301,7 +306,7 @@ class Outbox:
         self._unresolved[decision.id] = found
         return found
 
-    def _put_off(self, identity: str, found: Open) -> None:
+    def _defer(self, identity: str, found: Open) -> None:
         found.due_s = time.monotonic() + self._timeout_s
         self._unresolved.move_to_end(identity)
 

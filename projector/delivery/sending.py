@@ -16,11 +16,11 @@ from itertools import islice
 
 from msgspec import Struct
 
-from podgroup.codec import join_decisions
-from podgroup.runtime.backoff import Backoff
-from podgroup.runtime.jetstream import Bus, BusUnavailable, Publisher, PublishRefused
-from podgroup.runtime.log import get_logger
-from podgroup.runtime.signing import Signer
+from podgroup.log.codec import join_decisions
+from runtime.backoff import Backoff
+from runtime.jetstream import Bus, BusUnavailable, Publisher, PublishRefused
+from runtime.log import get_logger
+from runtime.signing import Signer
 
 log = get_logger("projector")
 

@@ -15,15 +15,15 @@ import asyncio
 import time
 from datetime import datetime
 
-from podgroup import subjects
-from podgroup.codec import encode_batch, message_id
-from podgroup.events import Batch, Event, OutcomeRecorded
 from podgroup.fold import synced, unlisted
 from podgroup.folding import due_timers
-from podgroup.runtime.jetstream import Bus, BusError
-from podgroup.runtime.log import get_logger
-from podgroup.state import World
+from podgroup.log import subjects
+from podgroup.log.codec import encode_batch, message_id
+from podgroup.log.events import Batch, Event, OutcomeRecorded
+from podgroup.state.world import World
 from projector.live.epochs import RelistRequests, relist_request
+from runtime.jetstream import Bus, BusError
+from runtime.log import get_logger
 
 TIMERS_PER_MESSAGE = 500
 PATIENCE_S = 30.0

@@ -18,13 +18,11 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from podgroup.codec import Conclusions
-from podgroup.folding import hand_over
-from podgroup.journal import EpochRow, Journal
-from podgroup.outcomes import FINAL
-from podgroup.runtime.backoff import Backoff
-from podgroup.runtime.log import get_logger
-from podgroup.state import World
+from podgroup.folding import drain_journal
+from podgroup.log.codec import Conclusions
+from podgroup.log.journal import EpochRow, Journal
+from podgroup.log.outcomes import FINAL
+from podgroup.state.world import World
 from projector.delivery.outbox import Outbox
 from projector.live.replicas import Replica
 from projector.measures.metrics import ProjectorMetrics, Work
@@ -35,6 +33,8 @@ from projector.writing.checkpoint import Checkpoint
 from projector.writing.packing import pack_meta
 from projector.writing.record_rows import Settled, target_text
 from projector.writing.rows import Rows, build
+from runtime.backoff import Backoff
+from runtime.log import get_logger
 
 T = TypeVar("T")
 
@@ -129,7 +129,7 @@ class Committer:
             StaleProjector: another projector writes this shard.
             StoreUnavailable: `stop` came before the database did.
         """
-        taken = hand_over(world)
+        taken = drain_journal(world)
         work = self._metrics.begin_batch(taken, world)
         rows = build(world, taken, self._shard)
         rows.settled = list(settled)

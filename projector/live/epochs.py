@@ -21,20 +21,20 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from podgroup.events import Batch, OperatorActed
 from podgroup.fold.common import note
-from podgroup.journal import At, EpochRow
-from podgroup.runtime.jetstream import Message, MessagesLost, StreamState
-from podgroup.state import World
-from podgroup.subjects import EVENTS
+from podgroup.log.events import Batch, OperatorActed
+from podgroup.log.journal import At, EpochRow
+from podgroup.log.subjects import EVENTS
+from podgroup.state.world import World
 from projector.writing.checkpoint import Checkpoint
+from runtime.jetstream import Message, MessagesLost, StreamState
 
 SAME_TIME = timedelta(milliseconds=1)
 """Timestamps of one message may differ by rounding of nanoseconds, not by more."""
 
 
 class Lookup(Protocol):
-    """What is asked of the log; `podgroup.runtime.jetstream.Bus` is one."""
+    """What is asked of the log; `runtime.jetstream.Bus` is one."""
 
     async def get(self, stream: str, sequence: int) -> Message | None:
         """Return one message, None when it is not there."""

@@ -18,28 +18,12 @@ from datetime import UTC, datetime
 from importlib import metadata
 from uuid import uuid4
 
-from podgroup import subjects
-from podgroup.codec import decode_batch, encode_batch
 from podgroup.engine import step
-from podgroup.events import Batch
+from podgroup.log import subjects
+from podgroup.log.codec import decode_batch, decode_conclusions, encode_batch
+from podgroup.log.events import Batch
 from podgroup.rules import decides_by
-from podgroup.runtime.backoff import Backoff
-from podgroup.runtime.jetstream import (
-    Bus,
-    BusUnavailable,
-    Message,
-    MessagesLost,
-    Reader,
-    StreamChanged,
-    StreamMismatch,
-    StreamMissing,
-)
-from podgroup.runtime.log import get_logger
-from podgroup.runtime.metrics import Metrics
-from podgroup.runtime.settings import Settings
-from podgroup.runtime.signing import Signer
-from podgroup.runtime.spacing import Spacing
-from podgroup.state import World
+from podgroup.state.world import World
 from projector.delivery.outbox import Outbox
 from projector.live import epochs
 from projector.live.announcing import Announcer
@@ -57,6 +41,22 @@ from projector.storage.opening import (
 )
 from projector.storage.store import Store, StoreUnavailable
 from projector.writing.record_rows import Settled, keep_raw, settled
+from runtime.backoff import Backoff
+from runtime.jetstream import (
+    Bus,
+    BusUnavailable,
+    Message,
+    MessagesLost,
+    Reader,
+    StreamChanged,
+    StreamMismatch,
+    StreamMissing,
+)
+from runtime.log import get_logger
+from runtime.metrics import Metrics
+from runtime.settings import Settings
+from runtime.signing import Signer
+from runtime.spacing import Spacing
 
 MAX_EVENTS = 5_000
 """Events per transaction at most, so that a transaction stays short and its rows fit in memory."""
@@ -272,7 +272,10 @@ class Projection:
         # A fresh read model beside decisions that were published: they are being made once more.
         if self._fresh:
             subject = subjects.decisions(self.world.cluster, self._shard)
-            outbox.rebuilding = await self._bus.last(subjects.DECISIONS, subject) is not None
+            last = await self._bus.last(subjects.DECISIONS, subject)
+            # Of one that was sent again the number is lower, and more is sent twice: no harm.
+            numbers = [each.number for each in decode_conclusions(last.body)] if last else []
+            outbox.recorded_to = max(numbers, default=0)
             self._fresh = False
         if decisions_lost(stream, outbox.stream_created_at, outbox.stream_seq):
             count = outbox.repeat_all()

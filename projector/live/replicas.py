@@ -1,6 +1,6 @@
 """Replicas: what every replica of every part says of itself, on its way to the table of that name.
 
-Theory. Replicas of all parts tell NATS how they are (`podgroup.runtime.heartbeat`); the projector
+Theory. Replicas of all parts tell NATS how they are (`runtime.heartbeat`); the projector
 that works writes it down, at once when something changed, else every few beats. One that ended in
 order is forgotten at once, one that fell silent after a while, so that its silence is seen first.
 
@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from podgroup.runtime.heartbeat import LOOK_S, Heartbeat, decode
+from runtime.heartbeat import LOOK_S, Heartbeat, decode
 
 FORGET: Final = timedelta(minutes=3)
 """How long a replica that fell silent is remembered."""

@@ -9,8 +9,8 @@ that double, and then by halves.
 Invariant: at most about 60 messages are asked for, and only of a log that has said nothing.
 """
 
-from podgroup.runtime.jetstream import Bus, MessagesLost
-from podgroup.subjects import EVENTS
+from podgroup.log.subjects import EVENTS
+from runtime.jetstream import Bus, MessagesLost
 
 
 async def unreadable(bus: Bus, subject: str, after: int) -> MessagesLost | None:

@@ -13,12 +13,13 @@ Invariant: looking changes nothing.
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from podgroup.facts import cluster_queue_name
-from podgroup.ids import PodUID
-from podgroup.lifecycle import PENDING, stage_of
-from podgroup.members import Flag
-from podgroup.runtime.metrics import Labels, Metrics
-from podgroup.state import World
+from podgroup.model.ids import PodUID
+from podgroup.model.lifecycle import PENDING, stage_of
+from podgroup.state.facts import cluster_queue_name
+from podgroup.state.members import Flag
+from podgroup.state.quota import FlavorResource, Tally
+from podgroup.state.world import World
+from runtime.metrics import Labels, Metrics
 
 
 def declare(metrics: Metrics, world: Callable[[], World]) -> None:
@@ -27,7 +28,7 @@ def declare(metrics: Metrics, world: Callable[[], World]) -> None:
     for name, help, labels, look in (
         (
             "gatelog_pending_groups",
-            "Groups that are pending, by stage and by what they wait for.",
+            "Pending groups, by stage and reason.",
             ("cluster_queue", "stage", "reason"),
             pending_groups,
         ),
@@ -35,14 +36,14 @@ def declare(metrics: Metrics, world: Callable[[], World]) -> None:
         ("gatelog_pods", "Pods that exist.", (), pods),
         (
             "gatelog_held_up_pods",
-            "Pods of admitted groups at their gate, whose removal was refused.",
+            "Pods of admitted groups whose ungating was refused.",
             (),
             held_up_pods,
         ),
         ("gatelog_gated_pods", "Pods that carry our gate.", ("cluster_queue",), gated_pods),
         (
             "gatelog_unadmitted_pods",
-            "Pods of queues that run without having been admitted.",
+            "Pods of queues that run without an admission.",
             ("cluster_queue",),
             unadmitted_pods,
         ),
@@ -51,6 +52,12 @@ def declare(metrics: Metrics, world: Callable[[], World]) -> None:
             "Quota held by groups (builtin mode): cores, bytes or a count.",
             quota,
             quota_used,
+        ),
+        (
+            "gatelog_quota_unadmitted",
+            "What runs and was never admitted, in no usage of quota: cores, bytes or a count.",
+            quota,
+            quota_unadmitted,
         ),
         ("gatelog_quota_nominal", "Nominal quota: cores, bytes or a count.", quota, quota_nominal),
     ):
@@ -114,14 +121,27 @@ def unadmitted_pods(world: World) -> Counter[Labels]:
 
 
 def quota_used(world: World) -> dict[Labels, float]:
-    """Return the usage of every quota; Kueue keeps its own books, so none in kueue mode."""
+    """Return what is held of every quota; Kueue keeps its own books, so none in kueue mode."""
     if world.mode == "kueue":
         return {}
     found = dict.fromkeys(quota_nominal(world), 0.0)
-    for queue, usage in world.quotas.usage.items():
-        for (flavor, resource), amount in usage.items():
-            found[queue, flavor, resource] = _in_base_units(resource, amount)
-    return found
+    return found | _of_cluster_queues(world, lambda tally: tally.reserved)
+
+
+def quota_unadmitted(world: World) -> dict[Labels, float]:
+    """Return what runs in groups that were never admitted, which is in no usage of quota."""
+    return _of_cluster_queues(world, lambda tally: tally.unadmitted)
+
+
+def _of_cluster_queues(
+    world: World, amounts: Callable[[Tally], Mapping[FlavorResource, int]]
+) -> dict[Labels, float]:
+    return {
+        (name, flavor, resource): _in_base_units(resource, amount)
+        for (kind, _, name), tally in world.quotas.tallies.items()
+        if kind == "ClusterQueue"
+        for (flavor, resource), amount in amounts(tally).items()
+    }
 
 
 def quota_nominal(world: World) -> dict[Labels, float]:

@@ -16,12 +16,12 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from podgroup.facts import cluster_queue_name
-from podgroup.folding import Taken
-from podgroup.ids import GroupID
-from podgroup.journal import AdmissionRow
-from podgroup.names import ADMISSION_GATE
-from podgroup.state import Group, World
+from podgroup.folding import PendingWrites
+from podgroup.log.journal import AdmissionRow
+from podgroup.model.ids import GroupID
+from podgroup.model.names import ADMISSION_GATE
+from podgroup.state.facts import cluster_queue_name
+from podgroup.state.world import Group, World
 
 POD_GATED: Final = "gatelog_pods_gated_total"
 POD_UNGATED: Final = "gatelog_pods_ungated_total"
@@ -48,7 +48,7 @@ class Increments(Struct):
     times: list[tuple[Key, float]] = field(default_factory=list)
 
 
-def increments(taken: Taken, world: World) -> Increments:
+def increments(taken: PendingWrites, world: World) -> Increments:
     """Return what a journal adds; `world` is the state at the end of it."""
     found = Increments()
     counts, where = found.counts, _Where(taken, world)
@@ -86,7 +86,7 @@ def increments(taken: Taken, world: World) -> Increments:
 class _Where:
     """Looks up what notes leave out; each group once per batch."""
 
-    def __init__(self, taken: Taken, world: World) -> None:
+    def __init__(self, taken: PendingWrites, world: World) -> None:
         self._world = world
         self._gone = taken.gone_groups
         self._rows: dict[str, list[AdmissionRow]] = {}

@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
-from podgroup import subjects
-from podgroup.runtime.jetstream import Bus, BusError
-from podgroup.runtime.log import get_logger
+from podgroup.log import subjects
+from runtime.jetstream import Bus, BusError
+from runtime.log import get_logger
 
 LOOK_S = 5.0
 """Seconds between looks."""

@@ -13,15 +13,15 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from podgroup.events import PARKED_DECISION
-from podgroup.folding import Taken
-from podgroup.runtime.metrics import FAST_S, SLOW_S, Metrics
-from podgroup.state import World
+from podgroup.folding import PendingWrites
+from podgroup.log.events import PARKED_DECISION
+from podgroup.state.world import World
 from projector.delivery.outbox import Outbox
 from projector.measures import gauges
 from projector.measures import increments as domain
 from projector.measures.increments import Increments, increments
 from projector.measures.lag import Lag
+from runtime.metrics import FAST_S, SLOW_S, Metrics
 
 PARK_REASONS = (
     "Undecodable",
@@ -67,7 +67,7 @@ class ProjectorMetrics:
             (domain.EVICTED, "Evictions of groups.", (*queue, "reason")),
             (domain.FINISHED, "Groups that finished.", (*queue, "reason")),
             (domain.DECISIONS, "Decisions made, by the rule that made them.", ("rule", "action")),
-            (domain.PARKED, "Events set aside because they could not be folded.", ("reason",)),
+            (domain.PARKED, "Events parked because they could not be folded.", ("reason",)),
         )
         self._counters = {
             name: metrics.counter(name, help, labels) for name, help, labels in counters
@@ -76,8 +76,8 @@ class ProjectorMetrics:
             # From 0 on, so that the first one is an increase and not the beginning of a series.
             self._counters[domain.PARKED](reason)
         times = (
-            (domain.WAITED, "From a group being complete and queued to its admission."),
-            (domain.UNGATE_TOOK, "From the admission of a group to a pod of it without its gate."),
+            (domain.WAITED, "From a complete, queued group to its admission."),
+            (domain.UNGATE_TOOK, "From a group's admission to a pod without its gate."),
         )
         self._times = {
             name: metrics.histogram(name, help, queue, buckets=SLOW_S) for name, help in times
@@ -100,11 +100,11 @@ class ProjectorMetrics:
         )
         self._commit = metrics.histogram(
             "gatelog_projector_commit_seconds",
-            "From handing a transaction over to its commit, waiting for the database included.",
+            "From a transaction to its commit, waiting included.",
         )
         self._delay = metrics.histogram(
             "gatelog_projector_delay_seconds",
-            "From the oldest message of a transaction being stored in the log to the commit.",
+            "From the oldest message of a transaction in the log to its commit.",
             buckets=DELAY_S,
         )
 
@@ -114,27 +114,27 @@ class ProjectorMetrics:
         lag, read = self.lag, self._metrics.read
         read(
             "gatelog_projector_lag_messages",
-            "Sequence numbers from what is committed to the newest message of the shard.",
+            "Sequence numbers from the committed to the newest message.",
             read=lambda: {(): lag.messages(at())},
         )
         read(
             "gatelog_projector_lag_seconds",
-            "For how long the log has been ahead of what is committed; 0 when caught up.",
+            "Seconds for which the log was ahead of the commits.",
             read=lambda: {(): lag.seconds(at())},
         )
         read(
             "gatelog_projector_outbox_messages",
-            "Decisions and parked events committed and not known to be in their stream.",
+            "Decisions and parked events committed, not yet in their stream.",
             read=lambda: {(): outbox.waiting},
         )
         read(
             "gatelog_projector_unresolved_decisions",
-            "Decisions under way whose outcome is not known; not those that wait in the table.",
+            "Open decisions, without those that wait in the table.",
             read=lambda: {(): outbox.unresolved},
         )
         read(
             "gatelog_projector_unresolved_decision_age_seconds",
-            "Age of the oldest decision under way whose outcome is not known; 0 for none.",
+            "Age of the oldest open decision; 0 for none.",
             read=lambda: {(): _age_s(outbox.unresolved_since)},
         )
 
@@ -146,7 +146,7 @@ class ProjectorMetrics:
         if self._oldest_at is None:
             self._oldest_at = at
 
-    def begin_batch(self, taken: Taken, world: World) -> Work:
+    def begin_batch(self, taken: PendingWrites, world: World) -> Work:
         """Return what is to be counted once `taken` is committed, and begin the next batch."""
         read, self._read = self._read, {}
         oldest_at, self._oldest_at = self._oldest_at, None

@@ -13,7 +13,7 @@ Invariant: every other row of one side that has no equal on the other is counted
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -59,27 +59,30 @@ def compare(
             # Every row is read once, in order.
             connection.exec_driver_sql(f"PRAGMA cache_size = -{CACHE_KIB}")
     return [
-        _table(table, live, again, cluster, shard, floor, gone.get(table.name))
+        _table(live, again, _Part(table, cluster, shard, floor, gone.get(table.name)))
         for table in COMPARED
     ]
 
 
-def _table(
-    table: sa.Table,
-    live: sa.Connection,
-    again: sa.Connection,
-    cluster: str,
-    shard: int,
-    floor: int,
-    before: datetime | None,
-) -> TableResult:
+class _Part(NamedTuple):
+    """The rows of a table that are compared; `before`: not those that were over by then."""
+
+    table: sa.Table
+    cluster: str
+    shard: int
+    floor: int
+    before: datetime | None
+
+
+def _table(live: sa.Connection, again: sa.Connection, part: _Part) -> TableResult:
+    table = part.table
     keys = [column.name for column in table.primary_key]
     left_out = LEFT_OUT - {"as_of_seq"} if table.name == "decisions" else LEFT_OUT
     names = [column.name for column in table.columns if column.name not in left_out]
     result = TableResult(table.name)
-    one = _rows(live, table, names, keys, cluster, shard, floor, before)
-    two = _rows(again, table, names, keys, cluster, shard, floor, before)
-    if floor:
+    one = _rows(live, part, names, keys)
+    two = _rows(again, part, names, keys)
+    if part.floor:
         one, two = _vouched(one, result), _vouched(two)
         if table.name == "history":
             one, two = _renumbered(one), _renumbered(two)
@@ -104,15 +107,9 @@ def _table(
 
 
 def _rows(
-    connection: sa.Connection,
-    table: sa.Table,
-    names: list[str],
-    keys: list[str],
-    cluster: str,
-    shard: int,
-    floor: int,
-    before: datetime | None,
+    connection: sa.Connection, part: _Part, names: list[str], keys: list[str]
 ) -> Iterator[Any]:
+    table, cluster, shard, floor, before = part
     columns: list[Any] = [table.c[name] for name in names]
     if floor:
         columns.append(sa.case((sa.text(of_before(table.name)), 1), else_=0).label(OF_BEFORE))

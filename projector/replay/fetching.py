@@ -22,9 +22,9 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
-from podgroup.runtime import eventloop
-from podgroup.runtime.jetstream import Bus, BusError, BusUnavailable, Message, Reader, connect
-from podgroup.runtime.settings import NatsSettings
+from runtime import eventloop
+from runtime.jetstream import Bus, BusError, BusUnavailable, Message, Reader, connect
+from runtime.settings import NatsSettings
 
 FAR_MESSAGES = 20_000
 FAR_BYTES = 16 << 20

@@ -25,7 +25,7 @@ from types import TracebackType
 import msgspec
 from msgspec import Raw, Struct
 
-from podgroup.codec import (
+from podgroup.log.codec import (
     decode_batch,
     decode_concluded,
     decode_decision,
@@ -36,8 +36,8 @@ from podgroup.codec import (
     is_records,
     is_strange,
 )
-from podgroup.events import Batch, Event, SettingsRecorded, Undecodable
-from podgroup.policy import Policy
+from podgroup.log.events import Batch, Event, SettingsRecorded, Undecodable
+from podgroup.model.policy import Policy
 from projector.replay.log import Entry
 from projector.replay.reading import Lines
 

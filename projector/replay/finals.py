@@ -15,9 +15,10 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TypeVar
 
-from podgroup.folding import Taken
-from podgroup.journal import AdmissionRow, GateRow, WaitRow
-from podgroup.state import World
+from podgroup.folding import PendingWrites
+from podgroup.log.journal import AdmissionRow, GateRow, WaitRow
+from podgroup.model.objects import QUEUE_KINDS
+from podgroup.state.world import World
 from projector.schema.layout import COLUMNS, Row
 from projector.writing.rows import Rows, build
 
@@ -47,7 +48,7 @@ class Finals:
         self.loose = False
         """An outcome came for a decision that was not held back any more."""
 
-    def pick(self, world: World, taken: Taken) -> Rows:
+    def pick(self, world: World, taken: PendingWrites) -> Rows:
         """Return the rows of a batch that are final, and remember the others."""
         journal = taken.journal
         for admission in journal.admissions.values():
@@ -87,12 +88,12 @@ class Finals:
         journal.pods.update(world.pods)
         journal.groups.update(world.groups)
         journal.objects.update(_objects(world))
-        rows = self._built(world, Taken(journal, {}, {}))
+        rows = self._built(world, PendingWrites(journal, {}, {}))
         rows.tables["decisions"] = list(self._decisions.values())
         self._decisions = {}
         return rows
 
-    def _built(self, world: World, taken: Taken) -> Rows:
+    def _built(self, world: World, taken: PendingWrites) -> Rows:
         rows = build(world, taken, self._shard)
         groups = rows.tables.get("groups", [])
         for index, row in enumerate(groups):
@@ -151,17 +152,8 @@ def _all(held: dict[str, dict[K, R]]) -> dict[tuple[str, K], R]:
 
 
 def _objects(world: World) -> Iterable[tuple[str, str, str]]:
-    for kind, named in (("LocalQueue", world.local_queues), ("Workload", world.workloads)):
-        for namespace, name in named:
-            yield kind, namespace, name
-    for kind, store in (
-        ("ClusterQueue", world.cluster_queues),
-        ("Cohort", world.cohorts),
-        ("ResourceFlavor", world.flavors),
-        ("AdmissionCheck", world.checks),
-        ("WorkloadPriorityClass", world.workload_classes),
-        ("PriorityClass", world.classes),
-        ("Namespace", world.namespaces),
-    ):
-        for name in store:
-            yield kind, "", name
+    for namespace, name in world.workloads:
+        yield "Workload", namespace, name
+    for kind in QUEUE_KINDS:
+        for view in world.objects_of(kind).values():
+            yield kind, view.namespace, view.name

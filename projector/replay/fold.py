@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from podgroup.events import Decision, SettingsRecorded
-from podgroup.folding import hand_over, new_world, replay
-from podgroup.journal import Journal
-from podgroup.policy import Policy
-from podgroup.records import AnyRecord
-from podgroup.state import World
+from podgroup.folding import drain_journal, new_world, replay
+from podgroup.log.events import Decision, SettingsRecorded
+from podgroup.log.journal import Journal
+from podgroup.log.records import AnyRecord
+from podgroup.model.policy import Policy
+from podgroup.state.world import World
 from projector.replay.log import Entry
 from projector.storage.store import SqlStore
 from projector.writing.checkpoint import Checkpoint
@@ -77,7 +77,7 @@ class Sink:
 
     def write(self, world: World, at: datetime, done: list[Settled]) -> None:
         """Write what changed since the last time; `done`: what was settled meanwhile."""
-        rows = build(world, hand_over(world), self._shard)
+        rows = build(world, drain_journal(world), self._shard)
         rows.settled = done
         blank = self._blank
         new = Checkpoint(
@@ -205,4 +205,4 @@ def _hand_over(result: Result, at: datetime, sink: Sink | None, done: list[Settl
     if sink is not None:
         sink.write(world, at, done)
     else:
-        hand_over(world)
+        drain_journal(world)

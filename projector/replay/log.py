@@ -20,13 +20,13 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from podgroup import subjects
-from podgroup.codec import Conclusions, decode_batch, decode_conclusions
-from podgroup.events import Batch, Decision
-from podgroup.records import Concluded
-from podgroup.runtime.jetstream import Bus, Message, Reader
+from podgroup.log import subjects
+from podgroup.log.codec import Conclusions, decode_batch, decode_conclusions
+from podgroup.log.events import Batch, Decision
+from podgroup.log.records import Concluded
 from projector.replay import fetching
 from projector.replay.fetching import Fetched
+from runtime.jetstream import Bus, Message, Reader
 
 AHEAD = 20_000
 """Decisions that may wait for one with a lower number; beyond that it is not in the stream."""

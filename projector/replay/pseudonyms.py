@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
-from podgroup.codec import concerned
-from podgroup.events import (
+from podgroup.log.codec import concerned
+from podgroup.log.events import (
     Batch,
     Decision,
     DeltaRefused,
@@ -31,11 +31,11 @@ from podgroup.events import (
     TimerFired,
     Undecodable,
 )
-from podgroup.ids import decision_id
-from podgroup.names import JOB_UID, PODSET_LABEL, ROLE_HASH, workload_name
-from podgroup.objects import MARK_TIMER, Assignment, mark_timer
-from podgroup.records import AnyRecord, Concluded, Counted, Kept, Lacking, Shortened, Used
-from podgroup.standing import Standing
+from podgroup.log.records import AnyRecord, Concluded, Counted, Kept, Lacking, Shortened, Used
+from podgroup.model.ids import decision_id
+from podgroup.model.names import JOB_UID, PODSET_LABEL, ROLE_HASH, workload_name
+from podgroup.model.objects import MARK_TIMER, Assignment, mark_timer
+from podgroup.model.standing import Standing
 from projector.replay.log import Entry
 
 _NAMES = frozenset(

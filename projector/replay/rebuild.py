@@ -12,8 +12,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from podgroup.folding import hand_over, new_world, replay
-from podgroup.policy import Policy
+from podgroup.folding import drain_journal, new_world, replay
+from podgroup.model.policy import Policy
 from projector.replay.finals import Finals
 from projector.replay.fold import collecting_rarely
 from projector.replay.log import Entry
@@ -104,7 +104,7 @@ class Rebuild:
 
     async def _hand_over(self) -> None:
         """Give rows to the thread that writes them while the fold goes on; one batch at a time."""
-        rows = self._finals.pick(self.world, hand_over(self.world))
+        rows = self._finals.pick(self.world, drain_journal(self.world))
         rows.settled, self._settled, self._pending = self._settled, [], 0
         self.rows += sum(map(len, rows.tables.values()))
         await self._written()

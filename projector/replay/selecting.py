@@ -21,8 +21,8 @@ from itertools import islice
 import msgspec
 from msgspec import Struct
 
-from podgroup.codec import Concerned, concerned
-from podgroup.events import (
+from podgroup.log.codec import Concerned, concerned
+from podgroup.log.events import (
     DeltaRefused,
     Event,
     ObjectApplied,
@@ -37,11 +37,11 @@ from podgroup.events import (
     WorkloadApplied,
     WorkloadDeleted,
 )
-from podgroup.ids import GroupID
-from podgroup.journal import Journal
-from podgroup.names import group_name
-from podgroup.records import AnyRecord, AsOf, Concluded, PodRefused
-from podgroup.state import World
+from podgroup.log.journal import Journal
+from podgroup.log.records import AnyRecord, AsOf, Concluded, PodRefused
+from podgroup.model.ids import GroupID
+from podgroup.model.names import group_name
+from podgroup.state.world import World
 from projector.replay.log import Entry
 
 

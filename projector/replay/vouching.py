@@ -15,7 +15,7 @@ Invariant: with `floor` 0 the log vouches for everything, and nothing is asked o
 
 import sqlalchemy as sa
 
-from podgroup.objects import FIRST_KINDS
+from podgroup.model.objects import FIRST_KINDS
 from projector import tables
 
 

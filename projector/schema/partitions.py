@@ -28,7 +28,6 @@ PARTITIONED = tuple(
     table.name for table in TABLES if table.dialect_options["postgresql"]["partition_by"] == BY_TIME
 )
 WEEK = timedelta(days=7)
-LOCK = 0x6761_7465_7765_656B  # "gateweek"; makers of partitions wait for each other
 _AT = {table: COLUMNS[table].index("at") for table in PARTITIONED}
 _NAME = re.compile(rf"({'|'.join(PARTITIONED)})_\d{{8}}")
 _BOUND = re.compile(r"FROM \('(?P<begin>[^']+)'\) TO \((?:'(?P<end>[^']+)'|MAXVALUE)\)")
@@ -78,19 +77,20 @@ def weeks_of(tables: Mapping[str, Sequence[Sequence[Any]]]) -> set[datetime]:
 def ensure(connection: Connection, weeks: Iterable[datetime]) -> list[str]:
     """Make the partitions of `weeks` that are not there; the caller commits. Returns their names.
 
-    Does nothing on SQLite. Safe in several processes at once: one makes, the others wait.
+    Does nothing on SQLite. Safe in several processes at once: one makes, the others wait, by a lock
+    of the table, which only its owner can take; an advisory one is anybody's.
     """
     wanted = sorted(set(weeks))
     if connection.dialect.name != "postgresql" or not wanted:
         return []
-    connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
     made = []
     for table in PARTITIONED:
+        if not _missing(connection, table, wanted):
+            continue
         schema, parent, quote = _place(connection, table)
-        there = {part.begin for part in found(connection, table)}
-        for begin in wanted:
-            if begin in there:
-                continue
+        # ONLY: a lock of all partitions would wait for a VACUUM of any of them.
+        connection.exec_driver_sql(f"LOCK TABLE ONLY {parent} IN SHARE UPDATE EXCLUSIVE MODE")
+        for begin in _missing(connection, table, wanted):
             name = f"{schema}.{quote(f'{table}_{begin:%Y%m%d}')}"
             connection.exec_driver_sql(
                 f"CREATE TABLE {name} (LIKE {parent} INCLUDING DEFAULTS INCLUDING COMMENTS)"
@@ -101,6 +101,11 @@ def ensure(connection: Connection, weeks: Iterable[datetime]) -> list[str]:
             )
             made.append(name)
     return made
+
+
+def _missing(connection: Connection, table: str, wanted: list[datetime]) -> list[datetime]:
+    there = {part.begin for part in found(connection, table)}
+    return [begin for begin in wanted if begin not in there]
 
 
 def around(now: datetime) -> tuple[datetime, datetime]:

@@ -1,8 +1,9 @@
 """Who is pending and in which order queues take them: conditions and an order, as SQL.
 
-Theory. The states are those of `podgroup.lifecycle`, the order is that of `admission.book.line`:
-first for whom quota is kept until others have stopped; then, where LocalQueues share by use, the
-LocalQueue that used least; then for whom others stopped; priority, highest first; since when; id.
+Theory. The states are those of `podgroup.model.lifecycle`, the order is that of
+`admission.cache.line`: first for whom quota is kept until others have stopped; then, where
+LocalQueues share by use, the LocalQueue that used least; then for whom others stopped; priority,
+highest first; since when; id.
 Views and questions of the read side take both from here, so a position is the same everywhere.
 
 Invariant: texts of our own only, nothing of a user; an order ends in the id.
@@ -10,8 +11,8 @@ Invariant: texts of our own only, nothing of a user; an order ends in the id.
 
 from typing import Final
 
-from podgroup.lifecycle import ADMITTED, PENDING, QUEUED, STAGES
-from podgroup.names import WAITING_FOR_REPLACEMENT_PODS
+from podgroup.model.lifecycle import ADMITTED, PENDING, QUEUED, STAGES
+from podgroup.model.names import WAITING_FOR_REPLACEMENT_PODS
 
 
 def _texts(words: tuple[str, ...]) -> str:
@@ -56,24 +57,8 @@ ORDER: Final = """CASE WHEN g.precedence = 2 THEN 0 ELSE 1 END,
 """The order of `g` in its queue."""
 
 IDLE_REASON: Final = WAITING_FOR_REPLACEMENT_PODS
-IDLE_MESSAGE: Final = "holds quota and runs nothing: its pods failed, and no pods have their places"
 
 
 def is_idle(g: str) -> str:
-    """Return the condition that a group `g` holds quota while none of its pods runs or can run.
-
-    Its pods failed and are kept until others have their places.
-    """
-    its = f"p.cluster = {g}.cluster AND p.group_id = {g}.id AND p.gone_at IS NULL"
-    return f"""({g}.state = 'Admitted' AND {g}.gone_at IS NULL AND EXISTS (
-           SELECT 1 FROM pods p WHERE {its} AND p.finalizer AND p.phase = 'Failed'
-              AND p.fate = '' AND p.ended_at IS NOT NULL)
-       AND NOT EXISTS (
-           SELECT 1 FROM pods p WHERE {its} AND p.deleted_at IS NULL AND p.fate = ''
-              AND p.phase NOT IN ('Failed', 'Succeeded')))"""
-
-
-def shown_reason(g: str) -> str:
-    """Return columns `reason` and `message` of a group `g` as people are shown them."""
-    return f"""CASE WHEN {is_idle(g)} THEN '{IDLE_REASON}' ELSE {g}.reason END AS reason,
-       CASE WHEN {is_idle(g)} THEN '{IDLE_MESSAGE}' ELSE {g}.message END AS message"""
+    """Return the condition that a group `g` holds quota and runs nothing, as rule explain says."""
+    return f"({g}.state = 'Admitted' AND {g}.reason = '{IDLE_REASON}' AND {g}.gone_at IS NULL)"

@@ -8,8 +8,12 @@ view `v_quota` are sums over the same rows.
 What is borrowed comes out of one pool of the whole tree of cohorts. It is lent by those who have
 something idle, each by its part of all that is idle, a Cohort's own quota included.
 
-Invariant: of a ClusterQueue `held - borrowed + idle` is the nominal quota unless it holds more than
-that in no cohort; `lent` is a part of `idle`. Amounts as in the tables.
+What runs without ever having been admitted is `unadmitted`, apart from what is held; what it takes
+of the own quota is not idle.
+
+Invariant: of a ClusterQueue in which nothing is unadmitted `held - borrowed + idle` is the nominal
+quota unless it holds more than that in no cohort; `lent` is a part of `idle`. Amounts as in the
+tables.
 """
 
 from projector.schema.dialect import Dialect
@@ -34,23 +38,23 @@ def spans(d: Dialect, cluster: str = "{0}.cluster") -> str:
    AND o.namespace = '' AND o.name = {0}.cluster_queue"""
     return f"""
 SELECT u.cluster, u.kind, u.namespace, u.name, u.root, u.flavor, u.resource, u.nominal,
-       u.reserved AS held, u.borrowed, 1 AS told, u.from_at, u.to_at
+       u.reserved AS held, u.borrowed, u.unadmitted, 1 AS told, u.from_at, u.to_at
   FROM usage u
 UNION ALL
 SELECT a.cluster, 'ClusterQueue', '', a.cluster_queue, coalesce(o.cohort, ''), f.key, r.key, 0,
-       {value}, 0, 0, a.admitted_at, a.released_at
+       {value}, 0, 0, 0, a.admitted_at, a.released_at
   FROM admissions a {cohort.format("a")}
   {each}
  WHERE {told.format("a")}
 UNION ALL
-SELECT a.cluster, 'LocalQueue', g.namespace, g.queue, '', f.key, r.key, 0, {value}, 0, 0,
+SELECT a.cluster, 'LocalQueue', g.namespace, g.queue, '', f.key, r.key, 0, {value}, 0, 0, 0,
        a.admitted_at, a.released_at
   FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
   {each}
  WHERE {told.format("a")}
 UNION ALL
 SELECT q.cluster, 'ClusterQueue', '', q.cluster_queue, coalesce(o.cohort, ''), f.key, r.key,
-       {value}, 0, 0, 0, q.at, q.to_at
+       {value}, 0, 0, 0, 0, q.at, q.to_at
   FROM (SELECT n.*, lead(n.at) OVER (
                PARTITION BY n.cluster, n.shard, n.cluster_queue ORDER BY n.seq) AS to_at
           FROM quotas n) q {cohort.format("q")}
@@ -62,9 +66,9 @@ BORROWED = """CASE WHEN max(s.told) = 1 THEN sum(s.borrowed)
             WHEN max(s.root) <> '' AND sum(s.held) > sum(s.nominal)
             THEN sum(s.held) - sum(s.nominal) ELSE 0 END"""
 """What is borrowed, of spans `s` of one queue that cover a moment."""
-_LENDABLE = """CASE WHEN k.kind = 'Cohort' THEN k.nominal
-                WHEN k.kind = 'ClusterQueue' AND k.nominal > k.held THEN k.nominal - k.held
-                ELSE 0 END"""
+_IDLE = """CASE WHEN k.kind = 'ClusterQueue' AND k.nominal > k.held + k.unadmitted
+                 THEN k.nominal - k.held - k.unadmitted ELSE 0 END"""
+_LENDABLE = f"CASE WHEN k.kind = 'Cohort' THEN k.nominal ELSE {_IDLE} END"
 
 
 def standing(d: Dialect, covers: str, cluster: str = "{0}.cluster") -> str:
@@ -75,18 +79,18 @@ def standing(d: Dialect, covers: str, cluster: str = "{0}.cluster") -> str:
 WITH stood AS (
 SELECT s.cluster, s.kind, s.namespace, s.name, max(s.root) AS root, s.flavor, s.resource,
        CAST(sum(s.nominal) AS BIGINT) AS nominal, CAST(sum(s.held) AS BIGINT) AS held,
-       CAST({BORROWED} AS BIGINT) AS borrowed
+       CAST({BORROWED} AS BIGINT) AS borrowed,
+       CAST(sum(s.unadmitted) AS BIGINT) AS unadmitted
   FROM ({spans(d, cluster)}) s
  WHERE {covers}
  GROUP BY s.cluster, s.kind, s.namespace, s.name, s.flavor, s.resource),
 lending AS (
-SELECT k.*, CASE WHEN k.kind = 'ClusterQueue' AND k.nominal > k.held THEN k.nominal - k.held
-                 ELSE 0 END AS idle,
+SELECT k.*, {_IDLE} AS idle,
        sum(CASE WHEN k.kind = 'ClusterQueue' THEN k.borrowed ELSE 0 END) OVER ({whole}) AS loans,
        sum({_LENDABLE}) OVER ({whole}) AS lendable
   FROM stood k)
 SELECT l.cluster, l.kind, l.namespace, l.name, l.root, l.flavor, l.resource, l.nominal, l.held,
-       l.borrowed, l.idle,
+       l.borrowed, l.unadmitted, l.idle,
        CASE WHEN l.root <> '' AND l.idle > 0 AND l.loans > 0
             THEN CAST(round(l.idle * {part}) AS BIGINT) ELSE 0 END AS lent
   FROM lending l"""
@@ -101,5 +105,6 @@ VIEWS = {"v_quota": now}
 
 COMMENTS = {
     "v_quota": "How each ClusterQueue, LocalQueue and Cohort stands now, by flavor and resource: "
-    "nominal quota, and what of it is held, borrowed, idle and lent; amounts as in the tables",
+    "nominal quota, what of it is held, borrowed, idle and lent, and apart what runs and was never "
+    "admitted; amounts as in the tables",
 }

@@ -18,7 +18,8 @@ def borrowed(d: Dialect) -> str:
     begin = d.last.format(a="b.from_at", b="l.from_at")
     ends = [f"coalesce({row}.to_at, {d.now})" for row in "bl"]
     end = d.first.format(a=ends[0], b=ends[1])
-    idle = "CASE WHEN l.kind = 'Cohort' THEN l.nominal ELSE l.nominal - l.reserved END"
+    free = "l.nominal - l.reserved - l.unadmitted"
+    idle = f"CASE WHEN l.kind = 'Cohort' THEN l.nominal ELSE {free} END"
     amount = _UNITS.format("b", f"({d.first.format(a='b.borrowed', b=idle)})")
     seconds = f"({d.micros.format(t='c.to_at')} - {d.micros.format(t='c.from_at')}) / 1000000.0"
     return f"""
@@ -29,7 +30,7 @@ SELECT b.cluster, b.name AS borrower, l.kind AS lender_kind, l.name AS lender, b
   JOIN usage l ON l.cluster = b.cluster AND l.root = b.root AND l.flavor = b.flavor
    AND l.resource = b.resource AND l.from_at < {ends[0]} AND {ends[1]} > b.from_at
    AND (l.kind = 'Cohort' OR (l.kind = 'ClusterQueue' AND l.name <> b.name
-                              AND l.nominal > l.reserved))
+                              AND {free} > 0))
  WHERE b.kind = 'ClusterQueue' AND b.borrowed > 0 AND b.root <> '' AND l.nominal > 0)
 SELECT c.*, c.amount * {seconds} / 3600.0 AS resource_hours
   FROM cut c WHERE c.to_at > c.from_at

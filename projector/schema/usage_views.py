@@ -13,20 +13,26 @@ spans, and all of them agree.
     held     terminating                    to be deleted, not yet gone
     held     incomplete                     quota of an admission that no pod of it fills
     running                                 until it ends, or is to be deleted
-    wasted   failed preempted evicted surplus   the same of attempts that came to nothing
+    wasted   failed preempted evicted       the same of attempts that came to nothing
 
 `incomplete` is below zero for as long as a pod runs in the place of one that is not gone yet.
 
-Resource `pods` (one for each) is counted where an admission holds quota of it.
+Resource `pods` (one for each) is counted where an admission holds quota of it. What a pod asks for
+beyond what any node has (`quantities.most`: the door refuses it) counts as that, and is `capped`.
 
 Invariant: spans of one pod do not overlap but for those that are `incomplete`; open ones end now.
 """
 
+from podgroup.model.quantities import CPU, most
 from projector.schema.dialect import Dialect
 
+_MOST = f"CASE WHEN r.key = '{CPU}' THEN {most(CPU)} ELSE {most('')} END"
+"""The most that a pod can ask for of resource `r`."""
+_FLAVORLESS = ("waited", "unadmitted")
+_HAS_FLAVOR = f"s.piece NOT IN {_FLAVORLESS}"
 _ITS_PODSET = "(f.key = lower(o.role) OR o.kind = 'single')"
 PIECES = " UNION ALL ".join(
-    f"SELECT '{piece}' AS piece" for piece in ("waited", "starting", "running", "terminating")
+    f"SELECT '{piece}' AS piece" for piece in (*_FLAVORLESS, "starting", "running", "terminating")
 )
 """What a pod's life is cut into."""
 _WASTED = "s.piece = 'running' AND o.wasted <> ''"
@@ -38,6 +44,12 @@ WHY = f"""CASE WHEN {_WASTED} THEN o.wasted WHEN s.piece IN ('starting', 'termin
 
 def _amount(d: Dialect, doc: str = "r.value") -> str:
     return d.value.format(doc=doc)
+
+
+def _capped(d: Dialect) -> str:
+    """Columns `amount` and `capped` of what a pod asks for."""
+    least = d.first.format(a=_amount(d), b=_MOST)
+    return f"""{least} AS amount, CASE WHEN {_amount(d)} > {_MOST} THEN 1 ELSE 0 END AS capped"""
 
 
 def _pods(d: Dialect) -> str:
@@ -62,11 +74,12 @@ SELECT p.cluster, p.uid, p.group_id, p.role, p.labels, p.requests, p.fate, p.pha
 def _cases(d: Dialect) -> dict[str, str]:
     """Begin and end of the piece `s` of the life of pod `o`."""
     first, last = d.first.format, d.last.format
-    opened, doomed = "o.opened_at", last(a="o.opened_at", b="o.doomed_at")
-    started = last(a="o.opened_at", b="o.started_at")
+    doomed = last(a="o.entered_at", b="o.doomed_at")
+    started = last(a="o.entered_at", b="o.started_at")
     pieces = (
-        ("waited", "o.created_at", opened),
-        ("starting", opened, first(a=started, b=doomed)),
+        ("waited", "o.created_at", "o.opened_at"),
+        ("unadmitted", "o.opened_at", "o.entered_at"),
+        ("starting", "o.entered_at", first(a=started, b=doomed)),
         ("running", started, doomed),
         ("terminating", doomed, "o.over_at"),
     )
@@ -89,11 +102,15 @@ def _opened(d: Dialect, pod: str) -> tuple[str, str, str, str]:
 
 def _owned(d: Dialect, within: str) -> str:
     """Pods with their group and the admission that they ran under; `within` says which."""
+    admitted = d.last.format(a="p.opened_at", b="a.admitted_at")
+    entered = d.first.format(a=admitted, b="p.over_at")
     return f"""owned AS (
 SELECT p.*, g.namespace, g.queue, g.kind,
        coalesce(a.cluster_queue, g.cluster_queue) AS cluster_queue, a.number,
        a.flavors, a.admitted_at, a.released_at,
-       CASE WHEN p.fate = 'excess' THEN 'surplus' WHEN p.phase = 'Succeeded' THEN ''
+       CASE WHEN a.number IS NULL OR p.fate = 'excess' THEN p.over_at
+            ELSE {entered} END AS entered_at,
+       CASE WHEN p.phase = 'Succeeded' THEN ''
             WHEN a.release_reason = 'Preempted' THEN 'preempted'
             WHEN a.release_reason NOT IN ('', 'Finished', 'Gone') THEN 'evicted'
             WHEN p.phase = 'Failed' OR p.fate = 'replaced' THEN 'failed' ELSE '' END AS wasted
@@ -113,24 +130,24 @@ def spans(d: Dialect, *, window: bool = False) -> str:
     """
     resources, flavors, flavor, name = _opened(d, "o")
     cases = _cases(d)
-    flavored = f"CASE WHEN s.piece = 'waited' THEN '' ELSE {name} END"
+    flavored = f"CASE WHEN {_HAS_FLAVOR} THEN {name} ELSE '' END"
     within = _in_window(d) if window else ""
     owned = "cluster, group_id, pod_uid, namespace, queue, cluster_queue, labels"
     return f"""
 WITH {_owned(d, within)},
 cut AS (
 SELECT o.cluster, o.group_id, o.uid AS pod_uid, o.namespace, o.queue, o.cluster_queue, o.labels,
-       {flavored} AS flavor, r.key AS resource, {_amount(d)} AS amount,
+       {flavored} AS flavor, r.key AS resource, {_capped(d)},
        {WHAT} AS what, {WHY} AS why,
        {cases["from_at"]} AS from_at, {cases["to_at"]} AS to_at
   FROM owned o CROSS JOIN ({PIECES}) s
   {resources}
   {flavors}
   {flavor}
- WHERE r.key <> 'pods' OR (x.key IS NOT NULL AND s.piece <> 'waited')
+ WHERE r.key <> 'pods' OR (x.key IS NOT NULL AND {_HAS_FLAVOR})
 UNION ALL
 {_incomplete(d, window)})
-SELECT {owned}, flavor, resource, amount, what, why, from_at, to_at
+SELECT {owned}, flavor, resource, amount, capped, what, why, from_at, to_at
   FROM cut WHERE to_at > from_at
 """
 
@@ -166,7 +183,7 @@ def _incomplete(d: Dialect, window: bool) -> str:
     labels = _FIRST_LABELS
     return f"""
 SELECT a.cluster, a.group_id, '', g.namespace, g.queue, a.cluster_queue,
-       {labels.format("a")}, f.key, r.key, {_amount(d)}, {rest},
+       {labels.format("a")}, f.key, r.key, {_amount(d)}, 0, {rest},
        a.admitted_at, {released.format("a")}
   FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
   {_held(d, "a.resources")}
@@ -174,8 +191,7 @@ SELECT a.cluster, a.group_id, '', g.namespace, g.queue, a.cluster_queue,
 UNION ALL
 SELECT o.cluster, o.group_id, '', o.namespace, o.queue, o.cluster_queue,
        {labels.format("o")},
-       {d.text.format(doc="x.value")}, r.key, -{_amount(d)}, {rest},
-       {d.last.format(a="o.opened_at", b="o.admitted_at")}, {filled_to}
+       {d.text.format(doc="x.value")}, r.key, -{_amount(d)}, 0, {rest}, o.entered_at, {filled_to}
   FROM owned o
   JOIN roles q ON q.cluster = o.cluster AND q.group_id = o.group_id AND q.name = o.role
   {place}
@@ -210,9 +226,10 @@ def _filled_to(d: Dialect) -> str:
 def sums(d: Dialect, key: str, *, only: str) -> str:
     """Return the statement that adds up all spans of a period, as `spans` cuts them.
 
-    It gives key, flavor, resource, what, why, amount and micros (for how many microseconds that
-    amount was taken). Pods that ask for the same are added up before what they ask for is opened:
-    a day of 100,000 pods of few shapes is opened once per shape, not once per pod.
+    It gives key, flavor, resource, what, why, amount, capped, pods (that ran) and micros (for how
+    many microseconds that amount was taken). Pods that ask for the same are added up before what
+    they ask for is opened: a day of 100,000 pods of few shapes is opened once per shape, not once
+    per pod.
 
     Args:
         d: the database's.
@@ -239,11 +256,13 @@ firsts AS MATERIALIZED (
 SELECT o.cluster, o.group_id, {_FIRST_LABELS.format("o")} AS labels
   FROM (SELECT DISTINCT cluster, group_id FROM owned) o),"""
         whose = "JOIN firsts w ON w.cluster = o.cluster AND w.group_id = o.group_id"
+    has_flavor = _HAS_FLAVOR.replace("s.", "c.")
     shown = "s.flavor" if not key else "coalesce(s.key, '')"
     return f"""
 WITH {_owned(d, _in_window(d))},{firsts}
 lives AS (
-SELECT c.key, c.kind, c.role, c.requests, c.flavors, c.piece, c.what, c.why, {micros} AS micros
+SELECT c.key, c.kind, c.role, c.requests, c.flavors, c.piece, c.what, c.why, {micros} AS micros,
+       sum(CASE WHEN c.piece = 'running' THEN 1 ELSE 0 END) AS pods
   FROM (SELECT {own} AS key, o.kind, o.role, o.requests, o.flavors, s.piece,
                {WHAT} AS what, {WHY} AS why,
                {cases["from_at"]} AS from_at, {cases["to_at"]} AS to_at
@@ -263,30 +282,30 @@ SELECT c.key, c.resources, {micros} AS micros
 filled AS (
 SELECT c.key, c.kind, c.role, c.requests, c.flavors, {micros} AS micros
   FROM (SELECT {theirs} AS key, o.kind, o.role, q.requests, o.flavors,
-               {d.last.format(a="o.opened_at", b="o.admitted_at")} AS from_at,
-               {_filled_to(d)} AS to_at
+               o.entered_at AS from_at, {_filled_to(d)} AS to_at
           FROM owned o
           JOIN roles q ON q.cluster = o.cluster AND q.group_id = o.group_id AND q.name = o.role
           {whose}
          WHERE o.number IS NOT NULL AND o.fate <> 'excess' AND {only}) c
  WHERE {kept}
  GROUP BY c.key, c.kind, c.role, c.requests, c.flavors)
-SELECT {shown} AS key, s.flavor, s.resource, s.what, s.why, s.amount,
-       CAST(sum(s.micros) AS BIGINT) AS micros
+SELECT {shown} AS key, s.flavor, s.resource, s.what, s.why, s.amount, max(s.capped) AS capped,
+       CAST(sum(s.pods) AS BIGINT) AS pods, CAST(sum(s.micros) AS BIGINT) AS micros
   FROM (
-SELECT c.key, CASE WHEN c.piece = 'waited' THEN '' ELSE {name} END AS flavor, r.key AS resource,
-       c.what, c.why, {_amount(d)} AS amount, c.micros
+SELECT c.key, CASE WHEN {has_flavor} THEN {name} ELSE '' END AS flavor, r.key AS resource,
+       c.what, c.why, {_capped(d)}, c.pods, c.micros
   FROM lives c
   {resources}
   {flavors}
   {flavor}
- WHERE r.key <> 'pods' OR (x.key IS NOT NULL AND c.piece <> 'waited')
+ WHERE r.key <> 'pods' OR (x.key IS NOT NULL AND {has_flavor})
 UNION ALL
-SELECT c.key, f.key, r.key, 'held', 'incomplete', {_amount(d)}, c.micros
+SELECT c.key, f.key, r.key, 'held', 'incomplete', {_amount(d)}, 0, 0, c.micros
   FROM quota c
   {_held(d, "c.resources")}
 UNION ALL
-SELECT c.key, {d.text.format(doc="x.value")}, r.key, 'held', 'incomplete', -{_amount(d)}, c.micros
+SELECT c.key, {d.text.format(doc="x.value")}, r.key, 'held', 'incomplete', -{_amount(d)}, 0, 0,
+       c.micros
   FROM filled c
   {_placed(d, "c.requests", "c.flavors")}
  WHERE x.key = r.key AND {_ITS_PODSET.replace("o.", "c.")}) s
@@ -359,8 +378,9 @@ VIEWS = {
 }
 
 COMMENTS = {
-    "v_usage_spans": "What was used, held, wasted and waited for, pod by pod, from when to when; "
-    "amounts as in the tables; open spans end now",
+    "v_usage_spans": "What was used, held, wasted, waited for and taken unadmitted, pod by pod, "
+    "from when to when; amounts as in the tables (capped: it asked for more than any node has); "
+    "open spans end now",
     "v_usage_hourly": "The same in resource-hours per hour (UTC), by namespace, queue and flavor",
     "v_quota_spans": "Nominal quota per ClusterQueue, flavor and resource, from when to when",
     "v_pod_used": "What pods that were measured asked for and really used (mean and peak of their "

@@ -12,7 +12,7 @@ Invariant: views read tables and views above them, so they are dropped from belo
 
 from sqlalchemy import Connection
 
-from projector.schema import pending, quota_views, sharing_views, usage_views
+from projector.schema import failing, pending, quota_views, sharing_views, usage_views
 from projector.schema.describing import columns_view, text_of
 from projector.schema.dialect import Dialect, home
 
@@ -43,6 +43,11 @@ SELECT {columns}, o.seq, 1000000 + o.delivery * 1000 + o.attempt, o.at, 'outcome
        o.message, '', d.id, o.status
   FROM groups g JOIN decisions d ON d.cluster = g.cluster AND d.group_id = g.id
   JOIN outcomes o ON o.cluster = d.cluster AND o.decision_id = d.id
+UNION ALL
+SELECT {columns}, f.seq, 500000, f.at, 'failure', {failing.kind("f")}, f.reason,
+       {failing.words("f")}, f.pod_uid, '', CAST(NULL AS TEXT)
+  FROM groups g JOIN pods p ON p.cluster = g.cluster AND p.group_id = g.id
+  JOIN failures f ON f.cluster = p.cluster AND f.pod_uid = p.uid
 """
 
 
@@ -114,7 +119,7 @@ def _idle_holders(d: Dialect) -> str:
 SELECT i.*, {d.seconds.format(a="i.since", b=d.now)} AS idle_seconds
   FROM (
 SELECT g.cluster, a.cluster_queue, g.id AS group_id, g.namespace, g.name, g.queue, g.priority,
-       a.admitted_at, {since} AS since, a.resources
+       a.admitted_at, {since} AS since, g.message, a.resources
   FROM groups g
   JOIN admissions a ON a.cluster = g.cluster AND a.group_id = g.id AND a.released_at IS NULL
  WHERE {pending.is_idle("g")}) i
@@ -271,54 +276,37 @@ SELECT b.cluster, b.cluster_queue, b.begins AS hour, count(DISTINCT b.group_id) 
 """
 
 
-def _usage(d: Dialect) -> str:
-    """Tail of a query over `days` (calendar days, UTC) x pods that ran in them x resources.
+def _by_day(d: Dialect, columns: str) -> str:
+    """What spans of `v_usage_spans` have in each calendar day (UTC), added up by `columns`."""
+    start = d.last.format(a="s.from_at", b="d.begins")
+    seconds = d.seconds.format(a=start, b=d.first.format(a="s.to_at", b="d.ends"))
+    amount = "CASE WHEN s.resource = 'cpu' THEN s.amount / 1000.0 ELSE s.amount * 1.0 END"
 
-    Days come first: who asks for one of them has the pods looked through once, and no more.
-    """
-    begin, end = "coalesce(p.scheduled_at, p.started_at)", "coalesce(p.ended_at, p.gone_at)"
-    return f"""
-  FROM days d
-  JOIN pods p ON {begin} < d.ends AND ({end} IS NULL OR {end} > d.begins)
-  {d.each.format(doc="p.requests", alias="r")}"""
+    def hours(*what: str) -> str:
+        words = ", ".join(f"'{word}'" for word in what)
+        return f"sum(CASE WHEN s.what IN ({words}) THEN {amount} * {seconds} ELSE 0 END) / 3600.0"
 
-
-def _days(d: Dialect) -> str:
     return f"""
 WITH RECURSIVE days(begins, ends) AS (
 SELECT {d.day.format(t="min(created_at)")}, {d.next_day.format(t=d.day.format(t="min(created_at)"))}
   FROM pods
 UNION ALL
-SELECT ends, {d.next_day.format(t="ends")} FROM days WHERE ends < {d.now})"""
-
-
-def _resource_hours(d: Dialect) -> str:
-    amount = d.value.format(doc="r.value")
-    seconds = d.seconds.format(
-        a=d.last.format(a="coalesce(p.scheduled_at, p.started_at)", b="d.begins"),
-        b=d.first.format(
-            a=f"coalesce(p.ended_at, p.gone_at, {d.now})",
-            b="d.ends",
-        ),
-    )
-    units = f"CASE WHEN r.key = 'cpu' THEN {amount} / 1000.0 ELSE {amount} * 1.0 END"
-    return f"{units} * {seconds} / 3600.0"
+SELECT ends, {d.next_day.format(t="ends")} FROM days WHERE ends < {d.now})
+SELECT s.cluster, {d.date.format(t="d.begins")} AS day, {columns}, s.resource,
+       {hours("running", "wasted")} AS resource_hours, {hours("unadmitted")} AS unadmitted_hours,
+       count(DISTINCT CASE WHEN s.what <> 'unadmitted' THEN s.pod_uid END) AS pods
+  FROM days d JOIN v_usage_spans s ON s.from_at < d.ends AND s.to_at > d.begins
+ WHERE s.what IN ('running', 'wasted', 'unadmitted')
+ GROUP BY s.cluster, d.begins, {columns}, s.resource
+"""
 
 
 def _pod_usage_daily(d: Dialect) -> str:
-    return f"""{_days(d)}
-SELECT p.cluster, {d.date.format(t="d.begins")} AS day, p.namespace, p.group_id,
-       p.uid AS pod_uid, p.name, p.labels, r.key AS resource,
-       {_resource_hours(d)} AS resource_hours{_usage(d)}
-"""
+    return _by_day(d, "s.namespace, s.group_id, s.pod_uid, s.labels")
 
 
 def _namespace_cost(d: Dialect) -> str:
-    return f"""{_days(d)}
-SELECT p.cluster, p.namespace, {d.date.format(t="d.begins")} AS day, r.key AS resource,
-       sum({_resource_hours(d)}) AS resource_hours, count(*) AS pods{_usage(d)}
- GROUP BY p.cluster, p.namespace, d.begins, r.key
-"""
+    return _by_day(d, "s.namespace")
 
 
 def _columns(_: Dialect) -> str:
@@ -337,9 +325,9 @@ VIEWS = {
     "v_expected_starts": _expected_starts,
     "v_estimates_tried": _estimates_tried,
     "v_queue_pending_hourly": _queue_pending_hourly,
+    **usage_views.VIEWS,
     "v_namespace_cost": _namespace_cost,
     "v_pod_usage_daily": _pod_usage_daily,
-    **usage_views.VIEWS,
     **sharing_views.VIEWS,
     **quota_views.VIEWS,
     "v_columns": _columns,
@@ -362,9 +350,10 @@ COMMENTS = {
     "(9 in 10), how much later than expected, and than after the mean wait of the day before",
     "v_queue_pending_hourly": "Groups that waited per ClusterQueue and hour (UTC): how many, "
     "how many still at its end (or now), and the longest wait by then",
-    "v_namespace_cost": "Requested resource-hours per namespace and day (UTC), while pods ran",
-    "v_pod_usage_daily": "Requested resource-hours per pod and day (UTC), to be summed by anything",
     **usage_views.COMMENTS,
+    "v_namespace_cost": "Requested resource-hours per namespace and day (UTC), while pods ran; "
+    "apart what ran without an admission",
+    "v_pod_usage_daily": "The same per pod, to be summed by anything",
     **sharing_views.COMMENTS,
     **quota_views.COMMENTS,
     "v_columns": "What every table (column_name empty) and column means",

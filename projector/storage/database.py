@@ -17,8 +17,8 @@ from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.engine import URL, Connection
 from sqlalchemy.exc import ArgumentError
 
-from podgroup.runtime.settings import READ_MODEL_FILE, Settings
 from projector.writing import postgres_writer, sqlite_writer
+from runtime.settings import READ_MODEL_FILE, Settings
 
 _BRIEF_CACHE_KIB = 8192
 """Cache of a connection for brief questions; there are several, and the system has its own."""

@@ -16,16 +16,16 @@ import msgspec
 from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, RowMapping, Table, select
 
-from podgroup.codec import Conclusions, decode_concluded
-from podgroup.commands import RECORDS, AnyCommand
-from podgroup.events import Decision
 from podgroup.folding import read_back
-from podgroup.journal import ParkedRow
-from podgroup.objects import QueueObject, WorkloadView
-from podgroup.quota import QueueKey
-from podgroup.records import Concluded
-from podgroup.standing import StandingReport
-from podgroup.state import Group, Meta, Pod
+from podgroup.log.codec import Conclusions, decode_concluded
+from podgroup.log.events import Decision
+from podgroup.log.journal import ParkedRow
+from podgroup.log.records import Concluded
+from podgroup.model.commands import RECORDS, AnyCommand
+from podgroup.model.objects import QueueObject, WorkloadView
+from podgroup.model.standing import StandingReport
+from podgroup.state.quota import QueueKey
+from podgroup.state.world import Group, Meta, Pod
 from projector import tables
 from projector.writing.checkpoint import Checkpoint
 from projector.writing.packing import (

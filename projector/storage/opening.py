@@ -10,16 +10,16 @@ would infer deletions that never happened.
 
 from datetime import datetime
 
-from podgroup import subjects
-from podgroup.codec import decode_batch
 from podgroup.folding import load_world, new_world, rejoin_frames
-from podgroup.policy import Policy
-from podgroup.runtime.jetstream import Bus, StreamState
-from podgroup.runtime.log import get_logger
-from podgroup.runtime.settings import QueueingSettings, SettingsError
-from podgroup.state import World
+from podgroup.log import subjects
+from podgroup.log.codec import decode_batch
+from podgroup.model.policy import Policy
+from podgroup.state.world import World
 from projector.storage.loading import Loaded
 from projector.writing.checkpoint import Checkpoint
+from runtime.jetstream import Bus, StreamState
+from runtime.log import get_logger
+from runtime.settings import QueueingSettings, SettingsError
 
 log = get_logger("projector")
 
@@ -84,7 +84,7 @@ def check_shard(world: World, shard: int, shards: int) -> None:
                 f"shards = {shards}: group {group.namespace}/{group.name} is stored for shard "
                 f"{shard}, but belongs to shard {home}. The number of shards was changed while "
                 "groups were there: set it back until none is left, or begin under another "
-                "`cluster` name (docs/scaling.md)"
+                "`cluster` name (docs/performance.md)"
             )
 
 

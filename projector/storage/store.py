@@ -22,9 +22,9 @@ from msgspec import Struct
 from sqlalchemy import Connection, Engine, delete, insert, text
 from sqlalchemy.exc import DBAPIError
 
-from podgroup.codec import Conclusions
-from podgroup.events import Decision
-from podgroup.journal import ParkedRow
+from podgroup.log.codec import Conclusions
+from podgroup.log.events import Decision
+from podgroup.log.journal import ParkedRow
 from projector import tables
 from projector.schema import partitions
 from projector.storage.damage import REBUILD, damage

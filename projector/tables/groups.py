@@ -1,7 +1,7 @@
 """Tables of what exists or existed: lives of groups, their roles, pods and gates.
 
 Theory. One row per life, kept after the life is over. While it lasts, `folded` holds the fold's
-own record of it (msgpack of `podgroup.state`), from which a projector starts; afterwards it is
+own record of it (msgpack of `state.world`), from which a projector starts; afterwards it is
 null. People read the other columns, which are derived from it on every write.
 
 Invariant: a row is live (`gone_at` null, `folded` not null) exactly while the fold's state has it.

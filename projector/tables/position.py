@@ -42,7 +42,7 @@ checkpoints = Table(
     number("decisions_seq", "Stream sequence of the last decision published"),
     number("parked_seq", "Position of the last parked event known to be in the stream PARKED"),
     time("written_at", "Wall clock of the last transaction", null=False),
-    blob("folded", "msgpack of podgroup.state.Meta; private to the projector"),
+    blob("folded", "msgpack of podgroup.state.world.Meta; private to the projector"),
     comment="One row per shard: the checkpoint",
     postgresql_with=HOT,
 )
@@ -120,7 +120,7 @@ standings = Table(
     time("at", "When it was told"),
     time("gone_at", "When there was none of its name any more"),
     number("as_of_seq", "Position at which it was told"),
-    blob("folded", "msgpack of podgroup.standing.Told; private to the projector"),
+    blob("folded", "msgpack of podgroup.model.standing.StandingReport; private to the projector"),
     comment="How each queue and cohort stands, as it was told last (builtin mode)",
     info=rows("replace"),
     postgresql_with=HOT,

@@ -112,6 +112,7 @@ usage = Table(
     number("used", "What of it was admitted"),
     number("borrowed", "What of it was taken from the cohort above"),
     number("spare", "What a Cohort had left for its members; 0 of others", default=0),
+    number("unadmitted", "What ran and was never admitted: in no other amount", default=0),
     number("share", "Its weighted share then, of all resources; see standings"),
     time("from_at", "Begin", null=False),
     time("to_at", "End; null: it is so still"),

@@ -217,13 +217,15 @@ def check(url: str, *, brief: bool = False) -> None:
 
     Raises:
         DatabaseError: it is older (run `gatelog migrate`) or newer.
-        DatabaseUnavailable: it does not answer.
+        DatabaseUnavailable: it does not answer, or has no schema yet.
     """
     with _connected(url, brief=brief) as connection:
         check_not_newer(connection, url)
         at = revision(connection)
     if at != head():
-        raise DatabaseError(
+        # The first installation migrates while the parts start.
+        kind = DatabaseError if at else DatabaseUnavailable
+        raise kind(
             f"{shown(url)} is at schema {at or 'none'}, this gatelog needs {head()}: "
             "run `gatelog migrate`"
         )

@@ -36,6 +36,12 @@ from projector.tables.base import utc_text
 CHUNK = 5_000
 TIMEOUT_S = 3600.0
 LOCK = 0x6761_7465_7072_756E  # "gateprun"; one prunes at a time
+_HELD = """
+SELECT a.usename, a.pid FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+ WHERE l.locktype = 'advisory' AND l.granted AND l.classid = %s AND a.usename <> current_user
+   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+"""Who else holds it: an advisory lock is open to all roles."""
 DROPPED = "gatelog: pruned, to be dropped"
 
 WHERE_OVER: dict[str, str] = {
@@ -157,6 +163,11 @@ def _alone(engine: Engine) -> Iterator[Connection | None]:
             yield connection
             return
         got = connection.exec_driver_sql("SELECT pg_try_advisory_lock(%s)", (LOCK,)).scalar()
+        if not got and (strangers := connection.exec_driver_sql(_HELD, (LOCK >> 32,)).all()):
+            raise DatabaseUnavailable(
+                f"role {strangers[0][0]} holds the lock of pruning, which is none of its business: "
+                f"end its session, SELECT pg_terminate_backend({strangers[0][1]})"
+            )
         try:
             yield connection if got else None
         finally:

@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from threading import Event
 
-from podgroup.runtime.log import get_logger
 from projector.storage.database import DatabaseError
 from projector.upkeep.pruning import Gone, limit, prune
+from runtime.log import get_logger
 
 FIRST_S = 60.0
 """Seconds after the start: catching up comes first."""

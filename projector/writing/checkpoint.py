@@ -4,7 +4,7 @@ Theory. It is committed in the same transaction as the rows it covers. `seq` is 
 `seq - base` is the stream sequence of the last message folded. `stream_created_at` and `at` tell
 whether the stream is still the one that message came from.
 
-Invariant: a checkpoint replaces the one it was made from and no other (see `store`).
+Invariant: a checkpoint replaces the one it was made from and no other (`projector.storage.store`).
 """
 
 from datetime import datetime

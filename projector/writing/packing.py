@@ -1,7 +1,7 @@
 """Bytes of the fold's records: what the `folded` columns hold.
 
 Theory. A projector starts from these instead of folding the log from its beginning. They are
-msgpack of the Structs in `podgroup.state` and `podgroup.objects`. msgpack ends at 64 bits and sums
+msgpack of the Structs in `podgroup.state.world` and of the model. msgpack ends at 64 bits and sums
 of absurd requests do not, so a record that does not fit is written as JSON; the first byte tells
 which it is ("{" never begins a msgpack map).
 
@@ -20,9 +20,9 @@ import msgspec
 from msgspec import NODEFAULT
 from msgspec.structs import fields
 
-from podgroup.objects import QueueObject, WorkloadView
-from podgroup.standing import StandingReport
-from podgroup.state import Frame, Group, Meta, Part, Pod
+from podgroup.model.objects import QueueObject, WorkloadView
+from podgroup.model.standing import StandingReport
+from podgroup.state.world import Frame, Group, Meta, Part, Pod
 
 T = TypeVar("T")
 

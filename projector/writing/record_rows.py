@@ -15,10 +15,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from podgroup.codec import encode_concluded
-from podgroup.commands import RECORDS, ObjectRef
-from podgroup.events import Batch, Decision, OperatorActed, Undecodable
-from podgroup.journal import (
+from podgroup.log.codec import encode_concluded
+from podgroup.log.events import Batch, Decision, OperatorActed, Undecodable
+from podgroup.log.journal import (
     AdmissionRow,
     EpochRow,
     Journal,
@@ -27,9 +26,10 @@ from podgroup.journal import (
     ShortageRow,
     UsageRow,
 )
-from podgroup.objects import Assignment
-from podgroup.outcomes import FINAL
-from podgroup.shortage import Side
+from podgroup.log.outcomes import FINAL
+from podgroup.model.commands import RECORDS, ObjectRef
+from podgroup.model.objects import Assignment
+from podgroup.model.shortage import Side
 from projector import tables
 from projector.schema.layout import Row, row_of, rows_of
 
@@ -305,6 +305,7 @@ def _usage(cluster: str, shard: int, row: UsageRow) -> Row:
         used=amount.used,
         borrowed=amount.borrowed,
         spare=amount.spare,
+        unadmitted=amount.unadmitted,
         share=standing.share,
         from_at=row.from_at,
         to_at=row.to_at,

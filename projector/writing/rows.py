@@ -13,14 +13,14 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from podgroup.facts import cluster_queue_name, find_object, shares_by_use, used_lately
-from podgroup.folding import Taken
-from podgroup.ids import GroupID, PodUID
-from podgroup.members import Flag, Members
-from podgroup.objects import ClusterQueueView, LocalQueueView, PodView
-from podgroup.quota import QueueKey
-from podgroup.standing import Standing, StandingReport
-from podgroup.state import Group, Pod, Role, World
+from podgroup.folding import PendingWrites
+from podgroup.model.ids import GroupID, PodUID
+from podgroup.model.objects import ClusterQueueView, LocalQueueView, PodView
+from podgroup.model.standing import Standing, StandingReport
+from podgroup.state.facts import cluster_queue_name, find_object, shares_by_use, used_lately
+from podgroup.state.members import Flag, Members
+from podgroup.state.quota import QueueKey
+from podgroup.state.world import Group, Pod, Role, World
 from projector import tables
 from projector.schema.layout import Row, row_of
 from projector.writing import record_rows
@@ -57,7 +57,7 @@ class Rows(Struct):
         )
 
 
-def build(world: World, taken: Taken, shard: int) -> Rows:
+def build(world: World, taken: PendingWrites, shard: int) -> Rows:
     """Return the rows of everything that changed since the last take."""
     journal, cluster = taken.journal, world.cluster
     rows = Rows()
@@ -188,7 +188,7 @@ def _group(world: World, group: Group, shard: int, admitted: dict[str, Any]) -> 
 
 def _precedence(group: Group) -> int:
     kept = group.quota.kept
-    if kept is None or group.quota.holding is not None:
+    if kept is None or kept.lost_to or group.quota.holding is not None:
         return 0
     return 2 if not kept.head else 0 if kept.assignments else 1
 

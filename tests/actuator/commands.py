@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from podgroup import names
-from podgroup.commands import AnyCommand, CreateWorkload, ObjectRef, PodSetSpec, UngatePod
-from podgroup.events import Decision
+from podgroup.log.events import Decision
+from podgroup.model import names
+from podgroup.model.commands import AnyCommand, CreateWorkload, ObjectRef, PodSetSpec, UngatePod
 
 NOW = datetime(2026, 11, 20, 12, 30, 15, 250_000, tzinfo=UTC)
 

@@ -9,12 +9,12 @@ import pytest
 from actuator.concurrency import AdaptiveConcurrency
 from actuator.kubeapi import KubeApi
 from actuator.kubeevents import Emitter
-from podgroup.commands import ObjectRef
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import Bus
-from podgroup.runtime.jetstream import connect as connect_bus
-from podgroup.runtime.kube import KubeClient, connect
-from podgroup.runtime.settings import KubernetesSettings, StreamSettings
+from podgroup.model.commands import ObjectRef
+from runtime.embedded import EmbeddedNats
+from runtime.jetstream import Bus
+from runtime.jetstream import connect as connect_bus
+from runtime.kube import KubeClient, connect
+from runtime.settings import KubernetesSettings, StreamSettings
 from simcluster import Settings, SimCluster
 from tests.actuator.commands import pod
 from tests.actuator.log import Outcomes

@@ -2,10 +2,10 @@
 
 import time
 
-from podgroup import codec, subjects
-from podgroup.commands import AnyCommand
-from podgroup.events import Decision, DecisionRefused, OutcomeRecorded
-from podgroup.runtime.jetstream import Bus
+from podgroup.log import codec, subjects
+from podgroup.log.events import Decision, DecisionRefused, OutcomeRecorded
+from podgroup.model.commands import AnyCommand
+from runtime.jetstream import Bus
 from tests.actuator.commands import decision
 
 CLUSTER = "default"

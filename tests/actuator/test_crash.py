@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from podgroup import names
-from podgroup.commands import DeletePod, KubeEvent, ObjectRef
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import Bus
+from podgroup.model import names
+from podgroup.model.commands import DeletePod, KubeEvent, ObjectRef
+from runtime.embedded import EmbeddedNats
+from runtime.jetstream import Bus
 from tests.actuator.commands import create_workload, ungate
 from tests.actuator.conftest import Lab
 from tests.actuator.log import Outcomes, decide

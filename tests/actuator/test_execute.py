@@ -10,8 +10,8 @@ from actuator import podwrites, workloadwrites
 from actuator.execute import execute
 from actuator.kubeapi import KubeApi
 from actuator.verdicts import Verdict
-from podgroup import names
-from podgroup.commands import (
+from podgroup.model import names
+from podgroup.model.commands import (
     Admission,
     AdmitGroup,
     AnyCommand,
@@ -29,8 +29,8 @@ from podgroup.commands import (
     WriteQueueStatus,
     WriteWorkloadStatus,
 )
-from podgroup.objects import Assignment, Condition, Toleration
-from podgroup.standing import Amount, Standing
+from podgroup.model.objects import Assignment, Condition, Toleration
+from podgroup.model.standing import Amount, Standing
 from simcluster import Settings
 from tests.actuator.commands import (
     create_workload,

@@ -8,8 +8,8 @@ import pytest
 
 from actuator.execute import QUICK_TRIES, execute
 from actuator.verdicts import Verdict
-from podgroup import names
-from podgroup.commands import (
+from podgroup.model import names
+from podgroup.model.commands import (
     AnyCommand,
     DeletePod,
     FinalizePod,
@@ -19,7 +19,7 @@ from podgroup.commands import (
     UpdateWorkload,
     WriteWorkloadStatus,
 )
-from podgroup.objects import Condition
+from podgroup.model.objects import Condition
 from tests.actuator.commands import create_workload, decision, ungate, workload_ref
 from tests.actuator.conftest import Lab
 

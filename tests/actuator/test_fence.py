@@ -8,8 +8,8 @@ import pytest
 
 from actuator import fence
 from actuator.kubeapi import KubeApi
-from podgroup import names
-from podgroup.commands import (
+from podgroup.model import names
+from podgroup.model.commands import (
     AnyCommand,
     DeletePod,
     FinalizePod,

@@ -11,8 +11,8 @@ from actuator.concurrency import AdaptiveConcurrency
 from actuator.fairqueue import ON_BEHALF, Claim
 from actuator.kubeapi import KubeApi
 from actuator.kubeevents import MAX_NAME, MAX_NOTE, ROUTINE, Emitter, Note, notes, wanted_in
-from podgroup.commands import EmitEvent, KubeEvent, ObjectRef
-from podgroup.names import EVENT_EXCESS_POD_DELETED, EVENT_STARTED, EVENT_STOPPED
+from podgroup.model.commands import EmitEvent, KubeEvent, ObjectRef
+from podgroup.model.names import EVENT_EXCESS_POD_DELETED, EVENT_STARTED, EVENT_STOPPED
 from tests.actuator.commands import decision, pod_ref, ungate, workload_ref
 from tests.actuator.conftest import Lab
 

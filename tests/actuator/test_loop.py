@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from actuator.bootstrap import run_actuator
-from podgroup import codec, names, subjects
-from podgroup.commands import (
+from podgroup.log import codec, subjects
+from podgroup.log.events import Decision, OutcomeRecorded
+from podgroup.log.parked import decode_parked
+from podgroup.model import names
+from podgroup.model.commands import (
     AdmitGroup,
     FinalizePod,
     KubeEvent,
@@ -19,11 +22,9 @@ from podgroup.commands import (
     ReportPod,
     StopPod,
 )
-from podgroup.events import Decision, OutcomeRecorded
-from podgroup.parked import decode_parked
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import Bus, connect
-from podgroup.runtime.settings import ActuatorSettings, Settings
+from runtime.embedded import EmbeddedNats
+from runtime.jetstream import Bus, connect
+from runtime.settings import ActuatorSettings, Settings
 from tests.actuator.commands import decision, pod_ref, ungate, workload_ref
 from tests.actuator.conftest import Lab
 from tests.actuator.log import CLUSTER, Outcomes, decide

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actuator import patches
-from podgroup import names
-from podgroup.commands import StopPod, UngatePod
-from podgroup.objects import Toleration
+from podgroup.model import names
+from podgroup.model.commands import StopPod, UngatePod
+from podgroup.model.objects import Toleration
 from simcluster.patches import PatchConflict, json_patch, strategic
 from tests.actuator.commands import NOW, live_pod, pod_ref, ungate
 

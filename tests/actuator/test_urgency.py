@@ -3,9 +3,9 @@
 import pytest
 
 from actuator.urgency import is_urgent
-from podgroup import commands, names
-from podgroup.commands import AnyCommand
-from podgroup.objects import Condition
+from podgroup.model import commands, names
+from podgroup.model.commands import AnyCommand
+from podgroup.model.objects import Condition
 from tests.actuator.commands import create_workload, pod_ref, ungate, workload_ref
 
 POD, WORKLOAD = pod_ref(), workload_ref()

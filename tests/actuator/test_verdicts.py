@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from actuator.replies import NOT_INSTALLED, NOT_SERVED, Reply
 from actuator.verdicts import MAX_MESSAGE, gone_from, judge
-from podgroup.outcomes import FINAL
+from podgroup.log.outcomes import FINAL
 from tests.actuator.commands import pod_ref
 
 

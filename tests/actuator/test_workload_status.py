@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from actuator import workload_status
 from actuator.patches import seconds
-from podgroup.commands import Admission, WriteWorkloadStatus
-from podgroup.objects import Assignment, Condition, RequeueState
+from podgroup.model.commands import Admission, WriteWorkloadStatus
+from podgroup.model.objects import Assignment, Condition, RequeueState
 from simcluster.patches import merge_patch
 from tests.actuator.commands import NOW, workload_ref
 

@@ -2,7 +2,7 @@
 
 from actuator.replies import Reply
 from actuator.workloadcache import COPY_BYTES, LARGEST_BYTES, MAX_BYTES, WorkloadCache
-from podgroup.commands import ObjectRef
+from podgroup.model.commands import ObjectRef
 
 
 def ref(name: str = "w", uid: str = "") -> ObjectRef:

@@ -10,8 +10,14 @@ import pytest
 
 from actuator import workloads
 from actuator.patches import Patch, Unchanged
-from podgroup import names
-from podgroup.commands import CreateWorkload, ObjectRef, PodSetSpec, PriorityRef, UpdateWorkload
+from podgroup.model import names
+from podgroup.model.commands import (
+    CreateWorkload,
+    ObjectRef,
+    PodSetSpec,
+    PriorityRef,
+    UpdateWorkload,
+)
 from simcluster.patches import PatchConflict, json_patch
 from tests.actuator.commands import create_workload, live_pod, pod_ref, workload_ref
 

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from podgroup import names
+from podgroup.model import names
 from simcluster.client import ApiFailure, Client
 
 PODS = "/api/v1/namespaces/default/pods"

@@ -18,9 +18,9 @@ import pytest
 
 from gatelog.cluster import install
 from ingest.registration import webhook
-from podgroup import names
-from podgroup.runtime.kube import connect
-from podgroup.runtime.settings import KubernetesSettings, Settings, WebhookSettings
+from podgroup.model import names
+from runtime.kube import connect
+from runtime.settings import KubernetesSettings, Settings, WebhookSettings
 from simcluster import Settings as SimSettings
 from simcluster import SimCluster
 from simcluster.access import User

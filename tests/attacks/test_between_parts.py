@@ -18,19 +18,19 @@ import nats as client
 import pytest
 
 from actuator.bootstrap import run_actuator
-from podgroup import subjects
-from podgroup.codec import encode_decision
-from podgroup.commands import DeletePod, ObjectRef
-from podgroup.events import Decision
-from podgroup.runtime.health import Checks
-from podgroup.runtime.jetstream import Bus, connect
-from podgroup.runtime.settings import (
+from podgroup.log import subjects
+from podgroup.log.codec import encode_decision
+from podgroup.log.events import Decision
+from podgroup.model.commands import DeletePod, ObjectRef
+from runtime.health import Checks
+from runtime.jetstream import Bus, connect
+from runtime.settings import (
     ActuatorSettings,
     KubernetesSettings,
     Settings,
     StreamSettings,
 )
-from podgroup.runtime.signing import Signer
+from runtime.signing import Signer
 from simcluster.client import Client
 from simcluster.cluster import SimCluster
 from simcluster.settings import Settings as SimSettings
@@ -247,6 +247,45 @@ async def test_nobody_but_actuators_touches_their_consumer(
             # What readers make for themselves is theirs.
             reads = user in ("projector", "operator", "logreader")
             assert await evil.may("$JS.API.CONSUMER.DELETE.DECISIONS.mine") is reads
+
+
+CLOSED = (
+    *(f"$JS.API.STREAM.{verb}.{{stream}}" for verb in ("DELETE", "PURGE", "MSG.DELETE", "UPDATE")),
+    *(f"$JS.API.STREAM.{verb}.{{stream}}" for verb in ("SNAPSHOT", "RESTORE", "LEADER.STEPDOWN")),
+    *("$JS.API.STREAM.PEER.REMOVE.{stream}", "$JS.API.STREAM.LIST", "$JS.API.STREAM.NAMES"),
+    *(f"$JS.API.CONSUMER.{verb}.{{stream}}.{{consumer}}" for verb in ("PAUSE", "UNPIN", "RESET")),
+    *("$JS.API.CONSUMER.LEADER.STEPDOWN.{stream}.{consumer}", "$JS.API.CONSUMER.LIST.{stream}"),
+    *("$JS.API.CONSUMER.DURABLE.CREATE.{stream}.{consumer}", "$JS.API.CONSUMER.NAMES.{stream}"),
+    *("$JS.API.META.LEADER.STEPDOWN", "$JS.API.ACCOUNT.PURGE.$G", "$JS.API.SERVER.REMOVE"),
+    *("$SYS.REQ.SERVER.PING", "$SYS.REQ.SERVER.0.RELOAD", "$SYS.ACCOUNT.$G.CONNS"),
+    *("$JS.EVENT.ADVISORY.evil", "$JS.FC.{stream}.{consumer}.1.2", "$KV.any.key", "evil"),
+)
+"""Subjects that no part may publish on: what forgets, copies, moves or holds up the log."""
+SOURCES = {"ingest": "ingest", "projector": "projector", "actuator": "actuator"}
+
+
+@pytest.mark.parametrize("user", USERS)
+async def test_nobody_makes_the_log_forget_and_nobody_answers_for_another(
+    server: ShippedNats, bus: Bus, user: str
+) -> None:
+    consumer = subjects.actuator_consumer("default")
+    async with Attacker(server, user) as evil:
+        for stream in ("EVENTS", "DECISIONS", "PARKED"):
+            for closed in dict.fromkeys(CLOSED):
+                subject = closed.format(stream=stream, consumer=consumer)
+                assert not await evil.may(subject), (user, subject)
+        ack = f"$JS.ACK.DECISIONS.{consumer}.1.1.1.1.1"
+        assert await evil.may(ack) is (user == "actuator"), "who acks takes a decision away"
+        assert not await evil.may("$JS.ACK.EVENTS.any.1.1.1.1.1")
+        for part in SOURCES.values():
+            said = await evil.may(f"health.default.{part}", b"{}")
+            assert said is (SOURCES.get(user) == part), "who is ready says so itself"
+        parks = await evil.may("parked.default.0", b"{}")
+        assert parks is (user in ("projector", "actuator"))
+        reads = user in ("operator", "logreader")
+        for stream, readers in (("EVENTS", "ingest projector"), ("DECISIONS", "projector")):
+            may = await evil.may(f"$JS.API.STREAM.MSG.GET.{stream}", {"seq": 1})
+            assert may is (reads or user in readers.split()), (user, stream)
 
 
 async def test_answers_led_among_the_decisions_are_nobodys(

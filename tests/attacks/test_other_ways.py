@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from podgroup.names import ADMISSION_GATE, MANAGED_LABEL
+from podgroup.model.names import ADMISSION_GATE, MANAGED_LABEL
 from tests.attacks.conftest import Attack, runs
 from tests.attacks.test_running import DAY_S, LINGER, ends, gated, next_waits
 from tests.support.processes import KUEUE, make_queue, pod
@@ -253,4 +253,127 @@ async def test_what_came_past_admission_costs_no_neighbour(attack: Attack) -> No
 
     await attack.api.until("its owner is warned", warned)
     await attack.api.call("DELETE", f"{base}/sly")
+    await attack.stack.clear(attack.api, other)
+
+
+async def test_forged_status_of_queues(attack: Attack) -> None:
+    """What is free, and whether a queue is active, is not what its status says."""
+    await slow_runs(attack)
+    kinds = {
+        f"{KUEUE}/clusterqueues/cq-{attack.namespace}": ("flavorsReservation", "flavorsUsage"),
+        f"{KUEUE}/namespaces/{attack.namespace}/localqueues/user-queue": ("flavorsReservation",),
+    }
+    free = [{"name": "lab-flavor", "resources": [{"name": "cpu", "total": "0"}]}]
+    for path, amounts in kinds.items():
+        for active in ("False", "True", "False"):
+            forged: dict[str, Any] = {
+                "conditions": [condition("Active", active)],
+                "admittedWorkloads": 0,
+                "reservingWorkloads": 0,
+                **dict.fromkeys(amounts, free),
+            }
+            await attack.api.merge(f"{path}/status", {"status": forged})
+    await asyncio.sleep(1)
+    await charged_until_it_ends(attack)
+
+    async def mended() -> bool:
+        said = [(await attack.api.call("GET", path))["status"]["conditions"] for path in kinds]
+        return all(("Active", "True") in {(c["type"], c["status"]) for c in one} for one in said)
+
+    await attack.api.until("the queues say again what is so", mended)
+
+
+async def test_forged_status_around_an_admission_check(attack: Attack) -> None:
+    """Neither the check's own status nor a Workload's conditions stand in for the check's state."""
+    check = f"guard-{attack.namespace}"
+    checks = f"{KUEUE}/admissionchecks"
+    body = {
+        "apiVersion": VERSION,
+        "kind": "AdmissionCheck",
+        "metadata": {"name": check},
+        "spec": {"controllerName": "example.com/guard"},
+    }
+    await attack.api.call("POST", checks, body)
+    active = {"status": {"conditions": [condition("Active")]}}
+    await attack.api.merge(f"{checks}/{check}/status", active)
+    strategy = {"admissionChecksStrategy": {"admissionChecks": [{"name": check}]}}
+    await attack.api.merge(f"{KUEUE}/clusterqueues/cq-{attack.namespace}", {"spec": strategy})
+    await attack.create("guarded", cpu="1")
+
+    async def asked() -> bool:
+        workload = await attack.workload(str(attack.group("guarded").get("workload_name")))
+        return bool(((workload or {}).get("status") or {}).get("admissionChecks"))
+
+    await attack.api.until("the check is asked", asked)
+    name = str(attack.group("guarded")["workload_name"])
+    path = f"{KUEUE}/namespaces/{attack.namespace}/workloads/{name}/status"
+    forged: tuple[dict[str, Any], ...] = (
+        {"conditions": [condition(kind) for kind in ("QuotaReserved", "Admitted")]},
+        {"admissionChecks": []},
+        {"conditions": [condition("Admitted")], "admissionChecks": None},
+    )
+    for said in forged:
+        await attack.api.merge(path, {"status": said}, ok=(200, 409, 422))
+        await attack.api.merge(f"{checks}/{check}/status", active)
+        await asyncio.sleep(0.5)
+        assert await gated(attack, "guarded"), said
+    await attack.delete("guarded")
+    await attack.api.merge(
+        f"{KUEUE}/clusterqueues/cq-{attack.namespace}", {"spec": {"admissionChecksStrategy": None}}
+    )
+    await attack.create("free", cpu="1")
+    await attack.until_running("free")
+
+
+NESTED = 150
+
+
+async def test_loops_and_towers_of_cohorts_stop_those_below_alone(attack: Attack) -> None:
+    """Its own parent, a circle, more above it than are allowed; a neighbour goes on meanwhile."""
+    base, mark = f"{KUEUE}/cohorts", attack.namespace
+    queue = f"{KUEUE}/clusterqueues/cq-{mark}"
+    other = f"{mark}-calm"
+    await make_queue(attack.api, other, cpu="10")
+
+    async def parent(name: str, of: str | None) -> None:
+        body = {"apiVersion": VERSION, "kind": "Cohort", "metadata": {"name": f"{name}-{mark}"}}
+        spec = {} if of is None else {"parentName": f"{of}-{mark}"}
+        said = await attack.api.call("POST", base, {**body, "spec": spec}, ok=())
+        if said["kind"] == "Status":
+            await attack.api.merge(f"{base}/{name}-{mark}", {"spec": {"parentName": None} | spec})
+
+    async def says(reason: str) -> None:
+        async def said() -> bool:
+            found = (await attack.api.call("GET", queue)).get("status", {}).get("conditions", [])
+            return reason in {one["reason"] for one in found if one["type"] == "Active"}
+
+        await attack.api.until(f"the queue says {reason}", said)
+
+    async def neighbour_runs(name: str) -> None:
+        path = f"/api/v1/namespaces/{other}/pods"
+        await attack.api.call("POST", path, pod(name, cpu="1"))
+
+        async def runs_there() -> bool:
+            return not (await attack.api.pods(other))[name]["spec"].get("schedulingGates")
+
+        await attack.api.until(f"{name} is let start", runs_there)
+
+    await attack.api.merge(queue, {"spec": {"cohortName": f"c0-{mark}"}})
+    await parent("c0", "c0")
+    await says("CohortCycle")
+    await attack.create("waits", cpu="1")
+    await neighbour_runs("a")
+    await parent("c0", "c1")
+    await parent("c1", "c0")
+    await says("CohortCycle")
+    await neighbour_runs("b")
+    for number in reversed(range(1, NESTED)):
+        await parent(f"c{number}", f"c{number + 1}")
+    await says("CohortsTooDeep")
+    await neighbour_runs("c")
+    assert await gated(attack, "waits")
+    await parent("c1", None)
+    await attack.until_running("waits")
+    for number in range(NESTED):
+        await attack.api.call("DELETE", f"{base}/c{number}-{mark}", ok=())
     await attack.stack.clear(attack.api, other)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from podgroup.names import ADMISSION_GATE, ADMITTED_CONDITION, MANAGED_LABEL, POD_FINALIZER
+from podgroup.model.names import ADMISSION_GATE, ADMITTED_CONDITION, MANAGED_LABEL, POD_FINALIZER
 from tests.attacks.conftest import CPUS, Attack, runs
 from tests.support.processes import KUEUE
 

@@ -10,7 +10,7 @@ import time
 import aiohttp
 import pytest
 
-from podgroup.runtime.connections import HEAD_S
+from runtime.connections import HEAD_S
 from tests.serve.conftest import World, sqlite_model, world
 
 __all__ = ["sqlite_model", "world"]

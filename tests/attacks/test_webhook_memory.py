@@ -13,8 +13,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from podgroup import names
-from podgroup.runtime.certificates import OwnCertificates
+from podgroup.model import names
+from runtime.certificates import OwnCertificates
 from tests.support.processes import Child
 from tests.webhook.cluster import raw_pod, review
 
@@ -29,7 +29,7 @@ import asyncio, sys
 from datetime import UTC, datetime
 from pathlib import Path
 from ingest.webhook.admission import Admission
-from podgroup.runtime.certificates import OwnCertificates, server_context
+from runtime.certificates import OwnCertificates, server_context
 from ingest.webhook.policy import WebhookPolicy
 from ingest.webhook.server import WebhookServer
 from tests.webhook.cluster import Cluster

@@ -14,8 +14,8 @@ from bench.pending import Line as WaitingLine
 from bench.queues import Queues
 from bench.simulated import BASELINE, NOMINAL, run
 from bench.story import CLUSTER, Story
-from podgroup.codec import decode_batch
 from podgroup.engine import new_world, step
+from podgroup.log.codec import decode_batch
 from tests.support.processes import Api
 
 
@@ -104,7 +104,7 @@ def test_the_length_of_a_line_costs_nothing() -> None:
         some = Queues(waiting)
         leaving = some.holding[:10]
         for one in leaving:
-            some.scheduler.book.remove(one)
+            some.scheduler.cache.remove(one)
         verdicts = some.scheduler.decide(some.now)
         assert len(verdicts.admitted) == 10
         looks.append(len(verdicts.heads))

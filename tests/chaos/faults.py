@@ -23,7 +23,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from podgroup.subjects import DECISIONS, EVENTS, events
+from podgroup.log.subjects import DECISIONS, EVENTS, events
 from tests.chaos.lab import CLUSTER, PARTS, Lab
 from tests.support.damage import blocks, flip
 from tests.support.processes import GATELOG

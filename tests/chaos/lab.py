@@ -24,8 +24,8 @@ from urllib.parse import urlsplit
 import nats as client
 import yaml
 
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.settings import DatabaseSettings, NatsSettings, Settings
+from runtime.embedded import EmbeddedNats
+from runtime.settings import DatabaseSettings, NatsSettings, Settings
 from tests.chaos.postgres import Postgres
 from tests.chaos.watching import Eyes
 from tests.runtime.proxy import Proxy

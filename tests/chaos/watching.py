@@ -17,7 +17,7 @@ from typing import Any
 
 import aiohttp
 
-from podgroup.names import ADMISSION_GATE
+from podgroup.model.names import ADMISSION_GATE
 from tests.support.processes import Api
 
 Key = tuple[str, str]

@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 
 from gatelog import cli
-from podgroup.runtime.kube import KubeClient, connect
-from podgroup.runtime.settings import KubernetesSettings
+from runtime.kube import KubeClient, connect
+from runtime.settings import KubernetesSettings
 from simcluster import Settings as SimSettings
 from simcluster import SimCluster
 from tests.projector.support import Writer, busy_toy

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gatelog.cluster import install
-from podgroup.runtime.kube import KubeClient
+from runtime.kube import KubeClient
 from simcluster import SimCluster
 from tests.cli.conftest import Ran
 

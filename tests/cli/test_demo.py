@@ -24,7 +24,7 @@ def shown(page: str) -> list[tuple[str, str]]:
 
 def shape(text: str) -> set[str]:
     """Return the words of an answer without what each run says anew: times, and who came first."""
-    without = re.sub(r"\d+(\.\d+)? (ms|s|min|h)\b|[\d-]{8,}|[\d:]{8}|tuning-\d|━+", "", text)
+    without = re.sub(r"\d+(\.\d+)? (ms|s|min|h)\b|[\d-]{8,}|[\d:]{8}|tuning-\d|[·━]+", "", text)
     return {word.rstrip(",") for word in without.split() if not re.search(r"^\+?[\d.]+$", word)}
 
 
@@ -57,7 +57,7 @@ def test_the_demo_plays_every_story_and_leaves_the_answers(tmp_path: Path) -> No
         "WaitingForPods: .pod-group. group has fewer runnable pods",
         "WaitingForQuota: ",
         "replace: ",
-        "delete surplus pair-extra",
+        "delete excess pair-extra",
         "preempt: preempted by team-a/urgent",
         "yield: ",
     ):

@@ -12,13 +12,13 @@ import sqlalchemy as sa
 
 from gatelog.cluster import install
 from gatelog.examine import installed
-from podgroup import names
-from podgroup.runtime.jetstream import Bus
-from podgroup.runtime.kube import KubeClient, connect
-from podgroup.runtime.settings import KubernetesSettings, NatsSettings, Settings, WebhookSettings
+from podgroup.model import names
 from projector import tables
 from projector.storage.database import writer
 from projector.upkeep import migrate
+from runtime.jetstream import Bus
+from runtime.kube import KubeClient, connect
+from runtime.settings import KubernetesSettings, NatsSettings, Settings, WebhookSettings
 from simcluster import SimCluster
 from tests.cli.conftest import Ran
 from tests.support.toy import Toy

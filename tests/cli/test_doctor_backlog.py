@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 from gatelog.examine import backlog, eventlog
 from gatelog.readmodel.rows import CheckpointRow
-from podgroup import subjects
-from podgroup.runtime.jetstream import Bus
-from podgroup.runtime.settings import Settings
+from podgroup.log import subjects
+from runtime.jetstream import Bus
+from runtime.settings import Settings
 
 MINUTES = timedelta(minutes=5)
 

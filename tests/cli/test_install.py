@@ -15,9 +15,9 @@ from gatelog.examine import cluster as cluster_examine
 from gatelog.shell.errors import CommandFailed, UsageFailed
 from gatelog.shell.narrator import Narrator
 from ingest.webhook.policy import ACTUATOR_USER
-from podgroup.runtime.kube import KubeClient, connect
-from podgroup.runtime.settings import KubernetesSettings, Settings, WebhookSettings
-from podgroup.runtime.settings_source import load
+from runtime.kube import KubeClient, connect
+from runtime.settings import KubernetesSettings, Settings, WebhookSettings
+from runtime.settings_source import load
 from simcluster import Settings as SimSettings
 from simcluster import SimCluster
 from simcluster.access import User

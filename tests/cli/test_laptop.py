@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gatelog.cluster import install
-from podgroup.runtime.kube import KubeClient, connect
-from podgroup.runtime.settings import KubernetesSettings
+from runtime.kube import KubeClient, connect
+from runtime.settings import KubernetesSettings
 from simcluster import Settings as SimSettings
 from simcluster import SimCluster
 from simcluster.access import User

@@ -3,9 +3,9 @@
 import msgspec
 
 from gatelog.examine import leases
-from podgroup.runtime.kube import connect
-from podgroup.runtime.lease import LeaseStore, lease_name
-from podgroup.runtime.settings import KubernetesSettings, LeaseSettings, Settings
+from runtime.kube import connect
+from runtime.lease import LeaseStore, lease_name
+from runtime.settings import KubernetesSettings, LeaseSettings, Settings
 from simcluster.cluster import SimCluster
 
 

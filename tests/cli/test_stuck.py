@@ -8,7 +8,7 @@ import pytest
 from gatelog.examine import stuck
 from gatelog.examine.findings import Finding
 from gatelog.readmodel.model import ReadModel
-from podgroup.names import MANAGED_LABEL
+from podgroup.model.names import MANAGED_LABEL
 from tests.projector.support import Writer
 from tests.support.databases import migrated
 from tests.support.toy import Toy

@@ -15,9 +15,9 @@ from gatelog.readmodel.rows import GroupRow
 from gatelog.shell.errors import CommandFailed, UsageFailed, explain
 from gatelog.shell.statedir import StateDir, StateDirInUse
 from podgroup.admission.wording import NOT_SELECTED, UNAVAILABLE
-from podgroup.runtime.jetstream import LoginRefused
-from podgroup.runtime.kube_errors import KubeUnavailable
-from podgroup.runtime.settings import SettingsError
+from runtime.jetstream import LoginRefused
+from runtime.kube_errors import KubeUnavailable
+from runtime.settings import SettingsError
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
@@ -89,6 +89,7 @@ def test_of_several_errors_the_one_we_know_speaks() -> None:
         (KeyboardInterrupt(), 130, "interrupted"),
         (PermissionError(13, "Permission denied", "/x"), 1, "/x: Permission denied"),
         (ModuleNotFoundError("n", name="sqlalchemy.orm"), 1, "gatelog[projector]"),
+        (ModuleNotFoundError("n", name="gatelog.demo"), 1, "`make demo` in a checkout"),
         (ZeroDivisionError("division by zero"), 1, "--debug"),
         (ValueError(), 1, "unexpected ValueError: no message"),
     ],
@@ -101,7 +102,7 @@ def test_every_error_is_one_sentence(error: BaseException, code: int, words: str
 
 def test_every_reason_that_only_a_person_can_end_has_a_remedy() -> None:
     from gatelog.readmodel.advice import remedy
-    from podgroup.reasons import FIELDS, OTHERWISE, REASONS
+    from podgroup.model.reasons import FIELDS, OTHERWISE, REASONS
 
     words = [reason.word for reason in REASONS]
     assert len(words) == len(set(words))

@@ -11,8 +11,8 @@ from gatelog.examine import gating
 from gatelog.shell.errors import CommandFailed
 from gatelog.switching.admission import Admission
 from gatelog.switching.course import carry_out
-from podgroup.runtime.kube import KubeClient, connect
-from podgroup.runtime.settings import KubernetesSettings, Settings
+from runtime.kube import KubeClient, connect
+from runtime.settings import KubernetesSettings, Settings
 from simcluster import SimCluster
 
 Bare = tuple[SimCluster, KubeClient]

@@ -22,10 +22,10 @@ from gatelog.switching.course import carry_out
 from gatelog.switching.processes import Processes
 from gatelog.switching.queueing import Queueing
 from ingest.registration import webhook
-from podgroup.names import MANAGED_LABEL, QUEUE_NAME
-from podgroup.runtime.certificates import OwnCertificates
-from podgroup.runtime.kube import KubeClient
-from podgroup.runtime.settings import Settings, WebhookSettings
+from podgroup.model.names import MANAGED_LABEL, QUEUE_NAME
+from runtime.certificates import OwnCertificates
+from runtime.kube import KubeClient
+from runtime.settings import Settings, WebhookSettings
 from simcluster import SimCluster
 
 Bare = tuple[SimCluster, KubeClient]

@@ -9,13 +9,13 @@ import pytest
 from gatelog.readmodel.timeline import (
     Line,
     TimelineEntry,
-    amount,
     duration,
     listed,
     plain,
     raw,
     tell,
 )
+from podgroup.model.wording import shown
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 IDENTITY = "5945be8e-7829-4091-a22a-22d3017e874e"
@@ -163,16 +163,35 @@ def test_order_of_rows_does_not_matter_and_every_row_has_a_raw_line() -> None:
 
 def test_ids_of_groups_are_left_out_for_people() -> None:
     said = (
-        f"Preempted to accommodate ns/h (group single-{IDENTITY}) of priority 1 in /cq, due to "
+        f"preempted by ns/h (group single-{IDENTITY}) (priority 1 over 0) in /cq: "
         "prioritization in the ClusterQueue"
     )
-    assert plain(said) == "preempted by ns/h (priority 1): prioritization in the ClusterQueue"
+    assert plain(said) == (
+        "preempted by ns/h (priority 1 over 0): prioritization in the ClusterQueue"
+    )
     kueues = (
         "Preempted to accommodate a workload (UID: 1-2, JobUID: UNKNOWN) due to reclamation within "
         "the cohort; preemptor path: /lab/red; preemptee path: /lab/blue"
     )
     assert plain(kueues) == "preempted for another group: reclamation within the cohort"
     assert Line(at=T0, what="x", why=said).because() == plain(said)
+
+
+def test_only_our_own_reasons_are_cut_where_the_words_of_kueue_begin() -> None:
+    ours, theirs = "preempted by ns/h — Preempted to", "disk full — see the wiki"
+    story = Story()
+    story.add(1, "history", "PodFailed", reason="Error", message=theirs, pod="a")
+    story.add(2, "history", "GroupEvicted", reason="Preempted", message=ours)
+    story.add(3, "decision", "EvictGroup", rule="preempt", message=ours, status="applied")
+    story.add(4, "wait", "", reason="NoFit", message="needs 4 cpu — couldn't assign")
+    story.add(5, "outcome", "DeletePod", status="rejected", message=theirs)
+    assert [why for _, _, why in story.told()] == [
+        f"Error: {theirs}",
+        "Preempted: preempted by ns/h",
+        "preempted by ns/h",
+        "NoFit: needs 4 cpu",
+        theirs,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -201,7 +220,7 @@ def test_amounts_are_quantities_as_people_write_them() -> None:
         ("memory", 1000, "1k"),
         ("nvidia.com/gpu", 8, "8"),
     ):
-        assert amount(resource, value) == text
+        assert shown(resource, value) == text
 
 
 def test_long_lists_are_cut() -> None:

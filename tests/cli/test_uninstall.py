@@ -10,7 +10,7 @@ import pytest
 from gatelog.cluster import install, manifests, policies
 from gatelog.removal.released import look
 from gatelog.removal.removing import Removal, Wish, leftovers
-from podgroup.names import (
+from podgroup.model.names import (
     ADMISSION_GATE,
     IS_GROUP_WORKLOAD,
     MANAGED_LABEL,
@@ -18,8 +18,8 @@ from podgroup.names import (
     QUEUE_NAME,
     WORKLOAD_FINALIZER,
 )
-from podgroup.runtime.kube import KubeClient
-from podgroup.runtime.settings import Settings
+from runtime.kube import KubeClient
+from runtime.settings import Settings
 from simcluster import SimCluster
 from simcluster.faults import Rule
 

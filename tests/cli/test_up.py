@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from podgroup.objects import WATCHED_KINDS
+from podgroup.model.objects import WATCHED_KINDS
 from tests.support.forking import GATELOG, ran
 from tests.support.processes import Api, Child, Simulator, make_queue, pod
 

@@ -1,22 +1,30 @@
-"""What "How to add a ..." in docs/architecture.md says: a toy one is added in those files alone."""
+"""What "How to add a ..." in docs/architecture.md says: a toy one is added in those files alone.
+
+Each test copies the packages concerned, changes the files that the page names and nothing else, and
+runs a story on the copy.
+"""
 
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import podgroup
 
 ROOT = Path(podgroup.__file__).parents[1]
-RULE = '''"""Rule: a pod is pinned to a node by its name, and is told so.
+Edit = tuple[str, str]
+"""A text of a file, once in it, and what it becomes."""
 
-Invariant: it is said once for each admission.
+RULE = '''"""Rule: a pod is greeted when its group is admitted.
+
+Invariant: once for each admission.
 """
 
-from podgroup.commands import EmitEvent, KubeEvent
+from podgroup.model.commands import {command}, KubeEvent
 from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.view import Group
+from podgroup.state.view import Group
 
 
 def greet(ctx: RuleContext, group: Group) -> Conclusions:
@@ -25,38 +33,293 @@ def greet(ctx: RuleContext, group: Group) -> Conclusions:
     if first is None or holding is None or holding.seq != ctx.here.position:
         return
     event = KubeEvent(type="Normal", reason="Greeted", message="welcome")
-    command = EmitEvent(target=pod_ref(ctx.pod(first)), events=(event,))
+    command = {command}(target=pod_ref(ctx.pod(first)), events=(event,))
     yield ctx.decision(group, "greet", "Greeted", "welcome", command)
 
 
 RULE = Rule(name="greet", run=greet, docs=(RuleDoc("greet", "it is admitted", "says so"),))
 '''
-STORY = """
-from tests.deploy.reference import rules
-from tests.support.toy import Toy
-
-toy = Toy()
-toy.pod("a", "g", 1)
-print([d.message for d in toy.decisions if d.rule == "greet"])
-print("| `greet` |  | it is admitted | says so |" in rules())
-"""
+LISTED: tuple[Edit, ...] = (
+    ("    finish,\n", "    finish,\n    greet,\n"),
+    ("    report.RULE,\n", "    report.RULE,\n    greet.RULE,\n"),
+)
 
 
-def test_a_rule_is_its_module_and_its_line_in_the_list(tmp_path: Path) -> None:
-    core = tmp_path / "podgroup"
-    shutil.copytree(ROOT / "podgroup", core, ignore=shutil.ignore_patterns("__pycache__"))
-    (core / "rules" / "greet.py").write_text(RULE)
-    listed = core / "rules" / "__init__.py"
-    text = listed.read_text()
-    text = text.replace("    finish,\n", "    finish,\n    greet,\n", 1)
-    listed.write_text(text.replace("    report.RULE,\n", "    report.RULE,\n    greet.RULE,\n", 1))
+def added(folder: Path, new: Mapping[str, str], changed: Mapping[str, Sequence[Edit]]) -> None:
+    """Copy the packages of these files to a folder, with new files and changes."""
+    for package in {name.partition("/")[0] for name in (*new, *changed)}:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / package, folder / package, ignore=ignored)
+    for name, text in new.items():
+        (folder / name).write_text(text)
+    for name, edits in changed.items():
+        text = (folder / name).read_text()
+        for old, better in edits:
+            assert old in text, f"{name}: {old!r}"
+            text = text.replace(old, better, 1)
+        (folder / name).write_text(text)
+
+
+def printed(folder: Path, *arguments: str) -> list[str]:
+    """Run Python on the copy and return the lines that it prints."""
     run = subprocess.run(
-        [sys.executable, "-c", STORY],
-        env={"PYTHONPATH": f"{tmp_path}:{ROOT}"},
-        cwd=tmp_path,
+        [sys.executable, *arguments],
+        env={"PYTHONPATH": f"{folder}:{ROOT}"},
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
     )
-    assert run.stdout.split("\n")[:2] == ["['welcome']", "True"], run.stderr
+    assert run.returncode == 0, run.stderr
+    return run.stdout.splitlines()
+
+
+GREETED = """
+from tests.support.toy import Toy
+
+toy = Toy()
+toy.pod("a", "g", 1)
+decision = next(d for d in toy.decisions if d.rule == "greet")
+print(decision.message)
+"""
+
+
+def test_a_rule_is_its_module_and_its_line_in_the_list(tmp_path: Path) -> None:
+    new = {"podgroup/rules/greet.py": RULE.format(command="EmitEvent")}
+    added(tmp_path, new, {"podgroup/rules/__init__.py": LISTED})
+    story = f"""{GREETED}
+from tests.deploy.reference import rules
+print("| `greet` | it is admitted | says so |" in rules())
+"""
+    assert printed(tmp_path, "-c", story) == ["welcome", "True"]
+
+
+COMMAND = '''class GreetPod(Command, tag="GreetPod", frozen=True, kw_only=True):
+    """Write nothing but a greeting."""
+
+    about: ClassVar[About] = About("Pod", "greet {pods}", "good")
+
+
+class EmitEvent('''
+CARRIED_OUT = """        case GreetPod():
+            return Verdict(status="applied", message="hello")
+        case EmitEvent():
+            return"""
+
+
+def test_a_rule_with_a_command_is_two_files_more(tmp_path: Path) -> None:
+    new = {"podgroup/rules/greet.py": RULE.format(command="GreetPod")}
+    changed = {
+        "podgroup/rules/__init__.py": LISTED,
+        "podgroup/model/commands.py": (
+            ("class EmitEvent(", COMMAND),
+            ("    | EmitEvent\n", "    | EmitEvent\n    | GreetPod\n"),
+        ),
+        "actuator/execute.py": (
+            ("    FinishGroup,\n", "    FinishGroup,\n    GreetPod,\n"),
+            ("        case EmitEvent():\n            return", CARRIED_OUT),
+        ),
+    }
+    added(tmp_path, new, changed)
+    story = f"""{GREETED}
+import asyncio
+import msgspec
+from actuator.execute import execute
+from gatelog.readmodel import phrases
+from podgroup.log.events import Decision
+
+read = msgspec.json.decode(msgspec.json.encode(decision), type=Decision)
+print(read.command.action, read == decision)
+
+class Emitter:
+    async def emit(self, decision): pass
+
+print(asyncio.run(execute(None, Emitter(), read)).message)
+"""
+    assert printed(tmp_path, "-c", story) == ["welcome", "GreetPod True", "hello"]
+
+
+GREETING = '''"""`gatelog greet`: say hello."""
+
+HELP = "Say hello."
+EPILOG = ""
+
+
+def greet() -> int | None:
+    """Run `gatelog greet`; see HELP."""
+    print("hello")
+    return None
+'''
+PLUGIN = '''@app.command("greet")
+def greet() -> None:
+    """Say hello to the API server."""
+    print("hello, API server")
+
+
+@app.command("why")
+'''
+
+
+def test_a_command_is_its_module_and_its_line_and_of_kubectl_two_files_more(
+    tmp_path: Path,
+) -> None:
+    changed = {
+        "gatelog/cli.py": (
+            ("    forecast,\n", "    forecast,\n    greet,\n"),
+            ('_add("why"', '_add("greet", greet.greet, ASK, greet.HELP, greet.EPILOG)\n_add("why"'),
+        ),
+        "gatelog/viacluster/app.py": (('@app.command("why")\n', PLUGIN),),
+        "gatelog/viacluster/completing.py": (
+            ("COMMANDS = {\n", 'COMMANDS = {\n    "greet": "say hello",\n'),
+        ),
+    }
+    added(tmp_path, {"gatelog/commands/greet.py": GREETING}, changed)
+    assert printed(tmp_path, "-m", "gatelog", "greet") == ["hello"]
+    assert printed(tmp_path, "-m", "gatelog", "--via-cluster", "greet") == ["hello, API server"]
+    complete = "from gatelog.viacluster.completing import main; main()"
+    assert "greet\tsay hello" in printed(tmp_path, "-c", complete, "gre")
+
+
+def test_a_column_is_in_its_table_its_writer_and_a_migration(tmp_path: Path) -> None:
+    changed = {
+        "projector/tables/groups.py": (
+            (
+                'groups = Table(\n    "groups",\n    metadata,\n    cluster(),\n',
+                'groups = Table(\n    "groups",\n    metadata,\n    cluster(),\n'
+                '    count("greetings", "How often it was greeted"),\n',
+            ),
+        ),
+        "projector/writing/rows.py": (
+            ("        namespace=group.namespace,\n", "        namespace=group.namespace,\n"
+             "        greetings=7,\n"),
+        ),
+        "migrations/versions/0001_read_model.py": (
+            ('        text("workload_name"),\n        count("pods_seen"),\n',
+             '        text("workload_name"),\n        count("greetings"),\n'
+             '        count("pods_seen"),\n'),
+        ),
+    }  # fmt: skip
+    added(tmp_path, {}, changed)
+    story = """
+import sqlite3
+from projector.upkeep import migrate
+from tests.projector.support import Writer
+from tests.support.toy import Toy
+
+toy = Toy()
+toy.pod("a", "g", 1)
+migrate.upgrade("sqlite:///model.sqlite3")
+Writer("sqlite:///model.sqlite3").feed(toy.messages).store.close()
+print(*sqlite3.connect("model.sqlite3").execute("SELECT name, greetings FROM groups"))
+"""
+    assert printed(tmp_path, "-c", story) == ["('g', 7)"]
+
+
+KIND = '''class GreetingView(View, tag_field="kind", tag="Greeting", frozen=True, kw_only=True):
+    """A Greeting: a word."""
+
+    uid: str
+    name: str
+    resource_version: str
+    namespace: str = ""
+    word: str = ""
+
+
+QueueObject = (
+    GreetingView
+    | LocalQueueView
+'''
+WIRE = '''class GreetingWire(ObjectWire, frozen=True):
+    """A Greeting."""
+
+    word: str = ""
+
+
+def greeting_view(wire: GreetingWire) -> objects.GreetingView:
+    """Return the view of a Greeting."""
+    meta = wire.metadata
+    return objects.GreetingView(
+        uid=meta.uid, name=meta.name, resource_version=meta.resource_version, word=wire.word
+    )
+
+
+def namespace_view('''
+ROW = """        Watched(
+            "Greeting",
+            ("/apis/example.com/v1/greetings",),
+            "",
+            _objects("Greeting", GreetingWire, greeting_view),
+        ),
+        Watched("Workload","""
+
+
+def test_a_watched_kind_is_its_view_its_store_its_translation_and_its_row(tmp_path: Path) -> None:
+    changed = {
+        "podgroup/model/objects.py": (
+            ("QueueObject = (\n    LocalQueueView\n", KIND),
+            ("QUEUE_KINDS: Final[Mapping[str, QueueKind]] = {\n",
+             "QUEUE_KINDS: Final[Mapping[str, QueueKind]] = {\n"
+             '    "Greeting": QueueKind(GreetingView, "greetings"),\n'),
+            ("Kind = Literal[\n", 'Kind = Literal[\n    "Greeting",\n'),
+        ),
+        "podgroup/state/world.py": (
+            ("    cohorts: dict[str, CohortView]",
+             "    greetings: dict[str, Any] = field(default_factory=dict)\n"
+             "    cohorts: dict[str, CohortView]"),
+        ),
+        "ingest/translate/queues.py": (("def namespace_view(", WIRE),),
+        "ingest/kinds.py": (
+            ("    FlavorWire,\n", "    FlavorWire,\n    GreetingWire,\n    greeting_view,\n"),
+            ('        Watched("Workload",', ROW),
+        ),
+    }  # fmt: skip
+    added(tmp_path, {}, changed)
+    story = """
+import msgspec
+from ingest.kinds import watched_kinds
+from ingest.translate.queues import GreetingWire
+from podgroup.log.events import ObjectApplied, ObjectDeleted
+from tests.support.toy import Toy
+
+raw = b'''{"metadata": {"uid": "u", "name": "hi", "resourceVersion": "900000",
+"creationTimestamp": "2026-01-01T00:00:00Z"}, "word": "hello"}'''
+rows = {row.kind: row for row in watched_kinds("")}
+found = rows["Greeting"].translator
+wire = msgspec.json.decode(raw, type=GreetingWire)
+toy = Toy()
+for event in (found._applied(wire, raw, ""), found._deleted(wire, raw)):
+    toy.do(msgspec.json.decode(msgspec.json.encode(event), type=ObjectApplied | ObjectDeleted))
+    print([one.word for one in toy.world.objects_of("Greeting").values()])
+"""
+    assert printed(tmp_path, "-c", story) == ["['hello']", "[]"]
+
+
+def test_a_field_of_a_view_is_in_the_view_and_its_translation(tmp_path: Path) -> None:
+    changed = {
+        "podgroup/model/objects.py": (
+            ("    devices: bool = False\n", '    devices: bool = False\n    greeting: str = ""\n'),
+        ),
+        "ingest/translate/pods.py": (
+            ('    node_name: str = ""\n', '    node_name: str = ""\n    greeting: str = ""\n'),
+            (
+                "        devices=bytes(spec.",
+                "        greeting=spec.greeting,\n        devices=bytes(spec.",
+            ),
+        ),
+    }
+    added(tmp_path, {}, changed)
+    story = """
+import msgspec
+from ingest.translate.pods import PodWire, pod_view
+from podgroup.log.events import PodApplied
+from podgroup.model.interning import shared
+from podgroup.model.objects import PodView
+
+raw = b'''{"metadata": {"uid": "u", "name": "a", "namespace": "ns", "resourceVersion": "1",
+"creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"greeting": "hello"}}'''
+view = shared(pod_view(msgspec.json.decode(raw, type=PodWire), raw, "kueue"))
+read = msgspec.json.decode(msgspec.json.encode(PodApplied(pod=view)), type=PodApplied)
+print(read.pod.greeting)
+"""
+    assert printed(tmp_path, "-c", story) == ["hello"]

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podgroup.applying import Applier
-from podgroup.journal import At
-from podgroup.names import GROUP_NAME, GROUP_TOTAL_COUNT, POD_GROUP_COUNT, QUEUE_NAME
+from podgroup.log.journal import At
+from podgroup.model.names import GROUP_NAME, GROUP_TOTAL_COUNT, POD_GROUP_COUNT, QUEUE_NAME
 from podgroup.rules.helpers.conflicts import find_conflict
 from podgroup.rules.helpers.context import Conclusions
 from tests.parity.test_life_rows import calls_of

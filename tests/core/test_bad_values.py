@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from podgroup.codec import decode_batch, encode_batch
-from podgroup.events import Batch, DeltaRefused, PodApplied, Undecodable
-from podgroup.names import GROUP_NAME, GROUP_TOTAL_COUNT, MAX_EXEC_SECONDS, ROLE_HASH
-from podgroup.objects import NodeTerm, Requirement
+from podgroup.log.codec import decode_batch, encode_batch
+from podgroup.log.events import Batch, DeltaRefused, PodApplied, Undecodable
+from podgroup.model.names import GROUP_NAME, GROUP_TOTAL_COUNT, MAX_EXEC_SECONDS, ROLE_HASH
+from podgroup.model.objects import NodeTerm, Requirement
 from tests.support.toy import Toy
 
 

@@ -4,16 +4,16 @@ from datetime import timedelta
 
 import pytest
 
-from podgroup import events as e
-from podgroup.commands import DeletePod, KeepPod, StopPod
-from podgroup.names import (
+from podgroup.log import events as e
+from podgroup.model.commands import DeletePod, KeepPod, StopPod
+from podgroup.model.names import (
     MANAGED_LABEL,
     PREBUILT_WORKLOAD,
     PRIORITY_CLASS,
     SERVING,
     workload_name,
 )
-from podgroup.policy import Policy
+from podgroup.model.policy import Policy
 from tests.support.toy import Toy
 
 CPU = ("f", "cpu")

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from podgroup import commands as c
-from podgroup import events as e
-from podgroup.objects import AdmissionCheckView, CheckView, PodSetUpdate, Toleration
+from podgroup.log import events as e
+from podgroup.model import commands as c
+from podgroup.model.objects import AdmissionCheckView, CheckView, PodSetUpdate, Toleration
 from tests.core.test_laws import reloaded, replayed
 from tests.support.toy import Toy
 

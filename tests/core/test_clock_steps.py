@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 import pytest
 
 from podgroup.engine import due_timers, new_world, step
-from podgroup.events import Batch
-from podgroup.journal import Journal
-from podgroup.state import World
+from podgroup.log.events import Batch
+from podgroup.log.journal import Journal
+from podgroup.state.world import World
 from tests.projector.support import busy_toy
 
 HOUR = timedelta(hours=1)

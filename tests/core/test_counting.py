@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from podgroup import commands as c
-from podgroup import events as e
-from podgroup.policy import Policy
-from podgroup.standing import COUNTS_TIMER, Standing
+from podgroup.log import events as e
+from podgroup.model import commands as c
+from podgroup.model.policy import Policy
+from podgroup.model.standing import COUNTS_TIMER, Standing
 from tests.core.test_laws import encoded, reloaded, replayed
 from tests.core.test_shared_quota import cohort, of, team
 from tests.support.toy import Toy

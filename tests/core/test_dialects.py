@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from podgroup.commands import CreateWorkload, PodSetSpec, ReportPod
 from podgroup.engine import step
-from podgroup.names import (
+from podgroup.model.commands import CreateWorkload, PodSetSpec, ReportPod
+from podgroup.model.names import (
     GROUP_TOTAL_COUNT,
     POD_GROUP_COUNT,
     POD_GROUP_ROLE,
@@ -15,8 +15,8 @@ from podgroup.names import (
     POD_GROUP_ROLES,
     RETRIABLE_IN_GROUP,
 )
-from podgroup.objects import DeclaredSet, Toleration
-from podgroup.policy import Policy
+from podgroup.model.objects import DeclaredSet, Toleration
+from podgroup.model.policy import Policy
 from tests.core.test_laws import encoded, reloaded
 from tests.support.toy import Toy
 

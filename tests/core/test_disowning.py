@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from podgroup.commands import FinalizePod, ReportPod
-from podgroup.events import (
+from podgroup.fold import MAX_REFUSED
+from podgroup.log.events import (
     DeltaRefused,
     ObjectApplied,
     OperatorActed,
@@ -12,9 +12,9 @@ from podgroup.events import (
     RelistCompleted,
     RelistStarted,
 )
-from podgroup.fold import MAX_REFUSED
-from podgroup.names import ADMITTED_CONDITION, MANAGED_LABEL, POD_FINALIZER
-from podgroup.objects import Condition
+from podgroup.model.commands import FinalizePod, ReportPod
+from podgroup.model.names import ADMITTED_CONDITION, MANAGED_LABEL, POD_FINALIZER
+from podgroup.model.objects import Condition
 from tests.support.toy import Toy
 
 

@@ -13,17 +13,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench.story import Story
-from podgroup.codec import decode_batch
-from podgroup.engine import hand_over, new_world, step
-from podgroup.events import Batch, Decision
-from podgroup.names import (
+from podgroup.engine import drain_journal, new_world, step
+from podgroup.log.codec import decode_batch
+from podgroup.log.events import Batch, Decision
+from podgroup.model.names import (
     POD_GROUP_COUNT,
     POD_GROUP_ROLE,
     POD_GROUP_ROLE_COUNT,
     POD_GROUP_ROLES,
 )
-from podgroup.policy import Policy
-from podgroup.state import World
+from podgroup.model.policy import Policy
+from podgroup.state.world import World
 from tests.core.test_laws import encoded, play, reloaded, stories
 from tests.core.test_machine import KEPT
 from tests.support.rough import Rough
@@ -116,7 +116,7 @@ def same(messages: Any, mode: str, policy: Policy, at_once: int = 1, restart: in
     Every `restart` messages the world is read back and all groups are looked at.
     """
     due, every = new_world("test", mode, policy), new_world("test", mode, policy)
-    every.thorough = True
+    every.evaluate_all = True
     for first in range(0, len(messages), at_once):
         some = messages[first : first + at_once]
         position, at, _ = some[-1]
@@ -126,8 +126,8 @@ def same(messages: Any, mode: str, policy: Policy, at_once: int = 1, restart: in
         assert not due.journal.parked
         for name in due.journal.__struct_fields__:
             assert getattr(due.journal, name) == getattr(every.journal, name), (position, name)
-        hand_over(due)
-        hand_over(every)
+        drain_journal(due)
+        drain_journal(every)
         if restart and (first // at_once) % restart == restart - 1:
             again = reloaded(due)
             again.policy = policy

@@ -1,6 +1,6 @@
 """Resources that an operator does not count: they need no quota, and take none."""
 
-from podgroup.policy import Policy
+from podgroup.model.policy import Policy
 from tests.support.toy import Toy
 
 NETWORK = "networking.example.com/vpc"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from podgroup.names import PRIORITY_CLASS, QUEUE_NAME
+from podgroup.model.names import PRIORITY_CLASS, QUEUE_NAME
 from tests.support.toy import Toy
 
 

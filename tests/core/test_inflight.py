@@ -8,10 +8,14 @@ from itertools import pairwise
 
 import pytest
 
-from podgroup import events as e
-from podgroup.commands import AnyCommand, FinalizeWorkload, WriteWorkloadStatus
-from podgroup.names import POD_FINALIZER, PRIORITY_CLASS
-from podgroup.policy import Policy
+from podgroup.fold.common import expect
+from podgroup.log import events as e
+from podgroup.log.outcomes import Status
+from podgroup.model.commands import AnyCommand, FinalizeWorkload, WriteWorkloadStatus
+from podgroup.model.ids import PodUID
+from podgroup.model.names import POD_FINALIZER, PRIORITY_CLASS
+from podgroup.model.policy import Policy
+from podgroup.state.world import Expectation
 from tests.support.toy import Toy
 
 
@@ -198,3 +202,24 @@ def test_a_pod_that_changes_is_tried_again_at_once() -> None:
     toy.rejecting.clear()
     toy.change(pod.uid, annotations={"a": "b"})
     assert not toy.gated("p0")
+
+
+@pytest.mark.parametrize("status", ["applied", "rejected"])
+@pytest.mark.parametrize(("action", "pods"), [("FinalizePod", 2), ("CreateWorkload", 1)])
+def test_an_outcome_ends_no_wait_for_a_later_decision(
+    action: str, pods: int, status: Status
+) -> None:
+    """No rule decides while something is in flight; the fold does not rely on it."""
+    toy = Toy()
+    toy.act = False
+    toy.pod("a", "g", pods)
+    if action == "FinalizePod":
+        toy.delete("a")
+    first, group = last(toy, action), toy.group("g")
+    pod = toy.world.pods[PodUID(first.command.target.uid)] if action == "FinalizePod" else None
+    later = Expectation("later", action, toy.position, toy.now)
+    expect(toy.world, group, pod, later)
+    toy.send(
+        e.OutcomeRecorded(decision=first.id, group=first.group, status=status, resource_version="1")
+    )
+    assert (group.mirror.expect if pod is None else pod.expect) == later

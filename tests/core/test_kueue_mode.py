@@ -12,10 +12,10 @@ import msgspec
 
 from actuator.workload_status import status as status_patch
 from ingest.translate.items import Delta
-from podgroup.commands import StopPod, UngatePod, WriteWorkloadStatus
 from podgroup.engine import new_world, step
-from podgroup.events import Batch, Decision, Event, ObjectApplied, OutcomeRecorded, PodApplied
-from podgroup.names import (
+from podgroup.log.events import Batch, Decision, Event, ObjectApplied, OutcomeRecorded, PodApplied
+from podgroup.model.commands import StopPod, UngatePod, WriteWorkloadStatus
+from podgroup.model.names import (
     ADMISSION_GATE,
     GROUP_NAME,
     GROUP_TOTAL_COUNT,
@@ -23,7 +23,7 @@ from podgroup.names import (
     POD_FINALIZER,
     QUEUE_NAME,
 )
-from podgroup.objects import FlavorView, PodView
+from podgroup.model.objects import FlavorView, PodView
 from tests.support.recordings import T0, TRANSLATORS, lines, opening
 from tests.support.toy import Toy
 

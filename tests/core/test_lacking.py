@@ -3,11 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
-from podgroup import events as e
-from podgroup.ids import GroupID
-from podgroup.policy import Policy
-from podgroup.records import Lacking
-from podgroup.shortage import BORROWING, COHORT, LENDING, NOMINAL, Shortage
+from podgroup.log import events as e
+from podgroup.log.records import Lacking
+from podgroup.model.ids import GroupID
+from podgroup.model.policy import Policy
+from podgroup.model.shortage import BORROWING, COHORT, LENDING, NOMINAL, Shortage
 from tests.core.test_laws import reloaded, replayed
 from tests.core.test_shared_quota import of, team
 from tests.support.toy import Toy

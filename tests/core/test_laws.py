@@ -10,18 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.story import Story
-from podgroup.codec import decode_batch
-from podgroup.engine import Difference, hand_over, load_world, new_world, step
-from podgroup.events import Batch, Event
+from podgroup.engine import Difference, drain_journal, load_world, new_world, step
 from podgroup.fold import FOLDS
 from podgroup.folding import replay
-from podgroup.members import Flag
-from podgroup.names import POD_GROUP_ROLE, PRIORITY_CLASS, RETRIABLE_IN_GROUP
-from podgroup.objects import SPELT_OUT, DeclaredSet, OwnerRef, WorkloadView, split_owners
-from podgroup.policy import Policy
-from podgroup.quota import QueueKey
-from podgroup.standing import StandingReport
-from podgroup.state import Group, Meta, Pod, World
+from podgroup.log.codec import decode_batch
+from podgroup.log.events import Batch, Event
+from podgroup.model.names import POD_GROUP_ROLE, PRIORITY_CLASS, RETRIABLE_IN_GROUP
+from podgroup.model.objects import SPELT_OUT, DeclaredSet, OwnerRef, WorkloadView, split_owners
+from podgroup.model.policy import Policy
+from podgroup.model.standing import StandingReport
+from podgroup.state.members import Flag
+from podgroup.state.quota import QueueKey
+from podgroup.state.world import Group, Meta, Pod, World
 from tests.support.toy import Toy
 
 SIZES = {"a": 2, "b": 3, "c": 1, "d": 3}
@@ -231,7 +231,7 @@ def replayed(toy: Toy) -> None:
 @given(stories, st.integers(1, 4))
 def test_redelivered_messages_change_nothing(story: Any, back: int) -> None:
     toy = play(story, check=False)
-    hand_over(toy.world)
+    drain_journal(toy.world)
     before = encoded(toy.world)
     deltas = [m for m in toy.messages if m[2].events and hasattr(m[2].events[0], "pod")][-back:]
     for _, _, batch in deltas:

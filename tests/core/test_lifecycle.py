@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 
 from podgroup.engine import new_world, step
-from podgroup.events import OperatorActed
-from podgroup.lifecycle import ARROWS, GONE, STATES, UNBORN, may_become, next_states
+from podgroup.log.events import OperatorActed
+from podgroup.model.lifecycle import ARROWS, GONE, STATES, UNBORN, may_become, next_states
 from tests.core.test_laws import play, stories
 from tests.core.test_machine import KEPT
 from tests.golden import rows as golden

@@ -1,6 +1,6 @@
 """A node is drained or lost: what its pods hold until somebody says that they have ended."""
 
-from podgroup.objects import Condition
+from podgroup.model.objects import Condition
 from tests.support.toy import Toy
 
 DISRUPTED = Condition(type="DisruptionTarget", status="True", reason="DeletionByPodGC")

@@ -12,8 +12,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podgroup import events as e
 from podgroup.engine import new_world, step
+from podgroup.log import events as e
 from tests.core.test_laws import encoded, play, reloaded, stories
 from tests.support.toy import Toy
 

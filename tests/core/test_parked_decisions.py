@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from podgroup import events as e
-from podgroup.ids import GroupID
-from podgroup.parked import ParkedMessage, decode_parked, encode_parked
+from podgroup.log import events as e
+from podgroup.log.parked import ParkedMessage, decode_parked, encode_parked
+from podgroup.model.ids import GroupID
 from tests.support.toy import Toy
 
 

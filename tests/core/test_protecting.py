@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from podgroup.commands import MarkInUse
 from podgroup.engine import due_timers, load_world, read_back
-from podgroup.events import ObjectApplied
-from podgroup.objects import AdmissionCheckView, FlavorView
+from podgroup.log.events import ObjectApplied
+from podgroup.model.commands import MarkInUse
+from podgroup.model.objects import AdmissionCheckView, FlavorView
 from tests.support.toy import Toy
 
 

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from ingest.kinds import watched_kinds
-from podgroup import events as e
 from podgroup.admission import BETTER
 from podgroup.admission.model import Cohort, Fungibility, Preemption
-from podgroup.objects import ClusterQueueView, FlavorQuotas, Quota, ResourceGroup
-from podgroup.policy import Policy
+from podgroup.log import events as e
+from podgroup.model.objects import ClusterQueueView, FlavorQuotas, Quota, ResourceGroup
+from podgroup.model.policy import Policy
 from podgroup.rules.helpers.activity import cluster_queue_active, cohort_active, local_queue_active
-from tests.core.test_quota_ways import Tree, queue
+from tests.core.test_quota_options import Tree, queue
 from tests.core.test_shared_quota import team, two_teams
 from tests.deploy.queue_fields import FIELDS, KINDS, QUOTA, paths
 from tests.oracle.case import read
@@ -157,7 +157,7 @@ def test_the_preference_chooses_between_two_flavors() -> None:
         tree.submit("filler", "r")
         tree.submit("low", "q")
         tree.settle()
-        tree.book.remove("filler")
+        tree.cache.remove("filler")
         tree.submit("high", "q", priority=1)
         head = next(one for one in tree.decide().heads if one.id == "high")
         return head.pod_sets[0].flavors["cpu"]
@@ -204,8 +204,8 @@ def test_a_cohort_borrows_and_lends_up_to_its_limits() -> None:
         )
         borrowing = {k: v for k, v in limits.items() if k == "borrowing_limit"}
         lending = {k: v for k, v in limits.items() if k == "lending_limit"}
-        tree.book.set_cohort(cohort("left", "top", **borrowing))
-        tree.book.set_cohort(cohort("right", "top", **lending))
+        tree.cache.set_cohort(cohort("left", "top", **borrowing))
+        tree.cache.set_cohort(cohort("right", "top", **lending))
         for number in range(6):
             tree.submit(f"a{number}", "a")
         tree.settle()
@@ -224,9 +224,9 @@ def test_a_cohort_of_more_weight_gets_more() -> None:
             queue("b", {"f": {"cpu": 0}}, cohort="right"),
             fair=True,
         )
-        tree.book.set_cohort(cohort("top", cpu=5))
-        tree.book.set_cohort(cohort("left", "top", weight))
-        tree.book.set_cohort(cohort("right", "top"))
+        tree.cache.set_cohort(cohort("top", cpu=5))
+        tree.cache.set_cohort(cohort("left", "top", weight))
+        tree.cache.set_cohort(cohort("right", "top"))
         for number in range(6):
             for name in ("b", "a"):
                 tree.submit(f"{name}{number}", name)

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from podgroup.commands import WriteQueueStatus
-from podgroup.events import ObjectApplied, ObjectDeleted
-from podgroup.objects import FlavorView, LocalQueueView
+from podgroup.log.events import ObjectApplied, ObjectDeleted
+from podgroup.model.commands import WriteQueueStatus
+from podgroup.model.objects import FlavorView, LocalQueueView
 from tests.support.toy import Toy
 
 READY = ("True", "Ready", "Can admit new workloads")

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from podgroup.admission import BETTER, KUEUE, Scheduler, Ways
+from podgroup.admission import BETTER, KUEUE, Scheduler, SchedulerOptions
 from podgroup.admission.model import (
     ClusterQueue,
     Cohort,
@@ -27,7 +27,7 @@ from podgroup.admission.model import (
 )
 from podgroup.admission.tree import Forest, Node
 from podgroup.admission.verdicts import Verdicts
-from podgroup.objects import FlavorQuotas, Quota, ResourceGroup
+from podgroup.model.objects import FlavorQuotas, Quota, ResourceGroup
 
 FLAVORS = ("one", "two")
 RESOURCES = ("cpu", "memory")
@@ -134,18 +134,18 @@ fungibilities = st.builds(
 
 
 def enter(scheduler: Scheduler, objects: list[Any]) -> None:
-    book = scheduler.book
-    book.set_namespace("ns", {})
+    cache = scheduler.cache
+    cache.set_namespace("ns", {})
     for one in objects:
         match one:
             case Flavor():
-                book.set_flavor(one)
+                cache.set_flavor(one)
             case Cohort():
-                book.set_cohort(one)
+                cache.set_cohort(one)
             case ClusterQueue():
-                book.set_cluster_queue(one)
+                cache.set_cluster_queue(one)
             case LocalQueue():
-                book.set_local_queue(one)
+                cache.set_local_queue(one)
 
 
 def check_limits(scheduler: Scheduler, objects: list[Any]) -> None:
@@ -154,7 +154,7 @@ def check_limits(scheduler: Scheduler, objects: list[Any]) -> None:
         [one for one in objects if isinstance(one, ClusterQueue)],
         [one for one in objects if isinstance(one, Cohort)],
     )
-    for holding in scheduler.book.holdings.values():
+    for holding in scheduler.cache.holdings.values():
         forest.queues[holding.cluster_queue].take(holding.usage)
     nodes: list[Node] = [*forest.queues.values(), *forest.cohorts.values()]
     children: dict[str, list[Node]] = {}
@@ -181,28 +181,28 @@ def play(
 ) -> list[Verdicts]:
     """Let workloads come, be evicted late, and end, until nothing happens any more."""
     rng = random.Random(seed)
-    book = scheduler.book
+    cache = scheduler.cache
     coming = list(workloads)
     leaving: dict[str, int] = {}
     told = []
     for step in range(STEPS):
         for _ in range(rng.randint(0, 3)):
             if coming:
-                book.submit(coming.pop(0))
+                cache.submit(coming.pop(0))
         for name in sorted(leaving):
             if leaving[name] <= step:
                 del leaving[name]
-                book.released(name)
+                cache.released(name)
         if rng.random() < 0.2:
-            staying = sorted(set(book.holdings) - set(leaving))
+            staying = sorted(set(cache.holdings) - set(leaving))
             if staying:
-                book.remove(rng.choice(staying))
+                cache.remove(rng.choice(staying))
         verdicts = scheduler.decide(float(step))
         told.append(verdicts)
         check_limits(scheduler, objects)
         for one in verdicts.preempted:
             leaving[one.id] = step + rng.randint(1, 4)
-        if not coming and not leaving and verdicts.idle and not book.holdings:
+        if not coming and not leaving and verdicts.idle and not cache.holdings:
             break
     return told
 
@@ -233,7 +233,7 @@ def test_no_limit_is_exceeded_and_nobody_preempts_in_a_circle(
 @QUICK
 @given(worlds(), st.integers(0, 1 << 16), st.sampled_from([BETTER, KUEUE]))
 def test_the_order_in_which_objects_are_entered_does_not_matter(
-    world: tuple[Configuration, list[Any], list[Workload]], seed: int, ways: Ways
+    world: tuple[Configuration, list[Any], list[Workload]], seed: int, ways: SchedulerOptions
 ) -> None:
     configuration, objects, workloads = world
     told = []
@@ -245,7 +245,7 @@ def test_the_order_in_which_objects_are_entered_does_not_matter(
         enter(scheduler, listed)
         ordered = sorted(workloads, key=lambda w: w.uid, reverse=shuffled)
         for one in ordered:
-            scheduler.book.submit(one)
+            scheduler.cache.submit(one)
         told.append([scheduler.decide(float(step)) for step in range(4)])
     assert told[0] == told[1]
 
@@ -260,21 +260,21 @@ def test_who_fits_alone_is_admitted_in_the_end(
     for one in workloads:
         scheduler = Scheduler(configuration, BETTER)
         enter(scheduler, objects)
-        scheduler.book.submit(one)
+        scheduler.cache.submit(one)
         if scheduler.decide(0.0).admitted:
             alone.add(one.id)
     scheduler = Scheduler(configuration, BETTER)
     enter(scheduler, objects)
     for one in workloads:
-        scheduler.book.submit(one)
+        scheduler.cache.submit(one)
     admitted = set()
     for step in range(4 * len(workloads) + 4):
         verdicts = scheduler.decide(float(step))
         admitted |= {admission.id for admission in verdicts.admitted}
         for victim in verdicts.preempted:
-            scheduler.book.released(victim.id)
-        if not verdicts.preempted and scheduler.book.holdings:
-            scheduler.book.remove(min(scheduler.book.holdings))  # it has run to its end
+            scheduler.cache.released(victim.id)
+        if not verdicts.preempted and scheduler.cache.holdings:
+            scheduler.cache.remove(min(scheduler.cache.holdings))  # it has run to its end
     assert alone <= admitted
 
 
@@ -288,18 +288,18 @@ def test_a_restart_changes_nothing(
     scheduler = Scheduler(configuration, BETTER)
     enter(scheduler, objects)
     for one in workloads:
-        scheduler.book.submit(one)
+        scheduler.cache.submit(one)
     while (verdicts := scheduler.decide(0.0)).preempted or verdicts.admitted:
         for victim in verdicts.preempted:
-            scheduler.book.released(victim.id)
+            scheduler.cache.released(victim.id)
     again = Scheduler(configuration, BETTER)
     enter(again, objects)
-    for holding in scheduler.book.holdings.values():
-        again.book.hold(holding.workload, holding.reservation)
+    for holding in scheduler.cache.holdings.values():
+        again.cache.hold(holding.workload, holding.reservation)
     for one in workloads:
-        if one.id in scheduler.book.waiters:
-            again.book.submit(one)
-    scheduler.book.reconsider()
+        if one.id in scheduler.cache.waiters:
+            again.cache.submit(one)
+    scheduler.cache.reconsider()
     first, second = scheduler.decide(1.0), again.decide(1.0)
     assert first.admitted == second.admitted
     if not first.preempted:
@@ -324,12 +324,12 @@ def test_the_checks_see_a_quota_that_is_exceeded() -> None:
     enter(scheduler, objects)
     pods = PodSet(name="s", count=1, requests=(("cpu", 1),))
     for name in ("a", "b"):
-        scheduler.book.submit(
+        scheduler.cache.submit(
             Workload(id=name, uid=name, namespace="ns", queue="l", created=0, pod_sets=(pods,))
         )
     assert [one.id for one in scheduler.decide(0.0).admitted] == ["a"]
-    holding = scheduler.book.holdings["a"]
-    waiter = scheduler.book.waiters["b"]
-    scheduler.book.admitted(waiter, holding.reservation)
+    holding = scheduler.cache.holdings["a"]
+    waiter = scheduler.cache.waiters["b"]
+    scheduler.cache.admitted(waiter, holding.reservation)
     with pytest.raises(AssertionError, match="uses 2 of 1"):
         check_limits(scheduler, objects)

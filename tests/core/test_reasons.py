@@ -1,6 +1,6 @@
 """The table of reasons against what groups of the golden logs waited for."""
 
-from podgroup.reasons import REASONS
+from podgroup.model.reasons import REASONS
 from tests.golden import rows as golden
 
 GOLDEN = golden.logs("v1")

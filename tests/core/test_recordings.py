@@ -2,10 +2,10 @@
 
 import pytest
 
-from podgroup.engine import hand_over
-from podgroup.members import Flag
-from podgroup.names import ADMISSION_GATE, workload_name
-from podgroup.state import World
+from podgroup.engine import drain_journal
+from podgroup.model.names import ADMISSION_GATE, workload_name
+from podgroup.state.members import Flag
+from podgroup.state.world import World
 from tests.support.recordings import OUTCOMES, folded, outcome
 
 
@@ -26,7 +26,7 @@ def pods_of(world: World) -> dict[str, dict[str, object]]:
 def test_pods_are_what_was_left(name: str) -> None:
     world, wanted = folded(name), outcome(name)
     assert pods_of(world) == wanted["pods"]
-    taken = hand_over(world)
+    taken = drain_journal(world)
     gone = {pod.view.name for pod in taken.gone_pods.values()}
     assert gone == set(wanted["deleted"]) | (gone & set(wanted["pods"]))
     assert not taken.journal.parked
@@ -80,7 +80,7 @@ def test_groups_roles_and_counts_agree_with_the_pods(name: str) -> None:
 @pytest.mark.parity("B13")
 def test_gates_know_when_and_by_whom_they_were_removed(name: str) -> None:
     world = folded(name)
-    taken = hand_over(world)
+    taken = drain_journal(world)
     for (uid, gate), row in taken.journal.gates.items():
         pod = world.pods.get(uid) or taken.gone_pods[uid]
         there = gate in pod.view.gates
@@ -91,7 +91,7 @@ def test_gates_know_when_and_by_whom_they_were_removed(name: str) -> None:
 
 @pytest.mark.parity("B13")
 def test_who_removes_a_gate_and_writes_nothing_else_leaves_no_trace() -> None:
-    journal = hand_over(folded("other_gate_stays")).journal
+    journal = drain_journal(folded("other_gate_stays")).journal
     removed = {gate: row.removed_by for (_, gate), row in journal.gates.items()}
     assert removed["example.com/hold"] == ""
     assert removed[ADMISSION_GATE] == "kueue"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from podgroup.commands import ReportPod
 from podgroup.engine import due_timers
-from podgroup.events import PodApplied, RelistCompleted, RelistStarted
-from podgroup.names import QUEUE_NAME
+from podgroup.log.events import PodApplied, RelistCompleted, RelistStarted
+from podgroup.model.commands import ReportPod
+from podgroup.model.names import QUEUE_NAME
 from tests.support.toy import Toy
 
 
@@ -158,7 +158,7 @@ def test_a_redelivered_list_item_of_a_closed_frame_is_a_duplicate() -> None:
 
 @pytest.mark.parity("B8")
 def test_a_total_changed_after_composition_is_told_and_not_obeyed() -> None:
-    from podgroup.names import GROUP_TOTAL_COUNT
+    from podgroup.model.names import GROUP_TOTAL_COUNT
 
     toy = Toy()
     toy.pod("p0", "g", 2)
@@ -174,7 +174,7 @@ def test_a_total_changed_after_composition_is_told_and_not_obeyed() -> None:
 
 @pytest.mark.parity("B8", "B10")
 def test_a_role_count_changed_after_composition_is_told_and_not_obeyed() -> None:
-    from podgroup.names import POD_GROUP_ROLE, POD_GROUP_ROLE_COUNT, POD_GROUP_ROLES
+    from podgroup.model.names import POD_GROUP_ROLE, POD_GROUP_ROLE_COUNT, POD_GROUP_ROLES
 
     toy = Toy()
     for name, role, count in (("d", "driver", "1"), ("w0", "worker", "2")):
@@ -274,8 +274,8 @@ def test_pods_that_never_start_are_told_so() -> None:
 
 
 def test_what_a_pods_condition_says_is_taken_back_in_another_life() -> None:
-    from podgroup.names import ADMITTED_CONDITION
-    from podgroup.objects import Condition
+    from podgroup.model.names import ADMITTED_CONDITION
+    from podgroup.model.objects import Condition
 
     toy = Toy()
     said = Condition(type=ADMITTED_CONDITION, status="False", reason="GroupIsOver", message="m")

@@ -8,21 +8,21 @@ from typing import Any
 
 import msgspec
 
-from podgroup import events as e
-from podgroup.engine import hand_over, load_world, rejoin_frames, step
-from podgroup.events import Batch
-from podgroup.names import (
+from podgroup.engine import drain_journal, load_world, rejoin_frames, step
+from podgroup.log import events as e
+from podgroup.log.events import Batch
+from podgroup.model.names import (
     IS_GROUP_WORKLOAD,
     PRIORITY_CLASS,
 )
-from podgroup.objects import (
+from podgroup.model.objects import (
     FlavorQuotas,
     FlavorView,
     QueueObject,
     Quota,
     ResourceGroup,
 )
-from podgroup.state import World
+from podgroup.state.world import World
 from tests.support.toy import Toy
 
 HIGH, LOW = {PRIORITY_CLASS: "high"}, {PRIORITY_CLASS: "low"}
@@ -30,7 +30,7 @@ HIGH, LOW = {PRIORITY_CLASS: "high"}, {PRIORITY_CLASS: "low"}
 
 def reloaded(world: World) -> World:
     """What a projector that starts now makes of what the database holds."""
-    hand_over(world)
+    drain_journal(world)
     wire = msgspec.json
     objects: list[QueueObject] = [
         *world.local_queues.values(),
@@ -475,7 +475,7 @@ def test_status_changes_of_queues_touch_no_group() -> None:
     toy.pod("a")
     queue = toy.world.cluster_queues["cq"]
     looked: list[str] = []
-    hand_over(toy.world)
+    drain_journal(toy.world)
     toy.do(e.ObjectApplied(object=msgspec.structs.replace(queue, resource_version=toy.bump())))
     looked += toy.world.journal.groups
     assert not looked
@@ -614,7 +614,7 @@ def test_a_restart_does_not_change_the_order_in_which_things_are_told() -> None:
         first, second = toy.pod("a", "g1", 2), toy.pod("b", "g2", 2)
         if restart:
             toy.world = reloaded(toy.world)
-        hand_over(toy.world)
+        drain_journal(toy.world)
         more = [
             msgspec.structs.replace(
                 pod, uid=f"{pod.uid}x", name=f"{pod.name}x", resource_version=toy.bump()

@@ -2,14 +2,14 @@
 
 import pytest
 
-from podgroup.changes import EVERYTHING
-from podgroup.names import (
+from podgroup.model.names import (
     FAST_ADMISSION,
     PRIORITY_CLASS,
     RETRIABLE_IN_GROUP,
     SERVING,
     workload_name,
 )
+from podgroup.state.changes import EVERYTHING
 from tests.support.toy import Toy
 
 HIGH, LOW = {PRIORITY_CLASS: "high"}, {PRIORITY_CLASS: "low"}
@@ -264,9 +264,9 @@ def test_strict_fifo_blocks_behind_its_head_and_best_effort_does_not() -> None:
 
 
 def test_unknown_queue_is_named_and_admission_follows_once_it_exists() -> None:
-    from podgroup.events import ObjectApplied
-    from podgroup.names import QUEUE_NAME
-    from podgroup.objects import LocalQueueView
+    from podgroup.log.events import ObjectApplied
+    from podgroup.model.names import QUEUE_NAME
+    from podgroup.model.objects import LocalQueueView
 
     toy = Toy()
     toy.pod("foo", labels={QUEUE_NAME: "nope"})
@@ -295,13 +295,13 @@ def test_request_beyond_the_whole_quota_says_so() -> None:
 
 def test_deciding_again_decides_nothing() -> None:
     from podgroup.engine import decide
-    from podgroup.journal import At
+    from podgroup.log.journal import At
 
     toy = Toy()
     for n in ("a0", "a1"):
         toy.pod(n, "ga", 2, cpu=5)
     toy.pod("waiting", cpu=5)
     before = len(toy.world.journal.decisions)
-    toy.world.touched.update(dict.fromkeys(toy.world.groups, EVERYTHING))
+    toy.world.dirty_groups.update(dict.fromkeys(toy.world.groups, EVERYTHING))
     decide(toy.world, At(toy.position, toy.now))
     assert len(toy.world.journal.decisions) == before

@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from podgroup import commands as c
-from podgroup import events as e
+from podgroup.engine import new_world, step
 from podgroup.fold.deriving import apply_derived
-from podgroup.names import QUEUE_NAME
-from podgroup.objects import CohortView, FlavorQuotas, LocalQueueView, Quota, ResourceGroup
-from podgroup.policy import Policy
-from podgroup.rules.helpers.lineup import Lineup, lineup
+from podgroup.log import events as e
+from podgroup.model import commands as c
+from podgroup.model.names import QUEUE_NAME
+from podgroup.model.objects import CohortView, FlavorQuotas, LocalQueueView, Quota, ResourceGroup
+from podgroup.model.policy import Policy
+from podgroup.rules.helpers.scheduler_mirror import SchedulerMirror, scheduler_mirror
 from tests.core.test_laws import reloaded, replayed
 from tests.support.toy import Toy
 
@@ -99,7 +100,7 @@ def test_a_team_borrows_what_others_lend_and_gives_it_back() -> None:
     assert {d.rule for d in evicted} == {"preempt"}
     for decision in evicted:
         assert decision.reason == "Preempted"
-        assert "accommodate ns/r (group " in decision.message
+        assert decision.message.startswith("preempted by ns/r (group ")
         assert isinstance(decision.command, c.EvictGroup)
         said = decision.command.message
         assert "due to reclamation within the cohort; preemptor path: /lab/red" in said
@@ -138,6 +139,61 @@ def test_what_is_kept_for_a_preemptor_outlives_a_restart_and_nobody_takes_it() -
     assert toy.group("r").quota.kept is None
 
 
+FAIR = Policy(fair_sharing=("LessThanOrEqualToFinalShare",))
+
+
+def contested(seed: int) -> Toy:
+    """Three teams fill what they share, and then ask for more at higher priorities."""
+    chance = random.Random(seed)
+    teams = ["red", "blue", "green"]
+    toy = Toy(policy=FAIR)
+    toy.slow = True
+    for name in teams:
+        team(toy, name, chance.choice([0, 1, 2]), reclaim_within_cohort="LowerPriority")
+    cohort(toy, "lab", cpu=6)
+    for number in range(9):
+        toy.pod(f"a{number}", labels=of(chance.choice(teams), **LOW))
+        toy.run(*started(toy))
+    for number in range(9):
+        labels = of(chance.choice(teams), **chance.choice([HIGH, {}]))
+        toy.pod(f"b{number}", labels=labels)
+        if (victims := leaving(toy)) and chance.random() < 0.4:
+            toy.end(victims[0], phase="Failed")
+    while victims := leaving(toy):
+        toy.end(victims[0], phase="Failed")
+    return toy
+
+
+def leaving(toy: Toy) -> list[str]:
+    """Names of the pods that are preempted and still run, the first preempted first."""
+    running = {p.name for p in toy.pods.values() if p.phase == "Running" and not p.gates}
+    evicted = [d.name for d in toy.decisions if isinstance(d.command, c.EvictGroup)]
+    return [name for name in evicted if name in running]
+
+
+def test_who_lost_a_claim_is_known_after_a_restart_and_its_victims_wait_on() -> None:
+    toy = contested(28)
+    whole, world = new_world("test", "builtin", FAIR), new_world("test", "builtin", FAIR)
+    decisions, lost = [], 0
+    for position, at, batch in toy.messages:
+        step(whole, position, at, batch)
+        world = reloaded(world)
+        world.policy = FAIR
+        step(world, position, at, batch)
+        decisions += world.journal.decisions
+        if whole.scheduler_mirror is None:
+            continue
+        live, fresh = whole.scheduler_mirror.scheduler.cache, SchedulerMirror(whole).scheduler.cache
+        there = live.waiters.keys() | live.holdings.keys()
+        assert fresh.lost == live.lost
+        for who in there:
+            assert fresh.kept.get(who) == live.kept.get(who)
+        lost += bool(live.lost)
+    assert lost, "no claim has passed to a smaller share"
+    assert decisions == toy.world.journal.decisions
+    replayed(toy)
+
+
 def test_quota_of_a_cohort_comes_and_goes_with_the_object() -> None:
     toy = two_teams()
     toy.pod("big", cpu=9, labels=of("blue"))
@@ -165,6 +221,42 @@ def test_a_circle_of_cohorts_takes_nobody_in_and_is_named() -> None:
     cohort(toy, "all")
     assert not toy.gated("r")
     assert toy.world.cohorts["all"].active[0] == "True"
+
+
+def chain(toy: Toy, length: int, last: str = "") -> None:
+    """Cohort lab with so many above it, one above the other; the last one has parent `last`."""
+    names = ["lab", *(f"above-{n}" for n in range(length))]
+    toy.do(
+        *(
+            e.ObjectApplied(
+                object=CohortView(uid=name, name=name, resource_version=toy.bump(), parent=parent)
+            )
+            for name, parent in zip(names, [*names[1:], last], strict=True)
+        )
+    )
+
+
+def test_cohorts_that_are_nested_too_deep_admit_nobody_below_and_cost_little() -> None:
+    toy = two_teams()
+    team(toy, "apart", 4, cohort="")
+    chain(toy, 100)
+    toy.pod("r", cpu=6, labels=of("red"))
+    assert not toy.gated("r"), "a hundred are no reason"
+    for length, last in ((101, ""), (2_000, ""), (2_000, "lab"), (2_000, "above-1990")):
+        chain(toy, length, last)
+        for name in ("red", "apart"):
+            toy.pod(f"{name}-{length}{last}", labels=of(name))
+        assert toy.gated(f"red-{length}{last}")
+        assert not toy.gated(f"apart-{length}{last}")
+        assert toy.world.cluster_queues["red"].active[1] == "CohortsTooDeep"
+        assert toy.world.cohorts["lab"].active == (
+            *("False", "CohortsTooDeep"),
+            "Is below more than 100 cohorts, one above the other",
+        )
+    circle = toy.world.cohorts["above-1995"].active
+    assert circle[1] == "CohortCycle" and len(circle[2]) < 1_000
+    chain(toy, 3)
+    assert not toy.gated("red-101")
 
 
 def test_what_builtin_mode_does_not_heed_is_said() -> None:
@@ -222,9 +314,12 @@ def test_what_is_kept_up_to_date_equals_what_is_made_anew(seed: int) -> None:
                     toy.end(rng.choice(running))
             case 4:
                 cohort(toy, "lab", cpu=rng.randint(0, 3))
-    for derived in lineup(toy.world):
+    for derived in scheduler_mirror(toy.world):
         apply_derived(toy.world, derived)
-    kept, anew = toy.world.lineup.scheduler.book, Lineup(toy.world).scheduler.book
+    kept, anew = (
+        toy.world.scheduler_mirror.scheduler.cache,
+        SchedulerMirror(toy.world).scheduler.cache,
+    )
     kept.settle(0)
     assert kept.holdings.keys() == anew.holdings.keys()
     assert kept.waiters.keys() >= anew.waiters.keys()

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podgroup.engine import step
-from podgroup.events import Batch
-from podgroup.names import MAX_EXEC_SECONDS, PRIORITY_CLASS, QUEUE_NAME, WORKLOAD_ANNOTATION
-from podgroup.policy import Policy
+from podgroup.log.events import Batch
+from podgroup.model.names import MAX_EXEC_SECONDS, PRIORITY_CLASS, QUEUE_NAME, WORKLOAD_ANNOTATION
+from podgroup.model.policy import Policy
 from podgroup.rules import decides_by
 from tests.core.test_checks import asks, check
 from tests.core.test_following import relabel

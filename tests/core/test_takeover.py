@@ -6,15 +6,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from podgroup.events import (
+from podgroup.log.events import (
     ObjectApplied,
     ObjectDeleted,
     RelistCompleted,
     RelistStarted,
     WorkloadDeleted,
 )
-from podgroup.names import IS_GROUP_WORKLOAD, POD_FINALIZER
-from podgroup.objects import Assignment, Condition
+from podgroup.model.names import IS_GROUP_WORKLOAD, POD_FINALIZER
+from podgroup.model.objects import Assignment, Condition
 from tests.support.toy import Toy
 
 

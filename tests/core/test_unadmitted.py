@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from podgroup import events as e
 from podgroup.admission.model import FlavorResource
 from podgroup.admission.tree import Node
-from podgroup.objects import NamespaceView, Requirement, Selector
-from podgroup.policy import Policy
-from podgroup.rules.helpers.lineup import Lineup
+from podgroup.log import events as e
+from podgroup.model.objects import NamespaceView, Requirement, Selector
+from podgroup.model.policy import Policy
+from podgroup.rules.helpers.scheduler_mirror import SchedulerMirror
 from projector.measures import gauges
 from tests.core.test_laws import reloaded, replayed
 from tests.core.test_shared_quota import of, started, team
@@ -128,6 +128,23 @@ def test_an_operator_may_have_them_stopped(stop: bool) -> None:
         assert gauges.unadmitted_pods(toy.world) == {("cq",): 1}
 
 
+def test_what_runs_unadmitted_is_apart_from_what_is_held() -> None:
+    toy = Toy(policy=Policy(status_interval_s=1))
+    team(toy, "red", 10)
+    toy.pod("mine", cpu=2, labels=of("red"))
+    toy.run("mine")
+    sly(toy, "sly", 100_000, "red")
+    toy.wait(2)
+    for place in (("ClusterQueue", "", "red"), ("LocalQueue", "ns", "red"), ("Cohort", "", "lab")):
+        standing = toy.world.standings[place].standing
+        assert standing is not None
+        (amount,) = standing.amounts
+        taken = amount.reserved, amount.used, amount.borrowed, amount.unadmitted
+        assert taken == (2_000, 2_000, 0, 100_000_000), place
+    assert gauges.quota_used(toy.world)["red", "f", "cpu"] == 2
+    assert gauges.quota_unadmitted(toy.world) == {("red", "f", "cpu"): 100_000}
+
+
 KEY: FlavorResource = ("f", "cpu")
 steps = st.lists(
     st.tuples(st.sampled_from(("red", "blue")), st.booleans(), st.integers(1, 9)), max_size=12
@@ -140,7 +157,7 @@ def test_what_runs_unadmitted_takes_its_own_quota_and_gives_all_of_it_back(steps
     toy = Toy()
     team(toy, "red", 5, lends=2)
     team(toy, "blue", 5)
-    forest = Lineup(toy.world).scheduler.book.forest
+    forest = SchedulerMirror(toy.world).scheduler.cache.forest
     nodes = forest.queues
     before = [dict(node.usage) for node in (*nodes.values(), *forest.cohorts.values())]
     admitted = dict.fromkeys(nodes, 0)
@@ -168,6 +185,14 @@ def test_what_runs_unadmitted_takes_its_own_quota_and_gives_all_of_it_back(steps
     assert [{k: v for k, v in one.items() if v} for one in after] == [
         {k: v for k, v in one.items() if v} for one in before
     ]
+
+
+def test_what_no_node_has_is_not_taken_over() -> None:
+    toy = Toy()
+    toy.pod("sly", cpu=1_000_001, labels={"kueue.x-k8s.io/podset": "main"}, gated=False)
+    toy.run("sly")
+    assert toy.group("sly").quota.holding is None
+    assert "takeover" not in toy.rules()
 
 
 def test_an_admission_says_that_devices_are_not_charged() -> None:

@@ -6,11 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from actuator.queuewrites import status_of
-from podgroup import commands as c
-from podgroup import events as e
-from podgroup.names import QUEUE_NAME
-from podgroup.objects import WHOLE, LocalQueueView
-from podgroup.policy import Policy
+from podgroup.log import events as e
+from podgroup.model import commands as c
+from podgroup.model.names import QUEUE_NAME
+from podgroup.model.objects import WHOLE, LocalQueueView
+from podgroup.model.policy import Policy
 from tests.core.test_laws import encoded, reloaded, replayed
 from tests.support.toy import Toy
 

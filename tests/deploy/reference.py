@@ -10,41 +10,42 @@ A test compares. Between `<!-- begin NAME -->` and `<!-- end NAME -->` nobody wr
 import json
 import re
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
+from gatelog.readmodel.questions import questions
 from ingest.webhook import bypass as queue_bypass
-from podgroup.changes import WORDS
-from podgroup.lifecycle import ARROWS, GONE, STATES
-from podgroup.reasons import FIELDS, REASONS
+from podgroup.model.lifecycle import ARROWS, GONE, STATES
+from podgroup.model.reasons import FIELDS, REASONS, RECREATE, Reason
 from podgroup.rules import RULES
-from podgroup.rules.helpers.rule import Rule
-from podgroup.runtime.settings import Settings
-from podgroup.runtime.settings_source import FieldDoc, describe
-from tests.deploy import queue_fields
+from runtime.settings import Settings
+from runtime.settings_source import FieldDoc, describe
+from tests.deploy import chart_values, queue_fields
 from tests.parity.document import left_out
+from tests.replay import questions as answering
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = DOCS.parent / "deploy" / "chart" / "values.schema.json"
+
+MANY = 5
+"""Arrows with one end and one reason that are said in a sentence instead of drawn."""
 
 NOT_YET: frozenset[str] = frozenset()
 """Settings that are read and checked but that nothing acts on yet; a test keeps the list true."""
 
 
 def settings() -> str:
-    """A table per section."""
-    lines: list[str] = []
-    section = None
+    """The table of all settings; a path begins with its section."""
+    lines = ["| setting | default | meaning |", "|---|---|---|"]
     for doc in describe():
-        if doc.section != section:
-            section = doc.section
-            lines += ["", f"**[{section}]**" if section else "**top level**", ""]
-            lines += ["| setting | default | allowed | meaning |", "|---|---|---|---|"]
-        lines.append(f"| `{doc.path}` | {_default(doc)} | {_allowed(doc)} | {_meaning(doc)} |")
-    return "\n".join(lines).strip()
+        allowed = _allowed(doc)
+        default = f"{_default(doc)} ({allowed})" if allowed else _default(doc)
+        lines.append(f"| `{doc.path}` | {default} | {_meaning(doc)} |")
+    return "\n".join(lines)
 
 
 def chart_settings() -> dict[str, Any]:
@@ -84,9 +85,9 @@ def _default(doc: FieldDoc) -> str:
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     if isinstance(value, tuple):
-        return "`" + ", ".join(value) + "`" if value else "none"
+        return "`" + ", ".join(value) + "`" if value else ""
     if value in ("", None):
-        return "empty"
+        return ""
     return f"`{value}`"
 
 
@@ -94,9 +95,22 @@ def _meaning(doc: FieldDoc) -> str:
     return _cell(doc.description) + (" *Not acted on yet.*" if doc.path in NOT_YET else "")
 
 
+_SHORT = (
+    (r"^(text|list of text|true or false)$", ""),
+    (r"^a (whole )?number (from )?", ""),
+    (r"^of at least ", "from "),
+    (r"^(one|any) of ", ""),
+    (r"^text matching (\S+)$", r"`\1`"),
+)
+"""What a setting may be, in fewer words than in an error; a pattern is code, not Markdown."""
+
+
 def _allowed(doc: FieldDoc) -> str:
-    """What a setting may be; a pattern is code, not Markdown."""
-    return re.sub(r"(?<=matching )\S+$", r"`\g<0>`", _cell(doc.allowed))
+    """What a setting may be, "" where its default says so."""
+    text = _cell(doc.allowed)
+    for long, short in _SHORT:
+        text = re.sub(long, short, text)
+    return text
 
 
 def _cell(text: str) -> str:
@@ -104,33 +118,32 @@ def _cell(text: str) -> str:
 
 
 def tables() -> str:
-    """A section per table."""
+    """A table of tables with their columns; what each column means is in the database."""
     from projector.tables import metadata
 
-    parts: list[str] = []
+    lines = ["| table | one row per | columns |", "|---|---|---|"]
     for table in metadata.sorted_tables:
-        parts.append(f"### {table.name}\n\n{table.comment}.\n")
-        parts.append("| column | type | |\n|---|---|---|")
-        for column in table.columns:
-            if column.name == "folded":
-                continue
-            key = "key" if column.primary_key else ("may be null" if column.nullable else "")
-            parts.append(f"| `{column.name}` | {_type(column)} | {_cell(_mark(key, column))} |")
-        parts.append("")
-    return "\n".join(parts).strip()
+        shown = [one for one in table.columns if one.name not in ("cluster", "folded")]
+        columns = ", ".join(f"**{c.name}**" if c.primary_key else c.name for c in shown)
+        what = str(table.comment).removeprefix("One row per ")
+        lines.append(f"| `{table.name}` | {_cell(what)} | {columns} |")
+    return "\n".join(lines)
 
 
-def _mark(key: str, column: "sa.Column[object]") -> str:
-    return f"*{key}.* {column.comment}" if key else str(column.comment)
+def asked() -> str:
+    """A table of the questions of `gatelog ask`."""
+    lines = ["| name | asks | of |", "|---|---|---|"]
+    for one in questions().values():
+        lines.append(f"| `{one.name}` | {_cell(one.asks)} | {', '.join(one.parameters)} |")
+    return "\n".join(lines)
 
 
-def _type(column: "sa.Column[object]") -> str:
-    from projector.tables import UtcTime
-
-    if isinstance(column.type, UtcTime):
-        return "time"
-    names = {"TEXT": "text", "BIGINT": "number", "INTEGER": "number", "BOOLEAN": "yes/no"}
-    return names.get(str(column.type), "document" if "JSON" in str(column.type) else "bytes")
+def example() -> str:
+    """One question, its statement and its answer on a small history."""
+    query = dict(answering.asked("sqlite"))["overtook"]
+    answer = answering.answers()["overtook"]
+    command = "gatelog ask overtook --group ns/training"
+    return f"`{command} --sql`:\n\n```sql\n{query}\n```\n\n`{command}`:\n\n```text\n{answer}```"
 
 
 def views() -> str:
@@ -147,8 +160,8 @@ def views() -> str:
         with engine.connect() as connection:
             for name, comment in COMMENTS.items():
                 found = connection.execute(sa.text(f"SELECT * FROM {name} LIMIT 0"))
-                columns = ", ".join(f"`{key}`" for key in found.keys())  # noqa: SIM118
-                lines.append(f"| `{name}` | {comment} | {columns} |")
+                names = [key for key in found.keys() if key != "cluster"]  # noqa: SIM118
+                lines.append(f"| `{name}` | {comment} | {', '.join(names)} |")
         engine.dispose()
     return "\n".join(lines)
 
@@ -160,53 +173,60 @@ def states() -> str:
 
 
 def lifecycle() -> str:
-    """A diagram of which state may follow which."""
+    """A diagram of which state may follow which, without the ends that many states share."""
+    reasons = Counter((after, when) for _, after, when in ARROWS)
     lines = ["```mermaid", "stateDiagram-v2"]
     for before, after, when in ARROWS:
-        lines.append(f"    {before or '[*]'} --> {after}: {when}")
+        if reasons[after, when] < MANY:
+            lines.append(f"    {before or '[*]'} --> {after}: {when}")
     return "\n".join([*lines, f"    {GONE} --> [*]", "```"])
 
 
 def reasons() -> str:
-    """A table of the reasons to wait, and of what pods are told besides."""
-    heads = "| reason | says | Event | what ends it |\n|---|---|---|---|"
-    parts = []
-    for waits in (True, False):
-        lines = [heads]
-        for reason in REASONS:
-            if reason.waits is waits:
-                kind = "Warning" if reason.serious else "Normal"
-                blocked = " *Blocked.*" if reason.blocked else ""
-                cells = [f"`{reason.word}`", reason.says + "." + blocked]
-                cells += [f"{kind} `{reason.event_name}`", reason.advice.format_map(FIELDS)]
-                lines.append("| " + " | ".join(map(_cell, cells)) + " |")
-        parts.append("\n".join(lines))
-    between = "\n\nTold to pods, or beside an admission; no reasons to wait:\n\n"
-    return between.join(parts)
+    """Tables of the reasons to wait, and of what is written to pods besides."""
+    kinds = {
+        "A person must act (state Blocked):": [r for r in REASONS if r.waits and r.blocked],
+        "The rest end by themselves, or by a decision of the queue's administrator:": [
+            r for r in REASONS if r.waits and not r.blocked
+        ],
+        "Written to pods, or beside an admission; no reasons to wait:": [
+            r for r in REASONS if not r.waits
+        ],
+    }
+    heads = "| reason | meaning | what ends it |\n|---|---|---|"
+    return "\n\n".join(
+        "\n".join([f"{title}\n", heads, *map(_reason, found)]) for title, found in kinds.items()
+    )
+
+
+def _reason(reason: Reason) -> str:
+    advice = reason.advice.format_map(FIELDS).removesuffix(RECREATE)
+    cells = (f"`{reason.word}`", reason.says, advice)
+    return "| " + " | ".join(map(_cell, cells)) + " |"
 
 
 def rules() -> str:
     """A table of what is decided, in the order in which rules run, from their declarations."""
-    lines = ["| rule | mode | when | does | reads of pods at rest |", "|---|---|---|---|---|"]
-
+    lines = ["| rule | when | does |", "|---|---|---|"]
     for rule in RULES:
-        reads = rule.reads if isinstance(rule, Rule) else 0
-        what = ", ".join(words for change, words in WORDS.items() if change & reads)
+        mode = f"{rule.mode}: " if rule.mode else ""
         lines.extend(
-            f"| `{name}` | {rule.mode} | {_cell(when)} | {does} | {what} |"
-            for name, when, does in rule.docs
+            f"| `{one.name}` | {mode}{_cell(one.when)} | {one.does} |" for one in rule.docs
         )
     return "\n".join(lines)
 
 
 PARTS = {
+    ("../deploy/chart/README.md", "values"): chart_values.table,
     ("concepts.md", "states"): states,
     ("concepts.md", "lifecycle"): lifecycle,
     ("concepts.md", "reasons"): reasons,
     ("concepts.md", "rules"): rules,
     ("differences.md", "left out"): left_out,
-    ("operations.md", "settings"): settings,
+    ("settings.md", "settings"): settings,
     ("queues.md", "fields"): queue_fields.table,
+    ("sql.md", "example"): example,
+    ("sql.md", "questions"): asked,
     ("sql.md", "tables"): tables,
     ("sql.md", "views"): views,
 }

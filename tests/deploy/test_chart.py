@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tomllib
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ import yaml
 from cryptography import x509
 
 from gatelog.cluster.policies import policies
-from podgroup.runtime.settings import Settings, WebhookSettings
-from podgroup.runtime.settings_source import load
+from runtime.jetstream.values import Message
+from runtime.settings import Settings, WebhookSettings
+from runtime.settings_source import load
+from runtime.signing import Signer, Verifier
 from simcluster.client import Client
 from simcluster.cluster import SimCluster
 from simcluster.settings import Settings as SimSettings
@@ -35,13 +38,21 @@ PARTS = ("ingest", "projector", "actuator", "serve")
 HOOK = "helm.sh/hook"
 RESOURCES = {"resources": {"limits": {"memory": "1Gi"}}}
 OF_HELM = ("helm.sh/chart", "app.kubernetes.io/managed-by")
+SECRETS: Json = {
+    "nats": {"existingSecret": "gatelog-nats"},
+    "database": {"readerSecret": "gatelog-database-reader"},
+}
+"""Secrets as deploy/secrets.sh makes them."""
+PRODUCTION: Json = {**SECRETS, "serve": {"certificates": "self"}}
 EQUAL: dict[tuple[str, ...], Json] = {
-    ("evaluation",): {"serve": {"certificates": "self"}},
-    ("evaluation", "forecast"): {
-        "serve": {"certificates": "self"},
+    ("evaluation",): {"profile": "standalone", "serve": {"certificates": "self"}},
+    ("production",): PRODUCTION,
+    ("production", "forecast"): {
+        **PRODUCTION,
         "forecast": {"enabled": True},
     },
     ("kueue",): {
+        **SECRETS,
         "mode": "kueue",
         "crds": {"install": False},
         "serve": {"enabled": False},
@@ -433,13 +444,89 @@ def test_each_shard_has_a_projector() -> None:
 
 def test_another_namespace_is_another_everywhere() -> None:
     for values in ({}, EQUAL["kueue",]):
-        done = helm.run("template", "gatelog", str(helm.CHART), "-n", "queueing", values=values)
+        given = {"profile": "production"} | values
+        done = helm.run("template", "gatelog", str(helm.CHART), "-n", "queueing", values=given)
         assert "gatelog-system" not in re.sub(r"^#.*|/#.*", "", done.stdout, flags=re.MULTILINE)
         objects = [o for o in yaml.safe_load_all(done.stdout) if o]
         ingest = next(o for o in objects if key(o) == ("Deployment", "gatelog-ingest"))
         given = variables(ingest["spec"]["template"]["spec"])
         assert given["GATELOG_WEBHOOK_SERVICE_NAMESPACE"] == "queueing"
         assert given["GATELOG_WEBHOOK_EXCLUDED_NAMESPACES"] == "kube-system,queueing"
+
+
+def test_one_command_brings_one_pod_that_needs_nothing() -> None:
+    objects = by_name({"profile": "standalone"})
+    assert not [name for kind, name in objects if kind == "Deployment"]
+    spec = containers(objects)["standalone"]
+    secrets = [v["secret"]["secretName"] for v in spec["volumes"] if "secret" in v]
+    assert all(("Secret", name) in objects for name in secrets), "each is made by the chart"
+    assert variables(spec)["GATELOG_SERVE_CERT_FILE"] == "/etc/gatelog/serve/tls.crt"
+    doctor = containers(objects)["doctor"]
+    assert not [v for v in doctor["volumes"] if "secret" in v]
+    foretelling = by_name({"profile": "standalone", "forecast": {"enabled": True}})
+    given = variables(containers(foretelling)["standalone"])
+    assert given["GATELOG_FORECAST_INTERVAL_S"] == "60"
+
+
+def test_one_pod_serves_the_webhook_where_there_are_no_policies() -> None:
+    done = helm.run("template", "gatelog", str(helm.CHART), "-n", "gatelog-system")
+    objects = {key(o): o for o in yaml.safe_load_all(done.stdout) if o}
+    assert ("MutatingAdmissionPolicy", "gatelog-queued-pods") not in objects
+    assert ("MutatingWebhookConfiguration", "gatelog-pods") in objects
+    labels = objects["StatefulSet", "gatelog"]["spec"]["template"]["metadata"]["labels"]
+    for name in ("gatelog-webhook", "gatelog-serve"):
+        assert objects["Service", name]["spec"]["selector"].items() <= labels.items()
+    ready_or_not = objects["Service", "gatelog-webhook"]["spec"]["publishNotReadyAddresses"]
+    assert ready_or_not, "one /readyz for all parts: a slow console would refuse pods"
+    assert variables(containers(objects)["standalone"])["GATELOG_WEBHOOK_ENABLED"] == "true"
+    for (kind, name), obj in objects.items():
+        if kind.endswith("RoleBinding") and name not in ("gatelog-doctor", "gatelog-uninstall"):
+            assert {s["name"] for s in obj["subjects"]} == {"gatelog-actuator"}, name
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_its_volume_is_a_claim_or_goes_with_the_pod(*, empty: bool) -> None:
+    storage = {"size": "3Gi", "className": "" if empty else "fast", "emptyDir": empty}
+    objects = by_name({"profile": "standalone", "standalone": {"storage": storage}})
+    spec = objects["StatefulSet", "gatelog"]["spec"]
+    if empty:
+        assert "volumeClaimTemplates" not in spec
+        (state,) = (v for v in spec["template"]["spec"]["volumes"] if v["name"] == "state")
+        assert state["emptyDir"] == {"sizeLimit": "3Gi"}
+    else:
+        claim = spec["volumeClaimTemplates"][0]["spec"]
+        assert claim["storageClassName"] == "fast"
+        assert claim["resources"]["requests"]["storage"] == "3Gi"
+
+
+def test_production_makes_the_secrets_of_its_log(tmp_path: Path) -> None:
+    data = {
+        name: base64.b64decode(text)
+        for name, text in by_name()["Secret", "gatelog-nats"]["data"].items()
+    }
+    subprocess.run(
+        ["sh", str(DEPLOY / "secrets.sh"), str(tmp_path)], check=True, capture_output=True
+    )
+    of_script = (tmp_path / "passwords.conf").read_text()
+    of_chart = data["passwords.conf"].decode()
+    assert re.sub('"[0-9A-Za-z]{40,}"', "", of_chart) == re.sub('"[0-9a-f]{48}"', "", of_script)
+    for name, content in data.items():
+        (tmp_path / name).write_bytes(content)
+    signed = Signer(str(tmp_path / "decision-key.pem")).sign("decisions.a.0", "1", b"body")
+    keys = Verifier(str(tmp_path / "decision-keys.pem"))
+    message = Message(
+        subject="decisions.a.0",
+        sequence=1,
+        at=datetime.now(UTC),
+        body=b"body",
+        msg_id="1",
+        signature=signed,
+    )
+    assert keys.problem(message) == ""
+    assert ("Secret", "gatelog-nats") not in by_name({"nats": {"existingSecret": "mine"}})
+    mounted = containers(by_name())["serve"]["volumes"]
+    (reader,) = (v["secret"]["secretName"] for v in mounted if v["name"] == "database")
+    assert reader == "gatelog-database", "unless a role of its own is given"
 
 
 @pytest.mark.parametrize("way", ["generated", "secret", "certManager", "self"])
@@ -616,15 +703,34 @@ def test_an_installation_has_a_job_for_each_image_and_an_upgrade_a_hook() -> Non
     assert ports(hooks["NetworkPolicy"]) == [[4222], [5432]]
 
 
-async def test_an_upgrade_to_the_webhook_registers_it_once_it_is_served(tmp_path: Path) -> None:
+WORKLOADS = {
+    "standalone": ("StatefulSet", "gatelog", 1),
+    "production": ("Deployment", "gatelog-ingest", 2),
+}
+"""What serves the webhook in a profile, and with how many replicas."""
+
+
+def _upgrading(cluster: SimCluster, folder: Path) -> list[str]:
+    """Arguments for an upgrade whose `lookup` asks a simulated cluster."""
+    file = cluster.kubeconfig(folder / "kubeconfig")
+    asked = ["--is-upgrade", "--dry-run=server", "--disable-openapi-validation"]
+    return [*asked, "--kubeconfig", str(file)]
+
+
+def _simulable(profile: str) -> Json:
+    """Values without the kinds that no simulated cluster has."""
+    off = ("networkPolicies", "podDisruptionBudgets", "serve")
+    return {"profile": profile, **{name: {"enabled": False} for name in off}}
+
+
+@pytest.mark.parametrize("profile", list(WORKLOADS))
+async def test_an_upgrade_to_the_webhook_registers_it_once_it_is_served(
+    profile: str, tmp_path: Path
+) -> None:
     """Else policies and webhook change in one step, and queued pods are refused for a while."""
     async with SimCluster(SimSettings(front_proxy=True)) as cluster:
-        file = cluster.kubeconfig(tmp_path / "kubeconfig")
-        asked = ["--is-upgrade", "--dry-run=server", "--disable-openapi-validation"]
-        asked += ["--kubeconfig", str(file)]
-        webhook: Json = {"admission": {"way": "webhook"}, "serve": {"enabled": False}}
-        for absent in ("networkPolicies", "podDisruptionBudgets"):  # kinds of no simulated cluster
-            webhook[absent] = {"enabled": False}
+        asked = _upgrading(cluster, tmp_path)
+        webhook = _simulable(profile) | {"admission": {"way": "webhook"}}
         gating = {
             ("MutatingAdmissionPolicy", "gatelog-queued-pods"),
             ("MutatingWebhookConfiguration", "gatelog-pods"),
@@ -642,14 +748,42 @@ async def test_an_upgrade_to_the_webhook_registers_it_once_it_is_served(tmp_path
         changing = await shown()
         assert policy in changing and registration not in changing
         await cluster.create("", "namespaces", {"metadata": {"name": "gatelog-system"}})
-        ingest = changing["Deployment", "gatelog-ingest"]
-        await cluster.create("apps", "deployments", ingest, "gatelog-system")
+        kind, name, count = WORKLOADS[profile]
+        resource = f"{kind.lower()}s"
+        await cluster.create("apps", resource, changing[kind, name], "gatelog-system")
         async with Client(cluster.url, cluster.token, verified=False) as api:
-            for ready, wanted in ((1, policy), (2, registration)):
-                status = {"status": {"replicas": 2, "updatedReplicas": 2, "readyReplicas": ready}}
-                where = ("deployments.apps/v1", "gatelog-ingest", status, "gatelog-system")
-                await api.patch(*where, sub="status")
+            for ready, wanted in ((count - 1, policy), (count, registration)):
+                counts = dict.fromkeys(("replicas", "updatedReplicas"), count)
+                status = {"status": {**counts, "readyReplicas": ready}}
+                await api.patch(f"{resource}.apps/v1", name, status, "gatelog-system", sub="status")
                 assert gating & set(await shown()) == {wanted}
+
+
+@pytest.mark.parametrize("profile", list(WORKLOADS))
+async def test_an_upgrade_without_its_profile_deletes_nothing_that_runs(
+    profile: str, tmp_path: Path
+) -> None:
+    alone = profile == "standalone"
+    runs = ("StatefulSet", "gatelog") if alone else ("Deployment", "gatelog-projector")
+    other = "production" if alone else "standalone"
+    async with SimCluster(SimSettings(front_proxy=True)) as cluster:
+        await cluster.create("", "namespaces", {"metadata": {"name": "gatelog-system"}})
+        obj = by_name({"profile": profile})[runs]
+        resource = f"{runs[0].lower()}s"
+        await cluster.create("apps", resource, obj, "gatelog-system")
+        asked = ["template", "gatelog", str(helm.CHART), "-n", "gatelog-system"]
+        asked += _upgrading(cluster, tmp_path)
+
+        async def upgrade(to: str) -> subprocess.CompletedProcess[str]:
+            return await asyncio.to_thread(helm.run, *asked, values=_simulable(to))
+
+        assert (await upgrade(profile)).returncode == 0
+        refused = await upgrade(other)
+        assert refused.returncode != 0 and f"profile = {other}, but" in refused.stderr
+        async with Client(cluster.url, cluster.token, verified=False) as api:
+            none = {"spec": {"replicas": 0}}
+            await api.patch(f"{resource}.apps/v1", runs[1], none, "gatelog-system")
+        assert (await upgrade(other)).returncode == 0, "the move scales to 0 first"
 
 
 @pytest.mark.parametrize(
@@ -681,10 +815,23 @@ async def test_an_upgrade_to_the_webhook_registers_it_once_it_is_served(tmp_path
         ),
         ({"mode": "kueue", "forecast": {"enabled": True}}, "forecast.enabled with mode = kueue"),
         ({"image": {"digest": "sha256:1"}}, "/image/digest"),
+        (
+            {"profile": "standalone", "database": {"url": "postgresql://db/gatelog"}},
+            "database.url with profile = standalone",
+        ),
+        (
+            {"profile": "standalone", "parts": {"standalone": {"replicas": 2}}},
+            "/parts/standalone/replicas",
+        ),
+        (
+            {"profile": "standalone", "parts": {"standalone": {"hostNetwork": True}}},
+            "parts.standalone.hostNetwork",
+        ),
     ],
 )
 def test_values_that_make_no_sense_are_refused_by_name(values: Json, told: str) -> None:
-    done = helm.run("template", "gatelog", str(helm.CHART), values=values)
+    given = {"profile": "production"} | values
+    done = helm.run("template", "gatelog", str(helm.CHART), values=given)
     assert done.returncode != 0 and told in done.stderr
 
 
@@ -700,7 +847,7 @@ def test_a_package_holds_files_and_no_links(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     (package,) = tmp_path.glob("gatelog-*.tgz")
     done = helm.run("template", "gatelog", str(package), "-n", "gatelog-system")
-    assert done.returncode == 0 and "kind: Deployment" in done.stdout
+    assert done.returncode == 0 and "kind: StatefulSet" in done.stdout
 
 
 def test_a_tag_would_publish_image_chart_sbom_and_signatures() -> None:

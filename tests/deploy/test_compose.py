@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from podgroup.names import ADMISSION_GATE, MANAGED_LABEL, POD_FINALIZER
-from podgroup.runtime.settings_source import describe, load
+from podgroup.model.names import ADMISSION_GATE, MANAGED_LABEL, POD_FINALIZER
+from runtime.settings_source import describe, load
 from tests.deploy.compose import World, argv, document, services
 from tests.deploy.manifests import DEPLOY
 from tests.deploy.schemas import crd, plurals, problems

@@ -15,8 +15,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from podgroup import names
-from podgroup.commands import (
+from podgroup.model import names
+from podgroup.model.commands import (
     Admission,
     CreateWorkload,
     ObjectRef,
@@ -24,7 +24,7 @@ from podgroup.commands import (
     PriorityRef,
     WriteWorkloadStatus,
 )
-from podgroup.objects import Assignment, Condition
+from podgroup.model.objects import Assignment, Condition
 from tests.deploy.schemas import closed, crd, defaulted, nodes, plurals, problems, schema
 
 RECORDINGS = sorted((Path(__file__).parents[1] / "recordings").glob("*.jsonl.gz"))

@@ -2,13 +2,12 @@
 
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from podgroup.names import GROUP_NAME, GROUP_TOTAL_COUNT, QUEUE_NAME
+from podgroup.model.names import GROUP_NAME, GROUP_TOTAL_COUNT, QUEUE_NAME
 from tests.deploy.manifests import DEPLOY
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
@@ -19,7 +18,7 @@ BLOCKS = re.findall(r"^```\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
 def test_every_block_is_shell_and_names_files_that_are_there() -> None:
-    assert len(BLOCKS) >= 6
+    assert len(BLOCKS) >= 5
     for block in BLOCKS:
         done = subprocess.run(
             ["sh", "-n"], input=block, check=False, capture_output=True, text=True
@@ -27,23 +26,6 @@ def test_every_block_is_shell_and_names_files_that_are_there() -> None:
         assert done.returncode == 0, done.stderr
     for name in re.findall(r"deploy/[\w./-]+", " ".join(BLOCKS)):
         assert (ROOT / name).exists(), name
-
-
-def test_the_secrets_are_those_that_the_manifests_mount(tmp_path: Path) -> None:
-    made = re.findall(r"create secret generic (\S+)((?:[^\n\\]|\\\n)*)", PAGE)
-    files = {
-        name: set(re.findall(r"--from-file=(?:[\w.]+=)?my-secrets/(\S+)", t)) for name, t in made
-    }
-    subprocess.run(
-        ["sh", str(DEPLOY / "secrets.sh"), str(tmp_path)], check=True, capture_output=True
-    )
-    there = {p.name for p in tmp_path.iterdir()}
-    assert all(wanted and wanted <= there for wanted in files.values())
-    text = "".join(p.read_text() for p in DEPLOY.rglob("*.yaml"))
-    for name in files:
-        assert f"secretName: {name}" in text
-    mounted = set(re.findall(r"\{key: ([\w.-]+), path:", text))
-    assert mounted - {"pg_service.conf"} <= files["gatelog-nats"]
 
 
 def test_the_pods_name_the_queue_and_the_group_needs_all_of_the_quota() -> None:

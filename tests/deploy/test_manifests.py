@@ -16,10 +16,10 @@ import yaml
 
 from ingest.kinds import watched_kinds
 from ingest.webhook.policy import JOB_KINDS, OWN_NAMESPACE, PASSED_KINDS
-from podgroup.runtime.lease import lease_name
-from podgroup.runtime.service import GRACE_S
-from podgroup.runtime.settings import Settings
-from podgroup.runtime.settings_source import describe, load
+from runtime.lease import lease_name
+from runtime.service import GRACE_S
+from runtime.settings import Settings
+from runtime.settings_source import describe, load
 from tests.deploy.manifests import (
     DEPLOY,
     Json,
@@ -32,6 +32,7 @@ from tests.deploy.manifests import (
 )
 
 BASE = DEPLOY / "base"
+STANDALONE = DEPLOY / "standalone"
 COMPONENTS = sorted(p for p in (DEPLOY / "components").iterdir() if p.is_dir())
 OVERLAYS = sorted(p for p in (DEPLOY / "overlays").iterdir() if p.is_dir())
 WORKLOADS = ("Deployment", "StatefulSet", "Job")
@@ -42,7 +43,7 @@ MIGRATE = f"gatelog-migrate-{VERSION.replace('.', '-')}"
 
 def pods() -> dict[str, Json]:
     found: dict[str, Json] = {}
-    for directory in (BASE, DEPLOY / "components" / "nats"):
+    for directory in (BASE, STANDALONE, DEPLOY / "components" / "nats"):
         for kind in WORKLOADS:
             found |= of_kind(directory, kind)
     return found
@@ -57,7 +58,7 @@ def test_every_file_is_reached_and_every_reference_leads_somewhere():
     assert all(file.is_file() for file in reached)
     optional = {"default-queue.yaml"}  # applied by hand where namespaces have default queues
     for file in DEPLOY.rglob("*.yaml"):
-        if file.parent.name == "examples" or DEPLOY / "chart" in file.parents:
+        if file.parent.name in ("examples", "move") or DEPLOY / "chart" in file.parents:
             continue  # to be changed and applied by hand; helm's
         if file.name != "kustomization.yaml" and file.name not in optional:
             patches = [
@@ -83,12 +84,14 @@ def test_kustomize_builds_every_overlay(overlay: Path):
     built = [obj for obj in yaml.safe_load_all(done.stdout) if obj]
     names = {(obj["kind"], obj["metadata"]["name"]) for obj in built}
     assert len(names) == len(built)
-    assert {("Deployment", f"gatelog-{part}") for part in ("ingest", "projector", "actuator")} <= (
-        names
-    )
     text = done.stdout
     assert "image: gatelog:0.1.0" in text
-    assert re.search(r"image: nats:2\.\d+", text)
+    parts = {("Deployment", f"gatelog-{part}") for part in ("ingest", "projector", "actuator")}
+    if overlay.name == "evaluation":
+        assert not parts & names and ("StatefulSet", "gatelog") in names
+        assert not [obj for obj in built if obj["kind"] == "Secret" or "secretName" in str(obj)]
+    else:
+        assert parts <= names and re.search(r"image: nats:2\.\d+", text)
     for obj in built:
         if obj["kind"] == "MutatingAdmissionPolicy" and overlay.name == "evaluation":
             conditions = [c["name"] for c in obj["spec"]["matchConditions"]]
@@ -258,6 +261,49 @@ def test_who_forecasts_may_patch_workloads_and_runs_as_the_command_takes_it():
     assert load(BASE / "gatelog.toml", environment(container)).health.port == 8081
 
 
+def test_one_pod_may_do_what_three_deployments_may_and_holds_no_lease():
+    access = STANDALONE / "serve"
+    roles = {b["roleRef"]["name"] for b in of_kind(access, "ClusterRoleBinding").values()}
+    assert roles == {"system:auth-delegator", "gatelog-serve-registration"}
+    parts = bound(BASE, "gatelog-ingest") | bound(BASE, "gatelog-actuator")
+    assert bound(STANDALONE, "gatelog-actuator") == parts - LEASE
+
+
+def test_the_settings_of_one_pod_fit_its_volume_and_its_ports():
+    found = load(STANDALONE / "gatelog.toml", {})
+    (container,) = pod_template(of_kind(STANDALONE, "StatefulSet")["gatelog"])["spec"]["containers"]
+    assert container["args"] == ["up"] and not found.nats.url and not found.database.url
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports == {"health": found.health.port, "https": found.serve.port}
+    assert found.serve.enabled and found.serve.host == found.health.host == "0.0.0.0"
+    (claim,) = of_kind(STANDALONE, "StatefulSet")["gatelog"]["spec"]["volumeClaimTemplates"]
+    assert claim["spec"]["resources"]["requests"]["storage"] == "10Gi"
+    assert found.streams.max_bytes + found.streams.decisions_max_bytes <= 5 * 2**30
+    assert not found.lease.enabled
+    request = container["resources"]["requests"]
+    assert request == {"cpu": "200m", "memory": "256Mi"}
+
+
+@pytest.mark.parametrize("way", ["to-production", "to-standalone"])
+def test_a_move_that_was_cut_short_is_repeated(way: str, tmp_path: Path):
+    homes = {
+        "standalone": tmp_path / "standalone/state/nats/jetstream/jetstream",
+        "production": tmp_path / "production/jetstream",
+    }
+    source, target = homes.values() if way == "to-production" else reversed(homes.values())
+    for cut_short in (source, target.with_name("copying")):
+        cut_short.mkdir(parents=True)
+        (cut_short / cut_short.name).write_text("")
+    text = (DEPLOY / f"move/{way}.yaml").read_text()
+    job = next(o for o in yaml.safe_load_all(text) if o["kind"] == "Job")
+    (script,) = pod_template(job)["spec"]["containers"][0]["args"]
+    for volume in homes:
+        script = script.replace(f"/{volume}/", f"{tmp_path}/{volume}/")
+    subprocess.run(["sh", "-euc", script], check=True, capture_output=True)
+    assert [p.name for p in target.iterdir()] == ["jetstream"]
+    assert not target.with_name("copying").exists()
+
+
 def test_the_actuator_may_write_what_its_commands_write():
     assert bound(BASE, "gatelog-actuator") == {
         ("", "pods", "get"),
@@ -371,9 +417,11 @@ def test_network_is_closed_but_for_what_each_part_needs():
     assert allowed("gatelog-projector", "egress") == {53, 443, 6443, 4222, 5432}
     assert allowed(MIGRATE, "egress") == {53, 4222, 5432}
     assert allowed("nats", "egress") == {53}
+    assert allowed("gatelog", "egress", STANDALONE) == {53, 443, 6443}
+    assert allowed("gatelog", "ingress", STANDALONE) == {8081, 8443}
     for name in pods():
         # Metrics, and those of deployments only.
-        deployments = ("gatelog-ingest", "gatelog-projector", "gatelog-actuator")
+        deployments = ("gatelog-ingest", "gatelog-projector", "gatelog-actuator", "gatelog")
         assert allowed(name, "ingress") == ({8081} if name in deployments else set())
     assert allowed("nats", "ingress", DEPLOY / "components" / "nats") == {4222}
     webhook = DEPLOY / "components" / "webhook"
@@ -491,7 +539,7 @@ def test_apiservices_and_roles_cover_what_is_served():
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kustomize comes with kubectl")
 def test_the_overlay_leaves_what_belongs_in_kube_system_there():
     done = subprocess.run(
-        ["kubectl", "kustomize", str(DEPLOY / "overlays" / "evaluation")],
+        ["kubectl", "kustomize", str(DEPLOY / "overlays" / "production")],
         check=True,
         capture_output=True,
         text=True,
@@ -575,7 +623,10 @@ def test_policies_say_what_the_api_server_would_fill_in():
     """
     found = [
         obj
-        for file in (*(DEPLOY / "admission-policy").glob("*.yaml"), DEPLOY / "base" / "fence.yaml")
+        for file in (
+            *(DEPLOY / "admission-policy").glob("*.yaml"),
+            DEPLOY / "common" / "fence.yaml",
+        )
         for obj in yaml.safe_load_all(file.read_text())
         if obj["kind"] in ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
     ]

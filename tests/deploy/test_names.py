@@ -18,14 +18,17 @@ from pathlib import Path
 import pytest
 
 from gatelog.cli import app
-from podgroup import commands, events, names, policy, reasons, records, rules
-from podgroup.lifecycle import STATES
-from podgroup.runtime.settings_source import describe
+from gatelog.readmodel.questions import questions
+from podgroup import rules
+from podgroup.log import events, records
+from podgroup.model import commands, names, policy, reasons
+from podgroup.model.lifecycle import STATES
 from projector.schema import views
 from projector.tables import metadata
+from runtime.settings_source import describe
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("podgroup", "ingest", "projector", "actuator", "gatelog", "simcluster")
+PACKAGES = ("podgroup", "runtime", "ingest", "projector", "actuator", "gatelog", "simcluster")
 SOURCES = sorted(page for name in PACKAGES for page in (ROOT / name).rglob("*.py"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -148,7 +151,7 @@ def contract() -> frozenset[str]:
 @cache
 def everything() -> frozenset[str]:
     """All names there are, for the docs."""
-    found: set[str] = set(contract())
+    found: set[str] = {*contract(), *questions()}
     for page in (
         *SOURCES,
         *sorted((ROOT / "tests").rglob("*.py")),

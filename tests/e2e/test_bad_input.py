@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from podgroup.names import (
+from podgroup.model.names import (
     ADMISSION_GATE,
     GROUP_NAME,
     GROUP_TOTAL_COUNT,

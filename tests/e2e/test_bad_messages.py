@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from podgroup.codec import decode_batch, encode_batch
-from podgroup.events import Batch, OperatorActed, PodApplied
-from podgroup.objects import PodView
-from podgroup.runtime.jetstream import Bus
-from podgroup.subjects import EVENTS, PARKED, events, events_of, parked
+from podgroup.log.codec import decode_batch, encode_batch
+from podgroup.log.events import Batch, OperatorActed, PodApplied
+from podgroup.log.subjects import EVENTS, PARKED, events, events_of, parked
+from podgroup.model.objects import PodView
+from runtime.jetstream import Bus
 from tests.support.processes import Api, make_queue, pod
 from tests.support.stack import Stack, finished, running_stack, runs_to_its_end
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from podgroup.names import ADMISSION_GATE
+from podgroup.model.names import ADMISSION_GATE
 from tests.support.processes import KUEUE, Api, make_queue, pod
 from tests.support.stack import Stack, finished, running_stack
 

@@ -2,7 +2,7 @@
 
 Groups of pods come and go all the time while, one after the other, the leader of ingest, that of
 the projector and an actuator are killed, and others are stopped, taken over from, and woken up
-again. Passwords and keys of log and database change as docs/operations.md says, under the same
+again. Passwords and keys of log and database change as docs/upgrade.md says, under the same
 processes. The log server ends and comes back, one of two nodes is lost with all that ran there, and
 then every process is restarted in turn, as when nodes are drained. Taking over is measured from
 outside: from the signal to the start of a pod that was created after it.
@@ -28,8 +28,8 @@ import sqlalchemy as sa
 from msgspec import structs
 from psycopg import sql
 
-from podgroup.runtime.jetstream import LoginRefused, connect
 from projector.storage.database import reader
+from runtime.jetstream import LoginRefused, connect
 from tests.support.diagnosis import explained
 from tests.support.invariants import QuotaWatch, hold_against_the_log, verified
 from tests.support.load import Load
@@ -215,7 +215,7 @@ async def started(api: Api, child: Child) -> None:
 
 
 async def secrets_of_the_log_change(api: Api, parts: Replicas, log: ShippedNats) -> None:
-    """Passwords and the key of decisions, as docs/operations.md has it."""
+    """Passwords and the key of decisions, as docs/upgrade.md has it."""
     old = {part: (log.secrets / part).read_text() for part in COMMANDS}
     for part in COMMANDS:
         (log.secrets / part).unlink()

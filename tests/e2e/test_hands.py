@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from podgroup.names import ADMISSION_GATE, MANAGED_LABEL, POD_FINALIZER
+from podgroup.model.names import ADMISSION_GATE, MANAGED_LABEL, POD_FINALIZER
 from tests.support.processes import Api, make_queue, pod
 from tests.support.stack import Stack, running_stack
 

@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from podgroup.names import MAX_OWNERS
-from podgroup.runtime.embedded import EmbeddedNats
+from podgroup.model.names import MAX_OWNERS
 from projector.storage.database import reader
+from runtime.embedded import EmbeddedNats
 from tests.support.processes import (
     GATELOG,
     KUEUE,

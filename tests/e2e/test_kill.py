@@ -18,9 +18,9 @@ import pytest
 from gatelog.replay.exporting import export
 from gatelog.replay.offline import open_source
 from gatelog.replay.offline import verify as verify_file
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.settings import DatabaseSettings, NatsSettings, Settings
 from projector.replay.selecting import Wanted
+from runtime.embedded import EmbeddedNats
+from runtime.settings import DatabaseSettings, NatsSettings, Settings
 from tests.support.diagnosis import explained
 from tests.support.invariants import (
     QuotaWatch,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from podgroup.subjects import DECISIONS, EVENTS, PARKED
+from podgroup.log.subjects import DECISIONS, EVENTS, PARKED
 from tests.support.diagnosis import explained
 from tests.support.invariants import QuotaWatch, hold_against_the_log, verified
 from tests.support.load import Load

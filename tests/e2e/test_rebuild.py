@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from podgroup.runtime.embedded import EmbeddedNats
 from projector.storage.database import reader
+from runtime.embedded import EmbeddedNats
 from tests.e2e.test_kill import (
     CLUSTER,
     NAMESPACE,

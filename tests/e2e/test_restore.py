@@ -1,4 +1,4 @@
-"""Backup and restore as docs/operations.md has them: the read model is lost, then the log.
+"""Backup and restore as docs/runbook.md has them: the read model is lost, then the log.
 
 One `gatelog up` on the stand-in is stopped, robbed and started again. What ran runs on with its
 quota, what waited waits, and nothing is admitted beyond the quota.
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from podgroup.names import ADMISSION_GATE
+from podgroup.model.names import ADMISSION_GATE
 from tests.support.processes import Api, make_queue, pod
 from tests.support.stack import Stack
 

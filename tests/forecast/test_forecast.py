@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sqlite3
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,11 @@ from gatelog.forecast.metering import Meters, Readings
 from gatelog.forecast.refreshing import Made, make, refresh
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.starts import rough, sentence
-from podgroup import events as e
-from podgroup.names import PRIORITY_CLASS
-from podgroup.runtime.metrics import Metrics
-from podgroup.runtime.settings import DatabaseSettings, ForecastSettings, Settings
+from podgroup.log import events as e
+from podgroup.model.names import PRIORITY_CLASS
 from projector.storage.database import reader
+from runtime.metrics import Metrics
+from runtime.settings import DatabaseSettings, ForecastSettings, Settings
 from tests.projector.support import Writer
 from tests.support.databases import migrated
 from tests.support.toy import Toy
@@ -63,7 +64,7 @@ def finish(toy: Toy, name: str, after_s: float = RUN_S) -> None:
 
 def told(url: str, toy: Toy, writer: Writer, *, keep: bool = True) -> Made:
     writer.feed([m for m in toy.messages if m[0] > writer.world.meta.position])
-    (made,) = (refresh if keep else make)(url, "test", toy.now, label="team", budget_s=0)
+    (made,) = (refresh if keep else make)(url, "test", toy.now, label="team", budget_s=20)
     return made
 
 
@@ -183,7 +184,7 @@ def test_why_says_when(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     out = " ".join(capsys.readouterr().out.split())
     assert "position 2 in ClusterQueue cq" in out
     assert " expected " in out
-    refresh(url, "test", datetime.now(UTC), label="team", budget_s=0)
+    refresh(url, "test", datetime.now(UTC), label="team", budget_s=20)
     assert cli.run([*words, "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)["expected"]
     assert found["position"] == 2 and found["never"] == ""
@@ -267,3 +268,42 @@ def test_replicas_make_one_forecast_together(url: str) -> None:
     assert once(url, settings) is None
     assert due(url, "test", now + timedelta(seconds=3600), 3600)
     assert due(url, "another", now, 3600)
+
+
+def test_nothing_is_said_before_enough_has_ended(url: str) -> None:
+    """U6. Of three ends seen nobody knows how long the next one takes."""
+    toy, writer = one_at_a_time(waiting=2, ran=3), Writer(url)
+    made = told(url, toy, writer)
+    assert {one.unknown for one in made.forecast.estimates} == {"not known yet: 3 of 20 ends seen"}
+    assert made.forecast.plays == 0 and made.given == 0
+    assert rows(url, "SELECT name FROM v_expected_starts") == []
+
+
+def test_why_says_that_it_is_not_known_yet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path}/model.sqlite3"
+    migrated(url)
+    Writer(url).feed(one_at_a_time(ran=3).messages)
+    assert cli.run(["why", "ns/wait-1", "--db", url, "--cluster", "test"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "expected not known yet: 3 of 20 ends seen" in out
+
+
+def test_the_play_that_runs_stops_when_time_is_up(tmp_path: Path) -> None:
+    """U5. Many that come before what waits: one play alone would take seconds."""
+    url = f"sqlite:///{tmp_path}/model.sqlite3"
+    migrated(url)
+    toy = Toy(cpu=10)
+    for number in range(40):
+        toy.pod(f"job-{number}", cpu=10, labels={PRIORITY_CLASS: "high"})
+        toy.run(f"job-{number}")
+        finish(toy, f"job-{number}", 5)
+    toy.pod("running", cpu=10, labels={PRIORITY_CLASS: "high"})
+    toy.run("running")
+    toy.pod("waits", cpu=10)
+    Writer(url).feed(toy.messages)
+    began = time.process_time()
+    (made,) = make(url, "test", toy.now, label="team", budget_s=0.2)
+    assert made.forecast.took_s < 0.6
+    assert time.process_time() - began < 3

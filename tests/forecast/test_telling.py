@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from gatelog import cli
-from gatelog.forecast.telling import EXPECTED_START, Teller, news
-from podgroup.ids import GroupID
-from podgroup.runtime.kube import connect
-from podgroup.runtime.settings import KubernetesSettings
+from gatelog.forecast.telling import EXPECTED_START, WorkloadAnnotator, news
+from podgroup.model.ids import GroupID
+from runtime.kube import connect
+from runtime.settings import KubernetesSettings
 from simcluster import SimCluster
 from tests.forecast.test_forecast import one_at_a_time, told
 from tests.projector.support import Writer
@@ -49,7 +49,7 @@ async def test_a_workload_is_written_for_what_is_new_and_near(tmp_path: Path):
         config = str(cluster.kubeconfig(tmp_path / "kubeconfig"))
         kube = await connect(KubernetesSettings(kubeconfig=config))
         try:
-            teller = Teller(kube, at_once=2)
+            teller = WorkloadAnnotator(kube, at_once=2)
             assert await teller.tell([made]) == (2, 0)
             first = annotated()
             assert sorted(first.values()) == sorted(wanted.values())[:2], "the nearest come first"

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from podgroup.engine import new_world, step
-from podgroup.events import SettingsRecorded
+from podgroup.log.events import SettingsRecorded
 from podgroup.rules import decides_by
 from projector.replay.files import Export, FileLog, Header
 from projector.replay.fold import Sink

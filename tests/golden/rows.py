@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from podgroup.policy import Policy
+from podgroup.model.policy import Policy
 from projector import tables
 from projector.replay.files import FileLog
 from projector.replay.fold import Result, Sink, fold

@@ -5,7 +5,7 @@ Invariant: the same each time.
 
 from random import Random
 
-from podgroup.policy import Policy
+from podgroup.model.policy import Policy
 
 POLICY = Policy(fair_sharing=("LessThanOrEqualToFinalShare", "LessThanInitialShare"))
 _FLAVORS = """apiVersion: kueue.x-k8s.io/v1beta2

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from podgroup.policy import Policy
+from podgroup.model.policy import Policy
 from projector.replay.files import FileLog
 from projector.replay.fold import Result, Sink, fold
 from projector.upkeep import migrate

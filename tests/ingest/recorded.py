@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ingest.kinds import Watched, watched_kinds
-from podgroup.objects import Kind
+from podgroup.model.objects import Kind
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 FILES = sorted(

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from podgroup.runtime.kube_errors import KubeUnavailable
+from runtime.kube_errors import KubeUnavailable
 from tests.ingest.recorded import as_line, first_pod
 
 

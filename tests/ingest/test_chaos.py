@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from podgroup.events import RelistCompleted, RelistStarted
-from podgroup.objects import WATCHED_KINDS
-from podgroup.runtime.embedded import EmbeddedNats
+from podgroup.log.events import RelistCompleted, RelistStarted
+from podgroup.model.objects import WATCHED_KINDS
+from runtime.embedded import EmbeddedNats
 from simcluster.client import ApiFailure, Client
 from simcluster.cluster import SimCluster
 from simcluster.settings import Settings as SimSettings

@@ -16,10 +16,10 @@ from ingest.conflating import (
     UNIT_BYTES,
     Conflater,
 )
-from podgroup.codec import encode_event
-from podgroup.events import DeltaRefused, Event, PodApplied, PodDeleted, RelistStarted
-from podgroup.names import MANAGED_LABEL, POD_FINALIZER
-from podgroup.objects import PodView
+from podgroup.log.codec import encode_event
+from podgroup.log.events import DeltaRefused, Event, PodApplied, PodDeleted, RelistStarted
+from podgroup.model.names import MANAGED_LABEL, POD_FINALIZER
+from podgroup.model.objects import PodView
 
 AT = datetime(2026, 11, 22, tzinfo=UTC)
 INTERVAL_S, PER_S = 5.0, 5.0

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from podgroup import subjects
-from podgroup.codec import encode_batch
-from podgroup.events import Batch, OperatorActed, PodApplied, PodDeleted
-from podgroup.objects import WATCHED_KINDS
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import Bus, connect
-from podgroup.runtime.settings import NatsSettings, Settings, StreamSettings
+from podgroup.log import subjects
+from podgroup.log.codec import encode_batch
+from podgroup.log.events import Batch, OperatorActed, PodApplied, PodDeleted
+from podgroup.model.objects import WATCHED_KINDS
+from runtime.embedded import EmbeddedNats
+from runtime.jetstream import Bus, connect
+from runtime.settings import NatsSettings, Settings, StreamSettings
 from simcluster.cluster import SimCluster
 from simcluster.settings import Settings as SimSettings
 from simcluster.settings import WatchListMode

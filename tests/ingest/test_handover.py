@@ -16,13 +16,13 @@ import msgspec
 import pytest
 
 from ingest.registration import own_certificates, register, registration, webhook
+from ingest.webhook.ca_bundle import MOST, merged, registered, trusts
 from ingest.webhook.server import WebhookServer
-from ingest.webhook.trusting import MOST, merged, registered, trusts
-from podgroup.runtime.certificates import OwnCertificates, server_context
-from podgroup.runtime.health import Checks
-from podgroup.runtime.kube import KubeClient, connect
-from podgroup.runtime.rotation import GivenFiles, keep_fresh
-from podgroup.runtime.settings import KubernetesSettings, Settings, WebhookSettings
+from runtime.certificates import OwnCertificates, server_context
+from runtime.health import Checks
+from runtime.kube import KubeClient, connect
+from runtime.rotation import GivenFiles, keep_fresh
+from runtime.settings import KubernetesSettings, Settings, WebhookSettings
 from simcluster.cluster import SimCluster
 from tests.ingest.world import until
 

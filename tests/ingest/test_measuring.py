@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ingest.measuring import Measuring
-from podgroup.events import PodDeleted, PodMeasured
-from podgroup.runtime.jetstream import Bus
-from podgroup.runtime.kube import KubeClient, connect
-from podgroup.runtime.settings import KubernetesSettings, NatsSettings
+from podgroup.log.events import PodDeleted, PodMeasured
+from runtime.jetstream import Bus
+from runtime.kube import KubeClient, connect
+from runtime.settings import KubernetesSettings, NatsSettings
 from simcluster import Settings as SimSettings
 from simcluster import SimCluster
 from simcluster.access import User

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ingest.translate.fields import MAX_GROUP_SETS_BYTES
 from ingest.translate.podsets import MAX_SETS, Declared, parse_sets
-from podgroup.objects import NodeTerm, Requirement, Toleration
-from podgroup.roles import role_hash
+from podgroup.model.objects import NodeTerm, Requirement, Toleration
+from podgroup.model.roles import role_hash
 
 # KEP-976, story 3, to the letter: a flow mapping with a block in it, which no YAML parser takes.
 KEP = """\

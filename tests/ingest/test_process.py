@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from podgroup.runtime.settings import NatsSettings
+from runtime.settings import NatsSettings
 from simcluster.cluster import SimCluster
 from tests.ingest.test_endtoend import create
 from tests.ingest.world import Log, caught_up

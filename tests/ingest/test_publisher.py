@@ -9,8 +9,8 @@ import pytest
 from ingest.bounds import MAX_EVENT_BYTES
 from ingest.publisher import PROGRESS_S, EventPublisher
 from ingest.resume import LogMessage
-from podgroup import codec, subjects
-from podgroup.events import (
+from podgroup.log import codec, subjects
+from podgroup.log.events import (
     Batch,
     DeltaRefused,
     ObjectApplied,
@@ -20,7 +20,7 @@ from podgroup.events import (
     RelistStarted,
     WatchProgressed,
 )
-from podgroup.objects import NamespaceView, PodView
+from podgroup.model.objects import NamespaceView, PodView
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

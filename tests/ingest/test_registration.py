@@ -9,8 +9,8 @@ import pytest
 
 from ingest.registration import own_certificates, registration
 from ingest.webhook.install import ServiceEndpoint, UrlEndpoint
-from podgroup.runtime.settings import NatsSettings, Settings, WebhookSettings
-from podgroup.subjects import check_cluster
+from podgroup.log.subjects import check_cluster
+from runtime.settings import NatsSettings, Settings, WebhookSettings
 from simcluster.client import ApiFailure
 from simcluster.cluster import SimCluster
 from tests.ingest.world import client, ingesting, settings_for, until

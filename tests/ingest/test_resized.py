@@ -8,7 +8,7 @@ import pytest
 
 from ingest.kinds import watched_kinds
 from ingest.translate.items import Delta
-from podgroup.events import PodApplied
+from podgroup.log.events import PodApplied
 
 POD = watched_kinds("")[-1]
 

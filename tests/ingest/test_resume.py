@@ -8,10 +8,10 @@ import pytest
 from ingest import resume
 from ingest.publisher import EventPublisher
 from ingest.resume import Known
-from podgroup import codec, subjects
-from podgroup.events import Batch, ObjectApplied
-from podgroup.objects import NamespaceView
-from podgroup.runtime.jetstream import Bus, Overtaken
+from podgroup.log import codec, subjects
+from podgroup.log.events import Batch, ObjectApplied
+from podgroup.model.objects import NamespaceView
+from runtime.jetstream import Bus, Overtaken
 
 
 async def publish(bus: Bus, cluster: str, shard: int, positions: dict[str, str], name: str) -> int:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.samples import Sample, Samples, read_samples
-from podgroup.events import PodApplied, PodDeleted, PodMeasured, RelistStarted
-from podgroup.objects import PodView
+from podgroup.log.events import PodApplied, PodDeleted, PodMeasured, RelistStarted
+from podgroup.model.objects import PodView
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 

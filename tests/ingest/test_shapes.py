@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ingest.translate.fields import RefusedError
 from ingest.translate.shapes import computed_role
-from podgroup.roles import ShapeError, Variant, role_hash
+from podgroup.model.roles import ShapeError, Variant, role_hash
 
 TEXT = st.text(st.characters(codec="ascii", categories=["L", "N"]), max_size=4)
 MAPS = st.none() | st.dictionaries(TEXT, TEXT, max_size=2)

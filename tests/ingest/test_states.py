@@ -22,7 +22,7 @@ from ingest.states import (
     position,
 )
 from ingest.translate.items import Bookmark, Delta, ErrorItem, Garbled, read_page
-from podgroup.events import PodApplied, RelistCompleted, RelistStarted
+from podgroup.log.events import PodApplied, RelistCompleted, RelistStarted
 from tests.ingest.recorded import TABLE, as_line, exchanges, first_pod
 
 POD = TABLE["Pod"]

@@ -12,8 +12,8 @@ from ingest.bounds import MAX_EVENT_BYTES, bounded
 from ingest.kinds import watched_kinds
 from ingest.translate.fields import MAX_GROUP_SETS_BYTES
 from ingest.translate.items import Bookmark, Delta, ErrorItem, Garbled, read_page
-from podgroup import codec
-from podgroup.events import (
+from podgroup.log import codec
+from podgroup.log.events import (
     Batch,
     DeltaRefused,
     ObjectApplied,
@@ -23,7 +23,7 @@ from podgroup.events import (
     WorkloadApplied,
     WorkloadDeleted,
 )
-from podgroup.objects import (
+from podgroup.model.objects import (
     WATCHED_KINDS,
     ClusterQueueView,
     Kind,
@@ -33,7 +33,7 @@ from podgroup.objects import (
     Selector,
     WorkloadView,
 )
-from podgroup.roles import role_hash
+from podgroup.model.roles import role_hash
 from tests.ingest.recorded import FILES, TABLE, as_line, exchanges, first_pod, recorded
 
 PODS = TABLE["Pod"].translator

@@ -11,15 +11,15 @@ from ingest.calls import WatchOptions
 from ingest.kinds import watched_kinds
 from ingest.states import Absent, Watching
 from ingest.watcher import Watcher
-from podgroup.events import (
+from podgroup.log.events import (
     Event,
     PodApplied,
     PodDeleted,
     RelistCompleted,
     RelistStarted,
 )
-from podgroup.runtime.kube_errors import KubeUnauthorized, KubeUnavailable
-from podgroup.runtime.log import get_logger
+from runtime.kube_errors import KubeUnauthorized, KubeUnavailable
+from runtime.log import get_logger
 from tests.ingest.scripted import (
     Entry,
     Lines,

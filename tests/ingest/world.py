@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ingest.bootstrap import run_ingest
-from podgroup import codec, subjects
-from podgroup.events import (
+from podgroup.log import codec, subjects
+from podgroup.log.events import (
     Batch,
     DeltaRefused,
     Event,
@@ -26,10 +26,10 @@ from podgroup.events import (
     WorkloadApplied,
     WorkloadDeleted,
 )
-from podgroup.objects import WATCHED_KINDS
-from podgroup.runtime.health import Checks
-from podgroup.runtime.jetstream import Bus, Reader
-from podgroup.runtime.settings import IngestSettings, KubernetesSettings, NatsSettings, Settings
+from podgroup.model.objects import WATCHED_KINDS
+from runtime.health import Checks
+from runtime.jetstream import Bus, Reader
+from runtime.settings import IngestSettings, KubernetesSettings, NatsSettings, Settings
 from simcluster.client import Client
 from simcluster.cluster import SimCluster
 

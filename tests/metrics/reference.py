@@ -13,27 +13,15 @@ from actuator.metrics import ActuatorMetrics
 from gatelog.forecast.metering import Meters
 from ingest.metrics import IngestMetrics, WebhookMetrics
 from podgroup.engine import new_world
-from podgroup.runtime.election import lease_metrics
-from podgroup.runtime.health import Checks
-from podgroup.runtime.metrics import Family, Metrics, of
-from podgroup.runtime.settings import Settings
 from projector.archive.keeping import ArchiveMetrics, Behind
 from projector.measures.metrics import ProjectorMetrics
+from runtime.election import lease_metrics
+from runtime.health import Checks
+from runtime.metrics import Family, Metrics, of
+from runtime.settings import Settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 BEGIN, END = "<!-- begin metrics -->", "<!-- end metrics -->"
-
-SECTIONS = {
-    "Every part": "gatelog_ready",
-    "Pods, groups and quota (projector)": "",
-    "Ingest": "gatelog_ingest_",
-    "Webhook (ingest)": "gatelog_webhook_",
-    "Projector": "gatelog_projector_",
-    "Archive (projector)": "gatelog_archive_",
-    "Actuator": "gatelog_actuator_",
-    "Leases (ingest and projector)": "gatelog_lease_",
-    "Forecast (gatelog forecast --every)": "gatelog_forecast_",
-}
 
 
 def everything() -> Metrics:
@@ -51,27 +39,16 @@ def everything() -> Metrics:
     return metrics
 
 
-def tables() -> str:
-    """A table per part."""
+def table() -> str:
+    """The table of all metrics; a name says its part."""
     families = sorted(everything().families.values(), key=lambda family: family.name)
-    lines: list[str] = []
-    for title in SECTIONS:
-        found = [family for family in families if _section(family.name) == title]
-        lines += [f"### {title}", "", "| metric | kind | labels | meaning |", "|---|---|---|---|"]
-        lines += [*map(_row, found), ""]
-    return "\n".join(lines).strip()
-
-
-def _section(name: str) -> str:
-    return max(
-        (title for title, start in SECTIONS.items() if name.startswith(start)),
-        key=lambda title: len(SECTIONS[title]),
-    )
+    return "\n".join(["| metric, labels | meaning |", "|---|---|", *map(_row, families)])
 
 
 def _row(family: Family) -> str:
-    labels = ", ".join(f"`{label}`" for label in family.labels)
-    return f"| `{family.name}` | {family.kind} | {labels} | {family.help} |"
+    labels = "".join(f" {label}," for label in family.labels).removesuffix(",")
+    kind = " (histogram)" if family.kind == "histogram" else ""
+    return f"| `{family.name}`{labels} | {family.help}{kind} |"
 
 
 def written() -> str:
@@ -83,7 +60,7 @@ def written() -> str:
 def main() -> None:
     text = PAGE.read_text()
     head, tail = text.split(BEGIN)[0], text.split(END)[1]
-    PAGE.write_text(f"{head}{BEGIN}\n\n{tables()}\n\n{END}{tail}")
+    PAGE.write_text(f"{head}{BEGIN}\n\n{table()}\n\n{END}{tail}")
 
 
 if __name__ == "__main__":

@@ -3,10 +3,10 @@
 import time
 from datetime import datetime
 
-from podgroup.engine import Taken, hand_over, new_world, step
-from podgroup.runtime.metrics import Metrics
-from podgroup.state import World
+from podgroup.engine import PendingWrites, drain_journal, new_world, step
+from podgroup.state.world import World
 from projector.measures.metrics import ProjectorMetrics
+from runtime.metrics import Metrics
 from tests.projector.support import Messages
 from tests.support.toy import Toy
 
@@ -15,7 +15,7 @@ LIMIT_US = 2.0
 BATCH = 500
 ROUNDS = 5
 
-Batches = list[tuple[list[tuple[int, datetime]], Taken]]
+Batches = list[tuple[list[tuple[int, datetime]], PendingWrites]]
 
 
 def whole_lives(groups: int = 40, size: int = 10) -> Messages:
@@ -38,7 +38,7 @@ def folded(messages: Messages) -> tuple[World, Batches]:
         part = messages[start : start + BATCH]
         for position, at, batch in part:
             step(world, position, at, batch)
-        batches.append(([(len(batch.events), at) for _, at, batch in part], hand_over(world)))
+        batches.append(([(len(batch.events), at) for _, at, batch in part], drain_journal(world)))
     return world, batches
 
 

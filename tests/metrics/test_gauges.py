@@ -3,13 +3,13 @@
 import time
 
 from podgroup.engine import load_world, new_world
-from podgroup.events import ObjectApplied
-from podgroup.facts import cluster_queue_name
-from podgroup.members import Flag
-from podgroup.objects import LocalQueueView
-from podgroup.runtime.metrics import Metrics
+from podgroup.log.events import ObjectApplied
+from podgroup.model.objects import LocalQueueView
+from podgroup.state.facts import cluster_queue_name
+from podgroup.state.members import Flag
 from projector.measures import gauges
 from projector.measures.lag import MAX_LOOKS, Lag
+from runtime.metrics import Metrics
 from tests.metrics.test_registry import samples
 from tests.projector.support import busy_toy
 from tests.support.toy import Toy

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from podgroup.commands import Admission, AdmitGroup, DeletePod, ObjectRef, UngatePod
-from podgroup.engine import Taken, hand_over, new_world, step
-from podgroup.events import Decision
-from podgroup.ids import GroupID
-from podgroup.journal import AdmissionRow, Journal, Note, ParkedRow
-from podgroup.names import ADMISSION_GATE
-from podgroup.objects import LocalQueueView
-from podgroup.state import GROUP, Group, Holding, Spec, World
+from podgroup.engine import PendingWrites, drain_journal, new_world, step
+from podgroup.log.events import Decision
+from podgroup.log.journal import AdmissionRow, Journal, Note, ParkedRow
+from podgroup.model.commands import Admission, AdmitGroup, DeletePod, ObjectRef, UngatePod
+from podgroup.model.ids import GroupID
+from podgroup.model.names import ADMISSION_GATE
+from podgroup.model.objects import LocalQueueView
+from podgroup.state.world import GROUP, Group, Holding, Spec, World
 from projector.measures.increments import Increments, increments
 from tests.projector.support import Messages, busy_toy
 from tests.support.toy import Toy
@@ -45,7 +45,7 @@ def note(kind: str, reason: str = "", seconds: float = 0.0, seq: int = 1, group:
 
 def added(given: World, *notes: Note, gone: tuple[Group, ...] = (), **journal: Any) -> Increments:
     made = Journal(notes=list(notes), **journal)
-    return increments(Taken(made, {}, {group.id: group for group in gone}), given)
+    return increments(PendingWrites(made, {}, {group.id: group for group in gone}), given)
 
 
 def admission(number: int, admitted: float, queued: float | None, seq: int, **more: Any) -> Any:
@@ -202,7 +202,7 @@ def in_batches(messages: Messages, size: int) -> Increments:
     for start in range(0, len(messages), size):
         for position, when, batch in messages[start : start + size]:
             step(folded, position, when, batch)
-        found = increments(hand_over(folded), folded)
+        found = increments(drain_journal(folded), folded)
         total.counts += found.counts
         total.times += found.times
     return total

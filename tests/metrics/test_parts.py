@@ -13,16 +13,16 @@ from ingest import resume, states
 from ingest.kinds import watched_kinds
 from ingest.metrics import IngestMetrics, reason_class
 from ingest.states import Absent, HttpRefusal, InitialWatch, Listing, Start, Step, Trouble, Watching
-from podgroup import subjects
-from podgroup.events import Batch
-from podgroup.objects import Kind
-from podgroup.runtime.health import Checks
-from podgroup.runtime.jetstream import Bus
-from podgroup.runtime.metrics import Metrics
-from podgroup.runtime.settings import ActuatorSettings, Settings
+from podgroup.log import subjects
+from podgroup.log.events import Batch
+from podgroup.model.objects import Kind
 from projector.bootstrap import run_projector
 from projector.measures import lag
 from projector.upkeep import migrate
+from runtime.health import Checks
+from runtime.jetstream import Bus
+from runtime.metrics import Metrics
+from runtime.settings import ActuatorSettings, Settings
 from tests.actuator.commands import ungate
 from tests.actuator.conftest import Lab
 from tests.actuator.log import Outcomes, decide

@@ -7,11 +7,11 @@ import pytest
 
 from ingest.metrics import reason_class
 from podgroup.applying import Applier
-from podgroup.journal import At
-from podgroup.lifecycle import IllegalTransition
-from podgroup.runtime.metrics import UNBOUNDED, Family
+from podgroup.log.journal import At
+from podgroup.model.lifecycle import IllegalTransition
 from projector.measures.metrics import PARK_REASONS
-from tests.metrics.reference import PAGE, everything, tables, written
+from runtime.metrics import UNBOUNDED, Family
+from tests.metrics.reference import PAGE, everything, table, written
 from tests.support.toy import Toy
 
 FAMILIES = list(everything().families.values())
@@ -57,7 +57,7 @@ def test_what_kep_976_asks_for_is_there() -> None:
 
 
 def test_the_reference_is_up_to_date() -> None:
-    assert written() == tables(), "run: python -m tests.metrics.reference"
+    assert written() == table(), "run: python -m tests.metrics.reference"
 
 
 def known_names() -> set[str]:

@@ -6,9 +6,9 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from podgroup.runtime.health import Checks, _server
-from podgroup.runtime.metrics import MAX_QUEUES, MAX_VALUES, NONE, OTHER, Labels, Metrics, of
-from podgroup.runtime.settings import HealthSettings, Settings
+from runtime.health import Checks, _server
+from runtime.metrics import MAX_QUEUES, MAX_VALUES, NONE, OTHER, Labels, Metrics, of
+from runtime.settings import HealthSettings, Settings
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, tuple[str, ...]], float]:

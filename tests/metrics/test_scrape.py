@@ -9,8 +9,8 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from podgroup.objects import WATCHED_KINDS
-from podgroup.runtime.metrics import UNBOUNDED
+from podgroup.model.objects import WATCHED_KINDS
+from runtime.metrics import UNBOUNDED
 from tests.metrics.reference import everything
 from tests.support.processes import Api, make_queue, pod
 from tests.support.stack import Stack, runs_to_its_end

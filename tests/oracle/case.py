@@ -32,7 +32,7 @@ from podgroup.admission.model import (
     UsageSharing,
     Workload,
 )
-from podgroup.objects import (
+from podgroup.model.objects import (
     FlavorQuotas,
     NodeTerm,
     Quota,
@@ -41,7 +41,7 @@ from podgroup.objects import (
     Selector,
     Toleration,
 )
-from podgroup.quantities import amount
+from podgroup.model.quantities import amount
 
 Amount = int | float | str
 Search = Literal["", "MayStopSearch", "TryNextFlavor"]

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from podgroup.admission.options import BETTER, SchedulerOptions
 from podgroup.admission.tree import Forest
-from podgroup.admission.ways import BETTER, Ways
 from tests.oracle import case as reading
 from tests.oracle.case import Case
 from tests.oracle.play import Play
@@ -12,7 +12,7 @@ from tests.oracle.play import Play
 class CheckedPlay(Play):
     """A play that notes in `broken` what must not happen."""
 
-    def __init__(self, case: Case, ways: Ways = BETTER) -> None:
+    def __init__(self, case: Case, ways: SchedulerOptions = BETTER) -> None:
         self.broken: list[str] = []
         self.owed: dict[str, str] = {}
         """By victim, who must be in before it."""
@@ -25,11 +25,11 @@ class CheckedPlay(Play):
             return outcome
         # Nobody was overlooked: tried once more without a reason, nobody gets anything. (A head
         # that blocks a queue keeps quota from those who come later; tried together they may win.)
-        book = self.scheduler.book
-        if any(any(queue.reserved.values()) for queue in book.queues.values()):
+        cache = self.scheduler.cache
+        if any(any(queue.reserved.values()) for queue in cache.queues.values()):
             return outcome
-        book.reconsider()
-        more = self.scheduler.decide(self.scheduler.book.now)
+        cache.reconsider()
+        more = self.scheduler.decide(self.scheduler.cache.now)
         for admission in more.admitted:
             self.broken.append(f"end: {admission.id} would fit and waits")
         return outcome
@@ -57,11 +57,11 @@ class CheckedPlay(Play):
             [reading.cluster_queue(queue) for queue in self.case.cluster_queues],
             [reading.cohort(cohort) for cohort in self.case.cohorts or ()],
         )
-        for holding in self.scheduler.book.holdings.values():
+        for holding in self.scheduler.cache.holdings.values():
             forest.queues[holding.cluster_queue].take(holding.usage)
         for one in admitted:
             node = forest.queues[one["clusterQueue"]]
-            for key in self.scheduler.book.holdings[one["workload"]].usage:
+            for key in self.scheduler.cache.holdings[one["workload"]].usage:
                 if node.room(key) < 0:
                     self.broken.append(
                         f"{where}: {one['workload']} takes {key[1]} of {key[0]} beyond its quota"

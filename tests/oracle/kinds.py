@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from podgroup.admission.ways import KUEUE, Ways
+from podgroup.admission.options import KUEUE, SchedulerOptions
 from tests.oracle.case import Case
 from tests.oracle.play import Play
 
@@ -69,4 +69,4 @@ def kinds(case: Case, recorded: dict[str, Any]) -> Iterator[str]:
         last = now
 
 
-assert sorted(ORDER) == sorted(Ways.__struct_fields__)
+assert sorted(ORDER) == sorted(SchedulerOptions.__struct_fields__)

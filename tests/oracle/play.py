@@ -9,13 +9,13 @@ step, which means that it never settles.
 from typing import Any
 
 from podgroup.admission import Scheduler
-from podgroup.admission.holding import Holding
+from podgroup.admission.holding import AdmittedWorkload
 from podgroup.admission.model import PodSetAssignment
+from podgroup.admission.options import SchedulerOptions
 from podgroup.admission.share import share_of
 from podgroup.admission.tree import Node, Usage
 from podgroup.admission.verdicts import Admission, HeadVerdict
-from podgroup.admission.ways import Ways
-from podgroup.names import PENDING_EVALUATION
+from podgroup.model.names import PENDING_EVALUATION
 from tests.oracle import case as reading
 from tests.oracle.case import Case, WorkloadOf, write_amount
 
@@ -25,7 +25,7 @@ BEFORE = "evicted before the case began"
 class Play:
     """One case and its scheduler."""
 
-    def __init__(self, case: Case, ways: Ways) -> None:
+    def __init__(self, case: Case, ways: SchedulerOptions) -> None:
         self.case = case
         self.scheduler = Scheduler(reading.configuration(case), ways)
         self.told: dict[str, tuple[str, str]] = {}
@@ -34,17 +34,17 @@ class Play:
         self.finished: set[str] = set()
         self.preemptions: list[tuple[str, str]] = []
         """Victim and preemptor, in order."""
-        book = self.scheduler.book
+        cache = self.scheduler.cache
         for namespace in case.namespaces or ():
-            book.set_namespace(namespace.name, namespace.labels or {})
+            cache.set_namespace(namespace.name, namespace.labels or {})
         for flavor in case.flavors or ():
-            book.set_flavor(reading.flavor(flavor))
+            cache.set_flavor(reading.flavor(flavor))
         for cohort in case.cohorts or ():
-            book.set_cohort(reading.cohort(cohort))
+            cache.set_cohort(reading.cohort(cohort))
         for cluster_queue in case.cluster_queues:
-            book.set_cluster_queue(reading.cluster_queue(cluster_queue))
+            cache.set_cluster_queue(reading.cluster_queue(cluster_queue))
         for local_queue in case.local_queues:
-            book.set_local_queue(reading.local_queue(local_queue))
+            cache.set_local_queue(reading.local_queue(local_queue))
         for one in case.workloads or ():
             self._create(one)
             if one.evicted is not None and one.admission is not None:
@@ -123,19 +123,19 @@ class Play:
             "submitted": [],
             "evictionsCompleted": [],
         }
-        book = self.scheduler.book
+        cache = self.scheduler.cache
         for event in self.case.events or ():
             if event.step != step:
                 continue
             for name in event.finish or ():
-                holding = book.holdings.get(name)
+                holding = cache.holdings.get(name)
                 if holding is not None and holding.evicted is None:
-                    book.remove(name)
+                    cache.remove(name)
                     self.finished.add(name)
                     done["finished"].append(name)
             for name in event.delete or ():
                 if name in self.given and name not in self.finished:
-                    book.remove(name)
+                    cache.remove(name)
                     del self.given[name]
                     self.due.pop(name, None)
                     done["deleted"].append(name)
@@ -148,13 +148,13 @@ class Play:
             del self.due[name]
             done["evictionsCompleted"].append(name)
             if self.case.config.on_evict == "gone":
-                book.remove(name)
+                cache.remove(name)
                 del self.given[name]
                 continue
-            holding = book.holdings[name]
+            holding = cache.holdings[name]
             assert holding.evicted is not None
             self.told[name] = (PENDING_EVALUATION, holding.evicted.message)
-            book.released(name)
+            cache.released(name)
         return done
 
     def _create(self, one: WorkloadOf) -> None:
@@ -163,11 +163,11 @@ class Play:
         self.told.pop(one.name, None)
         workload = reading.workload(one)
         if one.admission is not None:
-            self.scheduler.book.hold(workload, reading.reservation(one.admission))
+            self.scheduler.cache.hold(workload, reading.reservation(one.admission))
             return
         if one.evicted is not None:
             self.told[one.name] = (PENDING_EVALUATION, BEFORE)
-        self.scheduler.book.submit(workload)
+        self.scheduler.cache.submit(workload)
 
     def _delay(self, name: str) -> int:
         config = self.case.config
@@ -180,10 +180,10 @@ class Play:
         return self._full_name(one["workload"])
 
     def _lines(self) -> dict[str, dict[str, list[str]]]:
-        book = self.scheduler.book
+        cache = self.scheduler.cache
         active, aside = {}, {}
-        for name, queue in book.queues.items():
-            if line := [waiter.id for waiter in book.in_line(name)]:
+        for name, queue in cache.queues.items():
+            if line := [waiter.id for waiter in cache.in_line(name)]:
                 active[name] = line
             known = set(line)
             if others := sorted(w.id for w in queue.lines if w.id not in known):
@@ -191,19 +191,19 @@ class Play:
         return {"active": active, "inadmissible": aside}
 
     def _state(self, heads: list[dict[str, Any]]) -> Any:
-        book = self.scheduler.book
+        cache = self.scheduler.cache
         return repr(
             (
                 heads,
                 self._lines(),
-                [(q.preemptor, q.sticky, sorted(map(id, q.failed))) for q in book.queues.values()],
-                sorted((w.id, w.last and w.last.tried) for w in book.waiters.values()),
+                [(q.preemptor, q.sticky, sorted(map(id, q.failed))) for q in cache.queues.values()],
+                sorted((w.id, w.last and w.last.tried) for w in cache.waiters.values()),
             )
         )
 
     def _final(self) -> dict[str, Any]:
-        book = self.scheduler.book
-        forest = book.present
+        cache = self.scheduler.cache
+        forest = cache.present
         admitted, pending = [], []
         lines = self._lines()
         place = {
@@ -215,7 +215,7 @@ class Play:
         for name in sorted(self.given, key=self._full_name):
             if name in self.finished:
                 continue
-            holding = book.holdings.get(name)
+            holding = cache.holdings.get(name)
             if holding is not None:
                 admitted.append(_holding(holding))
                 continue
@@ -246,10 +246,10 @@ class Play:
         if self.case.config.fair_sharing is not None:
             final["shares"] = {n: share_of(node).value for n, node in shown.items()}
             final["cohortShares"] = {n: share_of(node).value for n, node in forest.cohorts.items()}
-        if book.ledger is not None:
+        if cache.ledger is not None:
             final["afs"] = {
-                name: book.ledger.consumed((namespace, name))
-                for namespace, name in book.local_queues
+                name: cache.ledger.consumed((namespace, name))
+                for namespace, name in cache.local_queues
             }
         return final
 
@@ -284,7 +284,7 @@ def _admission(one: Admission) -> dict[str, Any]:
     }
 
 
-def _holding(one: Holding) -> dict[str, Any]:
+def _holding(one: AdmittedWorkload) -> dict[str, Any]:
     return {
         "workload": one.id,
         "clusterQueue": one.cluster_queue,

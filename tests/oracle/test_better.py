@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from podgroup.admission.ways import BETTER, KUEUE, Ways
+from podgroup.admission.options import BETTER, KUEUE, SchedulerOptions
 from tests.oracle.better import main
 from tests.oracle.case import Recorded, read
 from tests.oracle.invariants import CheckedPlay
@@ -53,12 +53,12 @@ def test_every_difference_has_a_kind_with_a_row(capsys: pytest.CaptureFixture[st
 
 
 def test_every_way_has_a_row_and_every_row_a_way() -> None:
-    assert sorted(rows()) == sorted(Ways.__struct_fields__) == sorted(ORDER)
-    assert Ways() == BETTER
+    assert sorted(rows()) == sorted(SchedulerOptions.__struct_fields__) == sorted(ORDER)
+    assert SchedulerOptions() == BETTER
     assert not any(getattr(KUEUE, way) for way in ORDER)
 
 
-def ended(name: str, ways: Ways) -> dict[str, str]:
+def ended(name: str, ways: SchedulerOptions) -> dict[str, str]:
     """Where everybody is in the end: a ClusterQueue, or the reason of those who wait."""
     final = Play(find(name).case, ways).run()["final"]
     return {one["workload"]: one["clusterQueue"] for one in final["admitted"]} | {

@@ -1,10 +1,10 @@
 """Groups that were admitted, for the rows about them: made, or as somebody else left them."""
 
-from podgroup.names import (
+from podgroup.model.names import (
     IS_GROUP_WORKLOAD,
     RETRIABLE_IN_GROUP,
 )
-from podgroup.objects import Condition
+from podgroup.model.objects import Condition
 from tests.support.toy import Toy
 
 NO_RETRY = {RETRIABLE_IN_GROUP: "false"}

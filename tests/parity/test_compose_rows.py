@@ -2,7 +2,7 @@
 
 import pytest
 
-from podgroup.names import (
+from podgroup.model.names import (
     FAST_ADMISSION,
     GROUP_NAME,
     GROUP_TOTAL_COUNT,
@@ -13,8 +13,8 @@ from podgroup.names import (
     QUEUE_NAME,
     SERVING,
 )
-from podgroup.objects import OwnerRef
-from podgroup.policy import Policy
+from podgroup.model.objects import OwnerRef
+from podgroup.model.policy import Policy
 from tests.support.toy import Toy
 
 FAST = {FAST_ADMISSION: "true"}

@@ -5,9 +5,9 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from podgroup.names import FAST_ADMISSION, PRIORITY_CLASS
-from podgroup.objects import CheckView, Condition
-from podgroup.policy import Policy
+from podgroup.model.names import FAST_ADMISSION, PRIORITY_CLASS
+from podgroup.model.objects import CheckView, Condition
+from podgroup.model.policy import Policy
 from tests.parity.groups import SHORT, admitted, placed
 from tests.support.toy import Toy
 

@@ -8,9 +8,9 @@ import pytest
 from ingest.kinds import watched_kinds
 from ingest.translate.items import Delta
 from ingest.webhook.pod import read_pod
-from podgroup.events import PodApplied
-from podgroup.ids import PodUID
-from podgroup.names import (
+from podgroup.log.events import PodApplied
+from podgroup.model.ids import PodUID
+from podgroup.model.names import (
     ADMISSION_GATE,
     GROUP_NAME,
     POD_FINALIZER,
@@ -20,8 +20,8 @@ from podgroup.names import (
     TOPOLOGY_UNCONSTRAINED,
     WORKLOAD_ANNOTATION,
 )
-from podgroup.objects import Condition, PodView
-from podgroup.policy import Policy
+from podgroup.model.objects import Condition, PodView
+from podgroup.model.policy import Policy
 from tests.parity.groups import admitted
 from tests.support.toy import Toy
 
@@ -84,7 +84,7 @@ def test_a_new_slice_brings_its_workload_along() -> None:
 
 @pytest.mark.parity("S-17")
 def test_with_the_feature_off_another_slice_is_a_conflict() -> None:
-    from podgroup.objects import CheckView, PodSetUpdate
+    from podgroup.model.objects import CheckView, PodSetUpdate
 
     toy = Toy(mode="kueue")
     toy.pod("foo", annotations={SLICE_NAME: "old"})

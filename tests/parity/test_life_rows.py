@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from podgroup.engine import step
-from podgroup.events import Batch, PodApplied
-from podgroup.names import (
+from podgroup.log.events import Batch, PodApplied
+from podgroup.model.names import (
     ADMISSION_GATE,
     GROUP_NAME,
     GROUP_TOTAL_COUNT,
@@ -19,7 +19,7 @@ from podgroup.names import (
     QUEUE_NAME,
     SUSPENDING_PARENT,
 )
-from podgroup.objects import Condition, LocalQueueView, OwnerRef
+from podgroup.model.objects import Condition, LocalQueueView, OwnerRef
 from tests.parity.groups import SHORT
 from tests.support.toy import Toy
 
@@ -115,7 +115,7 @@ def test_pods_of_a_deployment_each_have_a_workload() -> None:
 
 @pytest.mark.parity("E-09")
 def test_a_deployment_whose_queue_changes_starts_in_the_new_one() -> None:
-    from podgroup.events import ObjectApplied
+    from podgroup.log.events import ObjectApplied
 
     toy = Toy()
     replica(toy, "old", **{QUEUE_NAME: "nowhere"})

@@ -2,8 +2,8 @@
 
 import pytest
 
-from podgroup.names import JOB_UID, PREBUILT_WORKLOAD
-from podgroup.objects import OwnerRef
+from podgroup.model.names import JOB_UID, PREBUILT_WORKLOAD
+from podgroup.model.objects import OwnerRef
 from tests.support.toy import Toy
 
 NAMED = {PREBUILT_WORKLOAD: "g"}

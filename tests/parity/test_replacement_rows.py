@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from podgroup.names import (
+from podgroup.model.names import (
     FAST_ADMISSION,
     GROUP_TOTAL_COUNT,
     POD_FINALIZER,
     SERVING,
 )
-from podgroup.objects import ContainerEnd
+from podgroup.model.objects import ContainerEnd
 from tests.parity.groups import NO_RETRY, SHORT, admitted, owners, placed
 from tests.support.toy import Toy
 

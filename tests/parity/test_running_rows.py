@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from podgroup.names import (
+from podgroup.model.names import (
     SERVING,
 )
-from podgroup.objects import Condition
+from podgroup.model.objects import Condition
 from tests.parity.groups import MARK, NO_RETRY, admitted, placed
 from tests.support.toy import Toy
 
@@ -132,7 +132,7 @@ def test_a_group_whose_pods_are_gone_lets_its_workload_go() -> None:
 @pytest.mark.parity("C-55", "C-56")
 @pytest.mark.parametrize("marked", [True, False])
 def test_a_workload_that_outlived_its_pods_before_we_looked_is_released(marked: bool) -> None:
-    from podgroup.objects import OwnerRef
+    from podgroup.model.objects import OwnerRef
 
     toy = Toy(mode="kueue")
     view = toy.workload(
@@ -149,7 +149,7 @@ def test_a_workload_that_outlived_its_pods_before_we_looked_is_released(marked: 
 
 @pytest.mark.parity("C-53")
 def test_a_workload_of_a_job_is_left_to_it_even_when_it_goes() -> None:
-    from podgroup.objects import OwnerRef
+    from podgroup.model.objects import OwnerRef
 
     toy = Toy(mode="kueue")
     job = OwnerRef(kind="Job", name="j", uid="j", controller=True)

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from podgroup.events import ObjectApplied
-from podgroup.names import (
+from podgroup.log.events import ObjectApplied
+from podgroup.model.names import (
     CLUSTER_QUEUE_LABEL,
     JOB_UID,
     LOCAL_QUEUE_LABEL,
@@ -17,7 +17,7 @@ from podgroup.names import (
     WORKLOAD_FINALIZER,
     workload_name,
 )
-from podgroup.objects import (
+from podgroup.model.objects import (
     CheckView,
     Condition,
     FlavorView,
@@ -176,7 +176,7 @@ def test_the_workload_of_a_pod_that_is_gone_is_finished_and_released() -> None:
 
 @pytest.mark.parity("C-52")
 def test_the_workload_of_a_pod_nobody_saw_go_says_owner_not_found() -> None:
-    from podgroup.events import PodDeleted
+    from podgroup.log.events import PodDeleted
 
     toy = Toy(mode="kueue")
     foo = toy.pod("foo")

@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
-from podgroup.commands import WriteWorkloadStatus
-from podgroup.names import (
+from podgroup.model.commands import WriteWorkloadStatus
+from podgroup.model.names import (
     GROUP_TOTAL_COUNT,
 )
-from podgroup.objects import Condition
-from podgroup.policy import Policy
+from podgroup.model.objects import Condition
+from podgroup.model.policy import Policy
 from tests.parity.groups import admitted
 from tests.support.toy import Toy
 
@@ -110,7 +110,7 @@ def test_a_success_is_as_good_as_ready() -> None:
 @pytest.mark.parity("U-13", "U-14", "U-15")
 @pytest.mark.parametrize(("phase", "ended"), [("Failed", 1), ("Succeeded", 1), ("Running", 0)])
 def test_what_has_ended(phase: str, ended: int) -> None:
-    from podgroup.members import Flag
+    from podgroup.state.members import Flag
 
     toy = Toy()
     toy.pod("p0", "g", 2, gated=False, phase=phase, node="n")
@@ -159,8 +159,8 @@ def test_an_admission_that_contradicts_a_pod_ends_the_group(has: dict[str, dict[
 
 @pytest.mark.parity("S-04")
 def test_a_flavor_nobody_knows_yet_is_waited_for() -> None:
-    from podgroup.events import ObjectApplied
-    from podgroup.objects import FlavorView
+    from podgroup.log.events import ObjectApplied
+    from podgroup.model.objects import FlavorView
 
     toy = Toy(mode="kueue")
     toy.pod("foo")
@@ -177,8 +177,8 @@ def test_a_flavor_nobody_knows_yet_is_waited_for() -> None:
 
 @pytest.mark.parity("S-01", "S-02", "S-03", "S-05")
 def test_flavors_are_merged_each_once() -> None:
-    from podgroup.events import ObjectApplied
-    from podgroup.objects import FlavorView, Toleration
+    from podgroup.log.events import ObjectApplied
+    from podgroup.model.objects import FlavorView, Toleration
 
     toy = Toy(mode="kueue")
     for name, key in (("f", "spot"), ("gpu", "gpu")):
@@ -206,7 +206,7 @@ def test_flavors_are_merged_each_once() -> None:
 @pytest.mark.parity("S-06", "S-20", "S-21", "S-22", "E-14")
 @pytest.mark.parametrize("topology", [True, False])
 def test_the_topology_gate_stays_only_for_who_assigned_one(topology: bool) -> None:
-    from podgroup.names import ADMISSION_GATE, TOPOLOGY_GATE
+    from podgroup.model.names import ADMISSION_GATE, TOPOLOGY_GATE
 
     toy = Toy(mode="kueue")
     foo = toy.pod("foo")
@@ -222,8 +222,8 @@ def test_the_topology_gate_stays_only_for_who_assigned_one(topology: bool) -> No
 
 @pytest.mark.parity("I-29")
 def test_a_queue_that_appears_later_starts_what_waits_for_it() -> None:
-    from podgroup.events import ObjectApplied, ObjectDeleted
-    from podgroup.objects import LocalQueueView
+    from podgroup.log.events import ObjectApplied, ObjectDeleted
+    from podgroup.model.objects import LocalQueueView
 
     toy = Toy()
     queue = toy.world.local_queues[("ns", "lq")]

@@ -5,12 +5,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podgroup.changes import EVERYTHING
 from podgroup.engine import decide, new_world, step
-from podgroup.journal import At
-from podgroup.names import MAX_EXEC_SECONDS, PREBUILT_WORKLOAD, PRIORITY_CLASS, QUEUE_NAME
-from podgroup.objects import Condition
-from podgroup.policy import Policy
+from podgroup.log.journal import At
+from podgroup.model.names import MAX_EXEC_SECONDS, PREBUILT_WORKLOAD, PRIORITY_CLASS, QUEUE_NAME
+from podgroup.model.objects import Condition
+from podgroup.model.policy import Policy
+from podgroup.state.changes import EVERYTHING
 from tests.core.test_laws import encoded
 from tests.support.toy import Toy
 
@@ -138,7 +138,7 @@ def test_a_replay_finds_no_difference_and_another_look_decides_nothing(
         assert not found.said_now and not found.said_then
     assert encoded(again) == encoded(toy.world)
     before = len(toy.world.journal.decisions)
-    toy.world.touched.update(dict.fromkeys(toy.world.groups, EVERYTHING))
+    toy.world.dirty_groups.update(dict.fromkeys(toy.world.groups, EVERYTHING))
     decide(toy.world, At(toy.position, toy.now))
     assert toy.world.journal.decisions[before:] == []
 

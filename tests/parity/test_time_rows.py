@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from podgroup.names import FAST_ADMISSION, MAX_EXEC_SECONDS
-from podgroup.objects import RequeueState
-from podgroup.policy import Policy
+from podgroup.model.names import FAST_ADMISSION, MAX_EXEC_SECONDS
+from podgroup.model.objects import RequeueState
+from podgroup.model.policy import Policy
 from tests.parity.groups import SHORT
 from tests.support.toy import Toy
 

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from actuator.workloads import workload
-from podgroup.commands import CreateWorkload
-from podgroup.names import (
+from podgroup.model.commands import CreateWorkload
+from podgroup.model.names import (
     ADMISSION_GATE,
     GROUP_NAME,
     POD_INDEX,
@@ -23,7 +23,7 @@ from podgroup.names import (
     TOPOLOGY_UNCONSTRAINED,
     WORKLOAD_ANNOTATION,
 )
-from podgroup.objects import Condition, PodView
+from podgroup.model.objects import Condition, PodView
 from tests.parity.groups import SHORT
 from tests.support.toy import Toy
 

@@ -9,8 +9,8 @@ from ingest.webhook.mutate import Disposition
 from ingest.webhook.owners import Owner
 from ingest.webhook.pod import OwnerRef
 from ingest.webhook.policy import NAMESPACE_NAME_LABEL, WebhookPolicy
-from podgroup import names
-from podgroup.objects import Requirement, Selector
+from podgroup.model import names
+from podgroup.model.objects import Requirement, Selector
 from tests.webhook.cluster import Cluster, created, mutated, raw_pod
 
 Q = {names.QUEUE_NAME: "user-queue"}

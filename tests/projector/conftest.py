@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import Bus, connect
-from podgroup.runtime.settings import StreamSettings
+from runtime.embedded import EmbeddedNats
+from runtime.jetstream import Bus, connect
+from runtime.settings import StreamSettings
 from tests.support.databases import migrated
 
 

@@ -5,18 +5,18 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from podgroup import subjects
-from podgroup.codec import decode_decision, encode_batch, message_id, split_decisions
-from podgroup.events import Batch, Decision
-from podgroup.runtime.jetstream import Bus
-from podgroup.runtime.settings import (
+from podgroup.log import subjects
+from podgroup.log.codec import decode_decision, encode_batch, message_id, split_decisions
+from podgroup.log.events import Batch, Decision
+from projector.live.projection import Projection
+from projector.storage.store import SqlStore
+from runtime.jetstream import Bus
+from runtime.settings import (
     DatabaseSettings,
     ProjectorSettings,
     QueueingSettings,
     Settings,
 )
-from projector.live.projection import Projection
-from projector.storage.store import SqlStore
 
 
 def settings_for(

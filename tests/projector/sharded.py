@@ -13,14 +13,14 @@ from typing import Any
 import msgspec
 
 from bench.story import Story
-from podgroup import commands as c
-from podgroup import events as e
-from podgroup.codec import encode_batch
 from podgroup.engine import new_world
-from podgroup.events import Batch
-from podgroup.ids import GroupID
-from podgroup.objects import Assignment, Condition, LocalQueueView
-from podgroup.subjects import shard_of
+from podgroup.log import events as e
+from podgroup.log.codec import encode_batch
+from podgroup.log.events import Batch
+from podgroup.log.subjects import shard_of
+from podgroup.model import commands as c
+from podgroup.model.ids import GroupID
+from podgroup.model.objects import Assignment, Condition, LocalQueueView
 
 SHARDS = 2
 NAMESPACES = ("team-a", "team-b", "team-c", "team-d")

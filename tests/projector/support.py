@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from podgroup.engine import hand_over, load_world, new_world, step
-from podgroup.events import Batch
-from podgroup.policy import Policy
-from podgroup.state import World
+from podgroup.engine import drain_journal, load_world, new_world, step
+from podgroup.log.events import Batch
+from podgroup.model.policy import Policy
+from podgroup.state.world import World
 from projector.storage.store import SqlStore
 from projector.writing.checkpoint import Checkpoint
 from projector.writing.packing import pack_meta
@@ -84,7 +84,7 @@ class Writer:
         return self
 
     def commit(self) -> None:
-        rows = build(self.world, hand_over(self.world), 0)
+        rows = build(self.world, drain_journal(self.world), 0)
         meta = self.world.meta
         new = Checkpoint(
             cluster=self.world.cluster,

@@ -1,7 +1,7 @@
 """What the projector says when it waits for a list that nobody sends."""
 
-from podgroup import events as e
 from podgroup.fold import synced, unlisted
+from podgroup.log import events as e
 from projector.live.announcing import unwatched
 from tests.support.toy import Toy
 

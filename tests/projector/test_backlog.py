@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from podgroup import subjects
-from podgroup.commands import RECORDS
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import Bus, Worker, connect
-from podgroup.runtime.settings import StreamSettings
+from podgroup.log import subjects
+from podgroup.model.commands import RECORDS
 from projector import tables
 from projector.upkeep import migrate
+from runtime.embedded import EmbeddedNats
+from runtime.jetstream import Bus, Worker, connect
+from runtime.settings import StreamSettings
 from tests.projector.running import eventually, publish, running, sent_decisions, settings_for
 from tests.projector.support import busy_toy
 from tests.projector.test_projection import batches

@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from podgroup.runtime.jetstream import Bus
-from podgroup.runtime.settings import NatsSettings
 from projector import tables
+from runtime.jetstream import Bus
+from runtime.settings import NatsSettings
 from tests.projector.running import (
     decided,
     eventually,
@@ -30,8 +30,8 @@ pytestmark = pytest.mark.retried("it waits for processes that share two cores wi
 CHILD = """
 import asyncio, os, signal, sys
 import msgspec
-from podgroup.runtime.jetstream import connect
-from podgroup.runtime.settings import NatsSettings
+from runtime.jetstream import connect
+from runtime.settings import NatsSettings
 from projector.live.projection import Projection
 from projector.storage.store import SqlStore
 from tests.projector.running import settings_for

@@ -9,13 +9,10 @@ import pytest
 from msgspec import structs
 
 from gatelog.examine import readmodel
-from podgroup import subjects
-from podgroup.codec import encode_batch, message_id
-from podgroup.events import Batch, OperatorActed
 from podgroup.fold import synced
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import Bus, MessagesLost, connect
-from podgroup.runtime.settings import StreamSettings
+from podgroup.log import subjects
+from podgroup.log.codec import encode_batch, message_id
+from podgroup.log.events import Batch, OperatorActed
 from projector import tables
 from projector.live.epochs import examine
 from projector.live.projection import Projection
@@ -23,6 +20,9 @@ from projector.live.unreadable import unreadable
 from projector.storage.database import DatabaseError
 from projector.storage.store import SqlStore, StoreDamaged
 from projector.upkeep import migrate
+from runtime.embedded import EmbeddedNats
+from runtime.jetstream import Bus, MessagesLost, connect
+from runtime.settings import StreamSettings
 from tests.projector.running import eventually, publish, running, settings_for
 from tests.projector.support import busy_toy, comparable
 from tests.projector.test_epochs import ALog, relisted, standing_at

@@ -9,19 +9,19 @@ from typing import Any, cast
 
 import pytest
 
-from podgroup import events as e
-from podgroup import subjects
 from podgroup.fold import synced
-from podgroup.objects import WATCHED_KINDS
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import Bus, Message, StreamState, connect
-from podgroup.runtime.jetstream.api import api
-from podgroup.runtime.settings import StreamSettings
-from podgroup.state import World
+from podgroup.log import events as e
+from podgroup.log import subjects
+from podgroup.model.objects import WATCHED_KINDS
+from podgroup.state.world import World
 from projector import tables
 from projector.live.epochs import RelistRequests, examine, open_epoch
 from projector.storage.store import SqlStore
 from projector.writing.checkpoint import Checkpoint
+from runtime.embedded import EmbeddedNats
+from runtime.jetstream import Bus, Message, StreamState, connect
+from runtime.jetstream.api import api
+from runtime.settings import StreamSettings
 from tests.projector.running import eventually, publish, running, sent_decisions, settings_for
 from tests.projector.support import busy_toy, comparable
 from tests.projector.test_projection import batches, reloaded

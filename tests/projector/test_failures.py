@@ -11,8 +11,8 @@ import pytest
 
 from gatelog import cli
 from ingest.translate.pods import PodWire, pod_view
-from podgroup.names import TERMINATION_TARGET
-from podgroup.objects import Condition, ContainerEnd, OwnerRef
+from podgroup.model.names import TERMINATION_TARGET
+from podgroup.model.objects import Condition, ContainerEnd, OwnerRef
 from tests.projector.support import Writer
 from tests.projector.test_views import ask
 from tests.support.toy import Toy
@@ -85,6 +85,47 @@ def test_each_failure_is_told_once_with_what_was_asked_for_then(url: str) -> Non
         ("b", "Job/etl", 0),
         ("c", "Job/etl", 0),
     ]
+
+
+def test_history_tells_exit_code_signal_restarts_and_what_ended_a_pod(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy = story()
+    write = Writer(url).feed(toy.messages)
+    write.store.close()
+    rows = ask(
+        url,
+        "SELECT kind, reason, message FROM v_group_timeline "
+        "WHERE source = 'failure' AND name = 'a' ORDER BY seq, ord",
+    )
+    told = [": ".join(row.values()) for row in rows]
+    assert told[0] == (
+        "ContainerFailed: OOMKilled: container main, exit code 137 (signal 9), restarts before: 1"
+    )
+    assert [one.split(": ")[:2] for one in told[1:]] == [
+        ["ContainerFailed", "OOMKilled"],
+        ["PodEnded", "Evicted"],
+    ]
+    given = ["--db", url, "--cluster", toy.world.cluster]
+    assert cli.run(["history", f"{toy.named('a').namespace}/a", *given]) in (0, None)
+    out = capsys.readouterr().out
+    assert "container failed a" in out and "exit code 137 (signal 9)" in out
+    assert "ended by node or cluster a" in out
+
+
+def test_who_is_held_up_hears_what_a_resized_pod_takes_beyond_its_admission(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy = Toy(cpu=4)
+    toy.pod("big", cpu=2)
+    toy.run("big")
+    toy.change(toy.named("big").uid, requests={"cpu": 4000})
+    toy.pod("next", cpu=2)
+    Writer(url).feed(toy.messages).store.close()
+    assert cli.run(["why", "ns/next", "--db", url, "--cluster", toy.world.cluster]) in (0, None)
+    out = " ".join(capsys.readouterr().out.split())
+    assert "ns/big 2 cpu of" in out and "it takes 2 cpu of" in out
+    assert "more than it was given, which is charged too" in out
 
 
 def test_a_projector_that_starts_anywhere_tells_the_same(url: str) -> None:

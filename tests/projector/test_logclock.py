@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from podgroup import events as e
-from podgroup import subjects
-from podgroup.codec import decode_batch
-from podgroup.runtime.jetstream import Bus
-from podgroup.runtime.settings import NatsSettings
+from podgroup.log import events as e
+from podgroup.log import subjects
+from podgroup.log.codec import decode_batch
 from projector.live.logclock import LogClock
+from runtime.jetstream import Bus
+from runtime.settings import NatsSettings
 from tests.projector.running import publish, sent_decisions
 from tests.projector.test_projection import batches
 from tests.support.processes import Child

@@ -57,7 +57,7 @@ def test_upgrading_again_changes_nothing(url: str) -> None:
 
 
 def test_an_old_database_is_refused_with_what_to_do(empty_url: str) -> None:
-    with pytest.raises(DatabaseError, match="run `gatelog migrate`"):
+    with pytest.raises(DatabaseUnavailable, match="run `gatelog migrate`"):
         migrate.check(empty_url)
 
 

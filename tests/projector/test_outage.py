@@ -5,11 +5,11 @@ import asyncio
 import psycopg
 import pytest
 
-from podgroup.runtime.health import Checks
-from podgroup.runtime.jetstream import Bus
 from projector.bootstrap import run_projector
 from projector.storage.database import DatabaseError
 from projector.upkeep import migrate
+from runtime.health import Checks
+from runtime.jetstream import Bus
 from tests.projector.running import eventually, publish, running, settings_for
 from tests.projector.support import busy_toy, comparable
 from tests.projector.test_projection import batches, reloaded

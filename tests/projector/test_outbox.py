@@ -9,13 +9,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from podgroup import events as e
-from podgroup import subjects
-from podgroup.codec import decode_decision, split_decisions
-from podgroup.commands import RECORDS
-from podgroup.events import Batch, Decision
-from podgroup.runtime.jetstream import Bus
-from podgroup.runtime.settings import NatsSettings
+from podgroup.log import events as e
+from podgroup.log import subjects
+from podgroup.log.codec import Conclusions, decode_decision, split_decisions
+from podgroup.log.events import Batch, Decision
+from podgroup.model.commands import RECORDS
+from projector.delivery.outbox import Outbox
+from runtime.jetstream import Bus
+from runtime.settings import NatsSettings
+from tests.actuator.commands import decision, pod_ref, ungate
 from tests.projector.running import decided, eventually, publish, running, settings_for
 from tests.projector.test_epochs import delete_stream
 from tests.projector.test_projection import batches
@@ -29,8 +31,8 @@ PODS = 12
 CHILD = """
 import asyncio, sys
 import msgspec
-from podgroup.runtime.jetstream import connect
-from podgroup.runtime.settings import NatsSettings
+from runtime.jetstream import connect
+from runtime.settings import NatsSettings
 from projector.live.projection import Projection
 from projector.storage.store import SqlStore
 from tests.projector.running import settings_for
@@ -172,3 +174,22 @@ async def test_what_was_sent_and_lost_with_its_stream_goes_again_with_a_smaller_
         await actuator.close()
     writes = [d.number for d in decided(url, cluster) if not isinstance(d.command, RECORDS)]
     assert first_times(actuator.taken) == writes
+
+
+async def test_what_is_decided_after_a_rebuild_is_sent_though_the_stream_had_more(bus: Bus) -> None:
+    """The log of before made 1000 decisions, the rebuilt read model makes 10, and then goes on."""
+    made: list[Conclusions] = [decision(ungate(pod_ref()), n) for n in range(1, 21)]
+
+    async def owed(after: int, until: int, limit: int, _records: bool) -> list[Conclusions]:
+        return [one for one in made if after < one.number <= until][:limit]
+
+    outbox = Outbox(
+        bus, "c", 0, timeout_s=60, most=100, refused=lambda _: None, expected=lambda _: False
+    )
+    outbox.recorded_to = 1000
+    outbox.put(made[:10])
+    outbox.release()
+    outbox.put(made[10:])
+    await outbox._fill(owed)
+    assert [one.number for one in outbox._unresolved.values()] == [*range(11, 21)]
+    assert outbox.waiting == 10

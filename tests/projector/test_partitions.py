@@ -127,6 +127,19 @@ def test_a_new_week_waits_for_no_query_and_lets_none_wait(database: str) -> None
     assert MONDAY in weeks(database)
 
 
+def test_a_new_week_does_not_wait_for_a_vacuum_of_an_old_one(database: str) -> None:
+    old, making = writer(database, 5), writer(database, 5)
+    with old.connect() as vacuum, making.connect() as connection:
+        for table in partitions.PARTITIONED:
+            quoted = partitions.found(vacuum, table)[0].quoted
+            # What VACUUM, ANALYZE and CREATE INDEX CONCURRENTLY hold.
+            vacuum.exec_driver_sql(f"LOCK TABLE {quoted} IN SHARE UPDATE EXCLUSIVE MODE")
+        connection.exec_driver_sql("SET lock_timeout = '500ms'")
+        assert len(partitions.ensure(connection, [MONDAY])) == len(partitions.PARTITIONED)
+    for engine in (old, making):
+        engine.dispose()
+
+
 def test_weeks_lie_beside_their_table_whatever_the_schema(database: str) -> None:
     engine = writer(database)
     with engine.begin() as connection:

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from podgroup.policy import Policy
-from podgroup.runtime.settings import QueueingSettings
+from podgroup.model.policy import Policy
 from projector.storage.opening import policy_of, world_of
+from runtime.settings import QueueingSettings
 
 
 def test_defaults_change_nothing() -> None:

@@ -9,20 +9,20 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import Bus, connect
-from podgroup.runtime.settings import (
+from podgroup.log.subjects import events, shard_of
+from projector.storage.database import reader
+from projector.storage.store import SqlStore
+from projector.tables import UtcTime, metadata
+from projector.upkeep import migrate
+from runtime.embedded import EmbeddedNats
+from runtime.jetstream import Bus, connect
+from runtime.settings import (
     DatabaseSettings,
     ProjectorSettings,
     Settings,
     SettingsError,
     StreamSettings,
 )
-from podgroup.subjects import events, shard_of
-from projector.storage.database import reader
-from projector.storage.store import SqlStore
-from projector.tables import UtcTime, metadata
-from projector.upkeep import migrate
 from tests.projector.running import eventually, running
 from tests.projector.sharded import NAMESPACES, SHARDS, Sharded
 

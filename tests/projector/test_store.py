@@ -11,11 +11,11 @@ import psycopg
 import pytest
 from sqlalchemy import select, text
 
-from podgroup import events as e
-from podgroup.engine import hand_over, step
-from podgroup.journal import Note, ParkedRow
-from podgroup.objects import PodView
-from podgroup.state import Frame
+from podgroup.engine import drain_journal, step
+from podgroup.log import events as e
+from podgroup.log.journal import Note, ParkedRow
+from podgroup.model.objects import PodView
+from podgroup.state.world import Frame
 from projector import tables
 from projector.storage.database import DatabaseError, parse, reader, shown, writer
 from projector.storage.store import SqlStore, StaleProjector, StoreUnavailable
@@ -193,7 +193,7 @@ def test_a_commit_in_doubt_is_recognised(url: str, messages: Messages) -> None:
     old = writer.checkpoint
     for position, at, batch in messages[10:12]:
         step(writer.world, position, at, batch)
-    taken = hand_over(writer.world)
+    taken = drain_journal(writer.world)
     rows = build(writer.world, taken, 0)
     assert old is not None
     new = msgspec.structs.replace(old, seq=messages[11][0])
@@ -367,7 +367,7 @@ def test_parked_rows_are_settled_by_position_or_group(url: str) -> None:
         )
     writer.commit()
     assert [p.raw for p in writer.store.parked_after(2)] == [b"\x00raw", b"\x00raw"]
-    rows = build(writer.world, hand_over(writer.world), 0)
+    rows = build(writer.world, drain_journal(writer.world), 0)
     rows.settled = [Settled("release", "1/0", "ann", T0), Settled("discard", "g1", "bob", T0)]
     assert writer.checkpoint is not None
     writer.store.commit(rows, writer.checkpoint, writer.checkpoint)
@@ -412,7 +412,7 @@ def test_a_lost_connection_is_made_again(postgres_database: str, messages: Messa
         )
     position, at, batch = messages[10]
     step(writer.world, position, at, batch)
-    rows = build(writer.world, hand_over(writer.world), 0)
+    rows = build(writer.world, drain_journal(writer.world), 0)
     assert writer.checkpoint is not None
     new = msgspec.structs.replace(writer.checkpoint, seq=position)
     with pytest.raises(StoreUnavailable):

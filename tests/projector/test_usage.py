@@ -54,6 +54,7 @@ def summed(url: str, by: str, since: datetime, until: datetime, cluster: str = "
     for share in shares:
         found[share.resource, "running", ""] += share.spent.running
         found[share.resource, "waited", ""] += share.spent.waited
+        found[share.resource, "unadmitted", ""] += share.spent.unadmitted
         for what, parts in (("held", share.spent.held), ("wasted", share.spent.wasted)):
             for why, amount in parts.items():
                 found[share.resource, what, why] += amount
@@ -247,10 +248,74 @@ def test_the_command_tells_cost_and_idle_quota(
     out = capsys.readouterr().out.splitlines()
     assert out[0].split()[:3] == ["USER", "RESOURCE", "UNIT"]
     assert out[1].split() == [
-        *("red", "cpu", "core-h", "5.33", "1.67", "1.00", "1.10"),
+        *("red", "cpu", "core-h", "5.33", "1.67", "1.00", "1.10", "0.00"),
         *("0.48", "0.10", "0.06"),
     ]
     assert out[2].startswith("(all)")
+
+
+ABSURD = 2**63 - 1
+"""Amount of `cpu: 1e300`, which a log holds where nothing refused it."""
+
+
+def came_past_admission(connection: sa.Connection) -> None:
+    """Three pods that were never admitted run for an hour; one of them joins a group that is."""
+    group(connection, id="sly", name="sly", kind="single", cluster_queue="cq")
+    past = {"started_at": at(30), "created_at": at(30), "ended_at": at(90)}
+    pod(connection, "sly", "sly", requests={"cpu": ABSURD}, phase="Failed", **past)
+    pod(connection, "sly-2", "sly", requests={"cpu": 3000}, phase="Succeeded", **past)
+    pod(connection, "join", "g", requests={"cpu": ABSURD}, fate="excess", **past)
+    pod(connection, "queued", "sly", requests={"cpu": ABSURD}, gated=True, gone_at=at(60))
+
+
+def test_what_was_never_admitted_is_in_no_total(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story(url)
+    before = minutes(agree(url, at(-30), at(210)))
+    engine = writer(url)
+    with engine.begin() as connection:
+        came_past_admission(connection)
+    engine.dispose()
+    found = minutes(agree(url, at(-30), at(210)))
+    most = 1_000_000
+    apart = {"unadmitted": 60 * (3 + 2 * most), "waited": before["waited", ""] + 60 * most}
+    assert found == before | {(what, ""): amount for what, amount in apart.items()}
+    hourly = by_the_hour(url, "c", at(-30), at(210))
+    assert hourly["cpu", "unadmitted", ""] == pytest.approx(apart["unadmitted"] * 6e10)
+
+    rates = tmp_path / "rates.toml"
+    rates.write_text("[rates]\ncpu = 0.5\n")
+    period = ["--since", "2026-03-01T22:00:00Z", "--until", "2026-03-02T02:00:00Z"]
+    common = ["usage", *period, "--db", url, "--cluster", "c", "--rates", str(rates), "-o"]
+    assert cli.run([*common, "csv", "--by", "queue"]) == 0
+    out, err = capsys.readouterr()
+    (line,) = csv.DictReader(io.StringIO(out))
+    assert (line["taken"], line["idle"], line["cost"]) == ("8.000000", "1.000000", "4.0000")
+    assert float(line["unadmitted"]) == 2_000_003
+    assert "a pod asked for more cpu than any node has: counted as 1M" in err
+    assert cli.run([*common, "json", "--by", "namespace"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["total"][0]["unadmitted"] == 2_000_003 and told["total"][0]["taken"] == 8
+
+    columns = "sum(resource_hours) AS ran, sum(unadmitted_hours) AS apart, max(pods) AS pods"
+    (day,) = ask(url, f"SELECT {columns} FROM v_namespace_cost")
+    assert float(day["ran"]) == pytest.approx((320 + 60) / 60)
+    assert float(day["apart"]) == pytest.approx(2_000_003)
+    (pods,) = ask(url, f"SELECT {columns} FROM v_pod_usage_daily")
+    assert float(pods["ran"]) == pytest.approx(float(day["ran"]))
+
+
+def test_what_ran_before_its_admission_is_apart_until_then(url: str) -> None:
+    story(url)
+    engine = writer(url)
+    with engine.begin() as connection:
+        early = tables.pods.update().where(tables.pods.c.uid == "good")
+        connection.execute(early.values(ungated_at=None, started_at=at(0)))
+    engine.dispose()
+    found = minutes(agree(url, at(-30), at(210)))
+    assert found["unadmitted", ""] == 2 * 10
+    assert found["running", ""] == 2 * (120 + 50)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gatelog import cli
-from podgroup import events as e
-from podgroup.codec import decode_batch, encode_batch
+from podgroup.log import events as e
+from podgroup.log.codec import decode_batch, encode_batch
 from tests.projector.support import Writer
 from tests.projector.test_views import ask
 from tests.support.toy import Toy

@@ -1,7 +1,8 @@
 """Random stories of two teams in a cohort, for whoever asks different places the same question.
 
 A story is told by its seed: pods and groups of several priorities come, run, fail, end and are
-deleted; evicted pods stop late, Workloads are deleted, a queue is stopped, quota changes.
+deleted; evicted pods stop late, Workloads are deleted, a queue is stopped, quota changes; a pod
+comes past admission.
 """
 
 import random
@@ -10,10 +11,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from podgroup import events as e
-from podgroup.names import QUEUE_NAME
-from podgroup.objects import LocalQueueView
-from podgroup.policy import Policy
+from podgroup.log import events as e
+from podgroup.model.names import QUEUE_NAME
+from podgroup.model.objects import Assignment, Condition, LocalQueueView
+from podgroup.model.policy import Policy
 from tests.core.test_shared_quota import cohort, team
 from tests.support.toy import Toy
 
@@ -45,6 +46,9 @@ class Story:
         """Go on for some steps; stop at every `every`-th."""
         for step in range(1, steps + 1):
             self._step()
+            if step == 20:
+                self.toy.pod("sly", labels={QUEUE_NAME: "red-2"}, gated=False)
+                self.toy.run("sly")
             if step % every == 0:
                 self.toy.wait(1.1)  # what is told of queues at most once a second is told
                 yield self.toy
@@ -106,3 +110,41 @@ class Story:
             group = f"g{self.number}" if size else ""
             name = f"p{self.number}-{index}"
             self.toy.pod(name, group, size, cpu=cpu, labels=labels)
+
+
+def kueue_admits() -> Iterator[Toy]:
+    """A story in kueue mode: red borrows two cores of blue, one of its pods ends, one waits."""
+    toy = Toy(mode="kueue", policy=PLAIN)
+    cohort(toy, "lab")
+    for name in TEAMS:
+        team(toy, name, 4)
+    for number in range(7):
+        toy.pod(f"p{number}", cpu=1, labels={QUEUE_NAME: "red"})
+        toy.wait(20)
+    toy.pod("b", cpu=1, labels={QUEUE_NAME: "blue"})
+    yield toy
+    for name in [name for name in sorted(toy.workloads) if name.startswith("pod-p")][:6]:
+        _admit(toy, name, "red")
+    toy.wait(30)
+    yield toy
+    started = [pod.name for pod in toy.pods.values() if not pod.gates]
+    toy.run(*started[:4])
+    toy.wait(600)
+    toy.end(started[0])
+    toy.wait(2)
+    yield toy
+
+
+def _admit(toy: Toy, name: str, queue: str) -> None:
+    """Admit a Workload to a ClusterQueue, as Kueue's core does."""
+    given = Assignment(
+        name=toy.workloads[name].pod_sets[0].name,
+        flavors={"cpu": "f"},
+        usage={"cpu": 1000},
+        count=1,
+    )
+    conditions = (
+        Condition(type=kind, status="True", reason=kind, at=toy.now)
+        for kind in ("QuotaReserved", "Admitted")
+    )
+    toy.say(name, *conditions, cluster_queue=queue, assignments=(given,))

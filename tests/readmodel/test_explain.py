@@ -7,9 +7,16 @@ import pytest
 
 from gatelog.readmodel.explain import Explanation, explain, lines
 from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.moments import Asked
 from gatelog.serve.api import finding
+from gatelog.serve.console.group import group
+from gatelog.serve.console.parts import Seen
+from gatelog.serve.console.preemptions import preemptions
 from gatelog.viacluster import answers
+from podgroup.log.events import ObjectApplied
+from podgroup.model.objects import LocalQueueView, NamespaceView
 from tests.projector.support import Writer, busy_toy
+from tests.support.toy import Toy
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)
 
@@ -51,6 +58,30 @@ def test_groups_of_other_namespaces_are_added_up_and_not_named(told: str) -> Non
     masked = said(found, own_only=True)
     assert "secret" not in masked
     assert "of other namespaces: " in masked and " cpu of f" in masked
+
+
+def test_a_preemptor_of_another_namespace_is_not_named_to_who_sees_one(url: str) -> None:
+    toy = Toy(cpu=2)
+    theirs = LocalQueueView(
+        uid="lq2", namespace="secret", name="lq", resource_version=toy.bump(), cluster_queue="cq"
+    )
+    space = NamespaceView(uid="n2", name="secret", resource_version=toy.bump())
+    toy.do(ObjectApplied(object=space), ObjectApplied(object=theirs))
+    toy.pod("low", cpu=2, labels={"kueue.x-k8s.io/priority-class": "low"})
+    toy.pod("high", cpu=2, namespace="secret", labels={"kueue.x-k8s.io/priority-class": "high"})
+    Writer(url).feed(toy.messages)
+    with ReadModel(url, "test") as model:
+        life = finding.life(model, "ns", "low")
+        assert life is not None
+        for quota in (True, False):
+            seen = Seen(at=None, query={"namespace": "ns"}, now=toy.now, quota=quota)
+            for page in (preemptions(Asked(model), seen), group(Asked(model), seen, "ns", "low")):
+                shown = f"{page.body}{msgspec.json.encode(page.data).decode()}"
+                assert ("secret" in shown) == quota
+                assert ("another namespace" in shown) != quota or page.title != "Preemptions"
+        history = msgspec.json.encode(finding.history(model, life)).decode()
+    assert "secret" not in history
+    assert "preempted by a group of another namespace" in history
 
 
 def test_the_plugin_says_what_the_shell_says(told: str) -> None:

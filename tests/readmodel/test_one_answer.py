@@ -2,37 +2,120 @@
 
 The places: SQL views, command line, aggregated API, plugin (what it makes of the API's answer),
 console (now, and looked at later as a past moment) and metrics. The questions: what is held,
-borrowed and lent, how many are pending in which stage, positions, and reasons.
+borrowed, lent and unadmitted, how many are pending in which stage, positions, reasons, when a group
+is expected to start, and what ran, was held, wasted, waited for or unadmitted on a day.
 
-`GATELOG_STORIES` is how many random stories are told (4).
+`TEST_STORIES` is how many random stories are told (4).
 """
 
+import io
+import json
 import os
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from contextlib import redirect_stdout
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
+import sqlalchemy as sa
 
+from gatelog import cli
+from gatelog.readmodel import usage
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.moments import Asked
 from gatelog.serve.api import finding
 from gatelog.serve.api.params import Listing
-from gatelog.serve.console import views
+from gatelog.serve.console import queue as queue_page
+from gatelog.serve.console import queues
+from gatelog.serve.console import usage as usage_page
+from gatelog.serve.console.parts import Seen
 from gatelog.serve.words import amount
 from gatelog.viacluster import answers
-from podgroup.lifecycle import PENDING, STAGES
-from podgroup.state import World
+from podgroup.model.lifecycle import PENDING, STAGES
+from podgroup.state.world import World
+from projector import tables
 from projector.measures import gauges
+from projector.storage.database import writer
 from tests.projector.support import Writer
-from tests.readmodel.stories import TEAMS, Story
+from tests.readmodel.stories import TEAMS, Story, kueue_admits
 
-STORIES = int(os.environ.get("GATELOG_STORIES", "4"))
+STORIES = int(os.environ.get("TEST_STORIES", "4"))
 ALL = Listing(limit=1000)
 Said = dict[str, Any]
 """What one place says to the questions it answers."""
+QUOTA = ("nominal", "held", "borrowed", "lent", "unadmitted")
+
+
+def day_of(now: datetime) -> tuple[datetime, datetime]:
+    begin = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    return begin, begin + timedelta(days=1)
+
+
+def spans_say(model: ReadModel, now: datetime) -> dict[tuple[str, str], dict[str, float]]:
+    """Hours by namespace, resource and column, of view v_usage_spans on the day."""
+    begin, end = day_of(now)
+    shares: dict[tuple[str, str], usage.Share] = {}
+    for row in model.dicts("SELECT * FROM v_usage_spans", {}):
+        key = row["namespace"], row["resource"]
+        share = shares.setdefault(key, usage.Share(key=key[0], resource=key[1]))
+        cut = [datetime.fromisoformat(str(row[name])) for name in ("from_at", "to_at")]
+        lasts = max(timedelta(), min(cut[1], end) - max(cut[0], begin))
+        amount = int(row["amount"]) * (lasts // timedelta(microseconds=1))
+        share.spent.add(row["what"], row["why"], amount)
+    return {key: hours(share) for key, share in shares.items()}
+
+
+def hours(share: usage.Share) -> dict[str, float]:
+    return {
+        word: float(usage.hours(share.resource, amount))
+        for word, amount in share.spent.columns.items()
+    }
+
+
+def columns_of(rows: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, float]]:
+    return {
+        (row["key"], row["resource"]): {word: row[word] for word in usage.COLUMNS} for row in rows
+    }
+
+
+def command_says_usage(url: str, now: datetime) -> dict[tuple[str, str], dict[str, float]]:
+    begin, end = day_of(now)
+    period = ["--since", begin.isoformat(), "--until", end.isoformat()]
+    with redirect_stdout(io.StringIO()) as out:
+        assert cli.run(["usage", *period, "--db", url, "--cluster", "test", "-o", "json"]) == 0
+    return columns_of(json.loads(out.getvalue())["rows"])
+
+
+Start = tuple[datetime | None, datetime | None, str]
+"""When a group is expected, in 9 of 10 cases at the latest, and why never."""
+
+
+def foretold(url: str, model: ReadModel, now: datetime) -> None:
+    """Estimate the start of each group that is pending, in place of what was estimated before."""
+    own = {"cluster": "test", "shard": 0, "as_of_seq": 1}
+    forecast = own | {"at": now, "plays": 20, "took_ms": 5, "groups": 1, "drawn_from": {}}
+    rows = []
+    for number, row in enumerate(model.dicts("SELECT * FROM v_why_pending", {})):
+        whole = now.replace(microsecond=0)  # the API writes seconds
+        starts = [whole + timedelta(minutes=number * n) for n in (1, 1, 2)]
+        kept = ("group_id", "namespace", "name", "queue", "cluster_queue", "priority")
+        given = own | {name: row[name] for name in kept} | {"given_at": now, "position": 0}
+        given |= dict(zip(("expected_at", "earliest_at", "latest_at"), starts, strict=True))
+        if number % 4 == 3:
+            given |= dict.fromkeys(("expected_at", "earliest_at", "latest_at"))
+        never = "pods are missing" if number % 4 == 3 else ""
+        rows.append(given | {"never": never, "came": ""})
+    engine = writer(url)
+    with engine.begin() as connection:
+        connection.execute(sa.delete(tables.forecasts))
+        connection.execute(sa.insert(tables.forecasts), [forecast])
+        before = tables.estimates.update().where(tables.estimates.c.replaced_at.is_(None))
+        connection.execute(before.values(replaced_at=now))
+        if rows:
+            connection.execute(sa.insert(tables.estimates), rows)
+    engine.dispose()
 
 
 def views_say(model: ReadModel) -> Said:
@@ -40,9 +123,7 @@ def views_say(model: ReadModel) -> Said:
         return model.dicts(query, {})
 
     quota = {
-        row["name"]: tuple(
-            amount("cpu", row[word]) for word in ("nominal", "held", "borrowed", "lent")
-        )
+        row["name"]: tuple(amount("cpu", row[word]) for word in QUOTA)
         for row in ask("SELECT * FROM v_quota WHERE kind = 'ClusterQueue' AND resource = 'cpu'")
     }
     pending: Counter[tuple[str, str]] = Counter()
@@ -54,7 +135,15 @@ def views_say(model: ReadModel) -> Said:
         "pending": dict(pending),
         "positions": {r["group_id"]: r["position"] for r in ask("SELECT * FROM v_queue_position")},
         "reasons": {row["group_id"]: row["reason"] for row in waits},
+        "starts": {
+            row["group_id"]: (instant(row["expected_at"]), instant(row["latest_at"]), row["never"])
+            for row in ask("SELECT * FROM v_expected_starts")
+        },
     }
+
+
+def instant(told: Any) -> datetime | None:
+    return None if told is None else datetime.fromisoformat(str(told))
 
 
 def command_line_says(model: ReadModel) -> Said:
@@ -64,6 +153,14 @@ def command_line_says(model: ReadModel) -> Said:
     pending = {groups[one.namespace, one.name]: one for one in model.pending()}
     return {
         "held": {one.name: amount("cpu", one.held.get("f", {}).get("cpu", 0)) for one in rows},
+        "unadmitted": {
+            one.name: amount("cpu", one.unadmitted.get("f", {}).get("cpu", 0)) for one in rows
+        },
+        "starts": {
+            i: (one.expected_at, one.latest_at, one.never)
+            for i in pending
+            if (one := model.expected(i)) is not None
+        },
         "pending in all": {one.name: one.pending for one in rows},
         "positions": {i: one.position for i, one in pending.items() if one.position is not None},
         "position of each": {i: p for i in pending if (p := model.position(i)) is not None},
@@ -78,11 +175,7 @@ def api_says(model: ReadModel) -> Said:
     groups, _ = finding.groups_page(model, "", ALL)
     table = [line.split() for line in answers.cluster_queues(plain(mine)).splitlines()[1:]]
     return {
-        "quota": {
-            one.metadata.name: (u.nominal, u.held, u.borrowed or "0", u.lent or "0")
-            for one in mine
-            for u in one.usage
-        },
+        "quota": {one.metadata.name: shown(u) for one in mine for u in one.usage},
         "pending": {
             (one.metadata.name, stage): count
             for one in mine
@@ -100,7 +193,20 @@ def api_says(model: ReadModel) -> Said:
             for one in groups
             if one.status.state in PENDING
         },
+        "starts": {
+            one.metadata.uid: (
+                instant(start.time),
+                instant(start.latest_time),
+                start.message.partition("while this is so: ")[2],
+            )
+            for one in groups
+            if (start := one.status.expected_start) is not None
+        },
     }
+
+
+def shown(u: Any) -> tuple[str, ...]:
+    return u.nominal, u.held, u.borrowed or "0", u.lent or "0", u.unadmitted or "0"
 
 
 def plain(found: list[Any]) -> list[Any]:
@@ -110,26 +216,19 @@ def plain(found: list[Any]) -> list[Any]:
 
 def console_says(model: ReadModel, now: datetime, at: datetime | None) -> Said:
     def page(name: str) -> dict[str, Any]:
-        seen = views.Seen(at=at, query={}, now=now)
-        return dict(views.queue(Asked(model), seen, name).data)
+        seen = Seen(at=at, query={}, now=now)
+        return dict(queue_page.queue(Asked(model), seen, name).data)
 
-    overview = views.queues(Asked(model), views.Seen(at=at, query={}, now=now)).data
+    overview = queues.queues(Asked(model), Seen(at=at, query={}, now=now)).data
     pages = {name: page(name) for name in TEAMS}
     waiting = {name: found["waiting"] for name, found in pages.items()}
     ends = {name: one for name, found in pages.items() for one in found["overTime"]["series"]}
     stages = Counter((name, one.stage) for name, rows in waiting.items() for one in rows)
     rows = [one for some in waiting.values() for one in some]
     return {
-        "quota": {
-            name: (u.nominal, u.held, u.borrowed or "0", u.lent or "0")
-            for name, found in pages.items()
-            for u in found["usage"]
-        },
+        "quota": {name: shown(u) for name, found in pages.items() for u in found["usage"]},
         "quota at the end of the chart": {
-            name: tuple(
-                amount("cpu", getattr(one, word)[-1])
-                for word in ("nominal", "held", "borrowed", "lent")
-            )
+            name: tuple(amount("cpu", getattr(one, word)[-1]) for word in QUOTA)
             for name, one in ends.items()
         },
         "pending": dict(stages),
@@ -138,7 +237,34 @@ def console_says(model: ReadModel, now: datetime, at: datetime | None) -> Said:
         },
         "positions": {one.id: one.position for one in rows if one.position is not None},
         "reasons": {one.id: one.reason for one in rows},
+        "starts": {
+            one.id: (one.expected_at, one.latest_at, one.never)
+            for one in rows
+            if one.never is not None
+        },
     }
+
+
+def usage_agrees(url: str, model: ReadModel, now: datetime) -> dict[str, float]:
+    """Hold command line, API, plugin and console against the view; return the columns' sums."""
+    wanted = spans_say(model, now)
+    begin, end = day_of(now)
+    assert command_says_usage(url, now) == wanted
+    page = usage_page.usage(Asked(model), Seen(at=now, query={}, now=end))
+    assert page.data["day"] == begin.date().isoformat()
+    assert columns_of(list(page.data["usage"])) == wanted
+    days = finding.usage_of(model, "", begin.date().isoformat())
+    assert {
+        (day.metadata.namespace, u.resource): {word: getattr(u, word) for word in usage.COLUMNS}
+        for day in days
+        for u in day.usage
+    } == wanted
+    head, *lines = [line.split() for line in answers.days(plain(days), True).splitlines()]
+    words = [head.index(word.upper()) for word in usage.COLUMNS]
+    assert {(line[0], line[2]): [float(line[n]) for n in words] for line in lines} == {
+        key: [round(n, 3) for n in one.values()] for key, one in wanted.items()
+    }
+    return {word: sum(one[word] for one in wanted.values()) for word in usage.COLUMNS}
 
 
 def metrics_say(world: World) -> Said:
@@ -147,10 +273,11 @@ def metrics_say(world: World) -> Said:
     for (queue, stage, reason), count in gauges.pending_groups(world).items():
         stages[queue, stage] += int(count)
         reasons[reason] += int(count)
-    used = gauges.quota_used(world)
+    used, apart = gauges.quota_used(world), gauges.quota_unadmitted(world)
     return {
         "pending": dict(stages),
         "held": {name: amount("cpu", used[name, "f", "cpu"] * 1000) for name in TEAMS},
+        "unadmitted": {n: amount("cpu", apart.get((n, "f", "cpu"), 0) * 1000) for n in TEAMS},
         "how often each reason": dict(reasons),
     }
 
@@ -164,6 +291,7 @@ def agreed(said: Said, model: ReadModel, world: World, now: datetime, at: dateti
     wanted = {
         **said,
         "held": held,
+        "unadmitted": {name: quota[4] for name, quota in said["quota"].items()},
         "pending in all": in_all,
         "pending by the plugin": in_all,
         "held by the plugin": {n: f"{q[1]}/{q[0]}" for n, q in said["quota"].items()},
@@ -176,8 +304,9 @@ def agreed(said: Said, model: ReadModel, world: World, now: datetime, at: dateti
         places += [
             ("command line", command_line_says(model)),
             ("aggregated API and plugin", api_says(model)),
-            ("metrics", metrics_say(world)),
         ]
+    if at is None and world.mode == "builtin":  # in kueue mode the books of quota are Kueue's
+        places.append(("metrics", metrics_say(world)))
     for place, found in places:
         for question, answer in found.items():
             assert answer == wanted[question], f"{place}: {question}"
@@ -197,6 +326,7 @@ def test_all_places_say_the_same(url: str, seed: int) -> None:
     with ReadModel(url, "test") as model:
         for toy in told(seed, writer):
             now = toy.now.astimezone(UTC)
+            foretold(url, model, now)
             said = views_say(model)
             agreed(said, model, toy.world, now, None)
             was.append((now, said))
@@ -205,5 +335,27 @@ def test_all_places_say_the_same(url: str, seed: int) -> None:
             assert console["quota"] == said["quota"]
             assert console["pending"] == said["pending"]
             assert console["reasons"] == said["reasons"]
+            assert console["starts"] == said["starts"]
+        spent = usage_agrees(url, model, now)
+    assert all(spent[word] for word in ("held", "waited", "unadmitted")), spent
     borrowed = [quota for _, said in was for quota in said["quota"].values() if quota[2] != "0"]
     assert borrowed, "a story in which nobody borrows asks little"
+
+
+def test_all_places_say_the_same_where_kueue_admits(url: str) -> None:
+    writer, fed, was = Writer(url), 0, []
+    with ReadModel(url, "test") as model:
+        for toy in kueue_admits():
+            writer.feed(toy.messages[fed:])
+            fed, now = len(toy.messages), toy.now.astimezone(UTC)
+            foretold(url, model, now)
+            said = views_say(model)
+            agreed(said, model, toy.world, now, None)
+            was.append((now, said))
+        for at, said in was[:-1]:
+            console = console_says(model, now, at)
+            for question in ("quota", "pending", "reasons", "starts"):
+                assert console[question] == said[question], question
+        spent = usage_agrees(url, model, now)
+    assert max(said["quota"]["red"][2] for _, said in was) == "2", "red borrowed"
+    assert all(spent[word] for word in ("running", "held", "waited")), spent

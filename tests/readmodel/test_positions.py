@@ -1,42 +1,51 @@
 """The order of a queue as people read it is the one in which admission takes its groups.
 
-`GATELOG_STORIES` is how many random stories are told (8).
+`TEST_STORIES` is how many random stories are told (8).
 """
 
 import os
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Engine, text
 
+from podgroup.engine import new_world, step
 from podgroup.fold.deriving import apply_derived
-from podgroup.ids import GroupID
-from podgroup.lifecycle import stage_of
-from podgroup.rules.helpers.lineup import lineup
-from podgroup.state import World
+from podgroup.model.ids import GroupID
+from podgroup.model.lifecycle import stage_of
+from podgroup.rules.helpers.scheduler_mirror import scheduler_mirror
+from podgroup.state.world import World
 from projector.storage.database import reader
+from tests.core.test_shared_quota import FAIR, contested
 from tests.projector.support import Writer
-from tests.readmodel.stories import TEAMS, Story
+from tests.readmodel.stories import Story
 
-STORIES = int(os.environ.get("GATELOG_STORIES", "8"))
+STORIES = int(os.environ.get("TEST_STORIES", "8"))
 ORDER = "SELECT cluster_queue, position, group_id FROM v_queue_position ORDER BY 1, 2"
 
 
 def line(world: World) -> list[tuple[str, int, str]]:
     """Who waits for quota, in the order of the real line."""
-    for derived in lineup(world):
+    for derived in scheduler_mirror(world):
         apply_derived(world, derived)
-    book = world.lineup.scheduler.book
+    cache = world.scheduler_mirror.scheduler.cache
     found = []
-    for name in sorted(TEAMS):
+    for name in sorted(cache.queues):
         stages = [
             (one.id, stage_of(group.explained.state, wait.reason if wait else ""))
-            for one in book.line(name)
+            for one in cache.line(name)
             for group in (world.groups[GroupID(one.id)],)
             for wait in (group.explained.wait,)
         ]
         waits = [identity for identity, stage in stages if stage == "queued"]
         found += [(name, place, identity) for place, identity in enumerate(waits, 1)]
     return found
+
+
+def positions(engine: Engine) -> list[tuple[str, int, str]]:
+    """The order as rows have it."""
+    with engine.connect() as connection:
+        rows = connection.execute(text(ORDER))
+        return [(str(queue), int(place), str(group)) for queue, place, group in rows]
 
 
 @pytest.mark.parametrize("seed", range(STORIES))
@@ -46,10 +55,26 @@ def test_positions_are_those_of_the_real_line(url: str, seed: int) -> None:
     for toy in story.moments():
         writer.feed(toy.messages[fed:])
         fed = len(toy.messages)
-        with engine.connect() as connection:
-            rows = connection.execute(text(ORDER))
-            found = [(str(queue), int(place), str(group)) for queue, place, group in rows]
+        found = positions(engine)
         assert found == line(toy.world)
         longest = max(longest, len(found))
     engine.dispose()
     assert longest > 2
+
+
+def test_who_lost_what_was_kept_goes_before_none_by_that(url: str) -> None:
+    toy = contested(28)
+    world, writer = new_world("test", "builtin", FAIR), Writer(url)
+    writer.world.policy = FAIR
+    for until, message in enumerate(toy.messages, 1):
+        step(world, *message)
+        if world.scheduler_mirror is not None and world.scheduler_mirror.scheduler.cache.lost:
+            writer.feed(toy.messages[:until])
+            break
+    (loser,) = world.scheduler_mirror.scheduler.cache.lost
+    engine = reader(url)
+    with engine.connect() as connection:
+        found = connection.execute(text(f"SELECT precedence FROM groups WHERE id = '{loser}'"))
+        assert found.scalar_one() == 0
+    assert positions(engine) == line(world)
+    engine.dispose()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gatelog import cli
-from podgroup.names import PRIORITY_CLASS
+from podgroup.model.names import PRIORITY_CLASS
 from tests.projector.support import busy_toy
 from tests.replay.support import COUNTED, Played, played_in
 from tests.support.toy import Toy

@@ -1,6 +1,6 @@
-"""The questions of docs/sql.md: a history to ask them of, and what comes out.
+"""The questions of `gatelog ask`: a history to ask them of, and what comes out.
 
-    python -m tests.replay.questions      writes the outputs into docs/sql.md
+    python -m tests.replay.questions      writes answers.txt beside this file
 
 The history is a toy cluster's, so times and names are the same in every run and on both databases.
 """
@@ -16,21 +16,26 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import structs
 
 from gatelog.forecast.refreshing import refresh
-from podgroup import events as e
-from podgroup.names import PRIORITY_CLASS
-from podgroup.objects import ContainerEnd, OwnerRef
-from podgroup.policy import Policy
+from gatelog.readmodel.questions import Scope, questions, statement
+from podgroup.log import events as e
+from podgroup.model.names import PRIORITY_CLASS
+from podgroup.model.objects import ContainerEnd, OwnerRef
+from podgroup.model.policy import Policy
 from projector.storage.database import reader
 from tests.core.test_shared_quota import of, team
 from tests.projector.support import Writer
 from tests.support.databases import migrated
 from tests.support.toy import Toy
 
-PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
-SECTION = ("## Questions\n", "\n## Views\n")
-_QUESTION = re.compile(r"```sql\n(?P<query>.+?)```\n+```text\n(?P<answer>.*?)```", re.DOTALL)
+ANSWERS = Path(__file__).with_name("answers.txt")
+SCOPE = Scope(
+    cluster="default",
+    since=datetime(2026, 1, 1, tzinfo=UTC),
+    until=datetime(2026, 1, 1, 1, tzinfo=UTC),
+)
 
 
 def history() -> Toy:
@@ -140,25 +145,28 @@ def filled(url: str) -> sa.Engine:
     for _, part in groupby(messages, key=lambda one: (one[1] - begin) // timedelta(minutes=2)):
         some = list(part)
         writer.feed(some)
-        refresh(url, "default", some[-1][1], label="team", budget_s=0)
+        refresh(url, "default", some[-1][1], label="team", budget_s=60, ends=0)
     writer.store.close()
     return reader(url)
 
 
-def section(page: str) -> str:
-    return page.split(SECTION[0])[1].split(SECTION[1])[0]
+def asked(dialect: str, scope: Scope = SCOPE) -> Iterator[tuple[str, str]]:
+    """Name and statement of every question, of all and of group `training`."""
+    of_group = structs.replace(scope, namespace="ns", group="training")
+    for one in questions().values():
+        yield one.name, statement(one, of_group if "group" in one.parameters else scope, dialect)
 
 
-def asked(page: str) -> Iterator[tuple[str, str]]:
-    """(query, answer) of every question."""
-    for found in _QUESTION.finditer(section(page)):
-        yield found["query"], found["answer"]
+def answers() -> dict[str, str]:
+    """What is to come out, by name."""
+    parts = ANSWERS.read_text().split("== ")[1:]
+    return {head: rows.rstrip("\n") + "\n" for head, _, rows in (p.partition("\n") for p in parts)}
 
 
 def answer(engine: sa.Engine, query: str) -> str:
     """The rows as text, the same for both databases."""
     with engine.connect() as connection:
-        result = connection.execute(sa.text(query))
+        result = connection.execute(sa.text(query.removesuffix(";")))
         return printed(list(result.keys()), result)
 
 
@@ -191,15 +199,11 @@ def _cell(value: Any) -> str:
 
 
 def main() -> None:
-    page = PAGE.read_text()
-    old = section(page)
     with tempfile.TemporaryDirectory() as folder:
         engine = filled(f"sqlite:///{folder}/model.sqlite3")
-        new = _QUESTION.sub(
-            lambda m: f"```sql\n{m['query']}```\n\n```text\n{answer(engine, m['query'])}```", old
-        )
+        found = [f"== {name}\n{answer(engine, query)}" for name, query in asked("sqlite")]
         engine.dispose()
-    PAGE.write_text(page.replace(old, new))
+    ANSWERS.write_text("\n".join(found))
 
 
 if __name__ == "__main__":

@@ -8,14 +8,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from gatelog import cli
-from podgroup.events import Batch, Decision
-from podgroup.policy import Policy
-from podgroup.records import Concluded
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import connect
-from podgroup.runtime.settings import NatsSettings, StreamSettings
+from podgroup.log.events import Batch, Decision
+from podgroup.log.records import Concluded
+from podgroup.model.policy import Policy
 from projector.replay.log import Entry
 from projector.upkeep import migrate
+from runtime.embedded import EmbeddedNats
+from runtime.jetstream import connect
+from runtime.settings import NatsSettings, StreamSettings
 from tests.projector.running import eventually, publish, running, settings_for
 from tests.support.toy import Toy
 

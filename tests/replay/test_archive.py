@@ -20,11 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moto.server import ThreadedMotoServer
 
-from podgroup.codec import decode_conclusion, split_conclusions
-from podgroup.runtime.jetstream import connect
-from podgroup.runtime.metrics import Metrics
-from podgroup.runtime.settings import ArchiveSettings, DatabaseSettings, Settings
-from podgroup.subjects import DECISIONS, EVENTS
+from podgroup.log.codec import decode_conclusion, split_conclusions
+from podgroup.log.subjects import DECISIONS, EVENTS
 from projector import tables
 from projector.archive.keeping import Keeper
 from projector.archive.segments import Segment, Span, chain, folder_of, gaps, name_of, parse
@@ -34,6 +31,9 @@ from projector.replay.files import FileLog
 from projector.schema.layout import COMPARED as TABLES
 from projector.storage.database import writer
 from projector.upkeep import migrate
+from runtime.jetstream import connect
+from runtime.metrics import Metrics
+from runtime.settings import ArchiveSettings, DatabaseSettings, Settings
 from tests.projector.support import busy_toy
 from tests.replay.conftest import Ran
 from tests.replay.support import CLUSTER, Played, played_in

@@ -13,8 +13,8 @@ import pytest
 from aiohttp import web
 
 from gatelog.bundle.scrubbing import GONE, Scrubber, scrubber
-from podgroup import names
-from podgroup.runtime.settings import NatsSettings, Settings
+from podgroup.model import names
+from runtime.settings import NatsSettings, Settings
 from simcluster import Settings as SimSettings
 from simcluster import SimCluster
 from tests.projector.support import busy_toy

@@ -9,11 +9,11 @@ import pytest
 import sqlalchemy as sa
 
 from podgroup.fold import synced
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import connect
-from podgroup.runtime.settings import StreamSettings
 from projector import tables
 from projector.storage.database import writer
+from runtime.embedded import EmbeddedNats
+from runtime.jetstream import connect
+from runtime.settings import StreamSettings
 from tests.projector.running import eventually, publish, running, settings_for
 from tests.projector.support import busy_toy
 from tests.projector.test_epochs import lose_events, relisted

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from podgroup.events import Batch, TimerFired, Undecodable
-from podgroup.objects import Assignment, mark_timer
-from podgroup.records import Concluded, Kept, Used
+from podgroup.log.events import Batch, TimerFired, Undecodable
+from podgroup.log.records import Concluded, Kept, Used
+from podgroup.model.objects import Assignment, mark_timer
 from projector.replay.compare import compare
 from projector.replay.files import Export, FileLog, Header
 from projector.replay.fold import fold

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from podgroup.runtime.jetstream import Bus, BusUnavailable, Message
-from podgroup.subjects import EVENTS, events, events_of
+from podgroup.log.subjects import EVENTS, events, events_of
 from projector.replay import fetching
 from projector.replay.fetching import Fetched, Stretch
+from runtime.jetstream import Bus, BusUnavailable, Message
 
 
 async def filled(bus: Bus, cluster: str, count: int) -> int:

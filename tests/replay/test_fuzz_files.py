@@ -22,7 +22,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from gatelog import cli
-from podgroup.events import Batch, Undecodable
+from podgroup.log.events import Batch, Undecodable
 from projector.replay.files import Export, FileLog, Header
 from projector.replay.log import Entry
 from tests.projector.support import busy_toy

@@ -2,12 +2,12 @@
 
 import asyncio
 
-from podgroup.codec import encode_batch, encode_decision
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import connect
-from podgroup.runtime.settings import StreamSettings
-from podgroup.subjects import decisions, events
+from podgroup.log.codec import encode_batch, encode_decision
+from podgroup.log.subjects import decisions, events
 from projector.replay.log import StreamLog
+from runtime.embedded import EmbeddedNats
+from runtime.jetstream import connect
+from runtime.settings import StreamSettings
 from tests.projector.running import publish
 from tests.replay.support import CLUSTER
 from tests.support.toy import Toy

@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from bench.recorded import Log, Shape, record, stand
 from bench.story import CLUSTER
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.settings import NatsSettings
 from projector.storage.database import writer
+from runtime.embedded import EmbeddedNats
+from runtime.settings import NatsSettings
 
 SIZES = (10_000, 40_000)
 CACHES_MB = 25

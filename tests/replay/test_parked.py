@@ -12,10 +12,10 @@ from rich.console import Console
 
 from gatelog.commands.parked import _table as table_of
 from gatelog.replay.parking import ParkedEvent
-from podgroup import events as e
 from podgroup.fold.common import park
-from podgroup.journal import At
-from podgroup.subjects import decisions, events
+from podgroup.log import events as e
+from podgroup.log.journal import At
+from podgroup.log.subjects import decisions, events
 from tests.support.processes import make_queue, pod
 from tests.support.stack import Stack, finished, running_stack, runs_to_its_end
 from tests.support.toy import T0, Toy

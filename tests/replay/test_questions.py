@@ -1,32 +1,55 @@
-"""Every question of docs/sql.md gives the printed answer, on both databases."""
+"""Every question of `gatelog ask` gives the kept answer, on both databases."""
 
+import re
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from tests.replay.questions import PAGE, answer, asked, filled
+from gatelog.readmodel.questions import PARAMETERS, Scope, for_grafana, questions, statement
+from tests.replay.questions import SCOPE, answer, answers, asked, filled
 
-EMPTY = 0
-"""Questions whose answer has no rows: a question that shows nothing explains nothing."""
+MOST = 25
+"""So many questions can be looked through."""
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
-def test_the_answers_are_as_printed(
+def test_the_answers_are_as_kept(
     database: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     url = f"sqlite:///{tmp_path}/model.sqlite3"
     if database == "postgresql":
         url = str(request.getfixturevalue("postgres_database"))
     engine = filled(url)
-    found = list(asked(PAGE.read_text()))
-    for query, printed in found:
-        assert answer(engine, query) == printed, f"{query}\nrun: python -m tests.replay.questions"
+    kept = answers()
+    for name, query in asked(database):
+        found = answer(engine, query)
+        assert found == kept[name], f"{query}\nrun: python -m tests.replay.questions"
+        shown = found.count("\n") > 1
+        assert shown or name == "idle", f"{name} shows nothing, so it explains nothing"
+    etl = structs.replace(SCOPE, namespace="ns", group="etl")
+    assert " failure " in answer(engine, statement(questions()["history"], etl, database))
     engine.dispose()
-    assert len(found) >= 20
+    assert list(kept) == list(questions())
 
 
-def test_every_query_is_asked_and_answered() -> None:
-    text = PAGE.read_text().split("## Questions")[1].split("## Views")[0]
-    found = list(asked(PAGE.read_text()))
-    assert text.count("```sql") == len(found)
-    assert sum(printed.count("\n") < 2 for _, printed in found) == EMPTY
+def test_questions_are_few_and_each_is_asked_of_what_it_says() -> None:
+    assert len(questions()) <= MOST
+    values = SCOPE.values("sqlite")
+    for one in questions().values():
+        names = set(re.findall(r"(?<!:):([a-z_]+)", one.sql))
+        assert names <= set(values) and "cluster" in names, one.name
+        assert set(one.parameters) <= set(PARAMETERS)
+        assert one.asks.endswith("?") and not one.sql.endswith(";")
+
+
+def test_a_dashboard_has_its_own_range_and_variables() -> None:
+    text = for_grafana(questions()["latency"])
+    assert "l.admitted_at >= $__timeFrom() AND l.admitted_at < $__timeTo()" in text
+    assert "l.cluster = ${cluster:sqlstring}" in text and "${queue:sqlstring}" in text
+    assert not re.search(r"(?<![:\w{]):[a-z]", text)
+
+
+def test_words_of_a_person_stay_words() -> None:
+    scope = Scope(cluster="a", since=SCOPE.since, until=SCOPE.until, team="it's; DROP TABLE pods")
+    assert "'it''s; DROP TABLE pods'" in statement(questions()["waiting"], scope, "sqlite")

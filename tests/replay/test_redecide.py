@@ -8,8 +8,8 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from podgroup.commands import ReportPod
-from podgroup.events import Batch, Decision, OutcomeRecorded
+from podgroup.log.events import Batch, Decision, OutcomeRecorded
+from podgroup.model.commands import ReportPod
 from projector.replay.fold import Result, fold
 from projector.storage.database import writer
 from tests.projector.support import busy_toy

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import msgspec
 
-from podgroup import events as e
-from podgroup.events import Batch
+from podgroup.log import events as e
+from podgroup.log.events import Batch
 from projector import tables
 from projector.storage.database import reader
 from projector.upkeep import migrate

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from podgroup.events import DeltaRefused, Event, OperatorActed, PodApplied, Undecodable
-from podgroup.state import World
+from podgroup.log.events import DeltaRefused, Event, OperatorActed, PodApplied, Undecodable
+from podgroup.state.world import World
 from projector.replay.fold import fold
 from projector.replay.log import Entry
 from projector.replay.pseudonyms import Pseudonyms

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from podgroup.folding import hand_over
+from podgroup.folding import drain_journal
 from projector.replay.staging import open_stage, pack, unpack
 from projector.storage.database import DatabaseError
 from projector.upkeep import migrate
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.retried("it waits for processes that share two cores wi
 
 def test_rows_come_back_as_they_went() -> None:
     toy = busy_toy()
-    rows = build(toy.world, hand_over(toy.world), 0).tables
+    rows = build(toy.world, drain_journal(toy.world), 0).tables
     assert rows["pods"] and rows["history"]
     found = unpack(pack(rows))
     assert found == rows

@@ -6,10 +6,10 @@ import pytest
 import sqlalchemy as sa
 
 from gatelog.replay.running import verify
-from podgroup.runtime.settings import DatabaseSettings, Settings
 from projector import tables
 from projector.schema.layout import COMPARED as TABLES
 from projector.storage.database import writer
+from runtime.settings import DatabaseSettings, Settings
 from tests.replay.conftest import Ran
 from tests.replay.support import CLUSTER, Played
 

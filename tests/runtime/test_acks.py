@@ -1,7 +1,7 @@
 import pytest
 
-from podgroup.runtime.jetstream.acks import DeliveryMetadata, parse
-from podgroup.runtime.jetstream.values import from_nanoseconds
+from runtime.jetstream.acks import DeliveryMetadata, parse
+from runtime.jetstream.values import from_nanoseconds
 
 WANTED = DeliveryMetadata(
     delivery=2, sequence=30, consumer_sequence=4, at_ns=1_795_227_015_222_370_484, pending=7

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podgroup.runtime.backoff import Backoff
+from runtime.backoff import Backoff
 
 
 @given(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from podgroup.runtime.collector import collect_rarely
+from runtime.collector import collect_rarely
 
 
 @pytest.fixture(autouse=True)

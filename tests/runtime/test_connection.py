@@ -8,8 +8,8 @@ import pytest
 from msgspec import structs
 from nats.aio.msg import Msg
 
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import (
+from runtime.embedded import EmbeddedNats
+from runtime.jetstream import (
     Bus,
     BusError,
     BusUnavailable,
@@ -17,8 +17,8 @@ from podgroup.runtime.jetstream import (
     ServerTooOld,
     connect,
 )
-from podgroup.runtime.jetstream.connection import open_connection
-from podgroup.runtime.settings import NatsSettings, StreamSettings
+from runtime.jetstream.connection import open_connection
+from runtime.settings import NatsSettings, StreamSettings
 from tests.runtime.proxy import proxy_to
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from podgroup.runtime.election import Elector
-from podgroup.runtime.kube import KubeClient, KubeForbidden, KubeUnavailable, connect
-from podgroup.runtime.kube_answer import Answer
-from podgroup.runtime.lease import LeaseStore, lease_name, namespace_of
-from podgroup.runtime.metrics import Metrics
-from podgroup.runtime.settings import KubernetesSettings, LeaseSettings, SettingsError
-from podgroup.runtime.settings_source import load
+from runtime.election import Elector
+from runtime.kube import KubeClient, KubeForbidden, KubeUnavailable, connect
+from runtime.kube_answer import Answer
+from runtime.lease import LeaseStore, lease_name, namespace_of
+from runtime.metrics import Metrics
+from runtime.settings import KubernetesSettings, LeaseSettings, SettingsError
+from runtime.settings_source import load
 from simcluster.cluster import SimCluster
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")

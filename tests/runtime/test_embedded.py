@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from podgroup.runtime.embedded import EmbeddedError, EmbeddedNats, running, server_binary
-from podgroup.runtime.jetstream import LoginRefused, connect
-from podgroup.runtime.settings import NatsSettings, StreamSettings
+from runtime.embedded import EmbeddedError, EmbeddedNats, running, server_binary
+from runtime.jetstream import LoginRefused, connect
+from runtime.settings import NatsSettings, StreamSettings
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
@@ -110,8 +110,8 @@ async def test_stop_is_safe_to_repeat_and_before_start(tmp_path: Path) -> None:
 
 CHILD = """
 import asyncio, sys
-from podgroup.runtime import eventloop
-from podgroup.runtime.embedded import EmbeddedNats
+from runtime import eventloop
+from runtime.embedded import EmbeddedNats
 async def main():
     server = EmbeddedNats(sys.argv[1])
     await server.start()

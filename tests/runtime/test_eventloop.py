@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from podgroup.runtime import eventloop
-from podgroup.runtime.settings import EventLoop
+from runtime import eventloop
+from runtime.settings import EventLoop
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
@@ -40,7 +40,7 @@ def test_a_result_and_an_error_come_out_as_they_are() -> None:
 
 PART = """
 import asyncio
-from podgroup.runtime.service import run_part
+from runtime.service import run_part
 async def part(settings, stop, *, checks):
     print(type(asyncio.get_running_loop()).__module__, flush=True)
 run_part(part, name="part")

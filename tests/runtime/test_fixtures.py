@@ -2,7 +2,7 @@
 
 import psycopg
 
-from podgroup.runtime.jetstream import Bus
+from runtime.jetstream import Bus
 
 
 def test_each_test_gets_an_empty_database(postgres_database: str) -> None:

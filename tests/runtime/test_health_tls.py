@@ -7,9 +7,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from podgroup.runtime.certificates import OwnCertificates
-from podgroup.runtime.health import Checks, serve_health
-from podgroup.runtime.settings import HealthSettings, SettingsError
+from runtime.certificates import OwnCertificates
+from runtime.health import Checks, serve_health
+from runtime.settings import HealthSettings, SettingsError
 from tests.deploy.compose import free_port
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from podgroup.runtime.kube_errors import KubeError
-from podgroup.runtime.kube_incluster import InCluster
-from podgroup.runtime.kube_login import Login
-from podgroup.runtime.settings import KubernetesSettings
+from runtime.kube_errors import KubeError
+from runtime.kube_incluster import InCluster
+from runtime.kube_login import Login
+from runtime.settings import KubernetesSettings
 from simcluster import SimCluster
 from simcluster.settings import Settings
 
@@ -54,8 +54,8 @@ def test_an_empty_token_and_no_pod(account: Path):
 def test_a_pod_does_not_pay_for_the_client_library(account: Path):
     code = (
         "import asyncio, sys\n"
-        "from podgroup.runtime import kube_login\n"
-        "from podgroup.runtime.settings import KubernetesSettings\n"
+        "from runtime import kube_login\n"
+        "from runtime.settings import KubernetesSettings\n"
         "async def main():\n"
         "    try:\n"
         "        await kube_login.log_in(KubernetesSettings(), 'x')\n"

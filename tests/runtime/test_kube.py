@@ -16,7 +16,7 @@ import yaml
 import yarl
 from aiohttp import web
 
-from podgroup.runtime.kube import (
+from runtime.kube import (
     KubeClient,
     KubeError,
     KubeForbidden,
@@ -25,7 +25,7 @@ from podgroup.runtime.kube import (
     connect,
     forbidden,
 )
-from podgroup.runtime.settings import KubernetesSettings
+from runtime.settings import KubernetesSettings
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

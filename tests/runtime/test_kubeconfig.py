@@ -16,8 +16,8 @@ CONFIG = {
 LOG_IN = """
 import asyncio, json, sys
 {first}
-from podgroup.runtime import kube_login
-from podgroup.runtime.settings import KubernetesSettings
+from runtime import kube_login
+from runtime.settings import KubernetesSettings
 
 def resident_mb():
     return int(open("/proc/self/statm").read().split()[1]) * 4096 / 1e6

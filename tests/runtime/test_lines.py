@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podgroup.runtime.lines import LineSplitter, LineTooLong
+from runtime.lines import LineSplitter, LineTooLong
 
 
 @given(

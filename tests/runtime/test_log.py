@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from podgroup.runtime import log
-from podgroup.runtime.settings import LogSettings
+from runtime import log
+from runtime.settings import LogSettings
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +93,7 @@ def test_auto_means_console_only_on_a_terminal() -> None:
 
 
 def test_before_configure_only_warnings_appear_and_never_on_stdout() -> None:
-    code = "from podgroup.runtime.log import get_logger as g; g('x').info('a'); g('x').error('b')"
+    code = "from runtime.log import get_logger as g; g('x').info('a'); g('x').error('b')"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == ""
     assert "event='b'" in ran.stderr

@@ -13,9 +13,9 @@ import nkeys
 import pytest
 from msgspec import structs
 
-from podgroup.runtime.embedded import server_binary
-from podgroup.runtime.jetstream import Bus, BusUnavailable, LoginRefused, connect
-from podgroup.runtime.settings import NatsSettings, StreamSettings
+from runtime.embedded import server_binary
+from runtime.jetstream import Bus, BusUnavailable, LoginRefused, connect
+from runtime.settings import NatsSettings, StreamSettings
 from tests.runtime.test_kube import certificate
 
 

@@ -4,8 +4,8 @@ import random
 import pytest
 from msgspec import structs
 
-from podgroup.runtime.embedded import MAX_PAYLOAD_BYTES, EmbeddedNats
-from podgroup.runtime.jetstream import (
+from runtime.embedded import MAX_PAYLOAD_BYTES, EmbeddedNats
+from runtime.jetstream import (
     Bus,
     BusClosed,
     BusUnavailable,
@@ -14,10 +14,10 @@ from podgroup.runtime.jetstream import (
     PublishRefused,
     connect,
 )
-from podgroup.runtime.jetstream.api import api
-from podgroup.runtime.jetstream.connection import open_connection
-from podgroup.runtime.jetstream.publisher import WINDOW_BYTES
-from podgroup.runtime.settings import StreamSettings
+from runtime.jetstream.api import api
+from runtime.jetstream.connection import open_connection
+from runtime.jetstream.publisher import WINDOW_BYTES
+from runtime.settings import StreamSettings
 from tests.runtime.proxy import Proxy, proxy_to
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")

@@ -4,8 +4,8 @@ import time
 import pytest
 from msgspec import structs
 
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import (
+from runtime.embedded import EmbeddedNats
+from runtime.jetstream import (
     Bus,
     BusUnavailable,
     Message,
@@ -13,10 +13,10 @@ from podgroup.runtime.jetstream import (
     StreamChanged,
     connect,
 )
-from podgroup.runtime.jetstream.api import api
-from podgroup.runtime.jetstream.connection import open_connection
-from podgroup.runtime.jetstream.pull import Timing
-from podgroup.runtime.settings import NatsSettings, StreamSettings
+from runtime.jetstream.api import api
+from runtime.jetstream.connection import open_connection
+from runtime.jetstream.pull import Timing
+from runtime.settings import NatsSettings, StreamSettings
 from tests.runtime.proxy import proxy_to
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")

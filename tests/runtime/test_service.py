@@ -7,18 +7,18 @@ import time
 import aiohttp
 import pytest
 
-from podgroup.runtime.health import Checks, _server
-from podgroup.runtime.listening import ListenError
-from podgroup.runtime.service import serve_health
-from podgroup.runtime.settings import HealthSettings
+from runtime.health import Checks, _server
+from runtime.listening import ListenError
+from runtime.service import serve_health
+from runtime.settings import HealthSettings
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
 PROGRAM = """
 import asyncio, sys
-from podgroup.runtime.log import configure
-from podgroup.runtime.service import run
-from podgroup.runtime.settings import LogSettings, SettingsError
+from runtime.log import configure
+from runtime.service import run
+from runtime.settings import LogSettings, SettingsError
 configure(LogSettings(format="json"))
 async def main(stop):
     print("ready", flush=True)

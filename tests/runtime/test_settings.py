@@ -4,8 +4,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from podgroup.runtime.settings import Settings, SettingsError
-from podgroup.runtime.settings_source import describe, load
+from runtime.settings import Settings, SettingsError
+from runtime.settings_source import describe, load
 
 DOCS = describe()
 

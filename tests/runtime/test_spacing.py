@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from podgroup.runtime.spacing import Spacing
+from runtime.spacing import Spacing
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

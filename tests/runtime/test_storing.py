@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 
 from gatelog.allinone import keep_storing
-from podgroup import subjects
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import Bus, BusUnavailable, connect
-from podgroup.runtime.settings import StreamSettings
+from podgroup.log import subjects
+from runtime.embedded import EmbeddedNats
+from runtime.jetstream import Bus, BusUnavailable, connect
+from runtime.settings import StreamSettings
 
 SUBJECT = subjects.events("full", 0, "watch")
 

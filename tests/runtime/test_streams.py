@@ -3,11 +3,11 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import Bus, StreamMismatch, StreamMissing, connect
-from podgroup.runtime.jetstream.api import api
-from podgroup.runtime.jetstream.connection import open_connection
-from podgroup.runtime.settings import StreamSettings
+from runtime.embedded import EmbeddedNats
+from runtime.jetstream import Bus, StreamMismatch, StreamMissing, connect
+from runtime.jetstream.api import api
+from runtime.jetstream.connection import open_connection
+from runtime.settings import StreamSettings
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

@@ -4,11 +4,11 @@ from collections import Counter
 
 import pytest
 
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import Bus, BusError, Delivery, Worker, connect
-from podgroup.runtime.jetstream.api import api
-from podgroup.runtime.jetstream.connection import open_connection
-from podgroup.runtime.settings import NatsSettings, StreamSettings
+from runtime.embedded import EmbeddedNats
+from runtime.jetstream import Bus, BusError, Delivery, Worker, connect
+from runtime.jetstream.api import api
+from runtime.jetstream.connection import open_connection
+from runtime.settings import NatsSettings, StreamSettings
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

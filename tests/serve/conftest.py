@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 from gatelog.serve.bootstrap import run_serve
-from podgroup.names import QUEUE_NAME
-from podgroup.runtime.kube import connect
-from podgroup.runtime.settings import DatabaseSettings, KubernetesSettings, ServeSettings, Settings
+from podgroup.model.names import QUEUE_NAME
+from runtime.kube import connect
+from runtime.settings import DatabaseSettings, KubernetesSettings, ServeSettings, Settings
 from simcluster import SimCluster
 from simcluster.access import User
 from simcluster.client import Client

@@ -31,9 +31,9 @@ from bench.forecasting import Load
 from bench.generated import story
 from gatelog import cli
 from gatelog.serve.bootstrap import local_console
-from podgroup.runtime.settings import DatabaseSettings, ServeSettings, Settings
 from projector.storage.database import writer
 from projector.upkeep import migrate
+from runtime.settings import DatabaseSettings, ServeSettings, Settings
 from tests.deploy.pictures import HERE, made
 from tests.projector.support import Writer, busy_toy
 from tests.serve.test_console import enlarge
@@ -45,12 +45,13 @@ KEPT = {
     ("day", "queue", WIDE, "light"): "queue-light.png",
     ("day", "queue", PHONE, "dark"): "queue-phone-dark.png",
     ("day", "usage", WIDE, "light"): "usage-light.png",
-    ("day", "namespace", WIDE, "dark"): "namespace-dark.png",
+    ("day", "cohorts", WIDE, "light"): "cohorts-light.png",
+    ("day", "groups", WIDE, "dark"): "groups-dark.png",
+    ("day", "groups", PHONE, "light"): "groups-phone-light.png",
     ("story", "group", WIDE, "light"): "group-light.png",
     ("story", "group", PHONE, "dark"): "group-phone-dark.png",
     ("huge", "group", WIDE, "light"): "huge-light.png",
     ("empty", "queues", WIDE, "dark"): "queues-dark.png",
-    ("empty", "refused", WIDE, "light"): "error-light.png",
 }
 """Pictures of the docs, by state, page, size and scheme."""
 _AXE = """axe.run(document, {runOnly:
@@ -186,10 +187,12 @@ def models(folder: Path) -> Iterator[tuple[str, str, str, dict[str, str]]]:
             "queues": "/",
             "queue": "/queues/red",
             "then": f"/queues/blue?hours=6&at={at}",
-            "groups": "/groups?state=Queued",
+            "groups": "/groups?sort=wait",
+            "teams": "/groups?by=team",
+            "cohorts": f"/cohorts?at={now - timedelta(hours=3):%Y-%m-%dT%H:%M:%SZ}",
             "namespace": "/?namespace=red",
             "preemptions": "/preemptions",
-            "usage": f"/usage?by=queue&at={now - timedelta(hours=3):%Y-%m-%dT%H:%M:%SZ}",
+            "usage": f"/usage?by=queue&days=7&at={now - timedelta(hours=3):%Y-%m-%dT%H:%M:%SZ}",
             "health": "/health",
         },
     )

@@ -21,10 +21,10 @@ from gatelog.serve.console import picture
 from gatelog.serve.console.html import Html, h, join
 from gatelog.serve.feed import Feed
 from gatelog.serve.questions import Questions
-from podgroup.runtime.settings import DatabaseSettings, ServeSettings, Settings
 from projector import tables
 from projector.storage.database import reader, writer
 from projector.writing.packing import pack
+from runtime.settings import DatabaseSettings, ServeSettings, Settings
 from tests.projector.support import Writer
 from tests.serve import pages
 from tests.serve.conftest import World
@@ -39,13 +39,17 @@ PAGES = (
     "/",
     "/queues/cq",
     "/groups",
-    "/groups?namespace=ns&name=a&state=Running&label=!team&gone=1",
+    "/groups?namespace=ns&name=a&state=Running&label=!team&gone=1&sort=wait",
+    "/groups?by=team&gone=1",
     "/groups/ns/a",
     "/groups/ns/c",
     "/groups/ns/single",
     "/groups/ns/a0",
     "/preemptions",
+    "/preemptions?days=30",
     "/usage",
+    "/usage?by=user&days=7",
+    "/cohorts",
     "/health",
 )
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -172,7 +176,10 @@ async def test_nonsense_is_refused_with_a_page_and_a_sentence(small: Any):
         ("/?format=xml", 400),
         ("/groups?label=a%20b", 400),
         ("/groups?namespace=N!", 400),
-        ("/groups?after=x", 410),
+        ("/groups?state=Sleeping", 400),
+        ("/groups?sort=colour", 400),
+        ("/usage?days=3", 400),
+        ("/cohorts/none", 404),
         ("/queues/cq?offset=-1", 400),
         (f"/groups?name={'x' * 600}", 400),
         ("/groups/ns/%00", 400),
@@ -250,6 +257,49 @@ def test_phases_of_a_pod_follow_each_other():
     counts = picture.counted([pod] * 7, START, START + timedelta(days=300))
     assert {sum(column) for column in zip(*counts.values(), strict=True)} == {7}, "once each"
     assert counts["failed"] == [7] * picture.BUCKETS
+
+
+def test_nothing_is_drawn_before_it_existed_and_evictions_are_marked():
+    """Creation counts whole seconds; a log that saw the pod within that second knows better."""
+    seen = START + timedelta(seconds=0.4)
+    pod = picture.PodRow(
+        *("p", "r", "Running", "node", "", ""),
+        START,
+        START + timedelta(seconds=0.9),
+        START + timedelta(seconds=1.5),
+        None,
+        None,
+        seen,
+    )
+    end = START + timedelta(seconds=12)
+    assert picture.spans(pod, end)[0].begin == seen
+    late = msgspec.structs.replace(pod, seen_at=START + timedelta(seconds=30))
+    assert late.born_at == START  # the log began after the pod
+    evicted = [(START + timedelta(seconds=6), "Preempted")]
+    text = str(picture.timeline("t", [pod], [], seen, end, evicted))
+    assert "↺ Preempted" in text and "Preempted at 00:00:06" in text
+    marks = re.findall(r">(\d\d:\d\d:\d\d\.\d\d)<", text)
+    assert len(marks) == len(set(marks)) == 6
+
+
+async def test_a_group_says_first_what_is_the_case_and_what_to_do(console: Any):
+    address, _ = console
+    _, text, _ = await get(address + "/groups/ns/c")
+    first = re.findall(r"<p[^>]*>(.+?)</p>", text.split("<h1>")[1])[0]
+    words = re.sub(r"<[^>]+>", "", first)
+    assert words.startswith("◷ Queued") and "It takes:" in words
+    assert text.index("It takes:") < text.index("<svg")
+
+
+async def test_a_queue_says_who_holds_and_runs_nothing_and_what_is_stuck(console: Any):
+    address, (_, one, toy) = console
+    count = len(toy.messages)
+    toy.end("driver", "w0", "w1", phase="Failed")
+    one.feed(toy.messages[count:])
+    _, text, _ = await get(address + "/queues/cq")
+    assert "Who waits, in order" in text and "Stuck: no quota would start them" in text
+    assert "<b>nothing</b>, since" in text
+    assert pages.problems(text) == []
 
 
 def enlarge(url: str, uid: str, pods: int) -> None:
@@ -363,7 +413,15 @@ async def test_in_a_cluster_pages_need_rights(world: World):
     assert pages.problems(text) == []
     assert (await ask(world, "/groups?namespace=ns", of("ann")))[0] == 200
     assert (await ask(world, "/groups/ns/a", of("ann")))[0] == 200
-    for path in ("/", "/queues/cq", "/health", "/groups", "/groups?namespace=other", "/usage"):
+    for path in (
+        "/",
+        "/queues/cq",
+        "/cohorts",
+        "/health",
+        "/groups",
+        "/groups?namespace=other",
+        "/usage",
+    ):
         status, text = await ask(world, path, of("ann"))
         assert status == 403, path
         assert "ann" in text
@@ -476,17 +534,55 @@ async def test_users_are_not_told_where_the_database_is(tmp_path: Path):
         assert "secret-place" not in text
 
 
-async def test_a_name_is_sought_by_its_beginning_letter_by_letter(console: Any):
-    address, _ = console
+async def test_groups_are_found_by_any_part_of_name_or_label(console: Any):
+    address, (_, one, toy) = console
+    count = len(toy.messages)
+    toy.pod("nightly-report", labels={"user": "Ann_Ray", "team": "red"})
+    toy.pod("nightly-index", labels={"user": "bo", "team": "red"})
+    one.feed(toy.messages[count:])
 
-    async def names(begins: str) -> list[str]:
-        _, text, _ = await get(address + f"/groups?name={begins}&gone=1&format=json")
-        return [one["metadata"]["name"] for one in json.loads(text)["groups"]]
+    async def page(query: str) -> Any:
+        _, text, _ = await get(f"{address}/groups?format=json&{query}")
+        return json.loads(text)
 
-    assert await names("s") == ["single"]
-    assert await names("singles") == []
-    assert await names("%25") == []
-    assert await names("S") == []
+    async def names(query: str) -> list[str]:
+        return [one["metadata"]["name"] for one in (await page(query))["groups"]]
+
+    async with asyncio.timeout(10):
+        while not await names("name=nightly"):  # a page of before is shown for a second
+            await asyncio.sleep(0.2)
+    assert await names("name=REPORT") == ["nightly-report"]
+    assert await names("name=ann_") == ["nightly-report"]
+    assert await names("name=annXray") == []
+    assert await names("name=%25") == []
+    assert await names("name=nightly&sort=name") == ["nightly-index", "nightly-report"]
+    assert await names("label=user=bo") == ["nightly-index"]
+    found = await page("by=team")
+    assert {r["value"] for r in found["rows"]} == {"", "red"}
+    assert sum(r["groups"] for r in found["rows"]) == sum(found["states"].values())
+
+
+async def test_groups_are_counted_sorted_and_shown_as_they_were(console: Any):
+    address, (_, one, toy) = console
+
+    async def page(at: datetime | None = None, **given: str) -> Any:
+        _, text, _ = await get(address + moment("/groups", at, format="json", **given))
+        return json.loads(text)
+
+    found = await page()
+    assert found["states"] == {"Blocked": 1, "Composing": 1, "Queued": 1, "Running": 2}
+    waiting = [one["metadata"]["name"] for one in (await page(sort="wait"))["groups"]]
+    assert waiting[:2] == ["c", "d"]
+    use = [one["metadata"]["name"] for one in (await page(sort="use"))["groups"]]
+    assert use[0] == "a"
+    before = toy.now + timedelta(seconds=1)
+    toy.wait(60)
+    count = len(toy.messages)
+    toy.end("driver", "w0", "w1")
+    one.feed(toy.messages[count:])
+    assert (await page(before))["states"] == found["states"]
+    running = [one["metadata"]["name"] for one in (await page(before, state="Running"))["groups"]]
+    assert "a" in running
 
 
 async def test_who_comes_at_once_shares_one_follower(sqlite_model: Model):

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.retried("it waits for processes that share two cores wi
 
 DASHBOARDS = sorted((DEPLOY / "grafana").glob("*.json"))
 RULES = DEPLOY / "prometheus" / "rules.yaml"
-OPERATIONS = DEPLOY.parent / "docs" / "operations.md"
+RUNBOOK = DEPLOY.parent / "docs" / "runbook.md"
 PROMETHEUS = shutil.which("prometheus")
 WORDS = {
     "cluster": "test",
@@ -113,13 +113,13 @@ def test_every_metric_that_is_asked_for_exists():
 
 
 def test_every_alert_says_what_is_wrong_and_leads_to_what_to_do():
-    headings = re.findall(r"^### (\w+)$", OPERATIONS.read_text(), re.MULTILINE)
+    headings = re.findall(r"^### (\w+)$", RUNBOOK.read_text(), re.MULTILINE)
     names = [rule["alert"] for rule in rules()]
     assert len(names) == len(set(names)) >= 10
     for rule in rules():
         notes = rule["annotations"]
         assert len(notes["summary"].split()) > 4
-        assert notes["runbook_url"] == f"docs/operations.md#{rule['alert'].lower()}"
+        assert notes["runbook_url"] == f"docs/runbook.md#{rule['alert'].lower()}"
         assert rule["alert"] in headings
 
 

@@ -12,7 +12,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from gatelog.serve.access.callers import Caller, CannotTell, Deed, NotAllowed, NotKnown
 from gatelog.serve.access.frontproxy import Trust, TrustError, caller_of, read_trust
 from gatelog.serve.access.reviewing import Reviews
-from podgroup.runtime.kube_errors import KubeUnavailable
+from runtime.kube_errors import KubeUnavailable
 from tests.serve.conftest import World
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")

@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from gatelog.readmodel.starts import short
 from gatelog.serve.bootstrap import local_console
 from gatelog.viacluster import answers
-from podgroup.runtime.settings import DatabaseSettings, ServeSettings, Settings
 from projector import tables
 from projector.storage.database import writer
+from runtime.settings import DatabaseSettings, ServeSettings, Settings
 from tests.serve import pages
 from tests.serve.conftest import World, needs_kubectl
 from tests.serve.test_console import Model, get
@@ -126,12 +126,14 @@ async def test_a_day_is_divided_and_priced(priced: tuple[str, str]):
     found = json.loads(text)
     (cpu,) = [one for one in found["usage"] if one["key"] == "ns" and one["resource"] == "cpu"]
     assert found["currency"] == "EUR"
-    assert cpu["unit"] == "core-h" and cpu["ran"] > 0
-    assert cpu["cost"] == pytest.approx(0.5 * (cpu["ran"] + cpu["held"]), abs=0.001)
+    assert cpu["unit"] == "core-h" and cpu["running"] > 0
+    assert cpu["cost"] == pytest.approx(
+        0.5 * sum(cpu[name] for name in ("running", "held", "wasted")), abs=0.001
+    )
     for by in ("localqueue", "queue", "flavor", "label:team"):
         _, text, _ = await get(f"{address}/usage?at=2026-01-02T12:00:00Z&by={by}&format=json")
         divided = [one for one in json.loads(text)["usage"] if one["resource"] == "cpu"]
-        assert sum(one["ran"] for one in divided) == pytest.approx(cpu["ran"], abs=0.001)
+        assert sum(one["running"] for one in divided) == pytest.approx(cpu["running"], abs=0.001)
     status, text, _ = await get(address + "/usage?by=colour")
     assert (status, "choose one of" in text) == (400, True)
     _, text, _ = await get(address + "/usage?at=2026-01-02T12:00:00Z")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from podgroup.names import PRIORITY_CLASS
+from podgroup.model.names import PRIORITY_CLASS
 from tests.serve.conftest import World, needs_kubectl, yaml_of
 
 pytestmark = [

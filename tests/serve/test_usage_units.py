@@ -2,14 +2,19 @@
 
 import pytest
 
-from gatelog.readmodel.rows import UsageRow
-from gatelog.serve.api.finding import _resource_hours
+from gatelog.readmodel.usage import Share
+from gatelog.serve.api.finding import resource_hours
+
+HOUR_US = 3_600_000_000
 
 
 @pytest.mark.parametrize(
-    ("resource", "hours", "told"),
-    [("cpu", 1.5, 1.5), ("memory", 3.0 * 2**30, 3.0), ("nvidia.com/gpu", 2.0, 2.0)],
+    ("resource", "amount", "told"),
+    [("cpu", 1500, 1.5), ("memory", 3 * 2**30, 3.0), ("nvidia.com/gpu", 2, 2.0)],
 )
-def test_hours_are_what_people_count(resource: str, hours: float, told: float) -> None:
-    row = UsageRow("ns", "2026-01-01", resource, hours, 1)
-    assert _resource_hours(row, None, None).hours == told
+def test_hours_are_what_people_count(resource: str, amount: int, told: float) -> None:
+    share = Share(key="ns", resource=resource)
+    share.spent.add("running", "", amount * HOUR_US)
+    share.spent.add("unadmitted", "", 2 * amount * HOUR_US)
+    found = resource_hours(share, None)
+    assert (found.running, found.unadmitted, found.held) == (told, 2 * told, 0)

@@ -6,7 +6,8 @@
 
 Prints a line a fault: seconds until /readyz, doctor, why, a metric and exactly the right alert said
 so, and from its end until every replica was ready and a new pod past its gate. `-`: not to be had,
-`!`: not within a minute, with what was said instead.
+`!`: not within a minute, with what was said instead. bench/standstill.jsonl keeps it, and
+`python -m tests.standstill.reference` puts it into docs/runbook.md.
 """
 
 import asyncio
@@ -15,8 +16,11 @@ import tempfile
 from pathlib import Path
 from shutil import rmtree
 
-from tests.standstill.faults import FAULTS
+from msgspec.structs import replace
+
+from tests.standstill.faults import FAULTS, ON_A_REAL_SERVER
 from tests.standstill.playing import CHANNELS, Said, play
+from tests.standstill.reference import REAL, STAND_IN, note
 from tests.standstill.stack import running
 from tests.support import realcluster
 
@@ -26,6 +30,8 @@ PACE_S = 4.0
 async def main(names: list[str]) -> int:
     real = realcluster.kubeconfig() is not None
     chosen = [f for f in FAULTS if (not names or f.name in names) and not (real and f.standin)]
+    if real:
+        chosen = [replace(f, **ON_A_REAL_SERVER.get(f.name, {})) for f in chosen]
     folder = Path(tempfile.mkdtemp(prefix="gatelog-standstill-"))
     failed = 0
     print(f"{'fault':40}" + "".join(f"{name:>9}" for name in CHANNELS), flush=True)
@@ -37,6 +43,7 @@ async def main(names: list[str]) -> int:
             print(f"in health: alerts {firing or 'none'}", flush=True)
             for fault in chosen:
                 found = await play(stack, fault)
+                note(REAL if real else STAND_IN, fault.name, found)
                 print(f"{fault.name:40}" + "".join(f"{_cell(found[c]):>9}" for c in CHANNELS))
                 for name in CHANNELS:
                     if found[name].wanted and name != "healed":

@@ -22,13 +22,21 @@ from msgspec import Struct
 
 from tests.chaos.faults import widen
 from tests.deploy.manifests import DEPLOY, objects
+from tests.standstill.around import (
+    api_answers,
+    kueue_beside,
+    queue_without,
+    serve_certificate,
+    webhook_certificate,
+)
 from tests.standstill.stack import COMMANDS, Stack
 from tests.support.forking import PYTHON
-from tests.support.processes import KUEUE
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 ROOM = 4096
 """Bytes that a file of a server may have whose disk is full: no write to its log succeeds."""
+LIFE_S = 3.0
+"""Seconds that a part lives that is killed in a loop: enough to say that it works."""
 Does = Callable[[Stack], AbstractAsyncContextManager[None]]
 
 
@@ -47,6 +55,8 @@ class Fault(Struct, frozen=True):
     one: bool = False
     silent: bool = False
     """/readyz does not answer at all."""
+    everywhere: str = ""
+    """What `why -A` says of it too."""
     doctor: str = ""
     """What doctor says, if not `says`."""
     quick: bool = False
@@ -54,6 +64,10 @@ class Fault(Struct, frozen=True):
     standin: bool = False
     """The stand-in alone can do it."""
     without: str = ""
+    """The channels that cannot say it, a colon, and why."""
+
+    def lacks(self, channel: str) -> bool:
+        return channel in self.without.partition(":")[0]
 
 
 @asynccontextmanager
@@ -139,10 +153,10 @@ async def database_full(stack: Stack) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def database_locked(stack: Stack) -> AsyncIterator[None]:
-    """A session of others holds what the projector writes, as a careless maintenance does."""
+    """A session reads every table and lets none be written meanwhile. pg_dump lets them be."""
     connection = psycopg.connect(stack.postgres.url())
     try:
-        await asyncio.to_thread(connection.execute, "LOCK TABLE checkpoints IN EXCLUSIVE MODE")
+        await asyncio.to_thread(connection.execute, "LOCK TABLE checkpoints IN SHARE MODE")
         yield
     finally:
         await asyncio.to_thread(connection.close)
@@ -318,49 +332,22 @@ async def stopped(part: str, stack: Stack) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def killed_in_a_loop(part: str, stack: Stack) -> AsyncIterator[None]:
+    over = asyncio.Event()
+
     async def loop() -> None:
-        while True:
+        while not over.is_set():
             for child in _of(part, stack):
                 await asyncio.to_thread(child.kill)
                 child.start()
-            await asyncio.sleep(0.3)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(over.wait(), LIFE_S)
 
     killing = asyncio.create_task(loop())
     try:
         yield
     finally:
-        killing.cancel()
-        await asyncio.gather(killing, return_exceptions=True)
-        for child in _of(part, stack):
-            if not child.running:
-                child.start()
-
-
-@asynccontextmanager
-async def api_answers(status: int, stack: Stack) -> AsyncIterator[None]:
-    assert stack.sim is not None
-    name = await stack.pod()
-    await stack.api.until("past its gate", lambda: stack.past_gate(name))
-    rule = stack.sim.faults.answer(status, path="^/api", retry_after_s=1 if status == 429 else None)
-    stack.sim.faults.on_drop(False)
-    try:
-        yield
-    finally:
-        stack.sim.faults.rules.remove(rule)
-
-
-@asynccontextmanager
-async def queue_without_resources(stack: Stack) -> AsyncIterator[None]:
-    path = f"{KUEUE}/clusterqueues/cq-batch"
-    before = (await stack.api.call("GET", path))["spec"]
-    kind = "application/json-patch+json"
-    patch = [{"op": "remove", "path": "/spec/resourceGroups"}]
-    await stack.api.call("PATCH", path, patch, kind=kind)
-    try:
-        yield
-    finally:
-        patch = [{"op": "add", "path": "/spec/resourceGroups", "value": before["resourceGroups"]}]
-        await stack.api.call("PATCH", path, patch, kind=kind)
+        over.set()
+        await killing
 
 
 ALL = ("ingest", "projector", "actuator")
@@ -378,8 +365,8 @@ FAULTS = (
           STOPPED, "cannot read|refused", doctor="refused", quick=True),
     Fault("database full", database_full, ("projector",), "database:", STOPPED,
           "database|cannot read|refused", doctor="database", one=True),
-    Fault("database locked", database_locked, ("projector",), "database: no answer|timeout",
-          STOPPED, "no projector runs", one=True,
+    Fault("database locked by a backup", database_locked, ("projector",),
+          "database: no answer|timeout", STOPPED, "no projector runs", one=True,
           doctor="no projector runs|last write"),
     Fault("password of the database changed", database_password, ("projector",),
           "password authentication", STOPPED, "password authentication"),
@@ -389,11 +376,12 @@ FAULTS = (
     Fault("rights of ingest gone", partial(rights_gone, "ingest"), ("ingest",),
           "may not|forbidden|403", STOPPED, "ingest"),
     Fault("rights of the actuator gone", partial(rights_gone, "actuator"), ("actuator",),
-          "may not patch pods", "GatelogGatesNotRemoved", "refused .*403"),
+          "may not patch pods", "GatelogGatesNotRemoved", "refused .*403",
+          everywhere="GateNotRemoved"),
     Fault("a policy refuses each ungating", ungating_refused, ("actuator",),
           "no gate could be removed", "GatelogGatesNotRemoved",
-          "admitted .* ago; the gate could not be removed: refused .*403", one=True, quick=True,
-          doctor="gates: .*403.*denied"),
+          "admitted .* ago; the gate could not be removed: refused .*(403|422)", one=True,
+          quick=True, everywhere="GateNotRemoved", doctor="gates: .*(403|422).*denied"),
     Fault("signing key unknown to the actuators", key_unknown, ("actuator",),
           "no decision is believed", "GatelogForgedDecision|GatelogPartNotReady",
           "no actuator has answered|not among those", one=True, doctor="believed|no actuator"),
@@ -412,7 +400,7 @@ FAULTS = (
             f"Gatelog{part.title()}Absent", f"no {part} runs", silent=True,
             doctor=f"no {part} runs") for part in COMMANDS),
     *(Fault(f"{part} killed in a loop", partial(killed_in_a_loop, part), (part,), "",
-            f"Gatelog{part.title()}Absent", f"no {part} runs|starting", silent=True,
+            f"Gatelog{part.title()}Absent", f"no {part} runs|{part} starts and ends", silent=True,
             doctor=f"{part}") for part in COMMANDS),
     Fault("API server answers 503", partial(api_answers, 503), ("ingest", "projector"),
           "503", STOPPED, "503",
@@ -420,7 +408,27 @@ FAULTS = (
     Fault("API server answers 429", partial(api_answers, 429), ("ingest", "projector"),
           "429", STOPPED, "429",
           standin=True, one=True, doctor="429", without="why: no pod can be created meanwhile"),
-    Fault("ClusterQueue without resourceGroups", queue_without_resources, (), "", "", "resource",
-          doctor="resourceGroups",
-          without="/readyz, alert: a queue's owner wrote it so, gatelog works"),
+    Fault("certificate of the webhook expired", webhook_certificate, ("ingest",),
+          "certificate .* expired", STOPPED, "certificate .* expired"),
+    Fault("certificate of serve expired", serve_certificate, ("serve",),
+          "certificate .* expired", "", "",
+          without="doctor, why, alert: no gate waits for serve; the API server finds the "
+          "aggregated API unavailable, doctor its Deployment not ready"),
+    Fault("Kueue's own pod integration on", kueue_beside, (), "", "", "",
+          doctor="pod integration is on",
+          without="/readyz, why, alert: an administrator alone may read Kueue's settings; asked by "
+          "another account doctor warns, and gatelog up does not start"),
+    *(Fault(f"ClusterQueue without {field}", partial(queue_without, field), (), "", "", what,
+            doctor=field, quick=field == "namespaceSelector",
+            without="/readyz, alert: a queue's owner wrote it so, gatelog works")
+      for field, what in (
+          ("resourceGroups", "spec.resourceGroups of ClusterQueue"),
+          ("namespaceSelector", r"an empty one \({}\) selects all"),
+      )),
 )  # fmt: skip
+
+ON_A_REAL_SERVER = {
+    # It lets open watches go on for minutes: the leader works, and what waits is admitted.
+    "rights of ingest gone": {"one": True, "alert": REPLICA, "without": "why: the leader goes on"},
+}
+"""What of a fault is otherwise where the API server is not the stand-in."""

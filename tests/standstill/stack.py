@@ -62,6 +62,8 @@ class Stack:
         self.http: aiohttp.ClientSession
         self.pods = 0
         self.nats_wanted = True
+        self.doctors_account = "doctor"
+        """Or "administrator", who sees what no account of gatelog may."""
         self._tasks: list[asyncio.Task[None]] = []
 
     # -- start and end
@@ -75,13 +77,20 @@ class Stack:
         await self._run("migrate", env=self.env("streams"))
         for part, command in COMMANDS.items():
             for name in (f"{part}-1", f"{part}-2"):
-                self.health[name] = free_port()
-                env = self.env(part) | {"GATELOG_HEALTH_PORT": str(self.health[name])}
-                self.children[name] = Child(name, [GATELOG, command], env, self.folder)
-                self.children[name].start()
+                self.add(name, command)
         await make_queue(self.api, NAMESPACE)
         await self.until_well()
         self._tasks = [asyncio.create_task(self._probe())]
+
+    def add(self, name: str, command: str, own: dict[str, str] | None = None) -> None:
+        """Start a replica, with settings of its own; nothing if it is there."""
+        if name in self.children:
+            return
+        self.health[name] = free_port()
+        env = self.env(name.rpartition("-")[0]) | (own or {})
+        env["GATELOG_HEALTH_PORT"] = str(self.health[name])
+        self.children[name] = Child(name, [GATELOG, command], env, self.folder)
+        self.children[name].start()
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -89,12 +98,12 @@ class Stack:
         for child in self.children.values():
             if child.running:
                 child.send(signal.SIGCONT)
+        if realcluster.kubeconfig() is not None:
+            await self._leave()
         ends = (asyncio.to_thread(child.kill) for child in self.children.values())
         await asyncio.gather(*ends)
         self.nats.stop()
         await asyncio.to_thread(self.postgres.close)
-        if realcluster.kubeconfig() is not None:
-            await self._leave()
         await self.api.http.close()
         await self.http.close()
         if self.sim is not None:
@@ -142,7 +151,7 @@ class Stack:
             f"token-{n}": User(name=f"system:serviceaccount:{space}:gatelog-{n}", groups=groups)
             for n in names
         }
-        self.sim = SimCluster(SimSettings(users=users, kubelet="scripted"))
+        self.sim = SimCluster(SimSettings(users=users, kubelet="scripted", front_proxy=True))
         await self.sim.__aenter__()
         self.kubeconfig = Path(self.sim.kubeconfig(self.folder / "kubeconfig"))
         self.api = Api(self.sim.url, self.sim.token)
@@ -162,16 +171,24 @@ class Stack:
         await self.api.call("POST", path, obj, ok=())
 
     async def _leave(self) -> None:
-        for name in (NAMESPACE,):
-            await self.api.call("DELETE", f"/api/v1/namespaces/{name}", ok=())
+        """Delete what was made, while the actuators are there to take finalizers off."""
+        space = f"/api/v1/namespaces/{NAMESPACE}"
+        await self.api.call("DELETE", space, ok=())
         await self.api.call("DELETE", f"{KUEUE}/clusterqueues/cq-{NAMESPACE}", ok=())
+
+        async def gone() -> bool:
+            return (await self.api.call("GET", space, ok=())).get("kind") != "Namespace"
+
+        with contextlib.suppress(AssertionError):
+            await self.api.until(f"{NAMESPACE} is gone", gone, READY_S)
 
     def env(self, user: str) -> dict[str, str]:
         """The settings of a part, or of somebody who asks."""
         nats, secrets = self.nats.settings(user), self.nats.secrets
-        account = user if user in COMMANDS else "doctor"
+        account = user if user in COMMANDS else self.doctors_account
+        own = self.folder / f"{account}.kubeconfig"
         return {
-            "KUBECONFIG": str(self.folder / f"{account}.kubeconfig"),
+            "KUBECONFIG": str(self.kubeconfig if account == "administrator" else own),
             "GATELOG_CLUSTER": CLUSTER,
             "GATELOG_DATABASE_URL": (
                 f"postgresql://{ROLE}:{self.password}@127.0.0.1:{self.postgres.port}/{DATABASE}"
@@ -215,9 +232,10 @@ class Stack:
             f"{one['area']} {one['what']}: {one['detail']} -> {one['remedy']}" for one in bad
         )
 
-    async def why(self, pod: str) -> str:
-        """All that `gatelog why` prints of a pod."""
-        return (await self._run("why", f"{NAMESPACE}/{pod}", env=self.env("logreader")))[1]
+    async def why(self, pod: str = "") -> str:
+        """All that `gatelog why` prints of a pod, or of all that waits."""
+        of = f"{NAMESPACE}/{pod}" if pod else "-A"
+        return (await self._run("why", of, env=self.env("logreader")))[1]
 
     async def readyz(self, name: str) -> tuple[int, str]:
         """Status and text; 0 where nobody answers in time."""
@@ -242,6 +260,10 @@ class Stack:
         self.scraped_at += SCRAPE_S
         self.prometheus.scrape(dict(zip(self.health, pages, strict=True)), self.scraped_at)
         return self.prometheus.firing()
+
+    def forget_scrapes(self) -> None:
+        """Begin with a Prometheus that knows nothing: some alerts look back for ten minutes."""
+        self.prometheus = Prometheus(RULES)
 
     def metric(self, expression: str) -> float | None:
         """The value of an expression by the last scrape; None for no series."""
@@ -277,6 +299,9 @@ class Stack:
         name = await self.pod()
         left = max(5.0, timeout_s - (time.monotonic() - began))
         await self.api.until(f"{name} past its gate", lambda: self.past_gate(name), left)
+        if self.sim is None:  # no kubelet ends them, and the quota is for ten
+            path = f"/api/v1/namespaces/{NAMESPACE}/pods?gracePeriodSeconds=0"
+            await self.api.call("DELETE", path)
         return time.monotonic() - began
 
     async def _probe(self) -> None:

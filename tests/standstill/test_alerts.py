@@ -13,8 +13,11 @@ ALERTS = [rule for group in RULES for rule in group["rules"] if "alert" in rule]
 Pages = dict[str, str | None]
 
 
-def page(part: str, ready: int = 1, *, leads: int | None = None, more: str = "") -> str:
+def page(
+    part: str, ready: int = 1, *, leads: int | None = None, more: str = "", start: int = 1
+) -> str:
     text = f'# TYPE gatelog_ready gauge\ngatelog_ready{{part="{part}"}} {ready}\n'
+    text += f"# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds {start}\n"
     if leads is not None:
         lease = f'gatelog_lease_is_leader{{lease="gatelog-{part}-default"}} {leads}\n'
         text += f"# TYPE gatelog_lease_is_leader gauge\n{lease}"
@@ -71,13 +74,34 @@ def test_one_cause_one_alert(pages: Pages, wanted: list[str]) -> None:
     assert firing(pages) == wanted
 
 
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("ready", [0, 1])
+def test_a_part_that_starts_again_and_again_is_absent(part: str, ready: int) -> None:
+    prometheus = Prometheus(RULES)
+    for n in range(5):
+        # Every other scrape meets none, or one that was not there at the scrape before.
+        again = {f"{part}-{r}": page(part, ready, start=n) if n % 3 else None for r in (1, 2)}
+        prometheus.scrape({**health(), **(again if n > 1 else {})}, 1e9 + 15 * n)
+    assert sorted(prometheus.firing()) == [f"Gatelog{part.title()}Absent"]
+
+
+def test_a_roll_out_fires_nothing() -> None:
+    prometheus = Prometheus(RULES)
+    for n in range(8):
+        new: Pages = {
+            f"{part}-{r}": page(part, int(n > 3), start=9) for part in PARTS for r in (1, 2)
+        }
+        prometheus.scrape(health() if n < 3 else new, 1e9 + 15 * n)
+        assert not prometheus.firing()
+
+
 def test_within_a_minute_and_not_at_once() -> None:
     assert firing(without("actuator"), 2) == []
     assert firing(without("actuator"), 3) == ["GatelogActuatorAbsent"]
 
 
 def test_every_alert_has_a_severity_and_a_runbook() -> None:
-    page = (DEPLOY.parent / "docs" / "operations.md").read_text()
+    page = (DEPLOY.parent / "docs" / "runbook.md").read_text()
     for rule in ALERTS:
         assert rule["labels"]["severity"] in ("critical", "warning"), rule["alert"]
         assert f"### {rule['alert']}\n" in page

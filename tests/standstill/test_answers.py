@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from gatelog.readmodel import heldup, standstill
 from gatelog.readmodel.rows import HeldUpRow, ReplicaRow
-from podgroup.runtime.streak import AFTER_S, FORGET_S, Streak
+from runtime.streak import AFTER_S, FORGET_S, Streak
 from tests.standstill import reference
 
 NOW = datetime(2026, 11, 23, 10, 0, tzinfo=UTC)
@@ -15,9 +15,10 @@ def ago(seconds: float) -> datetime:
 
 
 def replica(
-    part: str, instance: str = "a", problem: str = "", *, leads: bool = False, heard: float = 1
-) -> ReplicaRow:
-    return ReplicaRow(part, instance, problem, leads, ago(100), ago(heard))
+    part: str, instance: str = "a", problem: str = "", *, leads: bool = False, heard: float = 1,
+    since: float = 100,
+) -> ReplicaRow:  # fmt: skip
+    return ReplicaRow(part, instance, problem, leads, ago(since), ago(heard))
 
 
 WELL = [replica(part, instance) for part in standstill.PARTS for instance in "ab"]
@@ -53,6 +54,19 @@ def test_silence_is_absence_and_without_a_projector_nothing_else_is_known() -> N
     assert not one["actuator"][0] and "actuator b has said nothing" in one["actuator"][1]
     assert list(said(*(row for row in WELL if row.part == "ingest"))) == ["projector"]
     assert list(said()) == ["projector"]
+
+
+def test_what_starts_and_ends_again_and_again_does_not_work() -> None:
+    others = [row for row in WELL if row.part != "actuator"]
+    ended = [replica("actuator", i, since=s + 33, heard=s + 30) for s, i in enumerate("abc", 1)]
+    young = replica("actuator", "d", since=3)
+    assert said(*others, *ended, young)["actuator"] == (
+        True,
+        "actuator starts and ends again and again: 3 replicas fell silent, none lasts",
+    )
+    lasting = replica("actuator", "d", since=25)
+    assert not said(*others, *ended, lasting)["actuator"][0]
+    assert not said(*others, *ended[1:], young)["actuator"][0]
 
 
 def test_who_cannot_hear_the_others_does_not_accuse_them() -> None:

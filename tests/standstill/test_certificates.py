@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from podgroup.runtime.certificates import OwnCertificates, server_context
-from podgroup.runtime.rotation import GivenFiles
+from runtime.certificates import OwnCertificates, server_context
+from runtime.rotation import GivenFiles
 
 
 def make(folder: Path, at: datetime) -> Path:

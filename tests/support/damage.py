@@ -5,8 +5,8 @@ Invariant: the file keeps its length, and exactly one byte of it is another.
 
 from pathlib import Path
 
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.subjects import EVENTS
+from podgroup.log.subjects import EVENTS
+from runtime.embedded import EmbeddedNats
 
 
 def flip(file: Path, at: int) -> None:

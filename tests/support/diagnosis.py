@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 
 import sqlalchemy as sa
 
-from podgroup.runtime.jetstream import BusError
-from podgroup.runtime.jetstream.api import ask
-from podgroup.runtime.jetstream.connection import open_connection
-from podgroup.runtime.settings import NatsSettings
-from podgroup.subjects import DECISIONS, EVENTS
+from podgroup.log.subjects import DECISIONS, EVENTS
 from projector.storage.database import reader as reader_of
+from runtime.jetstream import BusError
+from runtime.jetstream.api import ask
+from runtime.jetstream.connection import open_connection
+from runtime.settings import NatsSettings
 from tests.support.processes import Api, Child
 
 _LOOKS = {

@@ -11,14 +11,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from gatelog.replay.running import verify
-from podgroup.codec import decode_batch, decode_conclusion, split_conclusions
 from podgroup.engine import new_world, step
-from podgroup.events import Decision
-from podgroup.names import ADMISSION_GATE, MANAGED_LABEL, POD_FINALIZER
-from podgroup.records import Concluded
-from podgroup.runtime.jetstream import connect
-from podgroup.runtime.settings import DatabaseSettings, NatsSettings, Settings
-from podgroup.subjects import DECISIONS, EVENTS, decisions, events_of
+from podgroup.log.codec import decode_batch, decode_conclusion, split_conclusions
+from podgroup.log.events import Decision
+from podgroup.log.records import Concluded
+from podgroup.log.subjects import DECISIONS, EVENTS, decisions, events_of
+from podgroup.model.names import ADMISSION_GATE, MANAGED_LABEL, POD_FINALIZER
+from runtime.jetstream import connect
+from runtime.settings import DatabaseSettings, NatsSettings, Settings
 from tests.support.processes import Api, pod
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import nats
 
-from podgroup.runtime.embedded import server_binary
-from podgroup.runtime.settings import NatsSettings
+from runtime.embedded import server_binary
+from runtime.settings import NatsSettings
 
 NAMES = ("n1", "n2", "n3")
 

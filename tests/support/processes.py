@@ -17,7 +17,7 @@ from typing import Any
 import aiohttp
 import yaml
 
-from podgroup.runtime.settings import NatsSettings
+from runtime.settings import NatsSettings
 from tests.support.forking import GATELOG, PYTHON, Forked
 
 TOKEN = "e2e-token"

@@ -49,7 +49,7 @@ class Prometheus:
     def __init__(self, groups: list[dict[str, Any]]) -> None:
         self._rules = [rule for group in groups for rule in group["rules"]]
         self._series: dict[Labels, list[tuple[float, float]]] = defaultdict(list)
-        self._last: dict[str, tuple[float, set[Labels]]] = {}
+        self._scraped: dict[str, list[tuple[float, set[Labels]]]] = defaultdict(list)
         self._active_since: dict[tuple[str, Labels], float] = {}
         self.now = 0.0
 
@@ -64,13 +64,13 @@ class Prometheus:
                     key = frozenset(labels.items())
                     found.add(key)
                     self._series[key].append((at, float(sample.value)))
-            self._last[target] = (at, found)
+            self._scraped[target].append((at, found))
         recorded: set[Labels] = set()
-        self._last["rules"] = (at, recorded)
+        self._scraped["rules"].append((at, recorded))
         for rule in self._rules:
             if "record" in rule:
                 for found_labels, value in self.query(rule["expr"]).items():
-                    key = found_labels | {(NAME, rule["record"])}
+                    key = _bare(found_labels) | {(NAME, rule["record"])}
                     recorded.add(key)
                     self._series[key].append((at, value))
         self._note()
@@ -128,8 +128,14 @@ class Prometheus:
                 yield key
 
     def _instant(self, selector: Any) -> Vector:
-        current = set().union(*(found for _, found in self._last.values()))
-        return {key: self._series[key][-1][1] for key in self._matching(selector) if key in current}
+        at = self.now - (selector.offset.total_seconds() if selector.offset else 0.0)
+        before = [[s for s in scrapes if s[0] <= at][-1:] for scrapes in self._scraped.values()]
+        current = set().union(*(found for last in before for _, found in last))
+        return {
+            key: [value for t, value in self._series[key] if t <= at][-1]
+            for key in self._matching(selector)
+            if key in current
+        }
 
     def _range(self, e: Any) -> dict[Labels, list[tuple[float, float]]]:
         begin = self.now - e.range.total_seconds()

@@ -17,14 +17,14 @@ from typing import Any
 import yaml
 
 from gatelog.cluster import clusterinfo, install, policies
-from podgroup.runtime.settings import Settings
+from runtime.settings import Settings
 from tests.deploy.manifests import DEPLOY, objects
 from tests.support.processes import Api, Child, pod
 
 VARIABLE = "GATELOG_TEST_KUBECONFIG"
 NAMESPACE = "gatelog-system"
 APPLY = "application/apply-patch+yaml"
-_ACCESS = {
+ACCESS = {
     "Namespace": "namespaces",
     "ServiceAccount": "serviceaccounts",
     "ClusterRole": "clusterroles",
@@ -45,8 +45,9 @@ def kubeconfig() -> Path | None:
 async def apply(api: Api, obj: Json) -> None:
     """Write an account or a right as the manifests have it."""
     base = "/api/v1" if obj["apiVersion"] == "v1" else f"/apis/{obj['apiVersion']}"
-    space = f"/namespaces/{NAMESPACE}" if obj["kind"] in _SPACED else ""
-    path = f"{base}{space}/{_ACCESS[obj['kind']]}/{obj['metadata']['name']}"
+    home = obj["metadata"].get("namespace", NAMESPACE)
+    space = f"/namespaces/{home}" if obj["kind"] in _SPACED else ""
+    path = f"{base}{space}/{ACCESS[obj['kind']]}/{obj['metadata']['name']}"
     await api.call("PATCH", f"{path}?fieldManager=tests&force=true", obj, kind=APPLY)
 
 
@@ -57,8 +58,8 @@ async def give_rights(api: Api) -> None:
         DEPLOY / "components" / "webhook-own-certificates",
         DEPLOY / "doctor",
     )
-    found = [one for place in places for one in objects(place) if one["kind"] in _ACCESS]
-    for obj in sorted(found, key=lambda one: list(_ACCESS).index(one["kind"])):
+    found = [one for place in places for one in objects(place) if one["kind"] in ACCESS]
+    for obj in sorted(found, key=lambda one: list(ACCESS).index(one["kind"])):
         await apply(api, obj)
 
 

@@ -10,9 +10,9 @@ from typing import Any
 from ingest.kinds import watched_kinds
 from ingest.translate.items import Delta
 from podgroup.engine import new_world, step
-from podgroup.events import Batch, Event, RelistCompleted, RelistStarted
-from podgroup.objects import WATCHED_KINDS
-from podgroup.state import World
+from podgroup.log.events import Batch, Event, RelistCompleted, RelistStarted
+from podgroup.model.objects import WATCHED_KINDS
+from podgroup.state.world import World
 
 FOLDER = Path(__file__).parents[1] / "recordings"
 T0 = datetime(2026, 11, 21, 1, tzinfo=UTC)  # after everything in them was created

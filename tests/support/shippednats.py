@@ -8,8 +8,8 @@ import signal
 import subprocess
 from pathlib import Path
 
-from podgroup.runtime.embedded import server_binary
-from podgroup.runtime.settings import NatsSettings
+from runtime.embedded import server_binary
+from runtime.settings import NatsSettings
 from tests.deploy.compose import free_port
 from tests.deploy.manifests import DEPLOY
 

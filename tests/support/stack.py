@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from gatelog.cluster import install as installing
-from podgroup.runtime.embedded import running
-from podgroup.runtime.jetstream import Bus, connect
-from podgroup.runtime.kube import connect as kube_connect
-from podgroup.runtime.settings import KubernetesSettings, Settings
+from runtime.embedded import running
+from runtime.jetstream import Bus, connect
+from runtime.kube import connect as kube_connect
+from runtime.settings import KubernetesSettings, Settings
 from tests.deploy.compose import free_port
 from tests.support import realcluster
 from tests.support.forking import GATELOG, PYTHON, ran

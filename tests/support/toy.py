@@ -14,11 +14,12 @@ from typing import Any, cast
 
 import msgspec
 
-from podgroup import commands as c
-from podgroup import events as e
 from podgroup.engine import due_timers, new_world, step
-from podgroup.events import Batch
-from podgroup.names import (
+from podgroup.log import events as e
+from podgroup.log.events import Batch
+from podgroup.log.records import Concluded
+from podgroup.model import commands as c
+from podgroup.model.names import (
     ADMISSION_GATE,
     GROUP_NAME,
     GROUP_TOTAL_COUNT,
@@ -28,7 +29,7 @@ from podgroup.names import (
     TERMINATION_TARGET,
     WORKLOAD_FINALIZER,
 )
-from podgroup.objects import (
+from podgroup.model.objects import (
     WATCHED_KINDS,
     Assignment,
     ClusterQueueView,
@@ -46,8 +47,7 @@ from podgroup.objects import (
     WorkloadPriorityClassView,
     WorkloadView,
 )
-from podgroup.policy import Policy
-from podgroup.records import Concluded
+from podgroup.model.policy import Policy
 from podgroup.rules import decides_by
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from podgroup import codec
+from podgroup.log import codec
 from tests.actuator.commands import decision, pod_ref, ungate
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podgroup import names
+from podgroup.model import names
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from podgroup import quantities as q
-from podgroup.quantity_text import Form, render
+from podgroup.model import quantities as q
+from podgroup.model.quantity_text import Form, render
 
 CANONICAL = {
     "0": "0", "00": "0", "0.0": "0", "0m": "0", "-0": "0", "0Gi": "0",

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from podgroup import names
-from podgroup.go_shapes import encode
-from podgroup.roles import ShapeError, podset_name, role_hash, role_of
+from podgroup.model import names
+from podgroup.model.go_shapes import encode
+from podgroup.model.roles import ShapeError, podset_name, role_hash, role_of
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 Pod = dict[str, Any]
@@ -116,7 +116,7 @@ RICH = pod(
 
 
 def test_bytes_follow_go() -> None:
-    from podgroup.roles import _shape
+    from podgroup.model.roles import _shape
 
     assert encode(_shape(RICH["spec"])).decode() == (
         '{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":'

@@ -17,7 +17,7 @@ from ingest.webhook.owners import LookupFailed, Owner
 from ingest.webhook.pod import OwnerRef, Pod, read_pod
 from ingest.webhook.policy import OwnerKind, WebhookPolicy
 from ingest.webhook.validate import Verdict, validate_create, validate_update
-from podgroup import names
+from podgroup.model import names
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 RAW = dict[str, Any]

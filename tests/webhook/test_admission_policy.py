@@ -26,8 +26,8 @@ from ingest.webhook.policy import (
     NAMESPACE_NAME_LABEL,
     WebhookPolicy,
 )
-from podgroup import names
-from podgroup.runtime import settings as ours
+from podgroup.model import names
+from runtime import settings as ours
 from simcluster import Settings, SimCluster, patches
 from simcluster.client import Client
 from tests.webhook.cel import Activation

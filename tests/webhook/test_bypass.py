@@ -21,7 +21,7 @@ from ingest.webhook.mutate import mutate
 from ingest.webhook.pod import Pod, read_pod
 from ingest.webhook.policy import WebhookPolicy
 from ingest.webhook.validate import validate_update
-from podgroup import names
+from podgroup.model import names
 from tests.deploy import reference
 from tests.webhook.cel import Activation
 from tests.webhook.cluster import RAW, apply, raw_pod

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from podgroup.runtime.certificates import (
+from runtime.certificates import (
     SERVING_LIFE,
     CertificateError,
     OwnCertificates,

@@ -14,8 +14,8 @@ from ingest.webhook.install import (
     configurations,
 )
 from ingest.webhook.settings import policy_for
-from podgroup import names
-from podgroup.runtime.settings import IngestSettings, QueueingSettings, Settings, WebhookSettings
+from podgroup.model import names
+from runtime.settings import IngestSettings, QueueingSettings, Settings, WebhookSettings
 from tests.webhook.cel import Activation
 from tests.webhook.cluster import RAW, raw_pod, recorded_reviews
 

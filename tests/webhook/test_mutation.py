@@ -16,8 +16,8 @@ from ingest.webhook.owners import (
 )
 from ingest.webhook.pod import OwnerRef
 from ingest.webhook.policy import NAMESPACE_NAME_LABEL, WebhookPolicy
-from podgroup import names
-from podgroup.objects import Requirement, Selector
+from podgroup.model import names
+from podgroup.model.objects import Requirement, Selector
 from tests.webhook.cluster import RAW, Cluster, mutated, raw_pod, recorded_reviews
 
 Q = {names.QUEUE_NAME: "user-queue"}

@@ -9,7 +9,7 @@ from ingest.webhook.policy import (
     selects,
     selects_by_name_only,
 )
-from podgroup.objects import Requirement, Selector
+from podgroup.model.objects import Requirement, Selector
 
 
 @pytest.mark.parametrize(

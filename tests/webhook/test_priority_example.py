@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from podgroup import names
+from podgroup.model import names
 from simcluster import Settings, SimCluster
 from simcluster.access import User
 from simcluster.client import ApiFailure, Client

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from podgroup.runtime.certificates import (
+from runtime.certificates import (
     SERVING_LIFE,
     CertificateError,
     OwnCertificates,
     server_context,
 )
-from podgroup.runtime.rotation import GivenFiles, keep_fresh
+from runtime.rotation import GivenFiles, keep_fresh
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

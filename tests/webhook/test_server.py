@@ -18,9 +18,9 @@ from ingest.webhook.owners import Owner
 from ingest.webhook.pod import OwnerRef
 from ingest.webhook.policy import ACTUATOR_USER, OwnerKind, WebhookPolicy
 from ingest.webhook.server import MUTATE_PATH, VALIDATE_PATH, WebhookServer
-from podgroup import names
-from podgroup.runtime.certificates import OwnCertificates, server_context
-from podgroup.runtime.listening import ListenError
+from podgroup.model import names
+from runtime.certificates import OwnCertificates, server_context
+from runtime.listening import ListenError
 from tests.webhook.cluster import (
     RAW,
     Cluster,

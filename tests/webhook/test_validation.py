@@ -8,7 +8,7 @@ from ingest.webhook.fields import ErrorKind
 from ingest.webhook.pod import PodError, read_pod
 from ingest.webhook.policy import WebhookPolicy
 from ingest.webhook.validate import OWNER_WARNING, Verdict
-from podgroup import names
+from podgroup.model import names
 from tests.webhook.cluster import RAW, Cluster, created, raw_pod, recorded_reviews, updated
 
 G, T, P, Q = names.GROUP_NAME, names.GROUP_TOTAL_COUNT, names.PREBUILT_WORKLOAD, names.QUEUE_NAME
@@ -341,6 +341,7 @@ def test_warnings_on_create() -> None:
     assert mixed.allowed
     assert "several ways" in mixed.warnings[0]
     assert "names no queue" in created(both({G: "g"}, {T: "2"})).warnings[0]
+    assert created(both({G: "g", Q: "q"}, {T: "2"})).warnings == ()
 
 
 def ungated(labels: dict[str, str], annotations: dict[str, str] | None = None) -> RAW:

@@ -27,7 +27,7 @@ import msgspec
 from msgspec import Struct
 
 from gatelog.whatif.arrivals import Arrival, Life
-from podgroup.names import (
+from podgroup.model.names import (
     ADMISSION_GATE,
     GROUP_NAME,
     GROUP_TOTAL_COUNT,
@@ -36,7 +36,7 @@ from podgroup.names import (
     PRIORITY_CLASS,
     QUEUE_NAME,
 )
-from podgroup.objects import PodView
+from podgroup.model.objects import PodView
 from tests.oracle import case as reading
 from tests.oracle.case import ClusterQueueOf, Recorded, ResourceGroupOf, WorkloadOf
 

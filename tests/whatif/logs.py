@@ -10,13 +10,27 @@ from gatelog.whatif.arrivals import Source
 from gatelog.whatif.objects import read_objects, with_namespaces
 from gatelog.whatif.playing import Heard, Later, Play
 from gatelog.whatif.trace import Trace
-from podgroup import events as e
-from podgroup.commands import StopPod, UngatePod
-from podgroup.engine import hand_over
-from podgroup.objects import QueueObject
-from podgroup.policy import Policy
+from podgroup.engine import drain_journal
+from podgroup.log import events as e
+from podgroup.model.commands import StopPod, UngatePod
+from podgroup.model.objects import QueueObject
+from podgroup.model.policy import Policy
 from projector.replay.files import Export, Header
 from projector.replay.log import Entry
+from tests.support.toy import Toy
+
+
+def log_of_toy(toy: Toy, to: Path) -> None:
+    """Write the messages of a toy cluster and what was concluded on each as an export."""
+    decided: dict[int, dict[str, e.Decision]] = {}
+    for one in toy.decisions:
+        decided.setdefault(one.as_of, {})[one.id] = one
+    concluded = {one.as_of: one for one in toy.concluded}
+    header = Header(cluster="test", mode="builtin", policy=toy.world.policy)
+    with Export(to, header) as export:
+        for position, at, batch in toy.messages:
+            recorded = decided.get(position, {})
+            export.add(Entry(position, at, batch, recorded, concluded.get(position)))
 
 
 class _Kept(Play):
@@ -38,7 +52,7 @@ class _Kept(Play):
         batch = e.Batch(source="watch", events=tuple(said))
         recorded = {one.id: one for one in made}
         self._export.add(Entry(position, at, batch, recorded, concluded[0] if concluded else None))
-        hand_over(world)
+        drain_journal(world)
         return made
 
 

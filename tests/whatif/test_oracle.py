@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gatelog.whatif.objects import key_of, read_objects
 from gatelog.whatif.playing import Later
-from podgroup.policy import Policy
+from podgroup.model.policy import Policy
 from tests.oracle.case import read
 from tests.whatif import cases
 from tests.whatif.logs import write_log

@@ -76,7 +76,7 @@ def test_a_forecast_is_drawn() -> None:
 
 def test_usage_is_drawn() -> None:
     row = {"key": "red", "resource": "cpu", "unit": "core-h", "taken": 7, "waited": 2.5}
-    parts = {"running": 4, "held": 2, "wasted": 1}
+    parts = {"running": 4, "held": 2, "wasted": 1, "unadmitted": 0}
     quota = {"cluster_queue": "cq", "flavor": "f", "resource": "cpu", "quota": 9, "taken": 7}
     sheet = spent.draw("queue", NOW, NOW, [row | parts], [quota | {"idle": 2}])
     said = words(sheet.render())

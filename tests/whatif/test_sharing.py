@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from podgroup.policy import Policy
+from podgroup.model.policy import Policy
 from tests.whatif.files import HEAD, jobs
 from tests.whatif.logs import log_of
 from tests.whatif.test_trace import refused, what_if

@@ -7,10 +7,27 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
+{{/* The settings' file of the profile. */}}
+{{- define "gatelog.settingsText" -}}
+{{- $folder := ternary "standalone" "base" (eq .Values.profile "standalone") -}}
+{{- .Files.Get (printf "files/%s/gatelog.toml" $folder) | replace "gatelog-system" .Release.Namespace }}
+{{- end }}
+
 {{/* Name of the ConfigMap with the settings: it changes with them, so that pods are rolled. */}}
 {{- define "gatelog.settings" -}}
-{{- $text := .Files.Get "files/base/gatelog.toml" | replace "gatelog-system" .Release.Namespace -}}
-gatelog-settings-{{ sha256sum $text | trunc 10 }}
+gatelog-settings-{{ include "gatelog.settingsText" . | sha256sum | trunc 10 }}
+{{- end }}
+
+{{/* What gates pods: policies where the API server has them, if the values leave it open. */}}
+{{- define "gatelog.way" -}}
+{{- $can := .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy" -}}
+{{- if eq .Values.admission.way "auto" }}{{ ternary "policy" "webhook" $can }}{{ else }}{{ .Values.admission.way }}{{ end }}
+{{- end }}
+
+{{/* Names of the Secrets, by the names that they have in deploy/. */}}
+{{- define "gatelog.secretNames" -}}
+{{- $v := .Values -}}
+{{- toJson (dict "gatelog-nats" (default "gatelog-nats" $v.nats.existingSecret) "gatelog-database" $v.database.existingSecret "gatelog-database-reader" (default $v.database.existingSecret $v.database.readerSecret) "gatelog-webhook-tls" $v.admission.webhook.secretName "gatelog-serve-tls" $v.serve.secretName) }}
 {{- end }}
 
 {{- define "gatelog.natsSettings" -}}
@@ -100,7 +117,7 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- $ours := ne $component "nats" }}{{- $job := eq $obj.kind "Job" -}}
 {{- $part := default dict (index $v.parts $component) -}}
 {{- $template := $obj.spec.template }}{{- $spec := $template.spec }}{{- $container := index $spec.containers 0 -}}
-{{- if and (eq $component "ingest") (eq $v.admission.way "webhook") }}
+{{- if and (has $component (list "ingest" "standalone")) (eq (include "gatelog.way" $root) "webhook") }}
 {{- $patch := fromYaml (.root.Files.Get "files/components/webhook/ingest.yaml") }}
 {{- $more := index $patch.spec.template.spec.containers 0 }}
 {{- range $key := list "env" "ports" "volumeMounts" }}{{- $_ := set $container $key (concat (index $container $key) (index $more $key)) }}{{- end }}
@@ -112,6 +129,7 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- if ne (int $v.admission.webhook.timeoutSeconds) 5 }}{{- include "gatelog.setEnv" (dict "container" $container "name" "GATELOG_WEBHOOK_TIMEOUT_S" "value" $v.admission.webhook.timeoutSeconds) }}{{- end }}
 {{- end }}
 {{- end }}
+{{- if eq $component "standalone" }}{{- include "gatelog.standalone" (dict "root" $root "obj" $obj "spec" $spec "container" $container) }}{{- end }}
 {{- if and (eq $component "serve") (eq $v.serve.certificates "self") }}{{- include "gatelog.selfMade" (dict "obj" $obj "spec" $spec "container" $container "part" "SERVE" "volume" "certificate") }}{{- end }}
 {{- include "gatelog.part" (dict "obj" $obj "spec" $spec "container" $container "part" $part) }}
 {{- with merge (deepCopy (default dict $part.nodeSelector)) $v.pods.nodeSelector }}{{- $_ := set $spec "nodeSelector" . }}{{- end }}
@@ -148,7 +166,7 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- if eq .configMap.name "gatelog-nats-server" }}{{- $_ := set .configMap "name" (include "gatelog.natsSettings" $root) }}{{- end }}
 {{- end }}
 {{- if .secret }}
-{{- $_ := set .secret "secretName" (get (dict "gatelog-nats" $v.nats.existingSecret "gatelog-database" $v.database.existingSecret "gatelog-database-reader" $v.database.readerSecret "gatelog-webhook-tls" $v.admission.webhook.secretName "gatelog-serve-tls" $v.serve.secretName) .secret.secretName | default .secret.secretName) }}
+{{- $_ := set .secret "secretName" (get (fromJson (include "gatelog.secretNames" $root)) .secret.secretName | default .secret.secretName) }}
 {{- end }}
 {{- end }}
 {{- if eq $component "migrate" }}
@@ -157,11 +175,30 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- end }}
 {{- end }}
 
-{{/* "true" in an upgrade from policy to webhook while some ingest does not serve the webhook yet: then
+{{/* Fits the one pod of the profile standalone: {root, obj, spec, container}. */}}
+{{- define "gatelog.standalone" -}}
+{{- $v := .root.Values }}{{- $c := .container }}{{- $storage := $v.standalone.storage -}}
+{{- if not $v.serve.enabled }}{{- include "gatelog.setEnv" (dict "container" $c "name" "GATELOG_SERVE_ENABLED" "value" "false") }}
+{{- else if ne $v.serve.certificates "self" }}
+{{- range $what := list "cert" "key" }}{{- include "gatelog.setEnv" (dict "container" $c "name" (printf "GATELOG_SERVE_%s_FILE" (upper $what)) "value" (printf "/etc/gatelog/serve/tls.%s" (ternary "crt" "key" (eq $what "cert")))) }}{{- end }}
+{{- include "gatelog.mount" (dict "spec" .spec "container" $c "name" "certificate" "path" "/etc/gatelog/serve" "source" (dict "secret" (dict "secretName" "gatelog-serve-tls" "defaultMode" 288))) }}
+{{- end }}
+{{- if $v.forecast.enabled }}{{- include "gatelog.setEnv" (dict "container" $c "name" "GATELOG_FORECAST_INTERVAL_S" "value" "60") }}{{- end }}
+{{- if $storage.emptyDir }}
+{{- $_ := unset .obj.spec "volumeClaimTemplates" }}
+{{- $_ := set .spec "volumes" (append .spec.volumes (dict "name" "state" "emptyDir" (dict "sizeLimit" $storage.size))) }}
+{{- end }}
+{{- range .obj.spec.volumeClaimTemplates }}
+{{- $_ := set .spec.resources.requests "storage" $storage.size }}
+{{- if $storage.className }}{{- $_ := set .spec "storageClassName" $storage.className }}{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* "true" in an upgrade from policy to webhook while some pod does not serve the webhook yet: then
 the policies stay, and the registration, which would refuse queued pods, waits for the next upgrade. */}}
 {{- define "gatelog.changesOver" -}}
-{{- if and .Release.IsUpgrade (eq .Values.admission.way "webhook") (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") }}
-{{- $ingest := lookup "apps/v1" "Deployment" .Release.Namespace "gatelog-ingest" }}
+{{- if and .Release.IsUpgrade (eq (include "gatelog.way" .) "webhook") (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") }}
+{{- $ingest := ternary (lookup "apps/v1" "StatefulSet" .Release.Namespace "gatelog") (lookup "apps/v1" "Deployment" .Release.Namespace "gatelog-ingest") (eq .Values.profile "standalone") }}
 {{- $status := dig "status" dict $ingest }}{{- $count := int (default 0 $status.replicas) }}{{- $serves := false -}}
 {{- range dig "spec" "template" "spec" "containers" list $ingest }}{{- range .ports }}{{- if eq .name "webhook" }}{{- $serves = true }}{{- end }}{{- end }}{{- end }}
 {{- range list $status.updatedReplicas $status.readyReplicas }}{{- if or (lt (int (default 0 .)) $count) (not $count) }}{{- $serves = false }}{{- end }}{{- end }}
@@ -172,7 +209,7 @@ the policies stay, and the registration, which would refuse queued pods, waits f
 {{/* "true" in an upgrade: then migrate is a hook, which leaves nothing behind that a rollback could
 meet. In an installation it cannot be, since the log comes with it. */}}
 {{- define "gatelog.migratesFirst" -}}
-{{- if and .Release.IsUpgrade (or (not .Values.nats.install) (lookup "apps/v1" "StatefulSet" .Release.Namespace "nats")) }}true{{ end }}
+{{- if and (eq .Values.profile "production") .Release.IsUpgrade (or (not .Values.nats.install) (lookup "apps/v1" "StatefulSet" .Release.Namespace "nats")) }}true{{ end }}
 {{- end }}
 
 {{/* Fits a policy to mode and namespaces: {root, obj}. */}}
@@ -309,6 +346,13 @@ meet. In an installation it cannot be, since the log comes with it. */}}
 {{- if has $kind (list "Certificate" "Issuer") }}
 {{- $of := ternary $v.serve $v.admission.webhook (eq $obj.metadata.name "gatelog-serve") }}
 {{- if eq $kind "Issuer" }}{{- $wanted = not $of.issuerRef }}{{- else }}{{- $_ := set $obj.spec "secretName" $of.secretName }}{{- with $of.issuerRef }}{{- $_ := set $obj.spec "issuerRef" . }}{{- end }}{{- end }}
+{{- end }}
+{{- if and (eq $v.profile "standalone") (has $kind (list "ClusterRoleBinding" "RoleBinding")) }}
+{{- range $obj.subjects }}{{- if has .name (list "gatelog-ingest" "gatelog-serve") }}{{- $_ := set . "name" "gatelog-actuator" }}{{- end }}{{- end }}
+{{- end }}
+{{- if and (eq $kind "Service") (eq $obj.metadata.name "gatelog-webhook") (eq $v.profile "standalone") }}
+{{- /* The pod's readiness is that of all its parts: a slow console must not take the webhook away. */}}
+{{- $_ := set $obj.spec.selector "app.kubernetes.io/component" "standalone" }}{{- $_ := set $obj.spec "publishNotReadyAddresses" true }}
 {{- end }}
 {{- if and (eq $kind "Role") (has $obj.metadata.name (list "gatelog-ingest-lease" "gatelog-projector-lease")) }}{{- include "gatelog.lease" . }}{{- end }}
 {{- if eq $kind "APIService" }}

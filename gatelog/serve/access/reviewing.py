@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Generic, Protocol, TypeVar
 
 from gatelog.serve.access.callers import Caller, CannotTell, Deed, NotAllowed, NotKnown
-from podgroup.runtime.kube_errors import KubeError
+from runtime.kube_errors import KubeError
 
 _SUBJECT = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _TOKEN = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Api(Protocol):
-    """What is needed of the API server; `podgroup.runtime.kube.KubeClient` is one."""
+    """What is needed of the API server; `runtime.kube.KubeClient` is one."""
 
     async def json(self, method: str, path: str, *, body: Any = None) -> tuple[int, Any]:
         """Ask, and return status and decoded body."""

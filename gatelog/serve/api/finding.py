@@ -8,7 +8,7 @@ Invariant: reads only; what is made is bounded by the page's limit.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -19,14 +19,13 @@ from gatelog.readmodel import usage as sums
 from gatelog.readmodel.explain import explain, lines
 from gatelog.readmodel.model import Note, ReadModel
 from gatelog.readmodel.quota import QuotaRow
-from gatelog.readmodel.rates import Rates, unit
+from gatelog.readmodel.rates import Rates
 from gatelog.readmodel.rows import (
     AdmissionRow,
     CountRow,
     LifeRow,
     LineRow,
     ObjectRow,
-    UsageRow,
     WaitRow,
 )
 from gatelog.readmodel.starts import sentence
@@ -36,8 +35,8 @@ from gatelog.serve.api.selectors import equal, field_conditions, holds, label_co
 from gatelog.serve.api.status import bad
 from gatelog.serve.words import amount, micro, rfc
 from gatelog.shell.errors import UsageFailed
-from podgroup.lifecycle import QUEUED, STAGES
-from podgroup.objects import ClusterQueueView, LocalQueueView
+from podgroup.model.lifecycle import QUEUED, STAGES
+from podgroup.model.objects import ClusterQueueView, LocalQueueView
 from projector.schema.dialect import home
 
 DETAILS = 50
@@ -67,23 +66,16 @@ def lives(
     limit: int,
     *,
     queued: bool = False,
-    gone: bool = False,
-    also: Sequence[str] = (),
-    values: Mapping[str, Any] | None = None,
     note: Note | None = None,
 ) -> tuple[list[LifeRow], PageStart | None]:
-    """Return a page of lives that are selected; those that are gone only if selected by that.
-
-    `gone`: those too. `also` are further conditions on `g`, with their `values`.
-    """
+    """Return a page of lives that are selected; those that are gone only if selected by that."""
     conditions, given = field_conditions(asked.fields)
-    conditions += also
     labels, label_values = label_conditions(asked.labels, model.dialect)
     if namespace:
         conditions.append(pages.IN_NAMESPACE)
     if equal(asked.fields, "metadata.name"):
         conditions.append(pages.NEWEST)
-    elif not (gone or any(equal(asked.fields, f) for f in ("metadata.uid", "status.state"))):
+    elif not any(equal(asked.fields, f) for f in ("metadata.uid", "status.state")):
         conditions.append(pages.LIVE)
     if queued:
         conditions.append(pages.QUEUED)
@@ -93,7 +85,6 @@ def lives(
     parameters = {
         **given,
         **label_values,
-        **(values or {}),
         "namespace": namespace,
         "after_namespace": after.namespace,
         "after_name": after.name,
@@ -198,7 +189,10 @@ def podgroup(row: LifeRow) -> o.PodGroup:
 
 
 def history(model: ReadModel, row: LifeRow, name: str = "") -> o.PodGroupHistory:
-    """Return what happened to a group; `name` of one of its pods: to that and to all of them."""
+    """Return what happened to a group, for who may see its namespace alone.
+
+    `name` of one of its pods: to that and to all of them.
+    """
     pod = name if name and name != row.name else ""
     entries = [
         o.HistoryEntry(
@@ -215,7 +209,7 @@ def history(model: ReadModel, row: LifeRow, name: str = "") -> o.PodGroupHistory
             position=e.seq,
             order=e.ord,
         )
-        for e in model.entries(row.id)
+        for e in model.entries(row.id, own_only=True)
         if not pod or e.pod in ("", pod)
     ]
     return o.PodGroupHistory(
@@ -360,15 +354,7 @@ def queues_page(model: ReadModel, namespace: str, asked: Listing) -> Page:
                 metadata=o.ObjectMeta(name=row.name, namespace=row.namespace, uid=row.uid),
                 cluster_queue=cluster_queue_of(row),
                 groups=counted(by_queue[key]),
-                usage=[
-                    o.FlavorUsage(
-                        flavor=one.flavor,
-                        resource=one.resource,
-                        held=amount(one.resource, one.held),
-                    )
-                    for one in stood[key]
-                    if one.held
-                ],
+                usage=[_shown(one) for one in stood[key] if one.held or one.unadmitted],
             )
         )
     return found, going_on
@@ -397,18 +383,6 @@ def cluster_queue(
 ) -> o.ClusterQueueUsage:
     """Return a ClusterQueue by who waits, its quota, and what of it is held, borrowed and lent."""
     view = view_of(row)
-    shown = [
-        o.FlavorUsage(
-            flavor=one.flavor,
-            resource=one.resource,
-            nominal=amount(one.resource, one.nominal),
-            held=amount(one.resource, one.held),
-            borrowed=amount(one.resource, one.borrowed) if one.borrowed else "",
-            idle=amount(one.resource, one.idle) if one.idle else "",
-            lent=amount(one.resource, one.lent) if one.lent else "",
-        )
-        for one in stood
-    ]
     return o.ClusterQueueUsage(
         kind="ClusterQueueUsage",
         api_version=o.API_VERSION,
@@ -416,7 +390,23 @@ def cluster_queue(
         cohort=view.cohort if isinstance(view, ClusterQueueView) else "",
         strategy=view.strategy if isinstance(view, ClusterQueueView) else "",
         groups=counted(counts),
-        usage=shown,
+        usage=[_shown(one) for one in stood],
+    )
+
+
+def _shown(row: QuotaRow) -> o.FlavorUsage:
+    def some(value: int) -> str:
+        return amount(row.resource, value) if value else ""
+
+    return o.FlavorUsage(
+        flavor=row.flavor,
+        resource=row.resource,
+        nominal="" if row.kind == "LocalQueue" else amount(row.resource, row.nominal),
+        held=amount(row.resource, row.held),
+        borrowed=some(row.borrowed),
+        unadmitted=some(row.unadmitted),
+        idle=some(row.idle),
+        lent=some(row.lent),
     )
 
 
@@ -535,54 +525,38 @@ def usage_page(model: ReadModel, namespace: str, asked: Listing) -> Page:
 
 def usage_of(model: ReadModel, namespace: str, day: str) -> list[o.NamespaceUsage]:
     """Return what namespaces used on a day (YYYY-MM-DD)."""
-    given = {"namespace": namespace, "day": day, "limit": MOST_ROWS}
     try:
         since = datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC)
         until = since + timedelta(days=1)
     except (ValueError, OverflowError):
         return []  # a name that no day has
-    spent = {
-        (one.key, one.resource): one
-        for one in spent_by(model, "namespace", since, until, namespace)[0]
-    }
-    by_namespace: dict[str, dict[str, UsageRow]] = defaultdict(dict)
-    for row in model.rows(UsageRow, pages.USAGE, given):
-        by_namespace[row.namespace][row.resource] = row
-    for name, resource in spent:
-        if resource not in by_namespace[name]:
-            by_namespace[name][resource] = UsageRow(name, day, resource, 0, 0)
+    by_namespace: dict[str, list[sums.Share]] = defaultdict(list)
+    for share in spent_by(model, "namespace", since, until, namespace)[0]:
+        by_namespace[share.key].append(share)
     return [
         o.NamespaceUsage(
             kind="NamespaceUsage",
             api_version=o.API_VERSION,
             metadata=o.ObjectMeta(name=day, namespace=name),
-            usage=[
-                _resource_hours(row, spent.get((name, resource)), model.rates)
-                for resource, row in sorted(rows.items())
-            ],
+            usage=[resource_hours(share, model.rates) for share in shares],
             currency=model.rates.currency if model.rates else "",
         )
-        for name, rows in sorted(by_namespace.items())
+        for name, shares in by_namespace.items()
     ]
 
 
-def _resource_hours(
-    row: UsageRow, share: sums.Share | None, known: Rates | None
-) -> o.ResourceHours:
-    """As `gatelog usage` counts: cpu in cores, memory in GiB, all else one by one."""
-    one = 1 if row.resource == "cpu" else unit(row.resource)  # the view has cpu in cores
-    found = o.ResourceHours(
-        resource=row.resource, hours=round(float(row.resource_hours) / one, 4), pods=row.pods
-    )
-    if share is None:
-        return found
-    whole = unit(row.resource) * 3_600_000_000
-    return msgspec.structs.replace(
-        found,
-        held=round(sum(share.spent.held.values()) / whole, 4),
-        wasted=round(sum(share.spent.wasted.values()) / whole, 4),
-        waited=round(share.spent.waited / whole, 4),
+def resource_hours(share: sums.Share, known: Rates | None) -> o.ResourceHours:
+    """Return a share as `gatelog usage` shows it: hours of cores, of GiB, of one of all else."""
+    hours = {
+        word: float(sums.hours(share.resource, amount))
+        for word, amount in share.spent.columns.items()
+    }
+    return o.ResourceHours(
+        resource=share.resource,
+        pods=share.pods,
+        capped=share.capped,
         cost=None if known is None else float(sums.money(share.cost)),
+        **hours,
     )
 
 
@@ -599,9 +573,10 @@ def spent_by(
     dialect = home(model.dialect)
     try:
         query = sums.query(by, dialect, one_namespace=bool(namespace))
+        cut = sums.first_cut(by, since, until)
     except UsageFailed as error:
         raise bad(str(error).replace("--by", "by")) from None
-    given: dict[str, Any] = {"since": since, "until": until, "cut": until, "limit": MOST_ROWS}
+    given: dict[str, Any] = {"since": since, "until": until, "cut": cut, "limit": MOST_ROWS}
     given |= {"namespace": namespace} if namespace else {}
     given |= {"key": by.removeprefix(sums.LABEL)} if by.startswith(sums.LABEL) else {}
     shares, unpriced = sums.added_up(model.dicts(query, given), model.rates)

@@ -24,7 +24,7 @@ from gatelog.serve.api.status import Refused, not_found
 from gatelog.serve.feed import Feed, TooOld, position
 from gatelog.serve.questions import Busy, Questions
 from gatelog.serve.streamlimits import NoRoom, StreamLimiter, UserAtLimit
-from podgroup.runtime.log import get_logger
+from runtime.log import get_logger
 
 log = get_logger("serve")
 _encode = msgspec.json.Encoder().encode

@@ -195,6 +195,7 @@ def _usage(found: list[o.FlavorUsage]) -> str:
     return _none(
         ", ".join(
             f"{u.resource} {u.held}{'/' + u.nominal if u.nominal else ''} ({u.flavor})"
+            + (f" and {u.unadmitted} unadmitted" if u.unadmitted else "")
             for u in found
         )
     )
@@ -237,12 +238,13 @@ def _day_cells(one: o.NamespaceUsage) -> Cells:
         [
             one.metadata.name,
             u.resource,
-            f"{u.hours:.3f}",
+            f"{u.running:.3f}",
             u.pods,
             f"{u.held:.3f}",
             f"{u.wasted:.3f}",
             "<none>" if u.cost is None else f"{u.cost:.2f} {one.currency}".rstrip(),
             f"{u.waited:.3f}",
+            f"{u.unadmitted:.3f}",
         ]
         for u in one.usage
     ]
@@ -314,7 +316,7 @@ KINDS: tuple[Kind, ...] = (
             Column("Reason", "Why, one word"),
             Column("Pod", "Pod concerned"),
             Column("Message", "What happened, or why, in words"),
-            Column("Source", "history, wait, decision or outcome", 1),
+            Column("Source", "history, wait, decision, outcome or failure", 1),
             Column("Rule", "Rule that decided it", 1),
             Column("Status", "What came of the decision", 1),
         ),
@@ -426,12 +428,13 @@ KINDS: tuple[Kind, ...] = (
         columns=(
             Column("Name", "Day, UTC", 0, "string", "name"),
             Column("Resource", "Resource; cpu in cores"),
-            Column("Hours", "Amount times hours that pods asked for while they ran"),
+            Column("Running", "Amount times hours that pods asked for while they ran"),
             Column("Pods", "Pods that ran", 0, "integer"),
             Column("Held", "Hours held and not run: starting, ending, gangs that are not whole"),
-            Column("Wasted", "What of the hours came to nothing"),
+            Column("Wasted", "Hours that ran and came to nothing"),
             Column("Cost", "What was taken cost, by the rates that are set"),
             Column("Waited", "Hours asked for at the gate", 1),
+            Column("Unadmitted", "Hours taken without an admission, in no other column", 1),
         ),
         cells=_day_cells,
         one=_named(f.usage_page),

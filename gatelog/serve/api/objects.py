@@ -148,7 +148,7 @@ class HistoryEntry(Part, frozen=True, kw_only=True):
     """One thing that happened to the group."""
 
     time: Annotated[Time, Meta(description="When, by the clock of the event log.")]
-    source: Annotated[str, Meta(description="history, wait, decision or outcome.")] = ""
+    source: Annotated[str, Meta(description="history, wait, decision, outcome or failure.")] = ""
     kind: Annotated[str, Meta(description="What happened, one word.")] = ""
     reason: Annotated[str, Meta(description="Why, one word.")] = ""
     message: Annotated[str, Meta(description="What happened, or why, in words.")] = ""
@@ -239,6 +239,9 @@ class FlavorUsage(Part, frozen=True, kw_only=True):
     nominal: Annotated[str, Meta(description="Nominal quota of the ClusterQueue.")] = ""
     held: Annotated[str, Meta(description="Held now, as admission counts it.")] = "0"
     borrowed: Annotated[str, Meta(description="What of that is taken from the cohort.")] = ""
+    unadmitted: Annotated[
+        str, Meta(description="Apart from that, what runs and was never admitted.")
+    ] = ""
     idle: Annotated[str, Meta(description="Nominal quota that this queue does not hold.")] = ""
     lent: Annotated[
         str, Meta(description="What of the idle quota others of the cohort hold; its share of it.")
@@ -279,20 +282,24 @@ class ClusterQueueUsage(Object, frozen=True, kw_only=True):
 
 
 class ResourceHours(Part, frozen=True, kw_only=True, omit_defaults=False):
-    """How much of a resource pods asked for while they ran."""
+    """How much of a resource pods asked for, in hours times cores, GiB, or how many it was."""
 
     resource: Annotated[str, Meta(description="Resource; cpu is counted in cores.")]
-    hours: Annotated[
-        float, Meta(description="Hours while they ran, times cores, GiB, or how many it was.")
-    ]
+    running: Annotated[float, Meta(description="While they ran, but for what was wasted.")]
     pods: Annotated[int, Meta(description="Pods that ran.")]
     held: Annotated[
-        float, Meta(description="Hours held and not run: starting, ending, gangs not whole.")
+        float, Meta(description="Held and not run: starting, ending, gangs not whole.")
     ] = 0
     wasted: Annotated[
-        float, Meta(description="What of the hours came to nothing: failed, preempted, evicted.")
+        float, Meta(description="Ran and came to nothing: failed, preempted, evicted.")
     ] = 0
-    waited: Annotated[float, Meta(description="Hours asked for at the gate; nothing is taken.")] = 0
+    waited: Annotated[float, Meta(description="Asked for at the gate; nothing is taken.")] = 0
+    unadmitted: Annotated[
+        float, Meta(description="Taken without an admission; in no other number, and free.")
+    ] = 0
+    capped: Annotated[
+        bool, Meta(description="A pod asked for more than any node has, and counts as the most.")
+    ] = False
     cost: Annotated[
         float | None, Meta(description="What was taken cost; null: no rates are given.")
     ] = None

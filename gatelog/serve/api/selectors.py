@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from gatelog.readmodel.grouplist import key_parameter
 from gatelog.serve.api.status import bad
 
 MOST_TERMS = 20
@@ -69,14 +70,11 @@ def holds(terms: tuple[Term, ...], found: Mapping[str, str]) -> bool:
 def label_conditions(
     terms: tuple[Term, ...], dialect: str = "postgresql"
 ) -> tuple[list[str], dict[str, Any]]:
-    """Return fragments on `x.labels` and their parameters.
-
-    SQLite takes a key with dots for a path unless it is quoted in one.
-    """
+    """Return fragments on `x.labels` and their parameters."""
     conditions: list[str] = []
     parameters: dict[str, Any] = {}
     for number, term in enumerate(terms):
-        parameters[f"k{number}"] = f'$."{term.key}"' if dialect == "sqlite" else term.key
+        parameters[f"k{number}"] = key_parameter(term.key, dialect)
         given = {f"v{number}_{i}": one for i, one in enumerate(term.values)}
         parameters |= given
         has, listed = f"x.labels ->> :k{number}", ", ".join(f":{name}" for name in given)

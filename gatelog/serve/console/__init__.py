@@ -5,7 +5,8 @@ found it, which are its SQL. HTML is one way to show it, made here without a tem
 everything can be read without JavaScript, which only keeps a page up to date.
 
     app          paths, rights, headers, server-sent events
-    views        one function per page: what is asked, and how it is shown
+    queues, …    a module per page: what is asked, and how it is shown
+    parts        what pages have in common
     picture      the timeline of a group, and usage over time, as SVG
     html         elements, escaped
 

@@ -27,14 +27,23 @@ from gatelog.serve.access.callers import Caller, CannotTell, Deed, NotAllowed
 from gatelog.serve.access.reviewing import Reviews
 from gatelog.serve.api import objects, params
 from gatelog.serve.api.status import Refused
-from gatelog.serve.console import views
+from gatelog.serve.console import (
+    cohort,
+    group,
+    groups,
+    health,
+    preemptions,
+    queue,
+    queues,
+    usage,
+)
 from gatelog.serve.console.html import Html, h
-from gatelog.serve.console.views import Page, Seen
+from gatelog.serve.console.parts import Page, Seen, read_moment
 from gatelog.serve.feed import Feed, TooOld
 from gatelog.serve.questions import Busy, Questions
 from gatelog.serve.streamlimits import NoRoom, StreamLimiter, UserAtLimit
 from gatelog.serve.words import rfc
-from podgroup.runtime.log import get_logger
+from runtime.log import get_logger
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
@@ -49,6 +58,7 @@ _ASSETS = {"console.css": "text/css", "console.js": "text/javascript"}
 _NAV = (
     ("/", "Queues"),
     ("/groups", "Groups"),
+    ("/cohorts", "Cohorts"),
     ("/preemptions", "Preemptions"),
     ("/usage", "Usage"),
     ("/health", "Health"),
@@ -67,8 +77,8 @@ Found = tuple[Page, list[tuple[str, str]]]
 
 
 _PARAMETERS = (
-    *("after", "at", "by", "format", "gone", "hours", "label", "life", "name", "namespace"),
-    *("offset", "page", "reason", "state"),
+    *("at", "by", "days", "format", "gone", "hours", "label", "life", "name", "namespace"),
+    *("offset", "reason", "resource", "sort", "state"),
 )
 """What addresses may say; anything else is a slip of the pen that would be ignored in silence."""
 
@@ -128,7 +138,7 @@ class Console:
                 # So that nothing is checked of one value and found by the other.
                 raise Refused(400, f"parameter {key[:40]!r} is given twice: once is allowed")
         now = datetime.now(UTC)
-        at = views.read_moment(request.query.get("at", ""), now)
+        at = read_moment(request.query.get("at", ""), now)
         seen = Seen(at=at, query=request.query, now=now)
         if request.path == "/events":
             await self._permit_any(caller, request.query.get("namespace", ""))
@@ -181,31 +191,36 @@ class Console:
             case [""] if namespace:
                 await self._permit(caller, "queueusages", namespace)
                 await self._permit_any(caller, namespace)  # who waits there is named
-                return lambda asked, seen: views.local_queues(asked, seen, namespace)
+                return lambda asked, seen: queues.local_queues(asked, seen, namespace)
             case [""]:
                 await self._quota(caller)
-                return views.queues
+                return queues.queues
             case ["queues", name]:
                 await self._quota(caller)
                 params.name(name, "queue")
-                return lambda asked, seen: views.queue(asked, seen, name)
+                return lambda asked, seen: queue.queue(asked, seen, name)
+            case ["cohorts", *names] if len(names) < 2:
+                await self._quota(caller)
+                for one in names:
+                    params.name(one, "cohort")
+                return lambda asked, seen: cohort.cohorts(asked, seen, *names)
             case ["groups"]:
                 await self._permit_any(caller, namespace)
-                return views.groups
+                return groups.groups
             case ["groups", within, name]:
                 params.name(within, "namespace")
                 params.name(name, "name")
                 await self._permit_any(caller, within)
-                return lambda asked, seen: views.group(asked, seen, within, name)
+                return lambda asked, seen: group.group(asked, seen, within, name)
             case ["preemptions"]:
                 await self._permit_any(caller, namespace)
-                return views.preemptions
+                return preemptions.preemptions
             case ["usage"]:
                 await self._permit_any(caller, namespace)
-                return views.usage
+                return usage.usage
             case ["health"]:
                 await self._quota(caller)
-                return views.operators
+                return health.health
             case _:
                 raise Refused(404, f"there is no page {path[:80]}")
 
@@ -264,7 +279,7 @@ class Console:
         if live and within:
             live = f"/events?{urlencode({'namespace': within})}"
         # Who may see some namespaces only stays in this one.
-        stays = {"/": not seen.quota, "/health": False}
+        stays = {"/": not seen.quota, "/health": False, "/cohorts": False}
         nav = [
             h(
                 "li",
@@ -276,7 +291,7 @@ class Console:
                 ),
             )
             for to, word in _NAV
-            if seen.quota or to != "/health"
+            if seen.quota or to not in ("/health", "/cohorts")
         ]
         footer = [
             h("a", "This page as JSON", href=seen.link(path, **same, format="json")),

@@ -3,7 +3,8 @@
 Invariant: text is escaped unless it was made here (`Html`), attributes always.
 """
 
-from html import escape
+import re
+from html import escape, unescape
 from typing import Any
 
 
@@ -15,6 +16,7 @@ class Html(str):
 
 _SENTENCE = 32
 """Letters from which on a cell needs room."""
+_TAG = re.compile(r"<[^>]*>")
 _VOID = frozenset({"input", "br", "meta", "link", "hr"})
 
 
@@ -50,8 +52,16 @@ def _long(cell: Any) -> str | None:
     return "long" if type(cell) is str and len(cell) > _SENTENCE else None
 
 
+def _words(cell: Any) -> str:
+    """Return the text of a cell, without elements."""
+    return unescape(_TAG.sub("", cell)) if isinstance(cell, Html) else str(cell)
+
+
 def table(head: list[Any], rows: list[list[Any]], caption: str, empty: str = "none") -> Html:
-    """Return a table with a caption; the first cell of each row is its header."""
+    """Return a table with a caption; the first cell of each row is its header.
+
+    Every other cell bears the words of its column, which a phone shows before it, row by row.
+    """
     if not rows:
         return h("p", empty, class_="quiet")
     return h(
@@ -66,7 +76,10 @@ def table(head: list[Any], rows: list[list[Any]], caption: str, empty: str = "no
                     h(
                         "tr",
                         h("th", row[0], scope="row"),
-                        [h("td", cell, class_=_long(cell)) for cell in row[1:]],
+                        [
+                            h("td", cell, class_=_long(cell), data_label=_words(label))
+                            for cell, label in zip(row[1:], head[1:], strict=True)
+                        ],
                     )
                     for row in rows
                 ],

@@ -13,7 +13,8 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from gatelog.readmodel.quota import Series
+from gatelog.readmodel.cohorts import Pool
+from gatelog.readmodel.quota import QuotaRow, Series
 from gatelog.readmodel.rows import WaitRow
 from gatelog.serve.console.html import Html, h
 from gatelog.serve.words import amount, span
@@ -25,7 +26,17 @@ BUCKETS = 160
 PHASES = ("gated", "starting", "running", "succeeded", "failed", "replaced")
 _LANE, _BAND, _AREA = 16, 26, 220
 _MOST_BANDS = 200
-_SHORTEST = timedelta(seconds=1)
+_BAR, _NUMBERS = 30, 260
+"""Height of a queue's bar, and room for its numbers."""
+_SPENT = {"running": "running", "failed": "wasted", "starting": "held"}
+_QUOTA = {
+    "held": "held of its own quota",
+    "borrowed": "borrowed from its cohort",
+    "lent": "lent to its cohort",
+}
+_SHORTEST, _NONE = timedelta(seconds=1), timedelta(0)
+_FINE_S = 60.0
+"""Stories shorter than this show fractions of seconds."""
 
 
 class PodRow(Struct, frozen=True, gc=False):
@@ -42,6 +53,14 @@ class PodRow(Struct, frozen=True, gc=False):
     started_at: datetime | None
     ended_at: datetime | None
     gone_at: datetime | None
+    seen_at: datetime | None = None
+
+    @property
+    def born_at(self) -> datetime:
+        """When it came to be: creation counts whole seconds, and the log saw it within that one."""
+        seen = self.seen_at
+        within = seen is not None and _NONE <= seen - self.created_at < _SHORTEST
+        return seen if seen is not None and within else self.created_at
 
 
 class Span(Struct, frozen=True):
@@ -60,7 +79,7 @@ def spans(pod: PodRow, until: datetime) -> list[Span]:
     if pod.fate in ("replaced", "lost", "excess"):
         last = "replaced"
     steps = [
-        ("gated", pod.created_at),
+        ("gated", pod.born_at),
         ("starting", pod.ungated_at),
         ("running", pod.started_at),
         (last, pod.ended_at),
@@ -99,7 +118,7 @@ class Scale:
             at = self.begin + timedelta(seconds=self._seconds * number / 5)
             x = self.x(at)
             shown = f"{at:%H:%M:%S}" if self._seconds < 86400 else f"{at:%m-%d %H:%M}"
-            if self._seconds < 10:  # five marks a second or more: tell them apart
+            if self._seconds < _FINE_S:  # marks are less than a dozen seconds apart
                 shown += f".{at.microsecond // 10_000:02}"
             anchor = "start" if number == 0 else ("end" if number == 5 else "middle")
             found.append(h("line", x1=x, x2=x, y1=0, y2=height, class_="rule"))
@@ -113,8 +132,9 @@ def timeline(
     waits: Sequence[WaitRow],
     begin: datetime,
     end: datetime,
+    marks: Sequence[tuple[datetime, str]] = (),
 ) -> Html:
-    """Return the picture of a group from `begin` to `end`."""
+    """Return the picture of a group from `begin` to `end`; `marks` are what ended admissions."""
     scale = Scale(begin, end)
     reasons = list(dict.fromkeys(w.reason for w in sorted(waits, key=lambda w: w.from_at)))[:8]
     parts: list[Html] = []
@@ -132,7 +152,7 @@ def timeline(
     else:
         parts.append(_areas(scale, pods, y))
         y += _AREA
-    body = [h("g", scale.ticks(y)), *parts]
+    body = [h("g", scale.ticks(y)), *parts, [_mark(scale, at, words, y) for at, words in marks]]
     svg = h(
         "svg",
         h("title", title),
@@ -157,6 +177,15 @@ def described(pods: Sequence[PodRow], waits: Sequence[WaitRow]) -> str:
         f"{len(pods)} pods, {failed} of them failed; waited for {reasons or 'nothing'}. "
         "The tables below tell the same."
     )
+
+
+def _mark(scale: Scale, at: datetime, words: str, height: int) -> Html:
+    """Return a line through all lanes, with its word at the foot."""
+    x = scale.x(at)
+    line = h("line", h("title", f"{words} at {at:%H:%M:%S}"), x1=x, x2=x, y1=0, y2=height)
+    anchor = "end" if x > WIDTH - 120 else "start"
+    text = h("text", f"↺ {words}", x=x, y=height - 4, text_anchor=anchor)
+    return h("g", line, text, class_="mark")
 
 
 def _band(scale: Scale, wait: WaitRow, y: int) -> Html:
@@ -331,14 +360,106 @@ def usage(title: str, series: Series, begin: datetime, end: datetime) -> Html:
     return h("div", svg, class_="picture newest", tabindex="0", role="region", aria_label=title)
 
 
+def spent(
+    title: str,
+    bars: Sequence[tuple[datetime, dict[str, float]]],
+    since: datetime,
+    until: datetime,
+    step: timedelta,
+) -> Html:
+    """Return what was taken in each step as stacked bars; parts are named as their classes."""
+    scale, height = Scale(since, until), 120
+    top = max([sum(parts.values()) for _, parts in bars] + [1e-9])
+    drawn = []
+    for begin, parts in bars:
+        x, y = scale.x(begin), float(height)
+        width = max(scale.x(begin + step) - x - 1, 1)
+        for name, value in parts.items():
+            tall = value / top * (height - 8)
+            if tall > 0:
+                y -= tall
+                said = h("title", f"{begin:%Y-%m-%d %H:%M} UTC: {_SPENT[name]} {value:,.2f}")
+                box = {"width": round(width, 1), "height": round(tall, 1), "class_": name}
+                drawn.append(h("rect", said, x=x, y=round(y, 1), **box))
+    svg = h(
+        "svg",
+        h("title", title),
+        h("g", scale.ticks(height)),
+        drawn,
+        h("text", title.partition(",")[0][:27], x=0, y=20),
+        h("text", f"up to {top:,.2f}", x=0, y=38, class_="quiet"),
+        viewBox=f"0 0 {WIDTH} {height + 20}",
+        role="img",
+        aria_label=title,
+    )
+    return h("div", svg, class_="picture newest", tabindex="0", role="region", aria_label=title)
+
+
+def spent_legend() -> Html:
+    """Return what the colours of `spent` mean."""
+    return h("ul", [h("li", _box(name), words) for name, words in _SPENT.items()], class_="legend")
+
+
+def pool(title: str, found: Pool) -> Html:
+    """Return a cohort as bars on one scale: held of one's own, lent, idle, and borrowed beyond it.
+
+    What each bar says is beside it in numbers, so it reads without colour.
+    """
+    top = max([one.nominal + one.borrowed for one in found.members] + [1])
+    scale = (WIDTH - LEFT - _NUMBERS) / top
+    parts: list[Html] = []
+    for number, one in enumerate(found.members):
+        y = number * _BAR
+        own = one.held - one.borrowed if one.kind == "ClusterQueue" else 0
+        apart = one.unadmitted if one.kind == "ClusterQueue" else 0
+        pieces = (
+            ("held", own),
+            ("lent", one.lent),
+            ("idle", max(0, one.nominal - own - apart - one.lent)),
+            ("borrowed", one.borrowed if one.kind == "ClusterQueue" else 0),
+        )
+        x = float(LEFT)
+        for name, value in pieces:
+            if value > 0:
+                words = h("title", f"{one.name}: {name} {amount(found.resource, value)}")
+                box = {"x": round(x, 1), "y": y + 4, "height": _BAR - 8, "class_": name}
+                parts.append(h("rect", words, width=round(value * scale, 1), **box))
+                x += value * scale
+        edge = round(LEFT + one.nominal * scale, 1)
+        parts.append(h("line", x1=edge, x2=edge, y1=y + 1, y2=y + _BAR - 1, class_="quota"))
+        parts.append(h("text", one.name[:27], x=0, y=y + 19))
+        said = _pool_words(found.resource, own, one)
+        parts.append(h("text", said, x=round(x + 8, 1), y=y + 19, class_="quiet"))
+    svg = h(
+        "svg",
+        h("title", title),
+        parts,
+        viewBox=f"0 0 {WIDTH} {len(found.members) * _BAR + 4}",
+        role="img",
+        aria_label=title,
+    )
+    return h("div", svg, class_="picture", tabindex="0", role="region", aria_label=title)
+
+
+def _pool_words(resource: str, own: int, one: QuotaRow) -> str:
+    words = [f"{amount(resource, own)} of {amount(resource, one.nominal)}"]
+    words += [f"+ {amount(resource, one.borrowed)} borrowed"] if one.borrowed else []
+    words += [f"{amount(resource, one.lent)} lent"] if one.lent else []
+    return ", ".join(words)
+
+
+def pool_legend() -> Html:
+    """Return what the colours of `pool` mean."""
+    boxes = [h("li", _box(name), words) for name, words in {**_QUOTA, "idle": "idle"}.items()]
+    return h("ul", boxes, _quota_line(), class_="legend")
+
+
 def usage_legend() -> Html:
     """Return what the colours of `usage` mean."""
-    names = {
-        "held": "held of its own quota",
-        "borrowed": "borrowed from its cohort",
-        "lent": "lent to its cohort",
-    }
+    boxes = [h("li", _box(name), words) for name, words in _QUOTA.items()]
+    return h("ul", boxes, _quota_line(), class_="legend")
+
+
+def _quota_line() -> Html:
     line = h("line", x1=0, x2=10, y1=5, y2=5, class_="quota")
-    quota = h("li", h("svg", line, viewBox="0 0 10 10", aria_hidden="true"), "its quota")
-    boxes = [h("li", _box(name), words) for name, words in names.items()]
-    return h("ul", boxes, quota, class_="legend")
+    return h("li", h("svg", line, viewBox="0 0 10 10", aria_hidden="true"), "its quota")

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from podgroup.state import Group
+from podgroup.state.world import Group
 
 
 def composed(group: Group, priority: int, at: datetime | None) -> None:

@@ -1,7 +1,7 @@
 """What became of pods that were taken out of a group (`state.Departures`)."""
 
-from podgroup.ids import PodUID
-from podgroup.state import Group, Pod
+from podgroup.model.ids import PodUID
+from podgroup.state.world import Group, Pod
 
 
 def disowned(group: Group, pod: Pod, *, gated: bool) -> None:

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from podgroup.state import Finish, Group
+from podgroup.state.world import Finish, Group
 
 
 def finished(group: Group, finish: Finish, at: datetime) -> None:

@@ -1,7 +1,7 @@
 """The Workload of a group, and writes of it (`state.Mirror`)."""
 
-from podgroup.objects import WorkloadView
-from podgroup.state import Expectation, Group
+from podgroup.model.objects import WorkloadView
+from podgroup.state.world import Expectation, Group
 
 
 def named(group: Group, name: str) -> None:

@@ -2,9 +2,9 @@
 
 from datetime import datetime, timedelta
 
-from podgroup.names import EVICTED_ADMISSION_CHECK
-from podgroup.policy import Policy
-from podgroup.state import Eviction, Group
+from podgroup.model.names import EVICTED_ADMISSION_CHECK
+from podgroup.model.policy import Policy
+from podgroup.state.world import Eviction, Group
 
 
 def queued(group: Group, at: datetime) -> None:

@@ -1,6 +1,6 @@
 """What the pods of a group ask for (`state.Spec`)."""
 
-from podgroup.dialects import (
+from podgroup.log.dialects import (
     COUNT,
     ROLES,
     SETS,
@@ -8,7 +8,7 @@ from podgroup.dialects import (
     declared_roles,
     dialects,
 )
-from podgroup.names import (
+from podgroup.model.names import (
     FAST_ADMISSION,
     GROUP_TOTAL_COUNT,
     MAX_INT32,
@@ -16,8 +16,8 @@ from podgroup.names import (
     integer,
     prebuilt_name,
 )
-from podgroup.objects import PodView
-from podgroup.state import Group, Spec
+from podgroup.model.objects import PodView
+from podgroup.state.world import Group, Spec
 
 
 def declared(group: Group, view: PodView, key: str) -> None:

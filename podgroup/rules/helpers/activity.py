@@ -6,18 +6,20 @@ and builtin mode does not heed is named as well.
 Invariant: nothing is changed here.
 """
 
-from podgroup.names import (
+from podgroup.model.names import (
     ACTIVE_CHECK_INACTIVE,
     ACTIVE_CHECK_NOT_FOUND,
     ACTIVE_CLUSTER_QUEUE_IS_NOT,
     ACTIVE_COHORT_CYCLE,
+    ACTIVE_COHORTS_TOO_DEEP,
     ACTIVE_FLAVOR_NOT_FOUND,
     ACTIVE_NO_CLUSTER_QUEUE,
     ACTIVE_READY,
     ACTIVE_STOPPED,
     ACTIVE_TERMINATING,
+    MOST_ABOVE,
 )
-from podgroup.objects import (
+from podgroup.model.objects import (
     WHOLE,
     ClusterQueueView,
     CohortView,
@@ -25,7 +27,7 @@ from podgroup.objects import (
     ResourceGroup,
 )
 from podgroup.rules.helpers.snapshot import unusable_checks
-from podgroup.view import World
+from podgroup.state.view import World
 
 Said = tuple[str, str, str]
 """Status, reason, message."""
@@ -68,10 +70,10 @@ def cluster_queue_active(world: World, queue: ClusterQueueView) -> Said:
     if idle:
         why.append(f"references inactive AdmissionCheck(s): {','.join(idle[:MOST_NAMED])}")
         reason = reason or ACTIVE_CHECK_INACTIVE
-    circle = circle_above(world, queue.cohort)
-    if circle:
-        why.append(f"is below a circle of cohorts: {circle}")
-        reason = reason or ACTIVE_COHORT_CYCLE
+    rootless = without_root(world, queue.cohort)
+    if rootless is not None:
+        why.append(f"is below {rootless[1]}")
+        reason = reason or rootless[0]
     if why:
         return "False", reason, f"Can't admit new workloads: {', '.join(why)}."
     policy = world.policy
@@ -94,9 +96,9 @@ def _not_heeded(but: list[str], queue: ClusterQueueView | CohortView | LocalQueu
 
 def cohort_active(world: World, cohort: CohortView) -> Said:
     """Say whether the ClusterQueues below a Cohort may admit, as far as that is up to it."""
-    circle = circle_above(world, cohort.name)
-    if circle:
-        return "False", ACTIVE_COHORT_CYCLE, f"Parents form a circle: {circle}"
+    rootless = without_root(world, cohort.name)
+    if rootless is not None:
+        return "False", rootless[0], f"Is below {rootless[1]}"
     off = cohort.weight_nano != WHOLE and not world.policy.fair_sharing
     but = [f"fairSharing.weight ({NO_SHARES})"] if off else []
     but += _limits_alone(cohort.groups, cohort.parent, "parentName")
@@ -115,14 +117,20 @@ def _limits_alone(groups: tuple[ResourceGroup, ...], parent: str, field: str) ->
     return [f"{name} ({field} is not set)" for name, found in limits if found]
 
 
-def circle_above(world: World, name: str) -> str:
-    """Return the circle that going up from a cohort ends in, "" if it ends at a root."""
-    way: list[str] = []
+def without_root(world: World, name: str) -> tuple[str, str] | None:
+    """Return reason and words where going up from a cohort finds no root, as in the quota tree."""
+    way: dict[str, None] = {}
     while name and name not in way:
-        way.append(name)
+        if len(way) > MOST_ABOVE:
+            return ACTIVE_COHORTS_TOO_DEEP, f"more than {MOST_ABOVE} cohorts, one above the other"
+        way[name] = None
         cohort = world.cohorts.get(name)
         name = cohort.parent if cohort is not None else ""
-    return " -> ".join([*way[way.index(name) :], name]) if name else ""
+    if not name:
+        return None
+    circle = [*way][[*way].index(name) :]
+    named = [*circle, name] if len(circle) < MOST_NAMED else [*circle[:MOST_NAMED], "..."]
+    return ACTIVE_COHORT_CYCLE, f"a circle of cohorts: {' -> '.join(named)}"
 
 
 def local_queue_active(world: World, queue: LocalQueueView) -> Said:

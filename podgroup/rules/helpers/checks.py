@@ -11,8 +11,8 @@ Invariant: nothing is changed here.
 
 from collections.abc import Iterable
 
-from podgroup.objects import Assignment, CheckView, WorkloadView
-from podgroup.view import Group, World
+from podgroup.model.objects import Assignment, CheckView, WorkloadView
+from podgroup.state.view import Group, World
 
 PENDING, READY = "Pending", "Ready"
 

@@ -13,16 +13,17 @@ Invariant: whether a group passes depends on its pods, not on the order they cam
 
 from typing import NamedTuple
 
-from podgroup.facts import started_before
-from podgroup.members import Flag
-from podgroup.names import MAX_ROLES
+from podgroup.model.names import MAX_ROLES
+from podgroup.model.wording import joined
 from podgroup.rules.helpers.conflicts import find_conflict
 from podgroup.rules.helpers.context import Concluding, RuleContext
 from podgroup.rules.helpers.copying import copy_problem, index_problem
 from podgroup.rules.helpers.declared import incomplete, undeclared, unfit
 from podgroup.rules.helpers.leading import priority_of
 from podgroup.rules.helpers.malformed import malformed
-from podgroup.view import Group, Pod
+from podgroup.state.facts import started_before
+from podgroup.state.members import Flag
+from podgroup.state.view import Group, Pod
 
 Roles = dict[str, list[Pod]]
 """The pods of each role, oldest first."""
@@ -90,8 +91,11 @@ def _too_few(ctx: RuleContext, group: Group) -> Problem | None:
         return None
     return Problem(
         "WaitingForPods",
-        f"'{group.name}' group has fewer runnable pods than expected "
-        f"(total count {group.spec.total})",
+        joined(
+            f"needs {1 if group.spec.fast else group.spec.total} pods; fewer are there",
+            f"'{group.name}' group has fewer runnable pods than expected "
+            f"(total count {group.spec.total})",
+        ),
     )
 
 

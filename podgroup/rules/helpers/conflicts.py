@@ -10,8 +10,7 @@ Invariant: pods that agree are never reported as differing, in whatever order th
 
 from collections.abc import Callable
 
-from podgroup.derived import Contradicted
-from podgroup.dialects import (
+from podgroup.log.dialects import (
     ANNOTATIONS,
     COUNT,
     ROLES,
@@ -22,11 +21,12 @@ from podgroup.dialects import (
     dialects,
     summary,
 )
-from podgroup.names import POD_GROUP_SETS, QUEUE_NAME
-from podgroup.objects import PodView
+from podgroup.model.names import POD_GROUP_SETS, QUEUE_NAME
+from podgroup.model.objects import PodView
 from podgroup.rules.helpers.context import Concluding, RuleContext
 from podgroup.rules.helpers.malformed import SHOWN, by_age
-from podgroup.view import Group, Pod
+from podgroup.state.derived import Contradicted
+from podgroup.state.view import Group, Pod
 
 _DIFFERENT = {
     TOTAL: "DifferentTotalCounts",

@@ -11,14 +11,14 @@ Invariant: ids are unique, because a rule decides about a target at most once pe
 from collections.abc import Generator, Iterable
 from typing import TypeVar
 
-from podgroup.commands import AnyCommand, KubeEvent, ObjectRef
-from podgroup.derived import AnyDerived
-from podgroup.events import Decision
-from podgroup.ids import GroupID, decision_id
-from podgroup.journal import At
-from podgroup.lifecycle import IllegalTransition
-from podgroup.records import AnyRecord, Parked, Pending
-from podgroup.view import Group, Members, Pod, World
+from podgroup.log.events import Decision
+from podgroup.log.journal import At
+from podgroup.log.records import AnyRecord, Parked, Pending
+from podgroup.model.commands import AnyCommand, KubeEvent, ObjectRef
+from podgroup.model.ids import GroupID, decision_id
+from podgroup.model.lifecycle import IllegalTransition
+from podgroup.state.derived import AnyDerived
+from podgroup.state.view import Group, Members, Pod, World
 
 UNADMITTED_GRACE_S = 2
 """Seconds of grace for a pod that another client let past its gate."""
@@ -119,7 +119,7 @@ def short_grace(pod: Pod) -> int | None:
     One that was seen at its gate and never let in has nothing to wind up: with its own it could run
     for a year.
     """
-    return UNADMITTED_GRACE_S if (pod.opened or pod.gated) and not pod.let_in else None
+    return UNADMITTED_GRACE_S if (pod.opened or pod.gated) and not pod.ungate_decided else None
 
 
 def workload_ref(group: Group) -> ObjectRef:

@@ -9,11 +9,11 @@ Invariant: whether a group passes depends on its pods alone, not on the order th
 
 from collections.abc import Callable, Mapping
 
-from podgroup.names import POD_INDEX, integer
-from podgroup.objects import PodView
+from podgroup.model.names import POD_INDEX, integer
+from podgroup.model.objects import PodView
 from podgroup.rules.helpers.context import RuleContext
 from podgroup.rules.helpers.malformed import by_age
-from podgroup.view import Group
+from podgroup.state.view import Group
 
 SHOWN = 100
 """Characters of a value that are shown."""

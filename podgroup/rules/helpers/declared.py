@@ -10,15 +10,13 @@ does are a contradiction like different counts (B1).
 Invariant: what a group is composed of depends on its pods and not on the order they came in.
 """
 
-from podgroup.commands import PodSetSpec
-from podgroup.dialects import (
+from podgroup.log.dialects import (
     SETS,
     role_count,
     summary,
 )
-from podgroup.facts import UNPLACED
-from podgroup.members import Flag
-from podgroup.names import (
+from podgroup.model.commands import PodSetSpec
+from podgroup.model.names import (
     MAX_INT32,
     MAX_ROLES,
     POD_GROUP_COUNT,
@@ -28,11 +26,13 @@ from podgroup.names import (
     POD_GROUP_SETS,
     is_dns_label,
 )
-from podgroup.quantities import format_amount
+from podgroup.model.quantities import format_amount
 from podgroup.rules.helpers.conflicts import pair, unreadable
 from podgroup.rules.helpers.context import Concluding, RuleContext, pod_ref
 from podgroup.rules.helpers.order import active_key, start_key
-from podgroup.view import Group, Pod
+from podgroup.state.facts import UNPLACED
+from podgroup.state.members import Flag
+from podgroup.state.view import Group, Pod
 
 Found = tuple[str, str] | None
 """(reason, message), None for nothing wrong."""

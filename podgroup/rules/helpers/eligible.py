@@ -3,16 +3,16 @@
 Invariant: nothing is changed here.
 """
 
-from podgroup.facts import local_queue_of
-from podgroup.members import Flag
-from podgroup.names import (
+from podgroup.model.names import (
     EVICTED_DEACTIVATED,
     PENDING_DEACTIVATED,
     PENDING_MISCONFIGURED,
     PENDING_ON_HOLD,
 )
 from podgroup.rules.helpers.wording import because_of
-from podgroup.view import Group, World
+from podgroup.state.facts import local_queue_of
+from podgroup.state.members import Flag
+from podgroup.state.view import Group, World
 
 Reason = tuple[str, str]
 

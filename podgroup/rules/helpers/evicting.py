@@ -3,8 +3,8 @@
 Invariant: nothing is deactivated whose Workload has a write in flight; it is tried again.
 """
 
-from podgroup.commands import EvictGroup, KubeEvent, UpdateWorkload
-from podgroup.events import Decision
+from podgroup.log.events import Decision
+from podgroup.model.commands import EvictGroup, KubeEvent, UpdateWorkload
 from podgroup.rules.helpers.context import (
     Conclusions,
     RuleContext,
@@ -12,7 +12,7 @@ from podgroup.rules.helpers.context import (
     workload_free,
     workload_ref,
 )
-from podgroup.view import Group
+from podgroup.state.view import Group
 
 
 def deactivate(

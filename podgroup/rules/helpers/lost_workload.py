@@ -8,9 +8,9 @@ good, and the Workload is made again (`compose`).
 Invariant: nothing is changed here.
 """
 
-from podgroup.members import Flag
 from podgroup.rules.helpers.context import RuleContext
-from podgroup.view import Group, Pod
+from podgroup.state.members import Flag
+from podgroup.state.view import Group, Pod
 
 
 def still_admitted(ctx: RuleContext, group: Group) -> bool:
@@ -27,6 +27,6 @@ def precedes(ctx: RuleContext, group: Group, pod: Pod) -> bool:
     Kueue has yet to decide about that one. Once it evicts it, the pod is stopped like others.
     """
     workload, since = group.mirror.workload, pod.ungated_at
-    if workload is None or ctx.world.mode != "kueue" or not pod.let_in or since is None:
+    if workload is None or ctx.world.mode != "kueue" or not pod.ungate_decided or since is None:
         return False
     return since < workload.created_at

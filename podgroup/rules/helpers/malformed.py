@@ -8,9 +8,8 @@ Invariant: a group for which nothing is found gets a Workload whose name, podset
 the Workload API accepts.
 """
 
-from podgroup.dialects import ROLES, SETS
-from podgroup.members import Flag
-from podgroup.names import (
+from podgroup.log.dialects import ROLES, SETS
+from podgroup.model.names import (
     GROUP_NAME,
     GROUP_TOTAL_COUNT,
     MAX_INT32,
@@ -19,7 +18,8 @@ from podgroup.names import (
     is_dns_subdomain,
 )
 from podgroup.rules.helpers.context import RuleContext
-from podgroup.view import Group, Pod
+from podgroup.state.members import Flag
+from podgroup.state.view import Group, Pod
 
 SHOWN = 60
 """Characters of a bad value that are shown."""

@@ -8,10 +8,10 @@ has its Workload all the same, and so has one that has it already, as long as it
 Invariant: nothing is changed here, and where nothing else changes the answer stays.
 """
 
-from podgroup.facts import cluster_queue_of
-from podgroup.names import ADMISSION_GATED_BY, MAX_EXEC_SECONDS
-from podgroup.policy import Policy
-from podgroup.view import Group, World
+from podgroup.model.names import ADMISSION_GATED_BY, MAX_EXEC_SECONDS
+from podgroup.model.policy import Policy
+from podgroup.state.facts import cluster_queue_of
+from podgroup.state.view import Group, World
 
 
 def without_workload(world: World, group: Group) -> bool:

@@ -11,9 +11,9 @@ places that were taken at once.
 Invariant: nothing is changed here.
 """
 
-from podgroup.members import Flag
 from podgroup.rules.helpers.context import RuleContext
-from podgroup.view import Group, Role
+from podgroup.state.members import Flag
+from podgroup.state.view import Group, Role
 
 
 def staffed(group: Group) -> bool:
@@ -40,3 +40,18 @@ def absent(ctx: RuleContext, group: Group) -> int:
         else:
             missing += max(0, role.count - active)
     return missing
+
+
+def idle(ctx: RuleContext, group: Group) -> str:
+    """Say that a group holds quota while nothing of it runs or can, "" if that is not so.
+
+    Its pods ended without success, and no pods have their places.
+    """
+    members = ctx.members(group)
+    if not members.count(Flag.FAILED) or members.count(Flag.LIVE) or not staffed(group):
+        return ""
+    missing = absent(ctx, group)
+    if not missing or members.count(Flag.ACTIVE) > members.count(Flag.SUCCEEDED):
+        return ""
+    pods = "1 pod" if missing == 1 else f"{missing} pods"
+    return f"holds quota and runs nothing: {pods} ended without success, to be replaced"

@@ -3,9 +3,9 @@
 Invariant: nothing is changed here.
 """
 
-from podgroup.members import Flag
 from podgroup.rules.helpers.context import RuleContext
-from podgroup.view import Group, Holding
+from podgroup.state.members import Flag
+from podgroup.state.view import Group, Holding
 
 
 def admitted(group: Group) -> Holding | None:

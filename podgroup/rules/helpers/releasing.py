@@ -3,10 +3,10 @@
 Invariant: it comes off only when nothing about the pod is still to be counted, and it runs no more.
 """
 
-from podgroup.commands import FinalizePod
+from podgroup.model.commands import FinalizePod
 from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.timing import may_run
-from podgroup.view import Group, Pod
+from podgroup.state.view import Group, Pod
 
 
 def finalize(

@@ -2,7 +2,7 @@
 
 Theory. A rule looks at one group and concludes something or nothing. It is *due* when something
 changed that it reads. Every rule reads what a group is; what it `reads` besides are changes of
-single pods and of the Workload in groups that are at rest (`podgroup.changes`), of which there are
+single pods and of the Workload in groups that are at rest (`state.changes`), of which there are
 many, and of which most rules need not know. The engine works out from this which rules to run; the
 table of rules in docs/concepts.md is made from it.
 
@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from podgroup.changes import EVERYTHING
 from podgroup.rules.helpers.context import Conclusions, RuleContext
-from podgroup.view import Group, World
+from podgroup.state.changes import EVERYTHING
+from podgroup.state.view import Group, World
 
 BUILTIN = "builtin"
 

@@ -6,10 +6,10 @@ because an equal one was, is recorded once: again when what is short is somethin
 another limit, not because amounts changed. So the cost is that of changes, however many wait.
 """
 
-from podgroup.records import Lacking
+from podgroup.log.records import Lacking
+from podgroup.model.shortage import Shortage, same
 from podgroup.rules.helpers.context import Conclusions, RuleContext
-from podgroup.shortage import Shortage, same
-from podgroup.view import Group
+from podgroup.state.view import Group
 
 
 def record_shortage(

@@ -29,9 +29,9 @@ from podgroup.admission.model import (
     UsageSharing,
     Workload,
 )
-from podgroup.facts import set_named
-from podgroup.names import SINGLE_PODSET
-from podgroup.objects import (
+from podgroup.log.records import Kept
+from podgroup.model.names import SINGLE_PODSET
+from podgroup.model.objects import (
     WHOLE,
     AdmissionCheckView,
     Assignment,
@@ -43,10 +43,10 @@ from podgroup.objects import (
     PodView,
     ResourceGroup,
 )
-from podgroup.policy import Policy, weights_of
-from podgroup.quota import Charge, FlavorResource
-from podgroup.records import Kept
-from podgroup.view import Group, Role, World
+from podgroup.model.policy import Policy, weights_of
+from podgroup.state.facts import set_named
+from podgroup.state.quota import Charge, FlavorResource
+from podgroup.state.view import Group, Role, World
 
 
 def configuration(policy: Policy) -> Configuration:

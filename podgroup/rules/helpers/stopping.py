@@ -3,16 +3,15 @@
 Invariant: a pod is stopped once at a time.
 """
 
-from podgroup.commands import StopPod
-from podgroup.events import Decision
-from podgroup.names import EVENT_STOPPED
+from podgroup.log.events import Decision
+from podgroup.model.commands import StopPod
+from podgroup.model.names import EVENT_STOPPED
 from podgroup.rules.helpers.context import RuleContext, normal, pod_ref
-from podgroup.view import Group, Pod
+from podgroup.state.view import Pod
 
 
 def stop_pod(
     ctx: RuleContext,
-    group: Group,
     pod: Pod,
     rule: str,
     reason: str,
@@ -21,7 +20,7 @@ def stop_pod(
 ) -> Decision:
     """Decide that a pod is stopped; `grace_s` is its grace period in seconds, None for its own."""
     return ctx.decision(
-        group,
+        ctx.world.groups[pod.group],
         rule,
         reason,
         f"stop pod {pod.view.name}: {message}",

@@ -14,10 +14,10 @@ Invariant: a group has at most one timer of each purpose.
 
 from datetime import datetime, timedelta
 
-from podgroup.members import Flag
-from podgroup.records import Timed
+from podgroup.log.records import Timed
 from podgroup.rules.helpers.context import Concluding, Conclusions, RuleContext
-from podgroup.view import Group, Pod
+from podgroup.state.members import Flag
+from podgroup.state.view import Group, Pod
 
 GRACE = "grace"
 PATIENCE_S = 30

@@ -21,15 +21,15 @@ were never admitted (`Charge.started` is false), other ClusterQueues lose nothin
 from datetime import datetime
 
 from podgroup.admission.matching import selects
-from podgroup.facts import cluster_queue_of
-from podgroup.ids import PodUID
-from podgroup.members import Flag
-from podgroup.objects import ClusterQueueView
-from podgroup.quota import Charge, FlavorResource
+from podgroup.model.ids import PodUID
+from podgroup.model.objects import ClusterQueueView
 from podgroup.rules.helpers import snapshot
 from podgroup.rules.helpers.snapshot import counted
 from podgroup.rules.helpers.timing import given_up_at
-from podgroup.view import Group, World
+from podgroup.state.facts import cluster_queue_of
+from podgroup.state.members import Flag
+from podgroup.state.quota import Charge, FlavorResource
+from podgroup.state.view import Group, World
 
 
 def charged_to(world: World, group: Group) -> ClusterQueueView | None:
@@ -58,7 +58,7 @@ def charge_for(
         group.created_at,
         local_queue=(group.namespace, group.spec.queue),
         started=bool(group.quota.held_in)
-        and all(world.pods[PodUID(uid)].let_in for uid in running),
+        and all(world.pods[PodUID(uid)].ungate_decided for uid in running),
     )
 
 

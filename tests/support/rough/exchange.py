@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import msgspec
 
-from podgroup import commands as c
-from podgroup import events as e
 from podgroup.engine import due_timers, step
-from podgroup.events import Batch
-from podgroup.names import IS_GROUP_WORKLOAD
-from podgroup.objects import PodView
+from podgroup.log import events as e
+from podgroup.log.events import Batch
+from podgroup.model import commands as c
+from podgroup.model.names import IS_GROUP_WORKLOAD
+from podgroup.model.objects import PodView
 from tests.support.rough.ground import KINDS, lines_of
 from tests.support.rough.holding import Holding, target_of
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import msgspec
 
-from podgroup import events as e
-from podgroup.engine import hand_over, load_world, rejoin_frames
-from podgroup.events import Batch
-from podgroup.names import FAST_ADMISSION as FAST
-from podgroup.names import SERVING
-from podgroup.objects import DeclaredSet, LocalQueueView, PodView, kind_of
-from podgroup.policy import Policy
-from podgroup.state import Group, Meta, Pod, World
+from podgroup.engine import drain_journal, load_world, rejoin_frames
+from podgroup.log import events as e
+from podgroup.log.events import Batch
+from podgroup.model.names import FAST_ADMISSION as FAST
+from podgroup.model.names import SERVING
+from podgroup.model.objects import DeclaredSet, LocalQueueView, PodView, kind_of
+from podgroup.model.policy import Policy
+from podgroup.state.world import Group, Meta, Pod, World
 from tests.support.toy import Toy
 
 KINDS = ("Pod", "Workload", "ClusterQueue", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass")
@@ -149,7 +149,7 @@ class Ground(Toy):
         """Write what the journal names, as the projector does."""
         world = self.world
         now = encoded(world)
-        taken = hand_over(world)
+        taken = drain_journal(world)
         if everything:
             self.stored = now
             return

@@ -6,12 +6,12 @@ Invariant: nothing here changes anything.
 from collections import Counter
 from typing import Any
 
-from podgroup import commands as c
-from podgroup import events as e
 from podgroup.engine import step
-from podgroup.events import Batch
-from podgroup.members import Flag
-from podgroup.names import GROUP_TOTAL_COUNT, MANAGED_LABEL, QUEUE_NAME
+from podgroup.log import events as e
+from podgroup.log.events import Batch
+from podgroup.model import commands as c
+from podgroup.model.names import GROUP_TOTAL_COUNT, MANAGED_LABEL, QUEUE_NAME
+from podgroup.state.members import Flag
 from tests.support.rough.ground import encoded, unpacked
 from tests.support.rough.people import People
 

@@ -5,8 +5,8 @@ Invariant: what is changed here is changed at the API server, by what an API ser
 
 import msgspec
 
-from podgroup import events as e
-from podgroup.names import (
+from podgroup.log import events as e
+from podgroup.model.names import (
     ADMISSION_GATE,
     GROUP_NAME,
     GROUP_TOTAL_COUNT,
@@ -17,7 +17,7 @@ from podgroup.names import (
     QUEUE_NAME,
     RETRIABLE_IN_GROUP,
 )
-from podgroup.objects import LocalQueueView
+from podgroup.model.objects import LocalQueueView
 from tests.support.rough.ground import GROUPS, SETS, Ground
 
 

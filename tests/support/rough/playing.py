@@ -6,12 +6,12 @@ Invariant: whatever was played, what must hold at rest holds after `rest`.
 from collections.abc import Iterable
 from typing import Any
 
-from podgroup import events as e
 from podgroup.engine import Difference, new_world, step
 from podgroup.folding import replay
-from podgroup.members import Flag
-from podgroup.names import GROUP_NAME, MANAGED_LABEL
-from podgroup.objects import PodView
+from podgroup.log import events as e
+from podgroup.model.names import GROUP_NAME, MANAGED_LABEL
+from podgroup.model.objects import PodView
+from podgroup.state.members import Flag
 from tests.e2e.audit import Cluster, audit
 from tests.support.rough.exchange import Exchange
 from tests.support.rough.ground import KINDS, QUOTA, ROUNDS, encoded, lines_of

@@ -1,0 +1,160 @@
+"""`gatelog ask NAME`: one of the questions that people ask most, on one's own data.
+
+Invariant: the connection is read-only; what `--sql` prints is what is asked.
+"""
+
+import difflib
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gatelog.shell import options
+from gatelog.shell.errors import CommandFailed, UsageFailed
+
+if TYPE_CHECKING:
+    from gatelog.readmodel.questions import Question, Scope
+    from runtime.settings import Settings
+
+HELP = (
+    "Ask one of the questions of docs/sql.md; without a name, list them. What is not said is "
+    "chosen to fit the data: all namespaces and queues, the newest group, the seven days before "
+    "the newest event."
+)
+EPILOG = """[bold]Examples[/]
+
+gatelog ask
+
+gatelog ask waiting --team red
+
+gatelog ask latency --queue research --since 24h
+
+gatelog ask preempted --sql"""
+
+
+def ask(
+    answer: options.OutputOptions,
+    where: options.ReadModelOptions,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A question. Default: list them.")
+    ] = None,
+    namespace: options.Namespace = None,
+    queue: Annotated[
+        str | None,
+        typer.Option("--queue", metavar="NAME", help="Of this ClusterQueue or LocalQueue."),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option("--group", metavar="NS/NAME", help="Of this group. Default: the newest."),
+    ] = None,
+    team: Annotated[
+        str | None, typer.Option("--team", metavar="NAME", help="Of pods with this team label.")
+    ] = None,
+    team_label: Annotated[
+        str, typer.Option("--team-label", metavar="LABEL", help="Label that names a team.")
+    ] = "team",
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since", metavar="TIME|SPAN", help="From: a time, or 7d, 12h before --until."
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", metavar="TIME|SPAN", help="To. Default: the newest event, or now."),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Rows printed at most.")] = 1000,
+    sql: Annotated[bool, typer.Option("--sql", help="Print the SQL instead.")] = False,
+    grafana: Annotated[
+        bool, typer.Option("--grafana", help="Print the SQL with variables of a dashboard.")
+    ] = False,
+    no_headers: options.NoHeaders = False,
+) -> None:
+    """Run `gatelog ask`; see HELP."""
+    from gatelog.readmodel import freehand
+    from gatelog.readmodel.questions import for_grafana, questions, statement
+    from gatelog.terminal import printing
+    from projector.storage.database import database_url
+
+    form = answer.form
+    if name is None:
+        rows = [(one.name, one.asks, ", ".join(one.parameters)) for one in questions().values()]
+        printing.result(["name", "asks", "of"], rows, form, headers=not no_headers)
+        return
+    question = _question(name)
+    given = {"namespace": namespace, "queue": queue, "group": group, "team": team}
+    given |= {"since": since, "until": until}
+    _check(question, [one for one, value in given.items() if value is not None])
+    if grafana:
+        sys.stdout.write(for_grafana(question) + "\n")
+        return
+    settings = where.settings(search=True)
+    texts = {one: given[one] or "" for one in ("namespace", "queue", "group", "team")}
+    scope = _scope(question, settings, (since, until), {**texts, "team_label": team_label})
+    url = database_url(settings)
+    query = statement(question, scope, url.partition(":")[0].partition("+")[0])
+    if sql:
+        sys.stdout.write(query + "\n")
+        return
+    names, found = freehand.run(url, query.removesuffix(";"), limit + 1)
+    if "since" in question.parameters:
+        sys.stderr.write(f"gatelog: from {scope.since:%F %T} to {scope.until:%F %T} UTC\n")
+    printing.result(names, found[:limit], form, headers=not no_headers)
+    if len(found) > limit:
+        sys.stderr.write(f"gatelog: more than {limit} rows; see --limit\n")
+
+
+def _question(name: str) -> "Question":
+    from gatelog.readmodel.questions import questions
+
+    known = questions()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        meant = f"did you mean {', '.join(near)}?" if near else "gatelog ask lists all questions"
+        raise UsageFailed(f"there is no question {name!r}: {meant}")
+    return known[name]
+
+
+def _check(question: "Question", given: list[str]) -> None:
+    """Refuse an option that the question would ignore."""
+    for one in given:
+        # A group is named with its namespace.
+        if one not in question.parameters:
+            takes = ", ".join(f"--{name}" for name in question.parameters) or "none"
+            raise UsageFailed(f"question {question.name} takes no --{one}; it takes {takes}")
+
+
+def _scope(
+    question: "Question",
+    settings: "Settings",
+    times: tuple[str | None, str | None],
+    texts: dict[str, str],
+) -> "Scope":
+    """Return what is asked of, with defaults that fit the data."""
+    from gatelog.readmodel.moments import STORY, StoryRow
+    from gatelog.readmodel.questions import Scope
+    from gatelog.shell.since import moment
+    from gatelog.terminal import lookup
+
+    since, until = times
+    now = datetime.now(UTC)
+    with lookup.open_model(settings) as model:
+        (story,) = model.rows(StoryRow, STORY, {"limit": 1})
+        if "group" in question.parameters:
+            within, slash, name = texts["group"].partition("/")
+            if slash:
+                texts |= {"namespace": within, "group": name}
+            elif not texts["group"]:
+                newest = model.newest(texts["namespace"])
+                if newest is None:
+                    raise CommandFailed("no group is known there yet: name one with --group")
+                texts |= {"namespace": newest.namespace, "group": newest.name}
+                sys.stderr.write(f"gatelog: of the newest group, {newest.title}\n")
+            elif not texts["namespace"]:
+                raise UsageFailed(f"--group {texts['group']}: write it as NAMESPACE/NAME")
+    end = moment("--until", until, now) if until is not None else story.last or now
+    begin = moment("--since", since or "7d", end)
+    if begin >= end:
+        raise UsageFailed(f"--since {since} is not before --until {until or f'{end:%F %T}'}")
+    return Scope(cluster=settings.cluster, since=begin, until=end, **texts)

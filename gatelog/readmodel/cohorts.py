@@ -1,0 +1,91 @@
+"""A cohort as one pool: each queue's nominal quota, held, borrowed and lent, and who owes whom.
+
+Theory. Rows of `quota` are each about one queue. A loan comes out of the one pool of a cohort's
+tree, so it has no lender of its own: a borrower owes each lender by that lender's part of all that
+is lent.
+
+Invariant: pure; what borrowers owe adds up to what they borrow, if anything is lent at all.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from gatelog.readmodel.quota import QuotaRow
+
+
+class Pool(Struct, frozen=True):
+    """One resource of one flavor in a cohort's tree; amounts as in tables.
+
+    `members`: ClusterQueues by name, then Cohorts that have quota of their own.
+    """
+
+    cohort: str
+    flavor: str
+    resource: str
+    members: list[QuotaRow]
+
+    @property
+    def nominal(self) -> int:
+        """All there is."""
+        return sum(one.nominal for one in self.members)
+
+    @property
+    def held(self) -> int:
+        """What ClusterQueues hold of it; a Cohort's row repeats what its members hold."""
+        return sum(one.held for one in self.members if one.kind == "ClusterQueue")
+
+    @property
+    def unadmitted(self) -> int:
+        """What of it is taken by what was never admitted, which takes its own queue's alone."""
+        return sum(
+            min(one.unadmitted, max(0, one.nominal - one.held))
+            for one in self.members
+            if one.kind == "ClusterQueue"
+        )
+
+    @property
+    def free(self) -> int:
+        """What nothing takes."""
+        return max(0, self.nominal - self.held - self.unadmitted)
+
+
+class Debt(Struct, frozen=True):
+    """What one queue borrows of another's quota."""
+
+    borrower: str
+    lender: str
+    amount: int
+
+
+def pools(rows: Iterable[QuotaRow], cohort: str = "") -> list[Pool]:
+    """Return the pools of a cohort's tree ("": of all), by cohort, flavor and resource."""
+    found: dict[tuple[str, str, str], list[QuotaRow]] = defaultdict(list)
+    for row in rows:
+        if row.kind == "LocalQueue" or not row.root or cohort not in ("", row.root):
+            continue
+        if row.kind == "ClusterQueue" or row.nominal:
+            found[row.root, row.flavor, row.resource].append(row)
+    return [
+        Pool(*key, members=sorted(found[key], key=lambda row: (row.kind == "Cohort", row.name)))
+        for key in sorted(found)
+    ]
+
+
+def debts(pool: Pool) -> list[Debt]:
+    """Return who owes whom how much, in the order of members; nothing where nothing is lent."""
+    lenders = [one for one in pool.members if one.lent]
+    lent = sum(one.lent for one in lenders)
+    found = []
+    for one in pool.members:
+        if one.kind == "Cohort" or not one.borrowed or not lent:
+            continue
+        before = passed = 0
+        for lender in lenders:  # cut at whole units, so that parts add up to the whole
+            passed += lender.lent
+            until = one.borrowed * passed // lent
+            if until > before:
+                found.append(Debt(one.name, lender.name, until - before))
+            before = until
+    return found

@@ -1,0 +1,112 @@
+"""The questions that people ask most: `gatelog ask NAME`, each one statement with parameters.
+
+Theory. A question is SQL over the public tables, kept as SQL in `questions.sql`: a line
+`-- NAME: what it answers`, then the statement. Its parameters are the options of `gatelog ask` and
+the variables of a Grafana dashboard, so one text serves all three.
+
+Invariant: every statement reads one cluster only, and its parameters are of `PARAMETERS`.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from msgspec import Struct
+
+from gatelog.readmodel.grouplist import key_parameter
+from gatelog.readmodel.statements import filled
+from projector.tables.base import utc_text
+
+PARAMETERS: Final[Mapping[str, str]] = {
+    "namespace": "of this namespace",
+    "queue": "of this ClusterQueue, or LocalQueue",
+    "group": "of this group, as NAMESPACE/NAME or with --namespace",
+    "team": "of pods with this team label",
+    "since": "from this time",
+    "until": "to this time",
+}
+"""What a question can be asked of; a text that is "" is of all."""
+_ALIASES = {"team_label": "team", "since_day": "since", "until_day": "until"}
+_HEAD = re.compile(r"^-- ([a-z]+): (.+)$", re.MULTILINE)
+_PARAMETER = re.compile(r"(?<!:):([a-z_]+)\b")
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """A question by its name: what it asks in words, and its statement without the last `;`."""
+
+    name: str
+    asks: str
+    sql: str
+
+    @property
+    def parameters(self) -> list[str]:
+        """What it can be asked of, in the order of `PARAMETERS`."""
+        found = {_ALIASES.get(name, name) for name in _PARAMETER.findall(self.sql)}
+        return [name for name in PARAMETERS if name in found]
+
+
+class Scope(Struct, frozen=True, kw_only=True):
+    """What a question is asked of."""
+
+    cluster: str
+    since: datetime
+    until: datetime
+    namespace: str = ""
+    queue: str = ""
+    group: str = ""
+    team: str = ""
+    team_label: str = "team"
+
+    def values(self, dialect: str) -> dict[str, str]:
+        """Return all parameters as texts that both databases read."""
+        return {
+            "cluster": self.cluster,
+            "namespace": self.namespace,
+            "queue": self.queue,
+            "group": self.group,
+            "team": self.team,
+            "team_label": key_parameter(self.team_label, dialect),
+            "since": utc_text(self.since),
+            "until": utc_text(self.until),
+            "since_day": f"{self.since:%Y-%m-%d}",
+            "until_day": f"{self.until:%Y-%m-%d}",
+        }
+
+
+@cache
+def questions() -> Mapping[str, Question]:
+    """Return all questions by name, in the order of the file."""
+    text = (files("gatelog.readmodel") / "questions.sql").read_text()
+    heads = list(_HEAD.finditer(text))
+    ends = [one.start() for one in heads[1:]] + [len(text)]
+    return {
+        head[1]: Question(name=head[1], asks=head[2], sql=text[head.end() : end].strip())
+        for head, end in zip(heads, ends, strict=True)
+    }
+
+
+def statement(question: Question, scope: Scope, dialect: str) -> str:
+    """Return a question as it may be pasted into sqlite3, psql or DuckDB."""
+    return filled(question.sql, scope.values(dialect))
+
+
+def for_grafana(question: Question) -> str:
+    """Return a question with the variables of a dashboard: its range of time, and texts by name."""
+
+    def variable(match: re.Match[str]) -> str:
+        match match[1]:
+            case "since":
+                return "$__timeFrom()"
+            case "until":
+                return "$__timeTo()"
+            case "since_day":
+                return "left($__timeFrom(), 10)"
+            case "until_day":
+                return "left($__timeTo(), 10)"
+            case name:
+                return f"${{{name}:sqlstring}}"
+
+    return _PARAMETER.sub(variable, question.sql)

@@ -1,0 +1,256 @@
+"""The page of one group: what is the case, its timeline, and everything known of it.
+
+Invariant: nothing is shown from after the moment that is looked at, but for what says so.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from gatelog.readmodel import moments, pages, timeline
+from gatelog.readmodel.explain import Explanation, Line, explain, lines
+from gatelog.readmodel.moments import Asked
+from gatelog.readmodel.phrases import QUIET_ACTIONS
+from gatelog.readmodel.rows import AdmissionRow, LifeRow, WaitRow
+from gatelog.readmodel.timeline import plain
+from gatelog.serve.api import finding
+from gatelog.serve.api.params import Listing
+from gatelog.serve.api.selectors import Term
+from gatelog.serve.api.status import Refused
+from gatelog.serve.console import picture
+from gatelog.serve.console.html import Html, h, table
+from gatelog.serve.console.parts import ROWS, Page, Seen, clock, pager, queue_link, state, when
+from gatelog.serve.console.preemptions import preemption_table
+
+_MOST = 5000
+_SHORT = timedelta(minutes=1)
+"""Stories shorter than this are shown with fractions of seconds."""
+_STORY = 300
+"""Pods up to which a group's story is shown line by line on its page."""
+_DRAWN = 20_000
+
+
+def group(asked: Asked, seen: Seen, namespace: str, name: str) -> Page:
+    """Return a group: its picture, decisions, waits, who stood in the way, and its pods."""
+    life = _life(asked, seen, namespace, name)
+    begin = life.created_at
+    end = min(life.gone_at or life.finished_at or seen.moment, seen.moment)
+    last = [life.finished_at, life.gone_at]
+    end = max([end, *(min(at, seen.moment) for at in last if at is not None), begin])
+    given: dict[str, Any] = {"group_id": life.id, "limit": _DRAWN, "offset": 0}
+    pods = [
+        pod
+        for pod in asked.rows("pods", picture.PodRow, moments.PODS, given)
+        if pod.born_at <= seen.moment
+    ]
+    begin = min([pod.born_at for pod in pods], default=begin)
+    fine = end - begin < _SHORT
+    ended = [
+        (one.released_at, one.release_reason)
+        for one in asked.rows("admissions", AdmissionRow, pages.ADMISSIONS, given)
+        if one.released_at is not None
+        and one.released_at <= seen.moment
+        and one.release_reason not in ("", "Finished", "Gone")
+    ]
+    waits = [w for w in asked.model.waits(life.id) if w.from_at <= seen.moment]
+    decided = asked.rows(
+        "decisions",
+        moments.DecidedRow,
+        moments.DECIDED,
+        {**given, "limit": _MOST, "own_only": int(not seen.quota)},
+    )
+    decided = [one for one in decided if one.first_at <= seen.moment]
+    window = {
+        "since": begin,
+        "until": seen.moment,
+        "group_id": life.id,
+        "namespace": "",
+        "own": "" if seen.quota else life.namespace,
+        "limit": ROWS,
+    }
+    preempted = asked.rows("preemptions", moments.PreemptedRow, moments.PREEMPTED, window)
+    estimates = asked.rows(
+        "expected starts it was given",
+        moments.EstimateRow,
+        moments.ESTIMATES,
+        {"group_id": life.id, "at": seen.moment, "limit": ROWS},
+    )
+    title = f"{life.namespace}/{life.name}"
+    body = [
+        h("h1", title),
+        _standing(life, explain(asked.model, life, seen.now), seen),
+        h("h2", "Timeline"),
+        picture.timeline(f"Timeline of {title}", pods, waits, begin, end, ended),
+        h("h2", "Why"),
+        table(
+            ["rule", "what", "why", "times", "first", "last"],
+            [
+                [
+                    one.rule,
+                    one.action,
+                    plain(one.message) + (f" ({one.rejected} refused)" if one.rejected else ""),
+                    str(one.decisions),
+                    clock(one.first_at, fine=fine),
+                    clock(one.last_at, fine=fine),
+                ]
+                for one in decided
+                if one.action not in QUIET_ACTIONS
+            ],
+            "Decisions, by rule, in the order they began; what only mirrors them is in the JSON",
+            "nothing was decided yet",
+        ),
+        h("h2", "Waits"),
+        _wait_table(waits, seen, fine=fine),
+        _estimates(estimates, seen),
+        h("h2", "Who stood in the way"),
+        preemption_table(preempted, seen, life.id),
+        _story(asked, life, seen, fine=fine) if life.pods_seen <= _STORY else None,
+        h("h2", f"Pods ({len(pods):,})"),
+        _pods(pods, seen, title, life.id),
+    ]
+    data = {
+        "group": finding.podgroup(life),
+        "waits": waits,
+        "decisions": decided,
+        "preemptions": preempted,
+        "estimates": estimates,
+        "pods": pods[seen.offset : seen.offset + ROWS],
+        "podsInAll": len(pods),
+    }
+    return Page(title=title, data=data, body=h("div", body))
+
+
+def _life(asked: Asked, seen: Seen, namespace: str, name: str) -> LifeRow:
+    uid = seen.query.get("life", "")
+    fields = [Term("metadata.uid", "in", (uid,))] if uid else []
+    if uid:
+        rows, _ = finding.lives(
+            asked.model, namespace, Listing(fields=tuple(fields)), 1, note=asked.note
+        )
+        found = rows[0] if rows else None
+    else:
+        found = finding.life(asked.model, namespace, name)
+    if found is None:
+        raise Refused(
+            404,
+            f"there is no group or pod {namespace}/{name}, and there was none that is remembered",
+        )
+    return found
+
+
+def _standing(life: LifeRow, why: Explanation, seen: Seen) -> Html:
+    what = "single pod" if life.kind == "single" else f"group of {life.total_count:,} pods"
+    cluster_queue = (
+        [" of ClusterQueue ", queue_link(seen, life.cluster_queue)] if life.cluster_queue else None
+    )
+    case, left = _case(life, lines(why, seen.now, own_only=not seen.quota))
+    return h(
+        "div",
+        case,
+        h(
+            "p",
+            f"{what.capitalize()}, queue {life.queue or '(none)'}",
+            cluster_queue,
+            f", priority {life.priority}, created ",
+            when(life.created_at, seen),
+        ),
+        [h("p", h("b", f"{one.label}: ") if one.label else None, one.text) for one in left],
+        h(
+            "p",
+            "States and counts are those of now; the picture ends at the time you chose.",
+            class_="quiet",
+        )
+        if seen.at
+        else None,
+    )
+
+
+def _case(life: LifeRow, said: Sequence[Line]) -> tuple[Html, list[Line]]:
+    """Return what is the case and what to do about it, for the top, and the lines that are left."""
+    until = next((n for n, one in enumerate(said) if n and one.label), len(said))
+    case = ". ".join(one.text.rstrip(".") for one in said[:until])
+    to_do = next((n for n, one in enumerate(said) if one.label == "it takes"), None)
+    it_takes = "" if to_do is None else said[to_do].text.rstrip(".")
+    words = h(
+        "p",
+        state(life.state),
+        f" {case}." if case else None,
+        [" ", h("b", "It takes: "), it_takes, "."] if it_takes else None,
+        class_="notice",
+    )
+    return words, [one for n, one in enumerate(said) if n >= until and n != to_do]
+
+
+def _estimates(rows: Iterable[moments.EstimateRow], seen: Seen) -> Html | None:
+    def came(one: moments.EstimateRow) -> str:
+        if one.came_at is None or one.came_at > seen.moment:
+            return "it waits still"
+        return f"{one.came} at {one.came_at:%Y-%m-%d %H:%M:%S}"
+
+    shown = [
+        [
+            clock(one.given_at),
+            clock(one.expected_at) if one.expected_at else "–",
+            clock(one.latest_at) if one.latest_at else "–",
+            plain(one.never) or "–",
+            came(one),
+        ]
+        for one in rows
+    ]
+    if not shown:
+        return None
+    head = ["said", "to start", "nine in ten by", "never while", "what came"]
+    return h("div", h("h2", "When it was expected to start"), table(head, shown, "Newest first"))
+
+
+def _wait_table(waits: Iterable[WaitRow], seen: Seen, *, fine: bool) -> Html:
+    rows = [
+        [
+            one.reason,
+            clock(one.from_at, fine=fine),
+            timeline.duration(((one.to_at or seen.moment) - one.from_at).total_seconds())
+            + ("" if one.to_at else ", and still"),
+            plain(one.message),
+        ]
+        for one in waits
+    ]
+    return table(["reason", "since", "for", "in words"], rows, "Newest first", "it never waited")
+
+
+def _story(asked: Asked, life: LifeRow, seen: Seen, *, fine: bool) -> Html:
+    entries = asked.model.entries(life.id, own_only=not seen.quota)
+    lines = [line for line in timeline.tell(entries) if line.at <= seen.moment]
+    rows = [
+        [
+            clock(line.at, fine=fine),
+            line.state or "",
+            line.text(),
+            f"{line.rule}: {line.because()}" if line.rule else line.because(),
+        ]
+        for line in lines
+    ]
+    return h(
+        "div",
+        h("h2", "Story"),
+        table(["when", "state", "what", "why"], rows, "Everything that happened, in order"),
+    )
+
+
+def _pods(pods: list[picture.PodRow], seen: Seen, title: str, uid: str) -> Html:
+    rows = [
+        [
+            one.name,
+            one.phase,
+            one.node or "–",
+            one.fate or "–",
+            one.exit_reason or "–",
+            when(one.created_at, seen),
+            when(one.started_at, seen),
+        ]
+        for one in pods[seen.offset : seen.offset + ROWS]
+    ]
+    head = ["pod", "phase", "node", "fate", "ended by", "created", "started"]
+    shown = len(pods) - seen.offset
+    return h(
+        "div", table(head, rows, "By creation"), pager(seen, f"/groups/{title}", shown, life=uid)
+    )

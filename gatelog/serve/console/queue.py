@@ -1,0 +1,142 @@
+"""The page of one ClusterQueue: quota over time, who waits, who holds.
+
+Invariant: the end of its chart is what its table says.
+"""
+
+from datetime import datetime
+
+from gatelog.readmodel import moments, quota
+from gatelog.readmodel.moments import Asked
+from gatelog.serve.api import finding
+from gatelog.serve.api.status import Refused
+from gatelog.serve.console import picture
+from gatelog.serve.console.html import Html, h, table
+from gatelog.serve.console.parts import ROWS, Page, Seen, group_link, held_text, pager, when
+from gatelog.serve.console.waiting import forecast_line, line_table, who_waits
+from gatelog.serve.console.window import choices, fitting
+from gatelog.serve.words import span
+
+
+def queue(asked: Asked, seen: Seen, name: str) -> Page:
+    """Return one ClusterQueue: who waits, who holds, and what was held in the last day."""
+    named = finding.queue_objects(asked.model, "ClusterQueue", "", name, limit=1)
+    if not named:
+        raise Refused(404, f"there is no ClusterQueue {name}")
+    (found,) = named
+    given = {"queue": name, "at": seen.moment, "limit": ROWS + 1, "offset": seen.offset}
+    waiting = who_waits(asked, seen, name, ROWS + 1, seen.offset)
+    stuck = [one for one in waiting[:ROWS] if not one.position]
+    forecast = forecast_line(asked, seen)
+    holding = asked.rows("who holds", moments.HoldingRow, moments.HOLDING, given)
+    window = fitting(asked, seen)
+    since, until = window.since, window.until
+    series = _over_time(asked, name, since, until)
+    stood = asked.model.quota("ClusterQueue", name=name, at=seen.at, note=asked.note)
+    usage = finding.cluster_queue(found, (), stood)
+    root = stood[0].root if stood and stood[0].root else usage.cohort
+    step = span((until - since).total_seconds() / quota.STEPS)
+    charts = [
+        picture.usage(
+            f"{one.resource} ({one.flavor}): held from {since:%Y-%m-%d %H:%M} to "
+            f"{until:%Y-%m-%d %H:%M} UTC, as it stood every {step}",
+            one,
+            since,
+            until,
+        )
+        for one in series[:8]
+    ]
+    holders = [
+        [
+            group_link(seen, one.namespace, one.name, one.id),
+            str(one.priority),
+            when(one.admitted_at, seen),
+            _runs(one, seen),
+            held_text(one.resources),
+        ]
+        for one in holding[:ROWS]
+    ]
+    path = f"/queues/{name}"
+    body = [
+        h("h1", f"ClusterQueue {name}"),
+        h(
+            "p",
+            usage.strategy,
+            [", cohort ", h("a", usage.cohort, href=seen.link(f"/cohorts/{root}"))]
+            if usage.cohort
+            else None,
+            class_="quiet",
+        ),
+        table(
+            ["flavor and resource", "quota", "held", "borrowed", "unadmitted", "idle", "lent"],
+            [
+                [
+                    f"{u.resource} of {u.flavor}",
+                    *(u.nominal, u.held),
+                    *(text or "0" for text in (u.borrowed, u.unadmitted, u.idle, u.lent)),
+                ]
+                for u in usage.usage
+            ],
+            "Quota at the time" if seen.at else "Quota",
+            "no quota",
+        ),
+        h("h2", "Held over time"),
+        choices(seen, path, window),
+        [*charts, picture.usage_legend()] if charts else h("p", "nothing", class_="quiet"),
+        h("h2", "Who waits, in order"),
+        h("p", forecast, class_="quiet") if waiting else None,
+        line_table([one for one in waiting[:ROWS] if one.position], seen),
+        h("h2", "Stuck: no quota would start them") if stuck else None,
+        line_table(stuck, seen) if stuck else None,
+        pager(seen, path, max(len(waiting), len(holding)), hours=seen.query.get("hours")),
+        _idle(asked, seen, name),
+        h("h2", "Who holds"),
+        table(
+            ["group", "priority", "since", "runs", "holds"],
+            holders,
+            "Oldest admission first",
+            "none",
+        ),
+    ]
+    data = {
+        "name": name,
+        "usage": usage.usage,
+        "overTime": {
+            "since": since,
+            "until": until,
+            "steps": quota.STEPS,
+            "series": series,
+        },
+        "waiting": waiting[:ROWS],
+        "holding": holding[:ROWS],
+    }
+    return Page(title=f"Queue {name}", data=data, body=h("div", body))
+
+
+def _runs(one: moments.HoldingRow, seen: Seen) -> Html:
+    """Say how many of a holder's pods run, or since when none does."""
+    if one.nothing_since is None:
+        return h("span", f"{one.running:,} pods" if one.running > 1 else "1 pod", class_="num")
+    return h("span", h("b", "nothing"), ", since ", when(one.nothing_since, seen))
+
+
+def _idle(asked: Asked, seen: Seen, queue: str) -> Html | None:
+    """Return who holds quota and runs nothing, as it is now."""
+    rows = [] if seen.at else asked.model.idle(queue=queue, limit=ROWS)
+    shown = [
+        [group_link(seen, one.namespace, one.name), when(one.since, seen), one.message]
+        for one in rows
+    ]
+    if not shown:
+        return None
+    return h(
+        "div",
+        h("h2", "Holds quota, runs nothing"),
+        table(["group", "since", "why"], shown, "Longest first"),
+    )
+
+
+def _over_time(asked: Asked, name: str, since: datetime, until: datetime) -> list[quota.Series]:
+    """Return what a queue held, borrowed and lent over a window."""
+    given = {**quota.window(since, until), "name": name, "limit": finding.MOST_ROWS}
+    query = quota.OVER_TIME[asked.model.dialect]
+    return quota.over_time(name, asked.rows("quota over time", quota.StepRow, query, given))

@@ -1,0 +1,164 @@
+"""The page of usage: what was used, held, wasted and waited for.
+
+Invariant: amounts are those of `gatelog usage`.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+from msgspec import structs
+
+from gatelog.readmodel import usage as sums
+from gatelog.readmodel.moments import Asked
+from gatelog.readmodel.rates import missing, unit_name
+from gatelog.serve.api import finding
+from gatelog.serve.console import picture
+from gatelog.serve.console.html import Html, h, table
+from gatelog.serve.console.parts import Page, Seen, read_days
+
+_DIVIDED = {
+    **{key: key for key in ("namespace", "localqueue", "queue", "flavor")},
+    "team": f"{sums.LABEL}team",
+    "user": f"{sums.LABEL}user",
+}
+"""Word of an address, and the key it means; `label:KEY` is a word, too."""
+_DAYS = {1: "day", 7: "week", 30: "month"}
+_DRAWN = 4
+"""Resources that are drawn."""
+
+
+def usage(asked: Asked, seen: Seen) -> Page:
+    """Return resource-hours by a key, on the day of the moment or in the days up to it."""
+    namespace = seen.query.get("namespace", "")
+    day, days = seen.moment.date(), read_days(seen)
+    by = seen.query.get("by", "").strip() or "namespace"
+    since = datetime(day.year, day.month, day.day, tzinfo=UTC) - timedelta(days=days - 1)
+    until = min(since + timedelta(days=days), seen.now)
+    spent = partial(finding.spent_by, asked.model, since=since, until=until, namespace=namespace)
+    shares, unpriced, query, given = spent(_DIVIDED.get(by, by))
+    asked.note(f"usage by {by}", query, given)
+    period = "hour" if days == 1 else "day"
+    periods, _, query, given = spent(period)
+    asked.note(f"usage by {period}", query, given)
+    title = f"Usage of the {_DAYS[days]} to {day}" if days > 1 else f"Usage on {day}"
+    rates = asked.model.rates
+    shown = [
+        [
+            one.key or "–",
+            f"{one.resource}, {unit_name(one.resource)}",
+            *(_hours_of(one.resource, number) for number in one.spent.columns.values()),
+            f"{sums.money(one.cost):,.2f}" if rates else None,
+        ][: None if rates else -1]
+        for one in [*shares, *(_all_of(one) for one in sums.totals(shares) if len(shares) > 1)]
+    ]
+    head = [by, "resource", *sums.COLUMNS]
+    head += [f"cost {rates.currency}".rstrip()] if rates else []
+    path, chosen = "/usage", {"namespace": namespace, "by": by}
+    kept = {**chosen, "days": days if days > 1 else None}
+
+    def choice(words: str, link: str, *, now: bool) -> Html:
+        return h("li", h("a", words, href=link, aria_current="true" if now else None))
+
+    def other(to: date) -> str:
+        if to >= seen.now.date():
+            return path + "?" + urlencode({k: v for k, v in kept.items() if v})
+        return (
+            path
+            + "?"
+            + urlencode({"at": f"{to}T23:59:59Z", **{k: v for k, v in kept.items() if v}})
+        )
+
+    ranges = [
+        choice(words, seen.link(path, **chosen, days=one if one > 1 else None), now=one == days)
+        for one, words in _DAYS.items()
+    ]
+    divisions = [
+        choice(one, seen.link(path, **{**kept, "by": one}), now=by in (one, key))
+        for one, key in _DIVIDED.items()
+    ]
+    body = [
+        h("h1", title),
+        h(
+            "p",
+            "What pods asked for, times hours: while they ran, held quota and did not run, and ran "
+            "in vain. Waiting takes nothing. What ran without an admission is apart, and costs "
+            "nothing. Days are UTC.",
+            class_="quiet",
+        ),
+        h("ul", ranges, class_="choices", aria_label="Range"),
+        h(
+            "p",
+            h("a", f"← {_DAYS[days]} before", href=other(day - timedelta(days=days)), rel="prev"),
+            " ",
+            h("a", f"{_DAYS[days]} after →", href=other(day + timedelta(days=days)), rel="next")
+            if day < seen.now.date()
+            else None,
+        ),
+        _charts(periods, since, until, period),
+        h("ul", divisions, class_="choices", aria_label="Divided by"),
+        table(head, shown, f"{title}, by {by}", "nothing ran, held or waited"),
+        h("p", _cost_note(rates is not None, unpriced), class_="quiet"),
+        [h("p", note, class_="notice") for note in sums.capped(shares)],
+    ]
+    data = {
+        "day": day.isoformat(),
+        "days": days,
+        "by": by,
+        "currency": rates.currency if rates else None,
+        "usage": [_numbers(one, priced=rates is not None) for one in shares],
+        period: [_numbers(one, priced=rates is not None) for one in periods],
+    }
+    return Page(title=title, data=data, body=h("div", body))
+
+
+def _numbers(one: sums.Share, *, priced: bool) -> dict[str, Any]:
+    hours = {
+        word: float(sums.hours(one.resource, number)) for word, number in one.spent.columns.items()
+    }
+    unit = {"key": one.key, "resource": one.resource, "unit": unit_name(one.resource)}
+    return {**unit, **hours, "cost": float(sums.money(one.cost)) if priced else None}
+
+
+def _charts(
+    periods: Sequence[sums.Share], since: datetime, until: datetime, period: str
+) -> Html | None:
+    """Return a chart per resource: what was taken in each hour or day."""
+    resources = list(dict.fromkeys(one.resource for one in periods))[:_DRAWN]
+    if not resources:
+        return None
+    charts = []
+    for resource in resources:
+        bars = [
+            (datetime.fromisoformat(one.key), _taken(one))
+            for one in periods
+            if one.resource == resource
+        ]
+        step = timedelta(hours=1) if period == "hour" else timedelta(days=1)
+        words = f"{resource}, {unit_name(resource)} per {period}"
+        charts.append(picture.spent(words, bars, since, max(until, since + step), step))
+    return h("div", charts, picture.spent_legend())
+
+
+def _taken(one: sums.Share) -> dict[str, float]:
+    classes = {"running": "running", "wasted": "failed", "held": "starting"}
+    spent = one.spent.columns
+    return {to: float(sums.hours(one.resource, spent[word])) for word, to in classes.items()}
+
+
+def _all_of(one: sums.Share) -> sums.Share:
+    return structs.replace(one, key="all")
+
+
+def _hours_of(resource: str, number: int) -> Html:
+    return h("span", f"{sums.hours(resource, number):,.2f}", class_="num")
+
+
+def _cost_note(priced: bool, unpriced: Sequence[tuple[str, str]]) -> str:
+    if not priced:
+        return "What it cost is shown where rates are set (serve.rates_file)."
+    if not unpriced:
+        return "Cost is of all that was taken: what ran, and what was held without running."
+    return f"There is {missing(unpriced)}."

@@ -1,0 +1,71 @@
+"""Who is pending: the table of a queue, and how old its forecast is.
+
+Invariant: positions and stages are those of `gatelog.readmodel.moments`.
+"""
+
+from collections.abc import Sequence
+
+from gatelog.readmodel import moments
+from gatelog.readmodel.moments import Asked
+from gatelog.readmodel.starts import sentence
+from gatelog.readmodel.timeline import plain
+from gatelog.serve.console.html import Html, table
+from gatelog.serve.console.parts import ROWS, Seen, group_link, when
+from gatelog.serve.words import span
+
+
+def who_waits(
+    asked: Asked, seen: Seen, queue: str, limit: int, offset: int, namespace: str = ""
+) -> list[moments.WaitingRow]:
+    """Return who is pending in a ClusterQueue ("": in all), in its order."""
+    given = {"queue": queue, "namespace": namespace, "limit": limit, "offset": offset}
+    query = moments.WAITING_AT if seen.at else moments.WAITING_NOW
+    return asked.rows("who waits", moments.WaitingRow, query, {**given, "at": seen.moment})
+
+
+def line_table(waiting: Sequence[moments.WaitingRow], seen: Seen) -> Html:
+    """Return who is pending, first those that have a position in the ClusterQueue."""
+    rows = [
+        [
+            str(one.position or "–"),
+            group_link(seen, one.namespace, one.name, one.id),
+            _start(one, seen),
+            one.stage,
+            one.reason,
+            when(one.since, seen),
+            plain(one.message),
+            one.queue,
+            str(one.priority),
+        ]
+        for one in waiting[:ROWS]
+    ]
+    head = [
+        "position",
+        "group",
+        "start",
+        "stage",
+        "reason",
+        "since",
+        "why",
+        "LocalQueue",
+        "priority",
+    ]
+    return table(head, rows, "In the order of the queue", "nothing is pending")
+
+
+def forecast_line(asked: Asked, seen: Seen) -> str:
+    """Say how old expected starts are."""
+    given = {"at": seen.moment, "limit": 1}
+    (found,) = asked.rows("forecast", moments.ForecastRow, moments.FORECAST, given)
+    if found.at is None:
+        return "No forecast was made, so no start is known: an operator runs gatelog forecast."
+    ago = span((seen.moment - found.at).total_seconds())
+    return (
+        f"Starts are of a forecast made {ago} ago; nine times in ten a start is within its range."
+    )
+
+
+def _start(one: moments.WaitingRow, seen: Seen) -> str:
+    if one.never is None:
+        return "–"
+    return sentence(one.expected_at, one.latest_at, one.never, seen.moment)

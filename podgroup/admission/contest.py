@@ -1,0 +1,115 @@
+"""Claims contested by share: with fair sharing, who came first does not decide.
+
+Theory. What evictions free belongs to whom the tournament (`order`) would give it once they are
+complete, as in Kueue, whoever asked first. So a head that does not fit looks for claims by which
+other ClusterQueues of its tree borrow, and takes over those of the largest shares: each time its
+side, with its request counted, must come before the other side in the tournament. It must need all
+that they keep, so nothing is evicted in vain and a large preemptor does not lose to small ones.
+Nor does one that is larger than a victim: once it has lost, that one would be in before it.
+
+Invariant: a claim passes to a strictly smaller share, so claims do not go in a circle.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from podgroup.admission.cache import HOPELESS, Claim, SchedulerCache
+from podgroup.admission.head import Head
+from podgroup.admission.nominate import Nominator
+from podgroup.admission.plan import Mode
+from podgroup.admission.share import share_of, turn
+from podgroup.admission.tree import Forest, sides
+from podgroup.admission.victims import has_room
+
+
+class Takeover(NamedTuple):
+    """How a head fits without the claims that it takes over."""
+
+    head: Head
+    claims: Sequence[Claim]
+
+
+def takeover(
+    cache: SchedulerCache, nominator: Nominator, head: Head, decided: Iterable[str]
+) -> Takeover | None:
+    """Return what a head that does not fit takes over, None if nothing.
+
+    The claims of `decided` (ids) are of the same round: the tournament has been over them.
+    """
+    plan = head.planned
+    if plan.mode is Mode.FIT or head.deferred:
+        return None
+    if plan.mode is Mode.NO_FIT and plan.reason in HOPELESS:
+        return None
+    contested = [
+        claim
+        for claim in cache.claims_beside(head.node.name)
+        if claim.waiter.id not in decided and _is_contested(cache, claim)
+    ]
+    if not contested:
+        return None
+    other = Head(head.waiter, head.offer, head.node, head.preemptor)
+    last = head.waiter.last
+    _give(cache.forest, contested)
+    nominator.nominate(other, None)
+    _take(cache.forest, contested)
+    if other.planned.mode is Mode.FIT or other.deferred:
+        lost = _lost(cache.forest, other, contested)
+        if lost:
+            return Takeover(other, lost)
+    head.waiter.last = last
+    return None
+
+
+def _is_contested(cache: SchedulerCache, claim: Claim) -> bool:
+    """Tell whether a claim borrows, and none of its victims would fit where it does not."""
+    if cache.forest.queues[claim.queue].within(claim.usage):
+        return False
+    kept: dict[str, int] = {}
+    for (_, resource), amount in claim.usage.items():
+        kept[resource] = kept.get(resource, 0) + amount
+    asked = map(cache.asked_by, claim.victims)
+    return all(one.get(key, 0) >= amount for one in asked if one for key, amount in kept.items())
+
+
+def _lost(forest: Forest, head: Head, contested: Iterable[Claim]) -> list[Claim]:
+    """Return the claims that make room for a head; none if they do not, or keep more than that."""
+    needed = dict(head.planned.usage)
+    left = {claim.waiter.uid: claim for claim in contested}
+    lost: list[Claim] = []
+    while not has_room(head.node, head.planned.usage, True):
+        claim = _largest(forest, head, left.values())
+        if claim is None or any(v > needed.get(key, 0) for key, v in claim.usage.items()):
+            _take(forest, lost)
+            return []
+        del left[claim.waiter.uid]
+        _give(forest, [claim])
+        lost.append(claim)
+        for key, amount in claim.usage.items():
+            needed[key] = needed.get(key, 0) - amount
+    _take(forest, lost)
+    return lost
+
+
+def _largest(forest: Forest, head: Head, contested: Iterable[Claim]) -> Claim | None:
+    """Return whose claim a head goes before; of several that of the largest share, then by uid."""
+    asked = head.planned.usage
+    head.node.take(asked)
+    found = []
+    for claim in contested:
+        ours, theirs = sides(head.node, forest.queues[claim.queue])
+        now = turn(share_of(theirs), claim.usage)
+        if turn(share_of(ours), asked) < now:
+            found.append((now, claim.waiter.uid, claim))
+    head.node.give(asked)
+    return max(found, key=lambda one: one[:2])[2] if found else None
+
+
+def _give(forest: Forest, claims: Iterable[Claim]) -> None:
+    for claim in claims:
+        forest.queues[claim.queue].give(claim.usage)
+
+
+def _take(forest: Forest, claims: Iterable[Claim]) -> None:
+    for claim in claims:
+        forest.queues[claim.queue].take(claim.usage)

@@ -1,0 +1,147 @@
+"""Processing heads as Kueue does: on a copy of the quota that is thrown away after the cycle.
+
+Theory. What a head takes is counted for those after it, victims included, who stay where they are
+until the cycle is over. A head whose victims another has claimed is nominated anew without them.
+Nothing is kept for a preemptor beyond the cycle: it is tried again in the next one.
+
+Invariant: after a cycle the trees differ from before by what was admitted alone.
+"""
+
+from collections.abc import Iterable
+
+from podgroup.admission.cache import SchedulerCache
+from podgroup.admission.head import Head
+from podgroup.admission.holding import AdmittedWorkload
+from podgroup.admission.nominate import Nominator
+from podgroup.admission.plan import Mode
+from podgroup.admission.tree import Node, Usage
+from podgroup.admission.victims import has_room
+from podgroup.admission.wording import (
+    ASSUMED,
+    DEFERRED,
+    FAILED_AFTER_NOMINATION,
+    NO_CANDIDATES,
+    NO_FIT,
+    NO_LONGER_FITS,
+    OVERLAP,
+    PENDING_PREEMPTION,
+    SKIPPED,
+    pending_preemption,
+)
+from podgroup.model.names import PENDING_PREEMPTED_WORKLOADS, PENDING_WAITING_FOR_QUOTA
+
+
+class KueueCycle:
+    """The processing of one cycle's heads."""
+
+    def __init__(self, cache: SchedulerCache, nominator: Nominator) -> None:
+        self._book = cache
+        self._nominator = nominator
+        self._preempted: dict[str, AdmittedWorkload] = {}
+        self._taken: list[tuple[Node, Usage]] = []
+
+    def process(self, head: Head) -> None:
+        """Decide about one head; what it takes is counted until `undo`."""
+        plan = head.planned
+        fits = self._fits(head)
+        if any(victim.holding.id in self._preempted for victim in head.targets):
+            self._again(head)
+            plan = head.planned
+            fits = self._fits(head)
+        if plan.mode is Mode.NO_FIT:
+            head.rejected(plan.reason, head.message, NO_FIT)
+        elif plan.mode is Mode.PREEMPT and not head.targets:
+            head.rejected(PENDING_WAITING_FOR_QUOTA, head.message, NO_CANDIDATES)
+            self._reserve(head)
+        elif head.deferred:
+            head.rejected(PENDING_PREEMPTED_WORKLOADS, DEFERRED, PENDING_PREEMPTION)
+            head.waiter.last = None
+            self._take(head.node, plan.usage)
+        elif any(victim.holding.id in self._preempted for victim in head.targets):
+            self._skip(head, OVERLAP)
+        elif not fits:
+            self._skip(head, NO_LONGER_FITS)
+        else:
+            for victim in head.targets:
+                self._preempted[victim.holding.id] = victim.holding
+            self._take(head.node, plan.usage)
+            if plan.mode is Mode.FIT:
+                head.status = ASSUMED
+                head.message = ""
+            else:
+                head.waiter.last = None
+                message = pending_preemption(head.message, len(head.targets))
+                head.rejected(PENDING_PREEMPTED_WORKLOADS, message, PENDING_PREEMPTION)
+
+    def undo(self) -> None:
+        """Throw away what was counted."""
+        for node, usage in reversed(self._taken):
+            for key, amount in usage.items():
+                if amount < 0 and key not in node.unadmitted:
+                    node.usage[key] -= amount
+                else:
+                    node.remove(key, amount)
+        self._taken.clear()
+
+    def _take(self, node: Node, usage: Usage) -> None:
+        taken = dict(usage)
+        node.take(taken)
+        self._taken.append((node, taken))
+
+    def _skip(self, head: Head, message: str) -> None:
+        head.status = SKIPPED
+        head.rejected(PENDING_WAITING_FOR_QUOTA, message, FAILED_AFTER_NOMINATION)
+
+    def _fits(self, head: Head) -> bool:
+        """Tell whether a head fits once all are gone that were asked to stop."""
+        leaving = dict(self._preempted)
+        leaving.update({victim.holding.id: victim.holding for victim in head.targets})
+        self._remove(leaving.values())
+        fits = has_room(head.node, head.planned.usage, True)
+        self._restore(leaving.values())
+        return fits
+
+    def _again(self, head: Head) -> None:
+        """Nominate a head anew, without those that others preempt, in the flavors it had."""
+        only = [
+            {resource: choice.flavor for resource, choice in one.choices.items()}
+            for one in head.planned.sets
+        ]
+        self._remove(self._preempted.values())
+        self._nominator.nominate(head, None, only, self._preempted.keys())
+        self._restore(self._preempted.values())
+        if head.planned.mode is Mode.FIT:
+            head.deferred = True
+
+    def _reserve(self, head: Head) -> None:
+        """Keep from others what a head waits for that cannot take it back later."""
+        if head.offer.queue.preemption.reclaim_within_cohort == "Any":
+            return
+        if self._book.options.lend_while_waiting and not self._book.queues[head.node.name].strict:
+            return
+        self._take(head.node, waiting_for(head, self._book.options.lend_while_waiting))
+
+    def _remove(self, holdings: Iterable[AdmittedWorkload]) -> None:
+        for holding in holdings:
+            self._book.forest.queues[holding.cluster_queue].give(holding.usage)
+
+    def _restore(self, holdings: Iterable[AdmittedWorkload]) -> None:
+        for holding in holdings:
+            self._book.forest.queues[holding.cluster_queue].take(holding.usage)
+
+
+def waiting_for(head: Head, own_only: bool) -> Usage:
+    """Return what is kept for a head that waits and has none to preempt.
+
+    Of its own quota what is free; if it borrows, up to its borrowing limit, unless `own_only`.
+    """
+    node, plan = head.node, head.planned
+    kept: Usage = {}
+    for key, amount in plan.usage.items():
+        own, used = node.nominal.get(key, 0), node.usage.get(key, 0)
+        if plan.borrowing > 0 and not own_only:
+            limit = node.borrow.get(key)
+            kept[key] = amount if limit is None else min(amount, own + limit - used)
+        else:
+            kept[key] = max(0, min(amount, own - used))
+    return kept

@@ -1,0 +1,116 @@
+"""Processing heads so that nothing is freed in vain: what is decided counts at once, and stays.
+
+Theory. Decisions are made on the trees as they will be when every eviction under way is complete.
+A head that fits there and now is admitted. One that fits there but not yet now has a *claim*: its
+quota is counted as used, no other gets in between, and it is admitted as soon as the evictions have
+made room. One that must preempt claims too, and its victims are not tried again before it is in. So
+an eviction always serves the one it was ordered for, and no two preemptors count on the same room.
+
+With fair sharing a claim may still pass to a smaller share (`contest`). Who was evicted for it goes
+on waiting for the loser, until that is in or has been tried after the winner.
+
+A head that was nominated before others took something is nominated again if it may have changed.
+
+Invariant: what is admitted fits what is really free at that moment.
+"""
+
+from podgroup.admission.cache import Claim, SchedulerCache
+from podgroup.admission.contest import takeover
+from podgroup.admission.head import Head
+from podgroup.admission.kueue_cycle import waiting_for
+from podgroup.admission.nominate import Nominator
+from podgroup.admission.plan import Mode
+from podgroup.admission.tree import Node, Usage
+from podgroup.admission.victims import has_room
+from podgroup.admission.wording import (
+    ASSUMED,
+    EVICTIONS_UNDER_WAY,
+    NO_CANDIDATES,
+    NO_FIT,
+    PENDING_PREEMPTION,
+    pending_preemption,
+)
+from podgroup.model.names import PENDING_PREEMPTED_WORKLOADS, PENDING_WAITING_FOR_QUOTA
+
+
+class ReservingCycle:
+    """The processing of one round's heads."""
+
+    def __init__(self, cache: SchedulerCache, nominator: Nominator) -> None:
+        self._book = cache
+        self._nominator = nominator
+        self._touched: set[Node] = set()
+        self._decided: set[str] = set()
+        self._reserved: list[tuple[Node, Usage]] = []
+
+    def process(self, head: Head) -> None:
+        """Decide about one head. Preemptions and admissions are entered by the caller."""
+        if head.node.root in self._touched and not self._still_fits(head):
+            self._nominator.nominate(head, None)
+        if self._book.configuration.fair_sharing:
+            self._take_over(head)
+            self._decided.add(head.waiter.id)
+        plan = head.planned
+        if plan.mode is Mode.NO_FIT:
+            head.rejected(plan.reason, head.message, NO_FIT)
+        elif plan.mode is Mode.FIT:
+            head.status = ASSUMED
+            head.message = ""
+            self._touched.add(head.node.root)
+        elif head.deferred or head.targets:
+            head.waiter.last = None
+            message = EVICTIONS_UNDER_WAY
+            if head.targets:
+                message = pending_preemption(head.message, len(head.targets))
+            head.rejected(PENDING_PREEMPTED_WORKLOADS, message, PENDING_PREEMPTION)
+            self._touched.add(head.node.root)
+        else:
+            head.rejected(PENDING_WAITING_FOR_QUOTA, head.message, NO_CANDIDATES)
+            self._reserve(head)
+
+    def undo(self) -> None:
+        """Forget what was reserved for this round only."""
+        for node, usage in self._reserved:
+            node.give(usage)
+        self._reserved.clear()
+
+    def _still_fits(self, head: Head) -> bool:
+        if head.planned.mode is not Mode.FIT:
+            return False
+        present = self._book.present.queues[head.node.name]
+        usage = head.planned.usage
+        return has_room(head.node, usage, True) and has_room(present, usage, True)
+
+    def _take_over(self, head: Head) -> None:
+        """Let a head have what is kept for others, where it comes before them by its share."""
+        found = takeover(self._book, self._nominator, head, self._decided)
+        if found is None:
+            return
+        other = found.head
+        head.plan, head.message = other.plan, other.message
+        head.targets, head.deferred = [], other.deferred
+        for claim in found.claims:
+            self._book.lose(claim, head.waiter.id)
+        self._touched.add(head.node.root)
+
+    def _reserve(self, head: Head) -> None:
+        queue = self._book.queues[head.node.name]
+        if queue.strict or head.offer.queue.preemption.reclaim_within_cohort == "Any":
+            return  # a StrictFIFO queue reserves when it blocks
+        if not self._book.options.lend_while_waiting:
+            usage = {k: max(0, v) for k, v in waiting_for(head, False).items()}
+            head.node.take(usage)
+            self._reserved.append((head.node, usage))
+
+
+def claim_of(head: Head) -> Claim:
+    """Return what is kept for a head until evictions are complete."""
+    plan = head.planned
+    return Claim(
+        head.waiter,
+        head.node.name,
+        plan.assignments(),
+        plan.usage,
+        plan.borrowing,
+        [victim.holding.id for victim in head.targets],
+    )

@@ -1,0 +1,92 @@
+"""The ways in which a pod says how large its group is, and telling them apart.
+
+    total   pod-group-total-count: the pods of the group, all created beforehand (KEP-976, story 2)
+    sets    pod-group-sets: sets of pods, some of which are created later (KEP-976, story 3)
+    count   pod-group-count: as many pods of one shape (first draft of KEP-976, story 2)
+    roles   pod-group-roles: so many roles, each with a pod-group-role-count (first draft, story 3)
+
+A declaration is one text per pod. Pods of one group must have the same one; a pod may have none
+(the workers of a driver do) where others speak for it.
+
+Invariant: equal declarations mean the same, and a text with a line break in it states several.
+"""
+
+from typing import Final
+
+from podgroup.model.names import (
+    GROUP_TOTAL_COUNT,
+    MAX_INT32,
+    MAX_ROLES,
+    POD_GROUP_COUNT,
+    POD_GROUP_ROLE_COUNT,
+    POD_GROUP_ROLES,
+    POD_GROUP_SETS,
+    integer,
+)
+from podgroup.model.objects import DeclaredSet, PodView
+
+TOTAL: Final = "total"
+SETS: Final = "sets"
+COUNT: Final = "count"
+ROLES: Final = "roles"
+
+ANNOTATIONS: Final[dict[str, str]] = {
+    TOTAL: GROUP_TOTAL_COUNT,
+    SETS: POD_GROUP_SETS,
+    COUNT: POD_GROUP_COUNT,
+    ROLES: POD_GROUP_ROLES,
+}
+"""Dialect -> the annotation that states it."""
+
+
+def declaration(view: PodView) -> str:
+    """Return what a pod declares, "" for nothing: `dialect/value`, one line per dialect."""
+    notes = view.annotations
+    found = [f"{SETS}/{view.sets_key}"] if view.sets_key else []
+    for dialect in (COUNT, ROLES, TOTAL):
+        text = notes.get(ANNOTATIONS[dialect])
+        if text is not None:
+            found.append(f"{dialect}/{text}" if text.isascii() else f"{dialect}/{text!r}")
+    if len(found) == 1 and "\n" not in found[0]:
+        return found[0]
+    return "\n".join(part.replace("\n", " ") for part in found)
+
+
+def dialects(declared: str) -> tuple[str, ...]:
+    """Return the dialects of a declaration, none for ""."""
+    return tuple(part.partition("/")[0] for part in declared.split("\n")) if declared else ()
+
+
+def declared(view: PodView) -> str:
+    """Return what a pod declares in words, for people."""
+    found = [f"{POD_GROUP_SETS}: {summary(view.sets)}"] if view.sets_key else []
+    for dialect in (COUNT, ROLES, TOTAL):
+        text = view.annotations.get(ANNOTATIONS[dialect])
+        if text is not None:
+            found.append(f"{ANNOTATIONS[dialect]}: {text[:60]}")
+    return ", ".join(found) or "nothing"
+
+
+def summary(sets: tuple[DeclaredSet, ...]) -> str:
+    """Return sets in words, `1 x driver, 10 x workers`."""
+    return ", ".join(f"{one.count} x {one.name}" for one in sets) or "no sets"
+
+
+def declared_count(view: PodView) -> int:
+    """Return the pods that the first draft's count states, 0 if it is no count."""
+    return _within(view.annotations.get(POD_GROUP_COUNT, ""), MAX_INT32)
+
+
+def declared_roles(view: PodView) -> int:
+    """Return the roles that the first draft's role number states, 0 if it is no such number."""
+    return _within(view.annotations.get(POD_GROUP_ROLES, ""), MAX_ROLES)
+
+
+def role_count(view: PodView) -> int:
+    """Return how many pods the role of a pod has: 1 where it is not said, 0 if it is no count."""
+    return _within(view.annotations.get(POD_GROUP_ROLE_COUNT, "1"), MAX_INT32)
+
+
+def _within(text: str, most: int) -> int:
+    found = integer(text) or 0
+    return found if 0 < found <= most else 0

@@ -1,0 +1,1 @@
+"""What objects are: views, commands, names, quantities, tables of words; imports nothing else."""

@@ -1,0 +1,426 @@
+"""Commands: the imperative payloads of decisions.
+
+Theory. A command says exactly what the actuator writes and under which precondition; it never
+leaves a choice to it. Every pod command names the uid, so it can do nothing to a successor of the
+same name. What has to be known of a command without carrying it out is said here, once (`About`).
+Some are *records*: they change what gatelog holds to be true and write nothing themselves; the
+writes that follow are decisions of their own.
+
+Invariant: carrying out a command twice has the effect of carrying it out once.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, ClassVar, Final, NamedTuple, get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from podgroup.model.objects import (
+    Assignment,
+    CheckView,
+    Condition,
+    RequeueState,
+    Toleration,
+    WorkloadView,
+)
+from podgroup.model.shortage import Preempted
+from podgroup.model.standing import Standing
+
+
+class Value(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
+    """Base of command parts."""
+
+
+class ObjectRef(Value, frozen=True, kw_only=True):
+    """An API object: a kind of `objects.Kind`, a name, and the uid it must have ("" if new)."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+
+
+class KubeEvent(Value, frozen=True, kw_only=True):
+    """A Kubernetes Event to emit once the command has been applied; `on` None is its target."""
+
+    type: str
+    reason: str
+    message: str
+    on: ObjectRef | None = None
+
+
+class PriorityRef(Value, frozen=True, kw_only=True):
+    """spec.priorityClassRef of a Workload; `kind` is WorkloadPriorityClass or PriorityClass."""
+
+    kind: str
+    name: str
+
+
+class PodSetSpec(Value, frozen=True, kw_only=True):
+    """A podset to write: its template is filled in from the live pod `sample`.
+
+    Where no pod is there yet `sample` is None and `template` is the declared pod spec as JSON text
+    (KEP-976, groups of pods where the driver generates workers).
+    """
+
+    name: str
+    count: int
+    sample: ObjectRef | None = None
+    requests: Mapping[str, int] = {}
+    template: str = ""
+
+
+class Urgency(Enum):
+    """When a command goes first: it starts pods or frees quota, in which mode of admission."""
+
+    ALWAYS = "always"
+    BESIDE_KUEUE = "beside Kueue"
+    """There a pod cannot start before its Workload is there; in builtin mode that is a mirror."""
+    NEVER = "never"
+    """It shows how things stand (conditions, status, Events), and can wait."""
+
+
+class About(NamedTuple):
+    """What is known of a command without carrying it out.
+
+    `kind` is what its target must be, "" for several; a pod is never written without its uid.
+    `says` are the words of a story, with `{pods}` for names, "" where another line says it; `tone`
+    is for colour: good, bad or none. One that `may_end` its object takes our finalizer off it.
+    """
+
+    kind: str = ""
+    says: str = ""
+    tone: str = ""
+    urgency: Urgency = Urgency.NEVER
+    record: bool = False
+    may_end: bool = False
+
+
+class Command(Value, tag_field="action", frozen=True, kw_only=True):
+    """Base of commands; `target` is the object written, `events` are emitted on success."""
+
+    about: ClassVar[About]
+    target: ObjectRef
+    events: tuple[KubeEvent, ...] = ()
+
+    @property
+    def action(self) -> str:
+        """Its name, as on the wire."""
+        return type(self).__name__
+
+    @property
+    def awaited(self) -> str:
+        """The action whose effect shows on the object when this was carried out."""
+        return type(self).__name__
+
+
+class UngatePod(Command, tag="UngatePod", frozen=True, kw_only=True):
+    """Remove `gates` and merge selector, tolerations, labels and annotations, in one patch.
+
+    A key that is already there with another value is a conflict: rejected, nothing is written.
+    Only annotations named in `replaces` give way. Labels and annotations that are not ours are
+    written if a ready admission check of `workload` wants them.
+    """
+
+    about: ClassVar[About] = About("Pod", "ungate {pods}", "good", Urgency.ALWAYS)
+
+    gates: tuple[str, ...]
+    node_selector: Mapping[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    replaces: tuple[str, ...] = ()
+    workload: str = ""
+
+
+class FinalizePod(Command, tag="FinalizePod", frozen=True, kw_only=True):
+    """Remove our finalizer; others' finalizers stay."""
+
+    about: ClassVar[About] = About("Pod", "release {pods}", urgency=Urgency.ALWAYS, may_end=True)
+
+
+class DeletePod(Command, tag="DeletePod", frozen=True, kw_only=True):
+    """Remove our finalizer, then delete the pod (an excess pod).
+
+    `grace_s` is its grace period in seconds; None leaves it to the pod.
+    """
+
+    about: ClassVar[About] = About("Pod", "delete {pods}", "bad", Urgency.ALWAYS, may_end=True)
+
+    grace_s: int | None = None
+
+
+class StopPod(Command, tag="StopPod", frozen=True, kw_only=True):
+    """Write condition TerminationTarget=True with reason and message, then delete the pod.
+
+    With `finalize` our finalizer goes as well. `grace_s` is its grace period in seconds; None
+    leaves it to the pod. One that is being deleted with a longer one is given the shorter.
+    """
+
+    about: ClassVar[About] = About("Pod", "stop {pods}", "bad", Urgency.ALWAYS)
+
+    reason: str
+    message: str
+    finalize: bool = False
+    grace_s: int | None = None
+
+    @property
+    def awaited(self) -> str:
+        """With `finalize` it shows when our finalizer is off as well, not at the deletion."""
+        return "DeletePod" if self.finalize else "StopPod"
+
+
+class KeepPod(Command, tag="KeepPod", frozen=True, kw_only=True):
+    """Put label kueue.x-k8s.io/managed back on a pod that runs, so that it stays in sight.
+
+    Obsolete where there is no such pod: that is how it becomes known that it is gone.
+    """
+
+    about: ClassVar[About] = About("Pod", "put the label back on {pods}", "bad")
+
+
+class ReportPod(Command, tag="ReportPod", frozen=True, kw_only=True):
+    """Write condition gatelog.io/admitted of a pod: why it waits, or that it does no longer.
+
+    It changes nothing else about the pod and nothing waits for it.
+    """
+
+    about: ClassVar[About] = About("Pod", "say so on {pods}")
+
+    status: str
+    reason: str
+    message: str
+
+
+class CreateWorkload(Command, tag="CreateWorkload", frozen=True, kw_only=True):
+    """Create the Workload of a group or single pod.
+
+    `controller` makes the only owner the controlling one (single pods). At most
+    `names.MAX_OWNERS` owner references are written, since each costs bytes of a 1.5 MiB object.
+    Without `topology` no podset asks for one, whatever its pods say.
+    """
+
+    about: ClassVar[About] = About("Workload", "write the Workload", urgency=Urgency.BESIDE_KUEUE)
+
+    queue: str
+    pod_sets: tuple[PodSetSpec, ...]
+    owners: tuple[ObjectRef, ...]
+    controller: bool = False
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    priority: int = 0
+    priority_ref: PriorityRef | None = None
+    max_execution_s: int | None = None
+    topology: bool = True
+
+
+class UpdateWorkload(Command, tag="UpdateWorkload", frozen=True, kw_only=True):
+    """Change metadata or spec of a Workload; None leaves a field alone.
+
+    `controller` makes the added owner the controlling one. `max_execution_s` 0 takes the bound
+    away.
+    """
+
+    about: ClassVar[About] = About("Workload", urgency=Urgency.BESIDE_KUEUE)
+
+    add_owners: tuple[ObjectRef, ...] = ()
+    controller: bool = False
+    labels: Mapping[str, str] = {}
+    active: bool | None = None
+    max_execution_s: int | None = None
+    queue: str | None = None
+    pod_sets: tuple[PodSetSpec, ...] | None = None
+    priority: int | None = None
+    priority_ref: PriorityRef | None = None
+
+
+class Admission(Value, frozen=True, kw_only=True):
+    """status.admission to mirror."""
+
+    cluster_queue: str
+    assignments: tuple[Assignment, ...]
+
+
+class WriteWorkloadStatus(Command, tag="WriteWorkloadStatus", frozen=True, kw_only=True):
+    """Merge into status: conditions by type, admission, reclaimable pods.
+
+    `clear_admission` sets status.admission to null by merge patch, which is the only way that
+    undoes an admission owned by another field manager. Guarded by the live resourceVersion and
+    re-read on conflict. `checks` are the AdmissionChecks that the status is to list: new ones are
+    Pending, others keep what their controllers said, unless `reset_checks` puts all to Pending.
+    `requeue` is status.requeueState, none if nothing is in it.
+    """
+
+    about: ClassVar[About] = About("Workload")
+
+    conditions: tuple[Condition, ...] = ()
+    admission: Admission | None = None
+    clear_admission: bool = False
+    reclaimable: Mapping[str, int] | None = None
+    executed_s: int | None = None
+    checks: tuple[str, ...] | None = None
+    reset_checks: bool = False
+    requeue: RequeueState | None = None
+
+    def on(self, view: WorkloadView) -> WorkloadView:
+        """Return a Workload as it is after this write, but for its version."""
+        conditions = {c.type: c for c in (*view.conditions, *self.conditions)}
+        changes: dict[str, Any] = {"conditions": tuple(conditions.values())}
+        if self.admission is not None:
+            changes["cluster_queue"] = self.admission.cluster_queue
+            changes["assignments"] = self.admission.assignments
+        if self.clear_admission:
+            changes |= {"cluster_queue": "", "assignments": ()}
+        if self.reclaimable is not None:
+            changes["reclaimable"] = self.reclaimable
+        if self.executed_s is not None:
+            changes["executed_s"] = self.executed_s
+        if self.requeue is not None:
+            changes["requeue"] = self.requeue
+        if self.checks is not None:
+            known = {} if self.reset_checks else {check.name: check for check in view.checks}
+            changes["checks"] = tuple(
+                known.get(name, CheckView(name=name, state="Pending")) for name in self.checks
+            )
+        return replace(view, **changes)
+
+
+class FinalizeWorkload(Command, tag="FinalizeWorkload", frozen=True, kw_only=True):
+    """Remove our finalizer from a Workload; with `delete` delete it too."""
+
+    about: ClassVar[About] = About("Workload", urgency=Urgency.BESIDE_KUEUE, may_end=True)
+
+    delete: bool = False
+
+    @property
+    def awaited(self) -> str:
+        """With `delete` it shows at the deletion, not when our finalizer is off."""
+        return "DeleteWorkload" if self.delete else "FinalizeWorkload"
+
+
+class WriteQueueStatus(Command, tag="WriteQueueStatus", frozen=True, kw_only=True):
+    """Merge a condition into the status of a ClusterQueue, Cohort or LocalQueue."""
+
+    about: ClassVar[About] = About()
+
+    condition: Condition
+
+
+class MarkInUse(Command, tag="MarkInUse", frozen=True, kw_only=True):
+    """Put the finalizer of what is in use on a queue, flavor or check, or with `off` take it off.
+
+    Nothing is put on what is being deleted, which the API server refuses.
+    """
+
+    about: ClassVar[About] = About()
+
+    off: bool = False
+
+
+class ReportQueue(Command, tag="ReportQueue", frozen=True, kw_only=True):
+    """Write counts and usage into the status of a ClusterQueue, Cohort or LocalQueue.
+
+    `fair_sharing`: the share as well. Of a Cohort nothing else is written.
+    """
+
+    about: ClassVar[About] = About()
+
+    standing: Standing
+    fair_sharing: bool = False
+
+
+class EmitEvent(Command, tag="EmitEvent", frozen=True, kw_only=True):
+    """Write nothing but the Kubernetes Events in `events`."""
+
+    about: ClassVar[About] = About()
+
+
+class ComposeGroup(Command, tag="ComposeGroup", frozen=True, kw_only=True):
+    """Record: roles, counts and priority are fixed, and there is no Workload to say so.
+
+    `pod_sets` None: as they are, and only the priority is another.
+    """
+
+    about: ClassVar[About] = About(says="priority changed", record=True)
+
+    priority: int
+    priority_ref: PriorityRef | None = None
+    pod_sets: tuple[PodSetSpec, ...] | None = None
+
+
+class AdmitGroup(Command, tag="AdmitGroup", frozen=True, kw_only=True):
+    """Record: the group holds this quota from now on (builtin mode).
+
+    With `checks` it is only reserved until those AdmissionChecks agree, and the same command
+    without them follows.
+    """
+
+    about: ClassVar[About] = About(record=True)
+
+    cluster_queue: str
+    assignments: tuple[Assignment, ...]
+    checks: tuple[str, ...] = ()
+
+
+class EvictGroup(Command, tag="EvictGroup", frozen=True, kw_only=True):
+    """Record: the group must stop. `preempted_by` is the group id of a preemptor.
+
+    With `requeue_after_s` it stays out of the queue for so many seconds. `preemption` is how both
+    sides stood; None where none is preempted, and in logs from before rules of version 4.
+    """
+
+    about: ClassVar[About] = About(says="evicted", tone="bad", record=True)
+
+    reason: str
+    message: str
+    preempted_by: str = ""
+    requeue_after_s: int = 0
+    preemption: Preempted | None = None
+
+
+class ReleaseQuota(Command, tag="ReleaseQuota", frozen=True, kw_only=True):
+    """Record: the group no longer holds quota; `requeue` says whether it queues again."""
+
+    about: ClassVar[About] = About(says="quota released", record=True)
+
+    reason: str
+    message: str
+    requeue: bool = False
+
+
+class FinishGroup(Command, tag="FinishGroup", frozen=True, kw_only=True):
+    """Record: the group is over. `reason` is the Finished reason (Succeeded, Failed, ...)."""
+
+    about: ClassVar[About] = About(says="finished", tone="good", record=True)
+
+    reason: str
+    message: str
+
+
+Write = (
+    UngatePod
+    | FinalizePod
+    | DeletePod
+    | StopPod
+    | KeepPod
+    | ReportPod
+    | CreateWorkload
+    | UpdateWorkload
+    | WriteWorkloadStatus
+    | FinalizeWorkload
+    | WriteQueueStatus
+    | MarkInUse
+    | ReportQueue
+    | EmitEvent
+)
+Record = ComposeGroup | AdmitGroup | EvictGroup | ReleaseQuota | FinishGroup
+AnyCommand = Write | Record
+
+COMMANDS: Final[Mapping[str, type[Command]]] = {
+    kind.__name__: kind for kind in get_args(AnyCommand)
+}
+"""Every command by its name on the wire."""
+RECORDS: Final = tuple(kind for kind in COMMANDS.values() if kind.about.record)
+ENDING: Final = frozenset({"DeleteWorkload", *(n for n, c in COMMANDS.items() if c.about.may_end)})
+"""What may be the end of an object: it takes our finalizer off it, or deletes it."""

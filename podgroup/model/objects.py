@@ -1,0 +1,511 @@
+"""Views: the parts of API objects that matter for admission, scheduling and diagnosis.
+
+Theory. The log carries views, not objects: managedFields, environment values, commands and volumes
+never enter it, so a message stays small and a leaked log leaks no secret. `ingest.translate` makes
+views from watch items; everything after it knows views only.
+
+Amounts of resources are integers: milli-units for `cpu`, whole units (bytes, devices) for all else,
+rounded up. Times are aware UTC. Invariant: a view is a value and is never changed.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal, NamedTuple, cast
+
+from msgspec import Meta, Struct
+
+Time = Annotated[datetime, Meta(tz=True)]
+"""A moment, always with its offset: one without could not be compared with any other."""
+
+
+SPELT_OUT = 16
+"""Owners of a Workload up to which each is written out."""
+
+
+class View(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
+    """Base of all views: immutable, defaults left out of the bytes."""
+
+
+class OwnerRef(View, frozen=True, kw_only=True):
+    """An entry of metadata.ownerReferences."""
+
+    kind: str
+    name: str
+    uid: str
+    api_version: str = ""
+    controller: bool = False
+
+
+class Toleration(View, frozen=True, kw_only=True):
+    """A toleration as the API server returns it."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    seconds: int | None = None
+
+
+class Requirement(View, frozen=True, kw_only=True):
+    """One expression of a label selector or node selector term."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class NodeTerm(View, frozen=True, kw_only=True):
+    """A term of required node affinity: expressions on node labels, all of which must hold."""
+
+    expressions: tuple[Requirement, ...] = ()
+
+
+class Selector(View, frozen=True, kw_only=True):
+    """A metav1.LabelSelector; both parts empty matches everything."""
+
+    labels: Mapping[str, str] = {}
+    expressions: tuple[Requirement, ...] = ()
+
+
+class Condition(View, frozen=True, kw_only=True):
+    """A status condition; `at` is its last transition."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    at: Time | None = None
+
+
+class ContainerEnd(View, frozen=True, kw_only=True):
+    """How a container of a pod last ended, and how often it was started again."""
+
+    name: str
+    exit_code: int = 0
+    reason: str = ""
+    finished_at: Time | None = None
+    restarts: int = 0
+
+
+class DeclaredSet(View, frozen=True, kw_only=True):
+    """One entry of annotation pod-group-sets: pods that a group says it will have (KEP-976).
+
+    `requests` is what one pod of it asks of a node. `template` is its pod spec as JSON text, less
+    what has nothing to do with scheduling; "" means that the pods are created beforehand and speak
+    for themselves. `role` is the role hash of the template. Selector, tolerations and terms are
+    those of the template, as in `PodView`.
+    """
+
+    name: str
+    count: int = 1
+    requests: Mapping[str, int] = {}
+    role: str = ""
+    template: str = ""
+    node_selector: Mapping[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+    node_terms: tuple[NodeTerm, ...] = ()
+
+
+class PodView(View, frozen=True, kw_only=True):
+    """A pod, as far as queueing and diagnosis care.
+
+    `labels` are complete; `annotations` only those under kueue.x-k8s.io/. `requests` is what one
+    pod takes of a node, as kube-scheduler adds it up: while it is resized in place the larger of
+    what it asks for and what it was granted. `role` is the role-hash annotation, or the
+    hash computed from the pod when there is none (`role_annotated` says which). `writer` is the
+    field manager of the latest write that was not a status write, as managedFields tell, and
+    `written_at` its time (whole seconds).
+
+    Annotation pod-group-sets is not among `annotations`: what it declares is in `sets`, what is
+    wrong with it in `sets_problem`, and `sets_key` ("" without the annotation) is the same for the
+    same declaration, however it is written.
+
+    `devices`: it asks for some by `resourceClaims` (DRA), of which no amount is known.
+    `unread` says of each field that is over its bound that it is left out, and why.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    resource_version: str
+    created_at: Time
+    deleted_at: Time | None = None
+    grace_s: int | None = None
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    finalizers: tuple[str, ...] = ()
+    owners: tuple[OwnerRef, ...] = ()
+    gates: tuple[str, ...] = ()
+    writer: str = ""
+    written_at: Time | None = None
+    role: str = ""
+    role_annotated: bool = False
+    requests: Mapping[str, int] = {}
+    qos: str = ""
+    priority: int | None = None
+    priority_class: str = ""
+    node_selector: Mapping[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+    node_terms: tuple[NodeTerm, ...] = ()
+    scheduler: str = ""
+    node: str = ""
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    started_at: Time | None = None
+    conditions: tuple[Condition, ...] = ()
+    ends: tuple[ContainerEnd, ...] = ()
+    sets: tuple[DeclaredSet, ...] = ()
+    sets_key: str = ""
+    sets_problem: str = ""
+    unread: tuple[str, ...] = ()
+    devices: bool = False
+
+
+class PodSetView(View, frozen=True, kw_only=True):
+    """A podset of a Workload: `requests` per pod."""
+
+    name: str
+    count: int = 1
+    requests: Mapping[str, int] = {}
+
+
+class PodSetUpdate(View, frozen=True, kw_only=True):
+    """What a ready admission check wants merged into the pods of one podset."""
+
+    name: str
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    node_selector: Mapping[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+
+
+class CheckView(View, frozen=True, kw_only=True):
+    """State of one admission check of a Workload."""
+
+    name: str
+    state: str
+    message: str = ""
+    updates: tuple[PodSetUpdate, ...] = ()
+    requeue_after_s: int = 0
+    """How long its group stays out of the queue after Retry."""
+
+
+class Assignment(View, frozen=True, kw_only=True):
+    """What quota admission gave one podset: resource -> flavor; usage is for all its pods."""
+
+    name: str
+    flavors: Mapping[str, str] = {}
+    usage: Mapping[str, int] = {}
+    count: int = 0
+    topology: bool = False
+
+
+class RequeueState(View, frozen=True, kw_only=True):
+    """status.requeueState: how often it was not ready in time, and the end of its back-off."""
+
+    count: int = 0
+    at: Time | None = None
+
+
+NOT_REQUEUED = RequeueState()
+"""What a Workload without status.requeueState says."""
+
+
+class WorkloadView(View, frozen=True, kw_only=True):
+    """A kueue.x-k8s.io Workload (v1beta1 and v1beta2 read alike).
+
+    A group of a thousand pods has a thousand owners, in each delta of its Workload. Where they are
+    many, those that are plain pods and do not control it are in `owner_pods` instead of `owners`
+    (`split_owners`): their uids, smallest first, joined by commas.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    resource_version: str
+    created_at: Time
+    deleted_at: Time | None = None
+    generation: int = 0
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    finalizers: tuple[str, ...] = ()
+    owners: tuple[OwnerRef, ...] = ()
+    owner_pods: str = ""
+    active: bool = True
+    because: str = ""
+    """Why a person stopped or resumed it, as in `LocalQueueView`."""
+    queue: str = ""
+    priority: int | None = None
+    priority_class: str = ""
+    priority_class_kind: str = ""
+    max_execution_s: int | None = None
+    pod_sets: tuple[PodSetView, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    cluster_queue: str = ""
+    assignments: tuple[Assignment, ...] = ()
+    checks: tuple[CheckView, ...] = ()
+    reclaimable: Mapping[str, int] = {}
+    executed_s: int = 0
+    requeue: RequeueState = NOT_REQUEUED
+
+    @property
+    def owner_uids(self) -> list[str]:
+        """Uids of all owners, however they are written down."""
+        found = [owner.uid for owner in self.owners]
+        return found + self.owner_pods.split(",") if self.owner_pods else found
+
+
+def split_owners(owners: Sequence[OwnerRef]) -> tuple[tuple[OwnerRef, ...], str]:
+    """Return `owners` and `owner_pods` of a Workload with these owners."""
+    if len(owners) <= SPELT_OUT:
+        return tuple(owners), ""
+    pods: list[str] = []
+    others: list[OwnerRef] = []
+    for owner in owners:
+        if owner.kind == "Pod" and not owner.controller and owner.uid and "," not in owner.uid:
+            pods.append(owner.uid)
+        else:
+            others.append(owner)
+    return tuple(others), ",".join(sorted(pods))
+
+
+WHOLE = 10**9
+"""A weight of 1: weights of fair sharing are in thousandths of millionths."""
+
+
+class LocalQueueView(View, tag_field="kind", tag="LocalQueue", frozen=True, kw_only=True):
+    """A LocalQueue: the name users put on pods, and the ClusterQueue behind it."""
+
+    uid: str
+    namespace: str
+    name: str
+    resource_version: str
+    cluster_queue: str
+    stop_policy: str = "None"
+    because: str = ""
+    """Why a person stopped or resumed it, and who (annotations gatelog.io/reason, -by)."""
+    weight_nano: int = WHOLE
+    active: tuple[str, ...] = ()
+    """Status, reason and message of its condition Active; () without one."""
+    unread: tuple[str, ...] = ()
+    """Paths below spec that a person wrote and gatelog does not read."""
+
+
+class Quota(View, frozen=True, kw_only=True):
+    """Quota of one resource in one flavor, in the integer amounts of this module."""
+
+    nominal: int
+    borrowing_limit: int | None = None
+    lending_limit: int | None = None
+
+
+class FlavorQuotas(View, frozen=True, kw_only=True):
+    """Quotas of one flavor in a resource group, by resource."""
+
+    name: str
+    resources: Mapping[str, Quota] = {}
+
+
+class ResourceGroup(View, frozen=True, kw_only=True):
+    """Resources that must come from one flavor together; flavors in order of preference."""
+
+    covered: tuple[str, ...]
+    flavors: tuple[FlavorQuotas, ...]
+
+
+class CohortView(View, tag_field="kind", tag="Cohort", frozen=True, kw_only=True):
+    """A Cohort: quota that the ClusterQueues below it share; `parent` "" is a root."""
+
+    uid: str
+    name: str
+    resource_version: str
+    namespace: str = ""
+    parent: str = ""
+    groups: tuple[ResourceGroup, ...] = ()
+    weight_nano: int = WHOLE
+    active: tuple[str, ...] = ()
+    """As in `LocalQueueView`."""
+    unread: tuple[str, ...] = ()
+    """As in `LocalQueueView`."""
+
+
+class ClusterQueueView(View, tag_field="kind", tag="ClusterQueue", frozen=True, kw_only=True):
+    """A ClusterQueue. `namespaces` None selects no namespace, an empty selector all of them.
+
+    `usage_based`: its LocalQueues share by what they used (admissionScope).
+    """
+
+    uid: str
+    name: str
+    resource_version: str
+    namespace: str = ""
+    strategy: str = "BestEffortFIFO"
+    namespaces: Selector | None = None
+    groups: tuple[ResourceGroup, ...] = ()
+    within_cluster_queue: str = "Never"
+    reclaim_within_cohort: str = "Never"
+    borrow_within_cohort: str = "Never"
+    max_priority_threshold: int | None = None
+    when_can_preempt: str = "TryNextFlavor"
+    when_can_borrow: str = "MayStopSearch"
+    preference: str = ""
+    cohort: str = ""
+    stop_policy: str = "None"
+    because: str = ""
+    """As in `LocalQueueView`."""
+    checks: tuple[str, ...] = ()
+    check_flavors: Mapping[str, tuple[str, ...]] = {}
+    """Checks that are for some flavors only, by name."""
+    weight_nano: int = WHOLE
+    usage_based: bool = False
+    active: tuple[str, ...] = ()
+    """As in `LocalQueueView`."""
+    unread: tuple[str, ...] = ()
+    """As in `LocalQueueView`."""
+    marked: bool = False
+    """The finalizer of what is in use is on it."""
+    marking: str = ""
+    """Decision in flight that puts that on or takes it off; never on the wire."""
+    deleting: bool = False
+    """Someone asked for its deletion."""
+
+
+class FlavorView(View, tag_field="kind", tag="ResourceFlavor", frozen=True, kw_only=True):
+    """A ResourceFlavor: labels and tolerations that its pods are given."""
+
+    uid: str
+    name: str
+    resource_version: str
+    namespace: str = ""
+    node_labels: Mapping[str, str] = {}
+    taints: tuple[Toleration, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    marked: bool = False
+    """As in `ClusterQueueView`."""
+    marking: str = ""
+    deleting: bool = False
+
+
+class AdmissionCheckView(View, tag_field="kind", tag="AdmissionCheck", frozen=True, kw_only=True):
+    """An AdmissionCheck: something besides quota that another controller has to agree to."""
+
+    uid: str
+    name: str
+    resource_version: str
+    namespace: str = ""
+    controller: str = ""
+    active: tuple[str, ...] = ()
+    """As in `LocalQueueView`; its controller writes it."""
+    marked: bool = False
+    """As in `ClusterQueueView`."""
+    marking: str = ""
+    deleting: bool = False
+
+
+class WorkloadPriorityClassView(
+    View, tag_field="kind", tag="WorkloadPriorityClass", frozen=True, kw_only=True
+):
+    """A WorkloadPriorityClass: a priority for queueing only."""
+
+    uid: str
+    name: str
+    resource_version: str
+    value: int
+    namespace: str = ""
+
+
+class PriorityClassView(View, tag_field="kind", tag="PriorityClass", frozen=True, kw_only=True):
+    """A scheduling.k8s.io PriorityClass."""
+
+    uid: str
+    name: str
+    resource_version: str
+    value: int
+    global_default: bool = False
+    namespace: str = ""
+
+
+class NamespaceView(View, tag_field="kind", tag="Namespace", frozen=True, kw_only=True):
+    """A namespace and its labels."""
+
+    uid: str
+    name: str
+    resource_version: str
+    labels: Mapping[str, str] = {}
+    namespace: str = ""
+    deleted_at: Time | None = None
+
+
+QueueObject = (
+    LocalQueueView
+    | ClusterQueueView
+    | CohortView
+    | FlavorView
+    | AdmissionCheckView
+    | WorkloadPriorityClassView
+    | PriorityClassView
+    | NamespaceView
+)
+
+
+class QueueKind(NamedTuple):
+    """A kind of queue object: its view, where the world has its objects, and its scope."""
+
+    view: type[Any]
+    store: str
+    namespaced: bool = False
+
+    def key(self, namespace: str, name: str) -> Any:
+        """Return the key of an object in its store."""
+        return (namespace, name) if self.namespaced else name
+
+
+QUEUE_KINDS: Final[Mapping[str, QueueKind]] = {
+    "Namespace": QueueKind(NamespaceView, "namespaces"),
+    "PriorityClass": QueueKind(PriorityClassView, "classes"),
+    "WorkloadPriorityClass": QueueKind(WorkloadPriorityClassView, "workload_classes"),
+    "ResourceFlavor": QueueKind(FlavorView, "flavors"),
+    "Cohort": QueueKind(CohortView, "cohorts"),
+    "AdmissionCheck": QueueKind(AdmissionCheckView, "checks"),
+    "ClusterQueue": QueueKind(ClusterQueueView, "cluster_queues"),
+    "LocalQueue": QueueKind(LocalQueueView, "local_queues", namespaced=True),
+}
+"""What is known of each kind of queue object, in the order in which they are listed first."""
+
+
+Marked = ClusterQueueView | FlavorView | AdmissionCheckView
+"""What may not be deleted while it is in use: it carries a finalizer."""
+MARKED_KINDS = ("ClusterQueue", "ResourceFlavor", "AdmissionCheck")
+MARK_TIMER = "mark"
+"""Purpose of the timer after which a mark that was refused is tried again."""
+
+
+def mark_timer(kind: str, name: str) -> str:
+    """Return the name of that timer."""
+    return f"{MARK_TIMER}/{kind}/{name}"
+
+
+Kind = Literal[
+    "Pod",
+    "Workload",
+    "LocalQueue",
+    "ClusterQueue",
+    "ResourceFlavor",
+    "WorkloadPriorityClass",
+    "PriorityClass",
+    "Namespace",
+    "Cohort",
+    "AdmissionCheck",
+]
+
+WATCHED_KINDS: tuple[Kind, ...] = (*cast("tuple[Kind, ...]", tuple(QUEUE_KINDS)), "Workload", "Pod")
+"""Every kind the log carries, in the order in which they are listed first."""
+
+FIRST_KINDS: frozenset[str] = frozenset(WATCHED_KINDS) - {"Cohort", "AdmissionCheck"}
+"""Kinds that were listed before the first decision in logs that do not say themselves which."""
+
+
+def kind_of(view: QueueObject) -> str:
+    """Return the kind of a queue object: the tag it has on the wire."""
+    return str(view.__struct_config__.tag)

@@ -1,0 +1,412 @@
+"""Reasons: every word that says why a group waits or what is reported on a pod, in one table.
+
+Theory. A reason is a word for machines; beside it stand what it means, whether only a person can
+end it (the group is Blocked then), the Event that users of Kueue know it by, and what would end it.
+Rules, command line and docs read it here, so a new reason is one entry. In kueue mode Kueue says
+reasons of its own, which need not be in here.
+
+Advice has fields in braces; `FIELDS` names them, and the code that shows it fills them in.
+
+Invariant: every reason to wait that rules give in builtin mode is in the table.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from podgroup.model.names import (
+    EVENT_ERR_WORKLOAD_COMPOSE,
+    EVENT_PRIORITY_CLASS_NOT_FOUND,
+    EVENT_WORKLOAD_NAME_CONFLICT,
+    EVICTED_CHECK_REJECTED,
+    EVICTED_CLUSTER_QUEUE_STOPPED,
+    EVICTED_LOCAL_QUEUE_STOPPED,
+    EVICTED_MAX_EXEC_TIME,
+    EVICTED_PODS_READY_TIMEOUT,
+    EVICTED_PREEMPTED,
+    EVICTED_REQUEUING_LIMIT,
+    NOT_ADMITTED_CHECKS,
+    PENDING_DEACTIVATED,
+    PENDING_EVALUATION,
+    PENDING_EXCEEDS_MAX_QUOTA,
+    PENDING_MISCONFIGURED,
+    PENDING_NO_MATCHING_FLAVOR,
+    PENDING_ON_HOLD,
+    PENDING_PREEMPTED_WORKLOADS,
+    PENDING_WAITING_FOR_QUOTA,
+    WAITING_FOR_REPLACEMENT_PODS,
+)
+
+WAITING_FOR_PODS: Final = "WaitingForPods"
+WORKLOAD_REFUSED: Final = "WorkloadRefused"
+UNMANAGED: Final = "Unmanaged"
+LARGER_THAN_ADMITTED: Final = "LargerThanAdmitted"
+UNKNOWN_ROLE: Final = "UnknownRole"
+LARGER_THAN_DECLARED: Final = "LargerThanDeclared"
+WAITING_FOR_PLACE: Final = "WaitingForPlace"
+GROUP_IS_OVER: Final = "GroupIsOver"
+FLAVOR_NOT_FOUND: Final = "FlavorNotFound"
+PARKED: Final = "Parked"
+
+FIELDS: Final = {
+    "namespace": "NAMESPACE",
+    "name": "GROUP",
+    "queue": "QUEUE",
+    "cluster_queue": "CLUSTERQUEUE",
+    "workload_name": "WORKLOAD",
+    "priority_class": "CLASS",
+    "missing_pods": "the pods that are missing",
+    "parked": "SEQ/ORD",
+}
+"""Fields of an advice, with what the docs show in their place."""
+
+OTHERWISE: Final = "what the message says; gatelog history shows how it came to this"
+"""Advice for a reason that is not in the table."""
+
+
+class Reason(Struct, frozen=True, kw_only=True):
+    """A reason: what it `says`, and which `advice` answers it.
+
+    `blocked`: only a person can end it. `event` is the name of its Event, "" if that is the word
+    itself. `waits`: it is a reason to wait; others are written to pods, or beside an admission.
+    `warns`: its Event is a Warning though neither `blocked` nor `event` says so.
+    """
+
+    word: str
+    says: str
+    advice: str
+    blocked: bool = False
+    event: str = ""
+    waits: bool = True
+    warns: bool = False
+
+    @property
+    def event_name(self) -> str:
+        """Name of the Event that tells it."""
+        return self.event or self.word
+
+    @property
+    def serious(self) -> bool:
+        """Whether its Event is a Warning."""
+        return self.blocked or self.warns or bool(self.event)
+
+
+RECREATE: Final = "; delete wrong pods and create them again"
+"""End of the advice on pods that contradict their group; the docs have it once for all."""
+
+
+def _bad(word: str, says: str, advice: str) -> Reason:
+    """Return the reason of a group that cannot be composed as its pods are."""
+    event = EVENT_ERR_WORKLOAD_COMPOSE
+    return Reason(word=word, says=says, advice=advice + RECREATE, blocked=True, event=event)
+
+
+def _blocked(word: str, says: str, advice: str, event: str = "") -> Reason:
+    return Reason(word=word, says=says, advice=advice, blocked=True, event=event)
+
+
+def _waits(word: str, says: str, advice: str) -> Reason:
+    return Reason(word=word, says=says, advice=advice)
+
+
+def _on_pods(word: str, says: str, advice: str, *, warns: bool = True) -> Reason:
+    return Reason(word=word, says=says, advice=advice, waits=False, warns=warns)
+
+
+REASONS: Final = (
+    # -- pods of the group --------------------------------------------------------------------
+    Reason(
+        word=WAITING_FOR_PODS,
+        says="fewer pods are there than the group has",
+        advice="{missing_pods}",
+        event=EVENT_ERR_WORKLOAD_COMPOSE,
+    ),
+    _waits(
+        WAITING_FOR_REPLACEMENT_PODS,
+        "pods ended without success and must be replaced before it is admitted again",
+        "new pods of the same shape with label kueue.x-k8s.io/pod-group-name={name}; gatelog "
+        "never makes pods",
+    ),
+    _bad(
+        "BadTotalCount",
+        "the total count is no number that can be used",
+        "pods with a whole number from 1 to 2147483647 in kueue.x-k8s.io/pod-group-total-count",
+    ),
+    _bad(
+        "BadGroupName",
+        "no Workload can have the group's name",
+        "pods with another group name",
+    ),
+    _bad(
+        "BadRoleHash",
+        "a role hash that cannot be used",
+        "pods without the annotation kueue.x-k8s.io/role-hash, or with a valid one",
+    ),
+    _bad(
+        "BadPodIndex",
+        "a pod index that is no number below the total count",
+        "pods whose label kueue.x-k8s.io/pod-group-pod-index is below the total count",
+    ),
+    _bad(
+        "BadSets",
+        "the declaration of sets cannot be read",
+        "a valid kueue.x-k8s.io/pod-group-sets: the message has line and field (docs/dialects.md)",
+    ),
+    _bad(
+        "BadDeclaration",
+        "a declaration of the group cannot be read",
+        "valid declarations: the message has pod and annotation (docs/dialects.md)",
+    ),
+    _bad(
+        "DifferentTotalCounts",
+        "pods disagree on the total count",
+        "pods with one value of annotation kueue.x-k8s.io/pod-group-total-count",
+    ),
+    _bad(
+        "DifferentQueues",
+        "pods name different queues",
+        "pods that name one queue",
+    ),
+    _bad(
+        "DifferentLabels",
+        "pods disagree on a label to copy",
+        "pods with one value of every label in queueing.label_keys_to_copy",
+    ),
+    _bad(
+        "DifferentAnnotations",
+        "pods disagree on an annotation to copy",
+        "pods with one value of every annotation in queueing.annotation_keys_to_copy",
+    ),
+    _bad(
+        "DifferentDialects",
+        "pods declare their group in different ways",
+        "pods that declare their group in one way (docs/dialects.md)",
+    ),
+    _bad(
+        "DifferentSets",
+        "pods declare different sets",
+        "one kueue.x-k8s.io/pod-group-sets in the group",
+    ),
+    _bad(
+        "DifferentRoles",
+        "pods disagree on roles or their counts",
+        "pods that agree on roles and role counts",
+    ),
+    _bad(
+        "DifferentShapes",
+        "pods of one role ask for different things",
+        "pods of one role with equal requests, or another role (annotation "
+        "kueue.x-k8s.io/role-hash) for those that differ",
+    ),
+    _bad(
+        "TooManyRoles",
+        "more than 18 different shapes of pods",
+        "fewer shapes of pods, or several groups",
+    ),
+    _blocked(
+        "RunningUnadmitted",
+        "its pods run, and never had a gate",
+        "nothing: its pods run without quota; delete them and create them again",
+    ),
+    # -- its Workload -------------------------------------------------------------------------
+    _blocked(
+        "PrebuiltWorkloadNotFound",
+        "the Workload that the pods name is missing, or another group's",
+        "the Workload {namespace}/{workload_name} that the pods name with "
+        "kueue.x-k8s.io/prebuilt-workload-name",
+    ),
+    _blocked(
+        "WorkloadNameConflict",
+        "another client owns a Workload of that name",
+        "the deletion of Workload {namespace}/{workload_name}, or another name of the group",
+        EVENT_WORKLOAD_NAME_CONFLICT,
+    ),
+    _blocked(
+        WORKLOAD_REFUSED,
+        "the API server refuses the Workload",
+        "that the API server accepts the Workload {namespace}/{workload_name}: the message has "
+        "its answer; it is tried again every 30 min at least",
+    ),
+    _blocked(
+        "WorkloadPriorityClassNotFound",
+        "the priority class that the pods name is missing",
+        "the WorkloadPriorityClass {priority_class}",
+        EVENT_PRIORITY_CLASS_NOT_FOUND,
+    ),
+    _waits(
+        PENDING_DEACTIVATED,
+        "spec.active of its Workload is false",
+        "spec.active: true on its Workload: gatelog resume group {namespace}/{name}, or kubectl "
+        "patch workload -n {namespace} {workload_name} --type merge -p "
+        '\'{{"spec":{{"active":true}}}}\'',
+    ),
+    # -- its queue ----------------------------------------------------------------------------
+    _blocked(
+        "LocalQueueNotFound",
+        "the namespace has no such LocalQueue",
+        "a LocalQueue {queue}, or pods that name another one: kubectl get localqueues -n "
+        "{namespace}",
+    ),
+    _blocked(
+        "ClusterQueueNotFound",
+        "the LocalQueue names a ClusterQueue that is missing",
+        "the ClusterQueue that LocalQueue {namespace}/{queue} names",
+    ),
+    _blocked(
+        "ClusterQueueInactive",
+        "the ClusterQueue cannot admit anything",
+        "the ResourceFlavors and active AdmissionChecks that ClusterQueue {cluster_queue} names; "
+        "another queue, if it is being deleted",
+    ),
+    _blocked(
+        PENDING_MISCONFIGURED,
+        "the queue does not take such a group",
+        "a change of LocalQueue {namespace}/{queue} or its ClusterQueue "
+        "(queueing.exclude_resource_prefixes leaves resources out)",
+    ),
+    _waits(
+        PENDING_ON_HOLD,
+        "its queue is stopped",
+        "stopPolicy None of the queue",
+    ),
+    _waits(
+        NOT_ADMITTED_CHECKS,
+        "its quota is reserved, and admission checks are open",
+        "Ready of each check in status.admissionChecks of Workload {namespace}/{workload_name}",
+    ),
+    # -- quota --------------------------------------------------------------------------------
+    _waits(
+        PENDING_WAITING_FOR_QUOTA,
+        "others have the quota it needs, or are before it in line",
+        "that others in ClusterQueue {cluster_queue} finish, more quota, or a higher priority if "
+        "it preempts",
+    ),
+    _waits(
+        PENDING_PREEMPTED_WORKLOADS,
+        "groups that were preempted for it have not ended yet",
+        "that the preempted groups end; what they free is kept for it",
+    ),
+    _blocked(
+        PENDING_EXCEEDS_MAX_QUOTA,
+        "it asks for more than the queue can ever have",
+        "a larger quota of ClusterQueue {cluster_queue}, or smaller requests",
+    ),
+    _blocked(
+        PENDING_NO_MATCHING_FLAVOR,
+        "no flavor of the queue suits its pods",
+        "a ResourceFlavor in ClusterQueue {cluster_queue} that the pods' node selectors and "
+        "tolerations allow",
+    ),
+    _waits(
+        PENDING_EVALUATION,
+        "it was not evaluated yet",
+        "a moment",
+    ),
+    # -- evicted, and not queued again yet ----------------------------------------------------
+    _waits(
+        EVICTED_PREEMPTED,
+        "it was preempted, and still stops",
+        "that its pods stop; then it is queued again",
+    ),
+    _waits(
+        EVICTED_PODS_READY_TIMEOUT,
+        "its pods were not ready in time",
+        "that its back-off ends; kubectl describe pod has the cause",
+    ),
+    _waits(
+        EVICTED_CLUSTER_QUEUE_STOPPED,
+        "its ClusterQueue was drained",
+        "stopPolicy None of ClusterQueue {cluster_queue}",
+    ),
+    _waits(
+        EVICTED_LOCAL_QUEUE_STOPPED,
+        "its LocalQueue was drained",
+        "stopPolicy None of LocalQueue {namespace}/{queue}",
+    ),
+    *(
+        _waits(
+            word,
+            says,
+            "gatelog resume group {namespace}/{name}, once the cause is mended",
+        )
+        for word, says in (
+            (EVICTED_REQUEUING_LIMIT, "it was not ready in time as often as the limit allows"),
+            (EVICTED_MAX_EXEC_TIME, "its maximum execution time is used up"),
+            (EVICTED_CHECK_REJECTED, "an admission check rejected it"),
+        )
+    ),
+    # -- gatelog ------------------------------------------------------------------------------
+    _blocked(
+        PARKED,
+        "an event or decision of it was parked",
+        "gatelog parked show {parked}; when the cause is mended, gatelog parked release {parked}",
+    ),
+    # -- written to pods, and beside an admission ------------------------------------------------
+    _on_pods(
+        UNKNOWN_ROLE,
+        "the admitted group has no such role as this pod's",
+        "a pod of one of its roles",
+    ),
+    _on_pods(
+        LARGER_THAN_DECLARED,
+        "the pod asks for more than its admitted group has declared",
+        "a pod that asks for no more",
+    ),
+    _on_pods(
+        WAITING_FOR_PLACE,
+        "all places of the pod's role are taken",
+        "that a pod of its role ends or is deleted",
+        warns=False,
+    ),
+    _on_pods(
+        FLAVOR_NOT_FOUND,
+        "the flavor of the admission is missing",
+        "the ResourceFlavor that the message names",
+        warns=False,
+    ),
+    _on_pods(
+        GROUP_IS_OVER,
+        "the pod's group has ended",
+        "what the message says",
+    ),
+    _on_pods(
+        UNMANAGED,
+        "a pod lost the label kueue.x-k8s.io/managed: a gated one leaves its group, a running one "
+        "gets it back",
+        "the client that removes the label to stop",
+    ),
+    _on_pods(
+        "LabelPutBack",
+        "a running pod lost that label; it is put back, and the pod stays charged",
+        "the client that removes the label to stop",
+    ),
+    _on_pods(
+        "PodRefused",
+        "a field of the pod cannot be read; the last readable state counts",
+        "a field that can be read",
+    ),
+    _on_pods(
+        "TotalCountChanged",
+        "a size was changed after the group was complete, without effect",
+        "the size that it had, or a new group",
+    ),
+    _on_pods(
+        LARGER_THAN_ADMITTED,
+        "pods were resized beyond their admission; the excess is charged too",
+        "a smaller size, or nothing",
+    ),
+)
+"""The table; docs/concepts.md has it."""
+
+_BY_WORD: Final = {reason.word: reason for reason in REASONS}
+
+
+def reason_of(word: str) -> Reason:
+    """Return what is known of a reason; one that is not in the table is a plain wait."""
+    return _BY_WORD.get(word) or Reason(word=word, says="", advice=OTHERWISE)
+
+
+def blocks(word: str) -> bool:
+    """Tell whether only a person can end a wait for this reason."""
+    known = _BY_WORD.get(word)
+    return known is not None and known.blocked

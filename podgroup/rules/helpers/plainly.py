@@ -1,0 +1,73 @@
+"""Kueue's sentence on why a group waits for quota, with plain words before it.
+
+Theory. Admission answers in Kueue's words, which are held against Kueue's own decisions. What a
+person reads says first what the group needs, what is free where, and who gives way for it
+(`podgroup.model.wording`).
+
+Invariant: the plain words follow from the arguments alone.
+"""
+
+import re
+from collections.abc import Sequence
+
+from podgroup.admission.wording import BYPASSED, PLAINLY, UNAVAILABLE
+from podgroup.model.names import PENDING_NO_MATCHING_FLAVOR
+from podgroup.model.shortage import Shortage
+from podgroup.model.wording import joined, kueues, needs
+from podgroup.state.facts import pods_of
+from podgroup.state.view import Group, World
+
+_POD_SET = re.compile(r"pod set (\S+):")
+_UNAVAILABLE = re.compile(rf"resource (\S+) {UNAVAILABLE}")
+_UNUSED = re.compile(r"insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed")
+_MOST = re.compile(
+    r"insufficient quota for (\S+) in flavor (\S+), previously considered podsets requests "
+    r"\((\S+)\) \+ current podset request \((\S+)\) > maximum capacity \((\S+)\)"
+)
+_AN_EQUAL_ONE = "one that asks for the same did not fit a moment ago"
+
+
+def plainly(
+    world: World,
+    group: Group,
+    why: tuple[str, str],
+    shortages: Sequence[Shortage] = (),
+    victims: int = 0,
+) -> tuple[str, str]:
+    """Return reason and message, in plain words first; `victims`: how many give way for it."""
+    reason, message = why[0], kueues(why[1])
+    said = PLAINLY.get(message, "")
+    if not said and reason == PENDING_NO_MATCHING_FLAVOR:
+        said = _unsuitable(world, group, message)
+    if not said:
+        said = "; ".join(needs(one) for one in shortages)
+    if not said and message == BYPASSED:
+        said = _AN_EQUAL_ONE
+    if victims:
+        give = "1 group gives" if victims == 1 else f"{victims} groups give"
+        said = f"{said}; {give} way for it and must end first" if said else ""
+    return reason, joined(said, message)
+
+
+def kueue_plainly(message: str) -> str:
+    """Return a message that Kueue wrote itself, in plain words first where it speaks of quota."""
+    said = [
+        f"short of {more} {what} (flavor {flavor})"
+        for what, flavor, more in _UNUSED.findall(message)
+    ]
+    for what, flavor, before, asked, most in _MOST.findall(message):
+        also = "" if before == "0" else f" besides the {before} of its other pods"
+        said.append(
+            f"asks for {asked} {what}{also}; the queue can never have more than {most} "
+            f"(flavor {flavor})"
+        )
+    return joined("; ".join(dict.fromkeys(said)), message)
+
+
+def _unsuitable(world: World, group: Group, message: str) -> str:
+    """Say of which pods no flavor takes any, or for which resource there is no quota at all."""
+    absent = ", ".join(dict.fromkeys(_UNAVAILABLE.findall(message)))
+    if absent:
+        return f"its ClusterQueue has no quota for {absent}"
+    whose = [one for name in _POD_SET.findall(message) if (one := pods_of(world, group, name))]
+    return f"no flavor of its ClusterQueue suits its {' nor its '.join(whose) or 'pods'}"

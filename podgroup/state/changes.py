@@ -1,0 +1,252 @@
+"""Changes: what has happened to a group since the rules looked at it last, as bits of a number.
+
+Theory. After every message the rules have come to rest: looked at again, they conclude nothing. So
+a rule needs another look at a group only if something changed that it reads, and each rule says
+what that is (`rules`). What changes most often are single pods of three kinds of groups: such
+as run under an admission, such as are over and wait for our finalizers to come off, and such as
+still gather their pods. Of these it gets precisely what changed. Of any other group, and of
+anything but a single pod or the mirror of the Workload, everything counts as changed.
+
+Nothing here knows any rule. Invariant: rules that read nothing of what changed have nothing to say
+(tests/core/test_due.py looks at everything instead, `World.evaluate_all`).
+"""
+
+from typing import Final
+
+from podgroup.model.objects import PodView, WorkloadView
+from podgroup.state.members import Flag
+from podgroup.state.view import SINGLE, Group, World
+
+FIRST_RUNS: Final = 1
+ALL_READY: Final = 2
+SUCCEEDED: Final = 4
+ALL_SUCCEEDED: Final = 8
+ALL_RELEASED: Final = 16
+WORKLOAD: Final = 32
+EVERYTHING: Final = -1
+
+_STANDS_OUT: Final = (
+    Flag.GATED
+    | Flag.INACTIVE
+    | Flag.DELETING
+    | Flag.FAILED
+    | Flag.UNRETRIABLE
+    | Flag.EXCESS
+    | Flag.OPENING
+    | Flag.HIDDEN
+)
+"""A pod with one of these does not just run under its admission."""
+_RUNS: Final = (
+    Flag.BUSY
+    | Flag.RUNNING
+    | Flag.READY
+    | Flag.SUCCEEDED
+    | Flag.TERMINATED
+    | Flag.STOPPABLE
+    | Flag.GATED
+    | Flag.OPENING
+    | Flag.OPEN
+    | Flag.LIVE
+)
+_COUNTS: Final = Flag.RUNNING | Flag.READY | Flag.SUCCEEDED
+_WAITS: Final = Flag.ACTIVE | Flag.GATED | Flag.SOLID | Flag.HELD | Flag.UNOWNED
+_STARTS: Final = Flag.GATED | Flag.OPENING
+_ENDS: Final = Flag.HELD | Flag.BUSY
+_LEAVES_ALONE: Final = Flag.HELD | Flag.STOPPABLE | Flag.GATED | Flag.LIVE
+
+
+def runs(world: World, group: Group) -> bool:
+    """Tell whether a group runs under an admission and awaits nothing but its pods."""
+    holding, mirror, spec = group.quota.holding, group.mirror, group.spec
+    workload = mirror.workload
+    return (
+        holding is not None
+        and holding.admitted
+        and workload is not None
+        and workload.deleted_at is None
+        and not workload.max_execution_s
+        and workload.active
+        and group.requeueing.evicted is None
+        and group.ending.finish is None
+        and group.composition.done
+        and not spec.dialect
+        and not spec.prebuilt
+        and not spec.serving
+        and group.kind != SINGLE
+        and not mirror.lost
+        and not world.policy.pods_ready_timeout_s
+        and _undisturbed(group)
+    )
+
+
+def _undisturbed(group: Group) -> bool:
+    reporting = group.reporting
+    return not (
+        group.parked
+        or group.ending.start_failed
+        or reporting.due
+        or reporting.pods
+        or reporting.recounted is not None
+        or group.explained.wait is not None
+    )
+
+
+def of_pod(world: World, group: Group, old: int, new: int) -> int:
+    """Return what changed as the flags of a pod went from `old` to `new`."""
+    if not world.track_changes:
+        return EVERYTHING
+    if group.ending.finish is not None:
+        return _of_released(world, group, old, new)
+    changed = old ^ new
+    if changed & ~_RUNS or new & _STANDS_OUT:
+        return EVERYTHING
+    if old & _STANDS_OUT and (old & _STANDS_OUT != _STARTS or not new & Flag.OPEN):
+        return EVERYTHING
+    if not runs(world, group):
+        return EVERYTHING
+    if old & _STANDS_OUT and _overfull(world, group):
+        return EVERYTHING  # it may be the one that has to go, now that nothing is in flight
+    if not changed & _COUNTS:
+        return 0
+    count = world.members[group.id].count
+    if count(Flag.UNRETRIABLE):
+        return EVERYTHING
+    gone = 0
+    for role in group.roles.values():
+        gone += role.succeeded_gone
+    found, total = 0, group.composition.total
+    if changed & Flag.RUNNING and count(Flag.RUNNING) <= bool(new & Flag.RUNNING):
+        found = FIRST_RUNS  # or the last that did
+    if changed & Flag.READY and count(Flag.READY) + gone == total - (not new & Flag.READY):
+        found |= ALL_READY  # the one that makes it so, or the first that is not any more
+    if changed & Flag.SUCCEEDED:
+        over = old & Flag.SUCCEEDED or count(Flag.SUCCEEDED) + gone >= total
+        found |= SUCCEEDED | ALL_SUCCEEDED if over else SUCCEEDED
+    return found
+
+
+def _overfull(world: World, group: Group) -> bool:
+    """Tell whether a role has more pods than places."""
+    count = world.members[group.id].count
+    return any(
+        count(Flag.SOLID, role.name) > role.count - role.succeeded_gone
+        for role in group.roles.values()
+    )
+
+
+def _of_released(world: World, group: Group, old: int, new: int) -> int:
+    """A group that is over waits for our finalizers to come off, and for nothing else."""
+    if not _undisturbed(group) or group.quota.holding is not None:
+        return EVERYTHING
+    if (old ^ new) & ~_ENDS or new & (_STANDS_OUT | Flag.STOPPABLE):
+        return EVERYTHING
+    count = world.members[group.id].count
+    if count(Flag.GATED):
+        return EVERYTHING  # who came after the end waits for the others to be gone
+    if new & Flag.HELD:
+        return 0 if new & old & Flag.BUSY else EVERYTHING
+    return 0 if count(Flag.HELD) else ALL_RELEASED
+
+
+def of_leaving(world: World, group: Group, flags: int) -> int:
+    """Return what changed as a pod with `flags` left for good."""
+    if not world.track_changes or group.ending.finish is None:
+        return EVERYTHING
+    if not _undisturbed(group) or group.quota.holding is not None:
+        return EVERYTHING
+    members = world.members[group.id]
+    if flags & _LEAVES_ALONE or members.count(Flag.GATED) or not len(members):
+        return EVERYTHING
+    return 0
+
+
+def of_joining(world: World, group: Group, role: str, flags: int, first: str | None) -> int:
+    """Return what changed as a pod joined; `first` was the group's first pod before.
+
+    One more of many that wait for the rest changes nothing: same queue, same declaration, a role
+    that is there already, and still too few.
+    """
+    if (
+        not world.track_changes
+        or group.composition.done
+        or group.ending.finish is not None
+        or group.spec.dialect
+        or group.single
+    ):
+        return EVERYTHING
+    wait = group.explained.wait
+    if wait is None or wait.reason != "WaitingForPods" or group.quota.reason[0] != wait.reason:
+        return EVERYTHING
+    if (
+        group.parked
+        or group.reporting.due
+        or group.reporting.recounted is not None
+        or group.spec.prebuilt
+    ):
+        return EVERYTHING
+    if (
+        group.mirror.workload is not None
+        or group.mirror.lost
+        or group.requeueing.evicted is not None
+    ):
+        return EVERYTHING
+    members = world.members[group.id]
+    if flags & ~_WAITS or members.first() != first:
+        return EVERYTHING
+    if len(members.queues) != 1 or len(members.totals) != 1 or members.count(Flag.ACTIVE, role) < 2:
+        return EVERYTHING
+    gone = 0
+    for known in group.roles.values():
+        gone += known.succeeded_gone
+    few = members.count(Flag.ACTIVE) + gone < (1 if group.spec.fast else group.spec.total)
+    return 0 if few else EVERYTHING
+
+
+def nothing_read(world: World, group: Group, before: PodView, view: PodView, flags: int) -> bool:
+    """Tell whether two views of a pod with equal `flags` differ in nothing that any rule reads.
+
+    True of most status updates: conditions of a waiting pod, the node of one that was bound.
+    """
+    if flags & (Flag.TERMINATED | Flag.DELETING) or group.requeueing.evicted is not None:
+        return False
+    workload = group.mirror.workload
+    if world.policy.pods_ready_timeout_s or (workload is not None and workload.max_execution_s):
+        return False  # times are compared at every look
+    return (
+        not group.parked
+        and group.reporting.recounted is None
+        and not group.reporting.due
+        and view.name == before.name
+        and view.created_at == before.created_at
+        and view.labels == before.labels
+        and view.annotations == before.annotations
+        and view.gates == before.gates
+        and view.role == before.role
+        and view.role_annotated == before.role_annotated
+        and view.requests == before.requests
+        and view.priority_class == before.priority_class
+        and view.node_selector == before.node_selector
+        and view.tolerations == before.tolerations
+        and view.node_terms == before.node_terms
+        and view.sets_key == before.sets_key
+        and view.sets_problem == before.sets_problem
+        and view.unread == before.unread
+    )
+
+
+def same_but_status(before: WorkloadView, view: WorkloadView) -> bool:
+    """Tell whether two versions of a Workload differ in nothing but what its status mirrors."""
+    return (
+        before.uid == view.uid
+        and before.active == view.active
+        and before.deleted_at == view.deleted_at
+        and before.max_execution_s == view.max_execution_s
+        and before.checks == view.checks
+    )
+
+
+def of_workload(world: World, group: Group) -> int:
+    """Return what changed as the Workload may be written again, or says what we wrote."""
+    if not world.members[group.id].flags or not runs(world, group):
+        return EVERYTHING
+    return WORKLOAD if group.mirror.expect is None else 0

@@ -1,0 +1,100 @@
+"""Derived: what rules work out that follows from state and settings, entered and never stored.
+
+Theory. Decisions and records are in the log, and every replay folds them again. Who waits for
+quota, what runs is charged without an admission, which pods contradict each other and what
+admission remembers can be worked out again at any time: a replay has no use for them, and indices
+alone change (`fold.deriving`).
+
+Invariant: a world that was stored and loaded says the same without them.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from podgroup.model.ids import GroupID
+from podgroup.state.quota import Charge
+
+
+class Derived(Struct, frozen=True, gc=False):
+    """Base of what is derived."""
+
+
+class Enqueued(Derived, frozen=True):
+    """A group waits for quota, or what it asks for is to be looked at again."""
+
+    group: GroupID
+
+
+class Dequeued(Derived, frozen=True):
+    """A group waits no longer, if it did."""
+
+    group: GroupID
+
+
+class Recharged(Derived, frozen=True):
+    """A group is charged what it holds."""
+
+    group: GroupID
+
+
+class Charged(Derived, frozen=True):
+    """A group is charged for what runs of it without an admission, as worked out from `source`."""
+
+    group: GroupID
+    charge: Charge | None
+    source: object = None
+
+
+class Contradicted(Derived, frozen=True):
+    """Two pods of a group contradict each other (`Members.contradict`)."""
+
+    group: GroupID
+    what: str
+    first: str
+    second: str
+
+
+class Reevaluated(Derived, frozen=True):
+    """All rules look at a group once more."""
+
+    group: GroupID
+
+
+class SchedulerKept(Derived, frozen=True):
+    """What admission remembers between messages; None: it is made anew."""
+
+    scheduler_mirror: Any
+
+
+class AllReconsidered(Derived, frozen=True):
+    """Every waiting group is looked at again."""
+
+
+class NewsRead(Derived, frozen=True):
+    """Nothing that admission asks for is news any more."""
+
+
+class StatusesRead(Derived, frozen=True):
+    """No queue has to be looked at for what its condition says."""
+
+
+class MovesRead(Derived, frozen=True):
+    """It was seen which queues moved, and whether they were `reported`."""
+
+    reported: bool
+
+
+AnyDerived = (
+    Enqueued
+    | Dequeued
+    | Recharged
+    | Charged
+    | Contradicted
+    | Reevaluated
+    | SchedulerKept
+    | AllReconsidered
+    | NewsRead
+    | StatusesRead
+    | MovesRead
+)

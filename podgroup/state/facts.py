@@ -1,0 +1,222 @@
+"""Facts that follow from the state: what fold and rules both ask of groups, pods and Workloads.
+
+Invariant: asking changes nothing.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Final
+
+from podgroup.model.commands import Admission
+from podgroup.model.ids import PodUID
+from podgroup.model.names import ADMISSION_GATE, POD_GROUP_ROLE, PODSET_LABEL
+from podgroup.model.objects import (
+    QUEUE_KINDS,
+    WHOLE,
+    Assignment,
+    ClusterQueueView,
+    Condition,
+    DeclaredSet,
+    LocalQueueView,
+    PodView,
+    WorkloadView,
+)
+from podgroup.model.policy import weights_of
+from podgroup.model.standing import weighted_use
+from podgroup.state.members import Flag
+from podgroup.state.view import Group, Holding, Pod, World
+
+KUEUE: Final = "kueue"
+"""Who decided an admission that Kueue decided."""
+UNPLACED: Final = "?"
+"""What the roles of pods without a place begin with; they never have a count."""
+_HASH: Final = re.compile("[0-9a-f]{8}")
+"""A role that is named by its hash."""
+KEEP: Final = "keep"
+"""Purpose of the timer by which a pod is looked at that lost its label."""
+
+
+def local_queue_of(world: World, group: Group) -> LocalQueueView | None:
+    """Return the LocalQueue that a group names, None if there is none."""
+    return world.local_queues.get((group.namespace, group.spec.queue))
+
+
+def cluster_queue_of(world: World, group: Group) -> ClusterQueueView | None:
+    """Return the ClusterQueue that its LocalQueue leads to, None if there is none."""
+    local = local_queue_of(world, group)
+    return world.cluster_queues.get(local.cluster_queue) if local is not None else None
+
+
+def cluster_queue_name(world: World, group: Group) -> str:
+    """Return the ClusterQueue that holds it, else that its queue leads to, or ""; by name."""
+    if group.quota.holding is not None:
+        return group.quota.holding.admission.cluster_queue
+    local = local_queue_of(world, group)
+    return local.cluster_queue if local is not None else ""
+
+
+def shares_by_use(world: World, queue: ClusterQueueView) -> bool:
+    """Tell whether a ClusterQueue takes first who used least lately."""
+    return world.policy.usage_half_life_s >= 0 and queue.usage_based
+
+
+def used_lately(world: World, local: LocalQueueView) -> float:
+    """Return what a LocalQueue used lately, as `admission.ledger` has it."""
+    used = world.meta.used.get(f"{local.namespace}/{local.name}")
+    consumed = dict(used.consumed or ()) if used is not None else {}
+    return weighted_use(
+        {resource: Decimal(amount) for resource, amount in consumed.items()},
+        dict(weights_of(world.policy)),
+        float(Fraction(local.weight_nano, WHOLE)),
+    )
+
+
+def find_object(world: World, key: tuple[str, str, str]) -> Any:
+    """Return the view of a queue object, namespace or unlinked Workload, or None."""
+    kind, namespace, name = key
+    if kind == "Workload":
+        return world.workloads.get((namespace, name))
+    if kind not in QUEUE_KINDS:
+        raise ValueError(f"journal names an object of unknown kind {kind!r}: {namespace}/{name}")
+    return world.objects_of(kind).get(QUEUE_KINDS[kind].key(namespace, name))
+
+
+def condition(workload: WorkloadView | None, kind: str) -> Condition | None:
+    """Return the condition of a type, if the Workload has it."""
+    if workload is None:
+        return None
+    return next((c for c in workload.conditions if c.type == kind), None)
+
+
+def is_true(workload: WorkloadView | None, kind: str) -> bool:
+    """Tell whether a condition is there and True."""
+    found = condition(workload, kind)
+    return found is not None and found.status == "True"
+
+
+def _bears_marks(pod: Pod) -> bool:
+    """Tell whether a pod was started under an admission that this log has not seen."""
+    return PODSET_LABEL in pod.view.labels and not pod.first_gated and not pod.opened
+
+
+def started_before(world: World, group: Group) -> bool:
+    """Tell whether all pods of a group that are past their gate bear the marks of a start."""
+    live = world.members[group.id].with_flags(Flag.LIVE)
+    return all(_bears_marks(world.pods[PodUID(uid)]) for uid in live)
+
+
+def runs_since_before(world: World, group: Group) -> bool:
+    """Tell whether there are such pods, and no others past their gate."""
+    return bool(world.members[group.id].count(Flag.LIVE)) and started_before(world, group)
+
+
+def role_of(group: Group, pod_set: str) -> str:
+    """Return the role a podset stands for: the same name, but for the `main` of a single pod."""
+    return next(iter(group.roles), pod_set) if group.single else pod_set
+
+
+def pods_of(world: World, group: Group, pod_set: str, count: int = 0, sample: str = "") -> str:
+    """Name the pods of a pod set as their author would: no hash.
+
+    That is the role that they name, else the first pod of it that was seen: `4 pods like train-0`.
+    """
+    pods = f"{count} pod{'' if count == 1 else 's'}" if count else "pods"
+    role = group.roles.get(role_of(group, pod_set))
+    if role is None or group.single:
+        return pods
+    pod = world.pods.get(PodUID(sample) or role.sample)
+    label = pod.view.labels.get(POD_GROUP_ROLE, "") if pod is not None else ""
+    if label or not _HASH.fullmatch(role.name):
+        return f"{pods} of role {label or role.name}"
+    return f"{pods} like {pod.view.name}" if pod is not None else pods
+
+
+def ran_s(holding: Holding, now: datetime) -> int:
+    """Return for how long an admission has lasted, in seconds; 0 for a mere reservation."""
+    begin = holding.admitted_at or holding.at
+    lasts = holding.admitted or holding.decided_by == KUEUE
+    return max(0, int((now - begin).total_seconds())) if lasts else 0
+
+
+def succeeded(world: World, group: Group, pod_set: str) -> int:
+    """Return how many pods of a podset succeeded, those that have left included."""
+    name = role_of(group, pod_set)
+    role = group.roles.get(name)
+    gone = role.succeeded_gone if role is not None else 0
+    return world.members[group.id].count(Flag.SUCCEEDED, name) + gone
+
+
+def beyond_admission(
+    world: World, group: Group, admission: Admission
+) -> dict[tuple[str, str], int]:
+    """Return what live pods take above the share of a place: all of it where they have none."""
+    members = world.members[group.id]
+    given = {role_of(group, a.name): a for a in admission.assignments}
+    uids = [uid for uid in members.listed(Flag.LARGER) if members.flags[uid] & Flag.LIVE]
+    for name in group.roles:
+        if name not in given and members.count(Flag.LIVE, name):
+            uids += members.with_flags(Flag.LIVE, name)
+    if not uids:
+        return {}
+    found: dict[tuple[str, str], int] = {}
+    queue = world.cluster_queues.get(admission.cluster_queue)
+    for uid in dict.fromkeys(uids):
+        assignment = given.get(members.roles[uid])
+        requests = world.pods[uid].view.requests
+        for resource, amount in {**requests, "pods": 1}.items():
+            share = 0
+            if assignment is not None:
+                share = assignment.usage.get(resource, 0) // max(assignment.count, 1)
+                if resource == "pods":
+                    share = 1
+            flavor = _flavor_for(queue, assignment, resource)
+            excluded = resource.startswith(world.policy.exclude_resource_prefixes)
+            if amount > share and flavor and (resource == "pods" or not excluded):
+                key = (flavor, resource)
+                found[key] = found.get(key, 0) + amount - share
+    return found
+
+
+def _flavor_for(
+    queue: ClusterQueueView | None, assignment: Assignment | None, resource: str
+) -> str:
+    """Return the flavor that a resource is charged in, "" if the queue does not account for it.
+
+    That is the flavor given for it or for another resource of its resource group, else the first.
+    """
+    chosen = assignment.flavors if assignment is not None else {}
+    if resource in chosen:
+        return chosen[resource]
+    for resources in queue.groups if queue is not None else ():
+        if resource in resources.covered:
+            known = (chosen[other] for other in resources.covered if other in chosen)
+            first = resources.flavors[0].name if resources.flavors else ""
+            return next(known, first)
+    return ""
+
+
+def unknown_flavor(world: World, assignment: Assignment) -> str:
+    """Return a flavor of an assignment that does not exist (yet): its labels are not known."""
+    return next((f for f in assignment.flavors.values() if f not in world.flavors), "")
+
+
+def set_named(group: Group, name: str) -> DeclaredSet | None:
+    """Return a declared set by its name."""
+    return next((one for one in group.spec.sets if one.name == name), None)
+
+
+def beyond(group: Group, name: str, view: PodView) -> dict[str, int]:
+    """Return what a gated pod asks for above what its role has declared, by resource."""
+    if ADMISSION_GATE not in view.gates:
+        return {}
+    role, declared = group.roles.get(name), set_named(group, name)
+    if declared is not None and declared.template:
+        known: Mapping[str, int] = declared.requests
+    elif role is not None and role.count:
+        known = role.requests
+    else:
+        return {}
+    return {r: amount for r, amount in view.requests.items() if amount > known.get(r, 0)}

@@ -1,0 +1,273 @@
+"""Members: an index of a group's pods that makes every question of the rules constant work.
+
+Theory. The rules ask how many pods of a role are active, running, gated, and which few are to be
+finalized or stopped. Members answers from counts per role and from small insertion-ordered sets,
+updated by difference when one pod changes, so an event of one pod costs the same in a group of 10
+and of 10,000. Only composing, releasing and ordering go over pods, once.
+
+Invariant: `flags[uid]` is what `podgroup.fold.common.flags_of` gave for that pod, and counts and
+sets agree with it.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from podgroup.model.interning import intern
+
+
+class _Flags:
+    """What a pod is, for counting. Terms as in the glossary of docs/concepts.md.
+
+    Plain integers: an enum would cost more than everything else done with them. Of an object, not
+    of its class: the interpreter finds those twice as fast.
+    """
+
+    def __init__(self) -> None:
+        self.ACTIVE: Final = 1  # can still run, or succeeded
+        self.INACTIVE: Final = 2  # failed, or deleted before it was bound
+        self.GATED: Final = 4
+        self.OPEN: Final = 8  # active and our gate is gone: takes a place
+        self.OPENING: Final = 16  # gated, removal of the gate decided: takes a place too
+        self.SOLID: Final = 32  # active and not on its way out
+        self.RUNNING: Final = 64
+        self.READY: Final = 128  # ready, or succeeded (B6: a success is as good as ready)
+        self.SUCCEEDED: Final = 256
+        self.FAILED: Final = 512
+        self.TERMINATED: Final = 1024
+        self.DELETING: Final = 2048
+        self.HELD: Final = 4096  # carries our finalizer
+        self.STOPPABLE: Final = 8192  # neither gated nor terminated nor deleting
+        self.UNRETRIABLE: Final = 16384
+        self.UNOWNED: Final = 32768  # active and not an owner of the Workload
+        self.EXCESS: Final = 65536  # decided to be beyond the count: in no other count any more
+        self.BUSY: Final = (
+            131072  # a decision about it is in flight, or was rejected for this version of it
+        )
+        self.LIVE: Final = 262144  # it may run: past its gate, not ended, not gone; it is charged
+        self.LARGER: Final = 524288  # asks for more than its role, for which quota is given
+        self.HIDDEN: Final = 1048576  # out of the watch's sight, and may run
+        self.TOLD: Final = 2097152  # its condition says that it waits
+
+
+Flag: Final = _Flags()
+
+LISTED = (
+    Flag.GATED
+    | Flag.INACTIVE
+    | Flag.DELETING
+    | Flag.HELD
+    | Flag.STOPPABLE
+    | Flag.UNOWNED
+    | Flag.EXCESS
+    | Flag.LARGER
+    | Flag.HIDDEN
+    | Flag.TOLD
+)
+"""Flags whose pods are kept in sets, because a rule goes over just those."""
+
+IDLE_ONLY = Flag.GATED | Flag.DELETING | Flag.HELD | Flag.STOPPABLE | Flag.EXCESS | Flag.HIDDEN
+"""Of the listed flags, those whose sets leave busy pods out: a rule that acts on a whole group once
+must not go over it again for each of the observations that follow."""
+
+_BITS: tuple[int, ...] = tuple(1 << i for i in range(Flag.TOLD.bit_length()))
+_LISTED_BITS: tuple[int, ...] = tuple(b for b in _BITS if b & LISTED)
+_WIDTH: Final = 32
+_MASK: Final = (1 << _WIDTH) - 1
+_PLACES: dict[int, int] = {bit: place * _WIDTH for place, bit in enumerate(_BITS)}
+"""Flag -> where its count is: all counts of a role are one number, 32 bits for each flag."""
+
+
+_CHARGED = Flag.LIVE | Flag.DELETING
+"""Flags on which it depends what is charged without an admission."""
+
+_UNCOUNTED = Flag.UNOWNED | Flag.BUSY | Flag.LARGER | Flag.TOLD
+"""Flags that have no count: no rule asks how many pods have them, and they change often."""
+
+
+def _listed(flags: int) -> int:
+    return flags & LISTED & ~IDLE_ONLY if flags & Flag.BUSY else flags & LISTED
+
+
+_Move = tuple[int, tuple[tuple[int, bool], ...], int]
+_MOVES: dict[tuple[int, int], _Move] = {}
+"""(old, new) flags -> what is added to the counts, which lists are entered or left, and `new`
+itself, one object for all pods. A few hundred entries at most: flags are not independent of each
+other."""
+
+
+def _move(old: int, new: int) -> _Move:
+    changed, relisted = (old ^ new) & ~_UNCOUNTED, _listed(old) ^ _listed(new)
+    counted = sum((1 if new & b else -1) << _PLACES[b] for b in _BITS if changed & b)
+    listed = tuple((bit, bool(_listed(new) & bit)) for bit in _LISTED_BITS if relisted & bit)
+    move = _MOVES[(old, new)] = (counted, listed, intern(new))
+    return move
+
+
+class Members:
+    """The live pods of one group. Keys are pod uids, roles are role hashes."""
+
+    __slots__ = (
+        "_declaring",
+        "_order",
+        "_speaking",
+        "charged_for",
+        "counts",
+        "flags",
+        "moves",
+        "owned",
+        "pairs",
+        "queues",
+        "roles",
+        "sets",
+        "stamps",
+        "totals",
+    )
+
+    def __init__(self) -> None:
+        self.flags: dict[str, int] = {}
+        self.roles: dict[str, str] = {}
+        self.counts: dict[str, int] = {"": 0}
+        """Role -> number of pods per flag (`_PLACES`); role "" is the whole group."""
+        self.sets: dict[int, dict[str, None]] = {bit: {} for bit in _LISTED_BITS}
+        self.totals: Counter[str] = Counter()
+        self.queues: Counter[str] = Counter()
+        self.stamps: dict[str, tuple[datetime, str, str, str]] = {}
+        self.moves = 0
+        """How often what runs has changed: a pod began or ended, was resized or asked to stop."""
+        self.charged_for: object = None
+        """What quota that is held without an admission was last worked out from."""
+        self.owned: frozenset[str] = frozenset()
+        """Uids of the Workload's owner references."""
+        self.pairs: dict[str, tuple[tuple[datetime, str], str, str]] = {}
+        """What is contradicted -> age of the second pod, first pod, second pod (`contradict`)."""
+        self._order: list[tuple[datetime, str]] = []
+        self._speaking: list[tuple[datetime, str]] = []
+        self._declaring: list[tuple[datetime, str]] = []
+
+    def put(
+        self, uid: str, role: str, flags: int, created_at: datetime, queue: str, total: str
+    ) -> None:
+        """Add a pod or take over its new flags. `queue` is its queue, `total` its declaration."""
+        old, age = self.flags.get(uid), (created_at, uid)
+        if self.pairs:
+            self._doubt(age)
+        if old is None:
+            self.roles[uid] = role
+            heapq.heappush(self._order, age)
+            if role not in self.counts:
+                self.counts[role] = 0
+            self.move(uid, 0, flags)
+        elif old != flags:
+            self.move(uid, old, flags)
+        self._declare(age, queue, total, bool(flags & Flag.FAILED))
+
+    def move(self, uid: str, old: int, flags: int) -> None:
+        """Take over the new flags of a pod that declares what it did before; `old` are its own."""
+        counted, listed, kept = _MOVES.get((old, flags)) or _move(old, flags)
+        self.flags[uid] = kept
+        if (old ^ flags) & _CHARGED:
+            self.moves += 1
+        if counted:
+            counts = self.counts
+            counts[""] += counted
+            counts[self.roles[uid]] += counted
+        for bit, enters in listed:
+            if enters:
+                self.sets[bit][uid] = None
+            else:
+                del self.sets[bit][uid]
+
+    def _declare(self, age: tuple[datetime, str], queue: str, total: str, failed: bool) -> None:
+        # Only pods that have not failed are compared: a failed one says nothing of the future.
+        created_at, uid = age
+        new = (created_at, "", "", "") if failed else (created_at, "1", queue, total)
+        old = self.stamps.get(uid)
+        if old == new:
+            return
+        if old is not None and old[1]:
+            self._uncount(old)
+        if new[1]:
+            if old is None or not old[1]:
+                heapq.heappush(self._speaking, age)
+            self.queues[queue] += 1
+            self.totals[total] += 1
+            if total and not total.startswith("total/"):
+                heapq.heappush(self._declaring, age)
+        self.stamps[uid] = intern(new)
+
+    def _uncount(self, stamp: tuple[datetime, str, str, str]) -> None:
+        for counter, value in ((self.queues, stamp[2]), (self.totals, stamp[3])):
+            counter[value] -= 1
+            if not counter[value]:
+                del counter[value]
+
+    def drop(self, uid: str) -> None:
+        """Forget a pod that is gone."""
+        self.move(uid, self.flags[uid], 0)
+        del self.flags[uid], self.roles[uid]
+        stamp = self.stamps.pop(uid)
+        if stamp[1]:
+            self._uncount(stamp)
+        if self.pairs:
+            self._doubt((stamp[0], uid))
+
+    def contradict(self, what: str, first: str, second: str) -> None:
+        """Keep that `first` is the oldest to speak of `what` and `second` the next to differ.
+
+        That holds, however many younger pods come, until one as old as `second` is put or dropped.
+        """
+        self.pairs[what] = ((self.stamps[second][0], second), first, second)
+
+    def _doubt(self, age: tuple[datetime, str]) -> None:
+        for what in [what for what, known in self.pairs.items() if age <= known[0]]:
+            del self.pairs[what]
+
+    def count(self, flag: int, role: str = "") -> int:
+        """Return how many pods (of a role; "" = all) have `flag`, which is counted. Constant."""
+        return self.counts.get(role, 0) >> _PLACES[flag] & _MASK
+
+    def listed(self, flag: int) -> list[str]:
+        """Return the uids with one of the `LISTED` flags, sorted: an order that restarts keep.
+
+        For flags of `IDLE_ONLY` pods with a decision in flight are left out.
+        """
+        found = self.sets[flag]
+        return sorted(found) if found else []
+
+    def with_flags(self, flags: int, role: str = "") -> Iterator[str]:
+        """Go over all pods (of a role) that have all of `flags`: a pass, not for every event."""
+        for uid, have in self.flags.items():
+            if have & flags == flags and (not role or self.roles[uid] == role):
+                yield uid
+
+    def first(self) -> str | None:
+        """Return the pod that stands for the group: the oldest, ties broken by uid.
+
+        One that failed does so only when all have: it says nothing of those that came after it.
+        """
+        while self._speaking:
+            stamp = self.stamps.get(self._speaking[0][1])
+            if stamp is not None and stamp[1]:
+                return self._speaking[0][1]
+            heapq.heappop(self._speaking)
+        while self._order and self._order[0][1] not in self.flags:
+            heapq.heappop(self._order)
+        return self._order[0][1] if self._order else None
+
+    def declaring(self) -> str | None:
+        """Return the oldest pod, ties broken by uid, that declares more than a total count."""
+        while self._declaring:
+            stamp = self.stamps.get(self._declaring[0][1])
+            if stamp is not None and stamp[3] and not stamp[3].startswith("total/"):
+                return self._declaring[0][1]
+            heapq.heappop(self._declaring)
+        return None
+
+    def __len__(self) -> int:
+        return len(self.flags)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self.flags

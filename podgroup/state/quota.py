@@ -1,0 +1,192 @@
+"""Quotas: who holds how much of which ClusterQueue, who waits for some, and what of that is news.
+
+Theory. An index kept by difference: usage per (flavor, resource), the groups that are charged for
+it, and those that wait; and of every queue how many these are, so that they need not be counted.
+Who of them is next is none of its business: what decides that remembers more
+(`scheduler_mirror`) and is given here what it has to look at again, so that nothing is worked out
+anew for the sake of one event.
+
+Invariant: `usage` is the sum of `charges`, and a waiting group is charged for nothing but pods
+that run without ever having been gated.
+"""
+
+from collections import Counter
+from datetime import datetime
+
+from msgspec import Struct, field
+
+FlavorResource = tuple[str, str]
+QueueKey = tuple[str, str, str]
+"""Kind, namespace and name of a ClusterQueue, Cohort or LocalQueue."""
+Places = tuple[QueueKey, QueueKey]
+"""A LocalQueue and its ClusterQueue."""
+
+
+def places(local_queue: tuple[str, str], cluster_queue: str) -> Places:
+    """Return the queues that a group is counted in; `local_queue` is namespace and name."""
+    return ("LocalQueue", *local_queue), ("ClusterQueue", "", cluster_queue)
+
+
+class Charge(Struct, frozen=True, gc=False):
+    """Quota charged to one group, with what preemption orders by."""
+
+    cluster_queue: str
+    usage: dict[FlavorResource, int]
+    priority: int
+    at: datetime
+    local_queue: tuple[str, str] = ("", "")
+    holds: bool = False
+    """It is for an admission, not for pods that run without one."""
+    admitted: bool = False
+    started: bool = False
+    """The group was admitted once, to this ClusterQueue."""
+
+    @property
+    def unadmitted(self) -> bool:
+        """It is for what never had quota."""
+        return not (self.holds or self.started)
+
+    @property
+    def places(self) -> Places:
+        """The queues it is counted in."""
+        return places(self.local_queue, self.cluster_queue)
+
+
+class Tally(Struct):
+    """What is counted of a queue: groups, what they hold, and what runs and was never admitted."""
+
+    pending: int = 0
+    reserving: int = 0
+    admitted: int = 0
+    reserved: Counter[FlavorResource] = field(default_factory=Counter)
+    used: Counter[FlavorResource] = field(default_factory=Counter)
+    unadmitted: Counter[FlavorResource] = field(default_factory=Counter)
+
+
+class Quotas(Struct):
+    """Usage of all ClusterQueues, and who waits."""
+
+    usage: dict[str, Counter[FlavorResource]] = field(default_factory=dict)
+    charges: dict[str, Charge] = field(default_factory=dict)
+    waiting: dict[str, Places] = field(default_factory=dict)
+    news: dict[str, None] = field(default_factory=dict)
+    """Groups of which something may have changed that admission asks for."""
+    objects: dict[tuple[str, str, str], None] = field(default_factory=dict)
+    """(kind, namespace, name) of objects of which the same is true."""
+    tallies: dict[QueueKey, Tally] = field(default_factory=dict)
+    marked: dict[QueueKey, None] = field(default_factory=dict)
+    """Queues that may stand otherwise than was reported."""
+    unsure: bool = True
+    """So may all others: an object changed, or all this was made anew."""
+    moved: bool = True
+    """One of the two since the last look, or it is time to look again."""
+
+    def enqueue(self, group: str, where: Places) -> None:
+        """Let `group` wait there, or have what it asks for looked at again."""
+        self.wait(group, where)
+        self.news[group] = None
+
+    def wait(self, group: str, where: Places) -> None:
+        """Enter that `group` waits there."""
+        known = self.waiting.get(group)
+        self.waiting[group] = where
+        if known != where:
+            if known is not None:
+                self._pending(known, -1)
+            self._pending(where, 1)
+
+    def dequeue(self, group: str) -> None:
+        """Let `group` wait no longer, if it does."""
+        where = self.waiting.pop(group, None)
+        if where is not None:
+            self._pending(where, -1)
+            self.news[group] = None
+
+    def tally(self, queue: QueueKey) -> Tally:
+        """Return what is counted of a queue."""
+        return self.tallies.get(queue) or Tally()
+
+    def counted(self, *, reported: bool) -> None:
+        """Nothing has moved since the last look; `reported`: nor since the last report."""
+        self.moved = False
+        if reported:
+            for queue in self.marked:
+                if self.tallies.get(queue) == Tally():
+                    del self.tallies[queue]
+            self.marked.clear()
+            self.unsure = False
+
+    def mark(self, queue: QueueKey) -> None:
+        """Let a queue be looked at that may stand otherwise than was reported."""
+        self.marked[queue] = None
+        self.moved = True
+
+    def mark_all(self) -> None:
+        """Let every queue be looked at that may stand otherwise than was reported."""
+        self.unsure = self.moved = True
+
+    def recall(self) -> None:
+        """Have every waiting group looked at again."""
+        self.news.update(dict.fromkeys(self.waiting))
+
+    def reported(self) -> None:
+        """Nothing is news any more."""
+        self.news.clear()
+        self.objects.clear()
+
+    def charge(self, group: str, charge: Charge) -> None:
+        """Charge quota to `group`, in place of what it was charged before."""
+        old = self.charges.get(group)
+        if old == charge:
+            return
+        if old is not None:
+            self._add(old, -1)
+        self.charges[group] = charge
+        self._add(charge, 1)
+        self.news[group] = None
+
+    def discharge(self, group: str) -> None:
+        """Give back what `group` was charged."""
+        old = self.charges.pop(group, None)
+        if old is not None:
+            self._add(old, -1)
+            self.news[group] = None
+
+    def _add(self, charge: Charge, sign: int) -> None:
+        usage = self.usage.get(charge.cluster_queue)
+        if usage is None:
+            usage = self.usage[charge.cluster_queue] = Counter()
+        for flavor_resource, amount in charge.usage.items():
+            total = usage.get(flavor_resource, 0) + sign * amount
+            if total:
+                usage[flavor_resource] = total
+            else:
+                usage.pop(flavor_resource, None)
+        for place in charge.places:
+            tally = self._tally(place)
+            tally.reserving += sign * charge.holds
+            tally.admitted += sign * charge.admitted
+            if charge.unadmitted:
+                _count(tally.unadmitted, charge.usage, sign)
+                continue
+            _count(tally.reserved, charge.usage, sign)
+            if charge.admitted or not charge.holds:
+                _count(tally.used, charge.usage, sign)
+
+    def _pending(self, where: Places, sign: int) -> None:
+        for place in where:
+            self._tally(place).pending += sign
+
+    def _tally(self, place: QueueKey) -> Tally:
+        self.mark(place)
+        tally = self.tallies.get(place)
+        if tally is None:
+            tally = self.tallies[place] = Tally()
+        return tally
+
+
+def _count(total: Counter[FlavorResource], amounts: dict[FlavorResource, int], sign: int) -> None:
+    for key, amount in amounts.items():
+        total[key] += sign * amount
+        if not total[key]:
+            del total[key]

@@ -1,0 +1,80 @@
+"""Access reviews: may an account do what it has to? Asked of the API server.
+
+Theory. A right that was taken away shows when it is needed, and only in the replica that tried. A
+review says it before, in every replica. Every account may ask about itself.
+
+Invariant: reviews store nothing, and only an answer is believed: without one nothing is said.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final, NamedTuple
+
+from runtime.kube import KubeClient
+from runtime.kube_errors import KubeError
+
+LOOK_S: Final = 15.0
+"""Seconds between looks at the rights of this account."""
+_PATH: Final = "/apis/authorization.k8s.io/v1"
+
+
+class Right(NamedTuple):
+    """A verb on a resource (`pods`, `workloads/status`) of an API group, everywhere."""
+
+    group: str
+    resource: str
+    verb: str
+
+
+async def allowed(kube: KubeClient, right: Right, account: str = "") -> bool | None:
+    """Ask about this user, or about a service account; None when we may not ask.
+
+    Raises:
+        KubeError: no answer.
+    """
+    plural, _, sub = right.resource.partition("/")
+    attributes = {"group": right.group, "resource": plural, "subresource": sub, "verb": right.verb}
+    spec: dict[str, Any] = {"resourceAttributes": attributes}
+    if account:
+        namespace = account.split(":")[2]
+        all_accounts = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
+        spec |= {"user": account, "groups": [*all_accounts, "system:authenticated"]}
+    kind = "SubjectAccessReview" if account else "SelfSubjectAccessReview"
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+    status, answer = await kube.json("POST", f"{_PATH}/{kind.lower()}s", body=review)
+    if account and status == 403:
+        return None
+    return status == 201 and bool((answer.get("status") or {}).get("allowed"))
+
+
+class Rights:
+    """What this account must be allowed; `problem` says what it is not, "" for nothing."""
+
+    def __init__(self, kube: KubeClient, wanted: Sequence[Right]) -> None:
+        self._kube = kube
+        self._wanted = wanted
+        self.problem = ""
+
+    async def look(self) -> None:
+        """Ask about all of them; without an answer `problem` stays as it was."""
+        with suppress(KubeError):
+            denied = [one for one in self._wanted if not await allowed(self._kube, one)]
+            lacking = ", ".join(f"{one.verb} {one.resource}" for one in denied)
+            self.problem = f"this account may not {lacking}" if denied else ""
+
+    async def _watch(self) -> None:
+        while True:
+            await self.look()
+            await asyncio.sleep(LOOK_S)
+
+
+@asynccontextmanager
+async def watched(rights: Rights) -> AsyncIterator[Rights]:
+    """Look again and again while the context is open."""
+    looking = asyncio.create_task(rights._watch())
+    try:
+        yield rights
+    finally:
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)

@@ -1,0 +1,65 @@
+"""`gatelog ask`: questions by name, on one's own data, with defaults that fit it."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gatelog.readmodel.questions import questions
+from tests.cli.conftest import Ran
+
+Gatelog = Callable[..., Ran]
+Db = tuple[str, Any]
+
+
+def where(db: Db) -> tuple[str, ...]:
+    return "--db", db[0], "--cluster", "test"
+
+
+def test_without_a_name_it_lists_what_can_be_asked(gatelog: Gatelog) -> None:
+    code, out, _ = gatelog("ask", "--no-headers")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines() if line[:1].strip()] == list(questions())
+
+
+def test_every_question_is_answered_without_an_option(gatelog: Gatelog, busy_db: Db) -> None:
+    for name in questions():
+        code, out, err = gatelog("ask", name, "-o", "json", *where(busy_db))
+        assert code == 0, err
+        assert isinstance(json.loads(out), list)
+
+
+def test_it_is_asked_of_what_is_named_and_sql_prints_that(gatelog: Gatelog, busy_db: Db) -> None:
+    code, out, _ = gatelog("ask", "waiting", "-n", "ns", "--json", *where(busy_db))
+    everywhere = json.loads(out)
+    assert code == 0 and {"c", "d"} <= {row["name"] for row in everywhere}
+    _, out, _ = gatelog("ask", "waiting", "-n", "other", "--json", *where(busy_db))
+    assert json.loads(out) == []
+    _, statement, _ = gatelog("ask", "waiting", "-n", "ns", "--sql", *where(busy_db))
+    _, out, _ = gatelog("sql", statement, "--json", "--db", busy_db[0])
+    assert json.loads(out) == everywhere
+
+
+def test_a_group_is_named_or_the_newest(gatelog: Gatelog, busy_db: Db) -> None:
+    code, out, err = gatelog("ask", "history", "--json", *where(busy_db))
+    assert code == 0 and json.loads(out)
+    assert "of the newest group, ns/" in err
+    _, out, _ = gatelog("ask", "history", "--group", "ns/a", "--json", *where(busy_db))
+    assert any(row["kind"] == "GroupAdmitted" for row in json.loads(out))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("wating",), "did you mean waiting"),
+        (("waiting", "--since", "1d"), "takes no --since; it takes --namespace, --queue, --team"),
+        (("waits", "--group", "a"), "write it as NAMESPACE/NAME"),
+        (("latency", "--since", "soon"), "give a span"),
+    ],
+)
+def test_what_would_be_ignored_is_refused(
+    gatelog: Gatelog, busy_db: Db, words: tuple[str, ...], said: str
+) -> None:
+    code, _, err = gatelog("ask", *words, *where(busy_db))
+    assert code != 0 and said in " ".join(err.split())
