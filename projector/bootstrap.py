@@ -56,7 +56,7 @@ async def run_projector(
     whether the projection has caught up.
 
     Raises:
-        DatabaseError: the database is not at the schema this version needs (`gatelog migrate`).
+        DatabaseError: the database is at the schema of another version (`gatelog migrate`).
         StaleProjector: another projector writes this shard, and there are no Leases.
         KubeError: the API server cannot be reached as configured (with Leases).
         BusError: the streams cannot be prepared and retrying does not help.

@@ -452,7 +452,7 @@ class QueueingSettings(Section, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=30 * DAY_S,
-            description="The same for a group that was ready once; 0: as pods_ready_timeout_s.",
+            description="Seconds for a group that was ready once; 0: as pods_ready_timeout_s.",
         ),
     ] = 0
     requeuing_backoff_s: Annotated[
@@ -465,7 +465,7 @@ class QueueingSettings(Section, frozen=True, kw_only=True):
         ),
     ] = 60
     requeuing_backoff_max_s: Annotated[
-        int, Meta(ge=1, le=DAY_S, description="Limit of that back-off.")
+        int, Meta(ge=1, le=DAY_S, description="Limit of that back-off, seconds.")
     ] = 3600
     requeuing_limit: Annotated[
         int,
@@ -501,7 +501,7 @@ class QueueingSettings(Section, frozen=True, kw_only=True):
         int,
         Meta(
             ge=-1,
-            description="Half-life of a LocalQueue's use in admission fair sharing (Kueue's "
+            description="Seconds after which a LocalQueue's use counts half in admission fair sharing (Kueue's "
             "usageHalfLifeTime); 0: no memory, -1: off. Builtin mode.",
         ),
     ] = -1

@@ -306,6 +306,9 @@ class FileLog:
                     continue
                 digest.update(raw + b"\n")
                 entry = _entry(line)
+            except UnicodeDecodeError as error:
+                self.unread.append(f"line {number}: byte {error.start} of a text is not UTF-8")
+                continue
             except (msgspec.MsgspecError, ValueError) as error:
                 self.unread.append(f"line {number}: {error}")
                 continue

@@ -198,7 +198,8 @@ def test_a_failed_pod_of_an_incomplete_group_is_released() -> None:
     toy.pod("p1", "g", 2, gated=False, phase="Failed")
     assert not toy.held("p1") and toy.held("p0") and not toy.workloads
     toy.wait(6)
-    text = "'g' group has fewer runnable pods than expected (total count 2)"
+    theirs = "'g' group has fewer runnable pods than expected (total count 2)"
+    text = f"needs 2 pods; fewer are there — {theirs}"
     assert ("p0", "ErrWorkloadCompose", text) in toy.said
 
 

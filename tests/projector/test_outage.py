@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from projector.bootstrap import run_projector
-from projector.storage.database import DatabaseError
+from projector.storage.database import DatabaseError, writer
 from projector.upkeep import migrate
 from runtime.health import Checks
 from runtime.jetstream import Bus
@@ -79,11 +79,39 @@ async def test_stopping_does_not_wait_for_a_database_that_is_away(
         assert set(projection.world.pods) == set(toy.world.pods)
 
 
-async def test_bootstrap_refuses_a_database_without_tables(
+async def test_bootstrap_waits_for_tables_and_says_what_makes_them(
     empty_url: str, bus: Bus, cluster: str
 ) -> None:
-    with pytest.raises(DatabaseError, match="gatelog migrate"):
-        await run_projector(settings_for(empty_url, cluster), asyncio.Event(), bus=bus)
+    """The first installation migrates while the parts start."""
+    stop, checks = asyncio.Event(), Checks()
+    task = asyncio.create_task(
+        run_projector(settings_for(empty_url, cluster), stop, bus=bus, checks=checks)
+    )
+
+    async def waits() -> bool:
+        return any("gatelog migrate" in said for said in (await checks.readiness()).values())
+
+    async def ready() -> bool:
+        return "projector" in checks._ready and not await checks.readiness()
+
+    async with asyncio.timeout(60):
+        await eventually(waits, "it waits")
+        await asyncio.to_thread(migrate.upgrade, empty_url)
+        await eventually(ready, "ready")
+        stop.set()
+        await task
+
+
+async def test_bootstrap_refuses_tables_of_another_version(
+    url: str, bus: Bus, cluster: str
+) -> None:
+    engine = writer(url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    engine.dispose()
+    async with asyncio.timeout(60):
+        with pytest.raises(DatabaseError, match="newer than this gatelog knows"):
+            await run_projector(settings_for(url, cluster), asyncio.Event(), bus=bus)
 
 
 async def test_bootstrap_runs_and_tells_when_it_is_ready(url: str, bus: Bus, cluster: str) -> None:

@@ -135,6 +135,7 @@ def test_cut_anywhere_when_it_is_compressed(place: int) -> None:
 
 @quick
 @given(st.integers(0, 10**9), st.integers(1, 255), st.booleans())
+@example(15581, 128, True)  # a text that is no longer UTF-8
 def test_a_flipped_byte_is_noticed_and_loses_no_more_than_its_line(
     place: int, flip: int, plain: bool
 ) -> None:

@@ -8,7 +8,8 @@ the marker, with its reason; every other test gets one play. So that a race is n
 of the run names each test that needed its second play, why it was given one, and how the first
 ended.
 
-Invariant: the second play shares nothing with the first: every fixture is made anew.
+Invariant: the second play shares nothing with the first: every fixture is made anew, and so is the
+time limit. A limit that fired in the first play is gone, and the second could run for ever.
 """
 
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
+from pytest_timeout import _get_item_settings
 
 FIRST = "the first play"
 MARKER = "retried"
@@ -49,11 +51,19 @@ def pytest_runtest_protocol(item: Any, nextitem: pytest.Item | None) -> bool | N
         text = f"retried because {why}\n{failed.longrepr}"
         item.user_properties.append((FIRST, text[-4000:]))
         item._initrequest()
+        _limit_anew(item)
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
+
+
+def _limit_anew(item: pytest.Item) -> None:
+    hooks, settings = item.config.hook, _get_item_settings(item)
+    hooks.pytest_timeout_cancel_timer(item=item)
+    if settings.timeout:
+        hooks.pytest_timeout_set_timer(item=item, settings=settings)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -7,13 +7,26 @@ from pathlib import Path
 import pytest
 
 UNLUCKY = """
+import time
+
 import pytest
 PLAYS = []
+
+
+@pytest.fixture
+def hangs():
+    time.sleep(50)
+
 
 {mark}
 def test_unlucky():
     PLAYS.append(1)
     assert len(PLAYS) > 1
+"""
+HANGS = """
+@pytest.mark.retried("it waits")
+@pytest.mark.timeout(0.5)
+@pytest.mark.usefixtures("hangs")
 """
 
 
@@ -23,6 +36,7 @@ def test_unlucky():
         ("", 1, "1 failed"),
         ('@pytest.mark.retried("it waits")', 0, "retried because it waits"),
         ("@pytest.mark.retried()", 1, "with a reason"),
+        (HANGS, 1, "Timeout (>0.5s)"),
     ],
 )
 def test_only_what_says_why_is_played_twice(
