@@ -501,8 +501,8 @@ class QueueingSettings(Section, frozen=True, kw_only=True):
         int,
         Meta(
             ge=-1,
-            description="Seconds after which a LocalQueue's use counts half in admission fair sharing (Kueue's "
-            "usageHalfLifeTime); 0: no memory, -1: off. Builtin mode.",
+            description="Seconds after which a LocalQueue's use counts half in admission fair "
+            "sharing (Kueue's usageHalfLifeTime); 0: no memory, -1: off. Builtin mode.",
         ),
     ] = -1
     usage_sampling_s: Annotated[
