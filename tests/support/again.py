@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
-from pytest_timeout import _get_item_settings
 
 FIRST = "the first play"
 MARKER = "retried"
@@ -60,7 +59,10 @@ def pytest_runtest_protocol(item: Any, nextitem: pytest.Item | None) -> bool | N
 
 
 def _limit_anew(item: pytest.Item) -> None:
-    hooks, settings = item.config.hook, _get_item_settings(item)
+    hooks, limits = item.config.hook, item.config.pluginmanager.getplugin("timeout")
+    if limits is None:
+        return
+    settings = limits._get_item_settings(item)
     hooks.pytest_timeout_cancel_timer(item=item)
     if settings.timeout:
         hooks.pytest_timeout_set_timer(item=item, settings=settings)
