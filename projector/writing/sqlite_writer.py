@@ -13,6 +13,7 @@ Invariant: everything passes through one connection in one thread.
 """
 
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import chain
@@ -31,6 +32,7 @@ tenth more."""
 _WAL_BYTES = 32 * 1024 * 1024
 """When the log is copied back. At the default of 1,000 pages each full batch would be written twice
 and synced."""
+_LOCKED_S = 10.0
 _CHUNKS = (512, 128, 32, 16, 8, 4, 2, 1)
 _MAX_PARAMETERS = 32_000  # SQLITE_MAX_VARIABLE_NUMBER is 32,766 since 3.32
 
@@ -46,17 +48,35 @@ class Texts(dict[datetime | None, str | None]):
         return made
 
 
+def _obey(connection: sqlite3.Connection, pragma: str) -> None:
+    """SQLite does not wait where two make WAL of a new file at once: busy_timeout is not for that.
+
+    Raises:
+        sqlite3.OperationalError: the file is locked for longer than `_LOCKED_S`, or worse.
+    """
+    end = time.monotonic() + _LOCKED_S
+    while True:
+        try:
+            connection.execute(f"PRAGMA {pragma}").close()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
 def connect_options(connection: sqlite3.Connection, *, read_only: bool) -> None:
     """Set up a new connection."""
     connection.isolation_level = None  # transactions are begun by hand
-    pragmas = ["busy_timeout = 10000", "cache_size = -65536", "temp_store = MEMORY"]
+    pragmas = [f"busy_timeout = {_LOCKED_S * 1000:.0f}", "cache_size = -65536", "temp_store = MEMORY"]
     if read_only:
         pragmas += ["query_only = ON"]
     else:
         # The page size has an effect on a file that does not exist yet, and on no other.
         pragmas += [f"page_size = {PAGE_BYTES}", "journal_mode = WAL", "synchronous = NORMAL"]
     for pragma in pragmas:
-        connection.execute(f"PRAGMA {pragma}").close()
+        _obey(connection, pragma)
     if not read_only:
         (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
         pages = _WAL_BYTES // page_bytes
