@@ -69,7 +69,11 @@ def _obey(connection: sqlite3.Connection, pragma: str) -> None:
 def connect_options(connection: sqlite3.Connection, *, read_only: bool) -> None:
     """Set up a new connection."""
     connection.isolation_level = None  # transactions are begun by hand
-    pragmas = [f"busy_timeout = {_LOCKED_S * 1000:.0f}", "cache_size = -65536", "temp_store = MEMORY"]
+    pragmas = [
+        f"busy_timeout = {_LOCKED_S * 1000:.0f}",
+        "cache_size = -65536",
+        "temp_store = MEMORY",
+    ]
     if read_only:
         pragmas += ["query_only = ON"]
     else:
