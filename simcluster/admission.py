@@ -293,7 +293,7 @@ class Admission:
         old: Obj | None,
         options: Options,
         params: Obj | None = None,
-    ) -> Obj:
+    ) -> cel.Names:
         """What expressions see of a request."""
         check = Check(self.access, options.user)
         return cel.bindings(_request(review), new, old, params, check)

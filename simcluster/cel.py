@@ -27,6 +27,7 @@ from simcluster.errors import Obj
 AVAILABLE = importlib.util.find_spec("celpy") is not None
 _TYPE = re.compile(r"\b(?:Object(?:\.\w+)*|JSONPatch)\s*\{")
 _QUOTED = re.compile(_TYPE.pattern + r"\s*[\"']")
+_NAMES = ("request", "object", "oldObject", "params", "authorizer", "variables")
 _FIELD = re.compile(r"([{,]\s*)([A-Za-z_]\w*)(\s*):(?!:)")
 
 
@@ -40,13 +41,14 @@ class Expression:
     def __init__(self, text: str) -> None:
         self.text = text
         self._program = _program(text)
+        self._named = [name for name in _NAMES if re.search(rf"\b{name}\b", text)]
 
     def value(self, names: dict[str, Any]) -> Any:
         """Its value as cel-python has it. Raises ``CelError``."""
         from celpy.evaluation import CELEvalError
 
         try:
-            return self._program.evaluate(names)
+            return self._program.evaluate({name: names[name] for name in self._named})
         except CELEvalError as error:
             why = next((str(a) for a in error.args if isinstance(a, str)), str(error))
             raise CelError(f"expression '{self.text}' resulted in error: {why}") from None
@@ -104,25 +106,36 @@ def bindings(
     old: Obj | None,
     params: Obj | None = None,
     authorizer: Any = None,
-) -> Obj:
+) -> Names:
     """What expressions see of a request, but for variables; ``authorizer``: a ``access.Check``."""
-    from celpy.adapter import json_to_cel
-
     seen = {"request": request, "object": new, "oldObject": old, "params": params}
-    found = {name: json_to_cel(_json(value)) for name, value in seen.items()}
-    return found | {"authorizer": authorizer}
+    return Names(seen, {"authorizer": authorizer, "variables": None})
+
+
+class Names(dict[str, Any]):
+    """Values by name, made of JSON when first asked for: most conditions ask for the user alone."""
+
+    def __init__(self, seen: Obj, found: Obj) -> None:
+        super().__init__(found)
+        self.seen = seen
+
+    def __missing__(self, name: str) -> Any:
+        from celpy.adapter import json_to_cel
+
+        value = self[name] = json_to_cel(_json(self.seen[name]))
+        return value
 
 
 def _json(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-def with_variables(names: Obj, variables: list[Obj]) -> Obj:
+def with_variables(names: Names, variables: list[Obj]) -> Names:
     """The same with ``variables``, each evaluated once, when it is asked for."""
     from celpy.celtypes import MapType, StringType
 
     expressions = {v["name"]: Expression(v["expression"]) for v in variables}
-    found = dict(names)
+    found = Names(names.seen, names)
 
     class Lazy(MapType):
         def __missing__(self, key: Any) -> Any:
