@@ -165,9 +165,14 @@ def _strange(message: Message, error: str) -> ParkedMessage:
 
 
 async def resolve(
-    settings: Settings, action: str, keys: list[str], by: str, note: str
+    settings: Settings,
+    action: str,
+    keys: list[str],
+    by: str,
+    note: str,
+    patience_s: float = PATIENCE_S,
 ) -> list[str]:
-    """Publish what a person decided and wait until the projector has taken it in.
+    """Publish what a person decided and wait `patience_s` until the projector has taken it in.
 
     Returns the groups (NAMESPACE/NAME) that stood still because of it, or whose decision was parked
     and is made again now.
@@ -189,12 +194,12 @@ async def resolve(
     async with open_bus(settings) as bus:
         # An id of its own: what is parked again may be released again within the stream's window.
         sequence = await bus.publish(subject, body, f"operator/{uuid.uuid4().hex}")
-    until = asyncio.get_running_loop().time() + PATIENCE_S
+    until = asyncio.get_running_loop().time() + patience_s
     while [key for key in keys if not one(settings, key).resolution]:
         if asyncio.get_running_loop().time() > until:
             raise CommandFailed(
                 f"the log has it (message {sequence}), but no projector took it in within "
-                f"{PATIENCE_S:.0f} s: it will as soon as one runs (gatelog doctor)"
+                f"{patience_s:.0f} s: it will as soon as one runs (gatelog doctor)"
             )
         await asyncio.sleep(POLL_S)
     return sorted(stood)

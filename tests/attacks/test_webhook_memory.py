@@ -39,7 +39,8 @@ async def main():
     certificates.ensure(datetime.now(UTC))
     tls = server_context()
     certificates.load(tls)
-    server = WebhookServer(Admission(WebhookPolicy(), Cluster()), tls=tls, body_s=8.0, head_s=10.0)
+    admission, head_s = Admission(WebhookPolicy(), Cluster()), float(sys.argv[2])
+    server = WebhookServer(admission, tls=tls, body_s=8.0, head_s=head_s)
     await server.start()
     print("listening", server.url, flush=True)
     await asyncio.Event().wait()
@@ -83,9 +84,11 @@ class Target:
 
 
 @pytest.fixture
-async def target(tmp_path: Path) -> AsyncIterator[Target]:
+async def target(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Target]:
+    """A webhook; a test may say within how many seconds a head must come."""
+    head_s = str(getattr(request, "param", 10.0))
     certs = tmp_path / "certs"
-    child = Child("webhook", [sys.executable, "-c", SERVER, str(certs)], {}, tmp_path)
+    child = Child("webhook", [sys.executable, "-c", SERVER, str(certs), head_s], {}, tmp_path)
     child.start()
     try:
         child.wait_for("listening https", 30)
@@ -124,6 +127,7 @@ async def test_unfinished_bodies_cost_little_and_keep_nobody_waiting(target: Tar
             (await task).close()
 
 
+@pytest.mark.parametrize("target", [3.0], indirect=True, ids=["3s"])
 async def test_silent_connections_end_and_keep_nobody_out(target: Target) -> None:
     """More than there may be at once, without a handshake or without a head."""
     silent = [await asyncio.open_connection("127.0.0.1", target.port) for _ in range(300)]

@@ -8,9 +8,10 @@ these tests look for.
 Invariant: `closed` accepts no object that a real API server would change by pruning or refuse.
 """
 
+import json
 from collections.abc import Iterator
 from copy import deepcopy
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ def nodes(plural: str) -> Iterator[tuple[str, Json]]:
     yield from walk(schema(plural), plural)
 
 
+@cache
 def closed(plural: str) -> Json:
     """JSON Schema of the kind, in which unknown fields are errors."""
     root = _closed(schema(plural))
@@ -92,10 +94,15 @@ def defaulted(value: Any, node: Json) -> Any:
 def problems(plural: str, obj: Json, old: Json | None = None) -> list[str]:
     """What an API server would answer to a create of `obj`, or an update of `old` to it."""
     obj = defaulted(obj, schema(plural))
-    validator = jsonschema.Draft202012Validator(closed(plural))
-    found = [f"{error.json_path}: {error.message}" for error in validator.iter_errors(obj)]
+    errors = _validator(plural).iter_errors(obj)
+    found = [f"{error.json_path}: {error.message}" for error in errors]
     found += _duplicates(obj, schema(plural), "$")
     return found or list(_broken_rules(schema(plural), obj, old, "$"))
+
+
+@cache
+def _validator(plural: str) -> Any:
+    return jsonschema.Draft202012Validator(closed(plural))
 
 
 def _duplicates(value: Any, node: Json, path: str) -> list[str]:
@@ -140,7 +147,19 @@ def _program(rule: str) -> Any:
 
 def holds(rule: str, value: Any, old: Any = None) -> bool:
     """Evaluate one rule. Objects may lack fields: the rules must guard with has()."""
-    names = {"self": json_to_cel(value)}
-    if old is not None:
-        names["oldSelf"] = json_to_cel(old)
+    seen = old is not None and "oldSelf" in rule
+    return _holds(rule, json.dumps(value), json.dumps(old) if seen else "")
+
+
+@cache
+def _holds(rule: str, value: str, old: str) -> bool:
+    """By the text of the objects: recordings repeat themselves, and evaluating is slow."""
+    names = {"self": _as_cel(value)}
+    if old:
+        names["oldSelf"] = _as_cel(old)
     return bool(_program(rule).evaluate(names))
+
+
+@lru_cache(maxsize=16)
+def _as_cel(text: str) -> Any:
+    return json_to_cel(json.loads(text))

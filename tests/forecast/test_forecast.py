@@ -27,6 +27,8 @@ from tests.support.databases import migrated
 from tests.support.toy import Toy
 
 RUN_S = 600
+BRIEF_S = 2.0
+"""Processor time where something never starts: a play waits for it until its time is up."""
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -62,9 +64,11 @@ def finish(toy: Toy, name: str, after_s: float = RUN_S) -> None:
     toy.delete(name)
 
 
-def told(url: str, toy: Toy, writer: Writer, *, keep: bool = True) -> Made:
+def told(
+    url: str, toy: Toy, writer: Writer, *, keep: bool = True, budget_s: float = 20.0
+) -> Made:
     writer.feed([m for m in toy.messages if m[0] > writer.world.meta.position])
-    (made,) = (refresh if keep else make)(url, "test", toy.now, label="team", budget_s=20)
+    (made,) = (refresh if keep else make)(url, "test", toy.now, label="team", budget_s=budget_s)
     return made
 
 
@@ -124,14 +128,14 @@ def test_what_nothing_that_runs_makes_room_for(url: str) -> None:
     toy, writer = one_at_a_time(waiting=1), Writer(url)
     toy.pod("large", cpu=11)
     toy.pod("half", "pair", 2, cpu=1)
-    made = told(url, toy, writer)
+    made = told(url, toy, writer, budget_s=BRIEF_S)
     names = {made.world.groups[one.group].name: one for one in made.forecast.estimates}  # type: ignore[index]
     assert "request (11) > maximum capacity (10)" in names["large"].never
     assert names["large"].expected_s is None
     assert "fewer runnable pods" in names["pair"].never and names["pair"].position == 0
     assert names["wait-0"].never == ""
     toy.do(e.ObjectApplied(object=toy.cluster_queue(10, stop_policy="Hold")))
-    made = told(url, toy, writer)
+    made = told(url, toy, writer, budget_s=BRIEF_S)
     never = [one.never for one in made.forecast.estimates]
     assert len(never) == 3 and sum("stopped" in one for one in never) == 2
 

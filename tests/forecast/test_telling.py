@@ -11,7 +11,7 @@ from podgroup.model.ids import GroupID
 from runtime.kube import connect
 from runtime.settings import KubernetesSettings
 from simcluster import SimCluster
-from tests.forecast.test_forecast import one_at_a_time, told
+from tests.forecast.test_forecast import BRIEF_S, one_at_a_time, told
 from tests.projector.support import Writer
 from tests.support.databases import migrated
 
@@ -23,7 +23,7 @@ async def test_a_workload_is_written_for_what_is_new_and_near(tmp_path: Path):
     migrated(url)
     toy, writer = one_at_a_time(waiting=4), Writer(url)
     toy.pod("large", cpu=11)
-    made = told(url, toy, writer)
+    made = told(url, toy, writer, budget_s=BRIEF_S)
     assert len(made.fresh) == 5
     async with SimCluster() as cluster:
         await cluster.create("", "namespaces", {"metadata": {"name": "ns"}})

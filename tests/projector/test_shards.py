@@ -1,5 +1,6 @@
 """Two shards, each with a projector of its own, are together what one shard is."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from podgroup.log.subjects import events, shard_of
+from projector.live.projection import Projection
 from projector.storage.database import reader
 from projector.storage.store import SqlStore
 from projector.tables import UtcTime, metadata
@@ -137,6 +139,7 @@ async def test_a_shard_refuses_groups_that_belong_elsewhere(
     assert stored.load() is not None
     stored.close()
     changed = msgspec.structs.replace(settings(empty_url, "one", 1, 0), shards=3)
+    again = Projection(changed, logs[0], SqlStore(empty_url, "one"), asyncio.Event())
     with pytest.raises(SettingsError, match="number of shards"):
-        async with running(changed, logs[0]) as one:
-            await eventually(lambda: not one.problem, "caught up", 10)
+        async with asyncio.timeout(20):
+            await again.run()

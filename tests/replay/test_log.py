@@ -1,6 +1,7 @@
 """The log as replays read it: streams out of order, servers that are away for a while."""
 
 import asyncio
+from pathlib import Path
 
 from podgroup.log.codec import encode_batch, encode_decision
 from podgroup.log.subjects import decisions, events
@@ -38,15 +39,17 @@ async def test_decisions_stored_behind_later_ones_are_found_at_their_place(
     }
 
 
-async def test_silence_is_not_the_end(own_nats: EmbeddedNats) -> None:
+async def test_silence_is_not_the_end(tmp_path: Path) -> None:
     """A server that is away for longer than an election takes cuts no log short."""
     toy = Toy()
     toy.pod("p0")
     toy.settle()
     batch = toy.messages[0][2]
-    bus = await connect(own_nats.settings(), "test", deadline_s=20)
+    nats = EmbeddedNats(tmp_path / "nats", sync_always=False)
+    await nats.start()
+    bus = await connect(nats.settings(), "test", deadline_s=20)
     await bus.ensure_streams(StreamSettings())
-    count = 10_000  # more than a reader asks for at a time
+    count = 5_000  # more than a reader asks for at a time
     publisher = bus.publisher()
     for number in range(count):
         await publisher.send(events(CLUSTER, 0, "watch"), encode_batch(batch), f"{number}")
@@ -54,11 +57,12 @@ async def test_silence_is_not_the_end(own_nats: EmbeddedNats) -> None:
     publisher.close()
     reading = StreamLog(bus, CLUSTER, 0, last=count + 7).entries()
     found = [(await anext(reading)).position]
-    own_nats.kill()
-    returning = asyncio.create_task(_later(own_nats, 6.0))
+    nats.kill()
+    returning = asyncio.create_task(_later(nats, 6.0))
     found += [entry.position async for entry in reading]
     await returning
     await bus.close()
+    await nats.stop()
     assert found == list(range(1, count + 1))
 
 

@@ -11,11 +11,13 @@ import pytest
 from rich.console import Console
 
 from gatelog.commands.parked import _table as table_of
-from gatelog.replay.parking import ParkedEvent
+from gatelog.replay.parking import ParkedEvent, resolve
+from gatelog.shell.errors import CommandFailed
 from podgroup.fold.common import park
 from podgroup.log import events as e
 from podgroup.log.journal import At
 from podgroup.log.subjects import decisions, events
+from runtime.settings_source import load
 from tests.support.processes import make_queue, pod
 from tests.support.stack import Stack, finished, running_stack, runs_to_its_end
 from tests.support.toy import T0, Toy
@@ -195,9 +197,8 @@ async def test_what_is_asked_wrongly_is_said(stack: Stack) -> None:
 async def test_without_a_projector_the_word_waits_in_the_log(stack: Stack) -> None:
     (key,) = await parked_garbage(stack, b"{}")
     stack.up.kill()
-    waiting = asyncio.to_thread(stack.command, "parked", "release", key)
-    done = await waiting
-    assert done.returncode == 1 and "no projector took it in" in done.stderr
+    with pytest.raises(CommandFailed, match="no projector took it in within 1 s"):
+        await resolve(load(environ=stack.env), "release", [key], "ada", "", patience_s=1)
     await asyncio.to_thread(stack.start)
 
     async def settled() -> bool:
