@@ -64,9 +64,7 @@ def finish(toy: Toy, name: str, after_s: float = RUN_S) -> None:
     toy.delete(name)
 
 
-def told(
-    url: str, toy: Toy, writer: Writer, *, keep: bool = True, budget_s: float = 20.0
-) -> Made:
+def told(url: str, toy: Toy, writer: Writer, *, keep: bool = True, budget_s: float = 20.0) -> Made:
     writer.feed([m for m in toy.messages if m[0] > writer.world.meta.position])
     (made,) = (refresh if keep else make)(url, "test", toy.now, label="team", budget_s=budget_s)
     return made
