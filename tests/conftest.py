@@ -28,6 +28,7 @@ import hypothesis
 import pytest
 
 from tests.parity.plugin import COLLECTED
+from tests.support import scratch
 from tests.support.again import pytest_runtest_protocol, pytest_terminal_summary  # noqa: F401
 
 if TYPE_CHECKING:
@@ -59,15 +60,21 @@ TIDY = (
 what the garbage collector closes, is no error yet."""
 
 
-def pytest_configure() -> None:
+IN_MEMORY = pytest.StashKey["Path | None"]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """What commands remember of earlier ones stays in this run, those in child processes too."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
+        config.stash[IN_MEMORY] = scratch.take()
         os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="gatelog-tests-")
 
 
-def pytest_unconfigure() -> None:
+def pytest_unconfigure(config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ:
         shutil.rmtree(os.environ["XDG_STATE_HOME"], ignore_errors=True)
+        if folder := config.stash[IN_MEMORY]:
+            scratch.leave(folder)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -125,7 +125,12 @@ class Attack:
         await until_lenient(self.api)
 
 
-@pytest.fixture(scope="module", params=["webhook", "policy"])
+SLOW = pytest.mark.slow(
+    "the same attack where a policy refuses: tests/webhook and test_other_ways have policies"
+)
+
+
+@pytest.fixture(scope="module", params=["webhook", pytest.param("policy", marks=SLOW)])
 def setup(request: pytest.FixtureRequest) -> str:
     """How admission is installed: what `gatelog up --install` is told."""
     found: str = request.param

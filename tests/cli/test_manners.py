@@ -8,11 +8,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
 import pytest
 import yaml
 
+from gatelog import cli
 from gatelog.shell.statedir import StateDir
 from projector.upkeep import migrate
 from tests.cli.conftest import Ran
@@ -122,33 +125,39 @@ def test_lists(gatelog: Gatelog, busy_db: Db) -> None:
     assert code == 0 and "no groups in namespace nowhere" in err
 
 
-def test_narrow_terminals_cut_nothing(busy_db: Db) -> None:
+def test_narrow_terminals_cut_nothing(busy_db: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "40")
     for command in (["list", "queues"], ["why", "-A"], ["list", "groups", "-o", "wide"]):
-        text = _on_a_terminal([*command, "--db", busy_db[0], "--cluster", "test"], width=40)
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        text = _on_a_terminal([*command, "--db", busy_db[0], "--cluster", "test"])
         assert "\x1b[" in text and "…" not in text
-        plain = _on_a_terminal(
-            [*command, "--db", busy_db[0], "--cluster", "test"], 40, NO_COLOR="1"
-        )
+        monkeypatch.setenv("NO_COLOR", "1")
+        plain = _on_a_terminal([*command, "--db", busy_db[0], "--cluster", "test"])
         assert not any(f"\x1b[{colour}" in plain for colour in ("3", "38", "9"))
         bare = re.sub(r"\x1b\[[0-9;]*m", "", plain)
         assert max(map(len, bare.splitlines())) <= 40
 
 
-def _on_a_terminal(args: list[str], width: int, **env: str) -> str:
+def _on_a_terminal(args: list[str]) -> str:
+    """What a command of this process writes to a terminal, whose other end a thread reads."""
     parent, child = pty.openpty()
-    given = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(width), **env}
-    process = subprocess.Popen([PROGRAM, *args], stdout=child, stderr=child, env=given)
-    os.close(child)
+    with ThreadPoolExecutor(1) as reader:
+        reading = reader.submit(_read, parent)
+        with open(child, "w") as terminal, redirect_stdout(terminal), redirect_stderr(terminal):
+            code = cli.run(args)
+        found = reading.result(30)
+    os.close(parent)
+    assert code == 0, found
+    return found.replace("\r\n", "\n")
+
+
+def _read(terminal: int) -> str:
     found = b""
-    try:
-        while chunk := os.read(parent, 65536):
+    with suppress(OSError):  # how a terminal says that nobody writes to it any more
+        while chunk := os.read(terminal, 65536):
             found += chunk
-    except OSError:  # how a terminal says that nobody writes to it any more
-        pass
-    finally:
-        os.close(parent)
-    assert process.wait(30) == 0, found.decode()
-    return found.decode().replace("\r\n", "\n")
+    return found.decode()
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

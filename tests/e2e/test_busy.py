@@ -23,8 +23,8 @@ from tests.e2e.conformance import CONFORMANCE, Stack, stack
 
 pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
 
-SECONDS = float(os.environ.get("GATELOG_TEST_BUSY_S", "12"))
-GROUPS = int(os.environ.get("GATELOG_TEST_BUSY_GROUPS", "25"))
+SECONDS = float(os.environ.get("GATELOG_TEST_BUSY_S", "7"))
+GROUPS = int(os.environ.get("GATELOG_TEST_BUSY_GROUPS", "16"))
 SEED = int(os.environ.get("GATELOG_TEST_BUSY_SEED", "7"))
 REST_S = 30.0
 """What is wrong, or still there, for so long stays so."""

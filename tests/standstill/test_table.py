@@ -13,7 +13,7 @@ from tests.standstill.stack import running
 
 pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
 
-PACE_S = 1.0
+PACE_S = 0.5
 
 
 @pytest.mark.timeout(600)
