@@ -84,7 +84,7 @@ def check(peaks: list[tuple[int, ...]], caches_mb: tuple[int, ...]) -> None:
 
 
 def test_a_rebuild_in_sqlite(logs: list[Recorded], tmp_path: Path) -> None:
-    peaks = []
+    peaks: list[tuple[int, ...]] = []
     for number, one in enumerate(logs):
         url = f"sqlite:///{tmp_path}/{number}.sqlite3"
         stand(url, one.log)
