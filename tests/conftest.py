@@ -30,6 +30,7 @@ import pytest
 from tests.parity.plugin import COLLECTED
 from tests.support import scratch
 from tests.support.again import pytest_runtest_protocol, pytest_terminal_summary  # noqa: F401
+from tests.support.examples import BRIEF
 
 if TYPE_CHECKING:
     from runtime.embedded import EmbeddedNats
@@ -44,6 +45,7 @@ hypothesis.settings.register_profile(
     derandomize=not os.environ.get("GATELOG_TEST_RANDOM"),
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
+hypothesis.settings.register_profile(BRIEF, parent=hypothesis.settings.get_profile("gatelog"))
 hypothesis.settings.load_profile("gatelog")
 
 
@@ -65,6 +67,8 @@ IN_MEMORY = pytest.StashKey["Path | None"]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """What commands remember of earlier ones stays in this run, those in child processes too."""
+    if config.option.markexpr == "not slow":  # as in `make test`
+        hypothesis.settings.load_profile(BRIEF)
     if "PYTEST_XDIST_WORKER" not in os.environ:
         config.stash[IN_MEMORY] = scratch.take()
         os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="gatelog-tests-")

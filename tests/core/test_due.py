@@ -9,7 +9,7 @@ at every group there is and has nothing to add.
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.story import Story
@@ -26,6 +26,7 @@ from podgroup.model.policy import Policy
 from podgroup.state.world import World
 from tests.core.test_laws import encoded, play, reloaded, stories
 from tests.core.test_machine import KEPT
+from tests.support.examples import examples
 from tests.support.rough import Rough
 
 POLICIES = {
@@ -142,7 +143,7 @@ def same(messages: Any, mode: str, policy: Policy, at_once: int = 1, restart: in
 @pytest.mark.parametrize("strategy", ["BestEffortFIFO", "StrictFIFO"])
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 @pytest.mark.parametrize("mode", ["builtin", "kueue"])
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@examples(25, brief=12)
 @given(program=programs, at_once=st.sampled_from([1, 1, 3]))
 def test_rules_that_are_not_due_have_nothing_to_say(
     mode: str, policy: Policy, strategy: str, program: Any, at_once: int
@@ -152,7 +153,7 @@ def test_rules_that_are_not_due_have_nothing_to_say(
     same(wide.messages, mode, policy, at_once, restart=10)
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@examples(25, brief=12)
 @given(program=programs)
 def test_nor_where_single_pods_do_without_a_workload(program: Any) -> None:
     policy = Policy(workloads="groups")
@@ -162,7 +163,7 @@ def test_nor_where_single_pods_do_without_a_workload(program: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", ["builtin", "kueue"])
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@examples(60, brief=25)
 @given(program=lives)
 def test_nor_have_they_while_groups_live_their_lives(mode: str, program: Any) -> None:
     wide = Wide(mode)

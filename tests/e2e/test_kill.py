@@ -1,8 +1,9 @@
 """Kill test: every process dies by SIGKILL again and again, and nothing is lost, doubled or wrong.
 
-300 pods in 40 groups share a quota that lets only some of them run at a time. Ingest, projector
-and actuator run as three processes and are each killed at random moments, five times or as often as
-GATELOG_TEST_KILLS says; nats-server is killed twice. Afterwards the cluster is as an undisturbed
+Many pods in groups share a quota that lets only some of them run at a time. Ingest, projector and
+actuator run as three processes and are each killed at random moments, on PostgreSQL five times or
+as often as GATELOG_TEST_KILLS says, on SQLite with half the pods three times; nats-server is killed
+twice. Afterwards the cluster is as an undisturbed
 run leaves it, and the read model is held against the log itself: folded again from the stream, it
 must give the same lines of history and the same decisions.
 """
@@ -14,6 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 from gatelog.replay.exporting import export
 from gatelog.replay.offline import open_source
@@ -42,28 +44,40 @@ from tests.support.processes import (
 
 pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
 
-GROUPS, PODS, QUOTA = 40, 300, 60
 NAMESPACE, CLUSTER = "kill", "kill"
-KILLS, NATS_KILLS = int(os.environ.get("GATELOG_TEST_KILLS", "5")), 2
+NATS_KILLS = 2
 SEED = 20261121
 
 
-def sizes() -> list[int]:
-    """40 group sizes that add up to 300, some of them single pods (size 0 stands for one pod)."""
+class Load(Struct, frozen=True):
+    """What is there, and how often each process is killed."""
+
+    groups: int
+    pods: int
+    quota: int
+    kills: int
+
+
+WHOLE = Load(groups=40, pods=300, quota=60, kills=int(os.environ.get("GATELOG_TEST_KILLS", "5")))
+SHORT = Load(groups=20, pods=150, quota=40, kills=3)
+
+
+def sizes(load: Load) -> list[int]:
+    """Group sizes that add up to the pods, some of them single pods (size 1)."""
     rnd = random.Random(SEED)
-    found = [rnd.randint(1, 12) for _ in range(GROUPS)]
-    while sum(found) != PODS:
-        i = rnd.randrange(GROUPS)
-        if sum(found) < PODS and found[i] < 16:
+    found = [rnd.randint(1, 12) for _ in range(load.groups)]
+    while sum(found) != load.pods:
+        i = rnd.randrange(load.groups)
+        if sum(found) < load.pods and found[i] < 16:
             found[i] += 1
-        elif sum(found) > PODS and found[i] > 1:
+        elif sum(found) > load.pods and found[i] > 1:
             found[i] -= 1
     return found
 
 
-async def create_all(api: Api, rnd: random.Random) -> None:
+async def create_all(api: Api, load: Load, rnd: random.Random) -> None:
     bodies = []
-    for i, size in enumerate(sizes()):
+    for i, size in enumerate(sizes(load)):
         group = f"g{i:02d}" if size > 1 else ""
         bodies += [gated(f"g{i:02d}-p{j:02d}", group, size) for j in range(size)]
     rnd.shuffle(bodies)
@@ -73,10 +87,10 @@ async def create_all(api: Api, rnd: random.Random) -> None:
 
 
 async def torment(
-    children: list[Child], nats: EmbeddedNats, rnd: random.Random, over: asyncio.Event
+    children: list[Child], nats: EmbeddedNats, kills: int, rnd: random.Random
 ) -> Counter[str]:
-    """Kill and restart: each process at least KILLS times, nats-server NATS_KILLS times."""
-    plan = [child.name for child in children for _ in range(KILLS)] + ["nats"] * NATS_KILLS
+    """Kill and restart: each process `kills` times, nats-server NATS_KILLS times."""
+    plan = [child.name for child in children for _ in range(kills)] + ["nats"] * NATS_KILLS
     rnd.shuffle(plan)
     named = {child.name: child for child in children}
     done: Counter[str] = Counter()
@@ -93,7 +107,6 @@ async def torment(
             await asyncio.sleep(rnd.uniform(0, 0.4))
             child.start()
         done[name] += 1
-    over.set()
     return done
 
 
@@ -102,46 +115,49 @@ async def torment(
 async def test_nothing_is_lost_doubled_or_wrong(
     database: str, own_nats: EmbeddedNats, tmp_path: Path
 ) -> None:
+    load = SHORT if database.startswith("sqlite") else WHOLE
     rnd = random.Random(SEED)
     simulator = Simulator(tmp_path, "--kubelet", "scripted")
     simulator.start()
     env = environment(own_nats.settings(), CLUSTER, database, simulator.kubeconfig)
     await asyncio.to_thread(migrate, env, tmp_path)
     children = [Child(n, [GATELOG, n], env, tmp_path) for n in ("ingest", "project", "actuate")]
-    over = asyncio.Event()
     try:
         async with Api(simulator.url, TOKEN) as api:
-            await make_queue(api, NAMESPACE, cpu=str(QUOTA))
+            await make_queue(api, NAMESPACE, cpu=str(load.quota))
             watch = QuotaWatch(api, NAMESPACE)
             watching = asyncio.create_task(watch.run())
             for child in children:
                 child.start()
-            creating = asyncio.create_task(create_all(api, rnd))
-            done = await torment(children, own_nats, random.Random(SEED + 1), over)
+            creating = asyncio.create_task(create_all(api, load, rnd))
+            done = await torment(children, own_nats, load.kills, random.Random(SEED + 1))
             await creating
             async with explained(api, NAMESPACE, database, children, own_nats.settings()):
                 await api.until(
-                    "the undisturbed end", lambda: all_done(api, NAMESPACE, PODS, GROUPS), 120
+                    "the undisturbed end",
+                    lambda: all_done(api, NAMESPACE, load.pods, load.groups),
+                    120,
                 )
-            assert done == {"ingest": KILLS, "project": KILLS, "actuate": KILLS, "nats": NATS_KILLS}
-            assert watch.most <= QUOTA, f"{watch.most} pods of 1 cpu past the gate at once"
-            assert watch.most > QUOTA // 2, "the quota was never under pressure"
+            killed = dict.fromkeys(("ingest", "project", "actuate"), load.kills)
+            assert done == killed | {"nats": NATS_KILLS}
+            assert watch.most <= load.quota, f"{watch.most} pods of 1 cpu past the gate at once"
+            assert watch.most > load.quota // 2, "the quota was never under pressure"
             watching.cancel()
             await asyncio.sleep(1)
     finally:
         for child in children:
             child.stop()
         simulator.stop()
-    await hold_against_the_log(database, own_nats.settings(), CLUSTER, GROUPS)
-    await verified(database, own_nats.settings(), CLUSTER, PODS)
-    await same_in_a_file(database, own_nats.settings(), tmp_path / "log.jsonl.gz")
+    await hold_against_the_log(database, own_nats.settings(), CLUSTER, load.groups)
+    await verified(database, own_nats.settings(), CLUSTER, load.pods)
+    await same_in_a_file(database, own_nats.settings(), tmp_path / "log.jsonl.gz", load.pods)
 
 
-async def same_in_a_file(database: str, nats: NatsSettings, file: Path) -> None:
+async def same_in_a_file(database: str, nats: NatsSettings, file: Path, pods: int) -> None:
     """Export the log; what the file folds to is the read model as well, row by row."""
     settings = Settings(cluster=CLUSTER, database=DatabaseSettings(url=database), nats=nats)
     await export(settings, file, Wanted(), None, lambda _: None)
     log = open_source(str(file), settings)
     result, tables = await verify_file(log, settings)
     assert [text for table in tables for text in table.examples] == log.unread == []
-    assert result.pods == PODS and not result.differences
+    assert result.pods == pods and not result.differences

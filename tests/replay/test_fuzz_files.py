@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from gatelog import cli
@@ -27,9 +27,10 @@ from projector.replay.files import Export, FileLog, Header
 from projector.replay.log import Entry
 from tests.projector.support import busy_toy
 from tests.replay.support import CLUSTER, log_of
+from tests.support.examples import examples
 from tests.support.recordings import FOLDER
 
-quick = settings(max_examples=60)
+quick = examples(60, brief=15)
 
 
 @cache
