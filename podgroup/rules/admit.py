@@ -47,7 +47,7 @@ from podgroup.state.derived import (
     SchedulerKept,
 )
 from podgroup.state.facts import cluster_queue_of, pods_of
-from podgroup.state.view import Group, World
+from podgroup.state.world import Group, World
 
 _AMOUNT = re.compile(r"\S+ more needed")
 

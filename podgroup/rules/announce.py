@@ -32,7 +32,7 @@ from podgroup.rules.helpers.activity import (
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.rule import BUILTIN, ClusterRule, RuleDoc
 from podgroup.state.derived import StatusesRead
-from podgroup.state.view import World
+from podgroup.state.world import World
 
 
 def announce(ctx: RuleContext) -> Conclusions:

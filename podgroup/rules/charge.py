@@ -13,7 +13,7 @@ from podgroup.rules.helpers.unadmitted import charge_for, charged_to, usage_of_l
 from podgroup.state.changes import SUCCEEDED
 from podgroup.state.derived import Charged, Recharged
 from podgroup.state.members import Flag
-from podgroup.state.view import Group
+from podgroup.state.world import Group
 
 LAPSE = "lapse"
 

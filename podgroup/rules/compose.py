@@ -51,7 +51,7 @@ from podgroup.rules.helpers.releasing import finalize
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.state.facts import pods_of, set_named
 from podgroup.state.members import Flag
-from podgroup.state.view import Group, Pod
+from podgroup.state.world import Group, Pod
 
 
 def compose(ctx: RuleContext, group: Group) -> Conclusions:

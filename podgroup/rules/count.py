@@ -27,7 +27,7 @@ from podgroup.rules.helpers.scheduler_mirror import scheduler_mirror
 from podgroup.state.derived import MovesRead
 from podgroup.state.facts import find_object
 from podgroup.state.quota import FlavorResource, QueueKey, Tally
-from podgroup.state.view import World
+from podgroup.state.world import World
 
 _EMPTY = Tally()
 

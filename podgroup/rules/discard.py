@@ -10,7 +10,7 @@ from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.releasing import finalize
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.state.members import Flag
-from podgroup.state.view import Group
+from podgroup.state.world import Group
 
 
 def discard(ctx: RuleContext, group: Group) -> Conclusions:

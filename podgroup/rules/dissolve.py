@@ -16,7 +16,7 @@ from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.timing import may_run
 from podgroup.rules.release import release_workload
 from podgroup.state.members import Flag
-from podgroup.state.view import Group
+from podgroup.state.world import Group
 
 
 def dissolve(ctx: RuleContext, group: Group) -> Conclusions:

@@ -15,8 +15,8 @@ from podgroup.rules.helpers.order import active_key
 from podgroup.rules.helpers.places import staffed
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.state.changes import WORKLOAD
-from podgroup.state.members import Flag
-from podgroup.state.view import Group, Members, Pod, Role
+from podgroup.state.members import Flag, Members
+from podgroup.state.world import Group, Pod, Role
 
 
 def excess_again(ctx: RuleContext, group: Group) -> Conclusions:

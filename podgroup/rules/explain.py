@@ -35,7 +35,7 @@ from podgroup.rules.helpers.wording import refusal
 from podgroup.state.changes import ALL_RELEASED, FIRST_RUNS
 from podgroup.state.facts import beyond_admission
 from podgroup.state.members import Flag
-from podgroup.state.view import Group
+from podgroup.state.world import Group
 
 
 def explain(ctx: RuleContext, group: Group) -> Conclusions:

@@ -15,7 +15,7 @@ from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.state.changes import ALL_SUCCEEDED
 from podgroup.state.members import Flag
-from podgroup.state.view import Group
+from podgroup.state.world import Group
 
 
 def start_failed(ctx: RuleContext, group: Group) -> Conclusions:

@@ -20,7 +20,7 @@ from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.timing import no_wake, wake_at
 from podgroup.state.facts import KEEP
 from podgroup.state.members import Flag
-from podgroup.state.view import Group, Pod
+from podgroup.state.world import Group, Pod
 
 CEILING_S = 60
 LABEL_PUT_BACK = "LabelPutBack"

@@ -17,7 +17,7 @@ from podgroup.model.objects import MARKED_KINDS, Marked, mark_timer
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.rule import BUILTIN, ClusterRule, RuleDoc
 from podgroup.state.facts import find_object
-from podgroup.state.view import World
+from podgroup.state.world import World
 
 MOST_NAMED = 3
 

@@ -9,7 +9,7 @@ from podgroup.log.records import PodRefused
 from podgroup.model.commands import KubeEvent, ObjectRef, ReportPod
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.rule import ClusterRule, RuleDoc
-from podgroup.state.view import World
+from podgroup.state.world import World
 
 REFUSED = "PodRefused"
 

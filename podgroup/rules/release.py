@@ -16,7 +16,7 @@ from podgroup.rules.helpers.context import (
 from podgroup.rules.helpers.releasing import finalize
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.state.members import Flag
-from podgroup.state.view import Finish, Group
+from podgroup.state.world import Finish, Group
 
 
 def release(ctx: RuleContext, group: Group) -> Conclusions:

@@ -13,7 +13,7 @@ from podgroup.rules.helpers.timing import may_run
 from podgroup.rules.own import lacks_owners
 from podgroup.state.changes import WORKLOAD
 from podgroup.state.members import Flag
-from podgroup.state.view import Group, Role
+from podgroup.state.world import Group, Role
 
 
 def replace(ctx: RuleContext, group: Group) -> Conclusions:

@@ -42,7 +42,7 @@ from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.wording import refusal
 from podgroup.state.facts import UNPLACED, beyond, role_of, unknown_flavor
 from podgroup.state.members import Flag
-from podgroup.state.view import Group, Pod
+from podgroup.state.world import Group, Pod
 
 HOLD = timedelta(seconds=5)
 MAX_PODS = 50

@@ -16,7 +16,7 @@ from podgroup.rules.helpers.stopping import stop_pod
 from podgroup.rules.helpers.timing import may_run
 from podgroup.state.facts import started_before
 from podgroup.state.members import Flag
-from podgroup.state.view import Group, Pod
+from podgroup.state.world import Group, Pod
 
 NOT_ADMITTED_MESSAGE = "Not admitted by cluster queue"
 

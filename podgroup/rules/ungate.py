@@ -29,7 +29,7 @@ from podgroup.rules.helpers.order import start_key
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.state.facts import role_of, unknown_flavor
 from podgroup.state.members import Flag
-from podgroup.state.view import Group, Holding, Pod
+from podgroup.state.world import Group, Holding, Pod
 
 _TOPOLOGY = (TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED, TOPOLOGY_UNCONSTRAINED)
 
@@ -127,7 +127,7 @@ def _given(ctx: RuleContext, group: Group, assignment: Assignment, queue: str) -
 
 def _ungate(ctx: RuleContext, group: Group, pod: Pod, queue: str, given: _Given) -> Decision:
     view, topology = pod.view, given.topology
-    annotations = given.annotations.copy()
+    annotations = dict(given.annotations)
     if not view.role_annotated and not group.single:
         # Ungating changes the shape; the role must not change with it if the log is ever lost.
         annotations[ROLE_HASH] = view.role if group.spec.dialect else pod.role

@@ -9,7 +9,7 @@ from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.timing import still_running
 from podgroup.state.members import Flag
-from podgroup.state.view import Group
+from podgroup.state.world import Group
 
 
 def yield_single(ctx: RuleContext, group: Group) -> Conclusions:

@@ -15,7 +15,7 @@ from typing import Final
 
 from podgroup.model.objects import PodView, WorkloadView
 from podgroup.state.members import Flag
-from podgroup.state.view import SINGLE, Group, World
+from podgroup.state.world import SINGLE, Group, World
 
 FIRST_RUNS: Final = 1
 ALL_READY: Final = 2

@@ -27,7 +27,7 @@ from podgroup.model.objects import (
 from podgroup.model.policy import weights_of
 from podgroup.model.standing import weighted_use
 from podgroup.state.members import Flag
-from podgroup.state.view import Group, Holding, Pod, World
+from podgroup.state.world import Group, Holding, Pod, World
 
 KUEUE: Final = "kueue"
 """Who decided an admission that Kueue decided."""

@@ -24,7 +24,7 @@ Invariant: once for each admission.
 from podgroup.model.commands import {command}, KubeEvent
 from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.state.view import Group
+from podgroup.state.world import Group
 
 
 def greet(ctx: RuleContext, group: Group) -> Conclusions:

@@ -27,7 +27,7 @@ from podgroup.model.objects import (
     ResourceGroup,
 )
 from podgroup.rules.helpers.snapshot import unusable_checks
-from podgroup.state.view import World
+from podgroup.state.world import World
 
 Said = tuple[str, str, str]
 """Status, reason, message."""
@@ -51,7 +51,8 @@ BORROW = "preemption.borrowWithinCohort"
 
 def cluster_queue_active(world: World, queue: ClusterQueueView) -> Said:
     """Say whether a ClusterQueue admits."""
-    why, reason = [], ""
+    why: list[str] = []
+    reason = ""
     if queue.deleting:
         why.append("is being deleted")
         reason = ACTIVE_TERMINATING

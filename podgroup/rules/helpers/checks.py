@@ -12,7 +12,7 @@ Invariant: nothing is changed here.
 from collections.abc import Iterable
 
 from podgroup.model.objects import Assignment, CheckView, WorkloadView
-from podgroup.state.view import Group, World
+from podgroup.state.world import Group, World
 
 PENDING, READY = "Pending", "Ready"
 

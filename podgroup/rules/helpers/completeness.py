@@ -23,7 +23,7 @@ from podgroup.rules.helpers.leading import priority_of
 from podgroup.rules.helpers.malformed import malformed
 from podgroup.state.facts import started_before
 from podgroup.state.members import Flag
-from podgroup.state.view import Group, Pod
+from podgroup.state.world import Group, Pod
 
 Roles = dict[str, list[Pod]]
 """The pods of each role, oldest first."""

@@ -18,7 +18,8 @@ from podgroup.model.commands import AnyCommand, KubeEvent, ObjectRef
 from podgroup.model.ids import GroupID, decision_id
 from podgroup.model.lifecycle import IllegalTransition
 from podgroup.state.derived import AnyDerived
-from podgroup.state.view import Group, Members, Pod, World
+from podgroup.state.members import Members
+from podgroup.state.world import Group, Pod, World
 
 UNADMITTED_GRACE_S = 2
 """Seconds of grace for a pod that another client let past its gate."""

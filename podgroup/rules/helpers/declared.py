@@ -32,7 +32,7 @@ from podgroup.rules.helpers.context import Concluding, RuleContext, pod_ref
 from podgroup.rules.helpers.order import active_key, start_key
 from podgroup.state.facts import UNPLACED
 from podgroup.state.members import Flag
-from podgroup.state.view import Group, Pod
+from podgroup.state.world import Group, Pod
 
 Found = tuple[str, str] | None
 """(reason, message), None for nothing wrong."""

@@ -12,7 +12,7 @@ from podgroup.model.names import (
 from podgroup.rules.helpers.wording import because_of
 from podgroup.state.facts import local_queue_of
 from podgroup.state.members import Flag
-from podgroup.state.view import Group, World
+from podgroup.state.world import Group, World
 
 Reason = tuple[str, str]
 

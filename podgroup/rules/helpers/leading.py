@@ -6,7 +6,7 @@ Invariant: nothing is changed here.
 from podgroup.model.commands import PriorityRef
 from podgroup.model.names import MAX_EXEC_SECONDS, MAX_INT32, integer
 from podgroup.rules.helpers.context import RuleContext
-from podgroup.state.view import Group, Pod
+from podgroup.state.world import Group, Pod
 
 
 def priority_of(ctx: RuleContext, group: Group) -> tuple[int, PriorityRef | None] | None:

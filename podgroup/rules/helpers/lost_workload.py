@@ -10,7 +10,7 @@ Invariant: nothing is changed here.
 
 from podgroup.rules.helpers.context import RuleContext
 from podgroup.state.members import Flag
-from podgroup.state.view import Group, Pod
+from podgroup.state.world import Group, Pod
 
 
 def still_admitted(ctx: RuleContext, group: Group) -> bool:

@@ -19,7 +19,7 @@ from podgroup.model.names import (
 )
 from podgroup.rules.helpers.context import RuleContext
 from podgroup.state.members import Flag
-from podgroup.state.view import Group, Pod
+from podgroup.state.world import Group, Pod
 
 SHOWN = 60
 """Characters of a bad value that are shown."""

@@ -13,7 +13,7 @@ Invariant: nothing is changed here.
 
 from podgroup.rules.helpers.context import RuleContext
 from podgroup.state.members import Flag
-from podgroup.state.view import Group, Role
+from podgroup.state.world import Group, Role
 
 
 def staffed(group: Group) -> bool:

@@ -15,7 +15,7 @@ from podgroup.model.names import PENDING_NO_MATCHING_FLAVOR
 from podgroup.model.shortage import Shortage
 from podgroup.model.wording import joined, kueues, needs
 from podgroup.state.facts import pods_of
-from podgroup.state.view import Group, World
+from podgroup.state.world import Group, World
 
 _POD_SET = re.compile(r"pod set (\S+):")
 _UNAVAILABLE = re.compile(rf"resource (\S+) {UNAVAILABLE}")

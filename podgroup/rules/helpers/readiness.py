@@ -5,7 +5,7 @@ Invariant: nothing is changed here.
 
 from podgroup.rules.helpers.context import RuleContext
 from podgroup.state.members import Flag
-from podgroup.state.view import Group, Holding
+from podgroup.state.world import Group, Holding
 
 
 def admitted(group: Group) -> Holding | None:

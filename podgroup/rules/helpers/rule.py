@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.state.changes import EVERYTHING
-from podgroup.state.view import Group, World
+from podgroup.state.world import Group, World
 
 BUILTIN = "builtin"
 

@@ -34,7 +34,7 @@ from podgroup.model.wording import kueues
 from podgroup.rules.helpers import snapshot
 from podgroup.state.derived import AnyDerived, SchedulerKept
 from podgroup.state.quota import Charge
-from podgroup.state.view import World
+from podgroup.state.world import World
 
 REFUSED = frozenset(
     {

@@ -46,7 +46,7 @@ from podgroup.model.objects import (
 from podgroup.model.policy import Policy, weights_of
 from podgroup.state.facts import set_named
 from podgroup.state.quota import Charge, FlavorResource
-from podgroup.state.view import Group, Role, World
+from podgroup.state.world import Group, Role, World
 
 
 def configuration(policy: Policy) -> Configuration:

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from podgroup.log.records import Timed
 from podgroup.rules.helpers.context import Concluding, Conclusions, RuleContext
 from podgroup.state.members import Flag
-from podgroup.state.view import Group, Pod
+from podgroup.state.world import Group, Pod
 
 GRACE = "grace"
 PATIENCE_S = 30

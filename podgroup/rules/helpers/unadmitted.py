@@ -29,7 +29,7 @@ from podgroup.rules.helpers.timing import given_up_at
 from podgroup.state.facts import cluster_queue_of
 from podgroup.state.members import Flag
 from podgroup.state.quota import Charge, FlavorResource
-from podgroup.state.view import Group, World
+from podgroup.state.world import Group, World
 
 
 def charged_to(world: World, group: Group) -> ClusterQueueView | None:

@@ -3,7 +3,7 @@
 Invariant: wording is stable: it names what is missing, never how many are there so far.
 """
 
-from podgroup.state.view import Group
+from podgroup.state.world import Group
 
 
 def refusal(group: Group) -> str:
