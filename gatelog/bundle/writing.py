@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -86,15 +86,20 @@ class Bundle:
         self._tar.close()
 
 
+class Content(NamedTuple):
+    """What is wanted in it: a group (None: the one that has waited longest) and logs."""
+
+    group: tuple[str, str] | None
+    namespace: str
+    log_lines: int
+    logs: tuple[Path, ...]
+
+
 async def write(
     settings: Settings,
     path: Path,
     scrubber: Scrubber,
-    *,
-    group: tuple[str, str] | None,
-    namespace: str,
-    log_lines: int,
-    logs: list[Path],
+    wanted: Content,
     tell: Callable[[str], None],
 ) -> Bundle:
     """Fill the archive `path`; whatever cannot be had is noted and hinders nothing else.
@@ -109,7 +114,7 @@ async def write(
     with folder as name:
         temporary = Path(name)
         tell("asking the parts")
-        found = await cluster.ask(settings, namespace, log_lines)
+        found = await cluster.ask(settings, wanted.namespace, wanted.log_lines)
         scrubber = scrubber.knowing(found.secrets)
         made = Bundle(temporary / "bundle", path.name.split(".", 1)[0] or "bundle", scrubber)
         made.document("version.json", facts(), "versions")
@@ -122,10 +127,10 @@ async def write(
         for text_name, text in sorted(found.texts.items()):
             made.text(text_name, text, _WHAT.get(text_name.split("/", 1)[0], ""))
         made.missing += found.missing
-        for file in logs:
-            _log_file(made, file, log_lines)
+        for file in wanted.logs:
+            _log_file(made, file, wanted.log_lines)
         tell("exporting a group")
-        await _group(made, settings, group, temporary / GROUP)
+        await _group(made, settings, wanted.group, temporary / GROUP)
         made.close()
         (temporary / "bundle").replace(path)
     return made

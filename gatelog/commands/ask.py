@@ -5,6 +5,7 @@ Invariant: the connection is read-only; what `--sql` prints is what is asked.
 
 import difflib
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,43 +34,62 @@ gatelog ask latency --queue research --since 24h
 gatelog ask preempted --sql"""
 
 
-def ask(
-    answer: options.OutputOptions,
-    where: options.ReadModelOptions,
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="A question. Default: list them.")
-    ] = None,
-    namespace: options.Namespace = None,
+@dataclass(frozen=True)
+class AboutOptions:
+    """Of what a question is asked; None: what fits the data."""
+
+    namespace: options.Namespace = None
     queue: Annotated[
         str | None,
         typer.Option("--queue", metavar="NAME", help="Of this ClusterQueue or LocalQueue."),
-    ] = None,
+    ] = None
     group: Annotated[
         str | None,
         typer.Option("--group", metavar="NS/NAME", help="Of this group. Default: the newest."),
-    ] = None,
+    ] = None
     team: Annotated[
         str | None, typer.Option("--team", metavar="NAME", help="Of pods with this team label.")
-    ] = None,
+    ] = None
     team_label: Annotated[
         str, typer.Option("--team-label", metavar="LABEL", help="Label that names a team.")
-    ] = "team",
+    ] = "team"
     since: Annotated[
         str | None,
         typer.Option(
             "--since", metavar="TIME|SPAN", help="From: a time, or 7d, 12h before --until."
         ),
-    ] = None,
+    ] = None
     until: Annotated[
         str | None,
         typer.Option("--until", metavar="TIME|SPAN", help="To. Default: the newest event, or now."),
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Rows printed at most.")] = 1000,
-    sql: Annotated[bool, typer.Option("--sql", help="Print the SQL instead.")] = False,
+    ] = None
+
+    def given(self) -> dict[str, str | None]:
+        """Return what questions have parameters for."""
+        names = ("namespace", "queue", "group", "team", "since", "until")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class ShownOptions:
+    """What is printed."""
+
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Rows printed at most.")] = 1000
+    sql: Annotated[bool, typer.Option("--sql", help="Print the SQL instead.")] = False
     grafana: Annotated[
         bool, typer.Option("--grafana", help="Print the SQL with variables of a dashboard.")
-    ] = False,
-    no_headers: options.NoHeaders = False,
+    ] = False
+    no_headers: options.NoHeaders = False
+
+
+def ask(
+    about: AboutOptions,
+    shown: ShownOptions,
+    answer: options.OutputOptions,
+    where: options.ReadModelOptions,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A question. Default: list them.")
+    ] = None,
 ) -> None:
     """Run `gatelog ask`; see HELP."""
     from gatelog.readmodel import freehand
@@ -77,32 +97,29 @@ def ask(
     from gatelog.terminal import printing
     from projector.storage.database import database_url
 
-    form = answer.form
+    form, headers = answer.form, not shown.no_headers
     if name is None:
         rows = [(one.name, one.asks, ", ".join(one.parameters)) for one in questions().values()]
-        printing.result(["name", "asks", "of"], rows, form, headers=not no_headers)
+        printing.result(["name", "asks", "of"], rows, form, headers=headers)
         return
     question = _question(name)
-    given = {"namespace": namespace, "queue": queue, "group": group, "team": team}
-    given |= {"since": since, "until": until}
-    _check(question, [one for one, value in given.items() if value is not None])
-    if grafana:
+    _check(question, [one for one, value in about.given().items() if value is not None])
+    if shown.grafana:
         sys.stdout.write(for_grafana(question) + "\n")
         return
     settings = where.settings(search=True)
-    texts = {one: given[one] or "" for one in ("namespace", "queue", "group", "team")}
-    scope = _scope(question, settings, (since, until), {**texts, "team_label": team_label})
+    scope = _scope(question, settings, about)
     url = database_url(settings)
     query = statement(question, scope, url.partition(":")[0].partition("+")[0])
-    if sql:
+    if shown.sql:
         sys.stdout.write(query + "\n")
         return
-    names, found = freehand.run(url, query.removesuffix(";"), limit + 1)
+    names, found = freehand.run(url, query.removesuffix(";"), shown.limit + 1)
     if "since" in question.parameters:
         sys.stderr.write(f"gatelog: from {scope.since:%F %T} to {scope.until:%F %T} UTC\n")
-    printing.result(names, found[:limit], form, headers=not no_headers)
-    if len(found) > limit:
-        sys.stderr.write(f"gatelog: more than {limit} rows; see --limit\n")
+    printing.result(names, found[: shown.limit], form, headers=headers)
+    if len(found) > shown.limit:
+        sys.stderr.write(f"gatelog: more than {shown.limit} rows; see --limit\n")
 
 
 def _question(name: str) -> "Question":
@@ -125,19 +142,15 @@ def _check(question: "Question", given: list[str]) -> None:
             raise UsageFailed(f"question {question.name} takes no --{one}; it takes {takes}")
 
 
-def _scope(
-    question: "Question",
-    settings: "Settings",
-    times: tuple[str | None, str | None],
-    texts: dict[str, str],
-) -> "Scope":
+def _scope(question: "Question", settings: "Settings", about: AboutOptions) -> "Scope":
     """Return what is asked of, with defaults that fit the data."""
     from gatelog.readmodel.moments import STORY, StoryRow
     from gatelog.readmodel.questions import Scope
     from gatelog.shell.since import moment
     from gatelog.terminal import lookup
 
-    since, until = times
+    since, until = about.since, about.until
+    texts = {one: getattr(about, one) or "" for one in ("namespace", "queue", "group", "team")}
     now = datetime.now(UTC)
     with lookup.open_model(settings) as model:
         (story,) = model.rows(StoryRow, STORY, {"limit": 1})
@@ -157,4 +170,6 @@ def _scope(
     begin = moment("--since", since or "7d", end)
     if begin >= end:
         raise UsageFailed(f"--since {since} is not before --until {until or f'{end:%F %T}'}")
-    return Scope(cluster=settings.cluster, since=begin, until=end, **texts)
+    return Scope(
+        cluster=settings.cluster, since=begin, until=end, team_label=about.team_label, **texts
+    )

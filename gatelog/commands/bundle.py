@@ -5,6 +5,7 @@ Invariant: reads only, but for the file it writes; what cannot be had is named i
 
 import asyncio
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -28,35 +29,42 @@ gatelog bundle case-7.tar.gz --group team-a/train --log-lines 2000
 gatelog bundle --log-file up.log                  (gatelog up 2> up.log keeps its lines)"""
 
 
-def bundle(
-    where: options.InstallationOptions,
-    file: Annotated[
-        Path | None,
-        typer.Argument(help="File to write. Default: gatelog-bundle-DATE.tar.gz, here."),
-    ] = None,
+@dataclass(frozen=True)
+class ContentOptions:
+    """What goes into it."""
+
     group: Annotated[
         str | None,
         typer.Option(
             "--group", metavar="NS/NAME", help="Default: the one that has waited longest."
         ),
-    ] = None,
+    ] = None
     log_lines: Annotated[
         int, typer.Option("--log-lines", min=0, max=100_000, help="Of each log.")
-    ] = 1000,
+    ] = 1000
     log_file: Annotated[
         list[Path] | None,
         typer.Option("--log-file", metavar="FILE", help="A log of yours. May be repeated."),
-    ] = None,
+    ] = None
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", metavar="NS", help="Where gatelog is installed.")
-    ] = "gatelog-system",
+    ] = "gatelog-system"
+
+
+def bundle(
+    where: options.InstallationOptions,
+    content: ContentOptions,
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="File to write. Default: gatelog-bundle-DATE.tar.gz, here."),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the file if it is there.")
     ] = False,
 ) -> None:
     """Run `gatelog bundle`; see HELP."""
     from gatelog.bundle.scrubbing import scrubber
-    from gatelog.bundle.writing import write
+    from gatelog.bundle.writing import Content, write
     from gatelog.terminal import lookup
     from runtime.log import configure
     from runtime.settings import LogSettings
@@ -64,7 +72,12 @@ def bundle(
     path = file or Path(f"gatelog-bundle-{datetime.now(UTC):%Y%m%d-%H%M%S}.tar.gz")
     if path.exists() and not force:
         raise UsageFailed(f"{path}: is there already; --force replaces it")
-    wanted = lookup.parse_title(group) if group else None
+    wanted = Content(
+        group=lookup.parse_title(content.group) if content.group else None,
+        namespace=content.namespace,
+        log_lines=content.log_lines,
+        logs=tuple(content.log_file or ()),
+    )
     settings = where.settings()
     configure(LogSettings(level="error"))
 
@@ -72,18 +85,7 @@ def bundle(
         if sys.stderr.isatty():
             sys.stderr.write(f"gatelog: {step} ...\n")
 
-    made = asyncio.run(
-        write(
-            settings,
-            path,
-            scrubber(settings),
-            group=wanted,
-            namespace=namespace,
-            log_lines=log_lines,
-            logs=log_file or [],
-            tell=tell,
-        )
-    )
+    made = asyncio.run(write(settings, path, scrubber(settings), wanted, tell))
     print(f"{path}: {len(made.content)} files, {path.stat().st_size} bytes")
     for what, why in made.missing:
         print(f"  without {what}: {why}")

@@ -6,6 +6,7 @@ with --dry-run nothing at all.
 
 import asyncio
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -44,10 +45,10 @@ _MOST = 1000
 """Groups that are listed."""
 
 
-def forecast(
-    scope: options.ScopeOptions,
-    answer: options.TableOptions,
-    where: options.ReadModelOptions,
+@dataclass(frozen=True)
+class RunOptions:
+    """How often one is made, from what, and what becomes of it."""
+
     every: Annotated[
         str | None,
         typer.Option(
@@ -55,17 +56,17 @@ def forecast(
             metavar="60s",
             help="Go on, and make one so often; /metrics is served at health.port. Default: once.",
         ),
-    ] = None,
+    ] = None
     tell: Annotated[
         bool,
         typer.Option(
             "--tell",
             help="With --every: write what is new to Workloads, for kubectl get workloads.",
         ),
-    ] = False,
+    ] = False
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show, and keep nothing: reads only.")
-    ] = False,
+    ] = False
     label: Annotated[
         str | None,
         typer.Option(
@@ -73,7 +74,7 @@ def forecast(
             metavar="KEY",
             help="Label of pods that tells runtimes apart. Default: forecast.label.",
         ),
-    ] = None,
+    ] = None
     budget: Annotated[
         str | None,
         typer.Option(
@@ -81,27 +82,35 @@ def forecast(
             metavar="20s",
             help="Processor time that it may take, for up to 60 plays. Default: forecast.budget_s.",
         ),
-    ] = None,
+    ] = None
+
+
+def forecast(
+    scope: options.ScopeOptions,
+    answer: options.TableOptions,
+    where: options.ReadModelOptions,
+    given: RunOptions,
     picture: options.Picture = None,
 ) -> None:
     """Run `gatelog forecast`; see HELP."""
     svg.check(picture)
     settings = where.settings(search=True)
     budget_s = settings.forecast.budget_s
-    if budget is not None:
-        budget_s = _seconds("--budget", budget, 0.1, 3600)
-    label = settings.forecast.label if label is None else label
-    if every is not None:
-        if dry_run:
+    if given.budget is not None:
+        budget_s = _seconds("--budget", given.budget, 0.1, 3600)
+    label = settings.forecast.label if given.label is None else given.label
+    if given.every is not None:
+        if given.dry_run:
             raise UsageFailed("--every keeps estimates: leave --dry-run out")
         if picture is not None:
             raise UsageFailed("--picture is of one forecast: leave --every out")
-        _again(settings, label, _seconds("--every", every, 1, 86_400), budget_s, tell=tell)
+        every_s = _seconds("--every", given.every, 1, 86_400)
+        _again(settings, label, every_s, budget_s, tell=given.tell)
         return
-    if tell:
+    if given.tell:
         raise UsageFailed("--tell goes with --every: what is told has to be kept true")
     now = datetime.now(UTC)
-    found = _made(settings, now, label, budget_s, keep=not dry_run)
+    found = _made(settings, now, label, budget_s, keep=not given.dry_run)
     _print(found, now, scope.name, answer.form, picture, headers=not answer.no_headers)
 
 

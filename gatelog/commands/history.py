@@ -44,6 +44,12 @@ Title = Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="Group or p
 class StoryOptions:
     """How much of a story is shown, and how."""
 
+    every: Annotated[
+        bool, typer.Option("--all", help="All lives of the name, newest first; not the last only.")
+    ] = False
+    sql: Annotated[
+        bool, typer.Option("--sql", help="Print the SQL statement instead of running it.")
+    ] = False
     full: Annotated[
         bool, typer.Option("--full", help="Every row: notes, decisions, waits, failed attempts.")
     ] = False
@@ -67,15 +73,9 @@ def history(
     story: StoryOptions,
     title: Title,
     namespace: options.Namespace = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="All lives of the name, newest first; not the last only.")
-    ] = False,
     follow: Annotated[
         bool,
         typer.Option("--follow", "-f", "--watch", "-w", help="Go on showing it until it is over."),
-    ] = False,
-    sql: Annotated[
-        bool, typer.Option("--sql", help="Print the SQL statement instead of running it.")
     ] = False,
 ) -> int | None:
     """Run `gatelog history`; see HELP."""
@@ -85,7 +85,7 @@ def history(
     from gatelog.terminal import console, lookup
 
     output = answer.form
-    if follow and (every or output is not None or sql):
+    if follow and (story.every or output is not None or story.sql):
         raise UsageFailed("--follow goes with none of --all, -o, --json and --sql")
     namespace, name = lookup.titled(title, namespace or "")
     settings = where.settings(search=True)
@@ -95,8 +95,8 @@ def history(
         if not lives:
             lookup.say_not_found(model, namespace, name)
             return FAILED
-        chosen = lives if every else lives[:1]
-        if sql:
+        chosen = lives if story.every else lives[:1]
+        if story.sql:
             for group in chosen:
                 given = {"group_id": group.id, "own_only": 0}
                 out.print(model.statement(ENTRIES, given), soft_wrap=True)

@@ -5,6 +5,7 @@ Invariant: reads the read model only; every list is bounded and says so where it
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -46,31 +47,38 @@ Queue = Annotated[
 State = Annotated[str, typer.Option("--state", metavar="STATE", help="groups: in this state.")]
 
 
+@dataclass(frozen=True)
+class FilterOptions:
+    """Which of them, and how many."""
+
+    queue: Queue = ""
+    state: State = ""
+    gone: Annotated[
+        bool, typer.Option("--gone", help="groups, workloads: also those that are gone.")
+    ] = False
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=1_000_000, help="Rows printed at most.")
+    ] = 1000
+
+
 def listing(
     scope: options.ScopeOptions,
     answer: options.TableOptions,
     place: options.ReadModelOptions,
+    wanted: FilterOptions,
     what: What,
-    queue: Queue = "",
-    state: State = "",
-    gone: Annotated[
-        bool, typer.Option("--gone", help="groups, workloads: also those that are gone.")
-    ] = False,
     watch: options.Watch = False,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, max=1_000_000, help="Rows printed at most.")
-    ] = 1000,
 ) -> None:
     """Run `gatelog list`; see HELP."""
     from gatelog.terminal import following, lookup, printing
 
     settings = place.settings(search=True)
-    where, output = scope.name, answer.form
+    where, output, limit = scope.name, answer.form, wanted.limit
 
     seen: dict[str, Any] = {}
 
     def show(model: "ReadModel", *, again: bool) -> None:
-        rows, columns, named = _asked(model, what, where, queue, state, gone, limit + 1)
+        rows, columns, named = _asked(model, what, where, wanted)
         known = dict(seen)
         seen.clear()
         seen.update((f"{named(row)} {getattr(row, 'id', '')}", row) for row in rows[:limit])
@@ -90,17 +98,18 @@ def listing(
 
 
 def _asked(
-    model: "ReadModel", what: str, namespace: str, queue: str, state: str, gone: bool, limit: int
+    model: "ReadModel", what: str, namespace: str, wanted: FilterOptions
 ) -> tuple[Sequence[Any], "list[Column[Any]]", Callable[[Any], str]]:
-    """Return rows, columns, and how `-o name` calls a row."""
-    now = datetime.now(UTC)
+    """Return rows, columns, and how `-o name` calls a row; one row too many means more."""
+    now, limit = datetime.now(UTC), wanted.limit + 1
     match what:
         case "queues":
             return model.queues(namespace, limit), _queue_columns(now), _queue_name
         case "flavors":
             return model.flavors(limit), _flavor_columns(), lambda row: f"resourceflavor/{row.name}"
         case _:
-            groups = model.listed(namespace, queue, state, gone=gone, limit=limit)
+            of = (namespace, wanted.queue, wanted.state)
+            groups = model.listed(*of, gone=wanted.gone, limit=limit)
             if what == "groups":
                 return groups, _group_columns(now), lambda row: f"{row.namespace}/{row.name}"
             made = [group for group in groups if group.complete_at and group.workload_name]

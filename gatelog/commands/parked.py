@@ -6,6 +6,7 @@ Invariant: listing and showing only read; releasing and discarding write one mes
 import asyncio
 import getpass
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
@@ -49,30 +50,38 @@ Keys = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class ParkedOptions:
+    """Which of them, and who does what with them why."""
+
+    every: Annotated[
+        bool, typer.Option("--all", help="list: settled ones too. release, discard: all open.")
+    ] = False
+    note: Annotated[str, typer.Option("--note", help="Why; kept in history.")] = ""
+    by: Annotated[str | None, typer.Option("--by", help="Who; default: the user.")] = None
+    watch: options.Watch = False
+
+
 def parked(
     scope: options.ScopeOptions,
     answer: options.TableOptions,
     where: options.ReadModelOptions,
+    given: ParkedOptions,
     action: Action = "list",
     keys: Keys = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="list: settled ones too. release, discard: all open.")
-    ] = False,
-    note: Annotated[str, typer.Option("--note", help="Why; kept in history.")] = "",
-    by: Annotated[str | None, typer.Option("--by", help="Who; default: the user.")] = None,
-    watch: options.Watch = False,
 ) -> None:
     """Run `gatelog parked`; see HELP."""
     from gatelog.replay import parking
 
     form, namespace = answer.form, scope.name
-    if action != "list" and (namespace or watch or form in ("wide", "name")):
+    if action != "list" and (namespace or given.watch or form in ("wide", "name")):
         raise UsageFailed(f"-n, --watch and -o wide|name are for parked list, not for {action}")
     only_reads = action in ("list", "show")
     settings = where.settings(search=only_reads)
     wanted = list(keys or ())
     if action == "list":
-        _list(settings, namespace, form, settled=every, headers=not answer.no_headers, watch=watch)
+        headers = not answer.no_headers
+        _list(settings, namespace, form, settled=given.every, headers=headers, watch=given.watch)
     elif action == "stream":
         _stream(asyncio.run(parking.stream(settings)), form)
     elif action == "show":
@@ -80,19 +89,18 @@ def parked(
             raise UsageFailed("parked show: name one as SEQ/ORD (gatelog parked list)")
         _show(parking.one(settings, wanted[0]), form)
     else:
-        _settle(settings, action, wanted, every=every, by=by or _user(), note=note)
+        _settle(settings, action, wanted, given)
 
 
-def _settle(
-    settings: Settings, action: str, keys: list[str], *, every: bool, by: str, note: str
-) -> None:
+def _settle(settings: Settings, action: str, keys: list[str], given: ParkedOptions) -> None:
     from gatelog.replay import parking
 
-    if every == bool(keys):
+    if given.every == bool(keys):
         raise UsageFailed(f"parked {action}: name what as SEQ/ORD, or give --all")
-    if every:
+    if given.every:
         keys = [row.key for row in parking.found(settings, settled=False)]
-    groups = asyncio.run(parking.resolve(settings, action, keys, by, note)) if keys else []
+    by = given.by or _user()
+    groups = asyncio.run(parking.resolve(settings, action, keys, by, given.note)) if keys else []
     done = "released" if action == "release" else "discarded"
     print(f"{done}: {', '.join(keys) or 'nothing is parked'}")
     for group in groups:

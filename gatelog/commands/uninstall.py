@@ -6,6 +6,7 @@ Invariant: exit code 0 means that nothing of gatelog is left but what was not as
 import asyncio
 import sys
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -34,13 +35,14 @@ gatelog uninstall --gates keep                    (to install it again: what wai
 gatelog uninstall --also crds --also data         (queues, log and passwords too)"""
 
 
-def uninstall(
-    answer: options.OutputOptions,
-    where: options.ClusterOptions,
+@dataclass(frozen=True)
+class WishOptions:
+    """What is to go."""
+
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Say what would go and what would start; change nothing."),
-    ] = False,
+    ] = False
     gates: Annotated[
         Literal["open", "keep"],
         typer.Option(
@@ -48,7 +50,7 @@ def uninstall(
             help="Pods that wait: open (they start, whatever quota there is) or keep (they wait "
             "until gatelog is back or they are deleted; labels and Workloads stay too).",
         ),
-    ] = "open",
+    ] = "open"
     also: Annotated[
         list[str] | None,
         typer.Option(
@@ -57,10 +59,16 @@ def uninstall(
             help="crds: Kueue's kinds that gatelog installed, with all queues. data: the log's "
             "volume, Secrets, the namespace. May be repeated. The database is never touched.",
         ),
-    ] = None,
+    ] = None
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", metavar="NS", help="Where gatelog is installed.")
-    ] = "gatelog-system",
+    ] = "gatelog-system"
+
+
+def uninstall(
+    answer: options.OutputOptions,
+    where: options.ClusterOptions,
+    what: WishOptions,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
     state_dir: options.StateDirOption = None,
 ) -> None:
@@ -69,18 +77,19 @@ def uninstall(
     from gatelog.shell.errors import UsageFailed
 
     output = answer.form
-    wanted = set(also or ())
+    wanted = set(what.also or ())
     if wanted - {"crds", "data"}:
         raise UsageFailed(f"--also {' '.join(sorted(wanted))}: it knows crds and data")
     settings = where.settings(state_dir=state_dir)
-    if not dry_run and (running := statedir.of(settings).in_use()):
+    if not what.dry_run and (running := statedir.of(settings).in_use()):
         raise CommandFailed(f"{running}. It would put its labels back")
-    wish = Wish(namespace, gates, wanted, dry_run)  # type: ignore[arg-type] # checked above
-    if sys.stdin.isatty() and not (yes or dry_run):
+    of = what.namespace, what.gates
+    wish = Wish(*of, wanted, what.dry_run)  # type: ignore[arg-type] # checked above
+    if sys.stdin.isatty() and not (yes or what.dry_run):
         typer.confirm("Remove gatelog from this cluster? --dry-run says what goes", abort=True)
     steps = asyncio.run(_run(settings, wish, quiet=output is not None))
     if output is not None:
-        whole = {"dry_run": dry_run, "steps": [step._asdict() for step in steps]}
+        whole = {"dry_run": what.dry_run, "steps": [step._asdict() for step in steps]}
         sys.stdout.write(document(whole, output))
 
 

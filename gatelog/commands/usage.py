@@ -4,9 +4,10 @@ Invariant: reads only; rows of one period add up to the same totals, however the
 """
 
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -44,8 +45,10 @@ gatelog usage --idle --rates rates.toml
 gatelog usage --by hour --since 2d -o csv > usage.csv"""
 
 
-def usage(
-    where: options.ReadModelOptions,
+@dataclass(frozen=True)
+class WhatOptions:
+    """Which of the answers, and how it is divided."""
+
     by: Annotated[
         str | None,
         typer.Option(
@@ -54,7 +57,7 @@ def usage(
             help="namespace, queue (ClusterQueue), localqueue, flavor, label:KEY, user, group, "
             "hour or day. Default: namespace.",
         ),
-    ] = None,
+    ] = None
     used: Annotated[
         bool,
         typer.Option(
@@ -62,7 +65,7 @@ def usage(
             help="By owner and shape: asked for and really used, the most unused first "
             "(ingest.measure_interval_s).",
         ),
-    ] = False,
+    ] = False
     failures: Annotated[
         bool,
         typer.Option(
@@ -70,30 +73,14 @@ def usage(
             help="By owner and shape: OOM kills, evictions by nodes, other failures and restarts, "
             "with what was asked for at the time.",
         ),
-    ] = False,
+    ] = False
     idle: Annotated[
         bool,
         typer.Option(
             "--idle",
             help="Groups that hold quota now and run nothing, since when, and what that has cost.",
         ),
-    ] = False,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            "--since",
-            metavar="TIME|SPAN",
-            help="From: a time, or 7d, 12h, 30m ago. Default: 7d.",
-        ),
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option("--until", metavar="TIME|SPAN", help="To: the same. Default: now."),
-    ] = None,
-    rates: Annotated[
-        Path | None,
-        typer.Option("--rates", metavar="FILE", help="What an hour costs (TOML, docs/usage.md)."),
-    ] = None,
+    ] = False
     user_label: Annotated[
         str,
         typer.Option(
@@ -101,48 +88,131 @@ def usage(
             metavar="LABEL",
             help="Label of pods that names their user: Kubernetes does not say who made a pod.",
         ),
-    ] = "user",
-    picture: options.Picture = None,
+    ] = "user"
+
+    @property
+    def shapes(self) -> bool:
+        """It is by owner and shape."""
+        return self.used or self.failures
+
+    @property
+    def key(self) -> str:
+        """What sums are divided by."""
+        by = self.by or "namespace"
+        return f"label:{self.user_label}" if by == "user" else by
+
+
+@dataclass(frozen=True)
+class SpanOptions:
+    """Of which time."""
+
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since",
+            metavar="TIME|SPAN",
+            help="From: a time, or 7d, 12h, 30m ago. Default: 7d.",
+        ),
+    ] = None
+    until: Annotated[
+        str | None,
+        typer.Option("--until", metavar="TIME|SPAN", help="To: the same. Default: now."),
+    ] = None
+
+    def period(self, now: datetime) -> tuple[datetime, datetime]:
+        """Return begin and end.
+
+        Raises:
+            UsageFailed: the end is not after the begin.
+        """
+        from gatelog.shell.since import moment
+
+        since = self.since or "7d"
+        end = now if self.until is None else min(moment("--until", self.until, now), now)
+        begin = moment("--since", since, now)
+        if begin >= end:
+            raise UsageFailed(f"--since {since} is not before --until {self.until or 'now'}")
+        return begin, end
+
+
+@dataclass(frozen=True)
+class FormOptions:
+    """How the answer is printed."""
+
+    picture: options.Picture = None
     output: Annotated[
         Literal["wide", "csv", "json", "yaml"] | None,
         typer.Option("--output", "-o", help="Form of the answer. Default: a table."),
+    ] = None
+    no_headers: options.NoHeaders = False
+
+
+class _Sums(NamedTuple):
+    """What was used, and the quota that was not, of a period; `rates`: what that costs."""
+
+    by: str
+    period: tuple[datetime, datetime]
+    shares: "list[Share]"
+    idle: "list[Idle]"
+    rates: "Rates | None"
+    notes: list[str]
+
+
+def usage(
+    where: options.ReadModelOptions,
+    what: WhatOptions,
+    span: SpanOptions,
+    form: FormOptions,
+    rates: Annotated[
+        Path | None,
+        typer.Option("--rates", metavar="FILE", help="What an hour costs (TOML, docs/usage.md)."),
     ] = None,
-    no_headers: options.NoHeaders = False,
 ) -> None:
     """Run `gatelog usage`; see HELP."""
-    from gatelog.readmodel import rates as prices
-    from gatelog.readmodel import usage as sums
-    from gatelog.shell.since import moment
-    from gatelog.terminal import lookup
-    from projector.schema.dialect import SQLITE, home
-
-    svg.check(picture)
+    svg.check(form.picture)
     now = datetime.now(UTC)
-    if idle:
-        if used or failures or by is not None or picture is not None:
+    drawn_or_divided = what.by is not None or form.picture is not None
+    if what.idle:
+        if what.shapes or drawn_or_divided:
             raise UsageFailed("--idle goes without --used, --failures, --by and --picture")
-        if since is not None or until is not None:
+        if span.since is not None or span.until is not None:
             raise UsageFailed(
                 "--idle goes without --since and --until: it is about now, each group since it "
                 "runs nothing"
             )
-        _idle_holders(where.settings(search=True), rates, now, output, headers=not no_headers)
+        _idle_holders(where.settings(search=True), rates, now, form)
         return
-    since = since or "7d"
-    end = now if until is None else min(moment("--until", until, now), now)
-    begin = moment("--since", since, now)
-    if begin >= end:
-        raise UsageFailed(f"--since {since} is not before --until {until or 'now'}")
-    if used or failures:
-        if (used and failures) or by is not None or rates is not None or picture is not None:
+    period = span.period(now)
+    if what.shapes:
+        if (what.used and what.failures) or rates is not None or drawn_or_divided:
             raise UsageFailed(
                 "--used and --failures go without each other, --by, --rates and --picture"
             )
-        settings = where.settings(search=True)
-        _shapes(settings, (begin, end), output, used=used, headers=not no_headers)
+        _shapes(where.settings(search=True), period, form, used=what.used)
         return
-    by = by or "namespace"
-    key = f"{sums.LABEL}{user_label}" if by == "user" else by
+    found = _sums(where, what, period, rates)
+    if form.picture is not None:
+        from gatelog.pictures import spent
+
+        rows = [_values(share) for share in found.shares]
+        quota = [_idle_values(one, found.rates) for one in found.idle]
+        svg.write(form.picture, spent.draw(found.by, *period, rows, quota))
+    _print(found, form)
+
+
+def _sums(
+    where: options.ReadModelOptions,
+    what: WhatOptions,
+    period: tuple[datetime, datetime],
+    rates: Path | None,
+) -> _Sums:
+    """Return the sums of a period, divided as is wanted."""
+    from gatelog.readmodel import rates as prices
+    from gatelog.readmodel import usage as sums
+    from gatelog.terminal import lookup
+    from projector.schema.dialect import SQLITE, home
+
+    by, key, (begin, end) = what.by or "namespace", what.key, period
     sums.key_expression(key, SQLITE)
     known = None if rates is None else prices.read(rates)
     given: dict[str, Any] = {"since": begin, "until": end, "limit": sums.MOST_ROWS}
@@ -163,30 +233,26 @@ def usage(
     if unpriced and known is not None:
         notes.append(f"{rates} has {prices.missing(unpriced)}")
     notes += sums.capped(shares)
-    if picture is not None:
-        from gatelog.pictures import spent
+    return _Sums(by, period, shares, unused, known, notes)
 
-        rows = [_values(share) for share in shares]
-        quota = [_idle_values(one, known) for one in unused]
-        svg.write(picture, spent.draw(by, begin, end, rows, quota))
-    if output in ("json", "yaml"):
-        _document(output, by, begin, end, shares, unused, known, notes)
+
+def _print(found: _Sums, form: FormOptions) -> None:
+    if form.output in ("json", "yaml"):
+        _document(found, form.output)
         return
-    for note in notes:
+    for note in found.notes:
         sys.stderr.write(f"gatelog: {note}\n")
-    if output == "csv":
-        _csv(by, shares, unused, known, headers=not no_headers)
-        return
-    _table(by, shares, unused, known, output == "wide", not no_headers)
+    if form.output == "csv":
+        _csv(found, headers=not form.no_headers)
+    else:
+        _table(found, wide=form.output == "wide", headers=not form.no_headers)
 
 
 def _idle_holders(
     settings: "Settings",
     rates: Path | None,
     now: datetime,
-    output: Literal["wide", "csv", "json", "yaml"] | None,
-    *,
-    headers: bool,
+    form: FormOptions,
 ) -> None:
     """Print who holds quota and runs nothing, and what it costs."""
     from gatelog.commands import shapes as printed
@@ -202,16 +268,16 @@ def _idle_holders(
     notes = [] if found else ["no group holds quota and runs nothing"]
     if unpriced:
         notes.append(f"{rates} has {prices.missing(unpriced)}")
-    printed.show(found, printed.HOLDERS, output, (begin, now), notes, headers=headers)
+    headers = not form.no_headers
+    printed.show(found, printed.HOLDERS, form.output, (begin, now), notes, headers=headers)
 
 
 def _shapes(
     settings: "Settings",
     period: tuple[datetime, datetime],
-    output: Literal["wide", "csv", "json", "yaml"] | None,
+    form: FormOptions,
     *,
     used: bool,
-    headers: bool,
 ) -> None:
     """Print the findings by owner and shape."""
     from gatelog.commands import shapes as printed
@@ -235,7 +301,7 @@ def _shapes(
         )
     columns = printed.USED if used else printed.FAILURES
     rows = [shapes.used(row) if used else shapes.failure(row) for row in found]
-    printed.show(rows, columns, output, period, notes, headers=headers)
+    printed.show(rows, columns, form.output, period, notes, headers=not form.no_headers)
 
 
 def _notes(model: "ReadModel", begin: datetime) -> list[str]:
@@ -283,36 +349,28 @@ def _idle_values(one: "Idle", rates: "Rates | None") -> "dict[str, Any]":
     }
 
 
-def _document(
-    output: Literal["json", "yaml"],
-    by: str,
-    begin: datetime,
-    end: datetime,
-    shares: "list[Share]",
-    idle: "list[Idle]",
-    rates: "Rates | None",
-    notes: list[str],
-) -> None:
+def _document(sums: _Sums, output: Literal["json", "yaml"]) -> None:
     from gatelog.readmodel.usage import totals
     from gatelog.terminal.printing import document
 
     def row(share: "Share") -> dict[str, Any]:
         values = _values(share)
-        if rates is None:
+        if sums.rates is None:
             values = {name: v for name, v in values.items() if not name.startswith("cost")}
         return {name: _number(value) for name, value in values.items()}
 
     found = {
-        "by": by,
-        "since": begin,
-        "until": end,
-        "currency": None if rates is None else rates.currency,
-        "rows": [row(share) for share in shares],
-        "total": [row(share) for share in totals(shares)],
+        "by": sums.by,
+        "since": sums.period[0],
+        "until": sums.period[1],
+        "currency": None if sums.rates is None else sums.rates.currency,
+        "rows": [row(share) for share in sums.shares],
+        "total": [row(share) for share in totals(sums.shares)],
         "quota": [
-            {name: _number(v) for name, v in _idle_values(one, rates).items()} for one in idle
+            {name: _number(v) for name, v in _idle_values(one, sums.rates).items()}
+            for one in sums.idle
         ],
-        "notes": notes,
+        "notes": sums.notes,
     }
     sys.stdout.write(document(found, output))
 
@@ -321,20 +379,19 @@ def _number(value: Any) -> Any:
     return value if isinstance(value, str) else float(value)
 
 
-def _csv(
-    by: str, shares: "list[Share]", idle: "list[Idle]", rates: "Rates | None", *, headers: bool
-) -> None:
+def _csv(found: _Sums, *, headers: bool) -> None:
     """Print a row per key and resource; by queue and flavor also quota that was not taken."""
     from gatelog.readmodel.usage import Share
     from gatelog.terminal.printing import separated
 
+    by, rates = found.by, found.rates
     quota: dict[tuple[str, str], dict[str, Any]] = {}
-    for one in idle:
+    for one in found.idle:
         key = (one.cluster_queue if by == "queue" else one.flavor, one.resource)
         values, sums = _idle_values(one, rates), quota.setdefault(key, {})
         for name in ("quota", "idle", "cost_of_idle"):
             sums[name] = sums.get(name, 0) + values.get(name, 0)
-    known = {(share.key, share.resource): share for share in shares}
+    known = {(share.key, share.resource): share for share in found.shares}
     none = {"quota": 0, "idle": 0, "cost_of_idle": 0} if by in ("queue", "flavor") else {}
     rows = [
         _values(known.get(key) or Share(key=key[0], resource=key[1])) | none | quota.get(key, {})
@@ -344,23 +401,21 @@ def _csv(
     separated([*heads, *(row.values() for row in rows)], sys.stdout)
 
 
-def _table(
-    by: str,
-    shares: "list[Share]",
-    idle: "list[Idle]",
-    rates: "Rates | None",
-    wide: bool,
-    headers: bool,
-) -> None:
+def _table(found: _Sums, *, wide: bool, headers: bool) -> None:
     from gatelog.readmodel.usage import COLUMNS, HOLDS, WASTES, totals
     from gatelog.terminal.printing import table
 
-    shown = [*COLUMNS]
+    rates, shown = found.rates, [*COLUMNS]
     if wide:
         shown += [f"held_{why}" for why in HOLDS] + [f"wasted_{why}" for why in WASTES]
     currency = "" if rates is None else rates.currency
     costs = [] if rates is None else ["cost", "cost_of_held", "cost_of_wasted"]
-    heads = [by.upper(), "RESOURCE", "UNIT", *(name.replace("_", " ").upper() for name in shown)]
+    heads = [
+        found.by.upper(),
+        "RESOURCE",
+        "UNIT",
+        *(name.replace("_", " ").upper() for name in shown),
+    ]
     heads += [f"{name.replace('_', ' ').upper()} {currency}".rstrip() for name in costs]
 
     def cells(share: "Share", key: str) -> list[str]:
@@ -368,10 +423,10 @@ def _table(
         amounts = [f"{values[name]:.2f}" for name in (*shown, *costs)]
         return [key, share.resource, str(values["unit"]), *amounts]
 
-    rows = [cells(share, share.key or "(none)") for share in shares]
-    rows += [cells(share, "(all)") for share in totals(shares)]
+    rows = [cells(share, share.key or "(none)") for share in found.shares]
+    rows += [cells(share, "(all)") for share in totals(found.shares)]
     table(heads, rows, headers=headers, out=sys.stdout)
-    if idle:
+    if found.idle:
         sys.stdout.write("\n")
         heads = ["QUEUE", "FLAVOR", "RESOURCE", "UNIT", "QUOTA", "TAKEN", "IDLE"]
         heads += [f"COST OF IDLE {currency}".rstrip()] if rates is not None else []
@@ -380,6 +435,6 @@ def _table(
                 str(v) if isinstance(v, str) else f"{v:.2f}"
                 for v in _idle_values(one, rates).values()
             ]
-            for one in idle
+            for one in found.idle
         ]
         table(heads, lines, headers=headers, out=sys.stdout)

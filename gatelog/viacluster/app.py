@@ -10,11 +10,13 @@ Invariant: exit code 0 done, 1 failed, 2 asked wrongly, 130 interrupted; one sen
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import typer
 
 from gatelog.shell.errors import USAGE, CommandFailed, UsageFailed, explain
+from gatelog.shell.options import as_options
 from gatelog.shell.visible import shown, visible
 from gatelog.terminal.printing import document
 from gatelog.viacluster import answers
@@ -35,6 +37,32 @@ Optional = Annotated[
 Queue = Annotated[str, typer.Argument(metavar="[QUEUE]", help="A LocalQueue; none: all.")]
 
 
+@dataclass(frozen=True)
+class ContextOptions:
+    """Which cluster is asked, and in which namespace; in which form it is shown."""
+
+    namespace: Namespace = ""
+    output: Output = ""
+    context: Context = ""
+    kubeconfig: Kubeconfig = ""
+
+    def place(self, namespace: str | None = None, *, everywhere: bool = False) -> Place:
+        """Return where to ask; `namespace` is what a name has said."""
+        within = self.namespace if namespace is None else namespace
+        return destination(self.kubeconfig, self.context, within, everywhere)
+
+
+@dataclass(frozen=True)
+class PlaceOptions(ContextOptions):
+    """The same, or in all namespaces."""
+
+    everywhere: Everywhere = False
+
+    def place(self, namespace: str | None = None, *, everywhere: bool = False) -> Place:
+        """Return where to ask; see `ContextOptions`."""
+        return super().place(namespace, everywhere=everywhere or self.everywhere)
+
+
 app = typer.Typer(
     name="kubectl gatelog",
     no_args_is_help=True,
@@ -47,17 +75,11 @@ app = typer.Typer(
 
 
 @app.command("why")
-def why(
-    name: Optional = "",
-    namespace: Namespace = "",
-    everywhere: Everywhere = False,
-    output: Output = "",
-    selector: Selector = "",
-    context: Context = "",
-    kubeconfig: Kubeconfig = "",
-) -> None:
+@as_options
+def why(where: PlaceOptions, name: Optional = "", selector: Selector = "") -> None:
     """Say what a group waits for and how many come before it; without a name, of all that wait."""
-    name, namespace = parted(name, namespace)
+    output = where.output
+    name, namespace = parted(name, where.namespace)
 
     async def one(cluster: Cluster) -> None:
         group = await _group(cluster, name)
@@ -79,25 +101,21 @@ def why(
             _list(found, output)
             return
         if not found:
-            where = f"namespace {cluster.namespace}" if cluster.namespace else "the cluster"
-            sys.stderr.write(f"nothing waits in {where}\n")
+            within = f"namespace {cluster.namespace}" if cluster.namespace else "the cluster"
+            sys.stderr.write(f"nothing waits in {within}\n")
             return
         places = await cluster.items("podgrouppositions", params)
         _say(answers.pending(found, places, not cluster.namespace))
 
-    _run(one if name else all_of_them, destination(kubeconfig, context, namespace, everywhere))
+    _run(one if name else all_of_them, where.place(namespace))
 
 
 @app.command("history")
-def history(
-    name: Name,
-    namespace: Namespace = "",
-    output: Output = "",
-    context: Context = "",
-    kubeconfig: Kubeconfig = "",
-) -> None:
+@as_options
+def history(where: ContextOptions, name: Name) -> None:
     """Tell what happened to a group or pod, and why; `-o wide` tells every entry."""
-    name, namespace = parted(name, namespace)
+    output = where.output
+    name, namespace = parted(name, where.namespace)
 
     async def ask(cluster: Cluster) -> None:
         found = await cluster.get(cluster.path("podgrouphistories", name))
@@ -118,20 +136,15 @@ def history(
         if lines:
             out.print(console.timeline(lines, rows[0].at, absolute=output == "wide"))
 
-    _run(ask, destination(kubeconfig, context, namespace, False))
+    _run(ask, where.place(namespace))
 
 
 @app.command("queue")
-def queue(
-    name: Queue = "",
-    namespace: Namespace = "",
-    everywhere: Everywhere = False,
-    output: Output = "",
-    context: Context = "",
-    kubeconfig: Kubeconfig = "",
-) -> None:
+@as_options
+def queue(where: PlaceOptions, name: Queue = "") -> None:
     """Show LocalQueues: who waits, what is held; of one queue all in its line."""
-    name, namespace = parted(name, namespace)
+    output = where.output
+    name, namespace = parted(name, where.namespace)
 
     async def ask(cluster: Cluster) -> None:
         if not name:
@@ -152,18 +165,14 @@ def queue(
         if line:
             _say("\n" + answers.in_line(line))
 
-    _run(ask, destination(kubeconfig, context, namespace, everywhere))
+    _run(ask, where.place(namespace))
 
 
 @app.command("usage")
-def usage(
-    namespace: Namespace = "",
-    everywhere: Everywhere = False,
-    output: Output = "",
-    context: Context = "",
-    kubeconfig: Kubeconfig = "",
-) -> None:
+@as_options
+def usage(where: PlaceOptions) -> None:
     """Show resource-hours that pods asked for while they ran, by day (UTC), the last seven."""
+    output = where.output
 
     async def ask(cluster: Cluster) -> None:
         found = await cluster.items("namespaceusages")
@@ -172,18 +181,14 @@ def usage(
         else:
             _say(answers.days(found, not cluster.namespace))
 
-    _run(ask, destination(kubeconfig, context, namespace, everywhere))
+    _run(ask, where.place())
 
 
 @app.command("top")
-def top(
-    namespace: Namespace = "",
-    everywhere: Everywhere = False,
-    output: Output = "",
-    context: Context = "",
-    kubeconfig: Kubeconfig = "",
-) -> None:
+@as_options
+def top(where: PlaceOptions) -> None:
     """Show how full queues are: ClusterQueues for those who may see quota, else LocalQueues."""
+    output = where.output
 
     async def ask(cluster: Cluster) -> None:
         found = await cluster.maybe(cluster.path("clusterqueueusages", namespace=""))
@@ -200,22 +205,20 @@ def top(
         else:
             _say(answers.cluster_queues(full))
 
-    _run(ask, destination(kubeconfig, context, namespace, everywhere))
+    _run(ask, where.place())
 
 
 @app.command("watch")
+@as_options
 def watch(
-    namespace: Namespace = "",
-    everywhere: Everywhere = False,
-    output: Output = "",
+    where: PlaceOptions,
     selector: Selector = "",
     timeout_s: Annotated[
         int, typer.Option("--timeout", help="Seconds after which to end; 0: never.", min=0)
     ] = 0,
-    context: Context = "",
-    kubeconfig: Kubeconfig = "",
 ) -> None:
     """Show groups as they change, a line each, until interrupted."""
+    output = where.output
 
     async def ask(cluster: Cluster) -> None:
         params = {"labelSelector": selector} if selector else {}
@@ -234,7 +237,7 @@ def watch(
         except TimeoutError:
             return
 
-    _run(ask, destination(kubeconfig, context, namespace, everywhere))
+    _run(ask, where.place())
 
 
 async def _group(cluster: Cluster, name: str) -> Any:
