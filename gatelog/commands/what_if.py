@@ -271,20 +271,18 @@ def _of_trace(
     if two:
         changed_policy = replace(policy, **wanted.policy)
         plays = [("as it is", base, policy, None), ("changed", other, changed_policy, sink)]
+    pictured = wanted.picture is not None
+    counted = running.Counted(label=wanted.label, starts=two, courses=pictured)
     tallies = []
     for name, there, rules, written in plays:
         with Shown(console, f"playing {name}".rstrip(), jobs.begin, jobs.last) as shown:
-            tally, _ = running.play(
-                jobs,
-                with_namespaces(there, jobs.namespaces),
-                jobs.begin,
+            scenario = running.Scenario(
+                source=jobs,
+                objects=with_namespaces(there, jobs.namespaces),
+                begin=jobs.begin,
                 policy=rules,
-                label=wanted.label,
-                keep_starts=two,
-                keep_courses=wanted.picture is not None,
-                sink=written,
-                progress=shown,
             )
+            tally, _ = running.play(scenario, counted, sink=written, progress=shown)
         tallies.append(tally)
     then, changes = tallies[0], tallies[1] if two else None
     _draw(wanted, trace.name, then, changes, ("as it is", "changed"))
@@ -319,11 +317,13 @@ def _of_log(
         sys.stderr.write(f"gatelog: {file}: {text}\n")
     found = replaying.alternatives(
         past,
-        given=objects,
-        change=wanted.change,
-        small=wanted.small,
-        policy=wanted.policy,
-        factor=wanted.runtime,
+        replaying.Change(
+            given=objects,
+            objects=wanted.change,
+            small=wanted.small,
+            policy=wanted.policy,
+            factor=wanted.runtime,
+        ),
         db=wanted.db,
         shown=lambda what: Shown(console, what, past.gathered.begin or begin, past.end),
     )

@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gatelog.replay.running import Progress, live_position, log_of, open_bus
+from gatelog.replay.running import Progress, beginning, live_position, log_of, open_bus
 from gatelog.shell.errors import CommandFailed
 from projector.replay.files import Export, Header
-from projector.replay.fold import fold
+from projector.replay.fold import Callbacks, fold
 from projector.replay.log import Entry, Log
 from projector.replay.pseudonyms import Pseudonyms
 from projector.replay.selecting import Selection, Wanted
@@ -45,13 +45,8 @@ async def export(
         if not wanted.everything:
             await fold(
                 _until(log, wanted.until),
-                settings.cluster,
-                at.mode,
-                policy_of(settings.queueing),
-                epoch=at.epoch,
-                base=at.base,
-                each=selection.learn,
-                progress=progress,
+                beginning(settings, at),
+                calls=Callbacks(selection.learn, progress=progress),
             )
             selection.close()
             if not selection.groups:

@@ -21,7 +21,7 @@ from projector.archive.reading import WholeArchive
 from projector.archive.shelf import open_shelf
 from projector.replay.compare import TableResult
 from projector.replay.files import FileLog, FileRefused, Header, is_export
-from projector.replay.fold import Difference, Result, Sink, fold
+from projector.replay.fold import Beginning, Callbacks, Difference, Redeciding, Result, Sink, fold
 from projector.replay.log import Entry, Log
 from projector.storage.database import database_url, reader
 from projector.upkeep import migrate
@@ -78,20 +78,20 @@ async def folded(
         sink = Sink(target, header.cluster, header.shard, header.mode)
     result = await fold(
         log.entries() if moment is None else _up_to(log, moment),
-        header.cluster,
-        header.mode,
-        header.policy,
+        beginning(header),
         sink=sink,
-        epoch=header.epoch,
-        base=header.base,
-        settings=header.settings,
-        each=stepper.look if stepper is not None else None,
-        differs=differs,
-        redecide=differs is not None,
+        calls=Callbacks(stepper.look if stepper is not None else None, differs),
+        redecide=Redeciding() if differs is not None else None,
     )
     if sink is not None:
         sink.close()
     return result
+
+
+def beginning(header: Header) -> Beginning:
+    """Return where a fold of a file begins."""
+    of = header.cluster, header.mode, header.policy, header.epoch, header.base, header.settings
+    return Beginning(*of)
 
 
 async def verify(log: Source, settings: Settings) -> tuple[Result, list[TableResult]]:

@@ -19,8 +19,9 @@ from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
+from msgspec.structs import replace
 
-from gatelog.replay.running import LivePosition, live_position, log_of, open_bus
+from gatelog.replay.running import LivePosition, beginning, live_position, log_of, open_bus
 from gatelog.shell.errors import CommandFailed
 from podgroup.log.subjects import EVENTS
 from projector.replay import merging
@@ -32,7 +33,6 @@ from projector.replay.stage import Stage
 from projector.replay.staging import open_stage
 from projector.storage.database import database_url, reader
 from projector.storage.loading import load_conclusions
-from projector.storage.opening import policy_of
 from projector.upkeep import migrate
 from projector.writing.checkpoint import Checkpoint
 from runtime.jetstream import Bus
@@ -76,16 +76,8 @@ async def rebuild(settings: Settings, progress: Progress, *, from_epoch: bool = 
             far = await is_far(bus, EVENTS, at.stream_seq - at.first + 1)
             stage = await asyncio.to_thread(open_stage, url, cluster, shard, apart=far)
             try:
-                work = Rebuild(
-                    stage,
-                    cluster,
-                    shard,
-                    at.mode,
-                    policy_of(settings.queueing),
-                    epoch=at.epoch,
-                    position=at.base + at.first - 1,
-                    progress=progress,
-                )
+                begin = replace(beginning(settings, at), position=at.base + at.first - 1)
+                work = Rebuild(stage, shard, begin, progress)
                 progress.expect(work.position, at.base + at.stream_seq)
                 await work.fold(log.entries())
                 progress.say("switching over")

@@ -23,7 +23,7 @@ from podgroup.log.codec import Conclusions
 from projector import tables
 from projector.archive.standing import begin
 from projector.replay.compare import TableResult, compare
-from projector.replay.fold import Difference, Result, Sink, fold
+from projector.replay.fold import Beginning, Callbacks, Difference, Redeciding, Result, Sink, fold
 from projector.replay.log import Log
 from projector.replay.vouching import introduce, listed_all
 from projector.storage.database import DatabaseError, database_url, reader, writer
@@ -103,6 +103,12 @@ def live_position(connection: sa.Connection, cluster: str, shard: int) -> LivePo
     return LivePosition(row["mode"], row["epoch"], row["base"], stood, first, tuple(unsent))
 
 
+def beginning(settings: Settings, at: LivePosition) -> Beginning:
+    """Return where a fold of the log of the present epoch begins."""
+    policy = policy_of(settings.queueing)
+    return Beginning(settings.cluster, at.mode, policy, at.epoch, at.base)
+
+
 async def log_of(bus: Bus, settings: Settings, at: LivePosition) -> Log:
     """Return the log of the present epoch up to where the read model stands, archive included.
 
@@ -126,17 +132,9 @@ async def verify(settings: Settings, progress: Progress) -> tuple[Result, list[T
             async with open_bus(settings) as bus:
                 log = await log_of(bus, settings, at)
                 sink = Sink(url, settings.cluster, shard, at.mode)
-                result = await fold(
-                    log.entries(),
-                    settings.cluster,
-                    at.mode,
-                    policy_of(settings.queueing),
-                    sink=sink,
-                    epoch=at.epoch,
-                    base=at.base,
-                    differs=ignore,
-                    progress=progress,
-                )
+                calls = Callbacks(differs=ignore, progress=progress)
+                begins = beginning(settings, at)
+                result = await fold(log.entries(), begins, sink=sink, calls=calls)
                 sink.close()
             found = await asyncio.to_thread(
                 held_against, connection, url, settings.cluster, shard, at
@@ -169,7 +167,8 @@ async def redecide(
     settings: Settings, progress: Progress, differs: Callable[[Difference], None]
 ) -> Result:
     """Let today's rules decide on the log; recorded decisions keep taking effect."""
-    return await _folded(settings, progress, differs=differs, redecide=True)
+    calls = Callbacks(differs=differs, progress=progress)
+    return await _folded(settings, calls, Redeciding(policy_of(settings.queueing)))
 
 
 def make_empty(target: str) -> None:
@@ -208,18 +207,9 @@ async def as_of(
     sink = Sink(target, settings.cluster, shard, at.mode)
     async with open_bus(settings) as bus:
         log = await log_of(bus, settings, at)
-        result = await fold(
-            log.entries(),
-            settings.cluster,
-            at.mode,
-            policy_of(settings.queueing),
-            sink=sink,
-            epoch=at.epoch,
-            base=at.base,
-            differs=ignore,
-            progress=progress,
-            until=until,
-        )
+        calls = Callbacks(differs=ignore, progress=progress)
+        begins = beginning(settings, at)
+        result = await fold(log.entries(), begins, sink=sink, calls=calls, until=until)
     sink.close()
     return result
 
@@ -227,32 +217,15 @@ async def as_of(
 async def steps(settings: Settings, namespace: str, name: str, progress: Progress) -> list[Step]:
     """Return every step of a group's lives in the log."""
     stepper = Stepper(namespace, name)
-    await _folded(settings, progress, stepper)
+    await _folded(settings, Callbacks(stepper.look, ignore, progress))
     return stepper.steps
 
 
 async def _folded(
-    settings: Settings,
-    progress: Progress,
-    stepper: Stepper | None = None,
-    differs: Callable[[Difference], None] = ignore,
-    *,
-    redecide: bool = False,
+    settings: Settings, calls: Callbacks, redecide: Redeciding | None = None
 ) -> Result:
     with reader(database_url(settings)).connect() as connection:
         at = live_position(connection, settings.cluster, settings.projector.shard)
     async with open_bus(settings) as bus:
         log = await log_of(bus, settings, at)
-        return await fold(
-            log.entries(),
-            settings.cluster,
-            at.mode,
-            policy_of(settings.queueing),
-            epoch=at.epoch,
-            base=at.base,
-            each=stepper.look if stepper is not None else None,
-            differs=differs,
-            progress=progress,
-            redecide=redecide,
-            by=policy_of(settings.queueing),
-        )
+        return await fold(log.entries(), beginning(settings, at), calls=calls, redecide=redecide)

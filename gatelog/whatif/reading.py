@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from gatelog.replay.offline import open_source
-from gatelog.replay.running import SNAPSHOT, live_position, log_of, open_bus
+from gatelog.replay.running import SNAPSHOT, beginning, live_position, log_of, open_bus
 from gatelog.shell.since import moment
 from gatelog.whatif.courses import Courses
 from gatelog.whatif.history import Gathered
@@ -20,10 +20,9 @@ from podgroup.model.ids import GroupID
 from podgroup.model.policy import Policy
 from podgroup.rules.helpers.unadmitted import ran_unadmitted
 from podgroup.state.world import World
-from projector.replay.fold import fold
+from projector.replay.fold import Beginning, Callbacks, fold
 from projector.replay.log import Entry, Log
 from projector.storage.database import database_url, reader
-from projector.storage.opening import policy_of
 from runtime.settings import Settings
 
 Progress = Callable[[datetime, int], None]
@@ -71,9 +70,8 @@ async def read_file(where: str, settings: Settings, asked: Asked, progress: Prog
     log = open_source(where, settings)
     header = log.header
     now = header.written_at or datetime.now(UTC)
-    past = await _read(
-        log, header.cluster, header.mode, header.policy, asked, now, progress, header.epoch
-    )
+    begin = Beginning(header.cluster, header.mode, header.policy, header.epoch)
+    past = await _read(log, begin, asked, now, progress)
     past.unread = log.unread
     return past
 
@@ -88,23 +86,11 @@ async def read_log(settings: Settings, asked: Asked, progress: Progress) -> Past
         engine.dispose()
     async with open_bus(settings) as bus:
         log = await log_of(bus, settings, at)
-        policy = policy_of(settings.queueing)
-        now = datetime.now(UTC)
-        return await _read(
-            log, settings.cluster, at.mode, policy, asked, now, progress, at.epoch, at.base
-        )
+        return await _read(log, beginning(settings, at), asked, datetime.now(UTC), progress)
 
 
 async def _read(
-    log: Log,
-    cluster: str,
-    mode: str,
-    policy: Policy,
-    asked: Asked,
-    now: datetime,
-    progress: Progress,
-    epoch: int = 1,
-    base: int = 0,
+    log: Log, begin: Beginning, asked: Asked, now: datetime, progress: Progress
 ) -> Past:
     until = moment("--until", asked.until, now) if asked.until else None
     since = moment("--since", asked.since, until or now)
@@ -133,9 +119,7 @@ async def _read(
         if messages % TELL_EVERY == 0:
             progress(entry.at, events)
 
-    result = await fold(
-        log.entries(), cluster, mode, policy, epoch=epoch, base=base, each=each, until=until
-    )
+    result = await fold(log.entries(), begin, calls=Callbacks(each), until=until)
     world = result.world
     end = gathered.end or now
     counting.finish(world, end)
@@ -144,14 +128,14 @@ async def _read(
         tally,
         world.policy,
         world.mode,
-        cluster,
+        begin.cluster,
         max(since, gathered.begin or since),
         end,
         measured or end,
         tally if measured is None else part,
         events,
         [],
-        epoch if gathered.begin is not None and since < gathered.begin else 1,
+        begin.epoch if gathered.begin is not None and since < gathered.begin else 1,
     )
 
 

@@ -12,7 +12,6 @@ Invariant: the calibration is said before any result.
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -27,6 +26,7 @@ from gatelog.whatif.history import History
 from gatelog.whatif.objects import changed, key_of, merged, read_objects, with_namespaces
 from gatelog.whatif.playing import Later
 from gatelog.whatif.reading import Past
+from gatelog.whatif.running import Counted, Scenario
 from gatelog.whatif.tallying import Tally
 from podgroup.model.objects import QueueObject
 
@@ -43,70 +43,61 @@ class Found(Struct):
     events: int
 
 
-def alternatives(
-    past: Past,
-    *,
-    given: list[Path],
-    change: list[Path],
-    small: list[str],
-    policy: Mapping[str, Any],
-    factor: float,
-    db: str | None,
-    shown: Telling,
-) -> Found:
-    """Play the past as it was, and changed; as it was to the end only if nothing is.
+class Change(Struct, frozen=True, kw_only=True):
+    """What is other: `given` are objects that the log may lack, `policy` the fields of it."""
 
-    `given` are objects that the log may lack, `policy` the fields of it that are other.
+    given: list[Path]
+    objects: list[Path]
+    small: list[str]
+    policy: Mapping[str, Any]
+    factor: float
+
+
+def alternatives(past: Past, change: Change, *, db: str | None, shown: Telling) -> Found:
+    """Play the past as it was, and changed; as it was to the end only if nothing is.
 
     Raises:
         CommandFailed, UsageFailed: a change cannot be used, or `db` is not empty.
     """
     begin = past.gathered.begin or past.end
-    base, later = _objects(past, read_objects(given))
+    base, later = _objects(past, read_objects(change.given))
     latest = _latest(base, later)
-    wanted = changed(merged(latest, change), small)
+    wanted = changed(merged(latest, change.objects), change.small)
     was, now = ({key_of(view): view for view in each} for each in (latest, wanted))
     differ = {key for key in was | now if was.get(key) != now.get(key)}
-    other_policy = replace(past.policy, **policy)
-    two = bool(differ) or factor != 1.0 or other_policy != past.policy
+    other_policy = replace(past.policy, **change.policy)
+    two = bool(differ) or change.factor != 1.0 or other_policy != past.policy
     sink = running.sink_of(db)
     source = History(past.gathered)
-    play = partial(
-        running.play,
-        begin=begin,
-        since=past.since,
-        label=past.then.label,
-        keep_starts=True,
-        keep_courses=past.then.courses is not None,
-    )
+    courses = past.then.courses is not None
+    counted = Counted(since=past.since, label=past.then.label, starts=True, courses=courses)
     with shown("playing as it was") as report:
         kept = None if two else sink
         measured = past.measured if two else past.end
-        same, events = play(
-            source,
-            base,
-            policy=past.policy,
-            until=measured,
-            sink=kept,
+        was_so = Scenario(
+            source=source,
+            objects=base,
             later=later,
-            progress=report,
+            begin=begin,
+            until=measured,
+            policy=past.policy,
         )
+        same, events = running.play(was_so, counted, sink=kept, progress=report)
     other = None
     if two:
         swapped = [v for v in base if key_of(v) not in differ]
         swapped += [v for v in wanted if key_of(v) in differ]
-        again = History(past.gathered, factor)
         others = [one for one in later if isinstance(one, Cut) or one.key not in differ]
         with shown("playing the change") as report:
-            other, more = play(
-                again,
-                swapped,
-                policy=other_policy,
-                until=past.end,
-                sink=sink,
+            changed_so = Scenario(
+                source=History(past.gathered, change.factor),
+                objects=swapped,
                 later=others,
-                progress=report,
+                begin=begin,
+                until=past.end,
+                policy=other_policy,
             )
+            other, more = running.play(changed_so, counted, sink=sink, progress=report)
         events += more
     found = comparing.calibration(past.part if two else past.then, same, measured)
     return Found(same, other, found, _cannot_know(past, source), events)

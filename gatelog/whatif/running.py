@@ -6,6 +6,8 @@ Invariant: of a play that is not written down nothing is kept but the tally and 
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
+from msgspec import Struct
+
 from gatelog.replay.running import make_empty
 from gatelog.shell.errors import CommandFailed
 from gatelog.whatif.arrivals import Cut, Source
@@ -35,35 +37,48 @@ def sink_of(target: str | None, cluster: str = CLUSTER) -> Sink | None:
     return Sink(target, cluster, 0, "builtin")
 
 
+class Scenario(Struct, frozen=True, kw_only=True):
+    """What is played: who comes, to which objects (`later`: what becomes of them), and when."""
+
+    source: Source
+    objects: Iterable[QueueObject]
+    later: Iterable[Later | Cut] = ()
+    begin: datetime
+    until: datetime | None = None
+    policy: Policy | None = None
+
+
+class Counted(Struct, frozen=True, kw_only=True):
+    """What is counted of it: what happens before `since` takes place, and is not."""
+
+    since: datetime | None = None
+    label: str = "team"
+    starts: bool = False
+    courses: bool = False
+
+
+ALL = Counted()
+
+
 def play(
-    source: Source,
-    objects: Iterable[QueueObject],
-    begin: datetime,
+    scenario: Scenario,
+    counted: Counted = ALL,
     *,
-    until: datetime | None = None,
-    since: datetime | None = None,
-    policy: Policy | None = None,
-    label: str = "team",
-    keep_starts: bool = False,
-    keep_courses: bool = False,
     sink: Sink | None = None,
     cluster: str = CLUSTER,
-    later: Iterable[Later | Cut] = (),
     progress: Callable[[datetime, int], None] = lambda at, events: None,
 ) -> tuple[Tally, int]:
     """Return what came of it and how many events were folded.
-
-    What happens before `since` takes place and is not counted.
 
     Raises:
         CommandFailed: decisions follow decisions without end.
     """
     tally = Tally(
-        label=label,
-        starts={} if keep_starts else None,
-        courses=Courses() if keep_courses else None,
+        label=counted.label,
+        starts={} if counted.starts else None,
+        courses=Courses() if counted.courses else None,
     )
-    counting = Counting(tally, since)
+    counting = Counting(tally, counted.since)
     written = 0
 
     def pause(world: World, events: int) -> None:
@@ -78,19 +93,21 @@ def play(
             sink.write(world, world.at, [])
 
     run = Play(
-        source,
-        objects,
+        scenario.source,
+        scenario.objects,
         Heard(counting.each, pause, progress),
         cluster=cluster,
-        policy=policy,
-        later=later,
+        policy=scenario.policy,
+        later=scenario.later,
     )
     with collecting_rarely():
         try:
-            last = run.run(begin, until)
+            last = run.run(scenario.begin, scenario.until)
         except PlayFailed as error:
             raise CommandFailed(str(error)) from None
-    end = until or last  # what is compared covers the same time, whatever is left at its end
+    end = (
+        scenario.until or last
+    )  # what is compared covers the same time, whatever is left at its end
     counting.finish(run.world, end)
     if sink is not None:
         sink.write(run.world, end, [])

@@ -44,6 +44,36 @@ def collecting_rarely() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
+class Beginning(Struct, frozen=True):
+    """Where a fold begins: with an empty world, at a position of an epoch.
+
+    `mode` and `policy` hold until the log says by which it was decided, unless `settings` says it
+    for a log whose beginning is elsewhere.
+    """
+
+    cluster: str
+    mode: str
+    policy: Policy | None = None
+    epoch: int = 1
+    position: int = 0
+    settings: SettingsRecorded | None = None
+
+    def world(self) -> World:
+        """Return the world that it begins with."""
+        world = new_world(self.cluster, self.mode, self.policy)
+        world.meta.epoch, world.meta.position = self.epoch, self.position
+        if (said := self.settings) is not None:
+            world.meta.settings = said
+            world.mode, world.policy = said.mode, said.policy
+        return world
+
+
+class Redeciding(Struct, frozen=True):
+    """Today's rules are asked as well: by the settings in the log, or by those of `by`."""
+
+    by: Policy | None = None
+
+
 class Difference(Struct, frozen=True):
     """Conclusions of one place that were drawn only then, or would be drawn only now."""
 
@@ -52,6 +82,21 @@ class Difference(Struct, frozen=True):
     now: tuple[Decision, ...]
     said_then: tuple[AnyRecord, ...] = ()
     said_now: tuple[AnyRecord, ...] = ()
+
+
+class Callbacks(Struct, frozen=True):
+    """What is called while a log is folded.
+
+    `each` sees every entry with the world and the journal after it (and takes nothing from them);
+    `differs` is given differences, which are kept otherwise; `progress` is given positions.
+    """
+
+    each: Callable[[Entry, World, Journal], None] | None = None
+    differs: Callable[[Difference], None] | None = None
+    progress: Callable[[int], None] | None = None
+
+
+QUIET = Callbacks()
 
 
 class Result(Struct):
@@ -99,40 +144,19 @@ class Sink:
 
 async def fold(
     entries: AsyncIterator[Entry],
-    cluster: str,
-    mode: str,
-    policy: Policy | None = None,
+    begin: Beginning,
     *,
     sink: Sink | None = None,
-    epoch: int = 1,
-    base: int = 0,
-    settings: SettingsRecorded | None = None,
-    each: Callable[[Entry, World, Journal], None] | None = None,
-    differs: Callable[[Difference], None] | None = None,
-    progress: Callable[[int], None] | None = None,
+    calls: Callbacks = QUIET,
     until: datetime | None = None,
-    redecide: bool = False,
-    by: Policy | None = None,
+    redecide: Redeciding | None = None,
 ) -> Result:
-    """Fold `entries` from an empty world.
-
-    `mode` and `policy` hold until the log says by which it was decided, unless `settings` says it
-    for a log whose beginning is elsewhere. With `redecide` today's
-    rules are asked as well: by the settings in the log, or by those of `by`. `each` sees every
-    entry with the world and the journal after it (and takes nothing from them); `differs` is given
-    differences, which are kept otherwise; `progress` is given positions; `until` ends before the
-    first message that is later.
-    """
-    world = new_world(cluster, mode, policy)
-    world.meta.epoch, world.meta.position = epoch, base
-    if settings is not None:
-        world.meta.settings = settings
-        world.mode, world.policy = settings.mode, settings.policy
-    result = Result(world)
-    tell = differs or result.differences.append
+    """Fold `entries` from an empty world, and end before the first that is later than `until`."""
+    result = Result(begin.world())
+    tell = calls.differs or result.differences.append
     with collecting_rarely():
-        folds = _redecided(tell, by) if redecide else _applied
-        await _fold(entries, result, sink, each, folds, progress, until)
+        folds = _applied if redecide is None else _redecided(tell, redecide.by)
+        await _fold(entries, result, sink, folds, calls, until)
     return result
 
 
@@ -140,11 +164,11 @@ async def _fold(
     entries: AsyncIterator[Entry],
     result: Result,
     sink: Sink | None,
-    each: Callable[[Entry, World, Journal], None] | None,
     folds: Callable[[Entry, Result], None],
-    progress: Callable[[int], None] | None,
+    calls: Callbacks,
     until: datetime | None,
 ) -> None:
+    each, progress = calls.each, calls.progress
     world, pending = result.world, 0
     done: list[Settled] = []
     at = datetime.now(UTC)

@@ -12,10 +12,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from podgroup.folding import drain_journal, new_world, replay
-from podgroup.model.policy import Policy
+from podgroup.folding import drain_journal, replay
 from projector.replay.finals import Finals
-from projector.replay.fold import collecting_rarely
+from projector.replay.fold import Beginning, collecting_rarely
 from projector.replay.log import Entry
 from projector.replay.stage import Stage, replaced
 from projector.storage.database import DatabaseError
@@ -48,21 +47,15 @@ class Rebuild:
     def __init__(
         self,
         stage: Stage,
-        cluster: str,
         shard: int,
-        mode: str,
-        policy: Policy,
-        *,
-        epoch: int,
-        position: int,
+        begin: Beginning,
         progress: Progress,
     ) -> None:
-        self.world = new_world(cluster, mode, policy)
-        self.world.meta.epoch, self.world.meta.position = epoch, position
+        self.world = begin.world()
         self.messages = 0
         self.events = 0
         self.rows = 0
-        self._floor = position
+        self._floor = begin.position
         self._stage = stage
         self._finals = Finals(shard)
         self._progress = progress

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from podgroup.model.policy import Policy
 from projector import tables
 from projector.replay.files import FileLog
-from projector.replay.fold import Result, Sink, fold
+from projector.replay.fold import Beginning, Result, Sink, fold
 from projector.schema.layout import COMPARED as TABLES
 from projector.storage.database import reader
 
@@ -41,12 +41,8 @@ async def folded(path: Path, url: str, mode: str = "", policy: Policy | None = N
     sink = Sink(url, cluster, header.shard, mode or header.mode)
     result = await fold(
         log.entries(),
-        cluster,
-        mode or header.mode,
-        policy or header.policy,
+        Beginning(cluster, mode or header.mode, policy or header.policy, header.epoch, header.base),
         sink=sink,
-        epoch=header.epoch,
-        base=header.base,
     )
     sink.close()
     assert not log.unread, log.unread

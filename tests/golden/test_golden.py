@@ -8,7 +8,7 @@ import pytest
 
 from podgroup.model.policy import Policy
 from projector.replay.files import FileLog
-from projector.replay.fold import Result, Sink, fold
+from projector.replay.fold import Beginning, Redeciding, Result, Sink, fold
 from projector.upkeep import migrate
 from tests.golden import rows as golden
 
@@ -63,13 +63,12 @@ def test_what_was_said_then_stays_whatever_rules_say_now(tmp_path: Path, url: st
     path = rewritten(WAITING, tmp_path, old, new)
     migrate.upgrade(again := f"{url}.worded")
     log, cluster = FileLog(path), WAITING.name.partition(".")[0]
-    asyncio.run(fold(log.entries(), cluster, "builtin", sink=Sink(again, cluster, 0, "")))
+    begin = Beginning(cluster, "builtin")
+    asyncio.run(fold(log.entries(), begin, sink=Sink(again, cluster, 0, "")))
     found = golden.rows(again, cluster)
     said = [row["message"] for row in (*found["waits"], *found["groups"])]
     assert any(new in message for message in said)
     assert not any(old in message for message in said)
-    asked = asyncio.run(
-        fold(FileLog(path).entries(), cluster, "builtin", redecide=True)
-    ).differences
+    asked = asyncio.run(fold(FileLog(path).entries(), begin, redecide=Redeciding())).differences
     assert any(old in str(each.said_now) for each in asked)
     assert any(new in str(each.said_then) for each in asked)

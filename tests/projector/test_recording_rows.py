@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from projector import tables
-from projector.replay.fold import Sink, fold
+from projector.replay.fold import Beginning, Sink, fold
 from projector.replay.log import Entry
 from projector.storage.database import reader
 from tests.support.recordings import OUTCOMES, batches, outcome
@@ -24,7 +24,7 @@ async def entries(name: str) -> AsyncIterator[Entry]:
 async def test_rows_agree_with_what_was_left(url: str) -> None:
     for name in OUTCOMES:
         sink = Sink(url, name, 0, "kueue")
-        await fold(entries(name), name, "kueue", sink=sink)
+        await fold(entries(name), Beginning(name, "kueue"), sink=sink)
         sink.close()
     engine = reader(url)
     with engine.connect() as connection:

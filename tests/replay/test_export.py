@@ -18,7 +18,7 @@ from podgroup.log.records import Concluded, Kept, Used
 from podgroup.model.objects import Assignment, mark_timer
 from projector.replay.compare import compare
 from projector.replay.files import Export, FileLog, Header
-from projector.replay.fold import fold
+from projector.replay.fold import Beginning, fold
 from projector.replay.log import Entry
 from projector.replay.pseudonyms import Pseudonyms
 from projector.schema.layout import COMPARED as TABLES
@@ -283,7 +283,7 @@ def test_what_could_not_be_decoded_survives(tmp_path: Path) -> None:
         read = FileLog(file)
         found = [entry async for entry in read.entries()]
         assert read.unread == []
-        result = await fold(FileLog(file).entries(), "test", "builtin")
+        result = await fold(FileLog(file).entries(), Beginning("test", "builtin"))
         assert result.messages == len(log.messages) and not result.differences
         return found
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from podgroup.log.events import Batch, Decision, OutcomeRecorded
 from podgroup.model.commands import ReportPod
-from projector.replay.fold import Result, fold
+from projector.replay.fold import Beginning, Redeciding, Result, fold
 from projector.storage.database import writer
 from tests.projector.support import busy_toy
 from tests.replay.conftest import Ran
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared wit
 
 
 async def folded(log: ToyLog) -> Result:
-    return await fold(log.entries(), "test", "builtin", redecide=True)
+    return await fold(log.entries(), Beginning("test", "builtin"), redecide=Redeciding())
 
 
 def differing(result: Result) -> tuple[list[str], list[str]]:

@@ -4,7 +4,7 @@ import msgspec
 
 from podgroup.log.events import DeltaRefused, Event, OperatorActed, PodApplied, Undecodable
 from podgroup.state.world import World
-from projector.replay.fold import fold
+from projector.replay.fold import Beginning, Callbacks, fold
 from projector.replay.log import Entry
 from projector.replay.pseudonyms import Pseudonyms
 from projector.replay.selecting import Selection, Wanted
@@ -56,7 +56,8 @@ def played(release: bool) -> tuple[Toy, int]:
 async def chosen(toy: Toy, wanted: Wanted) -> tuple[Selection, list[Entry]]:
     selection = Selection(wanted)
     log = log_of(toy)
-    await fold(log.entries(), "test", "builtin", each=selection.learn)
+    begin = Beginning("test", "builtin")
+    await fold(log.entries(), begin, calls=Callbacks(selection.learn))
     selection.close()
     kept = [selection.keep(entry) async for entry in log.entries()]
     return selection, [entry for entry in kept if entry is not None]
@@ -67,7 +68,7 @@ async def folded(entries: list[Entry]) -> World:
         for entry in entries:
             yield entry
 
-    return (await fold(given(), "test", "builtin")).world
+    return (await fold(given(), Beginning("test", "builtin"))).world
 
 
 def parked(world: World) -> dict[str, str]:

@@ -11,7 +11,7 @@ import pytest
 from gatelog import cli
 from gatelog.whatif.arrivals import Arrival
 from gatelog.whatif.objects import read_objects, with_namespaces
-from gatelog.whatif.running import play
+from gatelog.whatif.running import Scenario, play
 from gatelog.whatif.trace import Trace
 from tests.whatif.files import HEAD, QUEUES, jobs, queues
 
@@ -121,8 +121,9 @@ def test_nothing_is_left_when_a_play_is_over(tmp_path: Path) -> None:
     trace = Trace(jobs(tmp_path, text))
     objects = read_objects([queues(tmp_path, 6)])
     objects = with_namespaces(objects + trace.classes(objects), trace.namespaces)
-    first, events = play(trace, objects, trace.begin)
-    second, again = play(trace, objects, trace.begin)
+    scenario = Scenario(source=trace, objects=objects, begin=trace.begin)
+    first, events = play(scenario)
+    second, again = play(scenario)
     assert first == second
     assert events == again
     assert sum(len(waits) for waits in first.waits.values()) >= 150
