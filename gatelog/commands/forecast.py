@@ -18,7 +18,7 @@ from gatelog.shell import options
 from gatelog.shell.errors import UsageFailed
 
 if TYPE_CHECKING:
-    from gatelog.forecast.refreshing import Made
+    from gatelog.forecast.keeping import Made
     from gatelog.terminal.printing import Column, Output
     from runtime.settings import Settings
 

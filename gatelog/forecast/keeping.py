@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct, field
 from sqlalchemy import Connection
 
 from gatelog.forecast.estimating import Estimate, Forecast
@@ -58,16 +59,34 @@ SELECT cluster_queue, avg(queue_seconds) AS mean FROM v_admission_latency
 """
 
 
+class Made(Struct):
+    """A forecast of one shard. `at` is the time it was made at, `seq` the position."""
+
+    shard: int
+    world: World
+    at: datetime
+    seq: int
+    forecast: Forecast
+    drawn_from: dict[str, int]
+    fresh: list[str] = field(default_factory=list)
+    """Groups whose estimates say something new; none where nothing was written."""
+
+    @property
+    def given(self) -> int:
+        """How many that are."""
+        return len(self.fresh)
+
+    def of(self, group: str) -> Estimate | None:
+        """Return the estimate of a group."""
+        return next((one for one in self.forecast.estimates if one.group == group), None)
+
+
 def keep(
     connection: Connection,
-    world: World,
-    shard: int,
-    seq: int,
-    now: datetime,
-    forecast: Forecast,
-    drawn_from: Mapping[str, int],
+    made: Made,
 ) -> list[str]:
     """Write what is new of a forecast, in the caller's transaction; returns the groups of it."""
+    world, shard, seq, now, forecast = made.world, made.shard, made.seq, made.at, made.forecast
     estimates = tables.estimates
     mine = (estimates.c.cluster == world.cluster, estimates.c.shard == shard)
     standing = {
@@ -96,7 +115,7 @@ def keep(
         )
     if fresh:
         connection.execute(sa.insert(estimates), fresh)
-    _note(connection, world.cluster, shard, seq, now, forecast, drawn_from)
+    _note(connection, made)
     return [row["group_id"] for row in fresh]
 
 
@@ -176,25 +195,21 @@ def _says_the_same(old: Any, new: Mapping[str, Any], now: datetime) -> bool:
 
 def _note(
     connection: Connection,
-    cluster: str,
-    shard: int,
-    seq: int,
-    now: datetime,
-    forecast: Forecast,
-    drawn_from: Mapping[str, int],
+    made: Made,
 ) -> None:
+    cluster, shard, forecast = made.world.cluster, made.shard, made.forecast
     table = tables.forecasts
     connection.execute(sa.delete(table).where(table.c.cluster == cluster, table.c.shard == shard))
     row: Sequence[dict[str, Any]] = [
         {
             "cluster": cluster,
             "shard": shard,
-            "at": now,
-            "as_of_seq": seq,
+            "at": made.at,
+            "as_of_seq": made.seq,
             "plays": forecast.plays,
             "took_ms": round(1000 * forecast.took_s),
             "groups": len(forecast.estimates),
-            "drawn_from": dict(drawn_from),
+            "drawn_from": dict(made.drawn_from),
         }
     ]
     connection.execute(sa.insert(table), row)

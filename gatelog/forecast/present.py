@@ -24,7 +24,7 @@ from gatelog.forecast.spans import Key, Run, Runtimes
 from podgroup.admission.model import PodSet, Workload
 from podgroup.fold.deciding import line_up
 from podgroup.fold.deriving import apply_derived
-from podgroup.model.ids import GroupID
+from podgroup.model.ids import GroupID, ShardId
 from podgroup.rules.admit import prepare
 from podgroup.rules.helpers import snapshot
 from podgroup.state.facts import cluster_queue_name
@@ -72,7 +72,7 @@ def read(
     connection: Connection, cluster: str, shard: int, now: datetime, label: str
 ) -> tuple[Loaded, Present] | None:
     """Return what is stored and what plays begin with, None before the first commit."""
-    loaded = load_shard(connection, cluster, shard)
+    loaded = load_shard(connection, ShardId(cluster, shard))
     if loaded is None:
         return None
     world = world_of(loaded, cluster, loaded.checkpoint.mode)

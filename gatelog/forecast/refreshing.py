@@ -5,36 +5,13 @@ Invariant: no transaction is open while the present is played.
 
 from datetime import datetime
 
-from msgspec import Struct, field
 from sqlalchemy import Engine
 
 from gatelog.forecast import keeping, present
-from gatelog.forecast.estimating import ENDS, Estimate, Forecast, forecast
+from gatelog.forecast.estimating import ENDS, forecast
+from gatelog.forecast.keeping import Made
 from gatelog.replay.running import SNAPSHOT
-from podgroup.state.world import World
 from projector.storage.database import reader, writer
-
-
-class Made(Struct):
-    """A forecast of one shard. `at` is the time it was made at, `seq` the position."""
-
-    shard: int
-    world: World
-    at: datetime
-    seq: int
-    forecast: Forecast
-    drawn_from: dict[str, int]
-    fresh: list[str] = field(default_factory=list)
-    """Groups whose estimates say something new; none where nothing was written."""
-
-    @property
-    def given(self) -> int:
-        """How many that are."""
-        return len(self.fresh)
-
-    def of(self, group: str) -> Estimate | None:
-        """Return the estimate of a group."""
-        return next((one for one in self.forecast.estimates if one.group == group), None)
 
 
 def make(
@@ -81,15 +58,7 @@ def refresh(
         for made in found:
             with engine.begin() as connection:
                 keeping.enter_outcomes(connection, cluster, made.shard, now)
-                made.fresh = keeping.keep(
-                    connection,
-                    made.world,
-                    made.shard,
-                    made.seq,
-                    now,
-                    made.forecast,
-                    made.drawn_from,
-                )
+                made.fresh = keeping.keep(connection, made)
     finally:
         engine.dispose()
     return found

@@ -16,7 +16,7 @@ from datetime import timedelta
 
 import msgspec
 
-from gatelog.forecast.refreshing import Made
+from gatelog.forecast.keeping import Made
 from gatelog.readmodel.starts import TOO_LATE
 from podgroup.model.ids import GroupID
 from runtime.kube import KubeClient

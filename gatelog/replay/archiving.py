@@ -12,6 +12,7 @@ from msgspec import Struct
 from gatelog.shell.errors import CommandFailed, UsageFailed
 from podgroup.log.codec import Conclusions
 from podgroup.log.subjects import DECISIONS, EVENTS, decisions
+from podgroup.model.ids import ShardId
 from projector.archive import parquet
 from projector.archive.reading import ArchivedLog, before_the_stream, segments_of
 from projector.archive.segments import folder_of
@@ -94,10 +95,8 @@ async def joined(bus: Bus, settings: Settings, at: Run, unsent: tuple[Conclusion
     shard = settings.projector.shard
 
     def stream(first: int) -> StreamLog:
-        last = at.last - at.base
-        return StreamLog(
-            bus, settings.cluster, shard, base=at.base, first=first, last=last, unsent=unsent
-        )
+        of, span = ShardId(settings.cluster, shard), (first, at.last - at.base)
+        return StreamLog(bus, of, base=at.base, span=span, unsent=unsent)
 
     kept = await _kept_from(bus, settings, at.base)
     if kept <= at.first:

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from gatelog.replay.running import LivePosition, beginning, live_position, log_of, open_bus
 from gatelog.shell.errors import CommandFailed
 from podgroup.log.subjects import EVENTS
+from podgroup.model.ids import ShardId
 from projector.replay import merging
 from projector.replay.compare import CACHE_KIB
 from projector.replay.fetching import is_far
@@ -147,18 +148,16 @@ class _Switch:
     async def _follow(self, position: int) -> None:
         if position <= self._work.position:
             return
-        cluster, shard = self._settings.cluster, self._settings.projector.shard
+        of = ShardId(self._settings.cluster, self._settings.projector.shard)
         made = self._work.world.meta.decisions
         with self._live.connect() as connection:
-            decisions = load_conclusions(connection, cluster, shard, made)
+            decisions = load_conclusions(connection, of, made)
         base = self._at.base
         log = StreamLog(
             self._bus,
-            cluster,
-            shard,
+            of,
             base=base,
-            first=self._work.position - base + 1,
-            last=position - base,
+            span=(self._work.position - base + 1, position - base),
             unsent=decisions,
             published=False,
         )

@@ -20,6 +20,7 @@ from gatelog.shell import statedir
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.whereabouts import read_model_at
 from podgroup.log.codec import Conclusions
+from podgroup.model.ids import ShardId
 from projector import tables
 from projector.archive.standing import begin
 from projector.replay.compare import TableResult, compare
@@ -97,7 +98,7 @@ def live_position(connection: sa.Connection, cluster: str, shard: int) -> LivePo
     )
     if row is None:
         raise CommandFailed(f"no checkpoint of cluster {cluster!r} (shard {shard}) in the database")
-    unsent = load_conclusions(connection, cluster, shard, row["published"])
+    unsent = load_conclusions(connection, ShardId(cluster, shard), row["published"])
     first = begin(connection, cluster, shard, row["epoch"], row["base"])
     stood = row["seq"] - row["base"]
     return LivePosition(row["mode"], row["epoch"], row["base"], stood, first, tuple(unsent))

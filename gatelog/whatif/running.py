@@ -105,9 +105,8 @@ def play(
             last = run.run(scenario.begin, scenario.until)
         except PlayFailed as error:
             raise CommandFailed(str(error)) from None
-    end = (
-        scenario.until or last
-    )  # what is compared covers the same time, whatever is left at its end
+    # What is compared covers the same time, whatever is left at its end.
+    end = scenario.until or last
     counting.finish(run.world, end)
     if sink is not None:
         sink.write(run.world, end, [])

@@ -8,7 +8,7 @@ Invariant: every id here is a pure function of events.
 """
 
 from hashlib import blake2b
-from typing import NewType
+from typing import NamedTuple, NewType
 
 PodUID = NewType("PodUID", str)
 GroupID = NewType("GroupID", str)
@@ -24,6 +24,13 @@ every key built on them stays total.
 
 ResourceVersion = NewType("ResourceVersion", str)
 """Kept as text; comparable as an integer within one kind (KEP-5504, GA in Kubernetes 1.35)."""
+
+
+class ShardId(NamedTuple):
+    """A shard of a cluster: whose log, read model and decisions are its own."""
+
+    cluster: str
+    shard: int
 
 
 def group_id(kind: str, first_pod: PodUID) -> GroupID:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from podgroup.log.codec import Conclusions
 from podgroup.log.events import SettingsRecorded
+from podgroup.model.ids import ShardId
 from projector import tables
 from projector.storage.loading import load_checkpoint, load_conclusions
 from projector.writing.packing import unpack_meta
@@ -37,7 +38,7 @@ class Standing(Struct, frozen=True, kw_only=True):
 
 def standing(connection: sa.Connection, cluster: str, shard: int) -> Standing | None:
     """Return where a shard stands, None before the first commit."""
-    checkpoint = load_checkpoint(connection, cluster, shard)
+    checkpoint = load_checkpoint(connection, ShardId(cluster, shard))
     if checkpoint is None:
         return None
     first = begin(connection, cluster, shard, checkpoint.epoch, checkpoint.base)
@@ -49,7 +50,7 @@ def standing(connection: sa.Connection, cluster: str, shard: int) -> Standing | 
         last=checkpoint.seq,
         settings=unpack_meta(checkpoint.folded).settings if checkpoint.folded else None,
         settled=_newest(connection, cluster, shard, "SettingsRecorded", 0) or 0,
-        unsent=tuple(load_conclusions(connection, cluster, shard, checkpoint.published)),
+        unsent=tuple(load_conclusions(connection, ShardId(cluster, shard), checkpoint.published)),
     )
 
 

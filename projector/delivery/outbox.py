@@ -38,6 +38,7 @@ from projector.delivery.backlog import Backlog
 from projector.delivery.sending import Outgoing, Sending
 from projector.storage.store import StoreUnavailable
 from runtime.jetstream import Bus
+from runtime.settings import Settings
 from runtime.signing import Signer
 
 Refused = Callable[[OutcomeRecorded], None]
@@ -72,20 +73,19 @@ class Outbox:
     def __init__(
         self,
         bus: Bus,
-        cluster: str,
-        shard: int,
+        settings: Settings,
         *,
-        timeout_s: float,
-        most: int,
         refused: Refused,
         expected: Expected,
-        signer: Signer | None = None,
     ) -> None:
+        cluster, own = settings.cluster, settings.projector
+        shard, key = own.shard, own.signing_key_file
+        signer = Signer(key) if key else None
         self._decisions = subjects.decisions(cluster, shard)
         self._parked = subjects.parked(cluster, shard)
         self._prefix = f"{cluster}/{shard}"
-        self._timeout_s = timeout_s
-        self._most = most
+        self._timeout_s = own.decision_timeout_s
+        self._most = own.open_decisions
         self._refused = refused
         self._expected = expected
         self._sending = Sending(bus, self._decisions, self._stored, self._give_up, signer)

@@ -55,7 +55,6 @@ from runtime.jetstream import (
 from runtime.log import get_logger
 from runtime.metrics import Metrics
 from runtime.settings import Settings
-from runtime.signing import Signer
 from runtime.spacing import Spacing
 
 MAX_EVENTS = 5_000
@@ -100,13 +99,9 @@ class Projection:
         self._fresh = False
         self._outbox = Outbox(
             bus,
-            settings.cluster,
-            self._shard,
-            timeout_s=settings.projector.decision_timeout_s,
-            most=settings.projector.open_decisions,
+            settings,
             refused=self._announcer.refused,
             expected=lambda identity: identity in self.world.expecting,
-            signer=Signer(key) if (key := settings.projector.signing_key_file) else None,
         )
         self._metrics = metrics or ProjectorMetrics(Metrics(settings))
         self._committer = Committer(store, self._outbox, self._shard, stop, self._metrics)

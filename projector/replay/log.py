@@ -24,6 +24,7 @@ from podgroup.log import subjects
 from podgroup.log.codec import Conclusions, decode_batch, decode_conclusions
 from podgroup.log.events import Batch, Decision
 from podgroup.log.records import Concluded
+from podgroup.model.ids import ShardId
 from projector.replay import fetching
 from projector.replay.fetching import Fetched
 from runtime.jetstream import Bus, Message, Reader
@@ -53,7 +54,7 @@ class Log(Protocol):
 
 
 class StreamLog:
-    """The log in NATS, from `first` to `last` (stream sequences); position = sequence + base.
+    """The log in NATS, first to last of `span` (stream sequences); position = sequence + base.
 
     `unsent` are decisions, by number, that may not have reached their stream yet; without
     `published` they are all there are, and the stream of decisions is not read.
@@ -62,21 +63,17 @@ class StreamLog:
     def __init__(
         self,
         bus: Bus,
-        cluster: str,
-        shard: int,
+        of: ShardId,
         *,
         base: int = 0,
-        first: int = 1,
-        last: int,
+        span: tuple[int, int],
         unsent: Iterable[Conclusions] = (),
         published: bool = True,
     ) -> None:
         self._bus = bus
-        self._cluster = cluster
-        self._shard = shard
+        self._of = of
         self._base = base
-        self._first = first
-        self._last = last
+        self._first, self._last = span
         self._unsent = tuple(unsent)
         self._published = published
 
@@ -86,10 +83,10 @@ class StreamLog:
         Raises:
             BusUnavailable, StreamMissing: the log cannot be read.
         """
-        mine = subjects.events_of(self._cluster, self._shard)
+        mine = subjects.events_of(*self._of)
         newest = await self._bus.last(subjects.EVENTS, mine)
         end = min(self._last, newest.sequence if newest is not None else 0)
-        subject = subjects.decisions(self._cluster, self._shard)
+        subject = subjects.decisions(*self._of)
         newest = await self._bus.last(subjects.DECISIONS, subject) if self._published else None
         last = newest.sequence if newest is not None else 0
         decisions = _Decisions(

@@ -15,6 +15,7 @@ from typing import Any
 
 import psycopg
 
+from podgroup.model.ids import ShardId
 from projector.replay import merging
 from projector.replay.stage import (
     RESOLVED,
@@ -136,7 +137,7 @@ class PostgresStage:
             "SELECT 1 FROM checkpoints WHERE cluster = %s AND shard = %s FOR UPDATE",
             (self._cluster, self._shard),
         )
-        return load_checkpoint(self._pooled, self._cluster, self._shard)
+        return load_checkpoint(self._pooled, ShardId(self._cluster, self._shard))
 
     def merge(self, old: Checkpoint, new: Checkpoint, floor: int, *, loose: bool) -> int:
         """Put the new rows in place and commit; returns how many rows that changed."""

@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from podgroup.model.ids import ShardId
 from projector.replay import merging
 from projector.replay.stage import (
     RESOLVED,
@@ -110,7 +111,7 @@ class SqliteStage:
         """Take the write lock; every projector waits for it until `merge` or `undo`."""
         self._pooled.begin()
         self._switching = True
-        return load_checkpoint(self._pooled, self._cluster, self._shard)
+        return load_checkpoint(self._pooled, ShardId(self._cluster, self._shard))
 
     def prepare(self) -> None:
         """Index the keys of what is to be compared with live rows."""

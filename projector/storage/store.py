@@ -25,6 +25,7 @@ from sqlalchemy.exc import DBAPIError
 from podgroup.log.codec import Conclusions
 from podgroup.log.events import Decision
 from podgroup.log.journal import ParkedRow
+from podgroup.model.ids import ShardId
 from projector import tables
 from projector.schema import partitions
 from projector.storage.damage import REBUILD, damage
@@ -126,8 +127,7 @@ class SqlStore:
         self._engine: Engine = writer(url, statement_timeout_s, f"{shard}/{cluster}")
         self._alone = alone
         self._name = shown(url)
-        self._cluster = cluster
-        self._shard = shard
+        self._of = ShardId(cluster, shard)
         self._connection: Connection | None = None
         self._in_doubt = False
         self._weeks: set[datetime] = set()
@@ -145,7 +145,7 @@ class SqlStore:
                 connection.execute(text(_END_OTHERS))
                 self._alone = False
             try:
-                return load_shard(connection, self._cluster, self._shard)
+                return load_shard(connection, self._of)
             except msgspec.MsgspecError as error:
                 raise StoreDamaged(
                     f"{self._name}: a column `folded` cannot be read ({error}): {REBUILD}"
@@ -158,8 +158,7 @@ class SqlStore:
             StoreUnavailable: no connection.
         """
         with self._transaction() as connection:
-            mine = (connection, self._cluster, self._shard)
-            return load_decisions(*mine, after, unresolved=unresolved)
+            return load_decisions(connection, self._of, after, unresolved=unresolved)
 
     def owed(self, after: int, until: int, limit: int, *, records: bool) -> list[Conclusions]:
         """Return the first `limit` decisions without outcome whose number is in (after, until].
@@ -170,8 +169,7 @@ class SqlStore:
             StoreUnavailable: no connection.
         """
         with self._transaction() as connection:
-            mine = (connection, self._cluster, self._shard)
-            return load_owed(*mine, after, until, limit, records=records)
+            return load_owed(connection, self._of, after, until, limit, records=records)
 
     def parked_after(self, seq: int) -> list[ParkedRow]:
         """Return what was parked at positions above `seq`, by position and ordinal.
@@ -180,7 +178,7 @@ class SqlStore:
             StoreUnavailable: no connection.
         """
         with self._transaction() as connection:
-            return load_parked(connection, self._cluster, self._shard, seq)
+            return load_parked(connection, self._of, seq)
 
     def write_replicas(self, rows: Sequence[Struct]) -> None:
         """Put what the replicas of all parts say in the place of what they said before.
@@ -190,9 +188,9 @@ class SqlStore:
         """
         table = tables.replicas
         with self._transaction() as connection:
-            connection.execute(delete(table).where(table.c.cluster == self._cluster))
+            connection.execute(delete(table).where(table.c.cluster == self._of.cluster))
             if rows:
-                values = [{"cluster": self._cluster, **msgspec.structs.asdict(r)} for r in rows]
+                values = [{"cluster": self._of.cluster, **msgspec.structs.asdict(r)} for r in rows]
                 connection.execute(insert(table), values)
 
     def commit(
@@ -244,7 +242,7 @@ class SqlStore:
             self._weeks |= unknown
 
     def _is_there(self, connection: Connection, new: Checkpoint) -> bool:
-        there = load_checkpoint(connection, self._cluster, self._shard)
+        there = load_checkpoint(connection, self._of)
         return there is not None and (there.writer, there.writes) == (new.writer, new.writes)
 
     def _write(
@@ -257,13 +255,13 @@ class SqlStore:
 
     def _stale(self, old: Checkpoint | None) -> StaleProjector:
         with self._transaction() as connection:
-            there = load_checkpoint(connection, self._cluster, self._shard)
+            there = load_checkpoint(connection, self._of)
         if there is not None and there.writer.startswith(REBUILT):
             return ReadModelReplaced(f"the read model in {self._name} was rebuilt")
         at = "nothing" if there is None else f"position {there.seq}, write {there.writes}"
         mine = "nothing" if old is None else f"position {old.seq}, write {old.writes}"
         return StaleProjector(
-            f"another projector writes shard {self._shard} of cluster {self._cluster!r} in "
+            f"another projector writes shard {self._of.shard} of cluster {self._of.cluster!r} in "
             f"{self._name}: this one continued from {mine}, the database has {at}. "
             "Run one projector per shard; this one stops."
         )

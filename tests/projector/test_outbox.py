@@ -16,7 +16,7 @@ from podgroup.log.events import Batch, Decision
 from podgroup.model.commands import RECORDS
 from projector.delivery.outbox import Outbox
 from runtime.jetstream import Bus
-from runtime.settings import NatsSettings
+from runtime.settings import NatsSettings, ProjectorSettings, Settings
 from tests.actuator.commands import decision, pod_ref, ungate
 from tests.projector.running import decided, eventually, publish, running, settings_for
 from tests.projector.test_epochs import delete_stream
@@ -184,7 +184,12 @@ async def test_what_is_decided_after_a_rebuild_is_sent_though_the_stream_had_mor
         return [one for one in made if after < one.number <= until][:limit]
 
     outbox = Outbox(
-        bus, "c", 0, timeout_s=60, most=100, refused=lambda _: None, expected=lambda _: False
+        bus,
+        Settings(
+            cluster="c", projector=ProjectorSettings(decision_timeout_s=60, open_decisions=100)
+        ),
+        refused=lambda _: None,
+        expected=lambda _: False,
     )
     outbox.recorded_to = 1000
     outbox.put(made[:10])

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from podgroup.log.codec import encode_batch, encode_decision
 from podgroup.log.subjects import decisions, events
+from podgroup.model.ids import ShardId
 from projector.replay.log import StreamLog
 from runtime.embedded import EmbeddedNats
 from runtime.jetstream import connect
@@ -30,7 +31,7 @@ async def test_decisions_stored_behind_later_ones_are_found_at_their_place(
     last = await publish(bus, CLUSTER, [batch for _, _, batch in toy.messages])
     for index, decision in enumerate(stored):
         await bus.publish(decisions(CLUSTER, 0), encode_decision(decision), f"{index}")
-    log = StreamLog(bus, CLUSTER, 0, last=last)
+    log = StreamLog(bus, ShardId(CLUSTER, 0), span=(1, last))
     found = [entry async for entry in log.entries()]
     await bus.close()
     assert [entry.position for entry in found] == list(range(1, last + 1))
@@ -55,7 +56,7 @@ async def test_silence_is_not_the_end(tmp_path: Path) -> None:
         await publisher.send(events(CLUSTER, 0, "watch"), encode_batch(batch), f"{number}")
     await publisher.flush()
     publisher.close()
-    reading = StreamLog(bus, CLUSTER, 0, last=count + 7).entries()
+    reading = StreamLog(bus, ShardId(CLUSTER, 0), span=(1, count + 7)).entries()
     found = [(await anext(reading)).position]
     nats.kill()
     returning = asyncio.create_task(_later(nats, 6.0))
