@@ -20,6 +20,7 @@ Invariant: what it puts into the journal is all that a replay (`folding`) needs 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -29,6 +30,7 @@ from podgroup.fold.pods import renewable, retirable
 from podgroup.fold.relists import synced
 from podgroup.folding import (
     PendingWrites,
+    Stored,
     drain_journal,
     due_timers,
     fold_message,
@@ -58,6 +60,8 @@ from podgroup.state.world import Group, World
 __all__ = [
     "Difference",
     "PendingWrites",
+    "Stored",
+    "Then",
     "decide",
     "drain_journal",
     "due_timers",
@@ -73,29 +77,40 @@ __all__ = [
 _NONE = Difference()
 
 
+class Then(NamedTuple):
+    """What was concluded at a position: decisions by id, and records (None: there are none).
+
+    Today's rules are asked by the settings in the log, or by those of `by`; what is folded goes by
+    the log's either way.
+    """
+
+    recorded: Mapping[str, Decision]
+    concluded: Concluded | None = None
+    by: Policy | None = None
+
+
 def step(
     world: World,
     position: int,
     at: datetime,
     batch: Batch,
-    recorded: Mapping[str, Decision] | None = None,
-    concluded: Concluded | None = None,
-    by: Policy | None = None,
+    then: Then | None = None,
 ) -> Difference:
     """Fold one message at `position` and decide.
 
-    With `recorded` (the decisions made at this position, by id; maybe none) those and the records
-    in `concluded` (None: there are none) are applied instead, and what today's rules would do
-    differently is returned. Rules are asked by the settings in the log, or by those of `by`; what
-    is folded goes by the log's either way.
+    With `then`, what was concluded then is applied instead, and what today's rules would do
+    differently is returned.
     """
     if world.loaded and world.mode == "builtin":
         for derived in prepare(world):
             apply_derived(world, derived)
     here = fold_message(world, position, at, batch)
     said = world.policy
-    world.policy = by or said
-    difference = decide(world, here, recorded, concluded)
+    if then is None:
+        difference = decide(world, here)
+    else:
+        world.policy = then.by or said
+        difference = decide(world, here, then.recorded, then.concluded)
     world.policy = said
     world.meta.at = at
     return difference

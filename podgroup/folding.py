@@ -10,14 +10,14 @@ and the group that it concerns stops; everything else goes on.
 Invariant: `load_world(...)` of what was stored equals the world that was stored.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from itertools import islice
 
 from msgspec import Struct
 
 from podgroup.fold import FOLDS, marking
-from podgroup.fold.common import index, new_members, park
+from podgroup.fold.common import Cause, index, new_members, park
 from podgroup.fold.deciding import line_up
 from podgroup.fold.decisions import apply_decision
 from podgroup.fold.naming import claim_name
@@ -138,26 +138,27 @@ def due_timers(world: World, now: datetime) -> list[TimerFired]:
     return [TimerFired(timer=name, due_at=at) for at, name in sorted(due)]
 
 
-def load_world(
-    cluster: str,
-    mode: str,
-    meta: Meta,
-    groups: Iterable[Group],
-    pods: Iterable[Pod],
-    objects: Iterable[QueueObject],
-    workloads: Iterable[WorkloadView],
-    policy: Policy | None = None,
-    *,
-    standings: Iterable[tuple[QueueKey, StandingReport]] = (),
-) -> World:
-    """Rebuild the world, indices included, from what was stored; pods as `read_back` gave them.
+class Stored(Struct):
+    """What is stored of a world; pods as `read_back` gave them."""
+
+    meta: Meta
+    groups: Collection[Group] = ()
+    pods: Collection[Pod] = ()
+    objects: Collection[QueueObject] = ()
+    workloads: Collection[WorkloadView] = ()
+    """Those that belong to no group."""
+    standings: Collection[tuple[QueueKey, StandingReport]] = ()
+
+
+def load_world(cluster: str, mode: str, stored: Stored, policy: Policy | None = None) -> World:
+    """Rebuild the world, indices included, from what was stored.
 
     `mode` and `policy` hold for a log that does not say by which it is decided.
     """
-    if (said := meta.settings) is not None:
+    if (said := stored.meta.settings) is not None:
         mode, policy = said.mode, said.policy
-    world = World(cluster=cluster, mode=mode, policy=policy or Policy(), meta=meta)
-    for group in groups:
+    world = World(cluster=cluster, mode=mode, policy=policy or Policy(), meta=stored.meta)
+    for group in stored.groups:
         world.groups[group.id] = group
         world.lives[(group.kind, group.namespace, group.name)] = group.id
         members = new_members(world, group)
@@ -171,21 +172,21 @@ def load_world(
     )
     for group in by_right:
         claim_name(world, group)
-    for pod in sorted(pods, key=lambda p: (p.seen_seq, p.view.created_at, p.view.uid)):
+    for pod in sorted(stored.pods, key=lambda p: (p.seen_seq, p.view.created_at, p.view.uid)):
         uid = PodUID(pod.view.uid)
         world.pods[uid] = pod
         pod.group = world.groups[pod.group].id
         if pod.expect is not None:
             world.expecting[pod.expect.decision] = (pod.group, uid)
         index(world, world.groups[pod.group], pod)
-    for view in objects:
+    for view in stored.objects:
         kind = kind_of(view)
         world.objects_of(kind)[QUEUE_KINDS[kind].key(view.namespace, view.name)] = view
         if isinstance(view, Marked):
             marking.recalled(world, kind, view)
-    for workload in workloads:
+    for workload in stored.workloads:
         world.workloads[(workload.namespace, workload.name)] = workload
-    world.standings.update(standings)
+    world.standings.update(stored.standings)
     line_up(world)
     world.journal = Journal()
     return world
@@ -241,7 +242,7 @@ def _park_event(world: World, here: At, ordinal: int, event: Event, error: Excep
     identity, name = _concerned(world, event)
     group = world.groups.get(identity) if identity is not None else None
     message = f"{type(error).__name__}: {error}"
-    park(world, here, ordinal, "FoldFailed", message, group=group, name=name)
+    park(world, here, Cause(ordinal, "FoldFailed", message, name), group)
 
 
 def _park_undecodable(world: World, here: At, ordinal: int, event: Undecodable) -> None:
@@ -259,7 +260,7 @@ def _park_undecodable(world: World, here: At, ordinal: int, event: Undecodable) 
         identity, name = _group_of_workload(world, about)
     group = world.groups.get(identity) if identity is not None else None
     reason = "WrongSource" if is_strange(event) else "Undecodable"
-    park(world, here, ordinal, reason, event.error, raw=event.raw, group=group, name=name)
+    park(world, here, Cause(ordinal, reason, event.error, name, event.raw), group)
 
 
 def _seen_undecodable(world: World, event: Undecodable, position: int) -> None:

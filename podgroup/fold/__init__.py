@@ -11,7 +11,7 @@ Invariant: an event folded twice is an event folded once.
 from collections.abc import Callable
 from typing import Any
 
-from podgroup.fold.common import note, park, unpark
+from podgroup.fold.common import Cause, note, park, unpark
 from podgroup.fold.deciding import settings_recorded
 from podgroup.fold.measuring import pod_measured
 from podgroup.fold.outcomes import outcome_recorded, timer_fired, try_again
@@ -169,7 +169,7 @@ def _decision_refused(world: World, here: At, event: DecisionRefused, ordinal: i
     more = f" ({event.others} others like it since the last)" if event.others else ""
     what = f"message {event.sequence} of DECISIONS"
     message = f"{event.subject}: {event.reason}{more}"
-    park(world, here, ordinal, "DecisionRefused", message, raw=event.raw.encode(), name=what)
+    park(world, here, Cause(ordinal, "DecisionRefused", message, what, event.raw.encode()))
 
 
 def _left_out(world: World, here: At, view: PodView) -> None:

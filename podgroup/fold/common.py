@@ -4,7 +4,7 @@ Invariant: a pod's flags are recomputed through `index` whenever the pod, its ex
 group's ownership changes; flags are never written by hand.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from podgroup.fold.group import mirror, quota
 from podgroup.log.dialects import declaration
@@ -70,34 +70,34 @@ def stale(world: World, kind: str, version: str, known: str, in_frame: bool) -> 
     return not in_frame and not (known and newer(version, known))
 
 
-def park(
-    world: World,
-    here: At,
-    ordinal: int,
-    reason: str,
-    message: str,
-    *,
-    raw: bytes = b"",
-    group: Group | None = None,
-    name: str = "",
-) -> None:
+class Cause(NamedTuple):
+    """Which event of a message is parked, and why: its object's name, and itself, if known."""
+
+    ordinal: int
+    reason: str
+    message: str
+    object: str = ""
+    raw: bytes = b""
+
+
+def park(world: World, here: At, why: Cause, group: Group | None = None) -> None:
     """Park something: a row, a line of history, and its group stops."""
     identity = group.id if group is not None else ""
     world.journal.parked.append(
         ParkedRow(
             seq=here.position,
-            ord=ordinal,
+            ord=why.ordinal,
             at=here.at,
-            reason=reason,
-            message=message,
+            reason=why.reason,
+            message=why.message,
             group=identity,
-            object=name,
-            raw=raw,
+            object=why.object,
+            raw=why.raw,
         )
     )
-    note(world, here, "Parked", group=identity, reason=reason, message=message)
+    note(world, here, "Parked", group=identity, reason=why.reason, message=why.message)
     if group is not None:
-        group.parked = f"{here.position}/{ordinal} ({name}): {message}"
+        group.parked = f"{here.position}/{why.ordinal} ({why.object}): {why.message}"
         world.quotas.news[group.id] = None
         mark(world, group.id)
 

@@ -10,7 +10,7 @@ Invariant: applying a record depends on the state and the record only, never on 
 from collections.abc import Callable
 from typing import Any, Final
 
-from podgroup.fold.common import lacks_no_more, note, park, write_lack
+from podgroup.fold.common import Cause, lacks_no_more, note, park, write_lack
 from podgroup.fold.group import (
     composition,
     departures,
@@ -180,8 +180,8 @@ def _parked(world: World, here: At, group: Group, record: r.Parked) -> None:
     """Stop deciding for a group that the rules cannot deal with, and say so in the open."""
     world.quotas.dequeue(group.id)
     lacks_no_more(world, here, group)
-    ordinal, message, name = record.ordinal, record.message, record.name
-    park(world, here, ordinal, record.reason, message, group=group, name=name)
+    why = Cause(record.ordinal, record.reason, record.message, record.name)
+    park(world, here, why, group)
 
 
 def _renewed(world: World, here: At, group: Group, record: r.Renewed) -> None:

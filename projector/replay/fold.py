@@ -209,11 +209,11 @@ def _redecided(
     differs: Callable[[Difference], None], by: Policy | None
 ) -> Callable[[Entry, Result], None]:
     """Return what asks today's rules as well."""
-    from projector.replay.redeciding import step
+    from projector.replay.redeciding import Then, step
 
     def fold_one(entry: Entry, result: Result) -> None:
-        what = (entry.position, entry.at, entry.batch, entry.recorded, entry.concluded)
-        found = step(result.world, *what, by)
+        then = Then(entry.recorded, entry.concluded, by)
+        found = step(result.world, entry.position, entry.at, entry.batch, then)
         if found.only_now or found.only_then or found.said_now or found.said_then:
             said = found.said_then, found.said_now
             differs(Difference(entry.position, found.only_then, found.only_now, *said))

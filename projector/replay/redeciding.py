@@ -3,6 +3,6 @@
 Invariant: no other module of a replay imports a rule.
 """
 
-from podgroup.engine import observe, step
+from podgroup.engine import Then, observe, step
 
-__all__ = ["observe", "step"]
+__all__ = ["Then", "observe", "step"]

@@ -13,20 +13,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, RowMapping, Table, select
 
-from podgroup.folding import read_back
+from podgroup.folding import Stored, read_back
 from podgroup.log.codec import Conclusions, decode_concluded
 from podgroup.log.events import Decision
 from podgroup.log.journal import ParkedRow
 from podgroup.log.records import Concluded
 from podgroup.model.commands import RECORDS, AnyCommand
 from podgroup.model.ids import ShardId
-from podgroup.model.objects import QueueObject, WorkloadView
 from podgroup.model.standing import StandingReport
 from podgroup.state.quota import QueueKey
-from podgroup.state.world import Group, Meta, Pod
 from projector import tables
 from projector.writing.checkpoint import Checkpoint
 from projector.writing.packing import (
@@ -43,16 +40,10 @@ READ_AT_ONCE = 1_000
 RECORD_NAMES = tuple(sorted(record.__name__ for record in RECORDS))
 
 
-class Loaded(Struct):
+class Loaded(Stored, kw_only=True):
     """What a projector starts from."""
 
     checkpoint: Checkpoint
-    meta: Meta
-    groups: list[Group]
-    pods: list[Pod]
-    objects: list[QueueObject]
-    workloads: list[WorkloadView]
-    standings: list[tuple[QueueKey, StandingReport]]
 
 
 def load_shard(connection: Connection, of: ShardId) -> Loaded | None:

@@ -58,17 +58,7 @@ def world_of(loaded: Loaded | None, cluster: str, mode: str, policy: Policy | No
         return new_world(cluster, mode, policy)
     if loaded.checkpoint.mode != mode:
         log.warning("mode_changed", was=loaded.checkpoint.mode, now=mode)
-    return load_world(
-        cluster,
-        mode,
-        loaded.meta,
-        loaded.groups,
-        loaded.pods,
-        loaded.objects,
-        loaded.workloads,
-        policy,
-        standings=loaded.standings,
-    )
+    return load_world(cluster, mode, loaded, policy)
 
 
 def check_shard(world: World, shard: int, shards: int) -> None:

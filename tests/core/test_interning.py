@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from bench.story import CLUSTER, Story
-from podgroup.engine import load_world, new_world, read_back, step
+from podgroup.engine import Stored, load_world, new_world, read_back, step
 from podgroup.log.codec import decode_batch
 from podgroup.log.events import PodApplied
 from podgroup.model.interning import (
@@ -51,7 +51,7 @@ def test_a_world_read_back_shares_again() -> None:
     groups, pods = list(world.groups.values()), list(world.pods.values())
     stored = msgspec.json.decode(msgspec.json.encode(pods), type=list[Pod])
     read = [read_back(pod) for pod in stored]
-    again = load_world(CLUSTER, world.mode, world.meta, groups, read, [], [])
+    again = load_world(CLUSTER, world.mode, Stored(world.meta, groups, read))
     assert {uid: pod.view for uid, pod in again.pods.items()} == sent
     for field in ("labels", "annotations", "requests"):
         assert len({id(getattr(pod.view, field)) for pod in again.pods.values()}) <= len(groups)

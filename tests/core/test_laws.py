@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.story import Story
-from podgroup.engine import Difference, drain_journal, load_world, new_world, step
+from podgroup.engine import Difference, Stored, Then, drain_journal, load_world, new_world, step
 from podgroup.fold import FOLDS
 from podgroup.folding import replay
 from podgroup.log.codec import decode_batch
@@ -73,23 +73,25 @@ def reloaded(world: World) -> World:
     return load_world(
         world.cluster,
         world.mode,
-        decode(encode(world.meta), type=Meta),
-        [decode(encode(g), type=Group) for g in world.groups.values()],
-        [decode(encode(p), type=Pod) for p in world.pods.values()],
-        [
-            *world.local_queues.values(),
-            *world.cluster_queues.values(),
-            *world.cohorts.values(),
-            *world.checks.values(),
-            *world.flavors.values(),
-            *world.workload_classes.values(),
-            *world.classes.values(),
-            *world.namespaces.values(),
-            *world.cohorts.values(),
-        ],
-        list(world.workloads.values()),
-        standings=decode(
-            encode(list(world.standings.items())), type=list[tuple[QueueKey, StandingReport]]
+        Stored(
+            decode(encode(world.meta), type=Meta),
+            [decode(encode(g), type=Group) for g in world.groups.values()],
+            [decode(encode(p), type=Pod) for p in world.pods.values()],
+            [
+                *world.local_queues.values(),
+                *world.cluster_queues.values(),
+                *world.cohorts.values(),
+                *world.checks.values(),
+                *world.flavors.values(),
+                *world.workload_classes.values(),
+                *world.classes.values(),
+                *world.namespaces.values(),
+                *world.cohorts.values(),
+            ],
+            list(world.workloads.values()),
+            decode(
+                encode(list(world.standings.items())), type=list[tuple[QueueKey, StandingReport]]
+            ),
         ),
     )
 
@@ -190,7 +192,7 @@ def test_recorded_decisions_applied_give_the_same_world_and_no_difference(story:
     again = new_world("test")
     for position, at, batch in toy.messages:
         recorded = by_position.get(position, {})
-        difference = step(again, position, at, batch, recorded, said.get(position))
+        difference = step(again, position, at, batch, Then(recorded, said.get(position)))
         assert difference == Difference()
     assert encoded(again) == encoded(toy.world)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from podgroup.engine import due_timers, load_world, read_back
+from podgroup.engine import Stored, due_timers, load_world, read_back
 from podgroup.log.events import ObjectApplied
 from podgroup.model.commands import MarkInUse
 from podgroup.model.objects import AdmissionCheckView, FlavorView
@@ -108,11 +108,12 @@ def test_one_write_is_in_flight_whatever_else_happens_and_a_restart_knows_of_it(
     again = load_world(
         "toy",
         "builtin",
-        world.meta,
-        world.groups.values(),
-        map(read_back, world.pods.values()),
-        [*world.cluster_queues.values(), *world.flavors.values()],
-        (),
+        Stored(
+            world.meta,
+            [*world.groups.values()],
+            [*map(read_back, world.pods.values())],
+            [*world.cluster_queues.values(), *world.flavors.values()],
+        ),
     )
     assert again.marks == world.marks == {decision.id: ("ClusterQueue", "", "cq")}
     assert again.ending == world.ending == {"cq": None}

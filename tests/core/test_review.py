@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from podgroup.engine import drain_journal, load_world, rejoin_frames, step
+from podgroup.engine import Stored, drain_journal, load_world, rejoin_frames, step
 from podgroup.log import events as e
 from podgroup.log.events import Batch
 from podgroup.model.names import (
@@ -43,11 +43,13 @@ def reloaded(world: World) -> World:
     return load_world(
         world.cluster,
         world.mode,
-        wire.decode(wire.encode(world.meta), type=type(world.meta)),
-        [wire.decode(wire.encode(g), type=type(g)) for g in world.groups.values()],
-        [wire.decode(wire.encode(p), type=type(p)) for p in world.pods.values()],
-        objects,
-        list(world.workloads.values()),
+        Stored(
+            wire.decode(wire.encode(world.meta), type=type(world.meta)),
+            [wire.decode(wire.encode(g), type=type(g)) for g in world.groups.values()],
+            [wire.decode(wire.encode(p), type=type(p)) for p in world.pods.values()],
+            objects,
+            list(world.workloads.values()),
+        ),
     )
 
 

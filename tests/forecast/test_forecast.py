@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from gatelog import cli
 from gatelog.forecast.beside import due, forecasting, once
 from gatelog.forecast.keeping import Made
-from gatelog.forecast.refreshing import make, refresh
 from gatelog.forecast.metering import Meters, Readings
+from gatelog.forecast.refreshing import make, refresh
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.starts import rough, sentence
 from podgroup.log import events as e

@@ -2,7 +2,7 @@
 
 import time
 
-from podgroup.engine import load_world, new_world
+from podgroup.engine import Stored, load_world, new_world
 from podgroup.log.events import ObjectApplied
 from podgroup.model.objects import LocalQueueView
 from podgroup.state.facts import cluster_queue_name
@@ -104,7 +104,7 @@ def test_a_scrape_of_a_large_state_is_quick() -> None:
     toy.pod("big", cpu=2)
     (group,) = toy.world.groups.values()
     groups = {f"single-{i}": group for i in range(100_000)}
-    world = load_world("test", "builtin", toy.world.meta, [], [], [], [])
+    world = load_world("test", "builtin", Stored(toy.world.meta))
     world.local_queues = toy.world.local_queues
     world.groups = groups  # type: ignore[assignment]
     world.members = dict.fromkeys(groups, toy.world.members[group.id])  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podgroup.engine import decide, new_world, step
+from podgroup.engine import Then, decide, new_world, step
 from podgroup.log.journal import At
 from podgroup.model.names import MAX_EXEC_SECONDS, PREBUILT_WORKLOAD, PRIORITY_CLASS, QUEUE_NAME
 from podgroup.model.objects import Condition
@@ -133,7 +133,7 @@ def test_a_replay_finds_no_difference_and_another_look_decides_nothing(
     said = {one.as_of: one for one in toy.world.journal.concluded}
     again = new_world("test", mode, POLICY)
     for position, at, batch in toy.messages:
-        found = step(again, position, at, batch, made.get(position, {}), said.get(position))
+        found = step(again, position, at, batch, Then(made.get(position, {}), said.get(position)))
         assert not found.only_now and not found.only_then
         assert not found.said_now and not found.said_then
     assert encoded(again) == encoded(toy.world)

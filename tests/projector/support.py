@@ -64,16 +64,7 @@ class Writer:
         loaded = self.store.load()
         if loaded is not None:
             self.checkpoint = loaded.checkpoint
-            self.world = load_world(
-                self.world.cluster,
-                loaded.checkpoint.mode,
-                loaded.meta,
-                loaded.groups,
-                loaded.pods,
-                loaded.objects,
-                loaded.workloads,
-                standings=loaded.standings,
-            )
+            self.world = load_world(self.world.cluster, loaded.checkpoint.mode, loaded)
         return self
 
     def feed(self, messages: Messages) -> "Writer":

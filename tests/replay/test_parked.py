@@ -13,7 +13,7 @@ from rich.console import Console
 from gatelog.commands.parked import _table as table_of
 from gatelog.replay.parking import ParkedEvent, resolve
 from gatelog.shell.errors import CommandFailed
-from podgroup.fold.common import park
+from podgroup.fold.common import Cause, park
 from podgroup.log import events as e
 from podgroup.log.journal import At
 from podgroup.log.subjects import decisions, events
@@ -266,7 +266,7 @@ def test_a_group_that_stood_still_goes_on(action: str, by_group: bool) -> None:
     toy = Toy()
     toy.pod("a0", "a", 2)
     group = toy.group("a")
-    park(toy.world, At(toy.position, toy.now), 3, "FoldFailed", "oops", group=group, name="pod a0")
+    park(toy.world, At(toy.position, toy.now), Cause(3, "FoldFailed", "oops", "pod a0"), group)
     toy.pod("a1", "a", 2)
     assert group.parked.startswith(f"{toy.position - 1}/3 ") and group.explained.state == "Blocked"
     assert toy.gated("a0") and toy.gated("a1")

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gatelog.replay.running import verify
-from podgroup.engine import new_world, step
+from podgroup.engine import Then, new_world, step
 from podgroup.log.codec import decode_batch, decode_conclusion, split_conclusions
 from podgroup.log.events import Decision
 from podgroup.log.records import Concluded
@@ -158,8 +158,7 @@ async def hold_against_the_log(
                     message.sequence,
                     message.at,
                     decode_batch(message.body),
-                    recorded.get(message.sequence, {}),
-                    records.get(message.sequence),
+                    Then(recorded.get(message.sequence, {}), records.get(message.sequence)),
                 )
                 only_now += difference.only_now + difference.said_now
                 only_then += difference.only_then + difference.said_then

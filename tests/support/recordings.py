@@ -9,7 +9,7 @@ from typing import Any
 
 from ingest.kinds import watched_kinds
 from ingest.translate.items import Delta
-from podgroup.engine import new_world, step
+from podgroup.engine import Then, new_world, step
 from podgroup.log.events import Batch, Event, RelistCompleted, RelistStarted
 from podgroup.model.objects import WATCHED_KINDS
 from podgroup.state.world import World
@@ -82,5 +82,5 @@ def folded(name: str) -> World:
     """The world after a recording, as Kueue's own decisions made it: ours are not applied."""
     world = new_world("recorded", "kueue")
     for position, at, batch in batches(name):
-        step(world, position, at, batch, recorded={})
+        step(world, position, at, batch, Then({}))
     return world

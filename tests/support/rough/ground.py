@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from podgroup.engine import drain_journal, load_world, rejoin_frames
+from podgroup.engine import Stored, drain_journal, load_world, rejoin_frames
 from podgroup.log import events as e
 from podgroup.log.events import Batch
 from podgroup.model.names import FAST_ADMISSION as FAST
@@ -131,13 +131,15 @@ class Ground(Toy):
         world = load_world(
             "test",
             self.mode,
-            unpacked(stored["meta"], type=Meta),
-            sorted(groups, key=lambda g: (g.created_seq, g.id)),
-            sorted(pods, key=lambda p: (p.seen_seq, p.view.uid)),
-            [views[key] for key in sorted(views) if key[0] != "Workload"],
-            [views[key] for key in sorted(views) if key[0] == "Workload"],
+            Stored(
+                unpacked(stored["meta"], type=Meta),
+                sorted(groups, key=lambda g: (g.created_seq, g.id)),
+                sorted(pods, key=lambda p: (p.seen_seq, p.view.uid)),
+                [views[key] for key in sorted(views) if key[0] != "Workload"],
+                [views[key] for key in sorted(views) if key[0] == "Workload"],
+                [*stored["standings"].items()],
+            ),
             self.policy,
-            standings=stored["standings"].items(),
         )
         for frame in list(world.meta.frames.values()):
             for position, _, batch in self.messages:

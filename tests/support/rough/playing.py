@@ -6,7 +6,7 @@ Invariant: whatever was played, what must hold at rest holds after `rest`.
 from collections.abc import Iterable
 from typing import Any
 
-from podgroup.engine import Difference, new_world, step
+from podgroup.engine import Difference, Then, new_world, step
 from podgroup.folding import replay
 from podgroup.log import events as e
 from podgroup.model.names import GROUP_NAME, MANAGED_LABEL
@@ -169,8 +169,8 @@ class Rough(Exchange):
         applied = new_world("test", self.mode, self.policy)
         said = {one.as_of: one for one in self.concluded}
         for position, at, batch in self.messages[: self.folded]:
-            then = recorded.get(position, {})
-            difference = step(applied, position, at, batch, then, said.get(position))
+            concluded = Then(recorded.get(position, {}), said.get(position))
+            difference = step(applied, position, at, batch, concluded)
             assert difference == Difference(), difference
         assert encoded(applied) == encoded(self.world), "applied conclusions give another world"
         applied = new_world("test")  # mode and policy are in the log
