@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -34,14 +34,19 @@ class Made(Struct, frozen=True):
     cpu_ms: Mapping[str, float]
 
 
+class Load(NamedTuple):
+    """How many pods are created a round, how often, and how many at a time."""
+
+    pods: int
+    rounds: int
+    at_once: int
+
+
 async def creating(
     cluster: Cluster,
     bodies: Callable[[str], Mapping[str, Mapping[str, Any]]],
     outside: str,
-    *,
-    pods: int,
-    rounds: int,
-    at_once: int,
+    load: Load,
     pids: Mapping[str, int],
 ) -> AsyncIterator[Figure]:
     """Create pods of every kind by turns; medians of the rounds.
@@ -52,6 +57,7 @@ async def creating(
     Raises:
         Unusable: a pod could not be created, or policies are where they should not be or reverse.
     """
+    pods, rounds, at_once = load
     found: dict[str, list[Made]] = {}
     for number in range(rounds):
         for kind, body in bodies(f"creates{number}").items():
@@ -59,7 +65,7 @@ async def creating(
             where = cluster.pods_of(outside) if kind == OUTSIDE else cluster.pods
             await asyncio.sleep(REST_S)
             try:
-                made = await _create(cluster, where, names, body, kind, at_once, pids)
+                made = await _create(cluster, where, names, (kind, body), at_once, pids)
             finally:
                 if kind == OUTSIDE:
                     await together((_remove(cluster, where, name) for name in names), at_once)
@@ -94,11 +100,12 @@ async def _create(
     cluster: Cluster,
     where: str,
     names: list[str],
-    body: Mapping[str, Any],
-    kind: str,
+    what: tuple[str, Mapping[str, Any]],
     at_once: int,
     pids: Mapping[str, int],
 ) -> Made:
+    kind, body = what
+
     async def one(name: str) -> None:
         made = await cluster.create({**body, "metadata": {**body["metadata"], "name": name}}, where)
         if any(gate.name == ADMISSION_GATE for gate in made.spec.gates) is not (kind == QUEUED):

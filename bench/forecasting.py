@@ -168,7 +168,8 @@ def measure(load: Load, folder: Path, seed: int = 3) -> Came:
         next_at = world.at + EVERY
         sink.write(world, world.at, [])
         begin = time.process_time()
-        made = refreshing.refresh(url, running.CLUSTER, world.at, label="team", budget_s=BUDGET_S)
+        effort = refreshing.Effort(BUDGET_S)
+        made = refreshing.refresh(url, running.CLUSTER, world.at, label="team", effort=effort)
         longest = max(longest, time.process_time() - begin)
         forecasts += 1
         most = max(most, len(made[0].forecast.estimates))

@@ -29,7 +29,7 @@ import msgspec
 from msgspec import Struct
 from rich.console import Console
 
-from bench.creating import OUTSIDE, PLAIN, QUEUED, creating
+from bench.creating import OUTSIDE, PLAIN, QUEUED, Load, creating
 from bench.elsewhere import GATE, Cluster, Unusable, Watch, together, trust
 from bench.figures import Figure, percentile, show
 from bench.processes import cpu_s, machine
@@ -338,10 +338,8 @@ async def run(options: argparse.Namespace) -> AsyncIterator[Figure]:
                     cluster,
                     partial(_kinds, cluster, pods, options.outside),
                     options.outside,
-                    pods=pods,
-                    rounds=rounds,
-                    at_once=at_once,
-                    pids=pids,
+                    Load(pods, rounds, at_once),
+                    pids,
                 ):
                     yield figure
         finally:

@@ -11,7 +11,7 @@ Invariant: parts start after log and tables exist, and end before the log's serv
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,7 +23,7 @@ from gatelog.shell.errors import CommandFailed
 from gatelog.shell.narrator import Narrator
 from gatelog.shell.whereabouts import near, read_model_at
 from runtime.embedded import EmbeddedError, EmbeddedNats
-from runtime.health import serve_health
+from runtime.health import Checks, serve_health
 from runtime.jetstream import Bus
 from runtime.jetstream import connect as connect_bus
 from runtime.kube import KubeClient
@@ -40,20 +40,28 @@ _AGAIN_S = 20.0
 OnReady = Callable[[Ready], Awaitable[None]]
 
 
+class Setup(NamedTuple):
+    """How admission is set up; `beside_kueue`: also where Kueue gates pods itself."""
+
+    way: install.Way | None = None
+    """None goes on with a webhook that this address was registered for earlier."""
+    beside_kueue: bool = False
+
+
+GO_ON = Setup()
+
+
 async def run_up(
     settings: Settings,
     stop: asyncio.Event,
     narrator: Narrator,
+    setup: Setup = GO_ON,
     *,
-    way: install.Way | None = None,
-    beside_kueue: bool = False,
     on_ready: OnReady | None = None,
     farewell: bool = True,
 ) -> None:
     """Run everything until `stop`.
 
-    `way` sets up admission; None goes on with a webhook this address was registered for earlier.
-    `beside_kueue`: also where Kueue gates pods itself.
     `farewell`: say at the end what stays. `on_ready` is called once, when every kind is watched
     and the log is folded up to its end.
 
@@ -81,14 +89,24 @@ async def run_up(
         stack.push_async_callback(kube.close)
         version = await clusterinfo.version(kube)
         narrator.done("cluster", f"Kubernetes {version.text} at {kube.server}", server=kube.server)
-        if not beside_kueue:
+        if not setup.beside_kueue:
             await _kueue_leaves_pods_alone(kube, narrator)
-        settings, registered = await _cluster(kube, settings, narrator, way)
+        settings, registered = await _cluster(kube, settings, narrator, setup.way)
         # The state directory is ours alone, so there is no other process to take turns with.
         settings = msgspec.structs.replace(
             settings, lease=msgspec.structs.replace(settings.lease, enabled=False)
         )
-        await _parts(settings, stop, bus, kube, narrator, registered, on_ready)
+
+        async def ready(checks: Checks) -> None:
+            if registered:
+                url = await install.wait_registered(kube)
+                said = f"pods that name a queue are gated by the webhook at {url}"
+                narrator.done("webhook", said)
+            found = await readiness.wait_ready(settings, bus, checks)
+            if on_ready is not None:
+                await on_ready(found)
+
+        await _parts(settings, stop, bus, kube, ready)
     if farewell:
         _farewell(narrator, settings)
 
@@ -243,9 +261,7 @@ async def _parts(
     stop: asyncio.Event,
     bus: Bus,
     kube: KubeClient,
-    narrator: Narrator,
-    registered: bool,
-    on_ready: OnReady | None,
+    ready: Callable[[Checks], Coroutine[Any, Any, None]],
 ) -> None:
     from actuator.bootstrap import run_actuator
     from ingest.bootstrap import run_ingest
@@ -253,16 +269,8 @@ async def _parts(
 
     checks = readiness.expecting("ingest", "projector")
 
-    async def watch_readiness() -> None:
-        if registered:
-            url = await install.wait_registered(kube)
-            narrator.done("webhook", f"pods that name a queue are gated by the webhook at {url}")
-        ready = await readiness.wait_ready(settings, bus, checks)
-        if on_ready is not None:
-            await on_ready(ready)
-
     async with serve_health(settings.health, checks), asyncio.TaskGroup() as group:
-        waiting = group.create_task(watch_readiness(), name="readiness")
+        waiting = group.create_task(ready(checks), name="readiness")
         parts = (
             ("ingest", run_ingest(settings, stop, bus=bus, kube=kube, checks=checks)),
             ("projector", run_projector(settings, stop, bus=bus, checks=checks)),

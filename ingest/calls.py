@@ -6,6 +6,8 @@ is read.
 Invariant: a call's outcome, failure included, is a `Step`; nothing is raised.
 """
 
+import secrets
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Protocol
@@ -68,6 +70,14 @@ class WatchApi(Protocol):
         """Ask and stream the answer."""
 
 
+NewRelist = Callable[[Kind], str]
+
+
+def new_relist(kind: Kind) -> str:
+    """Return a name for a frame, unique over restarts and hosts."""
+    return f"{kind}-{int(time.time())}-{secrets.token_hex(4)}"
+
+
 class WatchOptions(Struct, frozen=True, kw_only=True):
     """How to list, watch and wait; the first four are settings.
 
@@ -87,13 +97,12 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
     probe_s: float = 10.0
     confirm_s: float = 1.0
     initial_idle_s: float = 15.0
-
-
-NewRelist = Callable[[Kind], str]
+    new_relist: NewRelist = new_relist
+    """What a relist is called."""
 
 
 async def step(
-    api: WatchApi, spec: Watched, state: State, options: WatchOptions, new_relist: NewRelist
+    api: WatchApi, spec: Watched, state: State, options: WatchOptions
 ) -> AsyncGenerator[Step]:
     """Make the one API call that `state` asks for and yield what comes of it.
 
@@ -103,7 +112,7 @@ async def step(
     """
     match state:
         case Start():
-            yield states.begin(spec, state, new_relist, options.stream)
+            yield states.begin(spec, state, options.new_relist, options.stream)
         case Listing():
             yield await _list(api, spec, state, options)
         case InitialWatch() | Watching():
@@ -111,7 +120,7 @@ async def step(
                 async for each in steps:
                     yield each
         case Absent():
-            yield await _probe(api, spec, state, new_relist)
+            yield await _probe(api, spec, state, options.new_relist)
 
 
 async def _list(api: WatchApi, spec: Watched, state: Listing, options: WatchOptions) -> Step:

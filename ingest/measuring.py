@@ -26,6 +26,7 @@ from podgroup.model.objects import Kind
 from runtime.kube_answer import HttpAnswer
 from runtime.kube_errors import KubeError
 from runtime.log import get_logger
+from runtime.settings import IngestSettings
 
 API = "/apis/metrics.k8s.io/v1beta1"
 MOST_BYTES = 32 << 20
@@ -86,10 +87,8 @@ class Measuring:
         self,
         api: MeasureApi,
         put: Callable[[Kind, Iterable[Event], str | None], Awaitable[None]],
+        settings: IngestSettings,
         *,
-        selector: str,
-        interval_s: float,
-        report_s: float,
         resumed: bool,
         metrics: IngestMetrics | None = None,
     ) -> None:
@@ -97,9 +96,9 @@ class Measuring:
         self.problem = ""
         self._api = api
         self._put = put
-        self._selected = {"labelSelector": selector} if selector else {}
-        self._interval_s = interval_s
-        self._report_s = report_s
+        self._selected = {"labelSelector": settings.selector} if settings.selector else {}
+        self._interval_s = settings.measure_interval_s
+        self._report_s = settings.measure_report_s
         self._unlisted = resumed
         self._metrics = metrics
 

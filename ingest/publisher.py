@@ -36,6 +36,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
+from msgspec import Struct
+
 from ingest.bounds import MAX_EVENT_BYTES, bounded
 from ingest.kinds import CLUSTER_SCOPED
 from ingest.metrics import IngestMetrics
@@ -104,6 +106,15 @@ class _Message(NamedTuple):
     after: int
 
 
+class PublishOptions(Struct, frozen=True, kw_only=True):
+    """Whose log it is, and how large its messages are and how far apart."""
+
+    cluster: str
+    shards: int = 1
+    batch_bytes: int
+    interval_s: float = 0.0
+
+
 class EventPublisher:
     """Publishes what watchers put in.
 
@@ -114,15 +125,12 @@ class EventPublisher:
     def __init__(
         self,
         sink: Sink,
+        options: PublishOptions,
         *,
-        cluster: str,
-        shards: int,
-        batch_bytes: int,
         positions: Mapping[str, str],
         lasts: Mapping[int, int],
         clock: Callable[[], float] = time.monotonic,
         metrics: IngestMetrics | None = None,
-        interval_s: float = 0.0,
     ) -> None:
         self.acked_positions = dict(positions)
         self.acked_sequence = 0
@@ -131,15 +139,15 @@ class EventPublisher:
         self.published = 0
         """Events taken into messages so far."""
         self._sink = sink
-        self._cluster = cluster
-        self._shards = shards
+        self._cluster = options.cluster
+        self._shards = options.shards
         # One event may be as large as this; more per message would not be taken by every server.
-        self._batch_bytes = min(batch_bytes, MAX_EVENT_BYTES + _ENVELOPE_BYTES)
+        self._batch_bytes = min(options.batch_bytes, MAX_EVENT_BYTES + _ENVELOPE_BYTES)
         self._positions = dict(positions)
         self._frames: dict[Kind, str] = {}
         self._clock = clock
         self._metrics = metrics
-        self._spacing = Spacing(interval_s)
+        self._spacing = Spacing(options.interval_s)
         self._sent_at = -PROGRESS_S
         self._pending: deque[_Entry] = deque()
         self._pending_bytes = 0

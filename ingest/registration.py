@@ -38,7 +38,7 @@ from ingest.webhook.install import (
     configurations,
 )
 from ingest.webhook.lookup import ApiLookup
-from ingest.webhook.server import WebhookServer
+from ingest.webhook.server import Limits, WebhookServer
 from ingest.webhook.settings import actuator_user, label_kinds, policy_for
 from runtime.certificates import OwnCertificates, server_context
 from runtime.health import Checks
@@ -123,7 +123,7 @@ async def webhook(
         host=chosen.host,
         port=chosen.port,
         # An answer after the API server has given up is of no use.
-        timeout_s=max(0.5, chosen.timeout_s - 0.5),
+        limits=Limits(timeout_s=max(0.5, chosen.timeout_s - 0.5)),
     )
     await server.start()
     # What made the files (cert-manager, mostly) also renews them, under the same paths.

@@ -14,8 +14,6 @@ the positions go back, never forward.
 """
 
 import asyncio
-import secrets
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
@@ -26,8 +24,9 @@ from ingest.conflating import Conflating
 from ingest.kinds import Watched, watched_kinds
 from ingest.measuring import MeasureApi, Measuring
 from ingest.metrics import IngestMetrics
-from ingest.publisher import EventPublisher, Sink
+from ingest.publisher import EventPublisher, PublishOptions, Sink
 from ingest.resume import Known, Log, Resume
+from ingest.states import Start, Watching
 from ingest.watcher import Watcher
 from podgroup.log.events import Event
 from podgroup.model.objects import Kind
@@ -73,13 +72,15 @@ class Session:
         self._begin = begin
         self.publisher = EventPublisher(
             bus,
-            cluster=settings.cluster,
-            shards=settings.shards,
-            batch_bytes=settings.ingest.batch_bytes,
+            PublishOptions(
+                cluster=settings.cluster,
+                shards=settings.shards,
+                batch_bytes=settings.ingest.batch_bytes,
+                interval_s=settings.ingest.publish_interval_ms / 1000,
+            ),
             positions=begin.positions,
             lasts=begin.lasts,
             metrics=metrics,
-            interval_s=settings.ingest.publish_interval_ms / 1000,
         )
         self._metrics = metrics
         self.pods = Conflating(
@@ -196,9 +197,7 @@ class Session:
         return Measuring(
             api,
             self.publisher.put,
-            selector=ingest.selector,
-            interval_s=ingest.measure_interval_s,
-            report_s=ingest.measure_report_s,
+            ingest,
             resumed="Pod" in self._begin.positions,
             metrics=self._metrics,
         )
@@ -209,16 +208,14 @@ class Session:
         await self.pods.put(kind, events, position)
 
     def _make_watcher(self, api: SessionApi, spec: Watched, options: WatchOptions) -> Watcher:
+        since = self._begin.positions.get(spec.kind)
         return Watcher(
             api,
             spec,
             self._put_pods if spec.kind == "Pod" else self.publisher.put,
-            since=self._begin.positions.get(spec.kind),
-            reason=self._begin.reason,
-            options=options,
-            new_relist=new_relist,
-            log=log,
-            metrics=self._metrics,
+            Start(self._begin.reason) if since is None else Watching(since),
+            options,
+            self._metrics,
         )
 
 
@@ -239,11 +236,6 @@ async def begin(
     reason = changed or f"the list was interrupted: {cause}"
     positions = {} if changed or afresh else found.positions
     return Resume(positions, reason, found.created, found.last_sequence, found.lasts)
-
-
-def new_relist(kind: Kind) -> str:
-    """Return a name for a frame, unique over restarts and hosts."""
-    return f"{kind}-{int(time.time())}-{secrets.token_hex(4)}"
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:

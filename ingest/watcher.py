@@ -16,14 +16,14 @@ from contextlib import aclosing
 import msgspec
 
 from ingest import states
-from ingest.calls import NewRelist, WatchApi, WatchOptions, step
+from ingest.calls import WatchApi, WatchOptions, step
 from ingest.kinds import Watched
 from ingest.metrics import IngestMetrics
 from ingest.states import Absent, InitialWatch, Start, State, Step, Trouble, Watching
 from podgroup.log.events import Event
 from podgroup.model.objects import Kind
 from runtime.backoff import Backoff
-from runtime.log import Logger
+from runtime.log import get_logger
 
 PEACE_S = 60.0
 """Seconds without trouble after which the next trouble counts as the first."""
@@ -41,9 +41,9 @@ Emit = Callable[[Kind, tuple[Event, ...], str | None], Awaitable[None]]
 class Watcher:
     """Watches one kind for ever.
 
-    `since` is the version to resume from, None for a relist because of `reason`. `after`, if set,
-    delays the first relist until another watcher had its own. `listed` is set once the log has one
-    complete frame, or does not need one, or cannot get one.
+    It begins with a version to resume from, or with a relist. `after`, if set, delays the first
+    relist until another watcher had its own. `listed` is set once the log has one complete frame,
+    or does not need one, or cannot get one.
     """
 
     def __init__(
@@ -51,26 +51,21 @@ class Watcher:
         api: WatchApi,
         spec: Watched,
         emit: Emit,
-        *,
-        since: str | None,
-        reason: str,
+        begin: Start | Watching,
         options: WatchOptions,
-        new_relist: NewRelist,
-        log: Logger,
         metrics: IngestMetrics | None = None,
     ) -> None:
-        self.state: State = Start(reason) if since is None else Watching(since)
+        self.state: State = begin
         self.trouble: Trouble | None = None
-        self._synced = since is not None
+        self._synced = isinstance(begin, Watching)
         self.listed = asyncio.Event()
         self.after: asyncio.Event | None = None
         self._api = api
         self._spec = spec
         self._emit = emit
         self._options = options
-        self._new_relist = new_relist
         self._metrics = metrics
-        self._log = log.bind(kind=spec.kind)
+        self._log = get_logger("ingest").bind(kind=spec.kind)
         self._backoff = Backoff(options.first_wait_s, ceiling_s=options.lasting_wait_s)
         self._last_trouble = -PEACE_S
         self._interruptions = 0
@@ -109,7 +104,7 @@ class Watcher:
         productive = opened = False
         streaming = isinstance(self.state, InitialWatch)
         watching = isinstance(self.state, InitialWatch | Watching)
-        call = step(self._api, self._spec, self.state, self._options, self._new_relist)
+        call = step(self._api, self._spec, self.state, self._options)
         async with aclosing(call) as steps:
             async for each in steps:
                 if self._metrics:

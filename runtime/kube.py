@@ -164,8 +164,9 @@ class KubeClient:
         while True:
             login.hold()
             try:
+                url = _url(login.server, path, params)
                 async with await self._sent(
-                    login, method, path, params, body, headers, self._timeout
+                    login, method, url, body, headers, self._timeout
                 ) as response:
                     said = await _whole(response, path, most_bytes)
                     answer = Answer(response.status, said, response.headers)
@@ -187,9 +188,8 @@ class KubeClient:
         while True:
             login.hold()
             try:
-                async with await self._sent(
-                    login, "GET", path, params, None, {}, timeout
-                ) as response:
+                url = _url(login.server, path, params)
+                async with await self._sent(login, "GET", url, None, {}, timeout) as response:
                     if response.status != _UNAUTHORIZED:
                         yield response
                         return
@@ -208,15 +208,14 @@ class KubeClient:
         self,
         login: Login,
         method: str,
-        path: str,
-        params: Params | None,
+        url: URL,
         body: bytes | None,
         headers: dict[str, str],
         timeout: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
         return await login.session.request(
             method,
-            _url(login.server, path, params),
+            url,
             data=body,
             headers={**headers, **await login.headers()},
             proxy=login.proxy,

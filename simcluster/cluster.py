@@ -70,14 +70,7 @@ class SimCluster:
 
             self.aggregation = Aggregation(self.store, self.webhook_services, FrontProxy())
         self.server = Server(
-            self.store,
-            self.catalogue,
-            api,
-            self.faults,
-            self.webhook_services,
-            settings,
-            access,
-            self.aggregation,
+            api, self.catalogue, self.faults, self.webhook_services, access, self.aggregation
         )
         self.store.hooks.append(self._seen)
         self.scheduler: Scheduler | None = None

@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 
@@ -88,6 +88,17 @@ class Command(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     refuse_s: float = 0.0
 
 
+class Matching(TypedDict, total=False):
+    """Which requests a rule hits, and how (`Rule`)."""
+
+    method: str
+    path: str
+    count: int | None
+    fraction: float
+    retry_after_s: int | None
+    after: bool
+
+
 class Faults:
     """The rules in force, and the actions only the server can do (filled in by it)."""
 
@@ -105,28 +116,9 @@ class Faults:
         self.rules.append(rule)
         return rule
 
-    def answer(
-        self,
-        status: int,
-        *,
-        method: str = "",
-        path: str = "",
-        count: int | None = None,
-        fraction: float = 1.0,
-        retry_after_s: int | None = None,
-        after: bool = False,
-    ) -> Rule:
+    def answer(self, status: int, **matching: Unpack[Matching]) -> Rule:
         """Answer matching requests with an error."""
-        rule = Rule(
-            status=status,
-            method=method,
-            path=path,
-            count=count,
-            fraction=fraction,
-            retry_after_s=retry_after_s,
-            after=after,
-        )
-        return self.add(rule)
+        return self.add(Rule(status=status, **matching))
 
     def delay(self, delay_ms: float, *, method: str = "", path: str = "") -> Rule:
         """Answer matching requests late."""

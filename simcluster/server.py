@@ -29,8 +29,6 @@ from simcluster.pump import Pump
 from simcluster.replies import PLAIN, reply
 from simcluster.requests import Target, flag, integer, options, resolve
 from simcluster.resources import Catalogue
-from simcluster.settings import Settings
-from simcluster.store import Store
 from simcluster.watching import Stream, open_stream
 
 if TYPE_CHECKING:
@@ -51,15 +49,14 @@ class Server:
 
     def __init__(
         self,
-        store: Store,
-        catalogue: Catalogue,
         api: Api,
+        catalogue: Catalogue,
         faults: Faults,
         services: dict[str, str],
-        settings: Settings,
         access: Access,
         aggregation: Aggregation | None = None,
     ) -> None:
+        store, settings = api.store, api.settings
         self.store = store
         self.access = access
         self.aggregation = aggregation

@@ -54,6 +54,7 @@ class Soak:
     ) -> None:
         self.database = place / "soak.db"
         self.samples: list[Sample] = []
+        self.parts = ours
         self._pids = {child.name: child.process.pid for child in ours if child.process}
         self._pids["nats-server"] = server.pid or 0
         self._cluster = cluster
@@ -129,7 +130,7 @@ async def _run(
                             await make_queue(api, namespace, cpu=str(quota))
                         soak = Soak(place, server, cluster, ours)
                         await soak.ready()
-                        found = await _soak(soak, api, ours, seconds, rate, seed, every_s)
+                        found = await _soak(soak, api, seconds, (rate, seed), every_s)
                     if export is not None:
                         for name, words in (("log.jsonl.gz", []), ("days", ["--format=parquet"])):
                             await _gatelog(place, env, "export", str(export / name), *words)
@@ -151,12 +152,11 @@ async def _gatelog(place: Path, env: dict[str, str], *words: str) -> None:
 async def _soak(
     soak: Soak,
     api: Api,
-    ours: list[Child],
     seconds: float,
-    rate: float,
-    seed: int,
+    load: tuple[float, int],
     every_s: float,
 ) -> dict[str, Any]:
+    rate, seed = load
     async with PodWatch(api) as watch:
         users = Users(api, watch, NAMESPACES, rate, seed)
         working = asyncio.create_task(users.work(seconds))
@@ -201,7 +201,7 @@ async def _soak(
             "rows": rows,
             "left": left,
             "stuck": users.stuck,
-            "ended_early": [child.name for child in ours if not child.running],
+            "ended_early": [child.name for child in soak.parts if not child.running],
             "measures": judged,
         }
 

@@ -43,14 +43,23 @@ class Done(NamedTuple):
     changed: bool = True
 
 
+class Queue(NamedTuple):
+    """A queue by kind, namespace ("" for a ClusterQueue) and name."""
+
+    what: What
+    namespace: str
+    name: str
+
+
 async def set_queue(
-    kube: KubeClient, what: What, namespace: str, name: str, stop: Stop, reason: str, *, dry: DryRun
+    kube: KubeClient, queue: Queue, stop: Stop, reason: str, *, dry: DryRun
 ) -> Done:
     """Set the stop policy of a queue.
 
     Raises:
         CommandFailed: it is not there, or the API server refuses.
     """
+    what, namespace, name = queue
     path = await _path(kube, what, namespace, name)
     for _ in range(_TRIES):
         found = await _read(kube, path, f"{what} {name}")

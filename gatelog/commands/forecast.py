@@ -138,7 +138,7 @@ def _made(
     migrate.check(url)
     run = refreshing.refresh if keep else refreshing.make
     try:
-        return run(url, settings.cluster, now, label=label, budget_s=budget_s)
+        return run(url, settings.cluster, now, label=label, effort=refreshing.Effort(budget_s))
     except SQLAlchemyError as error:
         said = str(getattr(error, "orig", None) or error).splitlines()[0]
         raise CommandFailed(f"{shown(url)}: {said} (--dry-run writes nothing)") from error

@@ -159,7 +159,7 @@ def _carry_out(
     policy: "Stop",
     change: ChangeOptions,
 ) -> None:
-    from gatelog.cluster.intent import set_group, set_queue
+    from gatelog.cluster.intent import Queue, set_group, set_queue
     from runtime.kube import connect
 
     space, plain = named
@@ -171,7 +171,7 @@ def _carry_out(
             if kind == "group":
                 active = policy == "None"
                 return await set_group(kube, space, plain, reason, active=active, dry=dry)
-            return await set_queue(kube, kind, space, plain, policy, reason, dry=dry)
+            return await set_queue(kube, Queue(kind, space, plain), policy, reason, dry=dry)
         finally:
             await kube.close()
 

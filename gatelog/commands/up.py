@@ -61,7 +61,7 @@ def up(
     settings = where.settings(mode=mode)
     narrator = Narrator(settings.log, "up", verbose=verbose)
 
-    from gatelog.allinone import run_up
+    from gatelog.allinone import Setup, run_up
     from gatelog.readmodel.readiness import Ready
     from gatelog.shell.running import run
     from gatelog.terminal.following import follow
@@ -73,8 +73,6 @@ def up(
             await follow(settings, narrator, found.position)
 
     async def main(stop: asyncio.Event) -> None:
-        await run_up(
-            settings, stop, narrator, way=install, beside_kueue=beside_kueue, on_ready=ready
-        )
+        await run_up(settings, stop, narrator, Setup(install, beside_kueue), on_ready=ready)
 
     run(main, event_loop=settings.event_loop)

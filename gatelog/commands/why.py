@@ -247,12 +247,12 @@ def _expected(model: "ReadModel", settings: "Settings", group: "GroupRow") -> "E
         return known
     if model.waiting() > _MOST_PLAYED:
         return known
-    from gatelog.forecast.refreshing import make
+    from gatelog.forecast.refreshing import Effort, make
     from gatelog.readmodel.rows import ExpectedRow
 
     shard = model.shard_of(group.id)
     url = database_url(settings)
-    made = make(url, settings.cluster, now, label="team", budget_s=_BUDGET_S, shard=shard)
+    made = make(url, settings.cluster, now, label="team", effort=Effort(_BUDGET_S), shard=shard)
     one = made[0].of(group.id) if made else None
     if one is None:
         return known

@@ -8,7 +8,7 @@ Invariant: a wait that runs out raises `StoryFailed` with what was expected and 
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.rows import GroupRow
@@ -87,6 +87,14 @@ async def set_up_queues(client: Client) -> None:
         )
 
 
+class Gang(NamedTuple):
+    """A pod group, of so many pods, in the namespace of a team."""
+
+    name: str
+    total: int
+    team: str = NAMESPACE
+
+
 class Stage:
     """What a user can do and see."""
 
@@ -97,21 +105,18 @@ class Stage:
     async def pod(
         self,
         name: str,
-        group: str = "",
-        total: int = 0,
+        of: Gang | None = None,
         *,
         cpu: str = "1",
         does: str = "run=0.5s,succeed",
         priority: str = "",
         image: str = "job",
-        team: str = NAMESPACE,
     ) -> None:
-        """Create a pod in the namespace of a team; `does` is the script its kubelet will play."""
+        """Create a pod in the namespace of its group; `does` is the script its kubelet plays."""
         labels = {QUEUE_NAME: QUEUE}
         annotations = {_SCRIPT: does}
-        if group:
-            labels[GROUP_NAME] = group
-            annotations[GROUP_TOTAL_COUNT] = str(total)
+        if of is not None:
+            labels[GROUP_NAME], annotations[GROUP_TOTAL_COUNT] = of.name, str(of.total)
         if priority:
             labels[PRIORITY_CLASS] = priority
         container = {"name": "main", "image": image, "resources": {"requests": {"cpu": cpu}}}
@@ -125,7 +130,7 @@ class Stage:
                     "containers": [container],
                 },
             },
-            team,
+            NAMESPACE if of is None else of.team,
         )
 
     async def finish(self, name: str, team: str) -> None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from gatelog.allinone import run_up
+from gatelog.allinone import Setup, run_up
 from gatelog.demo import report
 from gatelog.demo.cluster import Stage, StoryFailed, cluster_settings
 from gatelog.demo.report import Played
@@ -114,7 +114,7 @@ async def _perform(
 
         up_stop = asyncio.Event()
         up = asyncio.create_task(
-            run_up(settings, up_stop, narrator, way="webhook", on_ready=is_ready, farewell=False)
+            run_up(settings, up_stop, narrator, Setup("webhook"), on_ready=is_ready, farewell=False)
         )
         try:
             if not await _first(up, ready, stop):

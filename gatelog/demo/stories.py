@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-from gatelog.demo.cluster import QUOTA_CPU, Stage, expect, set_up_queues
+from gatelog.demo.cluster import QUOTA_CPU, Gang, Stage, expect, set_up_queues
 from runtime.settings import QueueingSettings
 from simcluster.client import Client
 
@@ -46,13 +46,17 @@ async def single_pod(stage: Stage) -> None:
 
 async def driver_and_workers(stage: Stage) -> None:
     """KEP-976 story 2: a driver and two workers of another shape, created one by one."""
-    await stage.pod("job-driver", "pod-group", 3, image="driver", does="run=1.2s,succeed")
+    await stage.pod("job-driver", Gang("pod-group", 3), image="driver", does="run=1.2s,succeed")
     await stage.state("pod-group", "Composing", reason="WaitingForPods")
     await asyncio.sleep(0.4)
     expect(await stage.gated("job-driver"), "the driver should be gated while workers are missing")
     for number in (0, 1):
         await stage.pod(
-            f"job-worker-{number}", "pod-group", 3, cpu="2", image="worker", does="run=0.7s,succeed"
+            f"job-worker-{number}",
+            Gang("pod-group", 3),
+            cpu="2",
+            image="worker",
+            does="run=0.7s,succeed",
         )
     row = await stage.state("pod-group", "Finished")
     expect(row.pods_succeeded == 3, f"3 pods should have succeeded, not {row.pods_succeeded}")
@@ -61,10 +65,10 @@ async def driver_and_workers(stage: Stage) -> None:
 async def waits_for_quota(stage: Stage) -> None:
     """Two groups want 16 of 10 CPUs: the second waits until all of the first is over."""
     for number in (0, 1):
-        await stage.pod(f"training-{number}", "training", 2, cpu="4", does="run=1.5s,succeed")
+        await stage.pod(f"training-{number}", Gang("training", 2), cpu="4", does="run=1.5s,succeed")
     await stage.state("training", "Running")
     for number in (0, 1):
-        await stage.pod(f"tuning-{number}", "tuning", 2, cpu="4")
+        await stage.pod(f"tuning-{number}", Gang("tuning", 2), cpu="4")
     await stage.state("tuning", "Queued", reason="WaitingForQuota")
     expect(await stage.gated("tuning-0"), "pods of tuning should be gated while there is no quota")
     first = await stage.state("training", "Finished")
@@ -78,12 +82,12 @@ async def waits_for_quota(stage: Stage) -> None:
 
 async def failed_pod_replaced(stage: Stage) -> None:
     """A pod of a running group fails, and another one takes its place."""
-    await stage.pod("fragile-0", "fragile", 2, does="run=0.3s,fail=1")
-    await stage.pod("fragile-1", "fragile", 2, does="run=2s,succeed")
+    await stage.pod("fragile-0", Gang("fragile", 2), does="run=0.3s,fail=1")
+    await stage.pod("fragile-1", Gang("fragile", 2), does="run=2s,succeed")
     await stage.state("fragile", "Running")
     await stage.until("counted as failed", lambda _: _failed(stage, "fragile"), "fragile-0")
     expect(not await stage.released("fragile-0"), "fragile-0 should be kept until it is replaced")
-    await stage.pod("fragile-0-again", "fragile", 2, does="run=0.5s,succeed")
+    await stage.pod("fragile-0-again", Gang("fragile", 2), does="run=0.5s,succeed")
     row = await stage.state("fragile", "Finished")
     expect(row.pods_replaced == 1, f"1 pod should be replaced, not {row.pods_replaced}")
     expect(row.reason == "Succeeded", f"fragile should have succeeded, not {row.reason}")
@@ -92,9 +96,9 @@ async def failed_pod_replaced(stage: Stage) -> None:
 async def excess_pod_deleted(stage: Stage) -> None:
     """A third pod shows up in a group of two."""
     for number in (0, 1):
-        await stage.pod(f"pair-{number}", "pair", 2, does="run=1.2s,succeed")
+        await stage.pod(f"pair-{number}", Gang("pair", 2), does="run=1.2s,succeed")
     await stage.state("pair", "Running")
-    await stage.pod("pair-extra", "pair", 2)
+    await stage.pod("pair-extra", Gang("pair", 2))
     await stage.until("gone", stage.gone, "pair-extra")
     row = await stage.state("pair", "Finished")
     expect(row.pods_excess == 1, f"1 pod should be excess, not {row.pods_excess}")
@@ -105,14 +109,14 @@ async def preempted_and_back(stage: Stage) -> None:
     """An urgent pod needs the whole quota: a group of low priority stops, and comes back later."""
     for number in (0, 1):
         await stage.pod(
-            f"night-{number}", "night", 2, cpu="5", priority="whenever", does="run=forever"
+            f"night-{number}", Gang("night", 2), cpu="5", priority="whenever", does="run=forever"
         )
     await stage.state("night", "Running")
     await stage.pod("urgent", cpu=str(QUOTA_CPU), priority="urgent", does="run=1s,succeed")
     await stage.state("night", "Evicted", reason="WaitingForReplacementPods")
     await stage.until("running", stage.running, "urgent")
     for number in (0, 1):
-        await stage.pod(f"night-{number}-again", "night", 2, cpu="5", priority="whenever")
+        await stage.pod(f"night-{number}-again", Gang("night", 2), cpu="5", priority="whenever")
     row = await stage.state("night", "Finished")
     expect(row.pods_replaced == 2, f"2 pods should be replaced, not {row.pods_replaced}")
     await stage.state("urgent", "Finished")

@@ -8,7 +8,7 @@ Invariant: nothing here waits for a time to pass; what runs goes on until the st
 
 from typing import Any
 
-from gatelog.demo.cluster import FLAVOR, QUEUE, Stage, expect
+from gatelog.demo.cluster import FLAVOR, QUEUE, Gang, Stage, expect
 from gatelog.demo.stories import Programme, Story
 from runtime.settings import QueueingSettings
 from simcluster.client import Client
@@ -50,7 +50,7 @@ def _quota(cpu: int) -> list[dict[str, Any]]:
 async def submit(stage: Stage, team: str, name: str, tail: str = "") -> None:
     """Create the pods of a group; they run until the story ends them."""
     for number in range(SIZE):
-        await stage.pod(f"{name}-{number}{tail}", name, SIZE, does="run=forever", team=team)
+        await stage.pod(f"{name}-{number}{tail}", Gang(name, SIZE, team), does="run=forever")
 
 
 async def finish(stage: Stage, team: str, name: str, tail: str = "") -> None:

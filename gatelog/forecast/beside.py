@@ -18,7 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gatelog.forecast.metering import Meters, Readings, readings
-from gatelog.forecast.refreshing import refresh
+from gatelog.forecast.refreshing import Effort, refresh
 from projector import tables
 from projector.storage.database import database_url, reader
 from runtime.health import Checks
@@ -85,7 +85,7 @@ def once(url: str, settings: Settings) -> Readings | None:
     now, wanted = datetime.now(UTC), settings.forecast
     if not due(url, settings.cluster, now, wanted.interval_s):
         return None
-    found = refresh(url, settings.cluster, now, label=wanted.label, budget_s=wanted.budget_s)
+    found = refresh(url, settings.cluster, now, label=wanted.label, effort=Effort(wanted.budget_s))
     return readings(found)
 
 

@@ -4,6 +4,7 @@ Invariant: no transaction is open while the present is played.
 """
 
 from datetime import datetime
+from typing import NamedTuple
 
 from sqlalchemy import Engine
 
@@ -14,17 +15,27 @@ from gatelog.replay.running import SNAPSHOT
 from projector.storage.database import reader, writer
 
 
+class Effort(NamedTuple):
+    """Processor seconds for plays, and how many ends are looked for."""
+
+    budget_s: float
+    ends: int = ENDS
+
+    def shared(self, by: int) -> "Effort":
+        """Return what each of so many shards may take."""
+        return Effort(self.budget_s / by, self.ends)
+
+
 def make(
     url: str,
     cluster: str,
     now: datetime,
     *,
     label: str,
-    budget_s: float,
+    effort: Effort,
     shard: int | None = None,
-    ends: int = ENDS,
 ) -> list[Made]:
-    """Play the present of every shard forward for `budget_s` in all; nothing is written.
+    """Play the present of every shard forward with an effort for all; nothing is written.
 
     Raises:
         DatabaseError: there is no such database.
@@ -37,22 +48,20 @@ def make(
         return [
             made
             for one in mine
-            if (made := _one(engine, cluster, one, now, label, (budget_s / len(mine), ends)))
+            if (made := _one(engine, cluster, one, now, label, effort.shared(len(mine))))
             is not None
         ]
     finally:
         engine.dispose()
 
 
-def refresh(
-    url: str, cluster: str, now: datetime, *, label: str, budget_s: float, ends: int = ENDS
-) -> list[Made]:
+def refresh(url: str, cluster: str, now: datetime, *, label: str, effort: Effort) -> list[Made]:
     """Make a forecast, write its estimates, and enter what came true of those before.
 
     Raises:
         DatabaseError, SQLAlchemyError: as `make`, or the database may not be written.
     """
-    found = make(url, cluster, now, label=label, budget_s=budget_s, ends=ends)
+    found = make(url, cluster, now, label=label, effort=effort)
     engine = writer(url, owner="forecast")
     try:
         for made in found:
@@ -65,13 +74,13 @@ def refresh(
 
 
 def _one(
-    engine: Engine, cluster: str, shard: int, now: datetime, label: str, limits: tuple[float, int]
+    engine: Engine, cluster: str, shard: int, now: datetime, label: str, effort: Effort
 ) -> Made | None:
     with engine.execution_options(**SNAPSHOT[engine.dialect.name]).connect() as connection:
         read = present.read(connection, cluster, shard, now, label)
     if read is None:
         return None
     loaded, begin = read
-    found = forecast(begin, budget_s=limits[0], ends=limits[1])
+    found = forecast(begin, budget_s=effort.budget_s, ends=effort.ends)
     drawn_from = {"runs": begin.runtimes.count, "coming": len(begin.coming)}
     return Made(shard, begin.world, now, loaded.checkpoint.seq, found, drawn_from)

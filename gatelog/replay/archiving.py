@@ -15,7 +15,7 @@ from podgroup.log.subjects import DECISIONS, EVENTS, decisions
 from podgroup.model.ids import ShardId
 from projector.archive import parquet
 from projector.archive.reading import ArchivedLog, before_the_stream, segments_of
-from projector.archive.segments import folder_of
+from projector.archive.segments import Span, folder_of
 from projector.archive.shelf import open_shelf
 from projector.archive.standing import Standing, earliest, standing
 from projector.archive.writing import Archived, Archiver, marks_of
@@ -113,7 +113,7 @@ async def joined(bus: Bus, settings: Settings, at: Run, unsent: tuple[Conclusion
     chosen, wanted = before_the_stream(segments, at.first, min(kept, at.last + 1))
     folder = folder_of(settings.cluster, shard)
     rest = stream(max(wanted, kept) - at.base) if wanted <= at.last else None
-    return ArchivedLog(shelf, folder, chosen, first=at.first, last=at.last, rest=rest)
+    return ArchivedLog(shelf, folder, chosen, span=Span(at.first, at.last), rest=rest)
 
 
 async def _kept_from(bus: Bus, settings: Settings, base: int) -> int:

@@ -86,9 +86,8 @@ class Queueing:
             name, present = queue["metadata"]["name"], queue["spec"].get("stopPolicy") or "None"
             if present == stop or not (present == "None" or _held_here(queue)):
                 continue
-            await intent.set_queue(
-                self._kube, "clusterqueue", "", name, stop, f"{_REASON} {self._to}", dry=tried
-            )
+            one, why = intent.Queue("clusterqueue", "", name), f"{_REASON} {self._to}"
+            await intent.set_queue(self._kube, one, stop, why, dry=tried)
             tell(f"stopped clusterqueue {name} ({stop})")
         held = await self._admitted()
         if held and not dry:
@@ -115,7 +114,8 @@ class Queueing:
             if not _held_here(queue):
                 continue
             name = queue["metadata"]["name"]
-            await intent.set_queue(self._kube, "clusterqueue", "", name, "None", "", dry=tried)
+            one = intent.Queue("clusterqueue", "", name)
+            await intent.set_queue(self._kube, one, "None", "", dry=tried)
             tell(f"resumed clusterqueue {name}")
 
     async def after(self, tell: Tell) -> None:

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Final
 
 from aiohttp import web
+from msgspec import Struct
 
 from ingest.webhook import review
 from ingest.webhook.admission import Admission
@@ -43,6 +44,26 @@ LARGE_BYTES: Final[int] = 256 * 1024
 _log = get_logger("webhook")
 
 
+class Limits(Struct, frozen=True, kw_only=True):
+    """What the server takes, and how long it waits."""
+
+    timeout_s: float = 4.0
+    """Seconds for one request; keep it below the registration's timeoutSeconds."""
+    max_body_bytes: int = MAX_BODY_BYTES
+    """Larger bodies are refused with 413."""
+    max_in_flight: int = 256
+    """Requests answered at once; further ones are refused with 503."""
+    body_s: float = 2.0
+    """Seconds in which a body must arrive."""
+    max_connections: int = MAX_CONNECTIONS
+    """Connections at once; beyond that the longest idle one is closed."""
+    head_s: float = HEAD_S
+    """Seconds for a handshake, and for a first head."""
+
+
+LIMITS = Limits()
+
+
 class WebhookServer:
     """Serves one `Admission` over HTTPS (or plain HTTP where ``tls`` is None, for tests).
 
@@ -51,13 +72,8 @@ class WebhookServer:
         tls: server context with a certificate; see `runtime.certificates`.
         host: address to listen on; loopback by default.
         port: port, 0 for any free one.
-        timeout_s: seconds for one request; keep it below the registration's timeoutSeconds.
-        max_body_bytes: larger bodies are refused with 413.
-        max_in_flight: requests answered at once; further ones are refused with 503.
-        body_s: seconds in which a body must arrive.
+        limits: of size and time.
         budget: bytes of all bodies together.
-        max_connections: connections at once; beyond that the longest idle one is closed.
-        head_s: seconds for a handshake, and for a first head.
     """
 
     def __init__(
@@ -67,26 +83,16 @@ class WebhookServer:
         tls: ssl.SSLContext | None,
         host: str = "127.0.0.1",
         port: int = 0,
-        timeout_s: float = 4.0,
-        max_body_bytes: int = MAX_BODY_BYTES,
-        max_in_flight: int = 256,
-        body_s: float = 2.0,
+        limits: Limits = LIMITS,
         budget: Budget | None = None,
-        max_connections: int = MAX_CONNECTIONS,
-        head_s: float = HEAD_S,
     ) -> None:
         self._admission = admission
         self._tls = tls
         self._host = host
         self._port = port
-        self._timeout_s = timeout_s
-        self._max_body_bytes = max_body_bytes
-        self._max_in_flight = max_in_flight
+        self._limits = limits
         self._in_flight = 0
-        self._body_s = body_s
         self._budget = budget or Budget()
-        self._max_connections = max_connections
-        self._head_s = head_s
         self._large = asyncio.Lock()
         self._leaving = False
         self._runner: web.AppRunner | None = None
@@ -117,17 +123,17 @@ class WebhookServer:
         Raises:
             ListenError: the address cannot be listened on.
         """
-        app = web.Application(client_max_size=self._max_body_bytes)
+        app = web.Application(client_max_size=self._limits.max_body_bytes)
         app.router.add_post(MUTATE_PATH, self._mutate)
         app.router.add_post(VALIDATE_PATH, self._validate)
         app.router.add_post(LABEL_PATH, self._label)
         app.router.add_get("/healthz", _ok)
         app.router.add_get("/readyz", _ok)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=self._timeout_s)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=self._limits.timeout_s)
         await runner.setup()
         assert runner.server is not None
         listener = Listener(
-            runner.server, self._tls, most=self._max_connections, head_s=self._head_s
+            runner.server, self._tls, most=self._limits.max_connections, head_s=self._limits.head_s
         )
         try:
             listener.start("webhook", self._host, self._port)
@@ -153,7 +159,7 @@ class WebhookServer:
             await self._runner.shutdown()
             assert self._runner.server is not None
             self._runner.server.pre_shutdown()
-            await self._runner.server.shutdown(self._timeout_s)
+            await self._runner.server.shutdown(self._limits.timeout_s)
             await self._runner.cleanup()
             self._runner = self._listener = None
 
@@ -181,13 +187,14 @@ class WebhookServer:
 
     async def _received(self, which: str, body: Body, connection: Connection) -> web.Response:
         try:
-            async with asyncio.timeout(self._body_s):
-                data = await body.read(self._max_body_bytes)
+            async with asyncio.timeout(self._limits.body_s):
+                data = await body.read(self._limits.max_body_bytes)
         except TimeoutError:
-            text = f"the body did not arrive within {self._body_s} s"
+            text = f"the body did not arrive within {self._limits.body_s} s"
             return self._failure(which, "timeout", 408, text)
         except web.HTTPRequestEntityTooLarge:
-            text = f"the body is larger than {self._max_body_bytes} bytes, the most accepted here"
+            most = self._limits.max_body_bytes
+            text = f"the body is larger than {most} bytes, the most accepted here"
             return self._failure(which, "too_large", 413, text)
         except (web.RequestPayloadError, ConnectionError):
             if body.given_up:
@@ -195,8 +202,8 @@ class WebhookServer:
                 return self._failure(which, "busy", 503, text)
             return self._failure(which, "error", 400, "the body ended before it was complete")
         connection.arrived()
-        if self._in_flight >= self._max_in_flight:
-            text = f"{self._max_in_flight} requests are under way already; try again"
+        if self._in_flight >= self._limits.max_in_flight:
+            text = f"{self._limits.max_in_flight} requests are under way already; try again"
             return self._failure(which, "busy", 503, text)
         return await self._in_time(which, data)
 
@@ -204,13 +211,15 @@ class WebhookServer:
         self._in_flight += 1
         began_s = time.monotonic()
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self._limits.timeout_s):
                 if len(data) <= LARGE_BYTES:
                     return await self._answer(which, data)
                 async with self._large:
                     return await self._answer(which, data)
         except TimeoutError:
-            text = f"no answer within {self._timeout_s} s: the API server was slow to be asked"
+            text = (
+                f"no answer within {self._limits.timeout_s} s: the API server was slow to be asked"
+            )
             return self._failure(which, "timeout", 504, text)
         except LookupFailed as error:
             return self._failure(which, "lookup_failed", 500, str(error))

@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,8 @@ def write(
     check_cluster(cluster)
     done = Written(complete_to=_complete_to(connection, cluster))
     for table in tables():
-        _table(connection, table, cluster, shelf, prefix, done, progress)
+        rows = partial(_rows, connection, table, cluster, done.complete_to)
+        _table(table, rows, shelf, (_folder(prefix, table.name), f"{cluster}."), done, progress)
     with tempfile.TemporaryDirectory(prefix="gatelog-parquet-") as home:
         script = Path(home) / "duckdb.sql"
         root = f"{shelf.url.rstrip('/')}/{prefix}".rstrip("/")
@@ -158,20 +160,19 @@ def _complete_to(connection: sa.Connection, cluster: str) -> datetime | None:
 
 
 def _table(
-    connection: sa.Connection,
     table: sa.Table,
-    cluster: str,
+    rows_after: Callable[[str], Iterator[Any]],
     shelf: Shelf,
-    prefix: str,
+    place: tuple[str, str],
     done: Written,
     progress: Callable[[int], None],
 ) -> None:
-    folder = _folder(prefix, table.name)
-    names = shelf.names(folder)
-    head, tail = f"{cluster}.", ".parquet"
+    """Write what is new of a table; `place` is the folder, and how names in it begin."""
+    folder, head = place
+    names, tail = shelf.names(folder), ".parquet"
     known = [name[len(head) : -len(tail)] for name in names if name.startswith(head)]
     last = max((day for day in known if day != OPEN), default="")
-    rows = _rows(connection, table, cluster, done.complete_to, last)
+    rows = rows_after(last)
     row = next(rows, None)
     opened = False
     while row is not None or not opened:

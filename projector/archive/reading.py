@@ -27,7 +27,7 @@ class LogIncomplete(Exception):
 
 
 class ArchivedLog:
-    """Entries from `first` to `last`: of `segments` as far as they reach, then of `rest`.
+    """Entries of `span`: of `segments` as far as they reach, then of `rest`.
 
     `rest` begins where the segments end. With `lenient` what cannot be read is noted in `unread`
     and passed over; without, it is an ArchiveDamaged.
@@ -39,8 +39,7 @@ class ArchivedLog:
         folder: str,
         segments: Sequence[Segment],
         *,
-        first: int,
-        last: int,
+        span: Span,
         rest: Log | None = None,
         lenient: bool = False,
     ) -> None:
@@ -49,8 +48,7 @@ class ArchivedLog:
         self.unread: list[str] = []
         self.lines = 0
         self._folder = folder
-        self._first = first
-        self._last = last
+        self._first, self._last = span.first, span.last
         self._rest = rest
         self._lenient = lenient
 
@@ -162,7 +160,7 @@ class WholeArchive(ArchivedLog):
                 "segment can be read as a FILE of its own"
             )
         chosen, wanted = chain(epoch, first)
-        super().__init__(shelf, folder, chosen, first=first, last=wanted - 1, lenient=True)
+        super().__init__(shelf, folder, chosen, span=Span(first, wanted - 1), lenient=True)
         self.header = msgspec.structs.replace(_header(shelf, folder, chosen[0]), last=wanted - 1)
         if first > 1 and epoch[0].epoch == 1:
             self.unread.append(f"{Span(1, first - 1)} were never archived: the log begins later")

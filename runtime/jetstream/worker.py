@@ -22,7 +22,7 @@ from runtime.jetstream.acks import DeliveryMetadata
 from runtime.jetstream.api import CONSUMER_NOT_FOUND, STREAM_NOT_FOUND, ApiRefused, ask
 from runtime.jetstream.connection import Connection
 from runtime.jetstream.publisher import SIGNATURE
-from runtime.jetstream.pull import DEFAULT_TIMING, Data, Heartbeat, Lost, Session, Timing
+from runtime.jetstream.pull import DEFAULT_TIMING, Data, Heartbeat, Lost, Session
 from runtime.jetstream.values import (
     BusClosed,
     BusError,
@@ -190,9 +190,8 @@ class Worker:
         filter_subject: str,
         max_in_flight: int,
         ack_wait_s: float,
-        timing: Timing = DEFAULT_TIMING,
     ) -> None:
-        self._timing = timing
+        self._timing = DEFAULT_TIMING
         self.create = True
         """Make the consumer where it is missing; off: it must be there."""
         self._connection = connection

@@ -31,7 +31,7 @@ from pathlib import Path
 from ingest.webhook.admission import Admission
 from runtime.certificates import OwnCertificates, server_context
 from ingest.webhook.policy import WebhookPolicy
-from ingest.webhook.server import WebhookServer
+from ingest.webhook.server import (Limits, WebhookServer)
 from tests.webhook.cluster import Cluster
 
 async def main():
@@ -39,8 +39,9 @@ async def main():
     certificates.ensure(datetime.now(UTC))
     tls = server_context()
     certificates.load(tls)
-    admission, head_s = Admission(WebhookPolicy(), Cluster()), float(sys.argv[2])
-    server = WebhookServer(admission, tls=tls, body_s=8.0, head_s=head_s)
+    admission = Admission(WebhookPolicy(), Cluster())
+    limits = Limits(body_s=8.0, head_s=float(sys.argv[2]))
+    server = WebhookServer(admission, tls=tls, limits=limits)
     await server.start()
     print("listening", server.url, flush=True)
     await asyncio.Event().wait()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gatelog.allinone import run_up
+from gatelog.allinone import Setup, run_up
 from gatelog.cluster import clusterinfo, crds, install, manifests, policies
 from gatelog.examine import cluster as cluster_examine
 from gatelog.shell.errors import CommandFailed, UsageFailed
@@ -288,14 +288,14 @@ async def test_up_refuses_beside_kueues_own_pod_integration(
     settings = load(None, {}, values | {"state_dir": str(tmp_path / "state")})
     narrator = Narrator(settings.log, "up")
     with pytest.raises(CommandFailed, match=r"deployment in integrations.frameworks.*--beside-kue"):
-        await run_up(settings, asyncio.Event(), narrator, way="policy")
+        await run_up(settings, asyncio.Event(), narrator, Setup("policy"))
     assert not cluster.objects("apiextensions.k8s.io", "customresourcedefinitions")
     stop = asyncio.Event()
 
     async def ready(_: object) -> None:
         stop.set()
 
-    await run_up(settings, stop, narrator, way="policy", beside_kueue=True, on_ready=ready)
+    await run_up(settings, stop, narrator, Setup("policy", beside_kueue=True), on_ready=ready)
     state = tmp_path / "state"
     open_to_others = [f for f in (state, *state.rglob("*")) if f.stat().st_mode & 0o077]
     assert not [f for f in open_to_others if f.name != ".gitignore"], "of this user alone"

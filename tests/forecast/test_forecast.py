@@ -15,7 +15,7 @@ from gatelog import cli
 from gatelog.forecast.beside import due, forecasting, once
 from gatelog.forecast.keeping import Made
 from gatelog.forecast.metering import Meters, Readings
-from gatelog.forecast.refreshing import make, refresh
+from gatelog.forecast.refreshing import Effort, make, refresh
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.starts import rough, sentence
 from podgroup.log import events as e
@@ -67,7 +67,8 @@ def finish(toy: Toy, name: str, after_s: float = RUN_S) -> None:
 
 def told(url: str, toy: Toy, writer: Writer, *, keep: bool = True, budget_s: float = 20.0) -> Made:
     writer.feed([m for m in toy.messages if m[0] > writer.world.meta.position])
-    (made,) = (refresh if keep else make)(url, "test", toy.now, label="team", budget_s=budget_s)
+    effort = Effort(budget_s)
+    (made,) = (refresh if keep else make)(url, "test", toy.now, label="team", effort=effort)
     return made
 
 
@@ -187,7 +188,7 @@ def test_why_says_when(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     out = " ".join(capsys.readouterr().out.split())
     assert "position 2 in ClusterQueue cq" in out
     assert " expected " in out
-    refresh(url, "test", datetime.now(UTC), label="team", budget_s=20)
+    refresh(url, "test", datetime.now(UTC), label="team", effort=Effort(20))
     assert cli.run([*words, "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)["expected"]
     assert found["position"] == 2 and found["never"] == ""
@@ -307,6 +308,6 @@ def test_the_play_that_runs_stops_when_time_is_up(tmp_path: Path) -> None:
     toy.pod("waits", cpu=10)
     Writer(url).feed(toy.messages)
     began = time.process_time()
-    (made,) = make(url, "test", toy.now, label="team", budget_s=0.2)
+    (made,) = make(url, "test", toy.now, label="team", effort=Effort(0.2))
     assert made.forecast.took_s < 0.6
     assert time.process_time() - began < 3

@@ -12,7 +12,7 @@ from ingest.measuring import Measuring
 from podgroup.log.events import PodDeleted, PodMeasured
 from runtime.jetstream import Bus
 from runtime.kube import KubeClient, connect
-from runtime.settings import KubernetesSettings, NatsSettings
+from runtime.settings import IngestSettings, KubernetesSettings, NatsSettings
 from simcluster import Settings as SimSettings
 from simcluster import SimCluster
 from simcluster.access import User
@@ -68,9 +68,9 @@ def measuring(kube: KubeClient, put: Any = None) -> Measuring:
     return Measuring(
         kube,
         put or nowhere,
-        selector="kueue.x-k8s.io/managed=true",
-        interval_s=0.1,
-        report_s=1,
+        IngestSettings(
+            selector="kueue.x-k8s.io/managed=true", measure_interval_s=0.1, measure_report_s=1
+        ),
         resumed=True,
     )
 

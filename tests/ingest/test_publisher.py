@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ingest.bounds import MAX_EVENT_BYTES
-from ingest.publisher import PROGRESS_S, EventPublisher
+from ingest.publisher import PROGRESS_S, EventPublisher, PublishOptions
 from ingest.resume import LogMessage
 from podgroup.log import codec, subjects
 from podgroup.log.events import (
@@ -82,9 +82,10 @@ def applied(name: str, version: int, relist: str = "", **more: object) -> PodApp
 
 
 def publisher(sink: Sink, **more) -> EventPublisher:
-    given: dict[str, Any] = {"cluster": "c", "shards": 1, "batch_bytes": 50_000, "positions": {}}
-    given |= {"lasts": {}} | more
-    return EventPublisher(sink, **given)
+    options: dict[str, Any] = {"cluster": "c", "batch_bytes": 50_000}
+    options |= {name: more.pop(name) for name in PublishOptions.__struct_fields__ if name in more}
+    given: dict[str, Any] = {"positions": {}, "lasts": {}} | more
+    return EventPublisher(sink, PublishOptions(**options), **given)
 
 
 async def settle() -> None:

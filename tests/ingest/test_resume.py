@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from ingest import resume
-from ingest.publisher import EventPublisher
+from ingest.publisher import EventPublisher, PublishOptions
 from ingest.resume import Known
 from podgroup.log import codec, subjects
 from podgroup.log.events import Batch, ObjectApplied
@@ -54,9 +54,7 @@ async def publisher(bus: Bus, cluster: str, shards: int = 1) -> EventPublisher:
     found = await resume.from_log(bus, cluster, shards)
     return EventPublisher(
         bus,
-        cluster=cluster,
-        shards=shards,
-        batch_bytes=100_000,
+        PublishOptions(cluster=cluster, shards=shards, batch_bytes=100_000),
         positions=found.positions,
         lasts=found.lasts,
     )
@@ -148,7 +146,7 @@ async def test_a_message_whose_answer_was_lost_is_not_taken_for_somebody_elses(b
             return await bus.publish(*message, after=after)
 
     out = EventPublisher(
-        Deaf(), cluster=cluster, shards=1, batch_bytes=100_000, positions={}, lasts={}
+        Deaf(), PublishOptions(cluster=cluster, batch_bytes=100_000), positions={}, lasts={}
     )
     await out.claim()
     await put(out, 1)

@@ -9,7 +9,7 @@ import pytest
 
 from ingest.calls import WatchOptions
 from ingest.kinds import watched_kinds
-from ingest.states import Absent, Watching
+from ingest.states import Absent, Start, Watching
 from ingest.watcher import Watcher
 from podgroup.log.events import (
     Event,
@@ -19,7 +19,6 @@ from podgroup.log.events import (
     RelistStarted,
 )
 from runtime.kube_errors import KubeUnauthorized, KubeUnavailable
-from runtime.log import get_logger
 from tests.ingest.scripted import (
     Entry,
     Lines,
@@ -97,9 +96,8 @@ async def run(
         api,
         TABLE[cast(Any, kind)],
         emit,
-        since=since,
-        reason="start",
-        options=WatchOptions(
+        Start("start") if since is None else Watching(since),
+        WatchOptions(
             page_size=2,
             watch_timeout_s=watch_timeout_s,
             idle_grace_s=idle_grace_s,
@@ -109,9 +107,8 @@ async def run(
             probe_s=0.01,
             confirm_s=0.01,
             initial_idle_s=0.05,
+            new_relist=lambda k: f"{k}-{next(numbers)}",
         ),
-        new_relist=lambda k: f"{k}-{next(numbers)}",
-        log=get_logger("test"),
     )
     task = asyncio.create_task(watcher.run())
     done = asyncio.create_task(api.used_up.wait())
@@ -368,11 +365,8 @@ async def test_the_first_list_waits_for_its_turn():
         api,
         TABLE["Pod"],
         emit,
-        since=None,
-        reason="start",
-        options=WatchOptions(stream=False),
-        new_relist=lambda k: k,
-        log=get_logger("test"),
+        Start("start"),
+        WatchOptions(stream=False, new_relist=lambda k: k),
     )
     watcher.after = turn
     task = asyncio.create_task(watcher.run())

@@ -18,7 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec import structs
 
-from gatelog.forecast.refreshing import refresh
+from gatelog.forecast.refreshing import Effort, refresh
 from gatelog.readmodel.questions import Scope, questions, statement
 from podgroup.log import events as e
 from podgroup.model.names import PRIORITY_CLASS
@@ -145,7 +145,7 @@ def filled(url: str) -> sa.Engine:
     for _, part in groupby(messages, key=lambda one: (one[1] - begin) // timedelta(minutes=2)):
         some = list(part)
         writer.feed(some)
-        refresh(url, "default", some[-1][1], label="team", budget_s=60, ends=0)
+        refresh(url, "default", some[-1][1], label="team", effort=Effort(60, 0))
     writer.store.close()
     return reader(url)
 

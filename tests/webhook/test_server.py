@@ -17,7 +17,7 @@ from ingest.webhook.admission import Admission
 from ingest.webhook.owners import Owner
 from ingest.webhook.pod import OwnerRef
 from ingest.webhook.policy import ACTUATOR_USER, OwnerKind, WebhookPolicy
-from ingest.webhook.server import MUTATE_PATH, VALIDATE_PATH, WebhookServer
+from ingest.webhook.server import MUTATE_PATH, VALIDATE_PATH, Limits, WebhookServer
 from podgroup.model import names
 from runtime.certificates import OwnCertificates, server_context
 from runtime.listening import ListenError
@@ -84,7 +84,8 @@ async def client(cluster: Cluster, tmp_path: Path) -> AsyncIterator[Client]:
     tls = server_context()
     certificates.load(tls)
     trust = ssl.create_default_context(cadata=certificates.ca_bundle().decode())
-    server = WebhookServer(Admission(WebhookPolicy(), cluster), tls=tls, timeout_s=2.0)
+    limits = Limits(timeout_s=2.0)
+    server = WebhookServer(Admission(WebhookPolicy(), cluster), tls=tls, limits=limits)
     await server.start()
     connector = aiohttp.TCPConnector(ssl=trust)
     try:
@@ -289,9 +290,7 @@ async def test_bounds(cluster: Cluster) -> None:
     server = WebhookServer(
         Admission(WebhookPolicy(), slow),
         tls=None,
-        timeout_s=0.3,
-        max_body_bytes=20_000,
-        max_in_flight=2,
+        limits=Limits(timeout_s=0.3, max_body_bytes=20_000, max_in_flight=2),
     )
     await server.start()
     try:
