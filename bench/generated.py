@@ -14,7 +14,7 @@ of `HUGE` pods.
 Invariant: the same arguments give the same rows.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from random import Random
 
 import sqlalchemy as sa
@@ -170,13 +170,7 @@ def fill(url: str, events: int, cycles: int = 20, present: int = 0) -> Made:
     copies = max(1, -(-events // len(told.messages)))
     engine = writer(url, 600)
     with engine.begin() as connection:
-        last = told.now - told.messages[0][1]
-        first = told.messages[0][1] - STEP * copies
-        weeks = {
-            partitions.week_of(first + timedelta(days=d))
-            for d in range(int((STEP * copies + last) / timedelta(days=1)) + 8)
-        }
-        partitions.ensure(connection, weeks)
+        partitions.ensure(connection, _weeks(told, copies))
     for number in range(copies):
         with engine.begin() as connection:
             _copy(
@@ -210,14 +204,27 @@ def fill(url: str, events: int, cycles: int = 20, present: int = 0) -> Made:
                     f"DELETE FROM {name} WHERE cluster IN ('template', 'small', 'busy', 'huge')"
                 )
             )
+    rows = _counted(engine)
+    engine.dispose()
+    return Made(seq + len(small.messages), copies, rows)
+
+
+def _weeks(told: Toy, copies: int) -> set[datetime]:
+    """Return the weeks that copies of a story lie in, the last of them where it is itself."""
+    last = told.now - told.messages[0][1]
+    first = told.messages[0][1] - STEP * copies
+    days = int((STEP * copies + last) / timedelta(days=1)) + 8
+    return {partitions.week_of(first + timedelta(days=day)) for day in range(days)}
+
+
+def _counted(engine: sa.Engine) -> dict[str, int]:
+    """Tidy up, and return how many rows each table has."""
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.exec_driver_sql("VACUUM ANALYZE")
-        rows = {
+        return {
             name: connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
             for name, table in tables.metadata.tables.items()
         }
-    engine.dispose()
-    return Made(seq + len(small.messages), copies, rows)
 
 
 class _Shift(Struct, frozen=True):

@@ -14,7 +14,7 @@ import gc
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from statistics import median
 
 from msgspec.structs import replace
@@ -100,6 +100,20 @@ async def run() -> AsyncIterator[Figure]:
         frees = [[one.freed() for one in some] for _ in range(TURNS)]
     finally:
         gc.unfreeze()
+    for figure in _costs(news, frees):
+        yield figure
+    yield Figure(
+        name="queues.memory",
+        value=await asyncio.to_thread(_memory),
+        unit="bytes",
+        note=f"resident, for each of {SIZES[-1]:,} that wait, ids and names included",
+    )
+    for figure in _simulated():
+        yield figure
+
+
+def _costs(news: list[list[float]], frees: list[list[float]]) -> Iterator[Figure]:
+    """Yield what a pass costs by the length of the queue."""
     for what, turns, note in (
         ("new", news, "one more workload, entered, and a pass"),
         ("pass", frees, f"quota of {FREED} given back, and the pass that lets {FREED} in"),
@@ -127,12 +141,10 @@ async def run() -> AsyncIterator[Figure]:
             samples=TURNS,
             note=f"admissions, with {size:,} in line in 30 queues of 5 cohorts",
         )
-    yield Figure(
-        name="queues.memory",
-        value=await asyncio.to_thread(_memory),
-        unit="bytes",
-        note=f"resident, for each of {SIZES[-1]:,} that wait, ids and names included",
-    )
+
+
+def _simulated() -> Iterator[Figure]:
+    """Yield what came of the two tests in simulated time."""
     for name, classes, cohorts, per_cohort in (
         ("baseline", simulated.BASELINE, 5, 6),
         ("large_scale", simulated.LARGE_SCALE, 20, 100),

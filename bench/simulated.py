@@ -117,10 +117,62 @@ def workload(queue: str, kind: Class, number: int, created: float) -> Workload:
     )
 
 
+class _Play:
+    """What has come, runs and has ended, by the clock of the simulation."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._cache = scheduler.cache
+        self._kinds: dict[str, Class] = {}
+        self._came: dict[str, int] = {}
+        self._admitted: set[str] = set()
+        self.running: dict[str, int] = {}
+        self.ending: list[tuple[int, str]] = []
+        self.waited: Counter[str] = Counter()
+        self.used_ms = self.preemptions = self.passes = self.done = 0
+
+    def end(self, at: int) -> None:
+        """Let everybody end whose time is over."""
+        while self.ending and self.ending[0][0] <= at:
+            ended, name = heapq.heappop(self.ending)
+            if self.running.get(name) == ended:
+                del self.running[name]
+                self._cache.remove(name)
+                self.used_ms += self._kinds[name].request * self._kinds[name].runtime_ms
+                self.done += 1
+
+    def come(self, at: int, coming: list[tuple[int, str, Class, int]]) -> None:
+        """Let everybody come whose time it is."""
+        while coming and coming[-1][0] <= at:
+            created, queue, kind, number = coming.pop()
+            one = workload(queue, kind, number, created / 1000)
+            self._kinds[one.id], self._came[one.id] = kind, created
+            self._cache.submit(one)
+
+    def decide(self, at: int) -> None:
+        """Let the scheduler decide until it preempts nobody."""
+        again = True
+        while again:
+            verdicts = self._scheduler.decide(at / 1000)
+            self.passes += 1
+            for admission in verdicts.admitted:
+                kind = self._kinds[admission.id]
+                ends = at + kind.runtime_ms
+                self.running[admission.id] = ends
+                heapq.heappush(self.ending, (ends, admission.id))
+                if admission.id not in self._admitted:
+                    self._admitted.add(admission.id)
+                    self.waited[kind.name] += at - self._came[admission.id]
+            for victim in verdicts.preempted:
+                self.preemptions += 1
+                self.running.pop(victim.id, None)
+                self._cache.released(victim.id)
+            again = bool(verdicts.preempted)
+
+
 def run(classes: tuple[Class, ...], cohorts: int, per_cohort: int, tick_ms: int = 10) -> Outcome:
     """Let everybody come, run and end."""
     scheduler = queues(cohorts, per_cohort)
-    cache = scheduler.cache
     coming: list[tuple[int, str, Class, int]] = sorted(
         (number * kind.every_ms, queue_name(cohort, queue), kind, number)
         for cohort in range(cohorts)
@@ -129,59 +181,28 @@ def run(classes: tuple[Class, ...], cohorts: int, per_cohort: int, tick_ms: int 
         for number in range(kind.workloads)
     )
     coming.reverse()
-    total = len(coming)
-    kinds: dict[str, Class] = {}
-    came: dict[str, int] = {}
-    waited: Counter[str] = Counter()
-    admitted_once: set[str] = set()
-    running: dict[str, int] = {}
-    ending: list[tuple[int, str]] = []
-    used_ms = preemptions = passes = at = done = 0
+    total, at = len(coming), 0
+    play = _Play(scheduler)
     begin = time.process_time()
-    while coming or running:
-        at = _next(at, tick_ms, coming, ending)
-        while ending and ending[0][0] <= at:
-            ended, name = heapq.heappop(ending)
-            if running.get(name) == ended:
-                del running[name]
-                cache.remove(name)
-                used_ms += kinds[name].request * kinds[name].runtime_ms
-                done += 1
-        while coming and coming[-1][0] <= at:
-            created, queue, kind, number = coming.pop()
-            one = workload(queue, kind, number, created / 1000)
-            kinds[one.id], came[one.id] = kind, created
-            cache.submit(one)
-        again = True
-        while again:
-            verdicts = scheduler.decide(at / 1000)
-            passes += 1
-            for admission in verdicts.admitted:
-                ends = at + kinds[admission.id].runtime_ms
-                running[admission.id] = ends
-                heapq.heappush(ending, (ends, admission.id))
-                if admission.id not in admitted_once:
-                    admitted_once.add(admission.id)
-                    waited[kinds[admission.id].name] += at - came[admission.id]
-            for victim in verdicts.preempted:
-                preemptions += 1
-                running.pop(victim.id, None)
-                cache.released(victim.id)
-            again = bool(verdicts.preempted)
-    if done != total or cache.waiters or cache.holdings:
-        raise RuntimeError(f"{done} of {total} workloads ended, {len(cache.waiters)} wait")
+    while coming or play.running:
+        at = _next(at, tick_ms, coming, play.ending)
+        play.end(at)
+        play.come(at, coming)
+        play.decide(at)
+    cache = scheduler.cache
+    if play.done != total or cache.waiters or cache.holdings:
+        raise RuntimeError(f"{play.done} of {total} workloads ended, {len(cache.waiters)} wait")
     spent = time.process_time() - begin
-    quota_ms = NOMINAL * cohorts * per_cohort * at
     return Outcome(
         workloads=total,
         whole_s=at / 1000,
         waited_s={
-            kind.name: waited[kind.name] / 1000 / (kind.workloads * cohorts * per_cohort)
+            kind.name: play.waited[kind.name] / 1000 / (kind.workloads * cohorts * per_cohort)
             for kind in classes
         },
-        usage=used_ms / quota_ms,
-        preemptions=preemptions,
-        passes=passes,
+        usage=play.used_ms / (NOMINAL * cohorts * per_cohort * at),
+        preemptions=play.preemptions,
+        passes=play.passes,
         processor_s=spent,
     )
 

@@ -61,6 +61,10 @@ _SPEC_STATUS = _object(spec=_ANY, status=_QUEUE_STATUS)
 
 def core() -> list[Resource]:
     """The built-in kinds."""
+    return [*_first(), *_workloads(), *_leases(), *_policies(), *_access(), *_extensions()]
+
+
+def _first() -> list[Resource]:
     return [
         Resource(
             group="",
@@ -107,7 +111,11 @@ def core() -> list[Resource]:
             short_names=("sa",),
             returns_object=True,
         ),
-        *_workloads(),
+    ]
+
+
+def _leases() -> list[Resource]:
+    return [
         Resource(
             group="coordination.k8s.io",
             plural="leases",
@@ -123,8 +131,11 @@ def core() -> list[Resource]:
             short_names=("pc",),
             generation=True,
         ),
-        *_policies(),
-        *_access(),
+    ]
+
+
+def _extensions() -> list[Resource]:
+    return [
         Resource(
             group="apiregistration.k8s.io",
             plural="apiservices",

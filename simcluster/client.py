@@ -13,7 +13,7 @@ import io
 import ssl
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import aiohttp
 import msgspec
@@ -46,6 +46,16 @@ def collection(plural: str, namespace: str = "") -> str:
         group, _, version = rest.rpartition("/")
         base = f"/apis/{group}/{version}"
     return f"{base}/namespaces/{namespace}/{name}" if namespace else f"{base}/{name}"
+
+
+class PatchParams(TypedDict, total=False):
+    """Kind of a patch and subresource (neither: a merge of the object), and what the URL says."""
+
+    kind: str
+    sub: str
+    fieldManager: str
+    force: str
+    dryRun: str
 
 
 class Client:
@@ -132,13 +142,11 @@ class Client:
         name: str,
         patch: Any,
         namespace: str = "",
-        *,
-        kind: str = MERGE,
-        sub: str = "",
-        **params: str,
+        **params: Unpack[PatchParams],
     ) -> Obj:
         """Patch an object or its subresource."""
-        path = f"{collection(plural, namespace)}/{name}" + (f"/{sub}" if sub else "")
+        kind, part = params.pop("kind", MERGE), params.pop("sub", "")
+        path = f"{collection(plural, namespace)}/{name}" + (f"/{part}" if part else "")
         found: Obj = await self.ok("PATCH", path, patch, content_type=kind, params=params)
         return found
 

@@ -9,6 +9,7 @@ Invariant: nothing but the probes is answered before it is known who asks.
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from aiohttp import web
 
@@ -62,6 +63,20 @@ class Door:
         )
 
 
+async def _counted(
+    answer: Callable[[web.Request], Awaitable[web.StreamResponse]], request: web.Request
+) -> web.StreamResponse:
+    """Answer a request, and let its connection know that one is under way."""
+    connection = request.protocol
+    assert isinstance(connection, Connection)
+    connection.begin()
+    connection.arrived()
+    try:
+        return await answer(request)
+    finally:
+        connection.end()
+
+
 @asynccontextmanager
 async def serving(
     settings: ServeSettings,
@@ -76,16 +91,6 @@ async def serving(
     Raises:
         ListenError: the address cannot be listened on.
     """
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        connection = request.protocol
-        assert isinstance(connection, Connection)
-        connection.begin()
-        connection.arrived()
-        try:
-            return await identified(request)
-        finally:
-            connection.end()
 
     async def identified(request: web.Request) -> web.StreamResponse:
         if request.path in _PROBES:
@@ -105,7 +110,7 @@ async def serving(
         return await handling.answer(request, caller)
 
     app = web.Application(client_max_size=1024)
-    app.router.add_route("*", "/{path:.*}", answer)
+    app.router.add_route("*", "/{path:.*}", partial(_counted, identified))
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     assert runner.server is not None

@@ -115,25 +115,16 @@ def pod_view(
     annotated_names: bool = True,
     copied: Container[str] = (),
 ) -> objects.PodView:
-    """Return the view of a pod.
+    """Return the view of a pod, decoded as `wire` from `raw`: the pod, or a watch line around it.
 
-    Args:
-        wire: the decoded pod.
-        raw: the JSON it came from, either the pod or a watch line around it; read again only when
-            the role has to be computed.
-        variant: which fields make a role (`podgroup.model.roles`).
-        annotated_names: whether annotations can name a group or a prebuilt Workload; if not, these
-            stay out of the view, so that no later code has to know.
-        copied: annotations beside those of Kueue that go to the pod's Workload.
+    `raw` is read again only when the role has to be computed, from the fields of `variant`
+    (`podgroup.model.roles`). `copied`: annotations beside those of Kueue that go to its Workload.
 
     Raises:
         RefusedError: a field cannot be taken.
     """
     meta, spec, status = wire.metadata, wire.spec, wire.status
-    ours, unread = annotations(meta.annotations, copied)
-    if not annotated_names:
-        for key in NAMED_BY_ANNOTATION:
-            ours.pop(key, None)
+    ours, unread = _annotations(meta, copied, annotated_names)
     text = ours.pop(POD_GROUP_SETS, None)
     declared = _NOTHING if text is None else parse_sets(text, variant)
     annotated = ours.get(ROLE_HASH)
@@ -176,6 +167,21 @@ def pod_view(
         unread=unread,
         devices=bytes(spec.resource_claims) not in _NO_CLAIMS,
     )
+
+
+def _annotations(
+    meta: ManagedMetaWire, copied: Container[str], annotated_names: bool
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the annotations that are kept, and which could not be read.
+
+    Without `annotated_names` none can name a group or a prebuilt Workload: those stay out, so that
+    no later code has to know.
+    """
+    ours, unread = annotations(meta.annotations, copied)
+    if not annotated_names:
+        for key in NAMED_BY_ANNOTATION:
+            ours.pop(key, None)
+    return ours, unread
 
 
 def _granted(status: _PodStatus) -> Granted:

@@ -278,21 +278,7 @@ class Console:
         live = None if seen.at or status != 200 else "/events"
         if live and within:
             live = f"/events?{urlencode({'namespace': within})}"
-        # Who may see some namespaces only stays in this one.
-        stays = {"/": not seen.quota, "/health": False, "/cohorts": False}
-        nav = [
-            h(
-                "li",
-                h(
-                    "a",
-                    word,
-                    href=seen.link(to, namespace=within if stays.get(to, not everywhere) else None),
-                    aria_current="page" if _within(path, to) else None,
-                ),
-            )
-            for to, word in _NAV
-            if seen.quota or to not in ("/health", "/cohorts")
-        ]
+        nav = _nav(seen, path, within, everywhere=everywhere)
         footer = [
             h("a", "This page as JSON", href=seen.link(path, **same, format="json")),
             h("a", "as SQL", href=seen.link(path, **same, format="sql")),
@@ -300,16 +286,7 @@ class Console:
         ]
         document = h(
             "html",
-            h(
-                "head",
-                h("meta", charset="utf-8"),
-                h("title", f"{title} · gatelog"),
-                h("meta", name="viewport", content="width=device-width, initial-scale=1"),
-                h("meta", name="color-scheme", content="light dark"),
-                h("link", rel="icon", href="data:,"),
-                h("link", rel="stylesheet", href="/assets/console.css"),
-                h("script", src="/assets/console.js", defer=True),
-            ),
+            _head(title),
             h(
                 "body",
                 h("a", "Skip to content", href="#content", class_="skip"),
@@ -379,6 +356,37 @@ def _listing(plural: str, namespace: str) -> Deed:
         resource=plural,
         namespace=namespace,
     )
+
+
+def _head(title: str) -> Html:
+    return h(
+        "head",
+        h("meta", charset="utf-8"),
+        h("title", f"{title} · gatelog"),
+        h("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        h("meta", name="color-scheme", content="light dark"),
+        h("link", rel="icon", href="data:,"),
+        h("link", rel="stylesheet", href="/assets/console.css"),
+        h("script", src="/assets/console.js", defer=True),
+    )
+
+
+def _nav(seen: Seen, path: str, within: str, *, everywhere: bool) -> list[Html]:
+    """Return links to the pages; who may see some namespaces only stays in this one."""
+    stays = {"/": not seen.quota, "/health": False, "/cohorts": False}
+    return [
+        h(
+            "li",
+            h(
+                "a",
+                word,
+                href=seen.link(to, namespace=within if stays.get(to, not everywhere) else None),
+                aria_current="page" if _within(path, to) else None,
+            ),
+        )
+        for to, word in _NAV
+        if seen.quota or to not in ("/health", "/cohorts")
+    ]
 
 
 def _within(path: str, to: str) -> bool:

@@ -4,7 +4,7 @@ Invariant: nothing is shown from after the moment that is looked at, but for wha
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from gatelog.readmodel import moments, pages, timeline
@@ -45,21 +45,9 @@ def group(asked: Asked, seen: Seen, namespace: str, name: str) -> Page:
     ]
     begin = min([pod.born_at for pod in pods], default=begin)
     fine = end - begin < _SHORT
-    ended = [
-        (one.released_at, one.release_reason)
-        for one in asked.rows("admissions", AdmissionRow, pages.ADMISSIONS, given)
-        if one.released_at is not None
-        and one.released_at <= seen.moment
-        and one.release_reason not in ("", "Finished", "Gone")
-    ]
+    ended = _ended(asked, seen, given)
     waits = [w for w in asked.model.waits(life.id) if w.from_at <= seen.moment]
-    decided = asked.rows(
-        "decisions",
-        moments.DecidedRow,
-        moments.DECIDED,
-        {**given, "limit": _MOST, "own_only": int(not seen.quota)},
-    )
-    decided = [one for one in decided if one.first_at <= seen.moment]
+    decided = _decisions(asked, seen, given)
     window = {
         "since": begin,
         "until": seen.moment,
@@ -82,23 +70,7 @@ def group(asked: Asked, seen: Seen, namespace: str, name: str) -> Page:
         h("h2", "Timeline"),
         picture.timeline(f"Timeline of {title}", pods, waits, begin, end, ended),
         h("h2", "Why"),
-        table(
-            ["rule", "what", "why", "times", "first", "last"],
-            [
-                [
-                    one.rule,
-                    one.action,
-                    plain(one.message) + (f" ({one.rejected} refused)" if one.rejected else ""),
-                    str(one.decisions),
-                    clock(one.first_at, fine=fine),
-                    clock(one.last_at, fine=fine),
-                ]
-                for one in decided
-                if one.action not in QUIET_ACTIONS
-            ],
-            "Decisions, by rule, in the order they began; what only mirrors them is in the JSON",
-            "nothing was decided yet",
-        ),
+        _decided(decided, fine=fine),
         h("h2", "Waits"),
         _wait_table(waits, seen, fine=fine),
         _estimates(estimates, seen),
@@ -118,6 +90,43 @@ def group(asked: Asked, seen: Seen, namespace: str, name: str) -> Page:
         "podsInAll": len(pods),
     }
     return Page(title=title, data=data, body=h("div", body))
+
+
+def _decisions(asked: Asked, seen: Seen, given: dict[str, Any]) -> list[moments.DecidedRow]:
+    of = {**given, "limit": _MOST, "own_only": int(not seen.quota)}
+    rows = asked.rows("decisions", moments.DecidedRow, moments.DECIDED, of)
+    return [one for one in rows if one.first_at <= seen.moment]
+
+
+def _decided(decided: Iterable[moments.DecidedRow], *, fine: bool) -> Html:
+    return table(
+        ["rule", "what", "why", "times", "first", "last"],
+        [
+            [
+                one.rule,
+                one.action,
+                plain(one.message) + (f" ({one.rejected} refused)" if one.rejected else ""),
+                str(one.decisions),
+                clock(one.first_at, fine=fine),
+                clock(one.last_at, fine=fine),
+            ]
+            for one in decided
+            if one.action not in QUIET_ACTIONS
+        ],
+        "Decisions, by rule, in the order they began; what only mirrors them is in the JSON",
+        "nothing was decided yet",
+    )
+
+
+def _ended(asked: Asked, seen: Seen, given: dict[str, Any]) -> list[tuple[datetime, str]]:
+    """Return when admissions ended that something else than its end took back, and why."""
+    return [
+        (one.released_at, one.release_reason)
+        for one in asked.rows("admissions", AdmissionRow, pages.ADMISSIONS, given)
+        if one.released_at is not None
+        and one.released_at <= seen.moment
+        and one.release_reason not in ("", "Finished", "Gone")
+    ]
 
 
 def _life(asked: Asked, seen: Seen, namespace: str, name: str) -> LifeRow:

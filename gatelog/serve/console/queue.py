@@ -3,11 +3,13 @@
 Invariant: the end of its chart is what its table says.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from gatelog.readmodel import moments, quota
 from gatelog.readmodel.moments import Asked
 from gatelog.serve.api import finding
+from gatelog.serve.api import objects as o
 from gatelog.serve.api.status import Refused
 from gatelog.serve.console import picture
 from gatelog.serve.console.html import Html, h, table
@@ -34,27 +36,6 @@ def queue(asked: Asked, seen: Seen, name: str) -> Page:
     stood = asked.model.quota("ClusterQueue", name=name, at=seen.at, note=asked.note)
     usage = finding.cluster_queue(found, (), stood)
     root = stood[0].root if stood and stood[0].root else usage.cohort
-    step = span((until - since).total_seconds() / quota.STEPS)
-    charts = [
-        picture.usage(
-            f"{one.resource} ({one.flavor}): held from {since:%Y-%m-%d %H:%M} to "
-            f"{until:%Y-%m-%d %H:%M} UTC, as it stood every {step}",
-            one,
-            since,
-            until,
-        )
-        for one in series[:8]
-    ]
-    holders = [
-        [
-            group_link(seen, one.namespace, one.name, one.id),
-            str(one.priority),
-            when(one.admitted_at, seen),
-            _runs(one, seen),
-            held_text(one.resources),
-        ]
-        for one in holding[:ROWS]
-    ]
     path = f"/queues/{name}"
     body = [
         h("h1", f"ClusterQueue {name}"),
@@ -66,22 +47,10 @@ def queue(asked: Asked, seen: Seen, name: str) -> Page:
             else None,
             class_="quiet",
         ),
-        table(
-            ["flavor and resource", "quota", "held", "borrowed", "unadmitted", "idle", "lent"],
-            [
-                [
-                    f"{u.resource} of {u.flavor}",
-                    *(u.nominal, u.held),
-                    *(text or "0" for text in (u.borrowed, u.unadmitted, u.idle, u.lent)),
-                ]
-                for u in usage.usage
-            ],
-            "Quota at the time" if seen.at else "Quota",
-            "no quota",
-        ),
+        _quota(usage, seen),
         h("h2", "Held over time"),
         choices(seen, path, window),
-        [*charts, picture.usage_legend()] if charts else h("p", "nothing", class_="quiet"),
+        _charts(series[:8], since, until),
         h("h2", "Who waits, in order"),
         h("p", forecast, class_="quiet") if waiting else None,
         line_table([one for one in waiting[:ROWS] if one.position], seen),
@@ -90,12 +59,7 @@ def queue(asked: Asked, seen: Seen, name: str) -> Page:
         pager(seen, path, max(len(waiting), len(holding)), hours=seen.query.get("hours")),
         _idle(asked, seen, name),
         h("h2", "Who holds"),
-        table(
-            ["group", "priority", "since", "runs", "holds"],
-            holders,
-            "Oldest admission first",
-            "none",
-        ),
+        _holders(holding[:ROWS], seen),
     ]
     data = {
         "name": name,
@@ -110,6 +74,52 @@ def queue(asked: Asked, seen: Seen, name: str) -> Page:
         "holding": holding[:ROWS],
     }
     return Page(title=f"Queue {name}", data=data, body=h("div", body))
+
+
+def _charts(series: Sequence[quota.Series], since: datetime, until: datetime) -> list[Html] | Html:
+    """Draw what was held over time, a chart for each flavor and resource."""
+    if not series:
+        return h("p", "nothing", class_="quiet")
+    step = span((until - since).total_seconds() / quota.STEPS)
+    times = (
+        f"held from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC, as it stood every {step}"
+    )
+    drawn = [
+        picture.usage(f"{one.resource} ({one.flavor}): {times}", one, since, until)
+        for one in series
+    ]
+    return [*drawn, picture.usage_legend()]
+
+
+def _quota(usage: o.ClusterQueueUsage, seen: Seen) -> Html:
+    return table(
+        ["flavor and resource", "quota", "held", "borrowed", "unadmitted", "idle", "lent"],
+        [
+            [
+                f"{u.resource} of {u.flavor}",
+                *(u.nominal, u.held),
+                *(text or "0" for text in (u.borrowed, u.unadmitted, u.idle, u.lent)),
+            ]
+            for u in usage.usage
+        ],
+        "Quota at the time" if seen.at else "Quota",
+        "no quota",
+    )
+
+
+def _holders(holding: Sequence[moments.HoldingRow], seen: Seen) -> Html:
+    rows = [
+        [
+            group_link(seen, one.namespace, one.name, one.id),
+            str(one.priority),
+            when(one.admitted_at, seen),
+            _runs(one, seen),
+            held_text(one.resources),
+        ]
+        for one in holding
+    ]
+    head = ["group", "priority", "since", "runs", "holds"]
+    return table(head, rows, "Oldest admission first", "none")
 
 
 def _runs(one: moments.HoldingRow, seen: Seen) -> Html:
