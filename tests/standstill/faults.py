@@ -428,7 +428,11 @@ FAULTS = (
 )  # fmt: skip
 
 ON_A_REAL_SERVER = {
-    # It lets open watches go on for minutes: the leader works, and what waits is admitted.
-    "rights of ingest gone": {"one": True, "alert": REPLICA, "without": "why: the leader goes on"},
+    # It lets open watches go on for minutes, or ends one: the leader works, or neither does.
+    "rights of ingest gone": {
+        "one": True,
+        "alert": f"{REPLICA}|{STOPPED}",
+        "without": "why: the leader goes on",
+    },
 }
 """What of a fault is otherwise where the API server is not the stand-in."""
