@@ -11,7 +11,7 @@ reply means, that is `verdicts`.
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
@@ -23,7 +23,7 @@ from actuator.workloadcache import Unread, WorkloadCache
 from actuator.workloads import GROUP, VERSIONS
 from podgroup.model.commands import ObjectRef
 from runtime.kube import KubeError, KubeUnauthorized
-from runtime.kube_answer import HttpAnswer
+from runtime.kube_answer import HttpClient
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -42,21 +42,6 @@ FORGET_S = 60.0
 """Seconds after which "Workloads are not served" is found out anew."""
 
 
-class Http(Protocol):
-    """The part of `runtime.kube.KubeClient` that is used here."""
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-    ) -> HttpAnswer:
-        """Send one request; raise only when no answer came."""
-
-
 Answered = Callable[[str, str, int, float], None]
 """Called for each request: verb, path, HTTP status (0: no answer), its start by
 `time.monotonic`."""
@@ -66,7 +51,7 @@ class KubeApi:
     """Verbs on pods, Workloads, queues and Events."""
 
     def __init__(
-        self, http: Http, concurrency: AdaptiveConcurrency, answered: Answered | None = None
+        self, http: HttpClient, concurrency: AdaptiveConcurrency, answered: Answered | None = None
     ) -> None:
         self._http = http
         self.concurrency = concurrency

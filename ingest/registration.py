@@ -19,11 +19,11 @@ Invariant: the registration names an authority only after a certificate of it is
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -42,7 +42,7 @@ from ingest.webhook.server import Limits, WebhookServer
 from ingest.webhook.settings import actuator_user, label_kinds, policy_for
 from runtime.certificates import OwnCertificates, server_context
 from runtime.health import Checks
-from runtime.kube_answer import HttpAnswer
+from runtime.kube_answer import HttpClient
 from runtime.kube_errors import KubeError
 from runtime.log import get_logger
 from runtime.rotation import GivenFiles, keep_fresh
@@ -68,21 +68,6 @@ _PLURALS = {
 log = get_logger("webhook")
 
 
-class Api(Protocol):
-    """What is needed of the API server; `runtime.kube.KubeClient` is one."""
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-    ) -> HttpAnswer:
-        """Ask and read the whole answer, whatever its status."""
-
-
 class Trust:
     """Whether the API server can verify this replica; `problem` is a readiness check."""
 
@@ -95,7 +80,7 @@ class Trust:
 @asynccontextmanager
 async def webhook(
     settings: Settings,
-    api: Api,
+    api: HttpClient,
     checks: Checks | None = None,
     heard_s: float = HEARD_S,
     look_s: float = LOOK_S,
@@ -182,7 +167,7 @@ def registration(settings: Settings, ca_bundle: bytes, served_at: str) -> Regist
     )
 
 
-async def trusted(api: Api) -> bytes | None:
+async def trusted(api: HttpClient) -> bytes | None:
     """Return the bundle that is registered, b"" for one that we may not see, None for none.
 
     Raises:
@@ -197,7 +182,7 @@ async def trusted(api: Api) -> bytes | None:
     return registered(msgspec.json.decode(answer.body, type=dict[str, Any]))
 
 
-async def register(api: Api, wanted: Registration) -> str:
+async def register(api: HttpClient, wanted: Registration) -> str:
     """Write both configurations; return what the API server refused, "" for nothing.
 
     Raises:
@@ -221,7 +206,7 @@ async def register(api: Api, wanted: Registration) -> str:
 
 async def _keep(
     settings: Settings,
-    api: Api,
+    api: HttpClient,
     own: OwnCertificates,
     tls: Any,
     server: WebhookServer,
@@ -243,7 +228,12 @@ async def _keep(
 
 
 async def _registered(
-    settings: Settings, api: Api, mine: bytes, server: WebhookServer, trust: Trust, now: datetime
+    settings: Settings,
+    api: HttpClient,
+    mine: bytes,
+    server: WebhookServer,
+    trust: Trust,
+    now: datetime,
 ) -> float:
     """Register if we are not trusted; return the seconds until the next look."""
     try:
@@ -271,7 +261,7 @@ async def _registered(
     return trust.heard_s
 
 
-def _getter(api: Api) -> Any:
+def _getter(api: HttpClient) -> Any:
     async def get(path: str) -> tuple[int, dict[str, Any]]:
         answer = await api.request("GET", path)
         try:

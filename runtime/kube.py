@@ -17,7 +17,7 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import aiohttp
 import msgspec
@@ -54,6 +54,19 @@ log = get_logger("kube")
 Params = Mapping[str, str]
 
 
+class RequestOptions(TypedDict, total=False):
+    """What a request may have beside its method and path."""
+
+    params: Params | None
+    body: bytes | None
+    content_type: str
+    """Of the body; JSON, if not said."""
+    timeout_s: float | None
+    """Default: the setting."""
+    most_bytes: int | None
+    """A longer answer is not read to its end."""
+
+
 class KubeClient:
     """See the module. Shared by the tasks of one event loop; made by `connect`."""
 
@@ -75,25 +88,22 @@ class KubeClient:
         self,
         method: str,
         path: str,
-        *,
-        params: Params | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        timeout_s: float | None = None,
-        most_bytes: int | None = None,
+        **given: Unpack[RequestOptions],
     ) -> Answer:
         """Send one request and return the answer, whatever its status (except a lasting 401).
 
-        Waits while `max_connections` others are under way; `timeout_s` (default: the setting)
-        covers that wait too. A body of more than `most_bytes` is not read to its end.
+        Waits while `max_connections` others are under way; `timeout_s` covers that wait too.
 
         Raises:
             KubeUnavailable: no complete answer in time, and it may have taken effect; or one
                 that is too long.
             KubeUnauthorized: 401 twice, the second time with fresh credentials.
         """
+        body, timeout_s = given.get("body"), given.get("timeout_s")
         limit_s = self._settings.request_timeout_s if timeout_s is None else timeout_s
-        headers = {"Content-Type": content_type} if body is not None else {}
+        kind = given.get("content_type", "application/json")
+        headers = {"Content-Type": kind} if body is not None else {}
+        params, most_bytes = given.get("params"), given.get("most_bytes")
         try:
             async with asyncio.timeout(limit_s), self._slots:
                 return await self._exchange(method, path, params, body, headers, most_bytes)

@@ -33,6 +33,21 @@ class HttpAnswer(Protocol):
         """Headers; look-up ignores case."""
 
 
+class HttpClient(Protocol):
+    """What is needed of the API server; `runtime.kube.KubeClient` is one."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+    ) -> HttpAnswer:
+        """Ask and read the whole answer, whatever its status; raise only when none came."""
+
+
 class Answer(Struct, frozen=True):
     """An HTTP answer, whatever its status. `headers` compare without regard to case."""
 

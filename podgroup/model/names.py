@@ -46,7 +46,6 @@ POD_INDEX_LABEL: Final[str] = "kueue.x-k8s.io/pod-group-pod-index-label"
 POD_INDEX_OFFSET: Final[str] = "kueue.x-k8s.io/pod-index-offset"
 ADMISSION_GATED_BY: Final[str] = "kueue.x-k8s.io/admission-gated-by"
 ELASTIC_JOB: Final[str] = "kueue.x-k8s.io/elastic-job"
-SAFE_TO_FORCE_DELETE: Final[str] = "kueue.x-k8s.io/safe-to-forcefully-delete"
 WORKLOAD_ANNOTATION: Final[str] = "kueue.x-k8s.io/workload"
 SLICE_NAME: Final[str] = "kueue.x-k8s.io/workload-slice-name"  # elastic Workloads only
 PROVREQ_PREFIX: Final[str] = "provreq.kueue.x-k8s.io/"
@@ -77,7 +76,6 @@ ELASTIC_JOB_GATE: Final[str] = "kueue.x-k8s.io/elastic-job"
 # -- on Workloads ------------------------------------------------------------------------------
 IS_GROUP_WORKLOAD: Final[str] = "kueue.x-k8s.io/is-group-workload"  # annotation
 JOB_UID: Final[str] = "kueue.x-k8s.io/job-uid"  # label, single pods only
-MULTIKUEUE_ORIGIN: Final[str] = "kueue.x-k8s.io/multikueue-origin"  # label
 SINGLE_PODSET: Final[str] = "main"
 MAX_ROLES: Final[int] = 18
 MAX_OWNERS: Final[int] = 1000
@@ -99,9 +97,7 @@ PREEMPTED: Final[str] = "Preempted"
 REQUEUED: Final[str] = "Requeued"
 PODS_READY: Final[str] = "PodsReady"
 FINISHED: Final[str] = "Finished"
-DEACTIVATION_TARGET: Final[str] = "DeactivationTarget"
 WAITING_FOR_REPLACEMENT_PODS: Final[str] = "WaitingForReplacementPods"
-BLOCKED_ON_PREEMPTION_GATES: Final[str] = "BlockedOnPreemptionGates"
 
 ACTIVE: Final[str] = "Active"  # of a ClusterQueue or LocalQueue
 
@@ -136,7 +132,6 @@ EVICTED_PODS_READY_TIMEOUT: Final[str] = "PodsReadyTimeout"
 EVICTED_ADMISSION_CHECK: Final[str] = "AdmissionCheck"
 EVICTED_CLUSTER_QUEUE_STOPPED: Final[str] = "ClusterQueueStopped"
 EVICTED_LOCAL_QUEUE_STOPPED: Final[str] = "LocalQueueStopped"
-EVICTED_NODE_FAILURES: Final[str] = "NodeFailures"
 REACTIVATED: Final[str] = "Reactivated"  # reason of Requeued=True
 EVICTED_DEACTIVATED: Final[str] = "Deactivated"  # also the prefix of DeactivatedDueTo...
 EVICTED_DEACTIVATED_PREFIX: Final[str] = "DeactivatedDueTo"  # by a rule, not by a person
@@ -159,8 +154,6 @@ PENDING_PREEMPTED_WORKLOADS: Final[str] = "WaitingForPreemptedWorkloads"
 PENDING_MISCONFIGURED: Final[str] = "Misconfigured"
 PENDING_SUSPENDED: Final[str] = "Suspended"
 PENDING_EVALUATION: Final[str] = "PendingEvaluation"
-PENDING_PODS_READY: Final[str] = "WaitingForPodsReady"
-PENDING_ADMISSION_GATED: Final[str] = "AdmissionGated"
 PENDING_ON_HOLD: Final[str] = "OnHold"
 PENDING_DEACTIVATED: Final[str] = "Deactivated"
 
@@ -171,15 +164,12 @@ NOT_ADMITTED_TOPOLOGY: Final[str] = "PendingDelayedTopologyRequests"
 
 # -- reasons of Requeued -----------------------------------------------------------------------
 REQUEUED_BACKOFF_FINISHED: Final[str] = "BackoffFinished"
-REQUEUED_CLUSTER_QUEUE_RESTARTED: Final[str] = "ClusterQueueRestarted"
-REQUEUED_LOCAL_QUEUE_RESTARTED: Final[str] = "LocalQueueRestarted"
 
 # -- reasons of PodsReady and WaitingForReplacementPods ----------------------------------------
 READY_WAIT_FOR_START: Final[str] = "WaitForStart"
 READY_WAIT_FOR_RECOVERY: Final[str] = "WaitForRecovery"
 READY_STARTED: Final[str] = "Started"
 READY_RECOVERED: Final[str] = "Recovered"
-REPLACEMENT_PODS_FAILED: Final[str] = "PodsFailed"
 REPLACEMENT_PODS_READY: Final[str] = "PodsReady"
 
 # -- event reasons on pods and Workloads -------------------------------------------------------

@@ -1,7 +1,7 @@
 """rules: what rules there are, in the order in which they run.
 
-Theory. Rules are pure functions of what the fold has made of the log, which they see through
-read-only types and change through conclusions alone (`helpers.context`). Each is a module that has
+Theory. Rules are pure functions of what the fold has made of the log, which they look at and
+change through conclusions alone (`helpers.context`). Each is a module that has
 its name; what it reads and when it is due is said where it is written (`helpers.rule`). For each
 group that a message touched the engine runs the rules before `admit`, then that one, then the
 others; and once, at the end, those that look at no single group.

@@ -73,7 +73,6 @@ class Committer:
         self.place = EpochBase()
         self._problem = ""
         self._asked_s: float | None = None
-        self.commits = 0
         self.rows = 0
 
     @property
@@ -191,7 +190,6 @@ class Committer:
     async def _write(self, rows: Rows, new: Checkpoint, journal: Journal, work: Work) -> None:
         old, began = self.checkpoint, time.monotonic()
         self.checkpoint = await self._patiently(lambda: self._store.commit(rows, new, old))
-        self.commits += 1
         written = rows.count()
         self.rows += written
         took_s, rebuilding = time.monotonic() - began, self._outbox.rebuilding
