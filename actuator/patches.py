@@ -232,7 +232,7 @@ def _clashes(command: UngatePod, pod: Mapping[str, Any]) -> Iterator[str]:
             if key in live and live[key] != value and not gives_way:
                 yield (
                     f"{part}.{name}[{key!r}] is {live[key]!r} but {value!r} is wanted: "
-                    "set by whoever made the pod or by another controller"
+                    "set by the pod's creator or by another controller"
                 )
 
 

@@ -99,7 +99,7 @@ async def _secret(kube: KubeClient, namespace: str, name: str, found: Found) -> 
         found.missing.append(
             (
                 f"knowledge of Secret {name}",
-                f"{answer.status}: where it stands bare it was not found",
+                f"{answer.status}: where it is written bare it was not found",
             )
         )
 

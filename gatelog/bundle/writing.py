@@ -34,13 +34,13 @@ _WHAT = {
     "metrics": "metrics of a pod",
 }
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # what is listened on, not by us
-_ABOUT = """A bundle of gatelog, made {at} for whoever helps from outside.
+_ABOUT = """A bundle of gatelog, made {at} for helpers from outside.
 
 {content}
 
-{gone} stands for what was known here to be secret, and for what looked like a password, token or
+{gone} replaces what was known here to be secret, and for what looked like a password, token or
 key. What neither was known nor looks like one is still in it: look through it before you send it.
-Names of namespaces, queues, groups and pods stand in the findings of doctor, in logs and in
+Names of namespaces, queues, groups and pods are in the findings of doctor, in logs and in
 metrics; in {group} they are pseudonyms that cannot be turned back.
 """
 

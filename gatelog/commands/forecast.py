@@ -108,7 +108,7 @@ def forecast(
         _again(settings, label, every_s, budget_s, tell=given.tell)
         return
     if given.tell:
-        raise UsageFailed("--tell goes with --every: what is told has to be kept true")
+        raise UsageFailed("--tell goes with --every: what is written has to be kept true")
     now = datetime.now(UTC)
     found = _made(settings, now, label, budget_s, keep=not given.dry_run)
     _print(found, now, scope.name, answer.form, picture, headers=not answer.no_headers)
@@ -255,10 +255,10 @@ def _again(
                     "forecast", f"{groups} groups wait, {given} new estimates", groups=groups
                 )
                 if teller is not None:
-                    told, refused = await teller.tell(found)
-                    if told or refused:
-                        said = f"{told} Workloads were told, {refused} could not be"
-                        narrator.info("told", said, told=told, refused=refused)
+                    written, refused = await teller.tell(found)
+                    if written or refused:
+                        said = f"estimates written to {written} Workloads, {refused} refused"
+                        narrator.info("estimates_written", said, written=written, refused=refused)
                 passed = (datetime.now(UTC) - now).total_seconds()
                 try:
                     async with asyncio.timeout(max(0.1, every_s - passed)):

@@ -159,7 +159,7 @@ def _columns() -> "list[printing.Column[ParkedEvent]]":
         printing.Column("AT", lambda row: f"{row.at:%Y-%m-%d %H:%M:%S}Z"),
         printing.Column("REASON", lambda row: row.reason),
         printing.Column("GROUP", lambda row: row.group or row.group_id),
-        printing.Column("STANDS STILL", lambda row: "yes" if row.stands else "no"),
+        printing.Column("STUCK", lambda row: "yes" if row.stuck else "no"),
         printing.Column("OBJECT", lambda row: row.object or "(unknown)"),
         printing.Column("SETTLED", lambda row: row.resolution, wide=True),
         printing.Column("BY", lambda row: row.resolved_by, wide=True),
@@ -188,14 +188,14 @@ def _table(rows: "list[ParkedEvent]") -> Table:
     table.add_column(style=console.QUIET, no_wrap=True)
     table.add_column(overflow="fold")
     for row in rows:
-        text = Text(row.object or row.group or "an event of nobody knows what")
+        text = Text(row.object or row.group or "an event of an unknown object")
         if row.resolution:
             done = "released" if row.resolution == "release" else "discarded"
             text.append(f"  {done} by {row.resolved_by}", style=console.GOOD)
-        elif row.stands:
-            text.append(f"  {row.group} stands still", style=f"bold {console.BAD}")
+        elif row.stuck:
+            text.append(f"  {row.group} is stuck", style=f"bold {console.BAD}")
         else:
-            text.append("  nothing stands still", style=console.QUIET)
+            text.append("  nothing is stuck", style=console.QUIET)
         text.append(f"\n{row.reason}", style=console.WAIT).append(f": {row.message}")
         table.add_row(row.key, f"{row.at:%Y-%m-%d %H:%M:%S}Z", text)
     return table
@@ -210,10 +210,10 @@ def _show(row: "ParkedEvent", output: "Output | None") -> None:
         ("reason", row.reason),
         ("message", row.message),
         ("object", row.object or "(unknown)"),
-        ("group", f"{row.group or '(none)'} {'stands still' if row.stands else 'is not held up'}"),
+        ("group", f"{row.group or '(none)'} {'is stuck' if row.stuck else 'is not stuck'}"),
     ]
     if not row.group:
-        lines[-1] = ("group", "(none stands still)")
+        lines[-1] = ("group", "(none is stuck)")
     if row.resolution:
         when = f"{row.resolved_at:%Y-%m-%d %H:%M:%S}Z"
         lines.append(("settled", f"{row.resolution} by {row.resolved_by} at {when}"))

@@ -297,7 +297,7 @@ def of_file(
     if log.header.unknown:
         sys.stderr.write(
             f"gatelog: {file} has only {log.header.selection}: {log.header.unknown} events that "
-            "nobody could decode and that name nobody are not in it, so something may be missing\n"
+            "could not be decoded and name no group are not in it, so something may be missing\n"
         )
     if redecide:
         if log.header.selection:

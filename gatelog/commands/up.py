@@ -33,7 +33,7 @@ Install = Annotated[
     typer.Option(
         "--install",
         help="How pods get their gate: webhook (served here, Kubernetes 1.30 or later), policy "
-        "(MutatingAdmissionPolicy, 1.36 or later), none (somebody else does). webhook and policy "
+        "(MutatingAdmissionPolicy, 1.36 or later), none (another webhook does). webhook and policy "
         "also install Kueue's kinds (CRDs) where they are absent.",
     ),
 ]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 HELP = (
     "Resource-hours asked for while pods ran, held while they did not (admitted and not started, "
-    "terminating, a gang that is not whole), wasted (attempts that failed, were preempted or "
+    "terminating, a group that is not whole), wasted (attempts that failed, were preempted or "
     "evicted) and waited for, with what they cost, and apart from that what ran without an "
     "admission; by queue or flavor also the quota that was idle. Or, by owner and shape: what was "
     "really used, and what failed. docs/usage.md says what is counted how."

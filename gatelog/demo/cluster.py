@@ -147,7 +147,7 @@ class Stage:
 
         await self.until("running", runs, name)
 
-    async def stands(
+    async def reports(
         self,
         plural: str,
         name: str,
@@ -169,7 +169,7 @@ class Stage:
 
         more = "" if share is None else f" and a share of {share}"
         what = f"{admitted} groups with {cpu} CPUs, {borrowed} of them borrowed{more}"
-        await self.until(f"told to have {what}", says, name)
+        await self.until(f"reported to have {what}", says, name)
 
     async def gated(self, name: str) -> bool:
         """Tell whether a pod carries our gate."""

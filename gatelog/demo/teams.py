@@ -68,7 +68,7 @@ async def lend_and_borrow(stage: Stage) -> None:
     for number in range(1, 5):
         await submit(stage, RED, f"sweep-{number}")
         await stage.state(f"sweep-{number}", "Running", team=RED)
-    await stage.stands("clusterqueues", RED, admitted=4, cpu="8", borrowed="6")
+    await stage.reports("clusterqueues", RED, admitted=4, cpu="8", borrowed="6")
 
 
 async def take_back(stage: Stage) -> None:
@@ -87,7 +87,7 @@ async def share_alike(stage: Stage) -> None:
     await submit(stage, BLUE, "train-3")
     await stage.state("train-3", "Queued", reason="WaitingForQuota", team=BLUE)
     for team in (RED, BLUE):
-        await stage.stands("clusterqueues", team, admitted=2, cpu="4", borrowed="2", share=250)
+        await stage.reports("clusterqueues", team, admitted=2, cpu="4", borrowed="2", share=250)
 
 
 async def come_back(stage: Stage) -> None:
@@ -100,7 +100,7 @@ async def come_back(stage: Stage) -> None:
     await finish(stage, BLUE, "train-3")
     for name in ("sweep-3", "sweep-4"):
         await finish(stage, RED, name, "-again")
-    await stage.stands("clusterqueues", RED, admitted=0, cpu="0", borrowed="0", share=0)
+    await stage.reports("clusterqueues", RED, admitted=0, cpu="0", borrowed="0", share=0)
 
 
 TEAMS = Programme(

@@ -89,7 +89,7 @@ async def _queues(kube: KubeClient, api: str, plural: str) -> Finding:
         return warn(
             QUEUES,
             plural,
-            "there is none: nobody can be admitted",
+            "there is none: no group can be admitted",
             f"gatelog create {plural.removesuffix('s')}, or apply deploy/examples/first-queue.yaml",
         )
     broken = [said for obj in items if plural == "clusterqueues" for said in _incomplete(obj)]
@@ -116,7 +116,7 @@ async def _queues(kube: KubeClient, api: str, plural: str) -> Finding:
     return warn(
         QUEUES,
         plural,
-        f"{len(idle)} of {count} admit nobody: {'; '.join(idle[:_NAMED])}{more}",
+        f"{len(idle)} of {count} admit no group: {'; '.join(idle[:_NAMED])}{more}",
         "gatelog resume one that was stopped; one that is being deleted goes when those that hold "
         "its quota have ended; of the others the message says what is missing",
     )

@@ -40,11 +40,11 @@ async def _one(kube: KubeClient, settings: Settings, what: str, name: str) -> Fi
     part = what.split(maxsplit=1)[0]
     remedy = f"is the {part} deployment running, with the same lease.namespace and cluster?"
     if lease is None or not lease.holder:
-        return fail(AREA, what, f"nobody holds {full}", remedy)
+        return fail(AREA, what, f"no replica holds {full}", remedy)
     age_s = _age_s(lease)
     if age_s is None or age_s > lease.duration_s + _SLACK_S:
         when = "never" if age_s is None else f"{duration(age_s)} ago"
-        said = f"{lease.holder} holds {full}, renewed {when}, and nobody took over"
+        said = f"{lease.holder} holds {full}, renewed {when}, and no replica took over"
         return fail(AREA, what, said, remedy)
     turns = f"{lease.transitions} transition{'' if lease.transitions == 1 else 's'}"
     return ok(AREA, what, f"{lease.holder} ({full}, {turns})")

@@ -20,7 +20,7 @@ from runtime.settings import Settings
 
 AREA = "database"
 NEWS = timedelta(hours=1)
-"""For so long something that was parked is worth a warning though no group stands still."""
+"""For so long something that was parked is worth a warning though no group is stuck."""
 REPLICAS = "replicas"
 MOST_READ = 1 << 30
 """Bytes of a SQLite file that is read from end to end: a second or two."""
@@ -154,18 +154,18 @@ def _parked(model: ReadModel, now: datetime) -> Finding:
         return warn(
             AREA,
             "parked",
-            f"{said}; for {found.standing} of them a group stands still",
+            f"{said}; for {found.standing} of them a group is stuck",
             "look: gatelog parked; then gatelog parked release or discard",
         )
     if now - found.newest_at < NEWS:
         return warn(
             AREA,
             "parked",
-            f"{said}; no group stands still for it",
+            f"{said}; no group is stuck for it",
             f"look: gatelog parked. This is no warning any more {duration(NEWS.total_seconds())} "
             "after the newest, or after gatelog parked discard",
         )
-    return ok(AREA, "parked", f"{said}; no group stands still for it (gatelog parked lists them)")
+    return ok(AREA, "parked", f"{said}; no group is stuck for it (gatelog parked lists them)")
 
 
 def _spared(model: ReadModel) -> list[Finding]:

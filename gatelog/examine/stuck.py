@@ -34,7 +34,7 @@ def _writes(model: ReadModel, now: datetime) -> Finding:
 def _groups(model: ReadModel, now: datetime) -> Finding:
     rows = model.standing(now - repeats.TOO_LONG)
     if not rows:
-        return ok(AREA, "groups", "none stands still")
+        return ok(AREA, "groups", "none is stuck")
     first = f"{rows[0].namespace}/{rows[0].name}"
     return warn(
         AREA,
@@ -58,7 +58,7 @@ def _idle(model: ReadModel, now: datetime) -> Finding:
         AREA,
         "idle quota",
         f"held while nothing runs: {_some(said)}",
-        "whoever made the pods replaces those that failed, or deletes the group; what each holds: "
+        "the pods' creator replaces those that failed, or deletes the group; what each holds: "
         "view v_idle_holders",
     )
 

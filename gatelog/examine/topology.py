@@ -34,7 +34,7 @@ async def examine(kube: KubeClient, settings: Settings, policy: bool) -> list[Fi
             warn(
                 AREA,
                 "topology",
-                f"{asking}, but nobody assigns topologies in builtin mode: pods run wherever the "
+                f"{asking}, but builtin mode assigns no topologies: pods run wherever the "
                 "scheduler puts them",
                 "set mode = kueue where Kueue's scheduler runs, or take the request away",
             )

@@ -31,7 +31,7 @@ class Meters:
         self._at: dict[Labels, float] = {}
         metrics.read(
             "gatelog_forecast_start_seconds",
-            "Seconds until the first and the last in line starts, at either chance.",
+            "Seconds until the first and the last in the queue starts, at either chance.",
             ("cluster_queue", "place", "chance"),
             read=lambda: self._starts,
         )

@@ -47,7 +47,7 @@ WITH tree AS (
 SELECT root FROM v_quota WHERE cluster = :cluster AND kind = 'ClusterQueue' AND name = :name),
 cut AS (
 SELECT s.kind, s.name, s.root, s.flavor, s.resource, s.nominal, s.held, s.borrowed,
-       s.unadmitted, s.told,
+       s.unadmitted, s.reported,
        {begins} AS first, {ends} AS last
   FROM ({spans(d, ":cluster")}) s
  WHERE s.cluster = :cluster AND s.kind <> 'LocalQueue' AND s.from_at <= {until}
@@ -55,7 +55,7 @@ SELECT s.kind, s.name, s.root, s.flavor, s.resource, s.nominal, s.held, s.borrow
    AND (s.name = :name AND s.kind = 'ClusterQueue'
         OR s.root <> '' AND s.root IN (SELECT root FROM tree)))
 SELECT s.kind, s.name, max(s.root) AS root, s.flavor, s.resource, s.first, s.last,
-       max(s.told) AS told, CAST(sum(s.nominal) AS BIGINT) AS nominal,
+       max(s.reported) AS reported, CAST(sum(s.nominal) AS BIGINT) AS nominal,
        CAST(sum(s.held) AS BIGINT) AS held, CAST(sum(s.borrowed) AS BIGINT) AS borrowed,
        CAST(sum(s.unadmitted) AS BIGINT) AS unadmitted
   FROM cut s WHERE s.last > s.first
@@ -98,7 +98,7 @@ class StepRow(Struct, frozen=True, kw_only=True):
     resource: str
     first: int
     last: int
-    told: int
+    reported: int
     nominal: int
     held: int
     borrowed: int
@@ -124,10 +124,10 @@ class _Course:
     def __init__(self) -> None:
         self.nominal, self.held, self.borrowed = ([0] * STEPS for _ in range(3))
         self.unadmitted = [0] * STEPS
-        self.told, self.root, self.cohort = 0, "", False
+        self.reported, self.root, self.cohort = 0, "", False
 
     def add(self, row: StepRow) -> None:
-        self.told, self.root = max(self.told, row.told), max(self.root, row.root)
+        self.reported, self.root = max(self.reported, row.reported), max(self.root, row.root)
         self.cohort = row.kind == "Cohort"
         for step in range(max(row.first, 1) - 1, min(row.last - 1, STEPS)):
             self.nominal[step] += row.nominal
@@ -137,7 +137,7 @@ class _Course:
 
     def beyond(self, step: int) -> int:
         """Return what it borrowed."""
-        if self.told or not self.root or self.cohort:
+        if self.reported or not self.root or self.cohort:
             return 0 if self.cohort else self.borrowed[step]
         return max(0, self.held[step] - self.nominal[step])
 

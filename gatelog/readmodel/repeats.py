@@ -50,10 +50,10 @@ def advice(row: RepeatedRow) -> str:
             "installed (docs/security.md). The pod stays charged meanwhile"
         )
     if row.status == "obsolete":
-        return "the object is gone, and nobody has said so: is ingest watching (gatelog doctor)?"
+        return "the object is gone, and no watch has said so: is ingest watching (gatelog doctor)?"
     return (
         "mend what the API server has against it (a right of the actuator's account, a policy or "
-        "webhook of somebody else's, a quota); it is tried again by itself, at first after 30 s "
+        "webhook of another client, a quota); it is tried again by itself, at first after 30 s "
         "and then ever less often, at once when the object changes"
     )
 

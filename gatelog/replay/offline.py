@@ -118,7 +118,7 @@ async def verify(log: Source, settings: Settings) -> tuple[Result, list[TableRes
                 reached = result.world.meta.position
                 if reached < stands and not log.unread:
                     raise CommandFailed(
-                        f"the database stands at position {stands}, the file ends at {reached}: "
+                        f"the database is at position {stands}, the file ends at {reached}: "
                         "export again, or compare a database made from this file (gatelog import)"
                     )
                 found = await asyncio.to_thread(

@@ -39,8 +39,8 @@ RAW_SHOWN = 100_000
 class ParkedEvent(Struct, frozen=True, kw_only=True):
     """One parked event; `raw` is the event as it was, as text.
 
-    `group` is the group it concerns as NAMESPACE/NAME, "" if none is known; `stands` says that the
-    group stands still because of it. `decision` is the decision that was parked, as JSON; "" if it
+    `group` is the group it concerns as NAMESPACE/NAME, "" if none is known; `stuck` says that the
+    group is stuck because of it. `decision` is the decision that was parked, as JSON; "" if it
     was none, or in a list.
     """
 
@@ -56,7 +56,7 @@ class ParkedEvent(Struct, frozen=True, kw_only=True):
     resolved_at: datetime | None = None
     raw: str = ""
     group: str = ""
-    stands: bool = False
+    stuck: bool = False
     decision: str = ""
 
     @property
@@ -153,7 +153,7 @@ async def stream(settings: Settings) -> list[ParkedMessage]:
 
 def _strange(message: Message, error: str) -> ParkedMessage:
     return ParkedMessage(
-        by="nobody known",
+        by="unknown",
         reason="Undecodable",
         message=f"no message of this stream: {error}",
         stream=subjects.PARKED,
@@ -186,7 +186,7 @@ async def resolve(
         if row.resolution:
             raise CommandFailed(f"{key}: was settled already ({row.resolution}, {row.resolved_by})")
         again = row.reason == PARKED_DECISION and action == "release" and row.group
-        if row.stands or again:
+        if row.stuck or again:
             stood.add(row.group)
     acted = tuple(OperatorActed(action=action, target=key, by=by, message=note) for key in keys)
     body = encode_batch(Batch(source="operator", events=acted))
@@ -230,9 +230,9 @@ def _rows(settings: Settings, query: "sa.Select[tuple[object, ...]]") -> list[Pa
 
 
 def _parked(row: sa.RowMapping) -> ParkedEvent:
-    made = ("raw", "group", "stands", "decision")
+    made = ("raw", "group", "stuck", "decision")
     given = {name: row[name] for name in ParkedEvent.__struct_fields__ if name not in made}
     raw = bytes(row["raw"] or b"")[:RAW_SHOWN].decode(errors="replace")
     group = f"{row['space']}/{row['name']}" if row["name"] else ""
-    stands = (row["stopped"] or "").startswith(f"{row['seq']}/{row['ord']} ")
-    return ParkedEvent(**given, raw=raw, group=group, stands=stands)
+    stuck = (row["stopped"] or "").startswith(f"{row['seq']}/{row['ord']} ")
+    return ParkedEvent(**given, raw=raw, group=group, stuck=stuck)

@@ -59,7 +59,7 @@ class Door:
         if scheme.lower() == "bearer" and token.strip():
             return await self._reviews.caller(token.strip())
         raise NotKnown(
-            "nobody is logged in: ask through the API server (kubectl), or bring a bearer token"
+            "no user is logged in: ask through the API server (kubectl), or bring a bearer token"
         )
 
 

@@ -111,7 +111,7 @@ class Certificates:
         tell(
             "the policies gate pods as well"
             if policy
-            else "no policy gates pods: where the roll-out stands still, queued pods are refused"
+            else "no policy gates pods: while the roll-out is stuck, queued pods are refused"
         )
 
     async def prepare(self, tell: Tell, *, dry: bool) -> None:
@@ -198,7 +198,7 @@ class Certificates:
         ]
         if idle:
             raise CommandFailed(
-                f"no replica of {' and '.join(idle)} is ready: nobody would issue or trust the "
+                f"no replica of {' and '.join(idle)} is ready: nothing would issue or trust the "
                 "certificate; kubectl get deployments -A shows them"
             )
         tell(

@@ -60,7 +60,7 @@ async def carry_out(switch: Switch, tell: Tell, *, dry: bool) -> None:
         if dry:
             return
         raise CommandFailed(
-            "not switched yet: the checks before are passed; do what stands after next:, then run "
+            "not switched yet: the checks before are passed; do what is after next:, then run "
             "the same command again"
         )
     await switch.finish(lambda line: tell(_said(line, dry)), dry=dry)

@@ -82,7 +82,7 @@ class Processes:
         if self._to == "three" and url and not policy:
             raise CommandFailed(
                 f"pods are gated by the webhook of gatelog up at {url} alone: they are refused "
-                "until somebody answers there. Kubernetes 1.36: gatelog up --install policy, end "
+                "until a webhook answers there. Kubernetes 1.36: gatelog up --install policy, end "
                 "it again, and switch. Before that: kubectl delete mutatingwebhookconfiguration,"
                 "validatingwebhookconfiguration gatelog-pods right before you install; pods that "
                 "are created in between start at once"
@@ -130,7 +130,7 @@ class Processes:
             ]
             if not held:
                 raise CommandFailed(
-                    f"nobody holds the Lease of {part} in {self._space}: its log says why "
+                    f"no replica holds the Lease of {part} in {self._space}: its log says why "
                     f"(kubectl -n {self._space} logs deploy/gatelog-{part})"
                 )
         tell("the Leases of ingest and projector are held")

@@ -67,7 +67,7 @@ class Queueing:
         }
         if len(set(modes.values())) > 1:
             said = ", ".join(f"{part} {mode}" for part, mode in sorted(modes.items()))
-            raise CommandFailed(f"the parts were told different modes ({said}): apply one for all")
+            raise CommandFailed(f"the parts are set to different modes ({said}): apply one for all")
         self._there = set(modes.values()) == {self._to}
         return self._there
 
@@ -93,7 +93,7 @@ class Queueing:
         if held and not dry:
             named = ", ".join(held[:_NAMED]) + (", ..." if len(held) > _NAMED else "")
             raise CommandFailed(
-                f"{len(held)} {_holders(held)} hold quota ({named}), and whoever admits next would "
+                f"{len(held)} {_holders(held)} hold quota ({named}), and the next scheduler would "
                 "not know: wait until they have ended, or evict them with --drain; then run the "
                 f"same command again. Back: {self.back}"
             )
@@ -131,7 +131,7 @@ class Queueing:
         tell(
             "no ClusterQueue is stopped"
             if not held
-            else f"stopped by somebody else: {', '.join(held)}"
+            else f"stopped by another client: {', '.join(held)}"
         )
         await probe.gated(self._kube, self._namespace)
         tell("a pod that names a queue gets its gate")
@@ -153,7 +153,7 @@ class Queueing:
         ready, seen = await self._controllers()
         if seen and not ready:
             raise CommandFailed(
-                "no replica of Kueue's controller is ready: nobody would admit (kubectl -n "
+                "no replica of Kueue's controller is ready: nothing would be admitted (kubectl -n "
                 "kueue-system get pods)"
             )
         taken = await clusterinfo.kueue_pod_frameworks(self._kube)

@@ -100,7 +100,7 @@ def dialect_warnings(pod: Pod) -> list[str]:
     if len(sizes) < 2:
         return []
     return [
-        f"{pod.title()} states the size of its group in several ways ({', '.join(sizes)}); the "
+        f"{pod.title()} states the size of its group in several dialects ({', '.join(sizes)}); the "
         "group will be blocked until all its pods use one of them"
     ]
 

@@ -463,7 +463,7 @@ class SchedulerCache:
     def pop(self, queue: Queue) -> PendingWorkload:
         """Take the head out of its line."""
         head = self._first(queue)
-        assert head is not None, f"nobody waits in {queue.spec.name}"
+        assert head is not None, f"no workload waits in {queue.spec.name}"
         queue.lines.drop(head)
         return head
 

@@ -155,7 +155,7 @@ def pod_deleted(
     if view.phase == "Succeeded" and pod.fate != EXCESS and not group.spec.serving:
         # Before a Workload is made of the group there is no place that a success could keep.
         role.succeeded_gone += group.composition.done
-    how = "inferred from a relist: nobody saw it go" if inferred else ""
+    how = "inferred from a relist: no watch saw it go" if inferred else ""
     note(world, here, "PodGone", group.id, uid, pod.fate, how)
     if end_expectation(world, group, pod, indexed=False):
         mark(world, group.id)
@@ -188,7 +188,7 @@ def gone(world: World, here: At, group: Group, pod: Pod) -> None:
     flags = world.members[group.id].flags[pod.view.uid]
     pod.gone_at = here.at
     pod.fate = pod.fate or LOST
-    how = "found out by a write: nobody saw it go"
+    how = "found out by a write: no watch saw it go"
     note(world, here, "PodGone", group.id, pod.view.uid, pod.fate, how)
     end_expectation(world, group, pod, indexed=False)
     _forget(world, group, pod, flags)

@@ -150,7 +150,7 @@ def _strange(event: Event, source: str) -> Undecodable:
     speakers = " or ".join(sorted(each for each, said in SAID_BY.items() if kind in said))
     error = (
         f"{STRANGE}{kind.__name__} came from {source!r}, and only {speakers} may say such a thing: "
-        "somebody uses an account of the log server who should not"
+        "another client uses an account of the log server that is not its own"
     )
     return Undecodable(error=error, raw=_encoder.encode({"from": source, "said": event}))
 

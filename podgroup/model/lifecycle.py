@@ -33,7 +33,7 @@ STATES: Final[Mapping[str, str]] = {
     "Running": "holds quota and runs",
     "Evicted": "must stop, or has stopped and waits for new pods or for its queue",
     "Finishing": "is over; finalizers still to come off",
-    "Finished": "is over and let go of",
+    "Finished": "is over and released",
     GONE: "its last pod and its Workload have left the API server",
 }
 """State -> its meaning, in the order of a life."""

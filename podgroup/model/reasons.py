@@ -179,8 +179,8 @@ REASONS: Final = (
     ),
     _bad(
         "DifferentDialects",
-        "pods declare their group in different ways",
-        "pods that declare their group in one way (docs/dialects.md)",
+        "pods declare their group in different dialects",
+        "pods that declare their group in one dialect (docs/dialects.md)",
     ),
     _bad(
         "DifferentSets",
@@ -277,7 +277,7 @@ REASONS: Final = (
     # -- quota --------------------------------------------------------------------------------
     _waits(
         PENDING_WAITING_FOR_QUOTA,
-        "others have the quota it needs, or are before it in line",
+        "others have the quota it needs, or are before it in the queue",
         "that others in ClusterQueue {cluster_queue} finish, more quota, or a higher priority if "
         "it preempts",
     ),

@@ -202,7 +202,7 @@ def _tell(ctx: RuleContext, key: QueueKey, standing: Standing | None) -> Conclus
     yield ctx.decision_apart(
         "count",
         "Changed",
-        f"{kind} {name} stands at {_words(standing)}",
+        f"{kind} {name} has {_words(standing)}",
         ReportQueue(
             target=ObjectRef(kind=kind, namespace=namespace, name=name, uid=view.uid),
             standing=standing,

@@ -29,7 +29,7 @@ def disown(ctx: RuleContext, group: Group) -> Conclusions:
 def _disown(ctx: RuleContext, group: Group) -> Conclusions:
     for uid, name, gated in group.departures.disowned:
         target = ObjectRef(kind="Pod", namespace=group.namespace, name=name, uid=uid)
-        message = f"label {MANAGED_LABEL} was removed: gatelog lets go of this pod"
+        message = f"label {MANAGED_LABEL} was removed: gatelog releases this pod"
         if gated:
             message += (
                 f". Its gate {ADMISSION_GATE} stays, because nothing has admitted it: put the "

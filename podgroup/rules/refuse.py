@@ -26,7 +26,7 @@ def refuse(ctx: RuleContext) -> Conclusions:
         refusal = meta.refused[uid]
         yield PodRefused("", uid)
         pod = ctx.world.pods.get(uid)
-        after = "goes by what it last read of it" if pod is not None else "leaves it alone"
+        after = "goes by what it last read of it" if pod is not None else "ignores it"
         if pod is not None and pod.view.unread:
             after = "goes on without what is too long"
         message = (

@@ -144,7 +144,7 @@ class SqliteStage:
             for value in checkpoint_values(old, new)
         )
         moved = self._raw.execute(statements.next_checkpoint("?"), given)
-        assert moved.rowcount == 1, "nobody else can write"
+        assert moved.rowcount == 1, "no other process can write"
         self._pooled.commit()
         self._switching = False
         return changed

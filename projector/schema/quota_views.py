@@ -29,7 +29,7 @@ def spans(d: Dialect, cluster: str = "{0}.cluster") -> str:
         cluster: whose ledger to look for: a parameter, or the cluster of the row `{0}`.
     """
     value = f"CAST({d.value.format(doc='r.value')} AS BIGINT)"
-    told = "NOT EXISTS (SELECT 1 FROM usage x WHERE x.cluster = " + cluster + ")"
+    reported = "NOT EXISTS (SELECT 1 FROM usage x WHERE x.cluster = " + cluster + ")"
     each = f"""{d.each.format(doc="a.resources", alias="f")}
   {d.each.format(doc=d.nested.format(doc="f.value"), alias="r")}"""
     quota = f"""{d.each.format(doc="q.nominal", alias="f")}
@@ -38,20 +38,20 @@ def spans(d: Dialect, cluster: str = "{0}.cluster") -> str:
    AND o.namespace = '' AND o.name = {0}.cluster_queue"""
     return f"""
 SELECT u.cluster, u.kind, u.namespace, u.name, u.root, u.flavor, u.resource, u.nominal,
-       u.reserved AS held, u.borrowed, u.unadmitted, 1 AS told, u.from_at, u.to_at
+       u.reserved AS held, u.borrowed, u.unadmitted, 1 AS reported, u.from_at, u.to_at
   FROM usage u
 UNION ALL
 SELECT a.cluster, 'ClusterQueue', '', a.cluster_queue, coalesce(o.cohort, ''), f.key, r.key, 0,
        {value}, 0, 0, 0, a.admitted_at, a.released_at
   FROM admissions a {cohort.format("a")}
   {each}
- WHERE {told.format("a")}
+ WHERE {reported.format("a")}
 UNION ALL
 SELECT a.cluster, 'LocalQueue', g.namespace, g.queue, '', f.key, r.key, 0, {value}, 0, 0, 0,
        a.admitted_at, a.released_at
   FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
   {each}
- WHERE {told.format("a")}
+ WHERE {reported.format("a")}
 UNION ALL
 SELECT q.cluster, 'ClusterQueue', '', q.cluster_queue, coalesce(o.cohort, ''), f.key, r.key,
        {value}, 0, 0, 0, 0, q.at, q.to_at
@@ -59,10 +59,10 @@ SELECT q.cluster, 'ClusterQueue', '', q.cluster_queue, coalesce(o.cohort, ''), f
                PARTITION BY n.cluster, n.shard, n.cluster_queue ORDER BY n.seq) AS to_at
           FROM quotas n) q {cohort.format("q")}
   {quota}
- WHERE {told.format("q")}"""
+ WHERE {reported.format("q")}"""
 
 
-BORROWED = """CASE WHEN max(s.told) = 1 THEN sum(s.borrowed)
+BORROWED = """CASE WHEN max(s.reported) = 1 THEN sum(s.borrowed)
             WHEN max(s.root) <> '' AND sum(s.held) > sum(s.nominal)
             THEN sum(s.held) - sum(s.nominal) ELSE 0 END"""
 """What is borrowed, of spans `s` of one queue that cover a moment."""
@@ -104,7 +104,7 @@ def now(d: Dialect) -> str:
 VIEWS = {"v_quota": now}
 
 COMMENTS = {
-    "v_quota": "How each ClusterQueue, LocalQueue and Cohort stands now, by flavor and resource: "
+    "v_quota": "Each ClusterQueue, LocalQueue and Cohort now, by flavor and resource: "
     "nominal quota, what of it is held, borrowed, idle and lent, and apart what runs and was never "
     "admitted; amounts as in the tables",
 }

@@ -73,5 +73,5 @@ COMMENTS = {
     "v_borrowed": "What ClusterQueues borrowed, and of whom it can have been, from when to when: "
     "who of the same tree did not use its quota meanwhile; amounts are the most it can have been",
     "v_share_hourly": "Quota, what was held and borrowed and the weighted share (thousandths) of "
-    "each ClusterQueue and Cohort per hour (UTC), means over the seconds that it was told for",
+    "each ClusterQueue and Cohort per hour (UTC), means over the seconds that it was reported for",
 }

@@ -23,7 +23,7 @@ MAKE_ANOTHER = (
     "once more"
 )
 REBUILD = (
-    "the database is damaged, or somebody has edited it. `gatelog replay --rebuild` makes the rows "
+    "the database is damaged, or was edited by hand. `gatelog replay --rebuild` makes the rows "
     "anew from the log"
 )
 _CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

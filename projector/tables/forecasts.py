@@ -49,7 +49,7 @@ estimates = Table(
     text("queue", "LocalQueue"),
     text("cluster_queue", "ClusterQueue behind it"),
     number("priority", "Priority"),
-    count("position", "Place in line in the ClusterQueue, the first is 1; 0: in no line"),
+    count("position", "Position in the queue of the ClusterQueue, the first is 1; 0: none"),
     time("queued_at", "Since when it had queued"),
     time("expected_at", "When it starts, the median of the plays; null: see never, or too late"),
     time("earliest_at", "One play in ten starts it before"),

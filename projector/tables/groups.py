@@ -64,7 +64,7 @@ groups = Table(
     count(
         "precedence",
         "2: quota is kept for it until others have stopped for it; 1: others stopped for it and it "
-        "goes first for what they free; 0: neither. Higher comes first in line",
+        "goes first for what they free; 0: neither. Higher comes first in the queue",
         default=0,
     ),
     time("admitted_at", "Latest admission"),

@@ -107,7 +107,7 @@ usage = Table(
     text("cohort", "Cohort it belonged to; empty: none"),
     text("root", "Cohort at the top of its tree; empty: none"),
     number("nominal", "Its own quota: cpu in thousandths, else whole units, as all amounts here"),
-    number("quota", "That, and what members of a cohort let go up"),
+    number("quota", "That, and what members of a cohort lend up"),
     number("reserved", "What was held, by its members and theirs"),
     number("used", "What of it was admitted"),
     number("borrowed", "What of it was taken from the cohort above"),

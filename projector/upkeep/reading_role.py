@@ -22,7 +22,7 @@ def grant(connection: Connection, role: str) -> None:
     """
     if connection.dialect.name != "postgresql":
         raise DatabaseError(
-            "a reader role is PostgreSQL's: an SQLite file is read by whoever may read the file"
+            "a reader role is PostgreSQL's: who may read an SQLite file may read all of it"
         )
     known = connection.execute(
         text("SELECT rolcanlogin FROM pg_roles WHERE rolname = :role"), {"role": role}

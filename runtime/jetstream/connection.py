@@ -256,7 +256,7 @@ class Connection:
         if message is None:
             raise self.unavailable(f"the connection was lost before {subject} was answered")
         if status_of(message) == NO_RESPONDERS:
-            raise self.unavailable(f"nobody answers {subject}: no leader yet, or no JetStream?")
+            raise self.unavailable(f"no server answers {subject}: no leader yet, or no JetStream?")
         return bytes(message.data)
 
     def _require(self) -> Client:

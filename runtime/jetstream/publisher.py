@@ -186,7 +186,7 @@ class Publisher:
         if message is None:
             self._start_repair("the connection was lost")
         elif status_of(message) == NO_RESPONDERS:
-            self._start_repair("nobody answers: no leader, or no stream for this subject")
+            self._start_repair("no server answers: no leader, or no stream for this subject")
         else:
             ack = _acks.decode(message.data)
             if ack.error is None:

@@ -125,7 +125,7 @@ def _wanted(settings: StreamSettings) -> list[dict[str, Any]]:
     descriptions = {
         EVENTS: ("events.>", settings.max_bytes, "gatelog: everything that happened, in order"),
         DECISIONS: ("decisions.>", settings.decisions_max_bytes, "gatelog: decisions to carry out"),
-        PARKED: ("parked.>", settings.parked_max_bytes, "gatelog: messages set aside"),
+        PARKED: ("parked.>", settings.parked_max_bytes, "gatelog: parked messages"),
     }
     return [
         {

@@ -274,9 +274,7 @@ def test_what_is_parked_is_a_warning_while_it_is_news_or_holds_a_group_up(
     engine.dispose()
     _, found = examine(gatelog, "--db", url, "--cluster", "test")
     assert found["database", "parked"]["verdict"] == verdict, found["database", "parked"]
-    assert (
-        "for 1 of them a group stands still" in found["database", "parked"]["detail"]
-    ) is stopped
+    assert ("for 1 of them a group is stuck" in found["database", "parked"]["detail"]) is stopped
 
 
 async def test_a_cluster_queue_that_can_admit_nothing_fails(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_a_pod_that_cannot_be_read_is_told_once_for_each_thing() -> None:
     toy.do(refused(toy))
     ((uid, message),) = told(toy)
     assert uid == "bad" and "metadata.annotations[x]: is 300000 bytes long" in message
-    assert "leaves it alone" in message and not toy.world.meta.untold
+    assert "ignores it" in message and not toy.world.meta.untold
     toy.do(refused(toy))
     assert len(told(toy)) == 1, "a status write of the kubelet is no news"
     toy.do(refused(toy, message="is 400000 bytes long"))

@@ -60,7 +60,7 @@ def test_an_upgrade_keeps_what_was_granted_on_views(with_role: str) -> None:
 
 
 def test_a_role_that_is_not_there_is_refused(url: str) -> None:
-    with pytest.raises(DatabaseError, match=r"no role 'nobody'|whoever may read the file"):
+    with pytest.raises(DatabaseError, match=r"no role 'nobody'|who may read an SQLite file"):
         migrate.upgrade(url, reader_role="nobody")
     migrate.check(url)
 

@@ -39,7 +39,7 @@ SCOPE = Scope(
 
 
 def history() -> Toy:
-    """Two teams share ten cores for some minutes: waiting, preempted, replaced, killed, surplus.
+    """Two teams share ten cores for some minutes: waiting, preempted, replaced, killed, excess.
 
     Then each has four of its own, in a cohort, and blue may borrow two of those of red.
     """

@@ -85,7 +85,7 @@ def test_a_file_that_is_older_than_the_database_is_not_compared_with_it(
     assert gatelog("export", str(early), "--until", middle, *simple.options)[0] == 0
     code, out, err = gatelog("replay", str(early), *live)
     assert code == 1 and out == ""
-    assert f"the database stands at position {count}, the file ends at " in err
+    assert f"the database is at position {count}, the file ends at " in err
     # The other way round is no hindrance: the file is folded as far as the database stands.
     then = tmp_path / "then.sqlite3"
     assert gatelog("import", str(early), "--to", str(then))[0] == 0

@@ -64,7 +64,7 @@ async def test_list_show_release_and_discard(stack: Stack) -> None:
 
     shown = stack.command("parked", "show", two)
     assert shown.returncode == 0 and '"v": 99' in shown.stdout
-    assert "(none stands still)" in shown.stdout
+    assert "(none is stuck)" in shown.stdout
 
     done = stack.command("parked", "release", one, "--note", "was a test", "--by", "ada")
     assert (done.returncode, done.stdout) == (0, f"released: {one}\n"), done.stderr
@@ -151,7 +151,7 @@ async def test_a_message_of_a_later_version_stops_its_group_until_somebody_says(
         async def stopped() -> object:
             return stack.sql("SELECT 1 FROM groups WHERE name = ? AND state = 'Blocked'", name)
 
-        await api.until("the group stands still", stopped)
+        await api.until("the group is stuck", stopped)
         # It is complete now, and all the same nothing is decided about it; others go on.
         await api.call(
             "POST", f"/api/v1/namespaces/{team}/pods", pod(f"{name}-2", name, 3, script=script)
@@ -163,7 +163,7 @@ async def test_a_message_of_a_later_version_stops_its_group_until_somebody_says(
         listed = stack.command("parked", "list").stdout
         assert f"{key}  " in listed and f"pod {team}/{name}-0" in listed and "v9" in listed
         shown = stack.command("parked", "show", key).stdout
-        assert f"{team}/{name} stands still" in shown and "pod_applied.v9" in shown
+        assert f"{team}/{name} is stuck" in shown and "pod_applied.v9" in shown
         assert f"gatelog parked release {key}" in shown
         why = stack.command("why", f"{team}/{name}").stdout
         assert "Parked" in why and f"gatelog parked release {key}" in " ".join(why.split())
@@ -218,15 +218,15 @@ def test_the_list_fits_a_terminal_of_100_columns() -> None:
         group_id="group-x",
         object="pod team-a/train-0",
         group="team-a/train",
-        stands=True,
+        stuck=True,
     )
-    done = msgspec.structs.replace(row, stands=False, resolution="discard", resolved_by="ada")
+    done = msgspec.structs.replace(row, stuck=False, resolution="discard", resolved_by="ada")
     out = Console(width=100, record=True, file=io.StringIO())
     out.print(table_of([row, done, msgspec.structs.replace(row, seq=9, object="", group="")]))
     lines = out.export_text().splitlines()
     assert all(len(line) <= 100 for line in lines)
     assert lines[0].split()[:3] == ["1234/0", "2026-01-01", "00:00:00Z"]
-    assert lines[0].rstrip().endswith("pod team-a/train-0  team-a/train stands still")
+    assert lines[0].rstrip().endswith("pod team-a/train-0  team-a/train is stuck")
     assert lines[1].strip().startswith("Undecodable: Invalid value 'pod_applied.v9'")
     assert any("pod team-a/train-0  discarded by ada" in line for line in lines)
 

@@ -339,7 +339,7 @@ def test_warnings_on_create() -> None:
     assert created(owned, WebhookPolicy(enabled_kinds=())).warnings == ()
     mixed = created(both({G: "g", Q: "q"}, {T: "2", names.POD_GROUP_COUNT: "2"}))
     assert mixed.allowed
-    assert "several ways" in mixed.warnings[0]
+    assert "several dialects" in mixed.warnings[0]
     assert "names no queue" in created(both({G: "g"}, {T: "2"})).warnings[0]
     assert created(both({G: "g", Q: "q"}, {T: "2"})).warnings == ()
 

@@ -430,7 +430,7 @@ KINDS: tuple[Kind, ...] = (
             Column("Resource", "Resource; cpu in cores"),
             Column("Running", "Amount times hours that pods asked for while they ran"),
             Column("Pods", "Pods that ran", 0, "integer"),
-            Column("Held", "Hours held and not run: starting, ending, gangs that are not whole"),
+            Column("Held", "Hours held and not run: starting, ending, groups that are not whole"),
             Column("Wasted", "Hours that ran and came to nothing"),
             Column("Cost", "What was taken cost, by the rates that are set"),
             Column("Waited", "Hours asked for at the gate", 1),

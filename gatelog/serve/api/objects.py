@@ -40,7 +40,7 @@ class ObjectMeta(Part, frozen=True, kw_only=True):
         str, Meta(description="Identity of this life of the group; names repeat, uids do not.")
     ] = ""
     resource_version: Annotated[
-        str, Meta(description="Position in the event log up to which this is told.")
+        str, Meta(description="Position in the event log up to which this was folded.")
     ] = ""
     creation_timestamp: Annotated[Time | None, Meta(description="Creation of the first pod.")] = (
         None
@@ -108,7 +108,7 @@ class PodCounts(Part, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class PodGroupStatus(Part, frozen=True, kw_only=True):
-    """How the group stands."""
+    """State of the group."""
 
     state: Annotated[
         str,
@@ -141,7 +141,7 @@ class PodGroup(Object, frozen=True, kw_only=True):
     """A life of a group of pods, or of a single pod, that queues by scheduling gates."""
 
     spec: Annotated[PodGroupSpec, Meta(description="What its pods ask for.")]
-    status: Annotated[PodGroupStatus, Meta(description="How it stands.")]
+    status: Annotated[PodGroupStatus, Meta(description="Its state.")]
 
 
 class HistoryEntry(Part, frozen=True, kw_only=True):
@@ -226,7 +226,7 @@ class Position(Part, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class PodGroupPosition(Object, frozen=True, kw_only=True):
-    """Where a waiting group stands in its queue."""
+    """Position of a waiting group in its queue."""
 
     position: Annotated[Position, Meta(description="Its position.")]
 
@@ -288,7 +288,7 @@ class ResourceHours(Part, frozen=True, kw_only=True, omit_defaults=False):
     running: Annotated[float, Meta(description="While they ran, but for what was wasted.")]
     pods: Annotated[int, Meta(description="Pods that ran.")]
     held: Annotated[
-        float, Meta(description="Held and not run: starting, ending, gangs not whole.")
+        float, Meta(description="Held and not run: starting, ending, groups not whole.")
     ] = 0
     wasted: Annotated[
         float, Meta(description="Ran and came to nothing: failed, preempted, evicted.")

@@ -83,8 +83,8 @@ def usage(asked: Asked, seen: Seen) -> Page:
         h("h1", title),
         h(
             "p",
-            "What pods asked for, times hours: while they ran, held quota and did not run, and ran "
-            "in vain. Waiting takes nothing. What ran without an admission is apart, and costs "
+            "What pods asked for, times hours: while they ran, held quota and did not run, and "
+            "were wasted. Waiting takes nothing. What ran without an admission is apart, and costs "
             "nothing. Days are UTC.",
             class_="quiet",
         ),

@@ -84,13 +84,13 @@ def _mixed(ctx: RuleContext, group: Group) -> Concluding[tuple[str, str] | None]
     if one is other:
         return (
             "DifferentDialects",
-            f"pod '{one.view.name}' states the size of its group in several ways "
+            f"pod '{one.view.name}' states the size of its group in several dialects "
             f"({declared(one.view)}): one of them must stay",
         )
     return (
         "DifferentDialects",
         f"pods '{one.view.name}' and '{other.view.name}' state the size of their group in "
-        f"different ways: {declared(one.view)} and {declared(other.view)}",
+        f"different dialects: {declared(one.view)} and {declared(other.view)}",
     )
 
 
