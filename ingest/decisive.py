@@ -1,13 +1,14 @@
 """What of a pod is decisive: what must be known of it soon, and how far its life is.
 
 Invariant: pure; equal digests mean that nothing was changed that admission, accounting or diagnosis
-turns on.
+turns on (`Means.at_once`).
 """
 
 from typing import Final, NamedTuple
 
 from podgroup.log.events import DeltaRefused, PodApplied, PodDeleted
-from podgroup.model.names import ADMITTED_CONDITION, MANAGED_LABEL, POD_FINALIZER, QUEUE_NAME
+from podgroup.model.meaning import compiled, declared
+from podgroup.model.names import POD_FINALIZER
 from podgroup.model.objects import PodView
 
 OfPod = PodApplied | PodDeleted | DeltaRefused
@@ -51,30 +52,11 @@ def known_of(event: OfPod) -> Known:
     return Known(0, stage if away else stage + 1, away)
 
 
-def _decisive(pod: PodView) -> int:
-    """Return a digest of what of a pod must be known at once.
+_AT_ONCE: Final = {name: one.at_once for name, one in declared(PodView).items() if one.at_once}
+_PARTS: Final = (f"pod.{n}" if part is True else f"{n}(pod.{n})" for n, part in _AT_ONCE.items())
+_parts = compiled("pod", f"({', '.join(_PARTS)})", **_AT_ONCE)
 
-    Of labels, whether the pod is ours at all: the fold forgets one that is not, and takes news of
-    a pod that it does not know in the order of all pods only.
-    """
-    labels = pod.labels
-    return hash(
-        (
-            POD_FINALIZER in pod.finalizers,
-            pod.deleted_at,
-            pod.grace_s,
-            pod.gates,
-            pod.phase,
-            pod.node,
-            pod.reason,
-            pod.started_at,
-            pod.ends,
-            tuple(sorted(pod.requests.items())),
-            tuple(
-                (c.type, c.status, c.reason) for c in pod.conditions if c.type != ADMITTED_CONDITION
-            ),
-            labels.get(MANAGED_LABEL),
-            bool(labels.get(QUEUE_NAME)),
-            pod.unread,
-        )
-    )
+
+def _decisive(pod: PodView) -> int:
+    """Return a digest of what of a pod must be known at once."""
+    return hash(_parts(pod))

@@ -12,12 +12,13 @@ time), so nothing depends on what a process has seen before.
 Invariant: no view is changed; the one that is made equals it, and a shared mapping never changes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
+from podgroup.model.meaning import Means, Shared, Write, compiled, declared
 from podgroup.model.objects import Condition, PodView
 
 MOST: Final = 20_000
@@ -73,35 +74,10 @@ def renewed(view: PodView, before: PodView) -> PodView | None:
     """Return `view` with all it has in common with the view before, None if it says much else.
 
     This is done for nearly every event. A status was written, or metadata: a copy of the view
-    before that takes over what such a write changes, and one comparison of the two, cost less than
-    going over the fields. What did not change is the very object that it was before.
+    before that takes over what such writes change, and one comparison of the two, cost less than
+    going over all fields. What did not change is the very object that it was before.
     """
-    phase, node, conditions = view.phase, view.node, view.conditions
-    if phase != before.phase or node != before.node or conditions != before.conditions:
-        made = replace(
-            before,
-            resource_version=view.resource_version,
-            phase=before.phase if phase == before.phase else intern(phase),
-            node=before.node if node == before.node else intern(node),
-            conditions=_conditions(conditions, before.conditions),
-            started_at=view.started_at,
-            reason=view.reason,
-            message=view.message,
-            ends=view.ends,
-        )
-    else:
-        labels, gates, finalizers = view.labels, view.gates, view.finalizers
-        made = replace(
-            before,
-            resource_version=view.resource_version,
-            labels=before.labels if labels == before.labels else intern_map(labels),
-            gates=before.gates if gates == before.gates else intern(gates),
-            finalizers=before.finalizers if finalizers == before.finalizers else intern(finalizers),
-            writer=intern(view.writer),
-            written_at=view.written_at,
-            deleted_at=view.deleted_at,
-            grace_s=view.grace_s,
-        )
+    made: PodView = _rewritten(view, before)
     if made != view or view.created_at.tzinfo is not before.created_at.tzinfo:
         return None
     return made
@@ -130,28 +106,8 @@ def shared(view: PodView, like: PodView = _BLANK) -> PodView:
     `like` says mostly the same, as another pod of the group does, or the pod itself before:
     comparing costs less than looking up.
     """
-    return replace(
-        view,
-        namespace=_as(view.namespace, like.namespace),
-        created_at=intern_time(view.created_at),
-        labels=_map_as(view.labels, like.labels),
-        annotations=_map_as(view.annotations, like.annotations),
-        phase=_as(view.phase, like.phase),
-        role=_as(view.role, like.role),
-        node=_as(view.node, like.node),
-        scheduler=_as(view.scheduler, like.scheduler),
-        qos=_as(view.qos, like.qos),
-        writer=_as(view.writer, like.writer),
-        priority_class=_as(view.priority_class, like.priority_class),
-        finalizers=_as(view.finalizers, like.finalizers),
-        gates=_as(view.gates, like.gates),
-        requests=like.requests if view.requests == like.requests else intern_map(view.requests),
-        node_selector=intern_map(view.node_selector) if view.node_selector else view.node_selector,
-        owners=_as(view.owners, like.owners),
-        tolerations=_as(view.tolerations, like.tolerations),
-        node_terms=_as(view.node_terms, like.node_terms),
-        conditions=_conditions(view.conditions, like.conditions),
-    )
+    made: PodView = _shared(view, like)
+    return made
 
 
 def _as(value: _T, known: _T) -> _T:
@@ -186,3 +142,51 @@ def _conditions(
         )
         found.append(intern(made) if made.at is None else made)
     return intern(tuple(found)) if timeless else tuple(found)
+
+
+def _time(value: datetime, _: datetime) -> datetime:
+    return intern_time(value)
+
+
+_HOW: Final[Mapping[Shared, Callable[[Any, Any], Any]]] = {
+    Shared.VALUE: _as,
+    Shared.MAP: _map_as,
+    Shared.TIME: _time,
+    Shared.CONDITIONS: _conditions,
+}
+_MEANING: Final = declared(PodView)
+_NAMES: Final = {how.name: function for how, function in _HOW.items()}
+
+
+def _field(name: str, means: Means, known: str) -> str:
+    """Return the argument that gives a copy the field of `view`, shared with that of `known`."""
+    if means.shared is Shared.NO:
+        return f"{name}=view.{name}"
+    value = f"{means.shared.name}(view.{name}, {known}.{name})"
+    if means.shared is Shared.VALUE:  # most are equal, and a call costs more than to see that
+        value = f"{known}.{name} if view.{name} == {known}.{name} else {value}"
+    return f"{name}={value}"
+
+
+def _fields(known: str, by: Write | None = None) -> str:
+    """Return the arguments for what these writes change, or for all that is shared."""
+    return ", ".join(
+        _field(name, means, known)
+        for name, means in _MEANING.items()
+        if (means.shared is not Shared.NO if by is None else means.by and by in means.by)
+    )
+
+
+_STATUS: Final = " or ".join(
+    f"view.{name} != before.{name}"
+    for name, means in _MEANING.items()
+    if means.by is Write.STATUS and means.shared is not Shared.NO
+)
+_rewritten = compiled(
+    "view, before",
+    f"replace(before, {_fields('before', Write.STATUS)}) if {_STATUS} "
+    f"else replace(before, {_fields('before', Write.METADATA)})",
+    replace=replace,
+    **_NAMES,
+)
+_shared = compiled("view, like", f"replace(view, {_fields('like')})", replace=replace, **_NAMES)

@@ -14,6 +14,9 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, cast
 
 from msgspec import Meta, Struct
 
+from podgroup.model.meaning import Means, Shared, Write
+from podgroup.model.names import ADMITTED_CONDITION, MANAGED_LABEL, POD_FINALIZER, QUEUE_NAME
+
 Time = Annotated[datetime, Meta(tz=True)]
 """A moment, always with its offset: one without could not be compared with any other."""
 
@@ -106,8 +109,32 @@ class DeclaredSet(View, frozen=True, kw_only=True):
     node_terms: tuple[NodeTerm, ...] = ()
 
 
+def _held(finalizers: tuple[str, ...]) -> bool:
+    """Return whether our finalizer is among them."""
+    return POD_FINALIZER in finalizers
+
+
+def _ours(labels: Mapping[str, str]) -> object:
+    """Return whether the pod is ours at all.
+
+    The fold forgets one that is not, and takes news of a pod that it does not know in the order of
+    all pods only.
+    """
+    return labels.get(MANAGED_LABEL), bool(labels.get(QUEUE_NAME))
+
+
+def _amounts(requests: Mapping[str, int]) -> object:
+    """Return them without their order."""
+    return tuple(sorted(requests.items()))
+
+
+def _statuses(conditions: tuple[Condition, ...]) -> object:
+    """Return what they say, without times, messages and what we write ourselves."""
+    return tuple((c.type, c.status, c.reason) for c in conditions if c.type != ADMITTED_CONDITION)
+
+
 class PodView(View, frozen=True, kw_only=True):
-    """A pod, as far as queueing and diagnosis care.
+    """A pod, as far as queueing and diagnosis care; each field with what it `Means`.
 
     `labels` are complete; `annotations` only those under kueue.x-k8s.io/. `requests` is what one
     pod takes of a node, as kube-scheduler adds it up: while it is resized in place the larger of
@@ -124,42 +151,54 @@ class PodView(View, frozen=True, kw_only=True):
     `unread` says of each field that is over its bound that it is left out, and why.
     """
 
-    uid: str
-    namespace: str
-    name: str
-    resource_version: str
-    created_at: Time
-    deleted_at: Time | None = None
-    grace_s: int | None = None
-    labels: Mapping[str, str] = {}
-    annotations: Mapping[str, str] = {}
-    finalizers: tuple[str, ...] = ()
-    owners: tuple[OwnerRef, ...] = ()
-    gates: tuple[str, ...] = ()
-    writer: str = ""
-    written_at: Time | None = None
-    role: str = ""
-    role_annotated: bool = False
-    requests: Mapping[str, int] = {}
-    qos: str = ""
-    priority: int | None = None
-    priority_class: str = ""
-    node_selector: Mapping[str, str] = {}
-    tolerations: tuple[Toleration, ...] = ()
-    node_terms: tuple[NodeTerm, ...] = ()
-    scheduler: str = ""
-    node: str = ""
-    phase: str = ""
-    reason: str = ""
-    message: str = ""
-    started_at: Time | None = None
-    conditions: tuple[Condition, ...] = ()
-    ends: tuple[ContainerEnd, ...] = ()
-    sets: tuple[DeclaredSet, ...] = ()
-    sets_key: str = ""
-    sets_problem: str = ""
-    unread: tuple[str, ...] = ()
-    devices: bool = False
+    uid: Annotated[str, Means()]
+    namespace: Annotated[str, Means(shared=Shared.VALUE)]
+    name: Annotated[str, Means(read=True)]
+    resource_version: Annotated[str, Means(by=Write.ANY)]
+    created_at: Annotated[Time, Means(read=True, shared=Shared.TIME)]
+    deleted_at: Annotated[Time | None, Means(at_once=True, by=Write.METADATA)] = None
+    grace_s: Annotated[int | None, Means(at_once=True, by=Write.METADATA)] = None
+    labels: Annotated[
+        Mapping[str, str],
+        Means(at_once=_ours, read=True, by=Write.METADATA, shared=Shared.MAP),
+    ] = {}
+    annotations: Annotated[Mapping[str, str], Means(read=True, shared=Shared.MAP)] = {}
+    finalizers: Annotated[
+        tuple[str, ...], Means(at_once=_held, by=Write.METADATA, shared=Shared.VALUE)
+    ] = ()
+    owners: Annotated[tuple[OwnerRef, ...], Means(shared=Shared.VALUE)] = ()
+    gates: Annotated[
+        tuple[str, ...], Means(at_once=True, read=True, by=Write.METADATA, shared=Shared.VALUE)
+    ] = ()
+    writer: Annotated[str, Means(by=Write.METADATA, shared=Shared.VALUE)] = ""
+    written_at: Annotated[Time | None, Means(by=Write.METADATA)] = None
+    role: Annotated[str, Means(read=True, shared=Shared.VALUE)] = ""
+    role_annotated: Annotated[bool, Means(read=True)] = False
+    requests: Annotated[
+        Mapping[str, int], Means(at_once=_amounts, read=True, shared=Shared.MAP)
+    ] = {}
+    qos: Annotated[str, Means(shared=Shared.VALUE)] = ""
+    priority: Annotated[int | None, Means()] = None
+    priority_class: Annotated[str, Means(read=True, shared=Shared.VALUE)] = ""
+    node_selector: Annotated[Mapping[str, str], Means(read=True, shared=Shared.MAP)] = {}
+    tolerations: Annotated[tuple[Toleration, ...], Means(read=True, shared=Shared.VALUE)] = ()
+    node_terms: Annotated[tuple[NodeTerm, ...], Means(read=True, shared=Shared.VALUE)] = ()
+    scheduler: Annotated[str, Means(shared=Shared.VALUE)] = ""
+    node: Annotated[str, Means(at_once=True, by=Write.STATUS, shared=Shared.VALUE)] = ""
+    phase: Annotated[str, Means(at_once=True, by=Write.STATUS, shared=Shared.VALUE)] = ""
+    reason: Annotated[str, Means(at_once=True, by=Write.STATUS)] = ""
+    message: Annotated[str, Means(by=Write.STATUS)] = ""
+    started_at: Annotated[Time | None, Means(at_once=True, by=Write.STATUS)] = None
+    conditions: Annotated[
+        tuple[Condition, ...],
+        Means(at_once=_statuses, by=Write.STATUS, shared=Shared.CONDITIONS),
+    ] = ()
+    ends: Annotated[tuple[ContainerEnd, ...], Means(at_once=True, by=Write.STATUS)] = ()
+    sets: Annotated[tuple[DeclaredSet, ...], Means()] = ()
+    sets_key: Annotated[str, Means(read=True)] = ""
+    sets_problem: Annotated[str, Means(read=True)] = ""
+    unread: Annotated[tuple[str, ...], Means(at_once=True, read=True)] = ()
+    devices: Annotated[bool, Means()] = False
 
 
 class PodSetView(View, frozen=True, kw_only=True):

@@ -11,8 +11,10 @@ Nothing here knows any rule. Invariant: rules that read nothing of what changed 
 (tests/core/test_due.py looks at everything instead, `World.evaluate_all`).
 """
 
+from operator import attrgetter
 from typing import Final
 
+from podgroup.model.meaning import declared
 from podgroup.model.objects import PodView, WorkloadView
 from podgroup.state.members import Flag
 from podgroup.state.world import SINGLE, Group, World
@@ -202,6 +204,10 @@ def of_joining(world: World, group: Group, role: str, flags: int, first: str | N
     return 0 if few else EVERYTHING
 
 
+rules_read = attrgetter(*(name for name, means in declared(PodView).items() if means.read))
+"""What rules read of a view beside the pod's flags."""
+
+
 def nothing_read(world: World, group: Group, before: PodView, view: PodView, flags: int) -> bool:
     """Tell whether two views of a pod with equal `flags` differ in nothing that any rule reads.
 
@@ -216,21 +222,7 @@ def nothing_read(world: World, group: Group, before: PodView, view: PodView, fla
         not group.parked
         and group.reporting.recounted is None
         and not group.reporting.due
-        and view.name == before.name
-        and view.created_at == before.created_at
-        and view.labels == before.labels
-        and view.annotations == before.annotations
-        and view.gates == before.gates
-        and view.role == before.role
-        and view.role_annotated == before.role_annotated
-        and view.requests == before.requests
-        and view.priority_class == before.priority_class
-        and view.node_selector == before.node_selector
-        and view.tolerations == before.tolerations
-        and view.node_terms == before.node_terms
-        and view.sets_key == before.sets_key
-        and view.sets_problem == before.sets_problem
-        and view.unread == before.unread
+        and rules_read(view) == rules_read(before)
     )
 
 

@@ -295,11 +295,16 @@ for event in (found._applied(wire, raw, ""), found._deleted(wire, raw)):
     assert printed(tmp_path, "-c", story) == ["['hello']", "[]"]
 
 
+DEVICES = "    devices: Annotated[bool, Means()] = False\n"
+GREETING_FIELD = """    greeting: Annotated[
+        str, Means(at_once=True, read=True, by=Write.STATUS, shared=Shared.VALUE)
+    ] = ""
+"""
+
+
 def test_a_field_of_a_view_is_in_the_view_and_its_translation(tmp_path: Path) -> None:
     changed = {
-        "podgroup/model/objects.py": (
-            ("    devices: bool = False\n", '    devices: bool = False\n    greeting: str = ""\n'),
-        ),
+        "podgroup/model/objects.py": ((DEVICES, DEVICES + GREETING_FIELD),),
         "ingest/translate/pods.py": (
             ('    node_name: str = ""\n', '    node_name: str = ""\n    greeting: str = ""\n'),
             (
@@ -313,13 +318,21 @@ def test_a_field_of_a_view_is_in_the_view_and_its_translation(tmp_path: Path) ->
 import msgspec
 from ingest.translate.pods import PodWire, pod_view
 from podgroup.log.events import PodApplied
-from podgroup.model.interning import shared
+from ingest.decisive import known_of
+from msgspec.structs import replace
+from podgroup.model.interning import renewed, shared
 from podgroup.model.objects import PodView
+from podgroup.state.changes import rules_read
 
 raw = b'''{"metadata": {"uid": "u", "name": "a", "namespace": "ns", "resourceVersion": "1",
 "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"greeting": "hello"}}'''
 view = shared(pod_view(msgspec.json.decode(raw, type=PodWire), raw, "kueue"))
 read = msgspec.json.decode(msgspec.json.encode(PodApplied(pod=view)), type=PodApplied)
 print(read.pod.greeting)
+other = replace(view, greeting="good" + str(len(raw)))
+print(known_of(PodApplied(pod=view)) == known_of(PodApplied(pod=other)))
+print(rules_read(view) == rules_read(other))
+again = replace(other, greeting="good" + str(len(raw)))
+print(renewed(other, view).greeting is shared(again).greeting)
 """
-    assert printed(tmp_path, "-c", story) == ["hello"]
+    assert printed(tmp_path, "-c", story) == ["hello", "False", "False", "True"]
