@@ -3,8 +3,8 @@
 Theory. Namespace by namespace, one request at a time: metrics servers know no pages (what one says
 of a next page is followed all the same), so the size of an answer is bounded by what a namespace
 has, and beyond `MOST_BYTES` it is not read. Samples are added up (`samples`) and go into the log
-when a pod ends, when `report_s` have passed and at the end of a session; those of a process that
-crashed are lost, for that long at most.
+when a pod ends, when `measure_report_s` have passed and at the end of a session; those of a process
+that crashed are lost, for that long at most.
 
 Invariant: an optional source stops nothing. What is in its way is a sentence, a line of the log
 when it changes, and a metric; only a log that cannot be written ends it.
