@@ -28,7 +28,7 @@ from gatelog.readmodel.rows import (
     UnstartedRow,
     WaitRow,
 )
-from gatelog.readmodel.shared import Shared, needs, sentences
+from gatelog.readmodel.shared import Shared, sentences, short_of
 from gatelog.readmodel.starts import rough, sentence
 from gatelog.readmodel.timeline import NO_WAIT, anonymous, duration, plain
 from podgroup.model.lifecycle import ADMITTED, OVER, PENDING
@@ -107,7 +107,7 @@ def _now(found: Explanation, now: datetime, own_only: bool) -> Iterator[Line]:
     group = found.group
     if group.wait_since is not None and group.wait_reason:
         yield Line("waits for", f"{group.wait_reason}, since {_when(group.wait_since, now)}")
-        short = [needs(one) for one in found.shared.short]
+        short = short_of(group.wait_reason, found.shared.short)
         for said in short or [plain(group.wait_message)]:
             yield Line("", said)
         if short or first(group.wait_message) != group.wait_message:

@@ -8,7 +8,7 @@ beyond that is a matter of shares and priorities, which are not guessed at here.
 Invariant: pure.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -46,21 +46,23 @@ def sentences(shared: Shared, priority: int) -> Iterator[tuple[str, str]]:
             yield "reclaim", _reclaim(own[0], short, shared, priority)
 
 
-def needs(short: ShortRow) -> str:
+def short_of(reason: str, rows: Iterable[ShortRow]) -> list[str]:
     """Say what a group needs, what is free of it and where, and which limit keeps it from more."""
-    return wording.needs(
-        Shortage(
-            flavor=short.flavor,
-            resource=short.resource,
-            node=short.name,
-            cohort=short.kind == "Cohort",
-            requested=short.requested,
-            available=short.available,
-            limit=short.limited_by,
-            without=short.without_limit,
-            lender=short.lender,
-            ever=short.ever,
-        )
+    return wording.short_of(reason, map(_shortage, rows))
+
+
+def _shortage(short: ShortRow) -> Shortage:
+    return Shortage(
+        flavor=short.flavor,
+        resource=short.resource,
+        node=short.name,
+        cohort=short.kind == "Cohort",
+        requested=short.requested,
+        available=short.available,
+        limit=short.limited_by,
+        without=short.without_limit,
+        lender=short.lender,
+        ever=short.ever,
     )
 
 

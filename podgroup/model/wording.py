@@ -7,13 +7,18 @@ show the first part alone.
 Invariant: pure, and a message is never taken for plain words twice (`joined`).
 """
 
+from collections.abc import Iterable
 from typing import Final
 
+from podgroup.model.names import PENDING_EXCEEDS_MAX_QUOTA
 from podgroup.model.quantities import CPU, MAX_INT64, format_amount
-from podgroup.model.shortage import BORROWING, LENDING, Shortage
+from podgroup.model.shortage import BORROWING, LENDING, NOMINAL, Shortage
 
 KUEUES: Final = " — "
 """Comes between our words and Kueue's."""
+NEVER: Final = "can never start: "
+"""Comes first where no flavor ever has enough, or there is none for it."""
+RAISED_BY: Final = "administrators of ClusterQueues may raise"
 
 
 def shown(resource: str, amount: int) -> str:
@@ -24,15 +29,18 @@ def shown(resource: str, amount: int) -> str:
 
 
 def needs(short: Shortage) -> str:
-    """Say what is needed, what is free of it and where, and which limit keeps it from more."""
+    """Say what is needed, what is free of it and where, and which limit keeps it from more.
+
+    Of what is never there: how much there can be, which fields say so, and who may change them.
+    """
     asked, free = (shown(short.resource, n) for n in (short.requested, short.available))
     place = f"{'Cohort' if short.cohort else 'ClusterQueue'} {short.node}"
-    if short.ever:
-        said = f"asks for {asked} {short.resource}; {place} can never have more than {free}"
-    else:
-        are = "is" if free == "1" else "are"
-        said = f"needs {asked} {short.resource}; {free} {are} free in {place}"
+    need = f"needs {asked} {short.resource}"
     without = shown(short.resource, short.without)
+    if short.ever:
+        limit, more = _at_most(short, without)
+        most = f"{place} can have {free} at most (flavor {short.flavor})"
+        return f"{need}; {most}: {limit}, which {RAISED_BY}{more}"
     match short.limit:
         case str(limit) if limit == BORROWING:
             why = f": it may not borrow more; without borrowing limits it could have {without}"
@@ -40,7 +48,32 @@ def needs(short: Shortage) -> str:
             why = f": {short.lender} keeps what it does not use; if all was lent, {without}"
         case _:
             why = ""
-    return f"{said} (flavor {short.flavor}){why}"
+    are = "is" if free == "1" else "are"
+    return f"{need}; {free} {are} free in {place} (flavor {short.flavor}){why}"
+
+
+def _at_most(short: Shortage, without: str) -> tuple[str, str]:
+    """Return the fields that limit what there can ever be, and what there could be without."""
+    match short.limit:
+        case str(limit) if limit == BORROWING:
+            return (
+                "its nominalQuota and borrowingLimit",
+                f"; without borrowing limits it could have {without}",
+            )
+        case str(limit) if limit == LENDING:
+            return f"the lendingLimit of {short.lender}", f"; if all was lent, {without}"
+        case str(limit) if limit == NOMINAL:
+            return "its nominalQuota", ""
+        case _:
+            return "the nominalQuota of all that is in it", ""
+
+
+def short_of(reason: str, shortages: Iterable[Shortage]) -> list[str]:
+    """Say of each what is needed and free; first that it can never start, where `reason` is so."""
+    said = [needs(one) for one in shortages]
+    if said and reason == PENDING_EXCEEDS_MAX_QUOTA:
+        said[0] = f"{NEVER}{said[0]}"
+    return said
 
 
 def joined(said: str, message: str) -> str:

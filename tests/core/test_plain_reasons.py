@@ -4,9 +4,14 @@ import pytest
 
 from podgroup.admission.wording import NOT_SELECTED
 from podgroup.model import commands as c
-from podgroup.model.names import POD_GROUP_ROLE, PRIORITY_CLASS
+from podgroup.model.names import (
+    PENDING_EXCEEDS_MAX_QUOTA,
+    PENDING_WAITING_FOR_QUOTA,
+    POD_GROUP_ROLE,
+    PRIORITY_CLASS,
+)
 from podgroup.model.shortage import NOMINAL, Shortage
-from podgroup.model.wording import first, joined, kueues, needs
+from podgroup.model.wording import NEVER, first, joined, kueues, needs, short_of
 from podgroup.rules.helpers.plainly import kueue_plainly
 from tests.core.test_shared_quota import of, team
 from tests.support.toy import Toy
@@ -35,8 +40,49 @@ def test_more_than_there_ever_is() -> None:
     toy.pod("huge", cpu=50)
     wait = toy.group("huge").explained.wait
     assert first(wait.message) == (
-        "asks for 50 cpu; ClusterQueue cq can never have more than 20 (flavor f)"
+        "can never start: needs 50 cpu; ClusterQueue cq can have 20 at most (flavor f): its "
+        "nominalQuota, which administrators of ClusterQueues may raise"
     )
+
+
+def test_what_never_fits_names_the_limit_and_who_may_change_it() -> None:
+    toy = Toy()
+    team(toy, "red", 4, borrows=4)
+    team(toy, "blue", 8, lends=6)
+    toy.pod("borrower", cpu=9, labels=of("red"))
+    said = first(toy.group("borrower").explained.wait.message)
+    assert said == (
+        "can never start: needs 9 cpu; ClusterQueue red can have 8 at most (flavor f): its "
+        "nominalQuota and borrowingLimit, which administrators of ClusterQueues may raise; without "
+        "borrowing limits it could have 10"
+    )
+    team(toy, "green", 4)
+    toy.pod("kept", cpu=15, labels=of("green"))
+    assert "the lendingLimit of blue, which administrators of ClusterQueues may raise; if " in (
+        first(toy.group("kept").explained.wait.message)
+    )
+    toy.pod("all", cpu=60, labels=of("green"))
+    assert "Cohort lab can have 14 at most (flavor f): the nominalQuota of all that is in it" in (
+        first(toy.group("all").explained.wait.message)
+    )
+
+
+def test_what_no_flavor_is_for_can_never_start_either() -> None:
+    toy = Toy()
+    toy.pod("p", requests={"cpu": 1000, "example.com/gpu": 1})
+    said = first(toy.group("p").explained.wait.message)
+    assert said == (
+        "can never start: its ClusterQueue has no quota for example.com/gpu; administrators of "
+        "ClusterQueues may add one"
+    )
+
+
+def test_what_fits_another_flavor_later_is_not_said_to_be_hopeless() -> None:
+    never = Shortage("f", "cpu", "cq", False, 6000, 1000, NOMINAL, 1000, ever=True)
+    later = Shortage("g", "cpu", "cq", False, 6000, 1000, NOMINAL, 1000)
+    said = short_of(PENDING_WAITING_FOR_QUOTA, (never, later))
+    assert not any(one.startswith(NEVER) for one in said)
+    assert short_of(PENDING_EXCEEDS_MAX_QUOTA, (never, never))[0].startswith(NEVER)
 
 
 def test_who_is_missing_of_a_group() -> None:
@@ -97,7 +143,8 @@ def test_pod_sets_are_named_as_people_know_them() -> None:
             "couldn't assign flavors to pod set a: insufficient quota for cpu in flavor default, "
             "previously considered podsets requests (0) + current podset request (50) > maximum "
             "capacity (20)",
-            "asks for 50 cpu; the queue can never have more than 20 (flavor default)",
+            "can never start: needs 50 cpu; the queue can have 20 at most (flavor default): its "
+            "quota, which administrators of ClusterQueues may raise",
         ),
     ],
 )

@@ -50,6 +50,21 @@ def test_who_waits_for_quota_is_told_position_need_and_holders(told: str) -> Non
         assert words in text
 
 
+def test_why_and_console_say_first_which_limit_keeps_a_group_from_ever_starting(url: str) -> None:
+    toy = Toy(cpu=2)
+    toy.pod("huge", cpu=3)
+    Writer(url).feed(toy.messages)
+    limit = (
+        "can never start: needs 3 cpu; ClusterQueue cq can have 2 at most (flavor f): its "
+        "nominalQuota, which administrators of ClusterQueues may raise"
+    )
+    assert lines(asked(url, "huge"), NOW)[1].text == limit
+    with ReadModel(url, "test") as model:
+        seen = Seen(at=None, query={}, now=NOW)
+        page = str(group(Asked(model), seen, "ns", "huge").body)
+    assert limit in page[: page.index("<h2>")]
+
+
 def test_groups_of_other_namespaces_are_added_up_and_not_named(told: str) -> None:
     found = asked(told, "c")
     theirs = [msgspec.structs.replace(one, namespace="secret") for one in found.holders]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from podgroup.admission.wording import BYPASSED, PLAINLY, UNAVAILABLE
 from podgroup.model.names import PENDING_NO_MATCHING_FLAVOR
 from podgroup.model.shortage import Shortage
-from podgroup.model.wording import joined, kueues, needs
+from podgroup.model.wording import NEVER, RAISED_BY, joined, kueues, short_of
 from podgroup.state.facts import pods_of
 from podgroup.state.world import Group, World
 
@@ -24,6 +24,7 @@ _MOST = re.compile(
     r"insufficient quota for (\S+) in flavor (\S+), previously considered podsets requests "
     r"\((\S+)\) \+ current podset request \((\S+)\) > maximum capacity \((\S+)\)"
 )
+_ADDED_BY = "administrators of ClusterQueues may add one"
 _AN_EQUAL_ONE = "one that asks for the same did not fit a moment ago"
 
 
@@ -40,7 +41,7 @@ def plainly(
     if not said and reason == PENDING_NO_MATCHING_FLAVOR:
         said = _unsuitable(world, group, message)
     if not said:
-        said = "; ".join(needs(one) for one in shortages)
+        said = "; ".join(short_of(reason, shortages))
     if not said and message == BYPASSED:
         said = _AN_EQUAL_ONE
     if victims:
@@ -55,19 +56,22 @@ def kueue_plainly(message: str) -> str:
         f"short of {more} {what} (flavor {flavor})"
         for what, flavor, more in _UNUSED.findall(message)
     ]
+    never = "" if said else NEVER
     for what, flavor, before, asked, most in _MOST.findall(message):
         also = "" if before == "0" else f" besides the {before} of its other pods"
         said.append(
-            f"asks for {asked} {what}{also}; the queue can never have more than {most} "
-            f"(flavor {flavor})"
+            f"needs {asked} {what}{also}; the queue can have {most} at most (flavor {flavor}): "
+            f"its quota, which {RAISED_BY}"
         )
-    return joined("; ".join(dict.fromkeys(said)), message)
+    plain = "; ".join(dict.fromkeys(said))
+    return joined(never + plain if plain else "", message)
 
 
 def _unsuitable(world: World, group: Group, message: str) -> str:
     """Say of which pods no flavor takes any, or for which resource there is no quota at all."""
     absent = ", ".join(dict.fromkeys(_UNAVAILABLE.findall(message)))
     if absent:
-        return f"its ClusterQueue has no quota for {absent}"
+        return f"{NEVER}its ClusterQueue has no quota for {absent}; {_ADDED_BY}"
     whose = [one for name in _POD_SET.findall(message) if (one := pods_of(world, group, name))]
-    return f"no flavor of its ClusterQueue suits its {' nor its '.join(whose) or 'pods'}"
+    pods = " nor its ".join(whose) or "pods"
+    return f"{NEVER}no flavor of its ClusterQueue suits its {pods}; {_ADDED_BY}"
