@@ -23,10 +23,11 @@ from msgspec import Struct, field
 from gatelog.readmodel.rates import Rates, unit, unit_name
 from gatelog.shell.errors import UsageFailed
 from podgroup.model import quantities
-from projector.schema import usage_views
+from projector.schema import usage_sums
 from projector.schema.dialect import Dialect
 
 KEYS = ("namespace", "queue", "localqueue", "flavor", "user", "group", "hour", "day")
+STEPS = ("hour", "day")
 LABEL = "label:"
 MOST_ROWS = 500_000
 MOST_PERIODS = 20_000
@@ -125,9 +126,9 @@ class Idle(Struct, kw_only=True):
 
 
 def key_expression(by: str, d: Dialect) -> str:
-    """Return the SQL of a key as `usage_views.sums` takes it; a label's name is parameter `key`.
+    """Return the SQL of a key as `usage_sums.sums` takes it; a label's name is parameter `key`.
 
-    Hours and days are keys of periods `b` instead.
+    Hours and days are steps instead.
 
     Raises:
         UsageFailed: no such key.
@@ -150,49 +151,27 @@ def key_expression(by: str, d: Dialect) -> str:
                 "o.namespace || '/' || (SELECT n.name FROM groups n"
                 " WHERE n.cluster = o.cluster AND n.id = o.group_id)"
             )
-        case "hour" | "day":
-            return "b.begins"
+        case str(step) if step in STEPS:
+            return "''"
         case _:
             raise UsageFailed(f"--by {by}: choose one of {', '.join(KEYS)} or label:KEY")
 
 
-def query(by: str, d: Dialect, *, one_namespace: bool = False) -> str:
+def query(by: str, d: Dialect, *, one_namespace: bool = False, step: str = "") -> str:
     """Return the statement; parameters `cluster`, `since`, `until`, `cut` (end of the first
     period) and, for a label, `key`; `one_namespace`: that of parameter `namespace` alone.
+
+    With a `step` (`hour` or `day`) there are rows by that beside those by key, which have no
+    `begins`.
 
     Raises:
         UsageFailed: no such key.
     """
     key = key_expression(by, d)
-    if by not in ("hour", "day"):
-        only = OF_CLUSTER + (" AND o.namespace = :namespace" if one_namespace else "")
-        return usage_views.sums(d, key, only=only) + " LIMIT :limit"
-    following = d.next_hour if by == "hour" else d.next_day
-    within = "AND s.namespace = :namespace" if one_namespace else ""
-    since, until = d.time.format(name="since"), d.time.format(name="until")
-    step = d.first.format(a=following.format(t="ends"), b=until)
-    begin = d.last.format(a="s.from_us", b="b.from_us")
-    end = d.first.format(a="s.to_us", b="b.to_us")
-    # Times are whole numbers before they are compared with every period.
-    return f"""
-WITH RECURSIVE periods(begins, ends) AS (
-SELECT {since}, {d.time.format(name="cut")}
-UNION ALL
-SELECT ends, {step} FROM periods WHERE ends < {until}),
-b AS MATERIALIZED (
-SELECT begins, {d.micros.format(t="begins")} AS from_us, {d.micros.format(t="ends")} AS to_us
-  FROM periods),
-s AS MATERIALIZED (
-SELECT s.flavor, s.resource, s.what, s.why, s.amount, s.capped,
-       {d.micros.format(t="s.from_at")} AS from_us, {d.micros.format(t="s.to_at")} AS to_us
-  FROM ({usage_views.spans(d, window=True)}) s
- WHERE s.cluster = :cluster {within})
-SELECT {key} AS key, s.flavor, s.resource, s.what, s.why, s.amount,
-       max(s.capped) AS capped, 0 AS pods, CAST(sum({end} - {begin}) AS BIGINT) AS micros
-  FROM b JOIN s ON s.from_us < b.to_us AND s.to_us > b.from_us
- GROUP BY 1, s.flavor, s.resource, s.what, s.why, s.amount
- LIMIT :limit
-"""
+    only = OF_CLUSTER + (" AND o.namespace = :namespace" if one_namespace else "")
+    if by in STEPS:
+        return usage_sums.sums(d, key, only=only, step=by, keyed=False) + " LIMIT :limit"
+    return usage_sums.sums(d, key, only=only, step=step) + " LIMIT :limit"
 
 
 OF_CLUSTER = "o.cluster = :cluster"
@@ -211,7 +190,7 @@ SELECT s.cluster_queue, s.flavor, s.resource, s.amount, 'quota' AS what,
  GROUP BY s.cluster_queue, s.flavor, s.resource, s.amount
 UNION ALL
 SELECT t.key, t.flavor, t.resource, t.amount, 'taken', t.micros
-  FROM ({usage_views.sums(d, key_expression("queue", d), only=OF_CLUSTER)}) t
+  FROM ({usage_sums.sums(d, key_expression("queue", d), only=OF_CLUSTER)}) t
  WHERE t.what NOT IN {FREE} AND t.flavor <> ''
 """
 
@@ -243,7 +222,11 @@ def added_up(
     shares: dict[tuple[str, str], Share] = {}
     unpriced: set[tuple[str, str]] = set()
     for row in rows:
-        key, resource, flavor = _text(row["key"]), str(row["resource"]), str(row["flavor"])
+        key, resource, flavor = (
+            _text(row.get("begins") or row["key"]),
+            str(row["resource"]),
+            str(row["flavor"]),
+        )
         share = shares.setdefault((key, resource), Share(key=key, resource=resource))
         taken = int(row["amount"]) * int(row["micros"])
         share.spent.add(row["what"], row["why"], taken)

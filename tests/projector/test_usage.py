@@ -44,12 +44,32 @@ def at(minutes: float) -> datetime:
 
 def summed(url: str, by: str, since: datetime, until: datetime, cluster: str = "c") -> Sums:
     """The total of one way to divide a period, by what became of it."""
-    found: Sums = defaultdict(int)
+    return totals(asked(url, by, "", since, until, cluster))
+
+
+def together(
+    url: str, by: str, step: str, since: datetime, until: datetime, cluster: str
+) -> tuple[Sums, Sums]:
+    """The totals by key and by hour or day, of one statement."""
+    rows = asked(url, by, step, since, until, cluster)
+    return (
+        totals([row for row in rows if row["begins"] is None]),
+        totals([row for row in rows if row["begins"] is not None]),
+    )
+
+
+def asked(
+    url: str, by: str, step: str, since: datetime, until: datetime, cluster: str
+) -> list[dict[str, Any]]:
     with ReadModel(url, cluster) as model:
         dialect = POSTGRES if model.dialect == "postgresql" else SQLITE
         given: dict[str, Any] = {"since": since, "until": until, "limit": 1_000_000}
-        given |= {"cut": sums.first_cut(by, since, until), "key": by.partition(":")[2]}
-        rows = model.dicts(sums.query(by, dialect), given)
+        given |= {"cut": sums.first_cut(step or by, since, until), "key": by.partition(":")[2]}
+        return model.dicts(sums.query(by, dialect, step=step), given)
+
+
+def totals(rows: list[dict[str, Any]]) -> Sums:
+    found: Sums = defaultdict(int)
     shares, _ = sums.added_up(rows, None)
     for share in shares:
         found[share.resource, "running", ""] += share.spent.running
@@ -87,6 +107,8 @@ def agree(url: str, since: datetime, until: datetime, cluster: str = "c") -> Sum
     found = [summed(url, by, since, until, cluster) for by in WAYS]
     for way, one in zip(WAYS, found, strict=True):
         assert one == found[0], way
+    for by, step in (("queue", "hour"), ("label:team", "day")):
+        assert together(url, by, step, since, until, cluster) == (found[0], found[0]), (by, step)
     half = since + (until - since) / 3
     parts = [summed(url, "queue", *period, cluster) for period in ((since, half), (half, until))]
     for key in {*found[0], *parts[0], *parts[1]}:

@@ -531,7 +531,7 @@ def usage_of(model: ReadModel, namespace: str, day: str) -> list[o.NamespaceUsag
     except (ValueError, OverflowError):
         return []  # a name that no day has
     by_namespace: dict[str, list[sums.Share]] = defaultdict(list)
-    for share in spent_by(model, "namespace", since, until, namespace)[0]:
+    for share in spent_by(model, "namespace", since, until, namespace).shares:
         by_namespace[share.key].append(share)
     return [
         o.NamespaceUsage(
@@ -560,27 +560,46 @@ def resource_hours(share: sums.Share, known: Rates | None) -> o.ResourceHours:
     )
 
 
+class Divided(msgspec.Struct, frozen=True, kw_only=True):
+    """What was spent, by a key and by hour or day; `unpriced` (flavor, resource) has no rate."""
+
+    shares: list[sums.Share]
+    steps: list[sums.Share]
+    unpriced: list[tuple[str, str]]
+    query: str
+    given: dict[str, Any]
+
+
 def spent_by(
-    model: ReadModel, by: str, since: datetime, until: datetime, namespace: str = ""
-) -> tuple[list[sums.Share], list[tuple[str, str]], str, dict[str, Any]]:
+    model: ReadModel, by: str, since: datetime, until: datetime, namespace: str = "", step: str = ""
+) -> Divided:
     """Return what was spent by a key as `gatelog usage` counts it, by the rates that are set.
 
-    With what has no rate (flavor, resource), and the statement with its parameters.
+    `step`: by `hour` or `day`, too, of the same statement.
 
     Raises:
         Refused: 400, no such key.
     """
+    if step and by in sums.STEPS:
+        steps = spent_by(model, step, since, until, namespace).shares
+        found = spent_by(model, by, since, until, namespace)
+        return msgspec.structs.replace(found, steps=steps)
     dialect = home(model.dialect)
     try:
-        query = sums.query(by, dialect, one_namespace=bool(namespace))
-        cut = sums.first_cut(by, since, until)
+        query = sums.query(by, dialect, one_namespace=bool(namespace), step=step)
+        cut = sums.first_cut(step or by, since, until)
     except UsageFailed as error:
         raise bad(str(error).replace("--by", "by")) from None
-    given: dict[str, Any] = {"since": since, "until": until, "cut": cut, "limit": MOST_ROWS}
+    given: dict[str, Any] = {"since": since, "until": until, "limit": MOST_ROWS}
+    given |= {"cut": cut} if step or by in sums.STEPS else {}
     given |= {"namespace": namespace} if namespace else {}
     given |= {"key": by.removeprefix(sums.LABEL)} if by.startswith(sums.LABEL) else {}
-    shares, unpriced = sums.added_up(model.dicts(query, given), model.rates)
-    return shares, unpriced, query, given
+    rows = list(model.dicts(query, given))
+    stepped = [row for row in rows if row["begins"] is not None] if step else []
+    keyed = [row for row in rows if row["begins"] is None] if step else rows
+    shares, unpriced = sums.added_up(keyed, model.rates)
+    steps, _ = sums.added_up(stepped, model.rates)
+    return Divided(shares=shares, steps=steps, unpriced=unpriced, query=query, given=given)
 
 
 def line(

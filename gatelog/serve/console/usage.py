@@ -5,7 +5,6 @@ Invariant: amounts are those of `gatelog usage`.
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -37,12 +36,11 @@ def usage(asked: Asked, seen: Seen) -> Page:
     by = seen.query.get("by", "").strip() or "namespace"
     since = datetime(day.year, day.month, day.day, tzinfo=UTC) - timedelta(days=days - 1)
     until = min(since + timedelta(days=days), seen.now)
-    spent = partial(finding.spent_by, asked.model, since=since, until=until, namespace=namespace)
-    shares, unpriced, query, given = spent(_DIVIDED.get(by, by))
-    asked.note(f"usage by {by}", query, given)
     period = "hour" if days == 1 else "day"
-    periods, _, query, given = spent(period)
-    asked.note(f"usage by {period}", query, given)
+    key = _DIVIDED.get(by, by)
+    spent = finding.spent_by(asked.model, key, since, until, namespace, period)
+    shares, periods = spent.shares, spent.steps
+    asked.note(f"usage by {by} and by {period}", spent.query, spent.given)
     title = f"Usage of the {_DAYS[days]} to {day}" if days > 1 else f"Usage on {day}"
     rates = asked.model.rates
     shown = [
@@ -100,7 +98,7 @@ def usage(asked: Asked, seen: Seen) -> Page:
         _charts(periods, since, until, period),
         h("ul", divisions, class_="choices", aria_label="Divided by"),
         table(head, shown, f"{title}, by {by}", "nothing ran, held or waited"),
-        h("p", _cost_note(rates is not None, unpriced), class_="quiet"),
+        h("p", _cost_note(rates is not None, spent.unpriced), class_="quiet"),
         [h("p", note, class_="notice") for note in sums.capped(shares)],
     ]
     data = {

@@ -1,0 +1,360 @@
+"""Statement that adds up the spans of `usage_views` in one period, by a key, by hours or days.
+
+Theory. A pod's life is cut at moments that follow each other, so what a piece of it has in a period
+is the difference of two moments, each moved into the period; and a sum of differences is the
+difference of two sums. So the moments of pods that ask for the same are added up first, and only
+those few sums are cut into pieces and opened by resource and flavor.
+
+For hours and days, pods are added up that have each moment in the same hour. The part of any hour
+is then whole, or one sum of moments, for all of them at once. Moments are microseconds since the
+period began: a sum of those since 1970 has no place in 64 bits.
+
+Pods that were never past their gate only wait: they are most of a busy cluster, and are added up
+apart, with a look at admissions only where the key asks for a ClusterQueue.
+
+Invariant: by whatever key, by whatever hours, the sums are those of `usage_views.spans`.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from projector.schema.dialect import Dialect
+from projector.schema.usage_views import (
+    FIRST_LABELS,
+    HAS_FLAVOR,
+    ITS_PODSET,
+    PIECES,
+    WHAT,
+    WHY,
+    amount,
+    capped,
+    filled_to,
+    held,
+    in_window,
+    opened,
+    owned,
+    placed,
+    released,
+)
+
+SIZES: Final = {"hour": 3_600_000_000, "day": 86_400_000_000}
+"""Microseconds of what a period can be divided by."""
+_LABELS = "{labels}"
+_LIFE = ("created", "opened", "entered", "started", "doomed", "ended", "filled")
+"""Moments of a pod, each not before the one to its left; `filled` is not before `entered`."""
+_FROM_TO = {
+    "waited": (0, 1),
+    "unadmitted": (1, 2),
+    "starting": (2, 3),
+    "running": (3, 4),
+    "terminating": (4, 5),
+}
+"""Piece of a life -> places in `_LIFE`."""
+_AT_GATE = "p.gated AND p.ungated_at IS NULL AND p.phase <> 'Succeeded'"
+_SHAPE = "form, kind, role, doc, flavors, flavored, what, why"
+
+
+class _Asked(Struct, frozen=True):
+    """What is asked for; `step` divides the period, "" does not."""
+
+    d: Dialect
+    key: str
+    only: str
+    step: str
+
+    @property
+    def labels(self) -> bool:
+        """Whether the key is a label's value."""
+        return _LABELS in self.key
+
+    def its(self, labels: str) -> str:
+        """Return SQL of the key of `o`, with these labels."""
+        return (self.key or "''").format(labels=labels)
+
+    def at(self, moment: str) -> str:
+        """Return SQL of a moment, moved into the period `t`: microseconds since that began."""
+        micros = self.d.micros.format(t=moment)
+        return (
+            f"CASE WHEN {moment} <= t.since THEN 0 WHEN {moment} >= t.until THEN t.lasts "
+            f"ELSE {micros} - t.since_us END"
+        )
+
+    def place(self, moment: str) -> str:
+        """Return SQL of the number of the hour or day that a moment of `at` lies in."""
+        return f"({moment} + c.before) / {SIZES[self.step]}" if self.step else "0"
+
+
+def sums(d: Dialect, key: str, *, only: str, step: str = "", keyed: bool = True) -> str:
+    """Return the statement.
+
+    It gives key, flavor, resource, what, why, amount, capped, pods (that ran) and micros (for how
+    many microseconds that amount was taken). With a `step` there are rows by hour or day, too,
+    which begins at `begins`, null in all others. Parameters are `since`, `until`, for a label
+    `key`, and for a step `cut`: the end of the first hour or day.
+
+    Args:
+        d: the database's.
+        key: SQL over columns namespace, queue, cluster_queue and group_id of `o` and over
+            `{labels}`; "" divides by flavor.
+        only: condition on columns cluster and namespace of `o`.
+        step: `hour`, `day` or "".
+        keyed: rows by key are asked for; else there are none but those by step.
+    """
+    asked = _Asked(d, key if keyed else "''", only, step)
+    added = [_by_step()] if step else []
+    added += [_by_key(step)] if keyed else []
+    periods = _periods(d, step) if step else ""
+    shown = "s.flavor" if not key and keyed else "s.key"
+    if not key and step and keyed:
+        shown = "CASE WHEN s.begins IS NULL THEN s.flavor ELSE s.key END"
+    return f"""
+WITH RECURSIVE {_period(d, step)},{periods}
+{owned(d, in_window(d), _OWNED, f"NOT ({_AT_GATE})")},{_firsts(asked)}
+{_moments(asked)},
+{_gated(asked)},
+lives AS MATERIALIZED (
+{_lives(asked)}),
+spans AS MATERIALIZED (
+SELECT * FROM (
+{_spans(asked)}) s WHERE s.s_to > s.s_from),
+added AS MATERIALIZED (
+{" UNION ALL ".join(added)})
+SELECT coalesce({shown}, '') AS key, s.begins, s.flavor, s.resource, s.what, s.why, s.amount,
+       max(s.capped) AS capped,
+       CAST(sum(s.pods) AS BIGINT) AS pods, CAST(sum(s.micros) AS BIGINT) AS micros
+  FROM (
+{_resources(d)}) s
+ GROUP BY 1, s.begins, s.flavor, s.resource, s.what, s.why, s.amount
+"""
+
+
+_OWNED = "p.cluster, p.group_id, p.role, p.labels, p.requests, p.fate, p.phase, p.created_at, "
+_OWNED += "p.opened_at, p.started_at, p.doomed_at, p.over_at"
+
+
+def _period(d: Dialect, step: str) -> str:
+    """Return the period as one row `t`; `before`: how long its first hour had lasted then."""
+    since, until = d.time.format(name="since"), d.time.format(name="until")
+    since_us, until_us = d.micros.format(t=since), d.micros.format(t=until)
+    size = SIZES.get(step, 1)
+    return f"""t AS MATERIALIZED (
+SELECT {since} AS since, {until} AS until, {since_us} AS since_us,
+       {until_us} - {since_us} AS lasts,
+       {since_us} - {since_us} / {size} * {size} AS before)"""
+
+
+def _periods(d: Dialect, step: str) -> str:
+    """Return the hours or days `b`, by number, from and to when in microseconds of the period."""
+    following = d.next_hour if step == "hour" else d.next_day
+    since, until = d.time.format(name="since"), d.time.format(name="until")
+    ends = d.first.format(a=following.format(t="ends"), b=until)
+    begins_us, ends_us = d.micros.format(t="n.begins"), d.micros.format(t="n.ends")
+    return f"""
+steps(number, begins, ends) AS (
+SELECT 0, {since}, {d.time.format(name="cut")}
+UNION ALL
+SELECT number + 1, ends, {ends} FROM steps WHERE ends < {until}),
+b AS MATERIALIZED (
+SELECT n.number, n.begins, {begins_us} - t.since_us AS from_us, {ends_us} - t.since_us AS to_us
+  FROM steps n CROSS JOIN t),"""
+
+
+def _firsts(asked: _Asked) -> str:
+    """Return labels of groups' first pods, looked up once each: a group has many pods."""
+    if not asked.labels:
+        return ""
+    return f"""
+firsts AS MATERIALIZED (
+SELECT o.cluster, o.group_id, {FIRST_LABELS.format("o")} AS labels
+  FROM (SELECT DISTINCT cluster, group_id FROM owned) o),"""
+
+
+def _moments(asked: _Asked) -> str:
+    """Return pods that were past their gate, with their moments.
+
+    Each step is kept: SQLite works out an expression again wherever it is read otherwise.
+    """
+    d = asked.d
+    whose = asked.its("w.labels") if asked.labels else "''"
+    doomed = d.last.format(a="o.entered_at", b="o.doomed_at")
+    started = d.last.format(a="o.entered_at", b="o.started_at")
+    moments = {
+        "created": d.first.format(a="o.created_at", b="o.opened_at"),
+        "opened": "o.opened_at",
+        "entered": "o.entered_at",
+        "started": d.first.format(a=started, b=doomed),
+        "doomed": doomed,
+        "ended": "o.over_at",
+        "filled": d.last.format(a="o.entered_at", b=filled_to(d)),
+    }
+    firsts = "JOIN firsts w ON w.cluster = o.cluster AND w.group_id = o.group_id"
+    ends = ", ".join(f"{sql} AS {name}" for name, sql in moments.items())
+    inside = ",\n       ".join(f"{asked.at(f'o.{name}')} AS {name}" for name in _LIFE)
+    return f"""cut AS MATERIALIZED (
+SELECT {asked.its("o.labels")} AS key, {whose} AS whose, o.kind, o.role, o.requests, o.flavors,
+       o.wasted, q.requests AS place, {ends}
+  FROM owned o
+  LEFT JOIN roles q ON q.cluster = o.cluster AND q.group_id = o.group_id AND q.name = o.role
+   AND o.number IS NOT NULL AND o.fate <> 'excess'
+  {firsts if asked.labels else ""}
+ WHERE {asked.only}),
+moments AS MATERIALIZED (
+SELECT o.key, o.whose, o.kind, o.role, o.requests, o.place, o.flavors, o.wasted, t.before,
+       {inside}
+  FROM cut o CROSS JOIN t)"""
+
+
+def _lives(asked: _Asked) -> str:
+    """Return sums of moments of those pods, by what they ask for and where."""
+    shape = "c.key, c.whose, c.kind, c.role, c.requests, c.place, c.flavors, c.wasted"
+    return f"""
+SELECT {shape}, {_sums(asked, _LIFE)},
+       sum(CASE WHEN c.doomed > c.started THEN 1 ELSE 0 END) AS ran
+  FROM moments c
+ GROUP BY {shape}{_places(asked, _LIFE)}"""
+
+
+def _sums(asked: _Asked, moments: Sequence[str]) -> str:
+    """Return columns: how many, and of each moment `m` its place `p_m` and its sum `m`."""
+    each = (f"{_place(asked, name)} AS p_{name}, sum(c.{name}) AS {name}" for name in moments)
+    return f"count(*) AS many, {', '.join(each)}"
+
+
+def _places(asked: _Asked, moments: Sequence[str]) -> str:
+    """Return the end of a GROUP BY that keeps apart what lies in different hours."""
+    return "".join(f", {asked.place(f'c.{name}')}" for name in moments) if asked.step else ""
+
+
+def _place(asked: _Asked, moment: str) -> str:
+    return asked.place(f"c.{moment}")
+
+
+def _spans(asked: _Asked) -> str:
+    """Return pieces of lives, what only waits, what admissions hold, and what pods fill of it."""
+    ends = []
+    for name, end in (("from", 0), ("to", 1)):
+        for to, prefix in ((f"p_{name}", "p_"), (f"s_{name}", "")):
+            cases = " ".join(
+                f"WHEN '{piece}' THEN o.{prefix}{_LIFE[places[end]]}"
+                for piece, places in _FROM_TO.items()
+            )
+            ends.append(f"CASE s.piece {cases} END AS {to}")
+    return f"""
+SELECT o.key, 'asked' AS form, o.kind, o.role, o.requests AS doc, o.flavors,
+       CASE WHEN {HAS_FLAVOR} THEN 1 ELSE 0 END AS flavored, {WHAT} AS what, {WHY} AS why,
+       CASE s.piece WHEN 'running' THEN o.ran ELSE 0 END AS pods, o.many,
+       {", ".join(ends)}
+  FROM lives o CROSS JOIN ({PIECES}) s
+UNION ALL
+SELECT {"o.whose" if asked.labels else "o.key"}, 'filled', o.kind, o.role, o.place, o.flavors, 1,
+       'held', 'incomplete', 0, o.many, o.p_entered, o.entered, o.p_filled, o.filled
+  FROM lives o WHERE o.place IS NOT NULL
+UNION ALL
+{_waiting(asked)}
+UNION ALL
+{_quota(asked)}"""
+
+
+def _gated(asked: _Asked) -> str:
+    """Return pods that only wait, with their moments."""
+    over = f"coalesce(p.ended_at, p.gone_at, {asked.d.now})"
+    created = asked.d.first.format(a="o.created_at", b="o.ended_at")
+    return f"""gated AS MATERIALIZED (
+SELECT {asked.its("o.labels")} AS key, o.requests, t.before, {asked.at("o.created")} AS created,
+       {asked.at("o.ended_at")} AS ended
+  FROM (SELECT o.*, {created} AS created
+          FROM (SELECT p.cluster, p.group_id, p.labels, p.requests, p.created_at,
+                       {over} AS ended_at, g.namespace, g.queue,
+                       coalesce((SELECT a.cluster_queue FROM admissions a
+                                  WHERE a.cluster = p.cluster AND a.group_id = p.group_id
+                                    AND a.admitted_at < {over}
+                                    AND (a.released_at IS NULL OR a.released_at > {over})
+                                  ORDER BY a.number LIMIT 1), g.cluster_queue) AS cluster_queue
+                  FROM pods p JOIN groups g ON g.cluster = p.cluster AND g.id = p.group_id
+                 WHERE {_AT_GATE}) o
+         WHERE {asked.only}) o
+  CROSS JOIN t
+ WHERE o.created_at < t.until AND o.ended_at > t.since),
+admitted AS MATERIALIZED (
+SELECT {asked.its(FIRST_LABELS.format("o"))} AS key, o.resources, t.before,
+       {asked.at("o.admitted_at")} AS admitted, {asked.at("o.released_at")} AS released
+  FROM (SELECT a.cluster, a.group_id, g.namespace, g.queue, a.cluster_queue, a.resources,
+               a.admitted_at, {released(asked.d).format("a")} AS released_at
+          FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id) o
+  CROSS JOIN t
+ WHERE {asked.only} AND o.admitted_at < t.until AND o.released_at > t.since
+   AND o.released_at > o.admitted_at)"""
+
+
+def _waiting(asked: _Asked) -> str:
+    ends = ("created", "ended")
+    return f"""
+SELECT c.key, 'asked', '', '', c.requests, NULL, 0, 'waited', '', 0,
+       {_ends(_sums(asked, ends), ends)}
+  FROM gated c GROUP BY c.key, c.requests{_places(asked, ends)}"""
+
+
+def _quota(asked: _Asked) -> str:
+    ends = ("admitted", "released")
+    return f"""
+SELECT c.key, 'quota', '', '', c.resources, NULL, 1, 'held', 'incomplete', 0,
+       {_ends(_sums(asked, ends), ends)}
+  FROM admitted c GROUP BY c.key, c.resources{_places(asked, ends)}"""
+
+
+def _ends(columns: str, moments: Sequence[str]) -> str:
+    """Return the columns of `_sums` without the names that lie about what they are in `spans`."""
+    for name in moments:
+        columns = columns.replace(f" AS p_{name}", "").replace(f" AS {name}", "")
+    return columns.replace(" AS many", "")
+
+
+def _by_step() -> str:
+    """Return what spans have in each hour or day: between two places it is all of it."""
+    to = "CASE WHEN s.p_to = b.number THEN s.s_to ELSE s.many * b.to_us END"
+    begin = "CASE WHEN s.p_from = b.number THEN s.s_from ELSE s.many * b.from_us END"
+    shape = ", ".join(f"s.{name}" for name in _SHAPE.split(", "))
+    return f"""
+SELECT '' AS key, b.begins, {shape}, 0 AS pods, sum({to} - {begin}) AS micros
+  FROM b JOIN spans s ON s.p_from <= b.number AND s.p_to >= b.number
+ GROUP BY b.begins, {shape}
+"""
+
+
+def _by_key(step: str) -> str:
+    shape = ", ".join(f"s.{name}" for name in _SHAPE.split(", "))
+    # Without a step, no branch before this one says of what kind the column is.
+    begins = "NULL" if step else "CAST(NULL AS TEXT) AS begins"
+    return f"""
+SELECT s.key, {begins}, {shape}, sum(s.pods) AS pods, sum(s.s_to - s.s_from) AS micros
+  FROM spans s
+ GROUP BY s.key, {shape}
+"""
+
+
+def _resources(d: Dialect) -> str:
+    """Return what was added up, opened by resource and flavor."""
+    resources, flavors, flavor, name = opened(d, "c", "c.doc")
+    text = d.text.format(doc="x.value")
+    its = ITS_PODSET.replace("o.", "c.")
+    return f"""
+SELECT c.key, c.begins, CASE WHEN c.flavored = 1 THEN {name} ELSE '' END AS flavor,
+       r.key AS resource, c.what, c.why, {capped(d)}, c.pods, c.micros
+  FROM added c
+  {resources}
+  {flavors}
+  {flavor}
+ WHERE c.form = 'asked' AND c.micros > 0
+   AND (r.key <> 'pods' OR (x.key IS NOT NULL AND c.flavored = 1))
+UNION ALL
+SELECT c.key, c.begins, f.key, r.key, c.what, c.why, {amount(d)}, 0, 0, c.micros
+  FROM added c
+  {held(d, "c.doc")}
+ WHERE c.form = 'quota' AND c.micros > 0
+UNION ALL
+SELECT c.key, c.begins, {text}, r.key, c.what, c.why, -{amount(d)}, 0, 0, c.micros
+  FROM added c
+  {placed(d, "c.doc", "c.flavors")}
+ WHERE c.form = 'filled' AND c.micros > 0 AND x.key = r.key AND {its}"""
