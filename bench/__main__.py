@@ -24,6 +24,7 @@ from rich.console import Console
 
 from bench import (
     behind,
+    consoling,
     core,
     forecasting,
     ingesting,
@@ -46,7 +47,16 @@ from bench.processes import machine
 from runtime import eventloop
 
 RESULTS = Path(__file__).parent / "results.jsonl"
-LONG = ("rebuild", "listing", "serve", "behind", "isolation", "kueue-load", "kueue-load-groups")
+LONG = (
+    "rebuild",
+    "listing",
+    "serve",
+    "console",
+    "behind",
+    "isolation",
+    "kueue-load",
+    "kueue-load-groups",
+)
 """Parts that take many minutes: run when they are asked for."""
 
 
@@ -71,6 +81,7 @@ PARTS: dict[str, Callable[[], AsyncIterator[Figure]]] = {
     "forecast": forecasting.run,
     "pending": pending.run,
     "serve": serving.run,
+    "console": consoling.run,
     "kueue-load": load.run,
     "kueue-load-groups": partial(load.run, "groups"),
 }

@@ -13,12 +13,13 @@
 
   // Times are UTC; beside those in full comes the hour of the viewer's own zone.
   const make = (tag, words) => Object.assign(document.createElement(tag), { textContent: words });
+  const two = "2-digit", digits = { month: two, day: two, hour: two, minute: two, second: two };
   const localize = () => {
     for (const one of main.querySelectorAll("time[datetime]:not([data-local])")) {
       const at = new Date(one.dateTime);
       if (isNaN(at) || !at.getTimezoneOffset()) continue;
       one.dataset.local = "";
-      const here = at.toLocaleString("sv", { timeZoneName: "short" });
+      const here = at.toLocaleString("sv", { year: "numeric", ...digits, timeZoneName: "short" });
       one.title = `${one.title || one.textContent + " UTC"}; here ${here}`;
       if (one.dataset.full !== undefined) one.append(make("small", ` (${here.slice(11)})`));
     }

@@ -1,0 +1,90 @@
+"""What console.js does in a real Chromium: local times, saved views, the slider. Skipped without.
+
+The browser's zone is five and a half hours ahead of UTC the whole year.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.serve.test_console import Model, served
+from tests.support.browser import WIDE, Tab, browser, chromium
+
+pytestmark = pytest.mark.skipif(chromium() is None, reason="chromium is not installed")
+Opened = tuple[Tab, str]
+
+
+@pytest.fixture
+async def opened(sqlite_model: Model, tmp_path: Path) -> AsyncIterator[Opened]:
+    async for address in served(sqlite_model[0]):
+        async with browser(tmp_path, "Asia/Kolkata") as tab:
+            yield tab, address
+
+
+async def until(tab: Tab, expression: str) -> None:
+    """Wait until JavaScript says true: a page that loads another is away for a moment."""
+    async with asyncio.timeout(30):
+        while not await tab.value(f"Boolean({expression})"):
+            await asyncio.sleep(0.05)
+
+
+async def test_times_in_full_have_the_hour_of_the_viewers_zone_beside_them(opened: Opened) -> None:
+    tab, address = opened
+    await tab.open(f"{address}/groups/ns/a", WIDE, "light")
+    one = "document.querySelector('time[data-full]')"
+    said = await tab.value(f"{one}.firstChild.textContent")
+    small = await tab.value(f"{one}.querySelector('small').textContent")
+    hours, minutes = (int(part) for part in said[11:16].split(":"))
+    here = (hours * 60 + minutes + 330) % 1440
+    assert small.startswith(f" ({here // 60:02}:{here % 60:02}:")
+    assert "UTC; here " in await tab.value(f"{one}.title")
+    assert tab.said == []
+
+
+async def test_a_view_is_kept_by_name_marked_and_forgotten(opened: Opened) -> None:
+    tab, address = opened
+    await tab.open(f"{address}/groups?sort=wait", WIDE, "light")
+    await tab.value("window.prompt = () => '<b>mine</b>'")
+    await tab.value("document.querySelector('[data-views] > li:last-child button').click()")
+    kept = "[...document.querySelectorAll('[data-views] a')].find(a => a.textContent[0] === '★')"
+    await until(tab, kept)
+    assert await tab.value(f"{kept}.textContent") == "★ <b>mine</b>"
+    assert await tab.value(f"{kept}.getAttribute('aria-current')") == "true"
+    await tab.open(f"{address}/groups", WIDE, "light")
+    assert await tab.value(f"{kept}.getAttribute('aria-current')") is None
+    assert await tab.value(f"{kept}.search") == "?sort=wait"
+    await tab.value(f"{kept}.parentElement.querySelector('button').click()")
+    await until(tab, f"document.readyState === 'complete' && !{kept}")
+
+
+async def test_the_slider_says_its_moment_and_goes_there(opened: Opened) -> None:
+    tab, address = opened
+    await tab.open(f"{address}/cohorts?hours=6", WIDE, "light")
+    slider = "document.querySelector('input[data-slider]')"
+    begin = int(await tab.value(f"{slider}.min"))
+    await tab.value(f"{slider}.value = {begin + 60}; {slider}.oninput()")
+    said = await tab.value(f"{slider}.form.querySelector('output').textContent")
+    assert said.endswith(" UTC")
+    await tab.value(f"void {slider}.onchange()")
+    await until(tab, "new URLSearchParams(location.search).get('at')")
+    went = await tab.value("new URLSearchParams(location.search).get('at')")
+    assert went.replace("T", " ").replace("Z", " UTC") == said
+    await until(tab, f"{slider} && {slider}.form.querySelector('output').textContent === '{said}'")
+
+
+async def test_a_key_goes_to_the_search_field_and_a_page_changes_by_itself(
+    opened: Opened, sqlite_model: Model
+) -> None:
+    tab, address = opened
+    await tab.open(f"{address}/groups", WIDE, "light")
+    await tab.value("document.dispatchEvent(new KeyboardEvent('keydown', {key: '/'}))")
+    assert await tab.value("document.activeElement.name") == "name"
+    await tab.value("document.activeElement.blur()")
+    _, writer, toy = sqlite_model
+    before = len(toy.messages)
+    toy.pod("newcomer")
+    writer.feed(toy.messages[before:])
+    await until(tab, "document.querySelector('main').textContent.includes('newcomer')")
+    assert tab.said == []
