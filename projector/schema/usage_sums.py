@@ -318,7 +318,10 @@ def _by_step() -> str:
     shape = ", ".join(f"s.{name}" for name in _SHAPE.split(", "))
     return f"""
 SELECT '' AS key, b.begins, {shape}, 0 AS pods, sum({to} - {begin}) AS micros
-  FROM b JOIN spans s ON s.p_from <= b.number AND s.p_to >= b.number
+  FROM b JOIN (
+SELECT {shape}, s.p_from, s.p_to, sum(s.many) AS many, sum(s.s_from) AS s_from, sum(s.s_to) AS s_to
+  FROM spans s GROUP BY {shape}, s.p_from, s.p_to) s
+    ON s.p_from <= b.number AND s.p_to >= b.number
  GROUP BY b.begins, {shape}
 """
 

@@ -77,7 +77,7 @@ def models(folder: Path) -> Iterator[tuple[str, str, str, dict[str, str]]]:
             "cohorts": f"/cohorts?at={now - timedelta(hours=3):%Y-%m-%dT%H:%M:%SZ}",
             "namespace": "/?namespace=red",
             "preemptions": "/preemptions",
-            "usage": f"/usage?by=queue&days=7&at={now - timedelta(hours=3):%Y-%m-%dT%H:%M:%SZ}",
+            "usage": f"/usage?by=queue&at={now - timedelta(hours=3):%Y-%m-%dT%H:%M:%SZ}",
             "health": "/health",
         },
     )
