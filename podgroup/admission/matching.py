@@ -19,7 +19,7 @@ def unsuitable(flavor: Flavor, pod_set: PodSet) -> str:
     """Say why pods cannot use a flavor; "" if they can."""
     tolerations = (*pod_set.tolerations, *flavor.tolerations)
     for taint in flavor.taints:
-        if taint.effect in ("NoSchedule", "NoExecute") and not _tolerated(taint, tolerations):
+        if taint.effect in ("NoSchedule", "NoExecute") and not tolerated(taint, tolerations):
             shown = f"{{{taint.key} {taint.value} {taint.effect} <nil>}}"
             return f"untolerated taint {shown} in flavor {flavor.name}"
     return "" if _affine(flavor.labels, pod_set) else f"flavor {flavor.name} {NO_AFFINITY}"
@@ -58,7 +58,8 @@ def satisfies(labels: Mapping[str, str], requirement: Requirement) -> bool:
             return False
 
 
-def _tolerated(taint: Toleration, tolerations: Iterable[Toleration]) -> bool:
+def tolerated(taint: Toleration, tolerations: Iterable[Toleration]) -> bool:
+    """Tell whether one of the tolerations tolerates a taint."""
     for toleration in tolerations:
         if toleration.effect and toleration.effect != taint.effect:
             continue

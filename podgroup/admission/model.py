@@ -16,6 +16,7 @@ from typing import Literal
 from msgspec import Struct
 
 from podgroup.model.objects import NodeTerm, ResourceGroup, Selector, Toleration
+from podgroup.model.topology import NOTHING_ASKED, TopologyAssignment, TopologyRequest
 
 FlavorResource = tuple[str, str]
 """A flavor's name and a resource: what quota is counted by."""
@@ -87,12 +88,13 @@ class LocalQueue(Struct, frozen=True, kw_only=True):
 
 
 class Flavor(Struct, frozen=True, kw_only=True):
-    """A ResourceFlavor."""
+    """A ResourceFlavor; `topology` names the Topology of its nodes, "" without one."""
 
     name: str
     labels: Mapping[str, str] = {}
     taints: tuple[Toleration, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    topology: str = ""
 
 
 class PodSet(Struct, frozen=True, kw_only=True):
@@ -104,6 +106,7 @@ class PodSet(Struct, frozen=True, kw_only=True):
     node_selector: tuple[tuple[str, str], ...] = ()
     node_terms: tuple[NodeTerm, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    topology: TopologyRequest = NOTHING_ASKED
 
 
 class Eviction(Struct, frozen=True):
@@ -139,12 +142,13 @@ class Workload(Struct, frozen=True, kw_only=True):
 
 
 class PodSetAssignment(Struct, frozen=True, kw_only=True):
-    """What a podset got: a flavor per resource, and how much of each in all."""
+    """What a podset got: a flavor per resource, how much of each in all, and its place."""
 
     name: str
     count: int
     flavors: Mapping[str, str] = {}
     usage: Mapping[str, int] = {}
+    topology: TopologyAssignment | None = None
 
 
 class Reservation(Struct, frozen=True, kw_only=True):

@@ -1,20 +1,28 @@
 """`python -m tests.oracle FILE…`: play cases by Kueue's ways, and hold them against what it did.
 
 Prints what differs, and per field how many cases agree and how many differ. Exit status 1 if any
-differs, 2 if a file cannot be read.
+differs, 2 if a file cannot be read. Cases of quota and cases of places have a table each; those of
+a kind that is not played are counted as such.
 """
 
 import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from podgroup.admission import KUEUE
 from tests.oracle.case import CaseError, Recorded, read
 from tests.oracle.compare import FIELDS, differences
 from tests.oracle.play import Play
+from tests.oracle.topology import (
+    PLACE_FIELDS,
+    RecordedPlace,
+    about_places,
+    place_differences,
+    read_places,
+)
 
 SHOWN = 20
 
@@ -26,33 +34,64 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", metavar="ID", help="one case, with all its differences in full")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="each Nth case")
     arguments = parser.parse_args(words)
-    differ: Counter[str] = Counter()
-    cases = failed = 0
+    whole = arguments.only is not None
+    quota, places = Tally(FIELDS), Tally(PLACE_FIELDS)
     try:
         for path in arguments.files:
-            for number, recorded in enumerate(read(path)):
-                if number % arguments.every or arguments.only not in (None, recorded.id):
+            about = about_places(path)
+            lines: Iterable[Recorded | RecordedPlace] = read_places(path) if about else read(path)
+            for number, one in enumerate(lines):
+                if number % arguments.every or arguments.only not in (None, one.id):
                     continue
-                cases += 1
-                fields = _play(recorded, failed < SHOWN, arguments.only is not None)
-                differ.update(fields)
-                failed += bool(fields)
+                tally = places if about else quota
+                if isinstance(one, RecordedPlace) and one.case is None:
+                    places.unplayed[one.kind] += 1
+                else:
+                    tally.add(_play(one, tally.failed < SHOWN, whole))
     except CaseError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    sys.stdout.write(f"{'field':<28}{'agree':>8}{'differ':>8}\n")
-    for name in FIELDS:
-        sys.stdout.write(f"{name:<28}{cases - differ[name]:>8}{differ[name]:>8}\n")
-    sys.stdout.write(f"{cases} cases: {cases - failed} agree, {failed} differ\n")
-    return 1 if failed or not cases else 0
+    for tally in (quota, places):
+        tally.write()
+    return 1 if quota.failed or places.failed or not (quota.cases or places.cases) else 0
 
 
-def _play(recorded: Recorded, show: bool, everything: bool) -> set[str]:
+class Tally:
+    """How many cases agree and differ, and in which fields."""
+
+    def __init__(self, fields: Sequence[str]) -> None:
+        self.fields = fields
+        self.cases = self.failed = 0
+        self.differ: Counter[str] = Counter()
+        self.unplayed: Counter[str] = Counter()
+
+    def add(self, fields: set[str]) -> None:
+        """Count a case that differs in these fields."""
+        self.cases += 1
+        self.failed += bool(fields)
+        self.differ.update(fields)
+
+    def write(self) -> None:
+        """Print the table, if there is anything in it."""
+        if self.cases:
+            sys.stdout.write(f"{'field':<28}{'agree':>8}{'differ':>8}\n")
+            for name in self.fields:
+                number = self.differ[name]
+                sys.stdout.write(f"{name:<28}{self.cases - number:>8}{number:>8}\n")
+            agree = self.cases - self.failed
+            sys.stdout.write(f"{self.cases} cases: {agree} agree, {self.failed} differ\n")
+        for kind, number in self.unplayed.items():
+            sys.stdout.write(f"{number} cases of kind {kind} are not played\n")
+
+
+def _play(recorded: Recorded | RecordedPlace, show: bool, everything: bool) -> set[str]:
     """Play a case; return the fields that differ."""
     fields = set()
     try:
-        played = Play(recorded.case, KUEUE).run()
-        found = list(differences(played, recorded.outcome))
+        if isinstance(recorded, RecordedPlace):
+            found = list(place_differences(recorded.played(), recorded.outcome))
+        else:
+            found = list(differences(Play(recorded.case, KUEUE).run(), recorded.outcome))
     except (KeyError, ValueError) as error:
         raise CaseError(f"{recorded.id} cannot be played: {error!r}") from error
     for number, one in enumerate(found):

@@ -1,0 +1,162 @@
+"""Dividing pods among domains, and going down from the domains chosen to the leaves.
+
+Theory. Domains are taken in order, each whole, the last with what is missing. With most room first,
+a domain that holds all that is missing gives way to the tightest of those from there on that does,
+too. Down to the slice level the children of all chosen domains are one pool, over which all slices
+are divided anew; below it each domain's pods are divided among its own children, the smallest
+first, in units of the layer of slices that applies there.
+
+With a leader (`topology.leading`) a domain that has room for it and loses the least by it goes to
+the front, and counts with what is left beside the leader until the leader has its place.
+
+Invariant: no domain is given more than it has room for; what is given adds up to what is wanted, or
+nothing is given.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import NamedTuple
+
+from podgroup.admission.topology.counts import Counts
+from podgroup.admission.topology.domains import Domain
+from podgroup.admission.topology.request import Plan
+
+
+class Beside(NamedTuple):
+    """What a domain has room for beside a leader; `leader` tells whether it has room for one."""
+
+    leader: int = 0
+    slices: int = 0
+    pods: int = 0
+
+
+NO_LEADER = Beside()
+Leading = Mapping[Domain, Beside]
+
+
+class Holder(NamedTuple):
+    """A domain that could be given units; `beside` is how many, if it holds a leader."""
+
+    domain: Domain
+    units: int
+    leader: int = 0
+    beside: int = 0
+
+
+class Share(NamedTuple):
+    """What a domain is given: so many units, and perhaps the leader."""
+
+    domain: Domain
+    units: int
+    leader: int = 0
+
+
+def divide(holders: Sequence[Holder], wanted: int, least: bool, leader: int = 0) -> list[Share]:
+    """Divide units, and a leader if there is one, among domains in this order."""
+    given: list[Share] = []
+    missing, at = wanted, 0
+    if leader:
+        holders = leader_first(holders, wanted)
+        while at < len(holders) and leader:
+            one = holders[at]
+            if not least and one.leader and one.beside >= missing:
+                one = tightest(holders[at:], missing)
+            if one.leader and one.beside >= missing:
+                return [*given, Share(one.domain, missing, 1)]
+            some = min(one.beside, missing)
+            given.append(Share(one.domain, some, one.leader))
+            leader -= one.leader
+            missing -= some
+            at += 1
+    for place in range(at, len(holders)):
+        one = holders[place]
+        if one.units >= missing:
+            if not least:
+                one = min(
+                    (other for other in holders[place:] if other.units >= missing), key=_units
+                )
+            return [*given, Share(one.domain, missing)]
+        given.append(Share(one.domain, one.units))
+        missing -= one.units
+    return []
+
+
+def _units(holder: Holder) -> int:
+    return holder.units
+
+
+def tightest(holders: Sequence[Holder], missing: int) -> Holder:
+    """Return the domain that holds a leader and what is missing, and the least beyond."""
+    able = (one for one in holders if one.leader and one.beside >= missing)
+    return min(able, key=lambda one: one.beside)
+
+
+def leader_first(holders: Sequence[Holder], wanted: int) -> Sequence[Holder]:
+    """Move the first domain to the front that can hold the leader and leaves enough in all."""
+    if len(holders) < 2:
+        return holders
+    spare = sum(one.units for one in holders) - wanted
+    for at, one in enumerate(holders):
+        if one.leader and one.units - one.beside <= spare:
+            return [one, *holders[:at], *holders[at + 1 :]]
+    return holders
+
+
+def down(
+    counts: Counts, plan: Plan, leading: Leading, level: int, shares: Sequence[Share]
+) -> list[Share]:
+    """Go from slices given to domains of `level` to pods given to leaves."""
+    last = len(counts.tree.levels) - 1
+    leader = 1 if leading else 0
+    while level < plan.slice_level:
+        level += 1
+        pool = [child for share in shares for child in share.domain.children.values()]
+        holders = ordered(counts, leading, pool, plan.least, _slices)
+        shares = divide(holders, plan.slices, plan.least, leader)
+    shares = [Share(one.domain, one.units * plan.size, one.leader) for one in shares]
+    while level < last:
+        level += 1
+        unit = plan.inner.get(level, 1)
+        below: list[Share] = []
+        for share in shares:
+            children = share.domain.children.values()
+            holders = ordered(counts, leading, children, plan.least, _pods_in(unit))
+            found = divide(holders, share.units // unit, plan.least, share.leader)
+            below += (Share(one.domain, one.units * unit, one.leader) for one in found)
+        shares = below
+    return list(shares)
+
+
+Unit = Callable[[tuple[int, int]], int]
+"""How many units slices and pods are."""
+
+
+def _slices(room: tuple[int, int]) -> int:
+    return room[0]
+
+
+def _pods(room: tuple[int, int]) -> int:
+    return room[1]
+
+
+def _pods_in(unit: int) -> Unit:
+    return _pods if unit == 1 else lambda room: room[1] // unit
+
+
+def ordered(
+    counts: Counts, leading: Leading, domains: Iterable[Domain], least: bool, unit: Unit
+) -> list[Holder]:
+    """Return domains in the order in which they are taken, with what they hold."""
+    sign = 1 if least else -1
+    found = []
+    for domain in domains:
+        room = counts.room(domain)
+        found.append((sign * room[0], room[1], domain.path, domain, unit(room)))
+    found.sort(key=itemgetter(0, 1, 2))
+    if not leading:
+        return [Holder(one[3], one[4]) for one in found]
+    holders = []
+    for *_, domain, units in found:
+        beside = leading.get(domain, NO_LEADER)
+        holders.append(Holder(domain, units, beside.leader, unit((beside.slices, beside.pods))))
+    return holders

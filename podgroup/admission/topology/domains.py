@@ -1,0 +1,245 @@
+"""The tree of a flavor's nodes: what each leaf has free, kept while nodes and usage change.
+
+Theory. Nodes that belong to the flavor are grouped by the values of their level labels. A leaf has
+the sum of what its nodes offer, less what is taken of them by pods that others place (`free`), and
+what admitted workloads hold in it (`held`). With hostname as the last level the hostname alone
+names a leaf; of several nodes with one hostname the first by name gives path, labels and taints.
+
+Questions about room (`topology.counts`) watch the tree: a change marks one leaf for each of them,
+and is worked out when the question is asked again. So a change costs the same in a cluster of ten
+nodes and of ten thousand. What is held where no leaf is counts again once the leaf is back.
+
+Invariant: the tree depends on the present nodes and usage alone, not on the order they came in.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from podgroup.admission.amounts import PODS
+from podgroup.admission.model import Flavor, Requests
+from podgroup.model.objects import Toleration
+from podgroup.model.topology import HOSTNAME, NodeView, TopologyAssignment
+
+Path = tuple[str, ...]
+"""Values of the levels from the outermost down."""
+
+_NOTHING: Mapping[str, int] = {}
+
+
+class Domain:
+    """A domain of any level; a leaf has no children."""
+
+    __slots__ = ("attached", "children", "parent", "path")
+
+    def __init__(self, path: Path, parent: "Domain | None") -> None:
+        self.path = path
+        self.parent = parent
+        self.children: dict[Path, Domain] = {}
+        self.attached = True
+
+
+class Leaf(Domain):
+    """A domain of the last level: `free` without what workloads hold, which is `held`."""
+
+    __slots__ = ("free", "held", "key", "labels", "taints")
+
+    def __init__(self, path: Path, parent: Domain | None, key: Path) -> None:
+        super().__init__(path, parent)
+        self.key = key
+        self.labels: Mapping[str, str] = {}
+        self.taints: tuple[Toleration, ...] = ()
+        self.free: dict[str, int] = {}
+        self.held: Mapping[str, int] = _NOTHING
+
+
+class Watcher(Protocol):
+    """Who is to know which leaves changed."""
+
+    stale: set[Leaf]
+
+
+class DomainTree:
+    """The domains of one flavor with topology `name`."""
+
+    def __init__(self, name: str, levels: Sequence[str], flavor: Flavor) -> None:
+        self.name = name
+        self.levels = tuple(levels)
+        self.flavor = flavor
+        self.by_host = self.levels[-1] == HOSTNAME
+        self.at: list[dict[Path, Domain]] = [{} for _ in self.levels]
+        self.leaves: dict[Path, Leaf] = {}
+        self.watchers: dict[object, Watcher] = {}
+        self._members: dict[Path, dict[str, NodeView]] = {}
+        self._key_of: dict[str, Path] = {}
+        self._held: dict[Path, dict[str, int]] = {}
+
+    # -- nodes ---------------------------------------------------------------------------------
+
+    def set_node(self, node: NodeView) -> None:
+        """Enter a node, or what has become of it."""
+        key = self._key(node) if self.suits(node) else None
+        before = self._key_of.get(node.name)
+        if before is not None and before != key:
+            self.remove_node(node.name)
+        if key is not None:
+            self._key_of[node.name] = key
+            self._members.setdefault(key, {})[node.name] = node
+            self._refresh(key)
+
+    def remove_node(self, name: str) -> None:
+        """Forget a node; one that is not known changes nothing."""
+        key = self._key_of.pop(name, None)
+        if key is not None:
+            del self._members[key][name]
+            self._refresh(key)
+
+    def suits(self, node: NodeView) -> bool:
+        """Whether a node belongs to the flavor: usable, with its labels and with all levels."""
+        labels = node.labels
+        return (
+            node.ready
+            and not node.unschedulable
+            and all(labels.get(key) == value for key, value in self.flavor.labels.items())
+            and all(level in labels for level in self.levels)
+        )
+
+    def name_of(self, domain: Domain) -> str:
+        """The one text that names a domain."""
+        if self.by_host and len(domain.path) == len(self.levels):
+            return domain.path[-1]
+        return ",".join(domain.path)
+
+    def _path(self, node: NodeView) -> Path:
+        return tuple(node.labels[level] for level in self.levels)
+
+    def _key(self, node: NodeView) -> Path:
+        return (node.labels[HOSTNAME],) if self.by_host else self._path(node)
+
+    def _refresh(self, key: Path) -> None:
+        members = self._members.get(key)
+        leaf = self.leaves.get(key)
+        if not members:
+            self._members.pop(key, None)
+            if leaf is not None:
+                self._detach(leaf)
+            return
+        first = members[min(members)] if len(members) > 1 else next(iter(members.values()))
+        path = self._path(first)
+        if leaf is not None and leaf.path != path:
+            self._detach(leaf)
+            leaf = None
+        if leaf is None:
+            leaf = self._attach(path, key)
+        leaf.labels, leaf.taints = first.labels, first.taints
+        free: dict[str, int] = {}
+        for node in members.values():
+            _add(free, node.allocatable.items(), 1)
+            _add(free, node.taken.items(), -1)
+        leaf.free = free
+        self.touch(leaf)
+
+    def _attach(self, path: Path, key: Path) -> Leaf:
+        parent: Domain | None = None
+        for level in range(len(path) - 1):
+            upper = path[: level + 1]
+            found = self.at[level].get(upper)
+            if found is None:
+                found = self.at[level][upper] = Domain(upper, parent)
+                if parent is not None:
+                    parent.children[upper] = found
+            parent = found
+        leaf = self.leaves[key] = Leaf(path, parent, key)
+        self.at[-1][path] = leaf
+        if parent is not None:
+            parent.children[path] = leaf
+        leaf.held = self._held.get(key, _NOTHING)
+        return leaf
+
+    def _detach(self, leaf: Leaf) -> None:
+        del self.leaves[leaf.key]
+        gone: Domain = leaf
+        while True:
+            gone.attached = False
+            del self.at[len(gone.path) - 1][gone.path]
+            if gone.parent is None:
+                break
+            del gone.parent.children[gone.path]
+            if gone.parent.children:
+                break
+            gone = gone.parent
+        self.touch(leaf)
+
+    def touch(self, leaf: Leaf) -> None:
+        """Mark a leaf that changed, for all who watch."""
+        for watcher in self.watchers.values():
+            watcher.stale.add(leaf)
+
+    # -- usage ---------------------------------------------------------------------------------
+
+    def charge(self, assignment: TopologyAssignment, requests: Requests, times: int = 1) -> None:
+        """Count what pods hold in their domains; `times` -1 takes it away again."""
+        for domain in assignment.domains:
+            self.hold(domain.values, pods(requests, domain.count * times))
+
+    def hold(self, key: Path, amounts: Iterable[tuple[str, int]]) -> None:
+        """Add amounts to what is held in a leaf, which need not be there now."""
+        held = self._held.setdefault(key, {})
+        _add(held, amounts, 1)
+        if not any(held.values()):
+            del self._held[key]
+            held = {}
+        leaf = self.leaves.get(key)
+        if leaf is not None:
+            leaf.held = held
+            self.touch(leaf)
+
+    def held(self, key: Path) -> Mapping[str, int]:
+        """What admitted workloads hold in a leaf."""
+        return self._held.get(key, _NOTHING)
+
+    @contextmanager
+    def assuming(self) -> Iterator["Assumption"]:
+        """Take room for a while, from what an empty cluster has, too; it is given back at the end.
+
+        No node may change meanwhile.
+        """
+        assumption = Assumption(self)
+        try:
+            yield assumption
+        finally:
+            assumption.give_back()
+
+
+class Assumption:
+    """What is taken until the end of `DomainTree.assuming`."""
+
+    def __init__(self, tree: DomainTree) -> None:
+        self._tree = tree
+        self._taken: list[tuple[TopologyAssignment, Requests]] = []
+
+    def take(self, assignment: TopologyAssignment, requests: Requests) -> None:
+        """Take what these pods need in the domains they are given."""
+        self._taken.append((assignment, requests))
+        self._change(assignment, requests, -1)
+
+    def give_back(self) -> None:
+        """Undo all that was taken."""
+        while self._taken:
+            self._change(*self._taken.pop(), 1)
+
+    def _change(self, assignment: TopologyAssignment, requests: Requests, sign: int) -> None:
+        for domain in assignment.domains:
+            leaf = self._tree.leaves[domain.values]
+            _add(leaf.free, pods(requests, domain.count), sign)
+            self._tree.touch(leaf)
+
+
+def pods(requests: Requests, count: int) -> list[tuple[str, int]]:
+    """What so many pods take: their requests, and one of `pods` each."""
+    return [(name, each * count) for name, each in requests] + [(PODS, count)]
+
+
+def _add(amounts: dict[str, int], more: Iterable[tuple[str, int]], sign: int) -> None:
+    for name, amount in more:
+        amounts[name] = amounts.get(name, 0) + sign * amount

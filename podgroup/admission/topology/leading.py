@@ -1,0 +1,54 @@
+"""Podsets that are placed together: where the leader goes, and what room is left beside it.
+
+Theory. Of two podsets of one group the smaller is the leader, a single pod; the other ones are the
+workers, whose request decides for both. A leaf that holds a leader has room for fewer workers
+beside it. A domain above loses what the child loses that loses least.
+
+Invariant: a domain that has no room for a leader is never chosen to hold it.
+"""
+
+from podgroup.admission.model import Requests
+from podgroup.admission.topology.counts import Counts, fitting, per_pod
+from podgroup.admission.topology.dividing import NO_LEADER, Beside, Leading
+from podgroup.admission.topology.domains import Domain, Leaf
+
+
+def leading(counts: Counts, requests: Requests) -> Leading:
+    """Return for each domain what it has room for beside a leader of these requests."""
+    found: dict[Domain, Beside] = {}
+    leader = per_pod(requests)
+    for leaf in counts.tree.leaves.values():
+        found[leaf] = _leaf(counts, leaf, leader)
+    for level in range(len(counts.tree.levels) - 2, -1, -1):
+        for domain in counts.tree.at[level].values():
+            found[domain] = _parent(counts, found, domain, level)
+    return found
+
+
+def _leaf(counts: Counts, leaf: Leaf, leader: Requests) -> Beside:
+    if counts.excluding(leaf):
+        return NO_LEADER
+    held = dict(counts.held(leaf))
+    holds = fitting(leaf.free, held, leader)[0] > 0
+    if holds:
+        for name, each in leader:
+            held[name] = held.get(name, 0) + each
+    pods = fitting(leaf.free, held, counts.asked.requests)[0]
+    return Beside(int(holds), counts.slices(len(leaf.path) - 1, pods, 0), pods)
+
+
+def _parent(counts: Counts, found: Leading, domain: Domain, level: int) -> Beside:
+    unit = counts.unit(level + 1)
+    able = [child for child in domain.children.values() if found[child].leader]
+    if not able:
+        return NO_LEADER
+    slices, pods = counts.room(domain)
+    pods -= min(
+        _whole(counts.room(child)[1], unit) - _whole(found[child].pods, unit) for child in able
+    )
+    below = slices - min(counts.room(child)[0] - found[child].slices for child in able)
+    return Beside(1, counts.slices(level, pods, below), pods)
+
+
+def _whole(pods: int, unit: int) -> int:
+    return pods - pods % unit

@@ -1,0 +1,98 @@
+"""Placing podsets: from tree, usage and request to an assignment or a reason.
+
+Theory. Podsets are placed one after the other; what one got is taken from the room of the next. Two
+that name the same group are placed together, the smaller one as their leader. The first that has no
+place ends the search: nothing is tried again in another way.
+
+Invariant: the tree is after a placement as it was before. The same tree, usage and request give the
+same answer.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from podgroup.admission.model import PodSet
+from podgroup.admission.topology.choosing import choose
+from podgroup.admission.topology.counts import counts, question
+from podgroup.admission.topology.dividing import Share, down
+from podgroup.admission.topology.domains import DomainTree, Path
+from podgroup.admission.topology.leading import leading
+from podgroup.admission.topology.request import Refused, read
+from podgroup.model.topology import TopologyAssignment, TopologyDomain
+
+
+class Placed(Struct, frozen=True):
+    """Places by podset; if one has none, `refused` names it and its partner, and `reason` why."""
+
+    places: Mapping[str, TopologyAssignment]
+    refused: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """Whether every podset has its place."""
+        return not self.refused
+
+
+def place(tree: DomainTree, pod_sets: Sequence[PodSet], empty: bool = False) -> Placed:
+    """Place podsets; `empty`: as if no workload held anything."""
+    places: dict[str, TopologyAssignment] = {}
+    with tree.assuming() as assumed:
+        for workers, leader in together(pod_sets):
+            both = [workers] if leader is None else [workers, leader]
+            try:
+                found = place_one(tree, workers, leader, empty)
+            except Refused as refusal:
+                return Placed(places, tuple(one.name for one in both), str(refusal))
+            for one, assignment in zip(both, found, strict=True):
+                places[one.name] = assignment
+                assumed.take(assignment, one.requests)
+    return Placed(places)
+
+
+def together(pod_sets: Sequence[PodSet]) -> list[tuple[PodSet, PodSet | None]]:
+    """Return workers and leader of each group, and podsets of no group alone; none without pods."""
+    groups: dict[object, list[PodSet]] = {}
+    for number, one in enumerate(pod_sets):
+        if one.count:
+            groups.setdefault(one.topology.group or number, []).append(one)
+    found: list[tuple[PodSet, PodSet | None]] = []
+    for members in groups.values():
+        if len(members) == 1:
+            found.append((members[0], None))
+        else:
+            first, second = members[:2]
+            found.append((second, first) if second.count > first.count else (first, second))
+    return found
+
+
+def place_one(
+    tree: DomainTree,
+    workers: PodSet,
+    leader: PodSet | None = None,
+    empty: bool = False,
+    within: Path = (),
+) -> tuple[TopologyAssignment, ...]:
+    """Return the place of one podset, and of its leader; all below the domain `within`.
+
+    Raises:
+        Refused: there is none.
+    """
+    plan = read(workers.topology, workers.count, tree.levels)
+    counted = counts(tree, question(workers, plan, empty, within))
+    led = {} if leader is None else leading(counted, leader.requests)
+    level, shares = choose(counted, plan, led)
+    shares = down(counted, plan, led, level, shares)
+    given = [_assignment(tree, [(one, one.units) for one in shares])]
+    if leader is not None:
+        given.append(_assignment(tree, [(one, one.leader) for one in shares]))
+    return tuple(given)
+
+
+def _assignment(tree: DomainTree, given: Sequence[tuple[Share, int]]) -> TopologyAssignment:
+    keep = -1 if tree.by_host else 0
+    levels = tree.levels[keep:]
+    found = sorted((share.domain.path, count) for share, count in given if count > 0)
+    domains = tuple(TopologyDomain(values=path[keep:], count=count) for path, count in found)
+    return TopologyAssignment(levels=levels, domains=domains)

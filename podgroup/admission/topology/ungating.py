@@ -1,0 +1,139 @@
+"""Which pod of a podset goes to which domain, and whose gate is taken off.
+
+Theory. An assignment, written out domain by domain, is a list with a place for each rank. If every
+live pod has an index of its own and those that run are where their rank says, the pod of index i
+gets place i. Else places are filled in order: a domain gets as many of the gated pods as it lacks.
+A place on a failed node is used up, but its pod stays gated until there is another one.
+
+Invariant: no pod gets two places and no place two pods. A rank whose pod is missing stays free.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+
+from msgspec import Struct
+
+from podgroup.model.names import POD_INDEX_OFFSET
+from podgroup.model.topology import HOSTNAME, TopologyAssignment
+
+Values = tuple[str, ...]
+
+
+class GroupPod(Struct, frozen=True, kw_only=True):
+    """A live pod of a podset: neither succeeded nor failed."""
+
+    name: str
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    node_selector: Mapping[str, str] = {}
+    gated: bool = True
+
+
+class Ranks(Struct, frozen=True, kw_only=True):
+    """Which labels have the index of a pod, "" if none, and of its subgroup."""
+
+    index_label: str = ""
+    group_label: str = ""
+    groups: int = 0
+
+
+class OffsetError(ValueError):
+    """The annotation with the first index is no number."""
+
+
+def ungated(
+    assignment: TopologyAssignment,
+    count: int,
+    pods: Sequence[GroupPod],
+    ranks: Ranks,
+    failed: Collection[str] = (),
+) -> dict[str, dict[str, str]]:
+    """Return the node selector of each pod whose gate can go, by name.
+
+    `count` is that of the podset; `failed` names nodes. Pods are taken by name.
+
+    Raises:
+        OffsetError: the first pod says where indexes begin, and it is no number.
+    """
+    pods = sorted(pods, key=lambda pod: pod.name)
+    pairs = _by_rank(assignment, count, pods, ranks)
+    if pairs is None:
+        pairs = _in_order(assignment, pods)
+    levels = assignment.levels
+    by_host = levels[-1] == HOSTNAME
+    return {
+        pod.name: {**pod.node_selector, **dict(zip(levels, place, strict=True))}
+        for pod, place in pairs
+        if not (by_host and place[-1] in failed)
+    }
+
+
+def _at(pod: GroupPod, levels: Sequence[str]) -> Values:
+    return tuple(pod.node_selector.get(level, "") for level in levels)
+
+
+def _by_rank(
+    assignment: TopologyAssignment, count: int, pods: Sequence[GroupPod], ranks: Ranks
+) -> list[tuple[GroupPod, Values]] | None:
+    """Pair gated pods with the places of their ranks; None if ranks do not hold."""
+    offset = _offset(pods)
+    if not ranks.index_label:
+        return None
+    places = [domain.values for domain in assignment.domains for _ in range(domain.count)]
+    taken: set[int] = set()
+    pairs = []
+    for pod in pods:
+        rank = _rank(pod, count, offset, ranks)
+        if rank is None or rank in taken or rank >= len(places):
+            return None
+        taken.add(rank)
+        if pod.gated:
+            pairs.append((pod, places[rank]))
+        elif _at(pod, assignment.levels) != places[rank]:
+            return None
+    return pairs
+
+
+def _offset(pods: Sequence[GroupPod]) -> int:
+    text = pods[0].annotations.get(POD_INDEX_OFFSET) if pods else None
+    if text is None:
+        return 0
+    try:
+        return int(text)
+    except ValueError:
+        raise OffsetError(f"{POD_INDEX_OFFSET}: {text!r} is no number") from None
+
+
+def _rank(pod: GroupPod, count: int, offset: int, ranks: Ranks) -> int | None:
+    index = _index(pod.labels.get(ranks.index_label), count + offset)
+    if index is not None and ranks.group_label:
+        each = count // ranks.groups
+        group = _index(pod.labels.get(ranks.group_label), ranks.groups)
+        index = None if group is None or index >= each else index + group * each
+    if index is None or not 0 <= index - offset < count:
+        return None
+    return index - offset
+
+
+def _index(text: str | None, below: int) -> int | None:
+    """Read an unsigned decimal number; leading zeros are valid."""
+    if text is None or not (text.isascii() and text.isdigit()):
+        return None
+    number = int(text)
+    return number if number < below else None
+
+
+def _in_order(
+    assignment: TopologyAssignment, pods: Sequence[GroupPod]
+) -> list[tuple[GroupPod, Values]]:
+    """Pair gated pods with the places that no pod is at."""
+    there = Counter(_at(pod, assignment.levels) for pod in pods if not pod.gated)
+    gated = iter([pod for pod in pods if pod.gated])
+    pairs: list[tuple[GroupPod, Values]] = []
+    for domain in assignment.domains:
+        for _ in range(domain.count - there[domain.values]):
+            pod = next(gated, None)
+            if pod is None:
+                return pairs
+            pairs.append((pod, domain.values))
+    return pairs
