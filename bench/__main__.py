@@ -41,6 +41,7 @@ from bench import (
     resident,
     serving,
     sizes,
+    topology,
 )
 from bench.figures import Figure, read, show, write
 from bench.processes import machine
@@ -78,6 +79,7 @@ PARTS: dict[str, Callable[[], AsyncIterator[Figure]]] = {
     "sizes": sizes.run,
     "queries": questions.run,
     "queues": queues.run,
+    "topology": topology.run,
     "forecast": forecasting.run,
     "pending": pending.run,
     "serve": serving.run,

@@ -222,8 +222,11 @@ class Counts:
 
     def _set(self, domain: Domain, level: int, room: tuple[int, int]) -> tuple[int, int]:
         """Enter what a domain has room for; return what it had."""
+        listed = self._rooms.get(domain)
+        if listed == room and domain.attached:
+            return room
         had = self.room(domain)
-        listed = self._rooms.pop(domain, None)
+        self._rooms.pop(domain, None)
         if domain.attached:
             self._rooms[domain] = room
         else:

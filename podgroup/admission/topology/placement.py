@@ -39,7 +39,8 @@ def place(tree: DomainTree, pod_sets: Sequence[PodSet], empty: bool = False) -> 
     """Place podsets; `empty`: as if no workload held anything."""
     places: dict[str, TopologyAssignment] = {}
     with tree.assuming() as assumed:
-        for workers, leader in together(pod_sets):
+        groups = together(pod_sets)
+        for workers, leader in groups:
             both = [workers] if leader is None else [workers, leader]
             try:
                 found = place_one(tree, workers, leader, empty)
@@ -47,7 +48,8 @@ def place(tree: DomainTree, pod_sets: Sequence[PodSet], empty: bool = False) -> 
                 return Placed(places, tuple(one.name for one in both), str(refusal))
             for one, assignment in zip(both, found, strict=True):
                 places[one.name] = assignment
-                assumed.take(assignment, one.requests)
+                if len(groups) > 1:
+                    assumed.take(assignment, one.requests)
     return Placed(places)
 
 

@@ -1,0 +1,253 @@
+"""Laws of placing pods by topology, over random nodes, usage and requests.
+
+No leaf is given more than it has; no pod has two places; the same snapshot gives the same answer in
+whatever order it came, also where the tree lived through other states before.
+"""
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from podgroup.admission.model import Flavor, PodSet
+from podgroup.admission.topology.counts import KEPT, per_pod
+from podgroup.admission.topology.domains import DomainTree, pods
+from podgroup.admission.topology.encoding import decoded, encoded
+from podgroup.admission.topology.placement import place
+from podgroup.admission.topology.replacing import replace_node
+from podgroup.admission.topology.ungating import GroupPod, Ranks, ungated
+from podgroup.model.objects import Toleration
+from podgroup.model.topology import (
+    HOSTNAME,
+    NodeView,
+    SliceLayer,
+    TopologyAssignment,
+    TopologyDomain,
+    TopologyRequest,
+)
+
+LEVELS = ("block", "rack", HOSTNAME)
+NAMES = [f"n{number:02}" for number in range(14)]
+QUICK = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+TAINT = Toleration(key="broken", value="yes", effect="NoSchedule")
+INDEX = "index"
+
+
+@st.composite
+def nodes(draw: Any, name: str) -> NodeView:
+    """A node of any of two blocks and three racks; some share a hostname, some are of no use."""
+    host = draw(st.sampled_from([name, name, name, "shared"]))
+    labels = {
+        "block": draw(st.sampled_from("ab")),
+        "rack": draw(st.sampled_from("rst")),
+        HOSTNAME: host,
+    }
+    return NodeView(
+        name=name,
+        labels=labels,
+        taints=(TAINT,) if draw(st.integers(0, 9)) == 0 else (),
+        allocatable={"cpu": draw(st.integers(0, 9)), "pods": draw(st.integers(0, 6))},
+        taken={"cpu": draw(st.integers(0, 2))},
+        ready=draw(st.integers(0, 9)) > 0,
+    )
+
+
+@st.composite
+def requests(draw: Any) -> TopologyRequest:
+    level = draw(st.sampled_from(["", *LEVELS]))
+    kind = draw(st.sampled_from(["required", "preferred", "unconstrained", "nothing"]))
+    layers: tuple[SliceLayer, ...] = ()
+    if draw(st.booleans()):
+        outer = draw(st.integers(1, 4))
+        layers = (SliceLayer(topology=draw(st.sampled_from(LEVELS)), size=outer),)
+        if outer == 4 and draw(st.booleans()):
+            layers = (
+                SliceLayer(topology="block", size=4),
+                SliceLayer(topology=draw(st.sampled_from(LEVELS[1:])), size=2),
+            )
+    return TopologyRequest(
+        required=level if kind == "required" else "",
+        preferred=level if kind == "preferred" else "",
+        unconstrained=True if kind == "unconstrained" else None,
+        slices=layers,
+        group="g" if level and draw(st.integers(0, 4)) == 0 else "",
+    )
+
+
+@st.composite
+def pod_sets(draw: Any) -> list[PodSet]:
+    number = draw(st.integers(1, 2))
+    asked = draw(requests())
+    return [
+        PodSet(
+            name=f"p{at}",
+            count=draw(st.integers(1, 12)) if at == 0 or not asked.group else 1,
+            requests=(("cpu", draw(st.integers(0, 3))),),
+            topology=asked if at == 0 or asked.group else draw(requests()),
+        )
+        for at in range(number)
+    ]
+
+
+def tree_of(some: list[NodeView], by_host: bool) -> DomainTree:
+    tree = DomainTree("t", LEVELS if by_host else LEVELS[:2], Flavor(name="f"))
+    for node in some:
+        tree.set_node(node)
+    return tree
+
+
+def fresh(draw: Any) -> list[NodeView]:
+    return [draw(nodes(name)) for name in NAMES]
+
+
+def amounts(leaf: Any) -> dict[str, int]:
+    return {name: leaf.free.get(name, 0) - leaf.held.get(name, 0) for name in ("cpu", "pods")}
+
+
+def leader_of(sets: list[PodSet]) -> str:
+    """The podset that counts as one pod, since it is placed with another."""
+    both = len(sets) == 2 and bool(sets[0].topology.group)
+    return sets[1].name if both else ""
+
+
+@given(st.data(), st.booleans())
+@QUICK
+def test_no_leaf_is_given_more_than_it_has(data: st.DataObject, by_host: bool) -> None:
+    tree = tree_of(fresh(data.draw), by_host)
+    for _ in range(3):
+        sets = data.draw(pod_sets())
+        room = {key: amounts(leaf) for key, leaf in tree.leaves.items()}
+        placed = place(tree, sets)
+        by_name = {one.name: one for one in sets}
+        for name, assignment in placed.places.items():
+            for domain in assignment.domains:
+                for resource, amount in pods(by_name[name].requests, domain.count):
+                    room[domain.values][resource] -= amount
+                    assert amount == 0 or room[domain.values][resource] >= 0
+        if placed.fits:
+            for name, assignment in placed.places.items():
+                tree.charge(assignment, by_name[name].requests)
+
+
+@given(st.data(), st.booleans())
+@QUICK
+def test_every_pod_of_a_whole_slice_has_one_place(data: st.DataObject, by_host: bool) -> None:
+    tree = tree_of(fresh(data.draw), by_host)
+    sets = data.draw(pod_sets())
+    placed = place(tree, sets)
+    for one in sets:
+        assignment = placed.places.get(one.name)
+        if assignment is None:
+            continue
+        assert max(Counter(domain.values for domain in assignment.domains).values(), default=1) == 1
+        size = one.topology.slices[0].size if one.topology.slices else 1
+        whole = 1 if one.name == leader_of(sets) else one.count - one.count % size
+        assert assignment.count == whole
+        assert decoded(assignment.levels, encoded(assignment)) == assignment
+
+
+@given(st.data(), st.booleans())
+@QUICK
+def test_the_order_of_input_does_not_matter(data: st.DataObject, by_host: bool) -> None:
+    """A tree that lived through changes answers as one that is made of what is left."""
+    first, then = fresh(data.draw), fresh(data.draw)
+    sets = [data.draw(pod_sets()) for _ in range(4)]
+    lived = tree_of(first, by_host)
+    charges = []
+    for one in sets:
+        placed = place(lived, one)
+        by_name = {pod_set.name: pod_set for pod_set in one}
+        for name, assignment in placed.places.items():
+            charges.append((assignment, by_name[name].requests))
+            lived.charge(*charges[-1])
+        some = data.draw(st.lists(st.sampled_from(range(len(NAMES))), max_size=5, unique=True))
+        for at in some:
+            if data.draw(st.booleans()):
+                lived.remove_node(NAMES[at])
+            first[at] = then[at]
+            lived.set_node(first[at])
+    gone = charges[::2]
+    for charge in gone:
+        lived.charge(*charge, -1)
+    made = DomainTree("t", lived.levels, Flavor(name="f"))
+    for charge in data.draw(st.permutations(charges[1::2])):
+        made.charge(*charge)
+    for node in data.draw(st.permutations(first)):
+        made.set_node(node)
+    for one in sets:
+        for empty in (False, True):
+            assert place(lived, one, empty) == place(made, one, empty)
+            assert place(lived, one, empty) == place(made, one, empty)
+    assert len(lived.watchers) <= KEPT
+
+
+@given(st.data())
+@QUICK
+def test_what_stays_keeps_its_place_when_a_node_fails(data: st.DataObject) -> None:
+    some = fresh(data.draw)
+    tree = tree_of(some, by_host=True)
+    one = data.draw(pod_sets())[0]
+    placed = place(tree, [one])
+    if not placed.fits or not placed.places[one.name].domains:
+        return
+    present = placed.places[one.name]
+    tree.charge(present, one.requests)
+    failed = data.draw(st.sampled_from(present.domains)).values[0]
+    for node in some:
+        if node.labels[HOSTNAME] == failed:
+            tree.remove_node(node.name)
+    before = {key: amounts(leaf) for key, leaf in tree.leaves.items()}
+    found = replace_node(tree, [(one, present)], [failed])
+    assert {key: amounts(leaf) for key, leaf in tree.leaves.items()} == before
+    if not found.fits:
+        assert found.reason
+        return
+    assert failed not in {domain.values[0] for domain in found.places[one.name].domains}
+    now = {domain.values: domain.count for domain in found.places[one.name].domains}
+    for domain in present.domains:
+        if domain.values != (failed,):
+            assert now[domain.values] >= domain.count
+    assert sum(now.values()) <= present.count
+
+
+@given(st.data())
+@QUICK
+def test_no_pod_and_no_place_is_given_twice(data: st.DataObject) -> None:
+    hosts = data.draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=4, unique=True))
+    domains = tuple(
+        TopologyDomain(values=(host,), count=data.draw(st.integers(1, 3))) for host in hosts
+    )
+    assignment = TopologyAssignment(levels=(HOSTNAME,), domains=domains)
+    there: Counter[str] = Counter()
+    group = []
+    for number in range(data.draw(st.integers(0, 12))):
+        gated = data.draw(st.integers(0, 2)) > 0
+        host = data.draw(st.sampled_from([*hosts, "elsewhere"]))
+        index = str(data.draw(st.sampled_from([number, number, number, 0])))
+        if not gated:
+            if there[host] >= sum(d.count for d in domains if d.values == (host,)):
+                continue
+            there[host] += 1
+        group.append(
+            GroupPod(
+                name=f"pod-{number}",
+                labels={INDEX: index},
+                node_selector={} if gated else {HOSTNAME: host},
+                gated=gated,
+            )
+        )
+    ranks = Ranks(index_label=data.draw(st.sampled_from(["", INDEX])))
+    found = ungated(assignment, assignment.count, group, ranks)
+    assert set(found) <= {pod.name for pod in group if pod.gated}
+    there.update(selector[HOSTNAME] for selector in found.values())
+    for domain in domains:
+        assert there[domain.values[0]] <= domain.count
+    shuffled = data.draw(st.permutations(group))
+    assert ungated(assignment, assignment.count, shuffled, ranks) == found
+
+
+def test_a_pod_takes_one_of_pods_and_nothing_of_zero() -> None:
+    assert per_pod((("memory", 0), ("cpu", 5))) == (("cpu", 5), ("pods", 1))
