@@ -25,6 +25,7 @@ from podgroup.admission.options import SchedulerOptions
 from podgroup.admission.plan import Choice, Mode, Plan, SetPlan, gravest, overall
 from podgroup.admission.shape import Shape
 from podgroup.admission.shortfall import shortage
+from podgroup.admission.topology.places import Places
 from podgroup.admission.tree import Node, Usage
 from podgroup.admission.victims import Victim
 from podgroup.admission.wording import UNAVAILABLE
@@ -106,8 +107,13 @@ class Assigner:
     """Searches flavors. `shares_decide` tells that fair sharing is on."""
 
     def __init__(
-        self, flavors: Mapping[str, Flavor], shares_decide: bool, options: SchedulerOptions
+        self,
+        flavors: Mapping[str, Flavor],
+        shares_decide: bool,
+        options: SchedulerOptions,
+        places: Places,
     ) -> None:
+        self._places = places
         self._flavors = flavors
         self._shares_decide = shares_decide
         self._ways = options
@@ -156,6 +162,11 @@ class Assigner:
                 break
         return Plan(sets, usage, failure, tuple(self._short.values()))
 
+    def places_all(self, offer: Offer) -> bool:
+        """Whether all flavors of a ClusterQueue have topologies, so that all pods are placed."""
+        known = (self._flavors.get(name) for name in offer.flavors)
+        return bool(offer.flavors) and all(one is not None and one.topology for one in known)
+
     def _flavor(
         self, request: Request, index: int, trigger: str, assigned: Usage, search: Search
     ) -> _Found:
@@ -181,9 +192,10 @@ class Assigner:
                 continue
             looked_at = True
             flavor = self._flavors.get(name)
-            obstacle = (
-                unsuitable(flavor, pod_set) if flavor is not None else f"flavor {name} not found"
-            )
+            obstacle = f"flavor {name} not found"
+            if flavor is not None:
+                obstacle = self._places.obstacle(flavor, pod_set, self.places_all(offer))
+                obstacle = obstacle or unsuitable(flavor, pod_set)
             if obstacle:
                 reasons.append(obstacle)
                 failures.append(PENDING_NO_MATCHING_FLAVOR)

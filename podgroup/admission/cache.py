@@ -16,7 +16,7 @@ the holdings that stay, of the claims and of what blocked queues reserve.
 """
 
 import heapq
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from podgroup.admission.holding import AdmittedWorkload, PendingWorkload, usage_of
@@ -36,6 +36,7 @@ from podgroup.admission.model import (
 from podgroup.admission.options import SchedulerOptions
 from podgroup.admission.queue import Failure, Queue
 from podgroup.admission.shape import Shape, Shapes
+from podgroup.admission.topology.places import Places
 from podgroup.admission.tree import Forest, Node, Usage
 from podgroup.admission.wording import (
     AT_ONCE,
@@ -55,6 +56,7 @@ from podgroup.model.names import (
     PENDING_WAITING_FOR_QUOTA,
 )
 from podgroup.model.shortage import Shortage
+from podgroup.model.topology import NodeView
 
 Answer = tuple[str, str]
 """Reason and message of not being admitted."""
@@ -144,6 +146,7 @@ class SchedulerCache:
         """Whom an equal one has answered for since this was read last."""
         sharing = configuration.usage_sharing
         self.ledger = Ledger(sharing) if sharing is not None else None
+        self.places = Places()
         self.forest = Forest((), ())
         self.present = self.forest
         self._stale = True
@@ -166,6 +169,26 @@ class SchedulerCache:
         """Strike out a ResourceFlavor."""
         if self.flavors.pop(name, None) is not None:
             self._stale = True
+
+    def set_topology(self, name: str, levels: Sequence[str]) -> None:
+        """Enter a Topology, new or with other levels."""
+        self.places.set_topology(name, levels)
+        self._stale = True
+
+    def remove_topology(self, name: str) -> None:
+        """Strike out a Topology."""
+        self.places.remove_topology(name)
+        self._stale = True
+
+    def set_node(self, node: NodeView) -> None:
+        """Enter a node, new or changed; who waits is tried again."""
+        self.places.set_node(node)
+        self._released.update(self.queues)
+
+    def remove_node(self, name: str) -> None:
+        """Strike out a node; who waits is tried again."""
+        self.places.remove_node(name)
+        self._released.update(self.queues)
 
     def set_cohort(self, cohort: Cohort) -> None:
         """Enter a Cohort, new or changed."""
@@ -303,6 +326,7 @@ class SchedulerCache:
         if old is not None:
             self._give_back(old)
         self.holdings[workload.id] = holding
+        self.places.charge(holding.given)
         self._use(holding, 1)
         self._count(holding)
 
@@ -899,6 +923,7 @@ class SchedulerCache:
 
     def _give_back(self, holding: AdmittedWorkload) -> None:
         self._uncount(holding)
+        self.places.charge(holding.given, -1)
         del self.holdings[holding.id]
         queue = self.queues.get(holding.cluster_queue)
         if queue is not None:
@@ -942,6 +967,7 @@ class SchedulerCache:
                 queue.spec.stop_policy == "None"
                 and queue.spec.usable
                 and queue.offer.flavors <= self.flavors.keys()
+                and all(self.places.known(self.flavors[name]) for name in queue.offer.flavors)
             )
             queue.generation += 1
             queue.leaving = 0
@@ -957,6 +983,7 @@ class SchedulerCache:
         self._trees = {}
         for name, node in self.forest.queues.items():
             self._trees.setdefault(node.root, []).append(name)
+        self.places.build(self.flavors.values(), (one.given for one in self.holdings.values()))
         for holding in self.holdings.values():
             self._count(holding)
         self._released.update(self.queues)

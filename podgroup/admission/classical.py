@@ -155,7 +155,7 @@ def _attempt(
             continue
         remove(field, candidate.holding)
         taken.append(Victim(candidate.holding, candidate.reason))
-        if has_room(preemptor.node, requests, may_borrow):
+        if has_room(preemptor.node, requests, may_borrow) and field.placed():
             return fill_back(field, preemptor, requests, taken, may_borrow)
     for victim in taken:
         restore(field, victim.holding)

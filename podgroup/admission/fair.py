@@ -222,7 +222,7 @@ class _Search:
         remove(self.field, other)
         self.taken.append(Victim(other, reason))
         self.preemptor.node.give(self.requests)
-        fits = has_room(self.preemptor.node, self.requests, True)
+        fits = has_room(self.preemptor.node, self.requests, True) and self.field.placed()
         self.preemptor.node.take(self.requests)
         return fits
 

@@ -17,6 +17,7 @@ from podgroup.admission.model import (
     Workload,
 )
 from podgroup.admission.shape import Shape
+from podgroup.admission.topology.places import given
 from podgroup.model.names import EVICTED_ADMISSION_CHECK, EVICTED_PODS_READY_TIMEOUT
 from podgroup.model.shortage import Shortage
 
@@ -110,6 +111,7 @@ class AdmittedWorkload:
         "at",
         "cluster_queue",
         "evicted",
+        "given",
         "id",
         "keys",
         "priority",
@@ -126,6 +128,7 @@ class AdmittedWorkload:
         self.cluster_queue = reservation.cluster_queue
         self.at = reservation.at
         self.reservation = reservation
+        self.given = given(workload.pod_sets, reservation.pod_sets)
         self.evicted = workload.evicted
         self.since = queued_since(workload.created, workload.evicted, requeue_by)
         self.usage = usage_of(reservation.pod_sets)

@@ -14,6 +14,7 @@ from podgroup.admission.head import Head
 from podgroup.admission.holding import AdmittedWorkload
 from podgroup.admission.nominate import Nominator
 from podgroup.admission.plan import Mode
+from podgroup.admission.topology.places import Given, given
 from podgroup.admission.tree import Node, Usage
 from podgroup.admission.victims import has_room
 from podgroup.admission.wording import (
@@ -39,6 +40,7 @@ class KueueCycle:
         self._nominator = nominator
         self._preempted: dict[str, AdmittedWorkload] = {}
         self._taken: list[tuple[Node, Usage]] = []
+        self._placed: list[Given] = []
 
     def process(self, head: Head) -> None:
         """Decide about one head; what it takes is counted until `undo`."""
@@ -48,6 +50,10 @@ class KueueCycle:
             self._again(head)
             plan = head.planned
             fits = self._fits(head)
+        elif fits and not self._holds(head):
+            self._again(head, deferrable=False)
+            plan = head.planned
+            fits = self._fits(head) and self._holds(head)
         if plan.mode is Mode.NO_FIT:
             head.rejected(plan.reason, head.message, NO_FIT)
         elif plan.mode is Mode.PREEMPT and not head.targets:
@@ -65,6 +71,7 @@ class KueueCycle:
             for victim in head.targets:
                 self._preempted[victim.holding.id] = victim.holding
             self._take(head.node, plan.usage)
+            self._occupy(head)
             if plan.mode is Mode.FIT:
                 head.status = ASSUMED
                 head.message = ""
@@ -82,6 +89,27 @@ class KueueCycle:
                 else:
                     node.remove(key, amount)
         self._taken.clear()
+        for placed in self._placed:
+            self._book.places.charge(placed, -1, own_only=True)
+        self._placed.clear()
+
+    def _occupy(self, head: Head) -> None:
+        """Keep the places of a head from others in this cycle."""
+        placed = given(head.waiter.shape.pod_sets, head.planned.assignments())
+        self._book.places.charge(placed, own_only=True)
+        self._placed.append(placed)
+
+    def _holds(self, head: Head) -> bool:
+        """Tell whether places are free still, once all are gone that were asked to stop."""
+        leaving = dict(self._preempted)
+        leaving.update({victim.holding.id: victim.holding for victim in head.targets})
+        if head.planned.mode is Mode.NO_FIT or not head.planned.places:
+            return True
+        self._remove(leaving.values())
+        placed = given(head.waiter.shape.pod_sets, head.planned.assignments())
+        free = self._book.places.free(placed, self._book.options.count_pods)
+        self._restore(leaving.values())
+        return free
 
     def _take(self, node: Node, usage: Usage) -> None:
         taken = dict(usage)
@@ -101,7 +129,7 @@ class KueueCycle:
         self._restore(leaving.values())
         return fits
 
-    def _again(self, head: Head) -> None:
+    def _again(self, head: Head, deferrable: bool = True) -> None:
         """Nominate a head anew, without those that others preempt, in the flavors it had."""
         only = [
             {resource: choice.flavor for resource, choice in one.choices.items()}
@@ -110,7 +138,7 @@ class KueueCycle:
         self._remove(self._preempted.values())
         self._nominator.nominate(head, None, only, self._preempted.keys())
         self._restore(self._preempted.values())
-        if head.planned.mode is Mode.FIT:
+        if head.planned.mode is Mode.FIT and deferrable:
             head.deferred = True
 
     def _reserve(self, head: Head) -> None:
@@ -120,14 +148,17 @@ class KueueCycle:
         if self._book.options.lend_while_waiting and not self._book.queues[head.node.name].strict:
             return
         self._take(head.node, waiting_for(head, self._book.options.lend_while_waiting))
+        self._occupy(head)
 
     def _remove(self, holdings: Iterable[AdmittedWorkload]) -> None:
         for holding in holdings:
             self._book.forest.queues[holding.cluster_queue].give(holding.usage)
+            self._book.places.charge(holding.given, -1)
 
     def _restore(self, holdings: Iterable[AdmittedWorkload]) -> None:
         for holding in holdings:
             self._book.forest.queues[holding.cluster_queue].take(holding.usage)
+            self._book.places.charge(holding.given)
 
 
 def waiting_for(head: Head, own_only: bool) -> Usage:

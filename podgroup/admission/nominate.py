@@ -16,6 +16,7 @@ from podgroup.admission.assign import Assigner, Request
 from podgroup.admission.cache import SchedulerCache
 from podgroup.admission.head import Head
 from podgroup.admission.holding import Resumption
+from podgroup.admission.located import Wanted, located, wanted
 from podgroup.admission.matching import selects
 from podgroup.admission.model import FlavorResource
 from podgroup.admission.plan import Mode, Plan
@@ -28,6 +29,7 @@ from podgroup.admission.wording import (
     no_namespace,
 )
 from podgroup.model.names import PENDING_MISCONFIGURED, PENDING_SUSPENDED
+from podgroup.model.topology import TopologyAssignment
 
 
 class Nominator:
@@ -38,7 +40,7 @@ class Nominator:
         self._ways = cache.options
         shares_decide = cache.configuration.fair_sharing
         self._find = fair.search if shares_decide else classical.search
-        self._assigner = Assigner(cache.flavors, shares_decide, cache.options)
+        self._assigner = Assigner(cache.flavors, shares_decide, cache.options, cache.places)
 
     def examine(self, head: Head) -> bool:
         """Tell whether a head is to be held against quota; note on it why not."""
@@ -117,13 +119,17 @@ class Nominator:
                 found[asked] = search_anew(needs, requests)
             return found[asked]
 
-        def search_anew(needs: Set[FlavorResource], requests: Usage) -> list[Victim]:
+        def search_anew(
+            needs: Set[FlavorResource], requests: Usage, asked: Wanted = ()
+        ) -> list[Victim]:
             field = Field(
                 cache.forest,
                 cache.by_use,
                 cache.configuration,
                 cache.used_by,
                 self._ways.look_again,
+                cache.places,
+                lambda: not asked or cache.places.place(asked).fits,
             )
             preemptor = Preemptor(
                 waiter.id,
@@ -142,9 +148,12 @@ class Nominator:
             head.offer, cache.forest.queues, present, waiter.shape, resume=resume, only=only
         )
         plan = self._assigner.plan(request, search)
+        pod_sets = waiter.shape.pod_sets
+        asked, plan = wanted(plan, pod_sets, self._assigner.places_all(head.offer))
+        plan = located(cache.places, plan, asked)
         head.targets, head.deferred = [], False
         if plan.mode is Mode.PREEMPT:
-            wanted = {
+            missing = {
                 key: amount
                 for key, amount in plan.usage.items()
                 if amount and (self._ways.count_pods or key[1] != PODS)
@@ -160,8 +169,22 @@ class Nominator:
                 }
                 if present is not None:  # what evictions under way will free is not lacking
                     needs = {k for k in needs if plan.usage[k] > head.node.available(k)}
-                head.targets = search(needs, wanted)
+                head.targets = (
+                    search_anew(needs, missing, asked) if asked else search(needs, missing)
+                )
+                if asked and head.targets:
+                    plan.places = self._beyond(asked, head.targets)
         return plan
+
+    def _beyond(self, asked: Wanted, targets: Sequence[Victim]) -> Mapping[str, TopologyAssignment]:
+        """Return the places that pods have once these workloads are gone."""
+        places = self._book.places
+        for victim in targets:
+            places.charge(victim.holding.given, -1)
+        found = places.place(asked)
+        for victim in targets:
+            places.charge(victim.holding.given)
+        return found.places
 
 
 def _in_vain(head: Head, plan: Plan) -> bool:

@@ -19,6 +19,7 @@ from podgroup.model.names import (
     PENDING_WAITING_FOR_QUOTA,
 )
 from podgroup.model.shortage import Shortage
+from podgroup.model.topology import TopologyAssignment
 
 
 class Mode(IntEnum):
@@ -75,7 +76,7 @@ class SetPlan(NamedTuple):
 class Plan:
     """What a workload would get."""
 
-    __slots__ = ("borrowing", "mode", "reason", "sets", "shortages", "usage")
+    __slots__ = ("borrowing", "mode", "places", "reason", "sets", "shortages", "usage")
 
     def __init__(
         self,
@@ -88,6 +89,8 @@ class Plan:
         self.shortages = shortages
         """What was short of what, in the flavors that were looked at."""
         self.usage = usage
+        self.places: Mapping[str, TopologyAssignment] = {}
+        """By podset, where its pods go; only of those that are placed."""
         self.mode = min((one.mode for one in sets), default=Mode.NO_FIT)
         self.reason = reason
         """What kind of failure it is; "" unless it does not fit at all."""
@@ -115,6 +118,7 @@ class Plan:
                 count=one.pods,
                 flavors={r: choice.flavor for r, choice in one.choices.items()},
                 usage={r: one.asked[r] for r in one.choices},
+                topology=self.places.get(one.name),
             )
             for one in self.sets
         )

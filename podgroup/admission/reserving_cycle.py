@@ -20,6 +20,7 @@ from podgroup.admission.head import Head
 from podgroup.admission.kueue_cycle import waiting_for
 from podgroup.admission.nominate import Nominator
 from podgroup.admission.plan import Mode
+from podgroup.admission.topology.places import given
 from podgroup.admission.tree import Node, Usage
 from podgroup.admission.victims import has_room
 from podgroup.admission.wording import (
@@ -45,7 +46,9 @@ class ReservingCycle:
 
     def process(self, head: Head) -> None:
         """Decide about one head. Preemptions and admissions are entered by the caller."""
-        if head.node.root in self._touched and not self._still_fits(head):
+        # Trees of quota may share nodes.
+        near = head.node.root in self._touched or (self._touched and head.planned.places)
+        if near and not self._still_fits(head):
             self._nominator.nominate(head, None)
         if self._book.configuration.fair_sharing:
             self._take_over(head)
@@ -79,7 +82,9 @@ class ReservingCycle:
             return False
         present = self._book.present.queues[head.node.name]
         usage = head.planned.usage
-        return has_room(head.node, usage, True) and has_room(present, usage, True)
+        placed = given(head.waiter.shape.pod_sets, head.planned.assignments())
+        free = self._book.places.free(placed, self._book.options.count_pods)
+        return free and has_room(head.node, usage, True) and has_room(present, usage, True)
 
     def _take_over(self, head: Head) -> None:
         """Let a head have what is kept for others, where it comes before them by its share."""

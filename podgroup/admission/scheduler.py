@@ -27,6 +27,7 @@ from podgroup.admission.plan import Mode
 from podgroup.admission.queue import Queue
 from podgroup.admission.reserving_cycle import ReservingCycle, claim_of
 from podgroup.admission.shortfall import preempted as between
+from podgroup.admission.topology.places import given
 from podgroup.admission.verdicts import (
     Admission,
     HeadVerdict,
@@ -295,7 +296,10 @@ class Scheduler:
             present = cache.present.queues[claim.queue]
             waiter = claim.waiter
             with self._apart_from_own(waiter):
-                fits = present.fits(claim.usage)
+                placed = given(waiter.shape.pod_sets, claim.pod_sets)
+                fits = present.fits(claim.usage) and cache.places.free(
+                    placed, self._ways.count_pods
+                )
             if fits:
                 heads.append(
                     HeadVerdict(id=waiter.id, cluster_queue=claim.queue, mode="Fit", status=ASSUMED)

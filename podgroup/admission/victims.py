@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from podgroup.admission.holding import AdmittedWorkload
 from podgroup.admission.model import ClusterQueue, Configuration, FlavorResource, Policy
+from podgroup.admission.topology.places import Places
 from podgroup.admission.tree import Forest, Node, Usage
 
 Order = tuple[bool, bool, int, float, str]
@@ -49,6 +50,9 @@ class Field(NamedTuple):
     """Use of a LocalQueue over time; None where LocalQueues do not share by it."""
     look_again: bool = False
     """Shares are looked at again after some were taken."""
+    places: Places | None = None
+    placed: Callable[[], bool] = lambda: True
+    """Whether the preemptor's pods have places now."""
 
 
 def candidates(
@@ -132,11 +136,15 @@ def has_room(node: Node, requests: Usage, may_borrow: bool) -> bool:
 def remove(field: Field, other: AdmittedWorkload) -> None:
     """Take a workload's usage out of its tree."""
     field.forest.queues[other.cluster_queue].give(other.usage)
+    if field.places is not None:
+        field.places.charge(other.given, -1)
 
 
 def restore(field: Field, other: AdmittedWorkload) -> None:
     """Put a workload's usage back."""
     field.forest.queues[other.cluster_queue].take(other.usage)
+    if field.places is not None:
+        field.places.charge(other.given)
 
 
 def fill_back(
@@ -157,7 +165,7 @@ def fill_back(
             needed.append(victim)
             continue
         restore(field, victim.holding)
-        if not has_room(preemptor.node, requests, may_borrow):
+        if not (has_room(preemptor.node, requests, may_borrow) and field.placed()):
             remove(field, victim.holding)
             needed.append(victim)
     for victim in needed:

@@ -1,8 +1,7 @@
 """`python -m tests.oracle FILE…`: play cases by Kueue's ways, and hold them against what it did.
 
 Prints what differs, and per field how many cases agree and how many differ. Exit status 1 if any
-differs, 2 if a file cannot be read. Cases of quota and cases of places have a table each; those of
-a kind that is not played are counted as such.
+differs, 2 if a file cannot be read. Cases of quota and cases of places have a table each.
 """
 
 import argparse
@@ -15,14 +14,14 @@ from pathlib import Path
 from podgroup.admission import KUEUE
 from tests.oracle.case import CaseError, Recorded, read
 from tests.oracle.compare import FIELDS, differences
-from tests.oracle.play import Play
-from tests.oracle.topology import (
+from tests.oracle.places import (
     PLACE_FIELDS,
     RecordedPlace,
     about_places,
     place_differences,
     read_places,
 )
+from tests.oracle.play import Play
 
 SHOWN = 20
 
@@ -44,10 +43,7 @@ def main(words: Sequence[str] | None = None) -> int:
                 if number % arguments.every or arguments.only not in (None, one.id):
                     continue
                 tally = places if about else quota
-                if isinstance(one, RecordedPlace) and one.case is None:
-                    places.unplayed[one.kind] += 1
-                else:
-                    tally.add(_play(one, tally.failed < SHOWN, whole))
+                tally.add(_play(one, tally.failed < SHOWN, whole))
     except CaseError as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -63,7 +59,6 @@ class Tally:
         self.fields = fields
         self.cases = self.failed = 0
         self.differ: Counter[str] = Counter()
-        self.unplayed: Counter[str] = Counter()
 
     def add(self, fields: set[str]) -> None:
         """Count a case that differs in these fields."""
@@ -80,8 +75,6 @@ class Tally:
                 sys.stdout.write(f"{name:<28}{self.cases - number:>8}{number:>8}\n")
             agree = self.cases - self.failed
             sys.stdout.write(f"{self.cases} cases: {agree} agree, {self.failed} differ\n")
-        for kind, number in self.unplayed.items():
-            sys.stdout.write(f"{number} cases of kind {kind} are not played\n")
 
 
 def _play(recorded: Recorded | RecordedPlace, show: bool, everything: bool) -> set[str]:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from podgroup.admission import BETTER, SchedulerOptions
 from podgroup.admission.topology.encoding import decoded
 from tests.oracle.__main__ import main
-from tests.oracle.topology import PLACE_FIELDS, RecordedPlace, place_differences, read_places
+from tests.oracle.places import PLACE_FIELDS, RecordedPlace, place_differences, read_places
+from tests.oracle.topology_cycle import CycleCase, Cycles
 
 PLACES = Path(__file__).parent / "places.jsonl.gz"
 
@@ -28,10 +30,56 @@ def test_every_case_is_as_kueue_has_it(
     assert [one.id for one in cases if one.played() != one.outcome] == []
 
 
+PINNED_PREEMPTION = {"s000319"}
+"""Kueue tries a head again, in its own flavors, that was nominated to preempt and lost its places
+before its turn; what its message then says is not followed."""
+
+
+def test_every_cycle_is_as_kueue_has_it_where_no_node_fails(
+    recorded: list[RecordedPlace],
+) -> None:
+    cases = [one for one in recorded if isinstance(one.case, CycleCase)]
+    assert len(cases) == 400
+    differ = {one.id for one in cases if one.played() != one.outcome}
+    failing = {
+        one.id
+        for one in cases
+        if isinstance(one.case, CycleCase) and any(event.fail for event in one.case.events)
+    }
+    assert differ - failing == PINNED_PREEMPTION
+
+
+class FullNodes(Cycles):
+    """Notes leaves in which workloads hold more than there is."""
+
+    def __init__(self, case: CycleCase, ways: SchedulerOptions) -> None:
+        super().__init__(case, ways)
+        self.overcommitted = 0
+
+    def after_step(self) -> None:
+        for tree in self.scheduler.cache.places.trees.values():
+            for leaf in tree.leaves.values():
+                for name, held in leaf.held.items():
+                    self.overcommitted += held > 0 and held > leaf.free.get(name, 0)
+
+
+def test_by_the_better_ways_no_node_is_overcommitted(recorded: list[RecordedPlace]) -> None:
+    """Where nodes stay as they are; other trees of quota may use the same ones."""
+    plays = []
+    for one in recorded:
+        if isinstance(one.case, CycleCase) and not any(
+            event.node or event.node_gone or event.fail for event in one.case.events
+        ):
+            plays.append(FullNodes(one.case, BETTER))
+            plays[-1].run()
+    assert sum(bool(play.scheduler.cache.holdings) for play in plays) > 150
+    assert [play.overcommitted for play in plays if play.overcommitted] == []
+
+
 def test_the_command_counts_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(PLACES), "--every", "9"]) == 0
+    assert main([str(PLACES), "--every", "110"]) == 0
     printed = capsys.readouterr().out
-    assert "200 cases: 200 agree, 0 differ" in printed
+    assert "20 cases: 20 agree, 0 differ" in printed
     assert all(name in printed for name in PLACE_FIELDS)
 
 
@@ -56,6 +104,9 @@ def test_what_is_encoded_is_read_back(recorded: list[RecordedPlace]) -> None:
 
 def changed(outcome: dict[str, Any], field: str) -> bool:
     """Change one field of an outcome, if it has it."""
+    if field in ("quiescent", "stepsRun") and field in outcome:
+        outcome[field] = int(outcome[field]) + 1
+        return True
     if "ungated" in outcome:
         found = next(iter(outcome["ungated"].values()), None) if field == "ungated" else None
         if found is not None:
@@ -72,6 +123,10 @@ def changed(outcome: dict[str, Any], field: str) -> bool:
             pods[field] += "!"
         elif field == "assignment" and place.get("domains"):
             place["domains"][0]["count"] += 1
+        elif field in ("step", "admitted", "replaced", "evicted", "pending") and field in (
+            step or {}
+        ):
+            step[field] = "other"
         elif field == "encoded" and place.get("encoded"):
             place["encoded"][0]["domainCount"] += 1
         else:
@@ -86,7 +141,7 @@ def changed(outcome: dict[str, Any], field: str) -> bool:
 @pytest.mark.parametrize("field", PLACE_FIELDS)
 def test_a_difference_is_seen(recorded: list[RecordedPlace], field: str) -> None:
     seen = 0
-    for one in recorded[::25]:
+    for one in recorded[::10]:
         outcome = copy.deepcopy(one.outcome)
         if changed(outcome, field):
             found = [other.field for other in place_differences(one.outcome, outcome)]

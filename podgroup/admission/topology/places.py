@@ -1,0 +1,147 @@
+"""The places of all flavors: their trees, and what workloads hold in them.
+
+Theory. A flavor that names a Topology has a tree of the nodes it suits. A workload charges each
+flavor it has for the domains it was given; where hostname is the last level of several flavors they
+share their nodes, so each of them counts what workloads of the others hold, too.
+
+Invariant: a tree's usage is the sum of what was charged and not taken back.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from podgroup.admission.amounts import PODS
+from podgroup.admission.model import Flavor, PodSet, PodSetAssignment, Requests
+from podgroup.admission.topology.domains import DomainTree, pods
+from podgroup.admission.topology.placement import Placed, place
+from podgroup.model.topology import NodeView, TopologyAssignment
+
+Given = Sequence[tuple[PodSet, PodSetAssignment]]
+"""Podsets that have a place, with what they were given."""
+
+
+class Places:
+    """Trees by flavor."""
+
+    def __init__(self) -> None:
+        self.trees: dict[str, DomainTree] = {}
+        self._levels: dict[str, tuple[str, ...]] = {}
+        self._nodes: dict[str, NodeView] = {}
+
+    def set_topology(self, name: str, levels: Sequence[str]) -> None:
+        """Enter a Topology; its flavors' trees are made by `build`."""
+        self._levels[name] = tuple(levels)
+
+    def remove_topology(self, name: str) -> None:
+        """Strike out a Topology."""
+        self._levels.pop(name, None)
+
+    def known(self, flavor: Flavor) -> bool:
+        """Whether a flavor needs no Topology, or has it."""
+        return not flavor.topology or flavor.topology in self._levels
+
+    def set_node(self, node: NodeView) -> None:
+        """Enter a node, or what has become of it."""
+        self._nodes[node.name] = node
+        for tree in self.trees.values():
+            tree.set_node(node)
+
+    def remove_node(self, name: str) -> None:
+        """Strike out a node."""
+        self._nodes.pop(name, None)
+        for tree in self.trees.values():
+            tree.remove_node(name)
+
+    def build(self, flavors: Iterable[Flavor], holding: Iterable[Given]) -> None:
+        """Make all trees anew, with what is held."""
+        self.trees = {}
+        for flavor in flavors:
+            if flavor.topology and self.known(flavor):
+                tree = DomainTree(flavor.topology, self._levels[flavor.topology], flavor)
+                self.trees[flavor.name] = tree
+                for node in self._nodes.values():
+                    tree.set_node(node)
+        for given in holding:
+            self.charge(given)
+
+    def charge(self, given: Given, times: int = 1, own_only: bool = False) -> None:
+        """Count what a workload holds; `times` -1 takes it away again.
+
+        `own_only`: other flavors of the same nodes do not see it, as in one cycle of Kueue.
+        """
+        for pod_set, assigned in given:
+            if assigned.topology is not None and assigned.flavors:
+                for tree in self._sharing(assigned.flavors.values(), own_only):
+                    tree.charge(assigned.topology, pod_set.requests, times)
+
+    def _sharing(self, flavors: Iterable[str], own_only: bool) -> Iterator[DomainTree]:
+        named = {flavor for flavor in flavors if flavor in self.trees}
+        by_host = not own_only and any(self.trees[flavor].by_host for flavor in named)
+        for name, tree in self.trees.items():
+            if name in named or (by_host and tree.by_host):
+                yield tree
+
+    def place(self, wanted: Sequence[tuple[PodSet, str]], empty: bool = False) -> Placed:
+        """Place podsets, each on its flavor; flavors go by name."""
+        found: dict[str, TopologyAssignment] = {}
+        for name in sorted({flavor for _, flavor in wanted}):
+            pod_sets = [pod_set for pod_set, flavor in wanted if flavor == name]
+            placed = place(self.trees[name], pod_sets, empty)
+            found.update(placed.places)
+            if not placed.fits:
+                return Placed(found, placed.refused, placed.reason)
+        return Placed(found)
+
+    def free(self, given: Given, count_pods: bool) -> bool:
+        """Whether places still have room; Kueue does not count the resource `pods` here."""
+        for pod_set, assigned in given:
+            for flavor in sorted(set(assigned.flavors.values())):
+                tree, place = self.trees.get(flavor), assigned.topology
+                if place is not None and (
+                    tree is None or not _room(tree, pod_set.requests, place, count_pods)
+                ):
+                    return False
+        return True
+
+    def obstacle(self, flavor: Flavor, pod_set: PodSet, only: bool) -> str:
+        """Say why pods that ask for a topology, or do not, cannot use a flavor; "" if they can.
+
+        `only`: all flavors of the ClusterQueue have topologies.
+        """
+        asked = pod_set.topology
+        if not asked.explicit:
+            if flavor.topology and not only:
+                return f'Flavor "{flavor.name}" supports only TopologyAwareScheduling'
+            return ""
+        if not flavor.topology:
+            return f'Flavor "{flavor.name}" does not support TopologyAwareScheduling'
+        tree = self.trees.get(flavor.name)
+        if tree is None:
+            return f'Flavor "{flavor.name}" information missing in TAS cache'
+        levels = {asked.required or asked.preferred} - {""}
+        levels.update(layer.topology for layer in asked.slices)
+        named = levels or asked.unconstrained
+        if not named or not levels <= set(tree.levels):
+            return f'Flavor "{flavor.name}" does not contain the requested level'
+        return ""
+
+
+def _room(
+    tree: DomainTree, requests: Requests, place: TopologyAssignment, count_pods: bool
+) -> bool:
+    for domain in place.domains:
+        leaf = tree.leaves.get(domain.values)
+        if leaf is None:
+            return False
+        for name, amount in pods(requests, domain.count):
+            if name == PODS and not count_pods:
+                continue
+            if amount > leaf.free.get(name, 0) - leaf.held.get(name, 0):
+                return False
+    return True
+
+
+def given(pod_sets: Sequence[PodSet], assigned: Sequence[PodSetAssignment]) -> Given:
+    """Pair podsets with what they were given, by name; those without a place are left out."""
+    placed = [one for one in assigned if one.topology is not None]
+    by_name = {one.name: one for one in pod_sets} if placed else {}
+    return tuple((by_name[one.name], one) for one in placed if one.name in by_name)
