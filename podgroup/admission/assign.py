@@ -194,7 +194,9 @@ class Assigner:
             flavor = self._flavors.get(name)
             obstacle = f"flavor {name} not found"
             if flavor is not None:
-                obstacle = self._places.obstacle(flavor, pod_set, self.places_all(offer))
+                obstacle = ""
+                if flavor.topology or pod_set.topology.explicit:
+                    obstacle = self._places.obstacle(flavor, pod_set, self.places_all(offer))
                 obstacle = obstacle or unsuitable(flavor, pod_set)
             if obstacle:
                 reasons.append(obstacle)

@@ -148,9 +148,11 @@ class Nominator:
             head.offer, cache.forest.queues, present, waiter.shape, resume=resume, only=only
         )
         plan = self._assigner.plan(request, search)
-        pod_sets = waiter.shape.pod_sets
-        asked, plan = wanted(plan, pod_sets, self._assigner.places_all(head.offer))
-        plan = located(cache.places, plan, asked)
+        asked: Wanted = ()
+        if cache.places.trees:
+            every = self._assigner.places_all(head.offer)
+            asked, plan = wanted(plan, waiter.shape.pod_sets, every)
+            plan = located(cache.places, plan, asked)
         head.targets, head.deferred = [], False
         if plan.mode is Mode.PREEMPT:
             missing = {
