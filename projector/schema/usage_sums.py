@@ -217,7 +217,7 @@ SELECT {shape}, {_sums(asked, _LIFE)},
 
 
 def _sums(asked: _Asked, moments: Sequence[str]) -> str:
-    """Return columns: how many, and of each moment `m` its place `p_m` and its sum `m`."""
+    """Return columns: how many, and of each moment its sum, and its place (with prefix p_)."""
     each = (f"{_place(asked, name)} AS p_{name}, sum(c.{name}) AS {name}" for name in moments)
     return f"count(*) AS many, {', '.join(each)}"
 

@@ -63,6 +63,7 @@ QUOTED: Final = (
     "references missing AdmissionCheck(s)",
     "references inactive AdmissionCheck(s)",
     "Added {} owner reference(s)",
+    "slice(s) fit on level {}",
     "Not admitted by cluster queue",
 )
 """Sentences of Kueue's that are passed on, or recognised, as they are."""

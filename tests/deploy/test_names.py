@@ -172,6 +172,8 @@ ABROAD = frozenset(
         "cohortName",
         "labelKeysToCopy",
         "managedJobsNamespaceSelector",
+        "topologyAssignment",
+        "topologyRequest",
         "maxPriorityThreshold",
         "integrations",
         "FailedDiscoveryCheck",
