@@ -94,7 +94,7 @@ async def test_what_the_api_server_shows(gatelog: Gatelog, away: Bare, tmp_path:
         assert found[area, "reachable"]["verdict"] == "skip"
         assert "deploy/doctor" in found[area, "reachable"]["detail"]
     idle = found["queues", "clusterqueues"]
-    assert idle["verdict"] == "warn" and "2 of 3 admit nobody:" in idle["detail"]
+    assert idle["verdict"] == "warn" and "2 of 3 admit no group:" in idle["detail"]
     assert "idle (R: idle m)" in idle["detail"]
     assert "going (R: busy m), held by default/holds" in idle["detail"]
     assert found["queues", "groups"]["verdict"] == "skip", "gatelog serve is not installed"

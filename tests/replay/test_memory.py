@@ -98,6 +98,7 @@ def test_other_questions_to_sqlite(logs: list[Recorded], tmp_path: Path) -> None
     for number, one in enumerate(logs):
         url = f"sqlite:///{tmp_path}/{number}.sqlite3"
         stand(url, one.log)
+        peak_mb(one, url, "--rebuild")
         past = ("--at", str(one.log.messages), "--to", f"{tmp_path}/past{number}.sqlite3")
         commands = (("--verify",), ("--redecide",), past)
         peaks.append(tuple(peak_mb(one, url, *words) for words in commands))
