@@ -35,10 +35,9 @@ lock:
 demo: $(STAMP)
 	$(BIN)/gatelog demo
 
-# Every law and every part real, in less than seven minutes on two cores. Most of the time tests
-# wait, so there are more workers than for test-all, whose stacks take more of the processors.
+# Every law and every part real, in seven minutes on two cores.
 test: $(STAMP)
-	$(BIN)/pytest -m 'not slow' -n 6
+	$(BIN)/pytest -m 'not slow'
 
 # With what takes long: replicas killed under load, three log servers, soaks, helm, more examples.
 test-all: $(STAMP)

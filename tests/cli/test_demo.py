@@ -27,7 +27,9 @@ def shape(text: str) -> set[str]:
 
     Whether pods of a group arrive apart, so that the first waits for the others, is chance.
     """
-    text = re.sub(r"^.*WaitingForPods.*\n(?: {40,}.*\n)*", "", text, flags=re.MULTILINE)
+    text = re.sub(
+        r"^.*WaitingForPods.*\n(?: {40,}.*\n)*|\bComposing\b", "", text, flags=re.MULTILINE
+    )
     without = re.sub(r"\d+(\.\d+)? (ms|s|min|h)\b|[\d-]{8,}|[\d:]{8}|tuning-\d|[·━]+", "", text)
     return {word.rstrip(",") for word in without.split() if not re.search(r"^\+?[\d.]+$", word)}
 
