@@ -1,6 +1,6 @@
 """Putting the actuator together: bus, API server, concurrency, loop.
 
-Theory. The actuator keeps nothing: where it stands is JetStream's durable consumer, what it did is
+Theory. The actuator keeps nothing: its position is JetStream's durable consumer, what it did is
 in EVENTS. Any number of replicas may share the consumer; each gets other decisions, and if two get
 the same one the preconditions of the writes make the second a repetition.
 

@@ -77,7 +77,7 @@ class Users(PodLines):
         self._to_make: asyncio.Queue[str] = asyncio.Queue()
 
     def feed(self, line: Line) -> None:
-        """Note who was admitted and who has ended; whoever was stopped is to be made again."""
+        """Note who was admitted and who has ended; a pod that was stopped is to be made again."""
         now, pod = time.perf_counter(), line.object
         name, _, number = pod.metadata.name.rpartition("-")
         if not pod.spec.gates:

@@ -1,4 +1,4 @@
-"""Deciding again on what was decided before: what is recorded takes effect, the rest is told.
+"""Deciding again on what was decided before: what is recorded takes effect, the rest is reported.
 
 Theory. Of a message whose decisions and records are known, those that the rules make anew are
 applied as recorded, and those that only today's rules make have no effect. One that would be made

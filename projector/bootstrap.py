@@ -38,7 +38,7 @@ from runtime.settings import Settings, SettingsError
 from runtime.signing import Signer
 
 LOOK_S = 10.0
-"""Seconds between looks of one that stands by at what it would need to take over."""
+"""Seconds between a standby's checks of what it would need to take over."""
 
 log = get_logger("projector")
 

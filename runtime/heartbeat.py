@@ -26,7 +26,7 @@ from runtime.settings import Settings
 LOOK_S: Final = 1.0
 """Seconds between looks at the checks."""
 MAX_PROBLEM: Final = 1000
-"""Characters of a problem that are told."""
+"""Characters of a problem that are reported."""
 
 
 class Heartbeat(msgspec.Struct, frozen=True):

@@ -74,7 +74,7 @@ async def set_queue(
 async def set_group(
     kube: KubeClient, namespace: str, name: str, reason: str, *, active: bool, dry: DryRun
 ) -> Done:
-    """Set whether a group may be admitted, in the Workload that stands for it.
+    """Set whether a group may be admitted, in its Workload.
 
     Raises:
         CommandFailed: there is no such group, or it has no Workload (yet).

@@ -72,7 +72,7 @@ Key = tuple[str, str]
 
 
 class QuotaRow(Struct, frozen=True, kw_only=True):
-    """How a queue or cohort stands with one resource of one flavor, as in view `v_quota`."""
+    """What a queue or cohort has of one resource of one flavor, as in view `v_quota`."""
 
     kind: str
     namespace: str

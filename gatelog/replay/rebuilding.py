@@ -1,6 +1,6 @@
 """`gatelog replay --rebuild`: a new read model beside the live one, then in its place.
 
-    1  fold the log up to where the live read model stands, while the projector runs on
+    1  fold the log up to the position of the live read model, while the projector runs on
     2  fold what has come meanwhile, again and again, until that is little
     3  take the checkpoint, so that the projector waits; fold the rest; put the rows in place
 

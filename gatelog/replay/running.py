@@ -41,7 +41,7 @@ Progress = Callable[[int], None]
 
 
 class LivePosition(Struct, frozen=True):
-    """Where the live read model stands: what a replay is to come to."""
+    """The position of the live read model: what a replay is to come to."""
 
     mode: str
     epoch: int
@@ -83,7 +83,7 @@ async def open_bus(settings: Settings) -> AsyncIterator[Bus]:
 
 
 def live_position(connection: sa.Connection, cluster: str, shard: int) -> LivePosition:
-    """Return where the read model stands.
+    """Return the position of the read model.
 
     Raises:
         CommandFailed: no projector has written for this cluster.
@@ -111,7 +111,7 @@ def beginning(settings: Settings, at: LivePosition) -> Beginning:
 
 
 async def log_of(bus: Bus, settings: Settings, at: LivePosition) -> Log:
-    """Return the log of the present epoch up to where the read model stands, archive included.
+    """Return the log of the present epoch up to the position of the read model, archive included.
 
     Raises:
         CommandFailed, LogIncomplete: the beginning is nowhere, so no fold can start there.

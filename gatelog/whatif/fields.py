@@ -72,7 +72,7 @@ def unknown(kind: str, data: dict[str, Any]) -> Path | None:
 
 
 def known(kind: str, path: Path) -> list[str]:
-    """Return the fields that there are where an unknown one stands, by name."""
+    """Return the known fields at the place of an unknown one, by name."""
     if path[0] == "metadata":
         return sorted(_METADATA)
     if len(path) == 1:

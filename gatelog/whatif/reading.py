@@ -77,7 +77,7 @@ async def read_file(where: str, settings: Settings, asked: Asked, progress: Prog
 
 
 async def read_log(settings: Settings, asked: Asked, progress: Progress) -> Past:
-    """Read the log of the settings, archive included, up to where the read model stands."""
+    """Read the log of the settings, archive included, up to the position of the read model."""
     engine = reader(database_url(settings))
     try:
         with engine.execution_options(**SNAPSHOT[engine.dialect.name]).connect() as connection:

@@ -431,7 +431,7 @@ class SchedulerCache:
         self._released.update(self.queues)
 
     def queue_of(self, waiter: PendingWorkload) -> Queue | None:
-        """Return where a waiter stands in line; None if nowhere."""
+        """Return the position of a waiter in its queue; None without one."""
         target = self._target(waiter)
         return self.queues.get(target) if target is not None else None
 

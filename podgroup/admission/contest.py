@@ -1,7 +1,7 @@
 """Claims contested by share: with fair sharing, who came first does not decide.
 
 Theory. What evictions free belongs to whom the tournament (`order`) would give it once they are
-complete, as in Kueue, whoever asked first. So a head that does not fit looks for claims by which
+complete, as in Kueue, in any order of asking. So a head that does not fit looks for claims by which
 other ClusterQueues of its tree borrow, and takes over those of the largest shares: each time its
 side, with its request counted, must come before the other side in the tournament. It must need all
 that they keep, so nothing is evicted in vain and a large preemptor does not lose to small ones.

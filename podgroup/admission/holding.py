@@ -161,7 +161,7 @@ def usage_of(pod_sets: Iterable[PodSetAssignment]) -> dict[FlavorResource, int]:
 
 
 def queued_since(created: float, evicted: Eviction | None, requeue_by: str) -> float:
-    """Return the time by which a workload stands in line; most evictions do not change it."""
+    """Return the time that orders a workload in its queue; most evictions do not change it."""
     if evicted is None:
         return created
     if evicted.reason == EVICTED_ADMISSION_CHECK:

@@ -33,7 +33,7 @@ from podgroup.model.topology import TopologyAssignment
 
 
 class Nominator:
-    """Nominates heads against the cache as it stands."""
+    """Nominates heads against the present cache."""
 
     def __init__(self, cache: SchedulerCache) -> None:
         self._book = cache

@@ -43,7 +43,7 @@ class Share(NamedTuple):
 
 
 def share_of(node: Node) -> Share:
-    """Return the share of a node as the tree stands now."""
+    """Return the share of a node by the present tree."""
     if node.parent is None:
         return Share(node.weight, 0.0, (), False)
     amounts: dict[str, int] = {}

@@ -12,7 +12,7 @@ are never looked at. (Kueue: pkg/cache/scheduler/resource_node.go.)
 
 A Cohort that is only referred to exists without quota. Cohorts with more than `MOST_ABOVE` others
 above them, as all have whose way up leads into a circle, have no parent here, and the ClusterQueues
-below them are not active: so whoever goes up or down a tree goes few steps. A ClusterQueue that is
+below them are not active: so a way up or down a tree has few steps. A ClusterQueue that is
 not active takes part with quota and usage, but is no child of a cohort when children are counted or
 looked through.
 

@@ -45,7 +45,7 @@ def failures(world: World, here: At, pod: Pod, before: PodView | None) -> None:
 
 
 def _same(end: ContainerEnd) -> object:
-    """Return what tells ends apart: each is told as it happens, and once more after the restart.
+    """Return what tells ends apart: each is reported at once, and once more after the restart.
 
     The second time it counts one restart more. Without a time all that is said tells them apart.
     """

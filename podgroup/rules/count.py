@@ -7,7 +7,7 @@ written once in that time at most, and not at all while nothing changed. Cluster
 and, where shares decide, Cohorts have it written into their status; what has no object, or nothing
 to write there, is in the ledger alone.
 
-Invariant: after a message every queue stands as reported, or a timer is set.
+Invariant: after a message every queue is as reported, or a timer is set.
 """
 
 from collections.abc import Iterable, Iterator
@@ -55,7 +55,7 @@ def count(ctx: RuleContext) -> Conclusions:
 
 
 def _all(world: World, forest: Forest) -> Iterator[tuple[QueueKey, Standing | None]]:
-    """Return how each queue stands, in order; None for what was reported and is gone."""
+    """Return the standing of each queue, in order; None for what was reported and is gone."""
     cohorts = {("Cohort", "", name) for name in forest.cohorts}
     keys = {
         *world.standings,
@@ -212,7 +212,7 @@ def _tell(ctx: RuleContext, key: QueueKey, standing: Standing | None) -> Conclus
 
 
 def _words(standing: Standing) -> str:
-    """Say how a queue stands: its groups, and what is taken."""
+    """Return the standing of a queue: its groups, and what is taken."""
     taken = [
         f"{text(a.resource, a.reserved)} {a.resource} of {a.flavor}"
         + (f" ({text(a.resource, a.borrowed)} borrowed)" if a.borrowed else "")

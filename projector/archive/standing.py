@@ -1,4 +1,4 @@
-"""Where the read model stands: up to where the log may be archived, and from where it is needed.
+"""The position of the read model: up to where the log may be archived, and from where it is needed.
 
 Theory. A replay of the present begins with the present epoch. The note with which the projector
 began it stands one position before its first message; where history was pruned, the table of
@@ -19,7 +19,7 @@ from projector.writing.packing import unpack_meta
 
 
 class Standing(Struct, frozen=True, kw_only=True):
-    """`first` is the first position of the epoch, `last` where the read model stands.
+    """`first` is the first position of the epoch, `last` the position of the read model.
 
     `settings` are those in force at `last`, said at position `settled` (0: not said since history
     was pruned). `unsent` are conclusions that are committed and may not have reached their stream,
@@ -37,7 +37,7 @@ class Standing(Struct, frozen=True, kw_only=True):
 
 
 def standing(connection: sa.Connection, cluster: str, shard: int) -> Standing | None:
-    """Return where a shard stands, None before the first commit."""
+    """Return the position of a shard, None before the first commit."""
     checkpoint = load_checkpoint(connection, ShardId(cluster, shard))
     if checkpoint is None:
         return None

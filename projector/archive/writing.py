@@ -1,6 +1,6 @@
 """Writing the archive: what came into the streams since, as segments.
 
-Theory. What is archived ends where the read model stands, because only up to there are decisions
+Theory. What is archived ends at the position of the read model, as only up to there are decisions
 known to be complete; those that are committed and not sent yet come from the database. Messages are
 taken as they are: they are not decoded, only placed beside the decisions made after them. A run
 begins after the last segment and needs to know nothing else.
@@ -89,7 +89,7 @@ class Archiver:
     async def run(
         self, standing: Standing, progress: Callable[[int], None] = lambda _: None
     ) -> Archived:
-        """Archive everything up to where the read model stands.
+        """Archive everything up to the position of the read model.
 
         Raises:
             ShelfUnavailable, BusError: it cannot be read or written now; run again later.
@@ -237,7 +237,7 @@ class Archiver:
     ) -> AsyncGenerator[tuple[int, Message | None], None]:
         """Yield positions up to which nothing is missing, with the message there.
 
-        The last one is where the read model stands; None: its message was another shard's.
+        The last one is the position of the read model; None: its message was another shard's.
         """
         last, needed = standing.last - standing.base, first - standing.base
         reader = self._bus.read(

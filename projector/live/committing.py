@@ -1,6 +1,6 @@
 """Committing: one transaction at a time, in a thread of its own, until it is known to be written.
 
-Theory. The loop hands over what changed and goes on folding; before it hands over the next batch it
+Theory. The loop gives changes to the writer and goes on folding; before it gives the next batch it
 waits for this one. Only after a commit are its decisions given to the outbox. A database that is
 away is waited for, because everything else would mean forgetting; a second projector is not.
 

@@ -23,7 +23,7 @@ FORGET: Final = timedelta(minutes=3)
 REFRESH_S: Final = 10.0
 """Seconds between two writes of what did not change."""
 MOST: Final = 200
-"""Replicas that are remembered at most: whoever may speak on the subject may invent some."""
+"""Replicas that are remembered at most: who may publish on the subject may invent some."""
 
 
 class Replica(Struct, frozen=True):

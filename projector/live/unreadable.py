@@ -1,7 +1,7 @@
 """A log that goes on and cannot be read: where it can be read again.
 
 Theory. NATS keeps messages in blocks, and compresses those that are full. One flipped bit makes a
-whole block unreadable, and a consumer stands before it for ever: no message, no error, heartbeats
+whole block unreadable, and a consumer waits before it for ever: no message, no error, heartbeats
 that say nothing is wrong (*measured*: 2.15). Messages asked for one by one are distinguished:
 there, or not there. Those that are not there end where the block ends, which is looked for in steps
 that double, and then by halves.

@@ -195,7 +195,7 @@ def _write(frame: Frame) -> None:
 
 def main() -> None:
     """Fetch what stdin says."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller is told as well, and ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller gets the signal too, and ends it
     stretch = msgspec.json.decode(sys.stdin.buffer.read(), type=Stretch)
     try:
         eventloop.run(_send(stretch))

@@ -213,7 +213,7 @@ def _stamp(connection: Connection, url: str, to: str) -> None:
 def check(url: str, *, brief: bool = False) -> None:
     """Refuse a database that is not at exactly the schema this version needs.
 
-    `brief`: by reading alone, and without waiting for whoever writes.
+    `brief`: by reading alone, and without waiting for a writer.
 
     Raises:
         DatabaseError: it is older (run `gatelog migrate`) or newer.

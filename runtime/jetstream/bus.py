@@ -106,9 +106,9 @@ class Bus:
 
     @asynccontextmanager
     async def hear(self, subject: str, take: Callable[[bytes], object]) -> AsyncIterator[None]:
-        """Give `take` what is told on a subject (wildcards allowed) while the context is open.
+        """Give `take` what is published on a subject (wildcards allowed) while the context is open.
 
-        What is told while the connection is away is not heard.
+        What is published while the connection is away is lost.
         """
 
         async def heard(message: Msg) -> None:

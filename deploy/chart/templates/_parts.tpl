@@ -124,7 +124,7 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- $_ := set $spec "volumes" (concat $spec.volumes $patch.spec.template.spec.volumes) }}
 {{- if eq $v.admission.webhook.certificates "self" }}
 {{- include "gatelog.selfMade" (dict "obj" $obj "spec" $spec "container" $container "part" "WEBHOOK" "volume" "webhook") }}
-{{- /* It registers itself, so it has to be told what the registration of the chart says. */ -}}
+{{- /* It registers itself, so it needs the text of the chart's registration. */ -}}
 {{- if ne $v.admission.webhook.failurePolicy "Fail" }}{{- include "gatelog.setEnv" (dict "container" $container "name" "GATELOG_WEBHOOK_FAILURE_POLICY" "value" $v.admission.webhook.failurePolicy) }}{{- end }}
 {{- if ne (int $v.admission.webhook.timeoutSeconds) 5 }}{{- include "gatelog.setEnv" (dict "container" $container "name" "GATELOG_WEBHOOK_TIMEOUT_S" "value" $v.admission.webhook.timeoutSeconds) }}{{- end }}
 {{- end }}
