@@ -105,7 +105,7 @@ for _name, _function, _help in deployments.COMMANDS:
 _add("migrate", migrate.migrate, DEPLOY, migrate.HELP, migrate.EPILOG)
 _add("archive", archive.archive, DEPLOY, archive.HELP, archive.EPILOG)
 _add("prune", prune.prune, DEPLOY, prune.HELP, prune.EPILOG)
-app.add_typer(switch.app, name="switch", rich_help_panel=DEPLOY)
+_add("switch", switch.switch, DEPLOY, switch.HELP, switch.EPILOG)
 _add("uninstall", uninstall.uninstall, DEPLOY, uninstall.HELP, uninstall.EPILOG)
 _add("history", history.history, ASK, history.HELP, history.EPILOG)
 _add("why", why.why, ASK, why.HELP, why.EPILOG)

@@ -3,7 +3,7 @@
 Theory. What each part may have to do is written in its ClusterRole in `deploy/common`; the same
 rules are asked here through SelfSubjectAccessReviews, for the user of the kubeconfig.
 
-Invariant: nothing is written but access reviews, which store nothing.
+Invariant: nothing is stored; access reviews and a pod with dryRun are all that is sent.
 """
 
 import asyncio
@@ -37,9 +37,19 @@ async def examine(settings: Settings) -> list[Finding]:
         findings = [_version(kube.server, version)]
         parts = await installed.deployments(kube, settings.webhook.service_namespace)
         away = any(finding.verdict != "skip" for finding in parts)
-        alone = any(finding.what == installed.STANDALONE for finding in parts) or (
-            not away and statedir.of(settings).held()
-        )
+        state = statedir.of(settings)
+        one_pod = any(finding.what == installed.STANDALONE for finding in parts)
+        alone = one_pod or (not away and state.held())
+        if away and not one_pod and state.held():
+            findings.append(
+                fail(
+                    AREA,
+                    "processes",
+                    f"gatelog up runs on {state.path} (process {state.holder()}) beside "
+                    "deployments: two decide on the same pods, with a log each",
+                    "end gatelog up, or gatelog uninstall --gates keep",
+                )
+            )
         if away and not alone and not settings.lease.enabled:
             settings = _as_installed(settings)
         accounts = {"ingest": "actuator" if alone else "ingest", "actuator": "actuator"}
@@ -165,6 +175,8 @@ async def kinds(kube: KubeClient) -> Finding:
 async def _admission(kube: KubeClient, settings: Settings) -> list[Finding]:
     found = await clusterinfo.admission(kube)
     findings = [await gating.examine(kube, found)]
+    if findings[0].verdict == "ok":
+        findings.append(await gating.tried(kube))
     if found.kueue_pods:
         findings.append(await _kueue(kube, settings, found.kueue_pods))
     return findings + await topology.examine(

@@ -1,18 +1,35 @@
-"""Looking at what gates pods: what is registered, and whether a server answers there.
+"""Looking at what gates pods: what is registered, whether it answers, and what a pod gets.
 
 Theory. A registration outlives what it leads to: where no server answers, each pod that names a
 queue is refused. One with an address is dialled from here; one that names a Service is followed to
-the endpoints behind it, which is where the API server would end.
+the endpoints behind it, which is where the API server would end. Whether the API server trusts what
+it meets there shows a pod that it treats as any other but does not store (dryRun).
 
-Invariant: what may not be looked at is never called absent.
+Invariant: what may not be looked at is never called absent; the pod that is tried is never stored.
 """
 
+from typing import Any
+
 from gatelog.cluster import clusterinfo, install
-from gatelog.examine.findings import Finding, fail, ok, warn
+from gatelog.examine.findings import Finding, fail, ok, skip, warn
+from podgroup.model.names import ADMISSION_GATE, QUEUE_NAME
+from runtime.access import Right, allowed
 from runtime.kube import KubeClient
 
 AREA, WHAT = "cluster", "gating"
 _REMOVE = "kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration gatelog-pods"
+_TRIED_IN = "default"
+_SAFE = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+_POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "gatelog-trial", "labels": {QUEUE_NAME: "trial"}},
+    "spec": {
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [{"name": "trial", "image": "trial", "securityContext": _SAFE}],
+    },
+}
+"""A pod of a queue that every Pod Security Standard lets pass."""
 
 
 async def examine(kube: KubeClient, found: clusterinfo.Admission) -> Finding:
@@ -29,18 +46,13 @@ async def examine(kube: KubeClient, found: clusterinfo.Admission) -> Finding:
             )
         empty = await _without_endpoints(kube)
         if empty:
-            remedy = (
-                "gatelog switch admission policy"
-                if found.policy
-                else "start ingest with webhook.enabled"
-            )
             return fail(
                 AREA,
                 WHAT,
                 f"the webhook is registered for Service {empty}, behind which nothing is ready: "
                 "pods that name a queue are refused"
                 + (", though the policies would gate them" if found.policy else ""),
-                f"{remedy}, or {_REMOVE}",
+                _REMOVE if found.policy else f"start ingest with webhook.enabled, or {_REMOVE}",
             )
     known = {"webhook": found.webhook, "policy": found.policy}
     gates = [name for name, there in known.items() if there]
@@ -60,6 +72,33 @@ async def examine(kube: KubeClient, found: clusterinfo.Admission) -> Finding:
         "neither webhook nor policy is registered: new pods start without waiting",
         "gatelog up --install webhook, or the webhook or policy component of deploy/",
     )
+
+
+async def tried(kube: KubeClient) -> Finding:
+    """Create a pod that names a queue, but for storing it, and say whether it gets its gate."""
+    what = "trial pod"
+    if not await allowed(kube, Right("", "pods", "create")):
+        return skip(AREA, what, "this account may not create pods, so none is tried")
+    path = f"/api/v1/namespaces/{_TRIED_IN}/pods"
+    status, made = await kube.json("POST", path, body=_POD, params={"dryRun": "All"})
+    if status not in (200, 201):
+        said = (made or {}).get("message")
+        # Below 500 another policy of the cluster may refuse what is only a trial.
+        return (fail if status >= 500 else warn)(
+            AREA,
+            what,
+            f"a pod that names a queue is refused in namespace {_TRIED_IN} ({status}: {said})",
+            "the message says who refuses it; of a webhook that is not reached or not trusted the "
+            "log of ingest says more",
+        )
+    if ADMISSION_GATE not in (gate["name"] for gate in made["spec"].get("schedulingGates") or ()):
+        return warn(
+            AREA,
+            what,
+            f"a pod that names a queue gets no gate in namespace {_TRIED_IN}",
+            "is it among webhook.excluded_namespaces?",
+        )
+    return ok(AREA, what, "a pod that names a queue gets its gate (tried, not stored)")
 
 
 async def _without_endpoints(kube: KubeClient) -> str:

@@ -22,7 +22,6 @@ PARTS = ("ingest", "projector", "actuator")
 ROLLED_OUT_S = 120.0
 """Seconds that a roll-out is waited for."""
 _POLL_S = 0.5
-_HELM = "meta.helm.sh/release-name"
 
 
 async def deployments(kube: KubeClient, namespace: str) -> dict[str, Object]:
@@ -78,23 +77,6 @@ async def setting(kube: KubeClient, deployment: Object, name: str) -> Any:
         except tomllib.TOMLDecodeError as error:
             raise CommandFailed(f"{path}: gatelog.toml is not TOML: {error}") from error
     return None
-
-
-def secret(deployment: Object, volume: str) -> str:
-    """Return the Secret that a part mounts as a volume of that name, "" for none."""
-    for one in deployment["spec"]["template"]["spec"].get("volumes") or ():
-        if one["name"] == volume:
-            return str((one.get("secret") or {}).get("secretName") or "")
-    return ""
-
-
-def ownership(deployment: Object) -> Object:
-    """Return the metadata by which helm takes objects for those of a part's release; {} without."""
-    meta = deployment["metadata"]
-    marks = {k: v for k, v in (meta.get("annotations") or {}).items() if k.startswith("meta.helm.")}
-    if _HELM not in marks:
-        return {}
-    return {"annotations": marks, "labels": {"app.kubernetes.io/managed-by": "Helm"}}
 
 
 def unfinished(deployment: Object) -> str:

@@ -1,27 +1,31 @@
-"""From gatelog's own queues to Kueue's scheduler, and back.
+"""From gatelog's own queues to Kueue's scheduler, and back: `gatelog switch`.
 
 Theory. Both read the same queues and write the same Workloads, but what holds quota under one is
 not known to the other, and while both run both would admit. So the queues are held first (what runs
 runs on, nothing more is admitted), Kueue comes or goes and the mode changes when nothing is
-admitted, and the queues that were held here are let go again.
+admitted, and the queues that were held here are let go again. The mode belongs to the chart, the
+overlay or the user of `gatelog up`: a command that patched deployments would be undone by the next
+apply. So the same command runs before that change, which it asks for, and after it.
 
-Invariant: only queues that this switch stopped are resumed by it.
+Invariant: only queues that this switch stopped are resumed by it; with `dry` nothing is written.
 """
 
+from collections.abc import Callable
 from typing import Literal
 
 from gatelog.cluster import clusterinfo, crds, intent
 from gatelog.cluster.manifests import Object
 from gatelog.cluster.ownership import NAME_LABEL, OWN_NAME, each
+from gatelog.examine import gating
 from gatelog.removal.released import PODS, look, made_by_us
 from gatelog.shell.errors import CommandFailed
-from gatelog.switching import parts, probe
-from gatelog.switching.course import Tell
+from gatelog.switching import parts
 from podgroup.model.names import GROUP_NAME, MANAGED_LABEL, MANAGED_VALUE, REASON_ANNOTATION
 from runtime.kube import KubeClient
 
-Way = Literal["builtin", "kueue"]
-_REASON = "gatelog switch queueing"
+Mode = Literal["builtin", "kueue"]
+Tell = Callable[[str], None]
+_REASON = "gatelog switch"
 _NAMED = 5
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _VISIBILITY = "/apis/apiregistration.k8s.io/v1/apiservices/v1beta2.visibility.kueue.x-k8s.io"
@@ -31,23 +35,50 @@ _MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 class Queueing:
     """Who admits: `builtin` or `kueue`; `drain` evicts what is admitted instead of waiting."""
 
-    def __init__(
-        self, kube: KubeClient, to: Way, space: str, namespace: str, *, drain: bool
-    ) -> None:
+    def __init__(self, kube: KubeClient, to: Mode, space: str, *, drain: bool) -> None:
         self._kube = kube
-        self._to: Way = to
+        self._to: Mode = to
         self._space = space
-        self._namespace = namespace
         self._drain = drain
-        self._there = False
         other = "builtin" if to == "kueue" else "kueue"
-        self.how = (
-            f"helm upgrade with mode={to} (and crds.install={str(to == 'builtin').lower()}), or "
-            f"apply the overlay with GATELOG_MODE={to} for all parts"
-        )
-        self.back = f"gatelog switch queueing {other}, which resumes the queues that were held here"
+        self._back = f"gatelog switch {other}, which resumes the queues that were held here"
 
-    async def in_place(self) -> bool:
+    async def switch(self, tell: Tell, *, dry: bool) -> None:
+        """Take the switch as far as it can be taken now.
+
+        Raises:
+            CommandFailed: a check failed, or the mode has to be applied first.
+        """
+
+        def before(line: str) -> None:
+            tell(f"before: {line}")
+
+        def done(line: str) -> None:
+            tell(f"would have {line}" if dry else line)
+
+        there = await self._in_place()
+        if self._to == "builtin":
+            await self._only_what_builtin_has(before)
+        if there:
+            await self._kueue(before)
+            await self._finish(done, dry=dry)
+            if not dry:
+                await self._after(lambda line: tell(f"after: {line}"))
+        else:
+            await self._prepare(done, dry=dry)
+            tell(
+                f"next: helm upgrade with mode={self._to} (and crds.install="
+                f"{str(self._to == 'builtin').lower()}), or apply the overlay with "
+                f"GATELOG_MODE={self._to} for all parts"
+            )
+        tell(f"back: {self._back}")
+        if not (there or dry):
+            raise CommandFailed(
+                "not switched yet: the checks before are passed; do what is after next:, then run "
+                "the same command again"
+            )
+
+    async def _in_place(self) -> bool:
         """Tell whether all parts have the mode.
 
         Raises:
@@ -68,17 +99,9 @@ class Queueing:
         if len(set(modes.values())) > 1:
             said = ", ".join(f"{part} {mode}" for part, mode in sorted(modes.items()))
             raise CommandFailed(f"the parts are set to different modes ({said}): apply one for all")
-        self._there = set(modes.values()) == {self._to}
-        return self._there
+        return set(modes.values()) == {self._to}
 
-    async def before(self, tell: Tell) -> None:
-        """See that nothing asks for what the new way lacks; of Kueue once queues are held."""
-        if self._to == "builtin":
-            await self._only_what_builtin_has(tell)
-        if self._there:
-            await self._kueue(tell)
-
-    async def prepare(self, tell: Tell, *, dry: bool) -> None:
+    async def _prepare(self, tell: Tell, *, dry: bool) -> None:
         """Hold the queues; see that nothing is admitted, and that Kueue is there, or away."""
         tried: intent.DryRun = "server" if dry else "none"
         stop: intent.Stop = "HoldAndDrain" if self._drain else "Hold"
@@ -95,18 +118,18 @@ class Queueing:
             raise CommandFailed(
                 f"{len(held)} {_holders(held)} hold quota ({named}), and the next scheduler would "
                 "not know: wait until they have ended, or evict them with --drain; then run the "
-                f"same command again. Back: {self.back}"
+                f"same command again. Back: {self._back}"
             )
         tell(f"found {len(held)} {_holders(held)} that hold quota")
         await self._kueue(tell)
 
-    async def finish(self, tell: Tell, *, dry: bool) -> None:
+    async def _finish(self, tell: Tell, *, dry: bool) -> None:
         """Let the queues go, and take away what answers in Kueue's place."""
         if self._to == "kueue":
             service = await clusterinfo.get(self._kube, _VISIBILITY)
             labels = (service.get("metadata") or {}).get("labels") or {}
             if labels.get(NAME_LABEL) == OWN_NAME:
-                await probe.remove(self._kube, [_VISIBILITY], tell, dry=dry)
+                await self._remove_visibility(tell, dry=dry)
         if not dry:
             await parts.rolled_out(self._kube, self._space, parts.ROLLED_OUT_S)
         tried: intent.DryRun = "server" if dry else "none"
@@ -118,7 +141,7 @@ class Queueing:
             await intent.set_queue(self._kube, one, "None", "", dry=tried)
             tell(f"resumed clusterqueue {name}")
 
-    async def after(self, tell: Tell) -> None:
+    async def _after(self, tell: Tell) -> None:
         """See that every replica runs in the mode, and that a pod gets its gate."""
         found = await parts.rolled_out(self._kube, self._space, parts.ROLLED_OUT_S)
         ready = sum((one.get("status") or {}).get("readyReplicas", 0) for one in found.values())
@@ -133,8 +156,18 @@ class Queueing:
             if not held
             else f"stopped by another client: {', '.join(held)}"
         )
-        await probe.gated(self._kube, self._namespace)
-        tell("a pod that names a queue gets its gate")
+        gate = await gating.tried(self._kube)
+        if gate.verdict != "ok":
+            raise CommandFailed(f"{gate.detail}: {gate.remedy}")
+        tell(gate.detail)
+
+    async def _remove_visibility(self, tell: Tell, *, dry: bool) -> None:
+        if not dry:
+            status, answer = await self._kube.json("DELETE", _VISIBILITY)
+            if status >= 400 and status != 404:
+                said = (answer or {}).get("message")
+                raise CommandFailed(f"cannot delete {_VISIBILITY}: {said}")
+        tell(f"removed apiservices {_VISIBILITY.rpartition('/')[2]}")
 
     async def _kueue(self, tell: Tell) -> None:
         configurations = await self._kueue_webhooks()

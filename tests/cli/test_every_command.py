@@ -62,10 +62,7 @@ TABLE = {
     "create localqueue": ACT,
     "create clusterqueue": "-o --dry-run",
     "create resourceflavor": "-o --dry-run",
-    "switch admission": "-n --dry-run",
-    "switch certificates": "-n --dry-run",
-    "switch queueing": "-n --dry-run",
-    "switch processes": "-n --dry-run --state-dir",
+    "switch": "--dry-run",
     "uninstall": "-n -o --dry-run --state-dir",
     # What goes on until it is stopped.
     "up": "--db --state-dir",

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from gatelog.cluster import install
+from gatelog.shell.statedir import StateDir
 from runtime.kube import KubeClient, connect
 from runtime.settings import KubernetesSettings
 from simcluster import Settings as SimSettings
@@ -100,6 +102,17 @@ async def test_what_the_api_server_shows(gatelog: Gatelog, away: Bare, tmp_path:
     assert found["queues", "groups"]["verdict"] == "skip", "gatelog serve is not installed"
     assert found["leases", "ingest"]["verdict"] == "fail", "nobody holds the Lease"
     assert f"{SYSTEM}/gatelog-ingest-default" in found["leases", "ingest"]["detail"]
+
+
+async def test_one_process_beside_deployments_is_found(
+    gatelog: Gatelog, away: Bare, tmp_path: Path
+) -> None:
+    words = ("--kubeconfig", str(tmp_path / "kubeconfig"), "--state-dir", str(tmp_path / "here"))
+    _, found = await examine(gatelog, *words)
+    assert ("cluster", "processes") not in found
+    with StateDir(tmp_path / "here").hold():
+        code, found = await examine(gatelog, *words)
+    assert code == 1 and f"process {os.getpid()}" in found["cluster", "processes"]["detail"]
 
 
 async def test_not_allowed_to_look_is_not_absent(
