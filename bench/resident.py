@@ -35,9 +35,7 @@ class _Living(Story):
     def _wave(self, names: list[str], size: int) -> None:
         uids = [self._create(name, i, size) for i in range(size) for name in names]
         self._settle()
-        for uid in uids:
-            self._change(uid, node="node-1", phase="Running", conditions=READY)
-        self._settle()
+        self._change(uids, node="node-1", phase="Running", conditions=READY)
         for message in self.messages:
             body = msgspec.msgpack.encode(message)
             self._out.write(len(body).to_bytes(4, "big") + body)

@@ -4,7 +4,7 @@ Theory. A decision is carried out at once and its outcome is an event of the sam
 what the watch would say. Of what a cluster does between those, only that is modelled on which
 decisions depend: gates, finalizers, phases, deletion, ownership. A pod that ended and that no
 finalizer holds any more is deleted at once, so memory goes with what is alive, not with what there
-was.
+was; with `keeps` it stays until it is removed.
 
 Invariant: every event of a pod or Workload has a higher resource version than the one before.
 """
@@ -62,23 +62,28 @@ class _Workload(Struct):
     alive: set[str]
 
 
+def _nothing(pod: Simulated) -> None:
+    """Do nothing more."""
+
+
 class Hooks(Struct, frozen=True):
     """What the loop is called for: a pod that may start, was asked to stop, is over."""
 
-    may_start: Callable[[Simulated], None]
-    stops: Callable[[Simulated], None]
-    over: Callable[[Simulated], None]
+    may_start: Callable[[Simulated], None] = _nothing
+    stops: Callable[[Simulated], None] = _nothing
+    over: Callable[[Simulated], None] = _nothing
 
 
 class Cluster:
     """What there is. Every change goes to `said` as the event that the log would have."""
 
-    def __init__(self, hooks: Hooks, *, first_version: int = 1) -> None:
+    def __init__(self, hooks: Hooks | None = None, *, keeps: bool = False) -> None:
         self.pods: dict[str, Simulated] = {}
         self.now: datetime
         self.said: list[e.Event] = []
-        self._hooks = hooks
-        self._version = first_version
+        self._hooks = hooks or Hooks()
+        self._keeps = keeps
+        self._version = 1
         self._workloads: dict[Key, _Workload] = {}
         self._owned: dict[str, Key] = {}
         self._objects: dict[tuple[str, str, str], QueueObject] = {}
@@ -128,14 +133,12 @@ class Cluster:
 
     def run(self, pod: Simulated) -> None:
         """Have a pod run."""
-        self._change(
-            pod, node=NODE, phase="Running", conditions=_READY, started_at=_whole(self.now)
-        )
+        self.change(pod, node=NODE, phase="Running", conditions=_READY, started_at=_whole(self.now))
 
     def end(self, pod: Simulated, phase: str) -> None:
         """Have a pod end; one that is not held is gone with that."""
         kept = tuple(x for x in pod.view.conditions if x.type == TERMINATION_TARGET)
-        self._change(pod, phase=phase, conditions=kept)
+        self.change(pod, phase=phase, conditions=kept)
         self._hooks.over(pod)
         self._remove(pod)
 
@@ -148,7 +151,7 @@ class Cluster:
         fields: dict[str, Any] = {"deleted_at": self.now + timedelta(seconds=grace_s or 0)}
         if grace_s is not None:
             fields["grace_s"] = grace_s
-        self._change(pod, **fields)
+        self.change(pod, **fields)
         if stops and pod.view.phase not in ("Succeeded", "Failed"):
             pod.stopping = True
             self._hooks.stops(pod)
@@ -197,7 +200,7 @@ class Cluster:
                 ):
                     if any(live.get(k, v) != v for k, v in wanted.items() if k not in gives_way):
                         return "rejected"
-                self._change(
+                self.change(
                     pod,
                     writer="gatelog",
                     gates=tuple(g for g in view.gates if g not in command.gates),
@@ -212,7 +215,7 @@ class Cluster:
             case c.FinalizePod():
                 self._strip(pod)
             case c.KeepPod():
-                self._change(pod, labels={**view.labels, MANAGED_LABEL: "true"})
+                self.change(pod, labels={**view.labels, MANAGED_LABEL: "true"})
             case c.DeletePod():
                 self._strip(pod)
                 if view.uid in self.pods:
@@ -228,7 +231,7 @@ class Cluster:
             type=TERMINATION_TARGET, status="True", reason=command.reason, message=command.message
         )
         pod.victim = True
-        self._change(pod, conditions=(*pod.view.conditions, said))
+        self.change(pod, conditions=(*pod.view.conditions, said))
         if command.finalize:
             self._strip(pod)
         if pod.view.uid in self.pods:
@@ -256,12 +259,12 @@ class Cluster:
         match command:
             case c.UpdateWorkload():
                 self._own(key, found, command.add_owners, controller=command.controller)
-                self._put_workload(key, found, _updated(found, command))
+                self.change_workload(key, **_updated(found, command))
             case c.WriteWorkloadStatus():
                 found.view = command.on(found.view)
-                self._put_workload(key, found, {})
+                self.change_workload(key)
             case c.FinalizeWorkload():
-                self._put_workload(key, found, {"finalizers": ()})
+                self.change_workload(key, finalizers=())
                 if command.delete:
                     self._delete_workload(key)
             case _:
@@ -289,7 +292,7 @@ class Cluster:
         made = self._workloads[key] = _Workload(view, [], set())
         self._own(key, made, command.owners, controller=command.controller)
         owners, owner_pods = split_owners(made.owners)
-        self._put_workload(key, made, {"owners": owners, "owner_pods": owner_pods})
+        self.change_workload(key, owners=owners, owner_pods=owner_pods)
         return made
 
     def _own(
@@ -303,7 +306,9 @@ class Cluster:
                 found.alive.add(pod.uid)
                 self._owned[pod.uid] = key
 
-    def _put_workload(self, key: Key, found: _Workload, fields: dict[str, Any]) -> None:
+    def change_workload(self, key: Key, **fields: Any) -> None:
+        """Change a Workload; one that was deleted goes with its last finalizer."""
+        found = self._workloads[key]
         found.view = replace(found.view, resource_version=self.bump(), **fields)
         if found.view.deleted_at is not None and not found.view.finalizers:
             del self._workloads[key]
@@ -314,11 +319,12 @@ class Cluster:
     def _delete_workload(self, key: Key) -> None:
         found = self._workloads[key]
         if found.view.deleted_at is None:
-            self._put_workload(key, found, {"deleted_at": self.now})
+            self.change_workload(key, deleted_at=self.now)
 
     # -- what becomes of pods ---
 
-    def _change(self, pod: Simulated, **fields: Any) -> None:
+    def change(self, pod: Simulated, **fields: Any) -> None:
+        """Change a pod, whoever does."""
         pod.view = replace(pod.view, resource_version=self.bump(), **fields)
         self.said.append(e.PodApplied(pod=pod.view))
 
@@ -329,7 +335,7 @@ class Cluster:
             pod.view = replace(pod.view, finalizers=left)
             self._remove(pod)
             if pod.view.uid in self.pods:
-                self._change(pod)
+                self.change(pod)
 
     def _remove(self, pod: Simulated) -> None:
         """Remove a pod that is over and that no finalizer holds."""
@@ -339,12 +345,20 @@ class Cluster:
             over or (view.deleted_at is not None and not pod.stopping)
         ):
             return
-        if self.pods.pop(view.uid, None) is None:
+        if view.uid not in self.pods:
             return
-        gone = replace(view, resource_version=self.bump(), deleted_at=view.deleted_at or self.now)
-        self.said.append(e.PodDeleted(pod=gone))
+        if over and self._keeps:
+            return
+        self.remove(pod)
         if not over:
             self._hooks.over(pod)
+
+    def remove(self, pod: Simulated) -> None:
+        """Let a pod go that no finalizer holds."""
+        view = pod.view
+        del self.pods[view.uid]
+        gone = replace(view, resource_version=self.bump(), deleted_at=view.deleted_at or self.now)
+        self.said.append(e.PodDeleted(pod=gone))
         key = self._owned.pop(view.uid, None)
         owned = self._workloads.get(key) if key is not None else None
         if key is not None and owned is not None:

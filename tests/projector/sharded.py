@@ -8,14 +8,12 @@ Invariant: `one` and `many` have as many messages, and the n-th of both hold the
 first holds none.
 """
 
-from typing import Any
-
 import msgspec
 
 from bench.story import Story
 from podgroup.engine import new_world
 from podgroup.log import events as e
-from podgroup.log.codec import encode_batch
+from podgroup.log.codec import Conclusions, encode_batch
 from podgroup.log.events import Batch
 from podgroup.log.subjects import shard_of
 from podgroup.model import commands as c
@@ -51,13 +49,17 @@ class Sharded(Story):
                 uid=f"lq-{name}",
                 namespace=name,
                 name="lq",
-                resource_version=self._bump(),
+                resource_version="",
                 cluster_queue="cq",
             )
-            self._send(e.ObjectApplied(object=queue))
+            self._cluster.put_object(queue)
+        self._settle()
 
-    def _log(self, event: e.Event) -> None:
-        event = self._placed(event)
+    def _namespace(self, group: str) -> str:
+        return self._space[group]
+
+    def _publish(self, events: tuple[e.Event, ...]) -> None:
+        (event,) = events
         space = _namespace(event)
         if isinstance(event, e.OutcomeRecorded):
             space = self._world.groups[GroupID(event.group)].namespace
@@ -66,7 +68,7 @@ class Sharded(Story):
             if copy:
                 self._blank()
             else:
-                super()._log(event)
+                super()._publish(events)
             message = self.messages[-1]
             many = encode_batch(Batch(source=message.source, events=(event,)))
             self.laid.append(Laid(message.source, shard, message.body, many))
@@ -79,39 +81,24 @@ class Sharded(Story):
         # Decisions are named after positions, and the next message takes the one after this.
         self._world.meta.position = position
 
-    def _placed(self, event: e.Event) -> e.Event:
-        """Put what the story says happens in `ns` where its group lives."""
-        match event:
-            case e.PodApplied(pod=view) | e.PodDeleted(pod=view):
-                there = self._space[view.name.rsplit("-", 1)[0]]
-                return type(event)(pod=msgspec.structs.replace(view, namespace=there))
-            case e.WorkloadApplied(workload=found) | e.WorkloadDeleted(workload=found):
-                there = self._space[found.name]
-                return type(event)(workload=msgspec.structs.replace(found, namespace=there))
-            case _:
-                return event
+    def _see_through(self, one: Conclusions) -> None:
+        super()._see_through(one)
+        if isinstance(one, e.Decision) and isinstance(one.command, c.CreateWorkload):
+            self._admit(one.command)
 
-    def _write_workload(self, command: Any) -> tuple[str, str]:
-        uid, version = super()._write_workload(command)
-        if isinstance(command, c.CreateWorkload):
-            self._admit(command.target.name)
-        return uid, version
-
-    def _admit(self, name: str) -> None:
+    def _admit(self, command: c.CreateWorkload) -> None:
         """What Kueue's scheduler does."""
-        found = self._workloads[name]
-        conditions = [Condition(type=t, status="True") for t in ("QuotaReserved", "Admitted")]
-        self._workloads[name] = msgspec.structs.replace(
-            found,
-            resource_version=self._bump(),
+        self._cluster.change_workload(
+            (command.target.namespace, command.target.name),
             cluster_queue="cq",
-            conditions=(*found.conditions, *conditions),
+            conditions=tuple(
+                Condition(type=t, status="True") for t in ("QuotaReserved", "Admitted")
+            ),
             assignments=tuple(
                 Assignment(name=p.name, count=p.count, flavors={"cpu": "f"}, usage={"cpu": 1})
-                for p in found.pod_sets
+                for p in command.pod_sets
             ),
         )
-        self._log(e.WorkloadApplied(workload=self._workloads[name]))
 
 
 def _namespace(event: e.Event) -> str | None:
