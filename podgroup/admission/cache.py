@@ -115,6 +115,13 @@ class Lost(NamedTuple):
     winner: str
 
 
+class FailedNodes(NamedTuple):
+    """Nodes that failed where a workload has places; it is `movable` if its pods can be others."""
+
+    nodes: tuple[str, ...]
+    movable: bool
+
+
 class SchedulerCache:
     """Everything that is remembered. Times in seconds, those of `model`."""
 
@@ -130,6 +137,8 @@ class SchedulerCache:
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.waiters: dict[str, PendingWorkload] = {}
         self.holdings: dict[str, AdmittedWorkload] = {}
+        self.failed: dict[str, FailedNodes] = {}
+        """By workload, until a pass has decided what becomes of it."""
         self.claims: dict[str, Claim] = {}
         self.lost: dict[str, Lost] = {}
         """By loser; one that claims anew gets its victims back."""
@@ -146,7 +155,7 @@ class SchedulerCache:
         """Whom an equal one has answered for since this was read last."""
         sharing = configuration.usage_sharing
         self.ledger = Ledger(sharing) if sharing is not None else None
-        self.places = Places()
+        self.places = Places(options.better_places)
         self.forest = Forest((), ())
         self.present = self.forest
         self._stale = True
@@ -363,6 +372,17 @@ class SchedulerCache:
             self.beaten(id, by)
         elif self.present is not self.forest:
             self._released.add(holding.cluster_queue)  # what it holds is as good as free
+
+    def nodes_failed(self, id: str, nodes: Iterable[str], movable: bool = True) -> None:
+        """Enter which nodes failed where a workload has places; none of them: all are well again.
+
+        The next pass decides about it. A single pod is not `movable`: it keeps its place.
+        """
+        named = tuple(sorted(set(nodes)))
+        if named:
+            self.failed[id] = FailedNodes(named, movable)
+        else:
+            self.failed.pop(id, None)
 
     def released(self, id: str, requeue: bool = True) -> None:
         """Enter that a workload gave its quota back; it waits again unless `requeue` is false."""

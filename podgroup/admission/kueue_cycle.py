@@ -7,7 +7,7 @@ Nothing is kept for a preemptor beyond the cycle: it is tried again in the next 
 Invariant: after a cycle the trees differ from before by what was admitted alone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from podgroup.admission.cache import SchedulerCache
 from podgroup.admission.head import Head
@@ -35,23 +35,28 @@ from podgroup.model.names import PENDING_PREEMPTED_WORKLOADS, PENDING_WAITING_FO
 class KueueCycle:
     """The processing of one cycle's heads."""
 
-    def __init__(self, cache: SchedulerCache, nominator: Nominator) -> None:
+    def __init__(
+        self, cache: SchedulerCache, nominator: Nominator, placed: Sequence[Given] = ()
+    ) -> None:
+        """Begin; in what is `placed` already no head has a place."""
         self._book = cache
         self._nominator = nominator
         self._preempted: dict[str, AdmittedWorkload] = {}
         self._taken: list[tuple[Node, Usage]] = []
         self._placed: list[Given] = []
+        for one in placed:
+            self._occupy(one)
 
     def process(self, head: Head) -> None:
         """Decide about one head; what it takes is counted until `undo`."""
         plan = head.planned
         fits = self._fits(head)
         if any(victim.holding.id in self._preempted for victim in head.targets):
-            self._again(head)
+            self._without_preempted(head)
             plan = head.planned
             fits = self._fits(head)
         elif fits and not self._holds(head):
-            self._again(head, deferrable=False)
+            self._nominator.nominate(head, None, _flavors(head))
             plan = head.planned
             fits = self._fits(head) and self._holds(head)
         if plan.mode is Mode.NO_FIT:
@@ -71,7 +76,7 @@ class KueueCycle:
             for victim in head.targets:
                 self._preempted[victim.holding.id] = victim.holding
             self._take(head.node, plan.usage)
-            self._occupy(head)
+            self._occupy(_placed(head))
             if plan.mode is Mode.FIT:
                 head.status = ASSUMED
                 head.message = ""
@@ -93,9 +98,8 @@ class KueueCycle:
             self._book.places.charge(placed, -1, own_only=True)
         self._placed.clear()
 
-    def _occupy(self, head: Head) -> None:
-        """Keep the places of a head from others in this cycle."""
-        placed = given(head.waiter.shape.pod_sets, head.planned.assignments())
+    def _occupy(self, placed: Given) -> None:
+        """Keep places from others in this cycle."""
         self._book.places.charge(placed, own_only=True)
         self._placed.append(placed)
 
@@ -106,7 +110,7 @@ class KueueCycle:
         if head.planned.mode is Mode.NO_FIT or not head.planned.places:
             return True
         self._remove(leaving.values())
-        placed = given(head.waiter.shape.pod_sets, head.planned.assignments())
+        placed = _placed(head)
         free = self._book.places.free(placed, self._book.options.count_pods)
         self._restore(leaving.values())
         return free
@@ -129,16 +133,12 @@ class KueueCycle:
         self._restore(leaving.values())
         return fits
 
-    def _again(self, head: Head, deferrable: bool = True) -> None:
-        """Nominate a head anew, without those that others preempt, in the flavors it had."""
-        only = [
-            {resource: choice.flavor for resource, choice in one.choices.items()}
-            for one in head.planned.sets
-        ]
+    def _without_preempted(self, head: Head) -> None:
+        """Nominate a head anew, as if those were gone that others preempt, in its flavors."""
         self._remove(self._preempted.values())
-        self._nominator.nominate(head, None, only, self._preempted.keys())
+        self._nominator.nominate(head, None, _flavors(head), self._preempted.keys())
         self._restore(self._preempted.values())
-        if head.planned.mode is Mode.FIT and deferrable:
+        if head.planned.mode is Mode.FIT:
             head.deferred = True
 
     def _reserve(self, head: Head) -> None:
@@ -148,7 +148,7 @@ class KueueCycle:
         if self._book.options.lend_while_waiting and not self._book.queues[head.node.name].strict:
             return
         self._take(head.node, waiting_for(head, self._book.options.lend_while_waiting))
-        self._occupy(head)
+        self._occupy(_placed(head))
 
     def _remove(self, holdings: Iterable[AdmittedWorkload]) -> None:
         for holding in holdings:
@@ -159,6 +159,17 @@ class KueueCycle:
         for holding in holdings:
             self._book.forest.queues[holding.cluster_queue].take(holding.usage)
             self._book.places.charge(holding.given)
+
+
+def _flavors(head: Head) -> list[dict[str, str]]:
+    return [
+        {resource: choice.flavor for resource, choice in one.choices.items()}
+        for one in head.planned.sets
+    ]
+
+
+def _placed(head: Head) -> Given:
+    return given(head.waiter.shape.pod_sets, head.planned.assignments())
 
 
 def waiting_for(head: Head, own_only: bool) -> Usage:

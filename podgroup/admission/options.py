@@ -60,6 +60,9 @@ class SchedulerOptions(Struct, frozen=True, kw_only=True):
     """With fair sharing a workload that is larger than its ClusterQueue's nominal quota may preempt
     within that ClusterQueue, if its policy says so."""
 
+    better_places: bool = True
+    """Places by topology are found as docs/differences.md has it, under Places."""
+
 
 BETTER = SchedulerOptions()
 KUEUE = SchedulerOptions(**dict.fromkeys(SchedulerOptions.__struct_fields__, False))

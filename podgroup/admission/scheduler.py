@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from msgspec.structs import replace
 
-from podgroup.admission import order
+from podgroup.admission import order, second_pass
 from podgroup.admission.cache import HOPELESS, SchedulerCache, own
 from podgroup.admission.head import Head
 from podgroup.admission.holding import AdmittedWorkload, PendingWorkload
@@ -27,7 +27,7 @@ from podgroup.admission.plan import Mode
 from podgroup.admission.queue import Queue
 from podgroup.admission.reserving_cycle import ReservingCycle, claim_of
 from podgroup.admission.shortfall import preempted as between
-from podgroup.admission.topology.places import given
+from podgroup.admission.topology.places import Given, given
 from podgroup.admission.verdicts import (
     Admission,
     HeadVerdict,
@@ -61,6 +61,8 @@ class Scheduler:
         self._circling = False
         """A workload was admitted on it twice."""
         self._looked_at: set[str] = set()
+        self._placed_anew: list[Given] = []
+        """Places that were given in this pass to pods of failed nodes."""
 
     def decide(self, now: float) -> Verdicts:
         """Run a pass at `now` (seconds); nothing is looked at if none is to be tried."""
@@ -69,6 +71,10 @@ class Scheduler:
         heads: list[HeadVerdict] = []
         admitted: list[Admission] = []
         evicted: list[PreemptionVerdict] = []
+        failures = second_pass.look(cache)
+        self._placed_anew = []
+        if not self._ways.better_places:
+            self._placed_anew = [second_pass.more_places(cache, one) for one in failures]
         if cache.claims and cache.configuration.fair_sharing:
             # Who has a smaller share takes over claims before they are admitted.
             self._run_rounds(heads, admitted, evicted)
@@ -78,7 +84,15 @@ class Scheduler:
         while cache.end_lost():
             cache.try_again()
             self._run_rounds(heads, admitted, evicted)
-        return Verdicts(heads=tuple(heads), admitted=tuple(admitted), preempted=tuple(evicted))
+        if not self._ways.better_places:
+            for verdict in failures:
+                second_pass.enter(cache, verdict)
+        return Verdicts(
+            heads=tuple(heads),
+            admitted=tuple(admitted),
+            preempted=tuple(evicted),
+            node_failures=tuple(failures),
+        )
 
     def settle(self, now: float, occasion: int) -> Verdicts:
         """Run passes at `now` until there is a verdict to report, or nothing new would come of it.
@@ -100,14 +114,14 @@ class Scheduler:
             verdicts = self.decide(now)
             latest.update({head.id: head for head in verdicts.heads})
             here = repr([(head.id, head.reason, head.pod_sets) for head in verdicts.heads])
-            if verdicts.admitted or verdicts.preempted or here in seen or verdicts.idle:
+            if verdicts.changing or here in seen or verdicts.idle:
                 break
             seen.add(here)
         let_in = {one.id for one in verdicts.admitted}
         self._circling = self._circling or not self._let_in.isdisjoint(let_in)
         self._let_in |= let_in
         self._looked_at.update(latest)
-        if self._circling or not (verdicts.admitted or verdicts.preempted):
+        if self._circling or not verdicts.changing:
             self.cache.mark_inadmissible(self._looked_at)
             self._looked_at.clear()
         return replace(verdicts, heads=tuple(latest.values()))
@@ -146,7 +160,11 @@ class Scheduler:
                     self._nominator.nominate(head, self._nominator.resumption(head))
                 nominated.append(head)
         keep = self._ways.keep_for_preemptor
-        processing = (ReservingCycle if keep else KueueCycle)(cache, self._nominator)
+        processing = (
+            ReservingCycle(cache, self._nominator)
+            if keep
+            else KueueCycle(cache, self._nominator, self._placed_anew)
+        )
         in_order = order.fair if cache.configuration.fair_sharing else order.classical
         places: dict[str, int] = {}
         for head in in_order(nominated):

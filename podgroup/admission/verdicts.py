@@ -68,14 +68,36 @@ class PreemptionVerdict(Struct, frozen=True, kw_only=True):
     between: Preempted
 
 
+class NodeFailureVerdict(Struct, frozen=True, kw_only=True):
+    """Nodes failed that a workload has places on.
+
+    `pod_sets` is what it has from now on, with other places: its quota stays what it was. None: it
+    has to give its quota back, by reason `podgroup.model.names.EVICTED_NODE_FAILURES`; `message`
+    says so, and `why` what was in the way of other places.
+    """
+
+    id: str
+    cluster_queue: str
+    nodes: tuple[str, ...]
+    pod_sets: tuple[PodSetAssignment, ...] | None = None
+    message: str = ""
+    why: str = ""
+
+
 class Verdicts(Struct, frozen=True, kw_only=True):
     """Everything one pass decided, in the order in which it was decided."""
 
     heads: tuple[HeadVerdict, ...] = ()
     admitted: tuple[Admission, ...] = ()
     preempted: tuple[PreemptionVerdict, ...] = ()
+    node_failures: tuple[NodeFailureVerdict, ...] = ()
 
     @property
     def idle(self) -> bool:
         """Whether nothing was looked at."""
-        return not self.heads
+        return not (self.heads or self.node_failures)
+
+    @property
+    def changing(self) -> bool:
+        """Whether any workload has more, less or something else from now on."""
+        return bool(self.admitted or self.preempted or self.node_failures)

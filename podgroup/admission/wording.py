@@ -3,6 +3,7 @@
 Invariant: a message depends on its arguments alone.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from podgroup.model.names import (
@@ -74,6 +75,20 @@ def pending_preemption(message: str, victims: int) -> str:
 def gave_way(uid: str) -> str:
     """Say that a workload was preempted and is tried again after its preemptor."""
     return f"gave way to a workload (UID: {uid}), and is tried again once that one is in"
+
+
+def no_other_places(nodes: Sequence[str]) -> str:
+    """Say that pods of failed nodes find no place elsewhere."""
+    listed = ",".join(nodes)
+    return f"Workload was evicted as there was no replacement for unhealthy node(s): {listed}"
+
+
+def several_failed(nodes: Sequence[str]) -> str:
+    """Say that more than one node failed."""
+    return (
+        "Workload eviction triggered due to multiple TAS assigned node failures, including: "
+        + ", ".join(nodes)
+    )
 
 
 def preempted(uid: str, owner_uid: str, reason: str, path: str, victim_path: str) -> str:

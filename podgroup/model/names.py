@@ -132,6 +132,7 @@ EVICTED_PODS_READY_TIMEOUT: Final[str] = "PodsReadyTimeout"
 EVICTED_ADMISSION_CHECK: Final[str] = "AdmissionCheck"
 EVICTED_CLUSTER_QUEUE_STOPPED: Final[str] = "ClusterQueueStopped"
 EVICTED_LOCAL_QUEUE_STOPPED: Final[str] = "LocalQueueStopped"
+EVICTED_NODE_FAILURES: Final[str] = "NodeFailures"
 REACTIVATED: Final[str] = "Reactivated"  # reason of Requeued=True
 EVICTED_DEACTIVATED: Final[str] = "Deactivated"  # also the prefix of DeactivatedDueTo...
 EVICTED_DEACTIVATED_PREFIX: Final[str] = "DeactivatedDueTo"  # by a rule, not by a person

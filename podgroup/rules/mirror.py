@@ -20,6 +20,7 @@ from podgroup.model.names import (
     EVICTED,
     EVICTED_ADMISSION_CHECK,
     EVICTED_DEACTIVATED,
+    EVICTED_NODE_FAILURES,
     EVICTED_PODS_READY_TIMEOUT,
     EVICTED_PREEMPTED,
     FINISHED,
@@ -328,7 +329,7 @@ def _released(ctx: RuleContext, group: Group, said: Said, wanted: Wanted) -> Non
     # A single pod that was started never comes back; one that is still at its gate waits again.
     started = group.single and not ctx.members(group).count(Flag.GATED)
     dies = started and ctx.world.policy.skip_reassignment
-    requeue = evicted.reason in (EVICTED_PREEMPTED, "NodeFailures") and not dies
+    requeue = evicted.reason in (EVICTED_PREEMPTED, EVICTED_NODE_FAILURES) and not dies
     requeue = requeue and group.ending.finish is None
     wanted.append((QUOTA_RESERVED, False, PENDING_EVALUATION, evicted.message))
     wanted.append((REQUEUED, requeue, evicted.reason, evicted.message))

@@ -16,7 +16,7 @@ from podgroup.admission.topology.counts import KEPT, Counts, Question, per_pod
 from podgroup.admission.topology.domains import DomainTree, pods
 from podgroup.admission.topology.encoding import decoded, encoded
 from podgroup.admission.topology.placement import place
-from podgroup.admission.topology.replacing import replace_node
+from podgroup.admission.topology.replacing import replace_nodes
 from podgroup.admission.topology.ungating import GroupPod, Ranks, ungated
 from podgroup.model.objects import Toleration
 from podgroup.model.topology import (
@@ -214,7 +214,7 @@ def test_what_stays_keeps_its_place_when_a_node_fails(data: st.DataObject) -> No
         if node.labels[HOSTNAME] == failed:
             tree.remove_node(node.name)
     before = {key: amounts(leaf) for key, leaf in tree.leaves.items()}
-    found = replace_node(tree, [(one, present)], [failed])
+    found = replace_nodes(tree, [(one, present)], [failed])
     assert {key: amounts(leaf) for key, leaf in tree.leaves.items()} == before
     if not found.fits:
         assert found.reason

@@ -64,6 +64,7 @@ QUOTED: Final = (
     "references inactive AdmissionCheck(s)",
     "Added {} owner reference(s)",
     "slice(s) fit on level {}",
+    "no replacement for unhealthy node(s)",
     "Not admitted by cluster queue",
 )
 """Sentences of Kueue's that are passed on, or recognised, as they are."""

@@ -17,6 +17,7 @@ from tests.oracle.play import Play
 
 PAGE = Path(__file__).parents[2] / "docs" / "differences.md"
 ORDER = (
+    "better_places",
     "always_a_reason",
     "remember_all_use",
     "count_pods",

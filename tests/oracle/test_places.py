@@ -21,32 +21,15 @@ def recorded() -> list[RecordedPlace]:
     return list(read_places(PLACES))
 
 
-@pytest.mark.parametrize(("kind", "number"), [("placement", 1600), ("ungater", 200)])
+@pytest.mark.parametrize(
+    ("kind", "number"), [("placement", 1600), ("ungater", 200), ("scheduler", 400)]
+)
 def test_every_case_is_as_kueue_has_it(
     recorded: list[RecordedPlace], kind: str, number: int
 ) -> None:
     cases = [one for one in recorded if one.kind == kind]
     assert len(cases) == number
     assert [one.id for one in cases if one.played() != one.outcome] == []
-
-
-PINNED_PREEMPTION = {"s000319"}
-"""Kueue tries a head again, in its own flavors, that was nominated to preempt and lost its places
-before its turn; what its message then says is not followed."""
-
-
-def test_every_cycle_is_as_kueue_has_it_where_no_node_fails(
-    recorded: list[RecordedPlace],
-) -> None:
-    cases = [one for one in recorded if isinstance(one.case, CycleCase)]
-    assert len(cases) == 400
-    differ = {one.id for one in cases if one.played() != one.outcome}
-    failing = {
-        one.id
-        for one in cases
-        if isinstance(one.case, CycleCase) and any(event.fail for event in one.case.events)
-    }
-    assert differ - failing == PINNED_PREEMPTION
 
 
 class FullNodes(Cycles):

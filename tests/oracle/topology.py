@@ -16,7 +16,7 @@ from podgroup.admission.model import Flavor, PodSet
 from podgroup.admission.topology.domains import DomainTree
 from podgroup.admission.topology.encoding import encoded
 from podgroup.admission.topology.placement import Placed, place
-from podgroup.admission.topology.replacing import replace_node
+from podgroup.admission.topology.replacing import replace_nodes
 from podgroup.admission.topology.ungating import GroupPod, Ranks, ungated
 from podgroup.model.objects import NodeTerm, Requirement
 from podgroup.model.quantities import amount
@@ -197,7 +197,7 @@ class Places:
             labels=case.flavor.node_labels or {},
             tolerations=tuple(one.read() for one in case.flavor.tolerations or ()),
         )
-        self.tree = DomainTree(NAME, case.levels, flavor)
+        self.tree = DomainTree(NAME, case.levels, flavor, better=False)
         self.nodes = {one.name: one for one in case.nodes}
         self.pods = {one.name: one for one in case.pods}
         self.admitted: dict[str, _Held] = {}
@@ -294,7 +294,7 @@ class Places:
         if held is None:
             return {"skipped": True}
         given = list(held.pod_sets.values())
-        placed = replace_node(self.tree, given, asked.nodes, movable=asked.owner != "Pod")
+        placed = replace_nodes(self.tree, given, asked.nodes, movable=asked.owner != "Pod")
         if placed.fits:
             changed = {
                 name: (one, placed.places.get(name, at))

@@ -11,7 +11,9 @@ from msgspec.structs import replace
 from podgroup.admission import KUEUE, Scheduler, SchedulerOptions
 from podgroup.admission.model import Flavor, LocalQueue, Workload
 from podgroup.admission.topology.domains import pods
-from podgroup.model.topology import NodeView
+from podgroup.admission.verdicts import Verdicts
+from podgroup.model.names import EVICTED_NODE_FAILURES
+from podgroup.model.topology import HOSTNAME, NodeView
 from tests.oracle import case as reading
 from tests.oracle.case import ClusterQueueOf, TaintOf, write_amount
 from tests.oracle.topology import NodeOf, PodOf, WorkloadOf, _Case, amounts
@@ -85,6 +87,15 @@ class CycleCase(_Case):
     max_steps: int
 
 
+def _evicted(verdicts: Verdicts) -> list[tuple[str, str, str]]:
+    """Who has to stop, why, and what is said."""
+    found = [(one.id, one.reason, one.message) for one in verdicts.preempted]
+    for one in verdicts.node_failures:
+        if one.pod_sets is None:
+            found.append((one.id, EVICTED_NODE_FAILURES, one.message))
+    return found
+
+
 class Cycles:
     """One case and its scheduler."""
 
@@ -132,19 +143,23 @@ class Cycles:
                     self._holding(one.id)
                     for one in sorted(verdicts.admitted, key=lambda one: one.id)
                 ],
-                "replaced": [],
+                "replaced": [
+                    self._holding(one.id)
+                    for one in verdicts.node_failures
+                    if one.pod_sets is not None
+                ],
                 "evicted": [
-                    {"workload": one.id, "reason": one.reason, "message": one.message}
-                    for one in sorted(verdicts.preempted, key=lambda one: one.id)
+                    {"workload": id, "reason": reason, "message": message}
+                    for id, reason, message in sorted(_evicted(verdicts))
                 ],
             }
             for one in verdicts.admitted:
                 # No watch runs there that would replace what was admitted by its updated copy.
                 self.scheduler.cache.queues[one.cluster_queue].generation -= 1
             self.after_step()
-            for preempted in verdicts.preempted:
-                self.scheduler.cache.remove(preempted.id)
-                del self.given[preempted.id]
+            for id, _, _ in _evicted(verdicts):
+                self.scheduler.cache.remove(id)
+                del self.given[id]
             steps.append({**at, "pending": self._pending()})
             if step > last and len(steps) > 1:
                 before, now = ({**one, "step": 0} for one in steps[-2:])
@@ -168,6 +183,8 @@ class Cycles:
             self._node(event.node)
         if event.node_gone:
             cache.remove_node(event.node_gone)
+        if event.fail is not None:
+            self._fail(event.fail.workload)
 
     def _submit(self, one: QueuedOf) -> None:
         self.given[one.name] = one.read()
@@ -190,6 +207,20 @@ class Cycles:
                 unschedulable=one.unschedulable,
             )
         )
+
+    def _fail(self, workload: str) -> None:
+        """Let the first node fail where a workload has places."""
+        held = self.scheduler.cache.holdings.get(workload)
+        if held is None or not held.given:
+            return
+        self.scheduler.cache.reconsider()
+        hosts = [
+            d.values[-1] for _, one in held.given if one.topology for d in one.topology.domains
+        ]
+        for node in self.case.nodes:
+            if hosts and (node.labels or {}).get(HOSTNAME) == hosts[0]:
+                self._node(replace(node, ready=False))
+        self.scheduler.cache.nodes_failed(workload, hosts[:1])
 
     def _holding(self, name: str) -> dict[str, Any]:
         held = self.scheduler.cache.holdings[name]

@@ -60,10 +60,13 @@ class Watcher(Protocol):
 
 
 class DomainTree:
-    """The domains of one flavor with topology `name`."""
+    """The domains of one flavor with topology `name`; `better` than Kueue's is how it is used."""
 
-    def __init__(self, name: str, levels: Sequence[str], flavor: Flavor) -> None:
+    def __init__(
+        self, name: str, levels: Sequence[str], flavor: Flavor, better: bool = True
+    ) -> None:
         self.name = name
+        self.better = better
         self.levels = tuple(levels)
         self.flavor = flavor
         self.by_host = self.levels[-1] == HOSTNAME

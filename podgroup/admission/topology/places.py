@@ -13,6 +13,7 @@ from podgroup.admission.amounts import PODS
 from podgroup.admission.model import Flavor, PodSet, PodSetAssignment, Requests
 from podgroup.admission.topology.domains import DomainTree, pods
 from podgroup.admission.topology.placement import Placed, place
+from podgroup.admission.topology.replacing import replace_nodes
 from podgroup.model.topology import NodeView, TopologyAssignment
 
 Given = Sequence[tuple[PodSet, PodSetAssignment]]
@@ -20,9 +21,10 @@ Given = Sequence[tuple[PodSet, PodSetAssignment]]
 
 
 class Places:
-    """Trees by flavor."""
+    """Trees by flavor, used in a `better` way or as Kueue does."""
 
-    def __init__(self) -> None:
+    def __init__(self, better: bool) -> None:
+        self._better = better
         self.trees: dict[str, DomainTree] = {}
         self._levels: dict[str, tuple[str, ...]] = {}
         self._nodes: dict[str, NodeView] = {}
@@ -56,7 +58,8 @@ class Places:
         self.trees = {}
         for flavor in flavors:
             if flavor.topology and self.known(flavor):
-                tree = DomainTree(flavor.topology, self._levels[flavor.topology], flavor)
+                levels = self._levels[flavor.topology]
+                tree = DomainTree(flavor.topology, levels, flavor, self._better)
                 self.trees[flavor.name] = tree
                 for node in self._nodes.values():
                     tree.set_node(node)
@@ -86,6 +89,23 @@ class Places:
         for name in sorted({flavor for _, flavor in wanted}):
             pod_sets = [pod_set for pod_set, flavor in wanted if flavor == name]
             placed = place(self.trees[name], pod_sets, empty)
+            found.update(placed.places)
+            if not placed.fits:
+                return Placed(found, placed.refused, placed.reason)
+        return Placed(found)
+
+    def placed_anew(self, given: Given, failed: Sequence[str], movable: bool) -> Placed:
+        """Return other places for pods on failed nodes; podsets without any are left out."""
+        found: dict[str, TopologyAssignment] = {}
+        flavor_of = [(one, min(one[1].flavors.values(), default="")) for one in given]
+        for name in sorted({flavor for _, flavor in flavor_of if flavor in self.trees}):
+            tree = self.trees[name]
+            present = [
+                (pod_set, assigned.topology)
+                for (pod_set, assigned), flavor in flavor_of
+                if flavor == name and assigned.topology is not None
+            ]
+            placed = replace_nodes(tree, present, failed, movable)
             found.update(placed.places)
             if not placed.fits:
                 return Placed(found, placed.refused, placed.reason)

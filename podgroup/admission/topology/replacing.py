@@ -1,20 +1,22 @@
-"""Another place for pods whose node failed, while the others stay where they are.
+"""Other places for pods whose nodes failed, while the others stay where they are.
 
-Theory. The failed node's domain is taken out of the assignment and its pods are placed anew. Where
-slices would be broken the domain is demanded in which pods that stay and pods that move make whole
-slices again, and the pods that move are counted in the innermost layer that divides them. Else what
-is required demands the domain of the pods that stay. What stays and what is new are merged.
+Theory. The domains of failed nodes are taken out of the assignment and their pods are placed anew.
+Kueue does so for one node: where slices would be broken the domain is demanded in which pods that
+stay and pods that move make whole slices again, and the pods that move are counted in the innermost
+layer that divides them. The better way fills up each broken slice where it is, and then places what
+is left as slices of their own. What is required demands the domain of the pods that stay. What
+stays and what is new are merged.
 
 Invariant: a domain that stays keeps at least the pods it had.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
 from podgroup.admission.model import PodSet
-from podgroup.admission.topology.domains import DomainTree, Path
+from podgroup.admission.topology.domains import Assumption, DomainTree, Path
 from podgroup.admission.topology.placement import Placed, place_one
 from podgroup.admission.topology.request import Refused
 from podgroup.model.topology import (
@@ -25,38 +27,41 @@ from podgroup.model.topology import (
 )
 
 
-def replace_node(
+def replace_nodes(
     tree: DomainTree,
     pod_sets: Sequence[tuple[PodSet, TopologyAssignment]],
     failed: Sequence[str],
     movable: bool = True,
 ) -> Placed:
-    """Place the pods anew that are on the first of the failed nodes.
+    """Place the pods anew that are on failed nodes; by Kueue's way, on the first of them.
 
     A podset without a failed node is left out of the answer. Not `movable` (a single pod): the
     place stays what it was.
     """
+    nodes = failed if tree.better else failed[:1]
     places: dict[str, TopologyAssignment] = {}
     with tree.assuming() as assumed:
         for pod_set, present in pod_sets:
-            if not any(domain.values[-1] in failed for domain in present.domains):
+            if not any(domain.values[-1] in nodes for domain in present.domains):
                 continue
             if not movable:
                 places[pod_set.name] = present
                 continue
             try:
-                new, merged = _replaced(tree, pod_set, present, failed[0])
+                places[pod_set.name] = _replaced(tree, assumed, pod_set, present, nodes)
             except Refused as refusal:
                 return Placed(places, (pod_set.name,), str(refusal))
-            assumed.take(new, pod_set.requests)
-            places[pod_set.name] = merged
     return Placed(places)
 
 
 def _replaced(
-    tree: DomainTree, pod_set: PodSet, present: TopologyAssignment, failed: str
-) -> tuple[TopologyAssignment, TopologyAssignment]:
-    staying = [domain for domain in present.domains if domain.values[-1] != failed]
+    tree: DomainTree,
+    assumed: Assumption,
+    pod_set: PodSet,
+    present: TopologyAssignment,
+    failed: Collection[str],
+) -> TopologyAssignment:
+    staying = [domain for domain in present.domains if domain.values[-1] not in failed]
     moving = present.count - sum(domain.count for domain in staying)
     stale = next((domain for domain in staying if domain.values not in tree.leaves), None)
     if stale is not None:
@@ -64,15 +69,61 @@ def _replaced(
             "Cannot replace the node, because the existing topologyAssignment is invalid, as it "
             f"contains the stale domain {stale.values[0]}"
         )
+    found = list(staying)
+    for within, count, request in _parts(tree, pod_set, staying, moving):
+        asked = replace(pod_set, count=count, topology=request)
+        (new,) = place_one(tree, asked, within=within)
+        if not new.domains:
+            named = ",".join(failed)
+            raise Refused(f"cannot find replacement assignment for unhealthy node: {named}")
+        assumed.take(new, pod_set.requests)
+        found += new.domains
+    return _merged(tree, present.levels, found)
+
+
+Part = tuple[Path, int, TopologyRequest]
+"""The domain in which pods that move have to be, () for any; how many; what they ask for."""
+
+
+def _parts(
+    tree: DomainTree, pod_set: PodSet, staying: Sequence[TopologyDomain], moving: int
+) -> list[Part]:
+    """Return in which parts pods that move are placed, one after the other."""
     request = pod_set.topology
+    if tree.better and request.slices and staying:
+        parts = _filled_up(tree, pod_set, staying, moving)
+        rest = moving - sum(count for _, count, _ in parts)
+        if rest:
+            within = _demanded(tree, replace(request, slices=()), staying, rest)
+            parts.append((within or (), rest, request))
+        return parts
     within = _demanded(tree, request, staying, moving)
     if within is not None and request.slices and moving % request.slices[0].size:
-        request = _resliced(request, moving)
-    asked = replace(pod_set, count=moving, topology=request)
-    (new,) = place_one(tree, asked, within=within or ())
-    if not new.domains:
-        raise Refused(f"cannot find replacement assignment for unhealthy node: {failed}")
-    return new, _merged(tree, new, staying)
+        request = _resliced(request, moving, tree.better)
+    return [(within or (), moving, request)]
+
+
+def _filled_up(
+    tree: DomainTree, pod_set: PodSet, staying: Sequence[TopologyDomain], moving: int
+) -> list[Part]:
+    """Return what each broken slice needs; one of them may be the last slice, which is smaller."""
+    request = pod_set.topology
+    size = request.slices[0].size
+    broken = {path: n % size for path, n in _have(tree, request.slices[0], staying) if n % size}
+    needs = {path: size - there for path, there in broken.items()}
+    last = pod_set.count % size
+    if sum(needs.values()) > moving:
+        able = [path for path, there in broken.items() if there <= last]
+        if able:
+            smaller = max(able, key=broken.__getitem__)
+            needs[smaller] = last - broken[smaller]
+    if sum(needs.values()) > moving:
+        raise Refused("pods of failed nodes do not fill up the slices that lost them")
+    return [
+        (path, count, _resliced(request, count, better=True))
+        for path, count in needs.items()
+        if count
+    ]
 
 
 def _demanded(
@@ -97,31 +148,38 @@ def _mending(
     broken = next(layer for layer in reversed(slices) if moving % layer.size)
     if broken.topology not in tree.levels:
         return None
-    depth = tree.levels.index(broken.topology) + 1
+    have = _have(tree, broken, staying)
+    return next((path for path, count in have if not (count + moving) % broken.size), None)
+
+
+def _have(
+    tree: DomainTree, layer: SliceLayer, staying: Sequence[TopologyDomain]
+) -> list[tuple[Path, int]]:
+    """Return how many pods stay in each domain of a layer, by path."""
+    depth = tree.levels.index(layer.topology) + 1
     have: Counter[Path] = Counter()
     for domain in staying:
         have[tree.leaves[domain.values].path[:depth]] += domain.count
-    whole = (path for path, count in sorted(have.items()) if not (count + moving) % broken.size)
-    return next(whole, None)
+    return sorted(have.items())
 
 
-def _resliced(request: TopologyRequest, moving: int) -> TopologyRequest:
+def _resliced(request: TopologyRequest, moving: int, better: bool) -> TopologyRequest:
     """Count the pods that move in the innermost layer that divides them, else one by one."""
     inner = next((layer for layer in reversed(request.slices) if not moving % layer.size), None)
     if inner is not None:
         return replace(request, slices=(inner,))
     if request.slices_only and request.unconstrained is None:
         # It asked for slices only, so without them it asks but names no level: Kueue refuses.
-        return replace(request, slices=(), unconstrained=False)
+        return replace(request, slices=(), unconstrained=better)
     return replace(request, slices=())
 
 
 def _merged(
-    tree: DomainTree, new: TopologyAssignment, staying: Sequence[TopologyDomain]
+    tree: DomainTree, levels: tuple[str, ...], found: Sequence[TopologyDomain]
 ) -> TopologyAssignment:
     counts: Counter[Path] = Counter()
-    for domain in (*staying, *new.domains):
+    for domain in found:
         counts[domain.values] += domain.count
     ordered = sorted(counts.items(), key=lambda one: tree.leaves[one[0]].path)
     domains = tuple(TopologyDomain(values=values, count=count) for values, count in ordered)
-    return TopologyAssignment(levels=new.levels, domains=domains)
+    return TopologyAssignment(levels=levels, domains=domains)

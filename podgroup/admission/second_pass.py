@@ -1,0 +1,85 @@
+"""The second pass: workloads that hold quota, and have places on nodes that failed.
+
+Theory. Such a workload comes before all that wait. It keeps its quota and flavors and preempts
+nobody: the pods of failed nodes get other places, or it is evicted at once, so that it does not
+hold what it cannot use. Kueue enters what it found after the cycle, and evicts whose second node
+failed before the first was replaced.
+
+Invariant: who is evicted keeps its places until it has stopped; nobody else's are changed.
+"""
+
+from msgspec.structs import replace
+
+from podgroup.admission.cache import FailedNodes, SchedulerCache
+from podgroup.admission.holding import AdmittedWorkload
+from podgroup.admission.model import Eviction, PodSetAssignment
+from podgroup.admission.topology.placement import Placed
+from podgroup.admission.topology.places import Given, given
+from podgroup.admission.verdicts import NodeFailureVerdict
+from podgroup.admission.wording import no_other_places, several_failed
+from podgroup.model.names import EVICTED_NODE_FAILURES
+
+
+def look(cache: SchedulerCache) -> list[NodeFailureVerdict]:
+    """Decide about all whose nodes failed, and enter it at once if that is how it is done."""
+    found = []
+    for id, failed in sorted(cache.failed.items()):
+        holding = cache.holdings.get(id)
+        verdict = None
+        if holding is not None and holding.evicted is None:
+            verdict = _decide(cache, holding, failed)
+        if verdict is None:
+            del cache.failed[id]
+            continue
+        found.append(verdict)
+        if cache.options.better_places:
+            enter(cache, verdict)
+    return found
+
+
+def enter(cache: SchedulerCache, verdict: NodeFailureVerdict) -> None:
+    """Enter a decision into the cache."""
+    del cache.failed[verdict.id]
+    if verdict.pod_sets is None:
+        eviction = Eviction(cache.now, EVICTED_NODE_FAILURES, verdict.message)
+        cache.evict(verdict.id, eviction)
+        return
+    holding = cache.holdings[verdict.id]
+    cache.hold(holding.workload, replace(holding.reservation, pod_sets=verdict.pod_sets))
+
+
+def _decide(
+    cache: SchedulerCache, holding: AdmittedWorkload, failed: FailedNodes
+) -> NodeFailureVerdict | None:
+    """Return what becomes of a workload; None if it has no place on these nodes."""
+    verdict = NodeFailureVerdict(
+        id=holding.id, cluster_queue=holding.cluster_queue, nodes=failed.nodes
+    )
+    if len(failed.nodes) > 1 and not cache.options.better_places:
+        return replace(verdict, message=several_failed(failed.nodes))
+    placed = cache.places.placed_anew(holding.given, failed.nodes, failed.movable)
+    if not placed.fits:
+        return replace(verdict, message=no_other_places(failed.nodes), why=placed.reason)
+    if not placed.places:
+        return None
+    pod_sets = holding.reservation.pod_sets
+    return replace(verdict, pod_sets=tuple(_moved(one, placed) for one in pod_sets))
+
+
+def more_places(cache: SchedulerCache, verdict: NodeFailureVerdict) -> Given:
+    """Return the places that a workload has got and did not have before."""
+    holding = cache.holdings[verdict.id]
+    had = {one.name: one.topology for _, one in holding.given}
+    found = []
+    for pod_set, one in given(holding.workload.pod_sets, verdict.pod_sets or ()):
+        before, now = had.get(one.name), one.topology
+        if before is not None and now is not None:
+            held = {domain.values: domain.count for domain in before.domains}
+            more = (replace(d, count=d.count - held.get(d.values, 0)) for d in now.domains)
+            domains = tuple(domain for domain in more if domain.count > 0)
+            found.append((pod_set, replace(one, topology=replace(now, domains=domains))))
+    return found
+
+
+def _moved(one: PodSetAssignment, placed: Placed) -> PodSetAssignment:
+    return replace(one, topology=placed.places.get(one.name, one.topology))

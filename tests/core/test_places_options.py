@@ -1,0 +1,129 @@
+"""Places by the better ways (docs/differences.md, P1 and on), and what Kueue makes of the same."""
+
+from typing import Any
+
+import pytest
+
+from podgroup.admission import BETTER, KUEUE, Scheduler, SchedulerOptions
+from podgroup.admission.model import ClusterQueue, Flavor, LocalQueue, PodSet, Workload
+from podgroup.admission.verdicts import Verdicts
+from podgroup.model.objects import FlavorQuotas, Quota, ResourceGroup
+from podgroup.model.topology import HOSTNAME, NodeView, TopologyRequest
+
+BOTH = pytest.mark.parametrize("ways", [KUEUE, BETTER], ids=["kueue", "better"])
+RACK = TopologyRequest(required="rack")
+
+
+class Racks:
+    """A queue with one flavor, and nodes named by rack and number: `a1` is in rack `a`."""
+
+    def __init__(self, ways: SchedulerOptions, nodes: dict[str, int], quota: int = 100) -> None:
+        self.scheduler = Scheduler(options=ways)
+        self.cache = self.scheduler.cache
+        self.now = 0.0
+        self.cache.set_namespace("ns", {})
+        self.cache.set_topology("t", ["rack", HOSTNAME])
+        self.cache.set_flavor(Flavor(name="f", topology="t"))
+        quotas = FlavorQuotas(name="f", resources={"cpu": Quota(nominal=quota)})
+        groups = (ResourceGroup(covered=("cpu",), flavors=(quotas,)),)
+        self.cache.set_cluster_queue(ClusterQueue(name="q", groups=groups))
+        self.cache.set_local_queue(LocalQueue(namespace="ns", name="q", cluster_queue="q"))
+        for name, cpu in nodes.items():
+            self.node(name, cpu)
+
+    def node(self, name: str, cpu: int, **more: Any) -> None:
+        labels = {"rack": name[0], HOSTNAME: name}
+        allocatable = {"cpu": cpu, "pods": 100}
+        self.cache.set_node(NodeView(name=name, labels=labels, allocatable=allocatable, **more))
+
+    def submit(self, name: str, count: int, asked: TopologyRequest, cpu: int = 1) -> None:
+        self.now += 1
+        pods = PodSet(name="main", count=count, requests=(("cpu", cpu),), topology=asked)
+        self.cache.submit(
+            Workload(
+                id=name, uid=name, namespace="ns", queue="q", created=self.now, pod_sets=(pods,)
+            )
+        )
+
+    def fail(self, id: str, *names: str, movable: bool = True) -> Verdicts:
+        for name in names:
+            self.cache.remove_node(name)
+        self.cache.nodes_failed(id, names, movable)
+        return self.decide()
+
+    def decide(self) -> Verdicts:
+        self.now += 1
+        return self.scheduler.settle(self.now, int(self.now))
+
+    def places(self, id: str) -> dict[str, int]:
+        """How many pods of a workload are where."""
+        (one,) = self.cache.holdings[id].reservation.pod_sets
+        assert one.topology is not None
+        return {domain.values[-1]: domain.count for domain in one.topology.domains}
+
+
+@BOTH
+def test_pods_of_a_failed_node_get_another_place_and_the_others_keep_theirs(
+    ways: SchedulerOptions,
+) -> None:
+    racks = Racks(ways, {"a1": 2, "a2": 2, "a3": 2, "b1": 9})
+    racks.submit("one", 4, RACK)
+    racks.decide()
+    assert racks.places("one") == {"a1": 2, "a2": 2}
+    (verdict,) = racks.fail("one", "a1").node_failures
+    assert verdict.nodes == ("a1",)
+    assert racks.places("one") == {"a2": 2, "a3": 2}
+    assert verdict.pod_sets == racks.cache.holdings["one"].reservation.pod_sets
+    assert racks.decide().idle
+
+
+@BOTH
+def test_where_pods_of_a_failed_node_find_no_place_the_group_is_evicted(
+    ways: SchedulerOptions,
+) -> None:
+    racks = Racks(ways, {"a1": 2, "a2": 2, "a3": 1, "b1": 9})
+    racks.submit("one", 4, RACK)
+    racks.decide()
+    (verdict,) = racks.fail("one", "a1").node_failures
+    assert verdict.pod_sets is None
+    assert verdict.message.endswith("no replacement for unhealthy node(s): a1")
+    assert 'topology "t" allows to fit only 1 out of 2 pod(s)' in verdict.why
+    held = racks.cache.holdings["one"]
+    assert held.evicted is not None
+    assert held.evicted.reason == "NodeFailures"
+    assert racks.places("one") == {"a1": 2, "a2": 2}
+    assert racks.decide().idle
+
+
+@BOTH
+def test_a_single_pod_keeps_its_place(ways: SchedulerOptions) -> None:
+    racks = Racks(ways, {"a1": 2, "a2": 2})
+    racks.submit("one", 1, RACK)
+    racks.decide()
+    (verdict,) = racks.fail("one", "a1", movable=False).node_failures
+    assert verdict.pod_sets == racks.cache.holdings["one"].reservation.pod_sets
+    assert racks.places("one") == {"a1": 1}
+
+
+@BOTH
+def test_a_node_that_is_well_again_changes_nothing(ways: SchedulerOptions) -> None:
+    racks = Racks(ways, {"a1": 2, "a2": 2})
+    racks.submit("one", 1, RACK)
+    racks.decide()
+    racks.cache.nodes_failed("one", ["a1"])
+    racks.cache.nodes_failed("one", [])
+    assert racks.decide().idle
+    assert racks.fail("one", "a2").idle  # it has no place there
+
+
+def test_a_second_failed_node_is_replaced_too() -> None:
+    nodes = {"a1": 2, "a2": 2, "a3": 2, "a4": 1, "a5": 1}
+    kueue, better = Racks(KUEUE, nodes), Racks(BETTER, nodes)
+    for racks in (kueue, better):
+        racks.submit("one", 6, RACK)
+        racks.decide()
+    (verdict,) = kueue.fail("one", "a1", "a2").node_failures
+    assert verdict.message.endswith("multiple TAS assigned node failures, including: a1, a2")
+    better.node("a6", 2)
+    better.fail("one", "a1", "a2")
+    assert better.places("one") == {"a3": 2, "a4": 1, "a5": 1, "a6": 2}
