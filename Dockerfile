@@ -29,6 +29,10 @@ RUN /opt/pip/bin/pip --python /opt/gatelog/bin/python install --no-compile \
     && /opt/gatelog/bin/python -m compileall -q --invalidation-mode unchecked-hash . \
     && printf '%s' "$REVISION" > gatelog/REVISION \
     && /opt/gatelog/bin/gatelog version
+# What is in it, for those who look for known defects: sbom.cdx.json.
+RUN /opt/pip/bin/pip install 'cyclonedx-bom>=7,<8' \
+    && /opt/pip/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml \
+        --output-file /opt/gatelog/sbom.cdx.json /opt/gatelog/bin/python
 
 FROM python:${PYTHON_VERSION}-slim
 ARG REVISION=""

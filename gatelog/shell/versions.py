@@ -3,17 +3,29 @@
 Invariant: needs nothing but this package; asks no database and no cluster.
 """
 
+import os
 import platform
+import sys
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+SBOM: Final = "sbom.cdx.json"
+"""File of an image that lists what it is made of (CycloneDX); its Dockerfile writes it."""
 
 
-def facts() -> dict[str, Any]:
-    """Return name and value of each fact, in the order in which they are shown."""
+def facts(prefix: Path = Path(sys.prefix)) -> dict[str, Any]:
+    """Return name and value of each fact, in the order in which they are shown.
+
+    `prefix`: where Python is. The chart gives the digest of an image that is named by it.
+    """
     found = {"gatelog": metadata.version("gatelog")}
     if revision := _revision():
         found["revision"] = revision
+    if digest := os.environ.get("IMAGE_DIGEST"):
+        found["image"] = digest
+    if (sbom := prefix / SBOM).exists():
+        found["sbom"] = str(sbom)
     try:
         from projector.upkeep import migrate
     except ModuleNotFoundError:

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from gatelog import cli
+from gatelog.shell import versions
 from gatelog.shell.statedir import StateDir
 from projector.upkeep import migrate
 from tests.cli.conftest import Ran
@@ -176,6 +177,15 @@ def test_version_says_schema(gatelog: Gatelog) -> None:
     code, out, _ = gatelog("version", "-o", "json")
     assert code == 0 and json.loads(out)["schema"] == migrate.head()
     assert f"schema: {migrate.head()}" in gatelog("version")[1]
+
+
+def test_version_in_an_image_says_its_digest_and_what_is_in_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "sbom.cdx.json").write_text("{}")
+    monkeypatch.setenv("IMAGE_DIGEST", "sha256:1")
+    found = versions.facts(tmp_path)
+    assert (found["image"], found["sbom"]) == ("sha256:1", str(tmp_path / "sbom.cdx.json"))
 
 
 def test_migrate_makes_no_directory_by_surprise(gatelog: Gatelog, tmp_path: Path) -> None:

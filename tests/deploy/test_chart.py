@@ -416,6 +416,7 @@ def test_each_part_can_be_run_in_another_way() -> None:
     assert (spec["hostNetwork"], spec["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
     (container,) = spec["containers"]
     assert container["image"] == f"gatelog@{digest}"
+    assert {"name": "IMAGE_DIGEST", "value": digest} in container["env"]
     ready = container["readinessProbe"]
     assert ready["timeoutSeconds"] == 9 and ready["httpGet"]["path"] == "/readyz"
     assert containers(objects)["serve"]["dnsPolicy"] == "Default"

@@ -146,6 +146,7 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- $_ := set $container "image" (include "gatelog.image" (dict "image" $v.image "tag" (default .root.Chart.AppVersion $v.image.tag))) }}
 {{- if ne $v.image.pullPolicy "IfNotPresent" }}{{- $_ := set $container "imagePullPolicy" $v.image.pullPolicy }}{{- end }}
 {{- if $container.env }}{{- include "gatelog.environment" (dict "root" .root "container" $container "job" $job "doctor" (eq $component "doctor")) }}{{- end }}
+{{- with $v.image.digest }}{{- include "gatelog.setEnv" (dict "container" $container "name" "IMAGE_DIGEST" "value" .) }}{{- end }}
 {{- with .shard }}{{- include "gatelog.setEnv" (dict "container" $container "name" "GATELOG_PROJECTOR_SHARD" "value" .) }}{{- end }}
 {{- range $i, $map := $v.pods.extraConfigMaps }}{{- include "gatelog.mount" (dict "spec" $spec "container" $container "name" (printf "extra-%d" $i) "path" $map.mountPath "source" (dict "configMap" (dict "name" $map.name))) }}{{- end }}
 {{- if and $v.metrics.tls.secretName (not $job) }}
