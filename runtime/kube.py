@@ -61,6 +61,8 @@ class RequestOptions(TypedDict, total=False):
     body: bytes | None
     content_type: str
     """Of the body; JSON, if not said."""
+    accept: str
+    """Form of the answer; JSON, if not said."""
     timeout_s: float | None
     """Default: the setting."""
     most_bytes: int | None
@@ -103,6 +105,8 @@ class KubeClient:
         limit_s = self._settings.request_timeout_s if timeout_s is None else timeout_s
         kind = given.get("content_type", "application/json")
         headers = {"Content-Type": kind} if body is not None else {}
+        if given.get("accept"):
+            headers["Accept"] = given["accept"]
         params, most_bytes = given.get("params"), given.get("most_bytes")
         try:
             async with asyncio.timeout(limit_s), self._slots:

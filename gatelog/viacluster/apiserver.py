@@ -12,11 +12,13 @@ from typing import Any
 import msgspec
 
 from gatelog.shell.errors import CommandFailed, UsageFailed
+from gatelog.viacluster.answers import TableRow, rows
 from runtime import kube as kubernetes
 from runtime.kube import KubeClient
 from runtime.settings import KubernetesSettings
 
 BASE = "/apis/gatelog.io/v1beta1"
+_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _IN_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _IDLE_S = 3600.0
 
@@ -106,43 +108,43 @@ class Cluster:
             CommandFailed: it refused; the message is its own.
             KubeError: it does not answer.
         """
-        status, found = await self._asked(path, params)
-        if status == 200:
-            return found
-        raise refused(status, found)
-
-    async def _asked(self, path: str, params: Mapping[str, str] | None) -> tuple[int, Any]:
         answer = await self._kube.request("GET", path, params=params)
-        return answer.status, _decoded(answer.body)
+        return _accepted(answer.status, _decoded(answer.body))
 
     async def maybe(self, path: str, params: Mapping[str, str] | None = None) -> Any:
         """Return what the server answers, None for what is not there or may not be seen."""
-        status, found = await self._asked(path, params)
-        if status in (403, 404):
+        answer = await self._kube.request("GET", path, params=params)
+        if answer.status in (403, 404):
             return None
-        if status == 200:
-            return found
-        raise refused(status, found)
+        return _accepted(answer.status, _decoded(answer.body))
 
-    async def items(
-        self, plural: str, params: Mapping[str, str] | None = None, namespace: str | None = None
-    ) -> list[Any]:
-        """Return all objects of a kind, page by page.
+    async def items(self, path: str, params: Mapping[str, str] | None = None) -> list[Any]:
+        """Return all objects of a list.
 
         Raises:
             CommandFailed, KubeError: as `get`.
         """
-        items: list[Any] = []
-        going_on = ""
+        return [one async for page in self._pages(path, params, "") for one in page["items"]]
+
+    async def table(self, path: str, params: Mapping[str, str] | None = None) -> list[TableRow]:
+        """Return the rows that the server shows of a list, or of one object.
+
+        Raises:
+            CommandFailed, KubeError: as `get`.
+        """
+        return [one async for page in self._pages(path, params, _TABLE) for one in rows(page)]
+
+    async def _pages(
+        self, path: str, params: Mapping[str, str] | None, accept: str
+    ) -> AsyncIterator[Any]:
+        asked = dict(params or {})
         while True:
-            more = {"continue": going_on} if going_on else {}
-            found = await self.get(
-                self.path(plural, namespace=namespace), {**(params or {}), **more}
-            )
-            items += found["items"]
-            going_on = found["metadata"].get("continue", "")
-            if not going_on:
-                return items
+            answer = await self._kube.request("GET", path, params=asked, accept=accept)
+            found = _accepted(answer.status, _decoded(answer.body))
+            yield found
+            asked["continue"] = found["metadata"].get("continue", "")
+            if not asked["continue"]:
+                return
 
     async def watch(self, plural: str, params: Mapping[str, str]) -> AsyncIterator[Any]:
         """Yield the events of a watch until the server ends it.
@@ -163,6 +165,12 @@ def _decoded(raw: bytes) -> Any:
         return msgspec.json.decode(raw)
     except msgspec.DecodeError:
         return None
+
+
+def _accepted(status: int, found: Any) -> Any:
+    if status == 200:
+        return found
+    raise refused(status, found)
 
 
 def refused(status: int, found: Any) -> CommandFailed:

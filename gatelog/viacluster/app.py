@@ -18,8 +18,9 @@ import typer
 from gatelog.shell.errors import USAGE, CommandFailed, UsageFailed, explain
 from gatelog.shell.options import as_options
 from gatelog.shell.visible import shown, visible
-from gatelog.terminal.printing import document
+from gatelog.terminal.printing import document, table
 from gatelog.viacluster import answers
+from gatelog.viacluster.answers import TableRow
 from gatelog.viacluster.apiserver import Cluster, Place, connected, destination, parted
 from podgroup.model.lifecycle import PENDING
 
@@ -95,17 +96,21 @@ def why(where: PlaceOptions, name: Optional = "", selector: Selector = "") -> No
 
     async def all_of_them(cluster: Cluster) -> None:
         params = {"labelSelector": selector} if selector else {}
-        groups = await cluster.items("podgroups", params)
-        found = [group for group in groups if group["status"]["state"] in PENDING]
+        path = cluster.path("podgroups")
         if output in ("json", "yaml", "name"):
-            _list(found, output)
+            groups = await cluster.items(path, params)
+            _list([group for group in groups if group["status"]["state"] in PENDING], output)
             return
+        found = [row for row in await cluster.table(path, params) if row.cells["State"] in PENDING]
         if not found:
             within = f"namespace {cluster.namespace}" if cluster.namespace else "the cluster"
             sys.stderr.write(f"nothing waits in {within}\n")
             return
-        places = await cluster.items("podgrouppositions", params)
-        _say(answers.pending(found, places, not cluster.namespace))
+        placed = await cluster.table(cluster.path("podgrouppositions"), params)
+        places = {row.uid: row.cells["Position"] for row in placed}
+        for row in found:
+            row.cells["Position"] = places.get(row.uid, "<none>")
+        _table(found, answers.PENDING, not cluster.namespace)
 
     _run(one if name else all_of_them, where.place(namespace))
 
@@ -130,8 +135,8 @@ def history(where: ContextOptions, name: Name) -> None:
         )
         rows = answers.entries(found)
         out = console.console()
-        if group["items"]:
-            out.print(console.heading(answers.row(group["items"][0])))
+        for one in group["items"]:
+            out.print("  ".join(answers.title(one)), style="bold", markup=False, highlight=False)
         lines = timeline.raw(rows) if output == "wide" else timeline.tell(rows)
         if lines:
             out.print(console.timeline(lines, rows[0].at, absolute=output == "wide"))
@@ -148,22 +153,21 @@ def queue(where: PlaceOptions, name: Queue = "") -> None:
 
     async def ask(cluster: Cluster) -> None:
         if not name:
-            found = await cluster.items("queueusages")
-            if output in ("json", "yaml", "name"):
-                _list(found, output)
-            else:
-                _say(answers.queues(found, not cluster.namespace))
+            await _show(cluster, cluster.path("queueusages"), answers.QUEUES, output)
             return
         if not cluster.namespace:
             raise UsageFailed("a queue has a namespace: -n NAMESPACE, without -A")
-        one = await cluster.get(cluster.path("queueusages", name))
-        line = await cluster.items("podgrouppositions", {"fieldSelector": f"spec.queue={name}"})
+        queue, line = cluster.path("queueusages", name), cluster.path("podgrouppositions")
+        params = {"fieldSelector": f"spec.queue={name}"}
         if output in ("json", "yaml"):
-            sys.stdout.write(document({"queue": one, "line": line}, output))
+            both = {"queue": await cluster.get(queue), "line": await cluster.items(line, params)}
+            sys.stdout.write(document(both, output))
             return
-        _say(answers.queues([one], False))
-        if line:
-            _say("\n" + answers.in_line(line))
+        _table(await cluster.table(queue), answers.QUEUES)
+        waiting = await cluster.table(line, params)
+        if waiting:
+            _say("")
+            _table(sorted(waiting, key=lambda row: row.cells["Local-Position"]), answers.IN_LINE)
 
     _run(ask, where.place(namespace))
 
@@ -172,14 +176,9 @@ def queue(where: PlaceOptions, name: Queue = "") -> None:
 @as_options
 def usage(where: PlaceOptions) -> None:
     """Show resource-hours that pods asked for while they ran, by day (UTC), the last seven."""
-    output = where.output
 
     async def ask(cluster: Cluster) -> None:
-        found = await cluster.items("namespaceusages")
-        if output in ("json", "yaml", "name"):
-            _list(found, output)
-        else:
-            _say(answers.days(found, not cluster.namespace))
+        await _show(cluster, cluster.path("namespaceusages"), answers.DAYS, where.output)
 
     _run(ask, where.place())
 
@@ -191,19 +190,15 @@ def top(where: PlaceOptions) -> None:
     output = where.output
 
     async def ask(cluster: Cluster) -> None:
-        found = await cluster.maybe(cluster.path("clusterqueueusages", namespace=""))
-        if found is None:
-            own = await cluster.items("queueusages")
-            if output in ("json", "yaml", "name"):
-                _list(own, output)
-            else:
-                _say(answers.queues(own, not cluster.namespace))
-            return
-        full = sorted(found["items"], key=lambda one: -one["groups"]["pending"])
-        if output in ("json", "yaml", "name"):
-            _list(full, output)
+        path = cluster.path("clusterqueueusages", namespace="")
+        if await cluster.maybe(path, {"limit": "1"}) is None:
+            await _show(cluster, cluster.path("queueusages"), answers.QUEUES, output)
+        elif output in ("json", "yaml", "name"):
+            found = await cluster.items(path)
+            _list(sorted(found, key=lambda one: -one["groups"]["pending"]), output)
         else:
-            _say(answers.cluster_queues(full))
+            rows = await cluster.table(path)
+            _table(sorted(rows, key=lambda row: -row.cells["Pending"]), answers.CLUSTER_QUEUES)
 
     _run(ask, where.place())
 
@@ -255,6 +250,19 @@ async def _group(cluster: Cluster, name: str) -> Any:
     reasons = await cluster.get(cluster.path("podgroupreasons", name))
     uid = {"fieldSelector": f"metadata.uid={reasons['metadata']['uid']}"}
     return (await cluster.get(cluster.path("podgroups"), uid))["items"][0]
+
+
+async def _show(cluster: Cluster, path: str, columns: Sequence[str], form: Form) -> None:
+    """Print a list: chosen columns, or its objects."""
+    if form in ("json", "yaml", "name"):
+        _list(await cluster.items(path), form)
+    else:
+        _table(await cluster.table(path), columns, not cluster.namespace)
+
+
+def _table(rows: list[TableRow], columns: Sequence[str], everywhere: bool = False) -> None:
+    headings, cells = answers.texts(rows, columns, everywhere)
+    table(headings, cells, headers=True, out=sys.stdout)
 
 
 def _list(found: list[Any], form: Form) -> None:

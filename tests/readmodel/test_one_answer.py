@@ -26,7 +26,9 @@ from gatelog.readmodel import usage
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.moments import Asked
 from gatelog.serve.api import finding
+from gatelog.serve.api.kinds import BY_PLURAL
 from gatelog.serve.api.params import Listing
+from gatelog.serve.api.table import table
 from gatelog.serve.console import queue as queue_page
 from gatelog.serve.console import queues
 from gatelog.serve.console import usage as usage_page
@@ -173,7 +175,7 @@ def api_says(model: ReadModel) -> Said:
     mine = [one for one in queues if one.metadata.name in TEAMS]
     positions, _ = finding.positions_page(model, "", ALL)
     groups, _ = finding.groups_page(model, "", ALL)
-    table = [line.split() for line in answers.cluster_queues(plain(mine)).splitlines()[1:]]
+    _, texts = plugin_says("clusterqueueusages", mine, answers.CLUSTER_QUEUES)
     return {
         "quota": {one.metadata.name: shown(u) for one in mine for u in one.usage},
         "pending": {
@@ -183,8 +185,8 @@ def api_says(model: ReadModel) -> Said:
             if (count := getattr(one.groups, stage))
         },
         "pending in all": {one.metadata.name: one.groups.pending for one in mine},
-        "pending by the plugin": {name: int(pending) for name, pending, *_ in table},
-        "held by the plugin": {cells[0]: cells[cells.index("cpu") + 1] for cells in table},
+        "pending by the plugin": {name: int(pending) for _, name, pending, *_ in texts},
+        "held by the plugin": {name: usage.split()[1] for _, name, *_, usage in texts},
         "positions": {
             one.metadata.uid: one.position.position_in_cluster_queue for one in positions
         },
@@ -209,9 +211,12 @@ def shown(u: Any) -> tuple[str, ...]:
     return u.nominal, u.held, u.borrowed or "0", u.lent or "0", u.unadmitted or "0"
 
 
-def plain(found: list[Any]) -> list[Any]:
-    """Objects as the plugin gets them."""
-    return [msgspec.json.decode(msgspec.json.encode(one)) for one in found]
+def plugin_says(
+    plural: str, found: list[Any], columns: tuple[str, ...]
+) -> tuple[list[str], list[list[str]]]:
+    """Headings and cells of the plugin, of the table that the server sends."""
+    sent = msgspec.json.decode(msgspec.json.encode(table(BY_PLURAL[plural], found, "", "1")))
+    return answers.texts(answers.rows(sent), columns, everywhere=True)
 
 
 def console_says(model: ReadModel, now: datetime, at: datetime | None) -> Said:
@@ -259,7 +264,7 @@ def usage_agrees(url: str, model: ReadModel, now: datetime) -> dict[str, float]:
         for day in days
         for u in day.usage
     } == wanted
-    head, *lines = [line.split() for line in answers.days(plain(days), True).splitlines()]
+    head, lines = plugin_says("namespaceusages", days, answers.DAYS)
     words = [head.index(word.upper()) for word in usage.COLUMNS]
     assert {(line[0], line[2]): [float(line[n]) for n in words] for line in lines} == {
         key: [round(n, 3) for n in one.values()] for key, one in wanted.items()

@@ -11,7 +11,6 @@ import sqlalchemy as sa
 
 from gatelog.readmodel.starts import short
 from gatelog.serve.bootstrap import local_console
-from gatelog.viacluster import answers
 from projector import tables
 from projector.storage.database import writer
 from runtime.settings import DatabaseSettings, ServeSettings, Settings
@@ -155,4 +154,3 @@ def test_a_start_in_a_word():
     assert word(0, 60) == "now"
     assert word(-90, -30) == "late"
     assert word(5399, None) == "~90 min"
-    assert answers.starts(None) == ""
