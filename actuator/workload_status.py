@@ -16,6 +16,7 @@ from actuator.patches import Json, seconds
 from podgroup.model.commands import Admission, WriteWorkloadStatus
 from podgroup.model.objects import Condition, RequeueState
 from podgroup.model.quantities import format_amount
+from podgroup.model.topology_json import written
 
 _EXECUTED = {
     "v1beta2": "accumulatedPastExecutionTimeSeconds",
@@ -41,7 +42,7 @@ def status(
     if command.clear_admission:
         wanted["admission"] = None
     elif command.admission is not None:
-        wanted["admission"] = admission(command.admission)
+        wanted["admission"] = admission(command.admission, version)
     if command.reclaimable is not None:
         wanted["reclaimablePods"] = [
             {"name": name, "count": count} for name, count in command.reclaimable.items()
@@ -73,7 +74,7 @@ def _by_name(items: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
     return {item["name"]: item["count"] for item in items or ()}
 
 
-def admission(wanted: Admission) -> Json:
+def admission(wanted: Admission, version: str) -> Json:
     """Return status.admission."""
     assignments: list[Json] = []
     for item in wanted.assignments:
@@ -84,6 +85,8 @@ def admission(wanted: Admission) -> Json:
             "resourceUsage": usage,
             "count": item.count,
         }
+        if item.place is not None and item.place.domains:
+            found["topologyAssignment"] = written(item.place, version)
         assignments.append({key: value for key, value in found.items() if value not in ({}, None)})
     return {"clusterQueue": wanted.cluster_queue, "podSetAssignments": assignments}
 

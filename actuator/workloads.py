@@ -35,6 +35,8 @@ from podgroup.model.commands import (
     PriorityRef,
     UpdateWorkload,
 )
+from podgroup.model.topology import requested
+from podgroup.model.topology_json import request
 
 GROUP = "kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
@@ -45,11 +47,6 @@ _CLASS_SOURCES = {
     "WorkloadPriorityClass": "kueue.x-k8s.io/workloadpriorityclass",
     "PriorityClass": "scheduling.k8s.io/priorityclass",
 }
-_TOPOLOGY = (
-    (names.TOPOLOGY_REQUIRED, "required"),
-    (names.TOPOLOGY_PREFERRED, "preferred"),
-    (names.TOPOLOGY_UNCONSTRAINED, "unconstrained"),
-)
 
 Samples = Mapping[str, Mapping[str, Any]]
 """Live pods by podset name."""
@@ -102,7 +99,10 @@ def pod_set(item: PodSetSpec, sample: Mapping[str, Any] | None, *, topology: boo
     """
     if item.template:
         spec = json.loads(item.template)
-        return {"name": item.name, "count": item.count, "template": {"metadata": {}, "spec": spec}}
+        template = {"metadata": {}, "spec": spec}
+        declared: Json = {"name": item.name, "count": item.count, "template": template}
+        asked = request(item.topology)
+        return {**declared, "topologyRequest": asked} if asked else declared
     if sample is None:
         raise KeyError(item.name)
     found: Json = {
@@ -110,9 +110,9 @@ def pod_set(item: PodSetSpec, sample: Mapping[str, Any] | None, *, topology: boo
         "count": item.count,
         "template": {"metadata": {}, "spec": template_spec(sample["spec"])},
     }
-    request = topology_request(sample) if topology else {}
-    if request:
-        found["topologyRequest"] = request
+    asked = request(item.topology) or (topology_request(sample) if topology else {})
+    if asked:
+        found["topologyRequest"] = asked
     return found
 
 
@@ -138,28 +138,12 @@ def template_spec(spec: Mapping[str, Any]) -> Json:
 def topology_request(pod: Mapping[str, Any]) -> Json:
     """Return spec.podSets[].topologyRequest, or {} if the pod does not wait for a topology.
 
-    Without the topology gate no scheduler could place the pod after admission, so none is asked
-    for.
+    Without the topology gate Kueue could not place the pod after admission, so none is asked for.
     """
     gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
-    annotations = pod["metadata"].get("annotations") or {}
     if names.TOPOLOGY_GATE not in gates:
         return {}
-    found: Json = {}
-    for annotation, field in _TOPOLOGY:
-        value = annotations.get(annotation)
-        if value is not None:
-            found[field] = value == "true" if field == "unconstrained" else value
-            break
-    if names.SLICE_REQUIRED in annotations:
-        found["podSetSliceRequiredTopology"] = annotations[names.SLICE_REQUIRED]
-    if annotations.get(names.SLICE_SIZE, "").isdigit():
-        found["podSetSliceSize"] = int(annotations[names.SLICE_SIZE])
-    if names.PODSET_GROUP_NAME in annotations and ("required" in found or "preferred" in found):
-        found["podSetGroupName"] = annotations[names.PODSET_GROUP_NAME]
-    if found:
-        found["podIndexLabel"] = names.POD_INDEX
-    return found
+    return request(requested(pod["metadata"].get("annotations") or {}))
 
 
 def owner_reference(owner: ObjectRef, controller: bool = False) -> Json:

@@ -17,7 +17,8 @@ from bench.figures import Figure
 from podgroup.admission.model import Flavor, PodSet
 from podgroup.admission.topology.domains import DomainTree
 from podgroup.admission.topology.placement import place
-from podgroup.model.topology import HOSTNAME, NodeView, TopologyRequest
+from podgroup.model.objects import NodeView
+from podgroup.model.topology import HOSTNAME, TopologyRequest
 
 LEVELS = ("block", "rack", HOSTNAME)
 RACKS, HOSTS = 10, 50

@@ -26,6 +26,7 @@ from podgroup.model.names import MAX_ROLES, is_dns_label
 from podgroup.model.objects import DeclaredSet
 from podgroup.model.quantities import QuantityError, canonical, effective_requests
 from podgroup.model.roles import ShapeError, Variant, role_hash
+from podgroup.model.topology import requested
 
 MAX_SETS: Final[int] = MAX_ROLES
 MAX_PODS: Final[int] = 100_000
@@ -176,6 +177,7 @@ class _Reader:
         before = len(self.errors)
         metadata = template.get("metadata")
         labels = self.mapping((*path, "metadata"), {} if metadata is None else metadata)
+        annotations = labels.get("annotations")
         spec = self.spec(at, raw) if raw else {}
         if not spec or len(self.errors) > before:
             return bare
@@ -189,6 +191,7 @@ class _Reader:
                 node_selector=spec.get("nodeSelector") or {},
                 tolerations=tolerations_of(msgspec.json.encode(spec.get("tolerations"))),
                 node_terms=node_terms_of(msgspec.json.encode(spec.get("affinity"))),
+                topology=requested(annotations if isinstance(annotations, dict) else {}),
             )
         except ShapeError as error:
             field, _, message = str(error).partition(": ")

@@ -2,15 +2,15 @@
 
 v1beta2 and v1beta1 differ in three places that matter here (Kueue's conversion webhook): the
 priority class is a reference in one and a name with a source in the other, past execution time is
-spelt differently, and topology assignments are laid out differently (of which only "there is one"
-matters). One wire shape names the fields of both; an object never has both.
+spelt differently, and topology assignments are laid out differently (`topology_json`). One wire
+shape names the fields of both; an object never has both.
 
 Invariant: the same Workload read through either version gives the same view.
 """
 
 from datetime import datetime
 
-from msgspec import Raw, field
+from msgspec import Raw, field, json
 
 from ingest.translate.fields import (
     ConditionWire,
@@ -28,6 +28,8 @@ from ingest.translate.fields import (
 from ingest.translate.podspec import PodSpecWire, requests_of
 from podgroup.model import objects
 from podgroup.model.quantities import amount
+from podgroup.model.topology import NOTHING_ASKED, TopologyRequest
+from podgroup.model.topology_json import read, read_request
 
 _ABSENT = Raw()
 _NOTHING = (b"", b"null")
@@ -47,6 +49,7 @@ class _PodSet(Wire, frozen=True):
     name: str = "main"
     count: int = 1
     template: _Template = _Template()
+    topology_request: Raw = _ABSENT
 
 
 class _PriorityRef(Wire, frozen=True):
@@ -159,6 +162,7 @@ def workload_view(wire: WorkloadWire) -> objects.WorkloadView:
                 name=podset.name,
                 count=podset.count,
                 requests=requests_of(podset.template.spec, f"spec.podSets[{i}].template.spec"),
+                topology=_request(podset.topology_request),
             )
             for i, podset in enumerate(spec.pod_sets or ())
         ),
@@ -187,6 +191,10 @@ def _priority_class(spec: _Spec) -> tuple[str, str]:
     return spec.priority_class_name, _PRIORITY_KINDS.get(source, "")
 
 
+def _request(found: Raw) -> TopologyRequest:
+    return NOTHING_ASKED if bytes(found) in _NOTHING else read_request(json.decode(found))
+
+
 def _assignment(found: _Assignment) -> objects.Assignment:
     # A delayed request means that topology will be assigned in a second pass: the gate stays.
     topology = bytes(found.topology_assignment) not in _NOTHING
@@ -196,6 +204,7 @@ def _assignment(found: _Assignment) -> objects.Assignment:
         usage=_usage(found),
         count=found.count or 0,
         topology=topology or bool(found.delayed_topology_request),
+        place=read(json.decode(found.topology_assignment)) if topology else None,
     )
 
 

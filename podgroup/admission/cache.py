@@ -55,8 +55,8 @@ from podgroup.model.names import (
     PENDING_SUSPENDED,
     PENDING_WAITING_FOR_QUOTA,
 )
+from podgroup.model.objects import NodeView
 from podgroup.model.shortage import Shortage
-from podgroup.model.topology import NodeView
 
 Answer = tuple[str, str]
 """Reason and message of not being admitted."""

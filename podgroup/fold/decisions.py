@@ -257,6 +257,7 @@ def _fill(world: World, group: Group, pod_sets: tuple[PodSetSpec, ...]) -> None:
         role = group.roles.setdefault(name, Role(name=name))
         role.count = pod_set.count
         role.requests = pod_set.requests
+        role.topology = pod_set.topology
         role.need = needed(group, name, pod_set.count)
         role.peak = 0
         role.sample = PodUID(pod_set.sample.uid if pod_set.sample is not None else "")

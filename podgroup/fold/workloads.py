@@ -299,6 +299,7 @@ def _adopt(world: World, here: At, group: Group, view: WorkloadView) -> None:
         role = group.roles.setdefault(name, Role(name=name))
         role.count = pod_set.count
         role.requests = role.requests or pod_set.requests
+        role.topology = pod_set.topology
         role.need = needed(group, name, pod_set.count)
     composition.composed(group, view.priority or 0, view.created_at)
     composition.filled(group, sum(pod_set.count for pod_set in view.pod_sets))

@@ -26,6 +26,7 @@ from podgroup.model.objects import (
 )
 from podgroup.model.shortage import Preempted
 from podgroup.model.standing import Standing
+from podgroup.model.topology import NOTHING_ASKED, TopologyRequest
 
 
 class Value(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
@@ -61,7 +62,8 @@ class PodSetSpec(Value, frozen=True, kw_only=True):
     """A podset to write: its template is filled in from the live pod `sample`.
 
     Where no pod is there yet `sample` is None and `template` is the declared pod spec as JSON text
-    (KEP-976, groups of pods where the driver generates workers).
+    (KEP-976, groups of pods where the driver generates workers). In kueue mode what it asks of the
+    topology is read of the live pod.
     """
 
     name: str
@@ -69,6 +71,7 @@ class PodSetSpec(Value, frozen=True, kw_only=True):
     sample: ObjectRef | None = None
     requests: Mapping[str, int] = {}
     template: str = ""
+    topology: TopologyRequest = NOTHING_ASKED
 
 
 class Urgency(Enum):

@@ -13,6 +13,12 @@ from collections.abc import Callable, Mapping
 from enum import Enum, Flag, auto
 from typing import Any, NamedTuple, get_type_hints
 
+from msgspec import Struct
+
+
+class View(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
+    """Base of all views: immutable, defaults left out of the bytes."""
+
 
 class Shared(Enum):
     """How equal values of a field become one object (`interning`)."""

@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, NamedTuple, cast
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from podgroup.model.meaning import Means, Shared, Write
+from podgroup.model.meaning import Means, Shared, View, Write
 from podgroup.model.names import ADMITTED_CONDITION, MANAGED_LABEL, POD_FINALIZER, QUEUE_NAME
+from podgroup.model.topology import NOTHING_ASKED, TopologyAssignment, TopologyRequest
 
 Time = Annotated[datetime, Meta(tz=True)]
 """A moment, always with its offset: one without could not be compared with any other."""
@@ -23,10 +24,6 @@ Time = Annotated[datetime, Meta(tz=True)]
 
 SPELT_OUT = 16
 """Owners of a Workload up to which each is written out."""
-
-
-class View(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
-    """Base of all views: immutable, defaults left out of the bytes."""
 
 
 class OwnerRef(View, frozen=True, kw_only=True):
@@ -107,6 +104,7 @@ class DeclaredSet(View, frozen=True, kw_only=True):
     node_selector: Mapping[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
     node_terms: tuple[NodeTerm, ...] = ()
+    topology: TopologyRequest = NOTHING_ASKED
 
 
 def _held(finalizers: tuple[str, ...]) -> bool:
@@ -207,6 +205,7 @@ class PodSetView(View, frozen=True, kw_only=True):
     name: str
     count: int = 1
     requests: Mapping[str, int] = {}
+    topology: TopologyRequest = NOTHING_ASKED
 
 
 class PodSetUpdate(View, frozen=True, kw_only=True):
@@ -231,13 +230,17 @@ class CheckView(View, frozen=True, kw_only=True):
 
 
 class Assignment(View, frozen=True, kw_only=True):
-    """What quota admission gave one podset: resource -> flavor; usage is for all its pods."""
+    """What quota admission gave one podset: resource -> flavor; usage is for all its pods.
+
+    `place` is where the pods go; `topology`: they get one, now or later.
+    """
 
     name: str
     flavors: Mapping[str, str] = {}
     usage: Mapping[str, int] = {}
     count: int = 0
     topology: bool = False
+    place: TopologyAssignment | None = None
 
 
 class RequeueState(View, frozen=True, kw_only=True):
@@ -474,6 +477,34 @@ class NamespaceView(View, tag_field="kind", tag="Namespace", frozen=True, kw_onl
     labels: Mapping[str, str] = {}
     namespace: str = ""
     deleted_at: Time | None = None
+
+
+class TopologyView(View, tag_field="kind", tag="Topology", frozen=True, kw_only=True):
+    """A Topology: the label keys of its levels, outermost first."""
+
+    uid: str
+    name: str
+    resource_version: str
+    levels: tuple[str, ...] = ()
+    namespace: str = ""
+
+
+class NodeView(View, tag_field="kind", tag="Node", frozen=True, kw_only=True):
+    """A node, as far as places depend on it.
+
+    `ready`: its condition Ready is True. `taken` is what pods take of it that are placed by others:
+    the sum of their requests, and one of `pods` for each.
+    """
+
+    name: str
+    labels: Mapping[str, str] = {}
+    taints: tuple[Toleration, ...] = ()
+    allocatable: Mapping[str, int] = {}
+    taken: Mapping[str, int] = {}
+    ready: bool = True
+    unschedulable: bool = False
+    uid: str = ""
+    resource_version: str = ""
 
 
 QueueObject = (

@@ -5,44 +5,28 @@ of a node's labels from the first level down to one are a *domain*; a *leaf* is 
 level. A *slice* is a number of pods that must be in one domain of a level. Values are those of
 Kueue's objects: Topology, `topologyRequest` and `topologyAssignment` of a podset.
 
-Amounts are the integers of `model.quantities`. Invariant: a view is a value and is never changed.
+Invariant: a value, which is never changed.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-from podgroup.model.objects import Toleration, View
+import msgspec
+
+from podgroup.model.meaning import View
+from podgroup.model.names import (
+    PODSET_GROUP_NAME,
+    SLICE_CONSTRAINTS,
+    SLICE_REQUIRED,
+    SLICE_SIZE,
+    TOPOLOGY_PREFERRED,
+    TOPOLOGY_REQUIRED,
+    TOPOLOGY_UNCONSTRAINED,
+    integer,
+)
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 """The level of single nodes; it can be the last one only."""
-
-
-class TopologyView(View, tag_field="kind", tag="Topology", frozen=True, kw_only=True):
-    """A Topology: the label keys of its levels, outermost first."""
-
-    uid: str
-    name: str
-    resource_version: str
-    levels: tuple[str, ...] = ()
-    namespace: str = ""
-
-
-class NodeView(View, tag_field="kind", tag="Node", frozen=True, kw_only=True):
-    """A node, as far as places depend on it.
-
-    `ready`: its condition Ready is True. `taken` is what pods take of it that are placed by others:
-    the sum of their requests, and one of `pods` for each.
-    """
-
-    name: str
-    labels: Mapping[str, str] = {}
-    taints: tuple[Toleration, ...] = ()
-    allocatable: Mapping[str, int] = {}
-    taken: Mapping[str, int] = {}
-    ready: bool = True
-    unschedulable: bool = False
-    uid: str = ""
-    resource_version: str = ""
 
 
 class SliceLayer(View, frozen=True, kw_only=True):
@@ -82,7 +66,55 @@ NOTHING_ASKED: Final = TopologyRequest()
 """What pods without annotations ask for."""
 
 
-class TopologyDomain(View, frozen=True, kw_only=True):
+ASKING: Final = (
+    TOPOLOGY_REQUIRED,
+    TOPOLOGY_PREFERRED,
+    TOPOLOGY_UNCONSTRAINED,
+    SLICE_CONSTRAINTS,
+    SLICE_REQUIRED,
+    SLICE_SIZE,
+    PODSET_GROUP_NAME,
+)
+"""Annotations of pods that make up a request."""
+TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+"""How an annotation says a boolean, as Go reads one."""
+
+
+def requested(annotations: Mapping[str, str]) -> TopologyRequest:
+    """Return what the annotations of a pod ask for; the stronger of several kinds.
+
+    What is malformed counts as not there: the door refuses it.
+    """
+    said = {key: str(annotations[key]) for key in ASKING if annotations.get(key)}
+    if not said:
+        return NOTHING_ASKED
+    required, preferred = said.get(TOPOLOGY_REQUIRED, ""), said.get(TOPOLOGY_PREFERRED, "")
+    level, free = required or preferred, said.get(TOPOLOGY_UNCONSTRAINED, "")
+    return TopologyRequest(
+        required=required,
+        preferred="" if required else preferred,
+        unconstrained=free in TRUE if free in TRUE | FALSE and not level else None,
+        slices=_layers(said),
+        group=said.get(PODSET_GROUP_NAME, "") if level else "",
+    )
+
+
+def _layers(said: Mapping[str, str]) -> tuple[SliceLayer, ...]:
+    """Return the layers of slices, as a list says them or else two annotations."""
+    if SLICE_CONSTRAINTS in said:
+        try:
+            found = msgspec.json.decode(said[SLICE_CONSTRAINTS], type=tuple[SliceLayer, ...])
+        except (msgspec.DecodeError, RecursionError):
+            return ()
+        return found if all(layer.size > 0 for layer in found) else ()
+    size = integer(said.get(SLICE_SIZE, ""))
+    if not size or size < 1 or SLICE_REQUIRED not in said:
+        return ()
+    return (SliceLayer(topology=said[SLICE_REQUIRED], size=size),)
+
+
+class TopologyDomain(View, frozen=True, array_like=True, kw_only=True):
     """So many pods in one domain; `values` are of the assignment's levels."""
 
     values: tuple[str, ...]

@@ -17,6 +17,8 @@ change no more for this Workload.
 
 from collections.abc import Set as AbstractSet
 
+from msgspec.structs import replace
+
 from podgroup.log.events import Decision
 from podgroup.log.records import Reopened
 from podgroup.model.commands import ComposeGroup, CreateWorkload, PodSetSpec
@@ -29,6 +31,7 @@ from podgroup.model.names import (
     PROVREQ_PREFIX,
     SINGLE_PODSET,
 )
+from podgroup.model.topology import NOTHING_ASKED, TopologyRequest, requested
 from podgroup.rules.dissolve import no_pods_left
 from podgroup.rules.excess import delete_excess
 from podgroup.rules.helpers.completeness import Roles, find_missing, find_unfit
@@ -134,10 +137,21 @@ def _compose(ctx: RuleContext, group: Group, roles: Roles) -> Conclusions:
     else:
         sets = _by_shape(group, roles)
         pods = [pod for members in roles.values() for pod in members]
+    sets = tuple(replace(one, topology=_asked(ctx, group, one)) for one in sets)
     if without_workload(ctx.world, group):
         yield _fix(ctx, group, sets)
     else:
         yield create(ctx, group, sets, pods, _there(group))
+
+
+def _asked(ctx: RuleContext, group: Group, one: PodSetSpec) -> TopologyRequest:
+    """Return what a podset asks of the topology; beside Kueue that is Kueue's to read."""
+    if ctx.world.mode == "kueue" or not ctx.world.policy.topology_aware_scheduling:
+        return NOTHING_ASKED
+    if one.sample is not None:
+        return requested(ctx.pod(one.sample.uid).view.annotations)
+    declared = set_named(group, one.name)
+    return declared.topology if declared is not None else NOTHING_ASKED
 
 
 def _fix(ctx: RuleContext, group: Group, sets: tuple[PodSetSpec, ...]) -> Decision:
@@ -278,6 +292,7 @@ def _pod_sets(group: Group, pods: dict[str, list[Pod]]) -> tuple[PodSetSpec, ...
                 name=SINGLE_PODSET if group.single else name.lower(),
                 count=role.count,
                 requests=dict(role.requests),
+                topology=role.topology,
                 sample=None if template else pod_ref(some[0]),
                 template=template,
             )

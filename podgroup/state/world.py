@@ -40,6 +40,7 @@ from podgroup.model.objects import (
 from podgroup.model.policy import Policy
 from podgroup.model.shortage import Shortage
 from podgroup.model.standing import StandingReport
+from podgroup.model.topology import NOTHING_ASKED, TopologyRequest
 from podgroup.state.members import Members
 from podgroup.state.quota import QueueKey, Quotas
 
@@ -180,6 +181,7 @@ class Role(Struct, gc=False):
     need: int = 0
     peak: int = 0
     requests: Mapping[str, int] = {}
+    topology: TopologyRequest = NOTHING_ASKED
     sample: PodUID = PodUID("")
     seen: int = 0
     ungated: int = 0

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ingest.decisive import known_of
 from podgroup.log.events import PodApplied
 from podgroup.model.interning import renewed, shared
-from podgroup.model.meaning import Means, Shared, Write, declared
+from podgroup.model.meaning import Means, Shared, View, Write, declared
 from podgroup.model.names import MANAGED_LABEL, POD_FINALIZER
 from podgroup.model.objects import (
     Condition,
@@ -20,7 +20,6 @@ from podgroup.model.objects import (
     PodView,
     Requirement,
     Toleration,
-    View,
 )
 from podgroup.state.changes import rules_read
 

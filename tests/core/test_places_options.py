@@ -7,8 +7,8 @@ import pytest
 from podgroup.admission import BETTER, KUEUE, Scheduler, SchedulerOptions
 from podgroup.admission.model import ClusterQueue, Flavor, LocalQueue, PodSet, Workload
 from podgroup.admission.verdicts import Verdicts
-from podgroup.model.objects import FlavorQuotas, Quota, ResourceGroup
-from podgroup.model.topology import HOSTNAME, NodeView, TopologyRequest
+from podgroup.model.objects import FlavorQuotas, NodeView, Quota, ResourceGroup
+from podgroup.model.topology import HOSTNAME, TopologyRequest
 
 BOTH = pytest.mark.parametrize("ways", [KUEUE, BETTER], ids=["kueue", "better"])
 RACK = TopologyRequest(required="rack")

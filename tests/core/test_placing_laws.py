@@ -14,19 +14,18 @@ from msgspec.structs import replace
 from podgroup.admission.model import Flavor, PodSet
 from podgroup.admission.topology.counts import KEPT, Counts, Question, per_pod
 from podgroup.admission.topology.domains import DomainTree, pods
-from podgroup.admission.topology.encoding import decoded, encoded
 from podgroup.admission.topology.placement import place
 from podgroup.admission.topology.replacing import replace_nodes
 from podgroup.admission.topology.ungating import GroupPod, Ranks, ungated
-from podgroup.model.objects import Toleration
+from podgroup.model.objects import NodeView, Toleration
 from podgroup.model.topology import (
     HOSTNAME,
-    NodeView,
     SliceLayer,
     TopologyAssignment,
     TopologyDomain,
     TopologyRequest,
 )
+from podgroup.model.topology_json import decoded, encoded
 
 LEVELS = ("block", "rack", HOSTNAME)
 NAMES = [f"n{number:02}" for number in range(14)]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from podgroup.admission import BETTER, SchedulerOptions
-from podgroup.admission.topology.encoding import decoded
+from podgroup.model.topology_json import decoded
 from tests.oracle.__main__ import main
 from tests.oracle.places import PLACE_FIELDS, RecordedPlace, place_differences, read_places
 from tests.oracle.topology_cycle import CycleCase, Cycles

@@ -14,20 +14,19 @@ from msgspec import Struct
 
 from podgroup.admission.model import Flavor, PodSet
 from podgroup.admission.topology.domains import DomainTree
-from podgroup.admission.topology.encoding import encoded
 from podgroup.admission.topology.placement import Placed, place
 from podgroup.admission.topology.replacing import replace_nodes
 from podgroup.admission.topology.ungating import GroupPod, Ranks, ungated
-from podgroup.model.objects import NodeTerm, Requirement
+from podgroup.model.objects import NodeTerm, NodeView, Requirement
 from podgroup.model.quantities import amount
 from podgroup.model.topology import (
     NOTHING_ASKED,
-    NodeView,
     SliceLayer,
     TopologyAssignment,
     TopologyDomain,
     TopologyRequest,
 )
+from podgroup.model.topology_json import encoded
 from tests.oracle.case import Amount, ExpressionOf, TaintOf
 
 NAME = "t"

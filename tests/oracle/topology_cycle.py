@@ -13,7 +13,8 @@ from podgroup.admission.model import Flavor, LocalQueue, Workload
 from podgroup.admission.topology.domains import pods
 from podgroup.admission.verdicts import Verdicts
 from podgroup.model.names import EVICTED_NODE_FAILURES
-from podgroup.model.topology import HOSTNAME, NodeView
+from podgroup.model.objects import NodeView
+from podgroup.model.topology import HOSTNAME
 from tests.oracle import case as reading
 from tests.oracle.case import ClusterQueueOf, TaintOf, write_amount
 from tests.oracle.topology import NodeOf, PodOf, WorkloadOf, _Case, amounts

@@ -18,8 +18,8 @@ from typing import Protocol
 
 from podgroup.admission.amounts import PODS
 from podgroup.admission.model import Flavor, Requests
-from podgroup.model.objects import Toleration
-from podgroup.model.topology import HOSTNAME, NodeView, TopologyAssignment
+from podgroup.model.objects import NodeView, Toleration
+from podgroup.model.topology import HOSTNAME, TopologyAssignment
 
 Path = tuple[str, ...]
 """Values of the levels from the outermost down."""

@@ -14,7 +14,8 @@ from podgroup.admission.model import Flavor, PodSet, PodSetAssignment, Requests
 from podgroup.admission.topology.domains import DomainTree, pods
 from podgroup.admission.topology.placement import Placed, place
 from podgroup.admission.topology.replacing import replace_nodes
-from podgroup.model.topology import NodeView, TopologyAssignment
+from podgroup.model.objects import NodeView
+from podgroup.model.topology import TopologyAssignment
 
 Given = Sequence[tuple[PodSet, PodSetAssignment]]
 """Podsets that have a place, with what they were given."""

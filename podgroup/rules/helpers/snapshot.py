@@ -184,6 +184,7 @@ def assignments(pod_sets: Iterable[PodSetAssignment]) -> tuple[Assignment, ...]:
             flavors=dict(sorted(one.flavors.items())),
             usage={resource: one.usage[resource] for resource in sorted(one.usage)},
             count=one.count,
+            place=one.topology,
         )
         for one in pod_sets
     )
@@ -192,7 +193,13 @@ def assignments(pod_sets: Iterable[PodSetAssignment]) -> tuple[Assignment, ...]:
 def kept(record: Kept) -> tuple[PodSetAssignment, ...]:
     """Return what is kept for a group: the opposite of `assignments`."""
     return tuple(
-        PodSetAssignment(name=one.name, count=one.count, flavors=one.flavors, usage=one.usage)
+        PodSetAssignment(
+            name=one.name,
+            count=one.count,
+            flavors=one.flavors,
+            usage=one.usage,
+            topology=one.place,
+        )
         for one in record.assignments or ()
     )
 
@@ -266,7 +273,7 @@ def _pod_set(world: World, group: Group, role: Role) -> PodSet:
     name = SINGLE_PODSET if group.single else role.name.lower()
     requests = sorted((r, n) for r, n in role.requests.items() if counted(world, r))
     shape = shaped_like(sample_of(world, group, role), name, role.count)
-    return msgspec.structs.replace(shape, requests=tuple(requests))
+    return msgspec.structs.replace(shape, requests=tuple(requests), topology=role.topology)
 
 
 def _seconds(at: datetime) -> float:
