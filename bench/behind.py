@@ -9,9 +9,9 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 
-from bench.cluster import Eyes
+from bench.cluster import UNGATED, PodWatch, together
 from bench.figures import Figure, percentile
-from bench.latency import NAMESPACE, all_ungated, at_once, create, gatelog
+from bench.latency import NAMESPACE, all_ungated, create, gatelog
 from tests.support.processes import Api
 
 GROUP, ROUNDS = 10_000, 3
@@ -42,18 +42,18 @@ async def run() -> AsyncIterator[Figure]:
 
 async def _round(number: int) -> tuple[float, float]:
     """Milliseconds until the single pod, and until all of the group are ungated."""
-    async with gatelog(NAMESPACE) as api, Eyes(api, NAMESPACE) as eyes:
-        return await _both(api, eyes, number)
+    async with gatelog(NAMESPACE) as api, PodWatch(api, NAMESPACE) as watch:
+        return await _both(api, watch, number)
 
 
-async def _both(api: Api, eyes: Eyes, number: int) -> tuple[float, float]:
+async def _both(api: Api, watch: PodWatch, number: int) -> tuple[float, float]:
     names = [f"big{number}-{i:05d}" for i in range(GROUP)]
     await create(api, NAMESPACE, "first")
-    await eyes.until(eyes.ungated, ["first"])
-    await at_once(create(api, NAMESPACE, n, f"big{number}", GROUP) for n in names[:-1])
+    await watch.until(UNGATED, ["first"])
+    await together(create(api, NAMESPACE, n, f"big{number}", GROUP) for n in names[:-1])
     await asyncio.sleep(KNOWN_S)
     begin = time.perf_counter()
     await create(api, NAMESPACE, names[-1], f"big{number}", GROUP)
     await create(api, NAMESPACE, "single")
-    single_ms = await all_ungated(eyes, ["single"], begin)
-    return single_ms, await all_ungated(eyes, names, begin)
+    single_ms = await all_ungated(watch, ["single"], begin)
+    return single_ms, await all_ungated(watch, names, begin)

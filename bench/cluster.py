@@ -1,18 +1,37 @@
-"""A user of a cluster: makes gated pods and sees, through a watch, when their gate is gone."""
+"""A user of a cluster: makes pods, and sees through a watch what becomes of them.
+
+Theory. Thousands of jobs wait for something at once, so who waits is woken by the pods waited for
+and by nothing else: for each pod and each sign it is known who waits. The API server ends the watch
+of a reader that is too slow for it, and every one after some minutes: it is opened again where it
+was, and after an expired version a list fills the gap.
+
+Invariant: a sign, once seen, stays seen until its pod is forgotten.
+"""
 
 import asyncio
 import contextlib
+import math
 import time
-from abc import ABC, abstractmethod
+from collections.abc import Coroutine, Iterable
 from typing import Any, Self
 
+import aiohttp
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Struct, field
 
 from podgroup.model.names import ADMISSION_GATE, MANAGED_LABEL, POD_FINALIZER
+from runtime.settings import ActuatorSettings
 from tests.support.processes import Api, pod
 
+GATE = "gatelog.io/bench"
+"""The gate of pods that no queue is to see."""
 PATIENCE_S = 60.0
+AT_ONCE = ActuatorSettings().max_in_flight
+"""Requests of a client at once: as many as the actuator may have."""
+STEPS = "application/json-patch+json"
+_AGAIN_S = 0.5
+
+UNGATED, FAILED, LET_GO, GONE = "ungated", "failed", "let go", "gone"
 
 
 def gated(name: str, group: str = "", total: int = 0, script: str = "") -> dict[str, Any]:
@@ -24,32 +43,89 @@ def gated(name: str, group: str = "", total: int = 0, script: str = "") -> dict[
     return body
 
 
+def pods_of(namespace: str) -> str:
+    """Return the path of a namespace's pods; of all pods for ""."""
+    return f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
+
+
+async def ungate(api: Api, namespace: str, name: str, gate: str = ADMISSION_GATE) -> None:
+    """Take the first gate off a pod, if it is that: the bare write that admission comes down to."""
+    first = "/spec/schedulingGates/0"
+    steps = [
+        {"op": "test", "path": f"{first}/name", "value": gate},
+        {"op": "remove", "path": first},
+    ]
+    await api.call("PATCH", f"{pods_of(namespace)}/{name}", steps, kind=STEPS)
+
+
+async def together(
+    work: Iterable[Coroutine[Any, Any, Any]], at_once: int = AT_ONCE, per_s: float = math.inf
+) -> None:
+    """Do all of it, so many at once and in a second.
+
+    Raises:
+        Exception: whatever the first that failed has raised.
+    """
+    waiting, began = enumerate(work), time.monotonic()
+
+    async def some() -> None:
+        for number, one in waiting:
+            if (early := began + number / per_s - time.monotonic()) > 0:
+                await asyncio.sleep(early)
+            await one
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(at_once):
+                group.create_task(some())
+    except ExceptionGroup as several:
+        raise several.exceptions[0] from None
+
+
 class Meta(Struct, frozen=True):
-    """Who a pod is."""
+    """Who a pod is, and at which version; of a list where it goes on."""
 
     name: str = ""
-    namespace: str = ""
+    version: str = field(name="resourceVersion", default="")
+    more: str = field(name="continue", default="")
     finalizers: tuple[str, ...] = ()
 
 
-class Spec(Struct, frozen=True):
-    """What holds it back."""
+class Gate(Struct, frozen=True):
+    """What holds a pod back."""
 
-    gates: tuple[Raw, ...] = field(name="schedulingGates", default=())
+    name: str = ""
+
+
+class Spec(Struct, frozen=True):
+    """Its gates; those of others are among them."""
+
+    gates: tuple[Gate, ...] = field(name="schedulingGates", default=())
 
 
 class Status(Struct, frozen=True):
-    """How it stands."""
+    """What has become of it."""
 
     phase: str = ""
 
 
 class SeenPod(Struct, frozen=True):
-    """As much of a pod as those who look want to know."""
+    """As much of a pod as who looks wants to know, or of an error in its place."""
 
     metadata: Meta = Meta()
     spec: Spec = Spec()
-    status: Status = Status()
+    status: Status | str = Status()
+    code: int = 0
+
+    @property
+    def gated(self) -> bool:
+        """One of the gates that count is on it."""
+        return any(gate.name in (ADMISSION_GATE, GATE) for gate in self.spec.gates)
+
+    @property
+    def phase(self) -> str:
+        """Its phase."""
+        return self.status.phase if isinstance(self.status, Status) else ""
 
 
 class Line(Struct, frozen=True):
@@ -59,77 +135,157 @@ class Line(Struct, frozen=True):
     object: SeenPod
 
 
-# Whoever looks runs on the same cores: it should take as little of them as it can.
+class Listed(Struct, frozen=True):
+    """A page of a list."""
+
+    metadata: Meta = Meta()
+    items: tuple[SeenPod, ...] = ()
+
+
+# Who looks runs on the same cores: it should take as little of them as it can.
 _lines = msgspec.json.Decoder(Line)
+_lists = msgspec.json.Decoder(Listed)
 
 
-class PodLines(ABC):
-    """A watch on pods, read as long as the context lasts; `take` is told of each line."""
+class WatchFailed(Exception):
+    """A watch that cannot go on; the message has the API server's answer."""
 
-    def __init__(self, api: Api, path: str) -> None:
+
+class _Waiter:
+    """Waits for a sign of `wanted` pods out of those that have not shown it; knows the last."""
+
+    def __init__(self, left: set[str], wanted: int) -> None:
+        self.left, self.enough = left, len(left) - wanted
+        self.over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def saw(self, name: str) -> None:
+        self.left.discard(name)
+        if len(self.left) <= self.enough and not self.over.done():
+            self.over.set_result(name)
+
+
+class PodWatch:
+    """A watch on pods whose names differ, as long as the context lasts.
+
+    `seen` has when each first showed a sign, by `time.perf_counter`: ungated, failed, let go (no
+    finalizer), gone. `opened` counts how often it was opened.
+    """
+
+    def __init__(self, api: Api, namespace: str = "") -> None:
         self._api = api
-        self._path = f"{api.url}{path}"
+        self._url = api.url + pods_of(namespace)
         self._task: asyncio.Task[None] | None = None
+        self._waiting: dict[tuple[str, str], list[_Waiter]] = {}
+        self.seen: dict[str, dict[str, float]] = {
+            sign: {} for sign in (UNGATED, FAILED, LET_GO, GONE)
+        }
+        self.opened = 0
 
     async def __aenter__(self) -> Self:
-        """Begin to watch."""
-        self._task = asyncio.create_task(self._watch())
-        await asyncio.sleep(0.2)
+        """Begin to watch what happens from now on."""
+        self._task = asyncio.create_task(self._run(await self._list()))
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         """Stop watching."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        assert self._task is not None
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
 
-    @abstractmethod
+    async def until(
+        self, sign: str, names: Iterable[str], timeout_s: float | None = PATIENCE_S
+    ) -> None:
+        """Wait until all pods have shown a sign.
+
+        Raises:
+            TimeoutError: they have not in time.
+            WatchFailed: the watch cannot go on.
+        """
+        if left := set(names) - self.seen[sign].keys():
+            await self._wait(sign, left, len(left), timeout_s)
+
+    async def first(self, sign: str, names: Iterable[str]) -> str:
+        """Wait until one of the pods has shown a sign; return its name."""
+        names = list(names)
+        shown = next((name for name in names if name in self.seen[sign]), None)
+        return shown if shown is not None else await self._wait(sign, set(names), 1, None)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Drop what is known of pods that are gone."""
+        for name in names:
+            for sign, seen in self.seen.items():
+                seen.pop(name, None)
+                self._waiting.pop((name, sign), None)
+
     def feed(self, line: Line) -> None:
-        """See a line."""
+        """Note the signs that a line shows, and wake those who wait for them."""
+        pod, name = line.object, line.object.metadata.name
+        if not pod.gated:
+            self._show(UNGATED, name)
+        if pod.phase == "Failed":
+            self._show(FAILED, name)
+        if line.type == "DELETED":
+            self._show(GONE, name)
+        if line.type == "DELETED" or not pod.metadata.finalizers:
+            self._show(LET_GO, name)
 
-    async def _watch(self) -> None:
-        params = {"watch": "1", "resourceVersion": "0"}
+    def _show(self, sign: str, name: str) -> None:
+        if name not in self.seen[sign]:
+            self.seen[sign][name] = time.perf_counter()
+            for waiter in self._waiting.pop((name, sign), ()):
+                waiter.saw(name)
+
+    async def _wait(self, sign: str, left: set[str], wanted: int, timeout_s: float | None) -> str:
+        waiter = _Waiter(left, wanted)
+        for name in left:
+            self._waiting.setdefault((name, sign), []).append(waiter)
+        assert self._task is not None
+        async with asyncio.timeout(timeout_s):
+            await asyncio.wait((waiter.over, self._task), return_when=asyncio.FIRST_COMPLETED)
+        return waiter.over.result() if waiter.over.done() else self._ended(self._task)
+
+    def _ended(self, task: "asyncio.Task[None]") -> str:
+        task.result()
+        raise WatchFailed(f"watch of {self._url} ended")
+
+    async def _run(self, version: str) -> None:
         while True:
-            async with self._api.http.get(self._path, params=params, timeout=None) as answer:
-                async for line in answer.content:
-                    self.feed(_lines.decode(line))
+            self.opened += 1
+            try:
+                version = await self._read(version) or await self._list()
+            except (aiohttp.ClientError, TimeoutError):
+                await asyncio.sleep(_AGAIN_S)
 
+    async def _read(self, version: str) -> str:
+        """Read one watch to its end; return the version to go on from, "" if it has expired."""
+        params = {"watch": "1", "resourceVersion": version, "allowWatchBookmarks": "true"}
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=30)
+        async with self._api.http.get(self._url, params=params, timeout=timeout) as answer:
+            if answer.status == 410:
+                return ""
+            if answer.status != 200:
+                said = (await answer.read())[:500].decode(errors="replace")
+                raise WatchFailed(f"watch of {self._url}: {answer.status}: {said}")
+            with contextlib.suppress(aiohttp.ClientError):  # it broke off: what was read counts
+                async for text in answer.content:
+                    line = _lines.decode(text)
+                    if line.type == "ERROR":
+                        return "" if line.object.code == 410 else version
+                    version = line.object.metadata.version
+                    if line.type != "BOOKMARK":
+                        self.feed(line)
+        return version
 
-class Eyes(PodLines):
-    """A watch on the pods of a namespace: when each was first seen ungated, and let go."""
-
-    def __init__(self, api: Api, namespace: str) -> None:
-        super().__init__(api, f"/api/v1/namespaces/{namespace}/pods")
-        self._changed = asyncio.Event()
-        self.ungated: dict[str, float] = {}
-        self.let_go: dict[str, float] = {}
-
-    def feed(self, line: Line) -> None:
-        """Note when a pod is ungated and when it is let go."""
-        now, pod = time.perf_counter(), line.object
-        if not pod.spec.gates:
-            self.ungated.setdefault(pod.metadata.name, now)
-        if not pod.metadata.finalizers:
-            self.let_go.setdefault(pod.metadata.name, now)
-        self._changed.set()
-
-    async def until(self, seen: dict[str, float], names: list[str]) -> None:
-        """Wait until all names have been seen."""
-        left = set(names) - seen.keys()
-        async with asyncio.timeout(PATIENCE_S):
-            while left:
-                self._changed.clear()
-                await self._changed.wait()
-                left -= seen.keys()
-
-
-async def ungate(api: Api, namespace: str, name: str) -> None:
-    """Take the gate off a pod, if it is there: the bare write that admission comes down to."""
-    gates = "/spec/schedulingGates"
-    body = [
-        {"op": "test", "path": gates, "value": [{"name": ADMISSION_GATE}]},
-        {"op": "remove", "path": gates},
-    ]
-    path = f"/api/v1/namespaces/{namespace}/pods/{name}"
-    await api.call("PATCH", path, body, kind="application/json-patch+json")
+    async def _list(self) -> str:
+        more = version = ""
+        while True:
+            params = {"limit": "500"} | ({"continue": more} if more else {})
+            async with self._api.http.get(self._url, params=params) as answer:
+                page = _lists.decode(await answer.read())
+            version = version or page.metadata.version
+            for one in page.items:
+                self.feed(Line("ADDED", one))
+            more = page.metadata.more
+            if not more:
+                return version

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from bench.elsewhere import Cluster, Unusable, together
+from bench.cluster import pods_of, together
+from bench.elsewhere import Cluster, Unusable
 from bench.figures import Figure, percentile
 from bench.processes import cpu_s
 from podgroup.model.names import ADMISSION_GATE
@@ -62,7 +63,7 @@ async def creating(
     for number in range(rounds):
         for kind, body in bodies(f"creates{number}").items():
             names = [f"{cluster.namespace}-{kind}{number}-{one}" for one in range(pods)]
-            where = cluster.pods_of(outside) if kind == OUTSIDE else cluster.pods
+            where = outside if kind == OUTSIDE else cluster.namespace
             await asyncio.sleep(REST_S)
             try:
                 made = await _create(cluster, where, names, (kind, body), at_once, pids)
@@ -107,10 +108,11 @@ async def _create(
     kind, body = what
 
     async def one(name: str) -> None:
-        made = await cluster.create({**body, "metadata": {**body["metadata"], "name": name}}, where)
-        if any(gate.name == ADMISSION_GATE for gate in made.spec.gates) is not (kind == QUEUED):
+        meta = {**body["metadata"], "name": name}
+        gates = await cluster.create({**body, "metadata": meta}, where)
+        if (ADMISSION_GATE in gates) is not (kind == QUEUED):
             raise Unusable(
-                f"pod {name}, {kind}, was created with {len(made.spec.gates)} gates: "
+                f"pod {name}, {kind}, was created with {len(gates)} gates: "
                 + ("gatelog does not gate it" if kind == QUEUED else "gatelog gates it, too")
                 + "; is --outside a namespace that its webhook or policies leave alone?"
             )
@@ -124,4 +126,4 @@ async def _create(
 
 async def _remove(cluster: Cluster, where: str, name: str) -> None:
     with contextlib.suppress(Unusable):
-        await cluster.call("DELETE", f"{where}/{name}?gracePeriodSeconds=0")
+        await cluster.call("DELETE", f"{pods_of(where)}/{name}?gracePeriodSeconds=0")

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from bench import processes
-from bench.cluster import gated
+from bench.cluster import gated, pods_of, together
 from bench.figures import Figure
 from podgroup.log.codec import decode_batch
 from podgroup.log.events import PodApplied, RelistCompleted, RelistStarted
@@ -22,7 +22,6 @@ from runtime.settings import StreamSettings
 from tests.support.processes import TOKEN, Api, Simulator
 
 PODS, GROUP = 10_000, 10
-AT_ONCE = 32
 PATIENCE_S = 60.0
 LOOK_S = 0.25
 NAMESPACE = "bench"
@@ -51,22 +50,15 @@ async def run() -> AsyncIterator[Figure]:
 
 async def fill(api: Api, pods: int = PODS) -> None:
     """Create the pods, several requests at once."""
-    numbers = iter(range(pods))
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    await api.call("POST", "/api/v1/namespaces", namespace)
 
-    async def some() -> None:
-        for number in numbers:
-            group, index = divmod(number, GROUP)
-            body = gated(f"g{group:05d}-{index}", f"g{group:05d}", GROUP)
-            await api.call("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", body)
+    async def one(number: int) -> None:
+        group, index = divmod(number, GROUP)
+        body = gated(f"g{group:05d}-{index}", f"g{group:05d}", GROUP)
+        await api.call("POST", pods_of(NAMESPACE), body)
 
-    await namespace(api)
-    await asyncio.gather(*(some() for _ in range(AT_ONCE)))
-
-
-async def namespace(api: Api) -> None:
-    """Make the namespace."""
-    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    await api.call("POST", "/api/v1/namespaces", body)
+    await together(map(one, range(pods)))
 
 
 async def read_bare(api: Api) -> tuple[float, int]:

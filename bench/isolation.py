@@ -22,8 +22,7 @@ import aiohttp
 from msgspec import Struct
 
 from bench import processes
-from bench.cluster import PATIENCE_S, Eyes
-from bench.elsewhere import GATE, STEPS
+from bench.cluster import GATE, PATIENCE_S, UNGATED, PodWatch, pods_of, together, ungate
 from bench.figures import Figure, percentile
 from podgroup.model.names import MANAGED_LABEL
 from tests.support import realcluster
@@ -37,7 +36,7 @@ LONGEST_S = 30.0
 an act has to be gone, so that all ends in a few minutes."""
 HEAD_START_S = 1.0
 """Seconds that an act has run before the first sample is taken."""
-PER_S, AT_ONCE = 100, 20
+PER_S, SCRIPT_AT_ONCE = 100, 20
 """Requests of the hostile namespace per second and at once: what one script does without effort.
 More would measure whose two cores these are."""
 SLOW_PODS, TOLERATIONS = 12, 4_500
@@ -52,7 +51,7 @@ class Hostile:
     def __init__(self, api: Api, namespace: str) -> None:
         self._api = api
         self.namespace = namespace
-        self._path = f"/api/v1/namespaces/{namespace}/pods"
+        self._path = pods_of(namespace)
         self._made = 0
 
     async def tolerations(self) -> None:
@@ -64,7 +63,7 @@ class Hostile:
         while True:
             names = [await self._create(tolerations=many) for _ in range(SLOW_PODS)]
             await asyncio.sleep(3.0)
-            await together(map(self._delete, names))
+            await _paced(map(self._delete, names))
 
     async def churn(self) -> None:
         """Create and delete."""
@@ -73,7 +72,7 @@ class Hostile:
             await self._delete(await self._create())
 
         while True:
-            await together(come_and_go() for _ in range(CHURN))
+            await _paced(come_and_go() for _ in range(CHURN))
 
     async def toggles(self) -> None:
         """Take pods out of sight and put them back."""
@@ -86,22 +85,22 @@ class Hostile:
             await self._patch(names[number % TOGGLED], body)
 
         while True:
-            await together(toggle(number) for number in range(TOGGLES))
+            await _paced(toggle(number) for number in range(TOGGLES))
 
     async def waiting(self) -> None:
         """Ask for more than there is."""
-        await together(self._create(cpu=MORE_THAN_THERE_IS) for _ in range(WAITING))
+        await _paced(self._create(cpu=MORE_THAN_THERE_IS) for _ in range(WAITING))
         await asyncio.Event().wait()
 
     async def evictions(self) -> None:
         """Have running pods evicted, all at once, and again."""
         queue = f"{KUEUE}/clusterqueues/cq-{self.namespace}"
-        await together(self._create() for _ in range(EVICTED))
+        await _paced(self._create() for _ in range(EVICTED))
         while True:
             for policy in ("HoldAndDrain", "None"):
                 await asyncio.sleep(2.0)
                 await self._api.merge(queue, {"spec": {"stopPolicy": policy}}, ok=())
-            await together(self._create() for _ in range(EVICTED))
+            await _paced(self._create() for _ in range(EVICTED))
 
     async def leave(self) -> None:
         """Delete what is there."""
@@ -153,20 +152,20 @@ class Tenant:
         self._api = api
         self._namespace = namespace
         self._bare = bare
-        self._queued_eyes = Eyes(api, namespace)
-        self._bare_eyes = Eyes(api, bare)
+        self._watch = PodWatch(api, namespace)
+        self._bare_watch = PodWatch(api, bare)
         self._made = 0
 
     async def __aenter__(self) -> "Tenant":
         """Begin to watch."""
-        await self._queued_eyes.__aenter__()
-        await self._bare_eyes.__aenter__()
+        await self._watch.__aenter__()
+        await self._bare_watch.__aenter__()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         """Stop watching."""
-        await self._bare_eyes.__aexit__(*exc)
-        await self._queued_eyes.__aexit__(*exc)
+        await self._bare_watch.__aexit__(*exc)
+        await self._watch.__aexit__(*exc)
 
     async def sample(self, count: int) -> Taken:
         """Create pods one after the other; each is deleted when it was seen without its gate."""
@@ -174,14 +173,14 @@ class Tenant:
         for _ in range(count):
             if time.monotonic() > end:
                 break
-            taken.queued.append(await self._one(self._namespace, self._queued_eyes))
-            taken.bare.append(await self._one(self._bare, self._bare_eyes))
+            taken.queued.append(await self._one(self._namespace, self._watch))
+            taken.bare.append(await self._one(self._bare, self._bare_watch))
             await asyncio.sleep(PAUSE_S)
         return taken
 
-    async def _one(self, namespace: str, eyes: Eyes) -> float:
+    async def _one(self, namespace: str, watch: PodWatch) -> float:
         self._made += 1
-        name, path = f"calm-{self._made}", f"/api/v1/namespaces/{namespace}/pods"
+        name, path = f"calm-{self._made}", pods_of(namespace)
         body = pod(name, cpu="1m", script="run=forever")
         if namespace == self._bare:
             del body["metadata"]["labels"]
@@ -191,30 +190,18 @@ class Tenant:
             if time.perf_counter() - begin > PATIENCE_S:
                 return PATIENCE_S * 1000
         if namespace == self._bare:
-            ungating = [{"op": "remove", "path": "/spec/schedulingGates"}]
-            await self._api.call("PATCH", f"{path}/{name}", ungating, kind=STEPS, ok=())
+            with contextlib.suppress(AssertionError):
+                await ungate(self._api, namespace, name, GATE)
         with contextlib.suppress(TimeoutError):
-            await eyes.until(eyes.ungated, [name])
-        took_s = eyes.ungated.get(name, begin + PATIENCE_S) - begin
+            await watch.until(UNGATED, [name])
+        took_s = watch.seen[UNGATED].get(name, begin + PATIENCE_S) - begin
         await self._api.call("DELETE", f"{path}/{name}", {"gracePeriodSeconds": 0}, ok=())
         return took_s * 1000
 
 
-async def together(work: Iterable[Coroutine[Any, Any, Any]]) -> None:
-    """Do all of it, `AT_ONCE` at a time, `PER_S` in a second."""
-    waiting, began = enumerate(work), time.monotonic()
-
-    async def some() -> None:
-        for number, one in waiting:
-            await asyncio.sleep(max(0.0, began + number / PER_S - time.monotonic()))
-            await one
-
-    tasks = [asyncio.create_task(some()) for _ in range(AT_ONCE)]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
+async def _paced(work: Iterable[Coroutine[Any, Any, Any]]) -> None:
+    """Do all of it as one script does."""
+    await together(work, SCRIPT_AT_ONCE, PER_S)
 
 
 async def run() -> AsyncIterator[Figure]:
@@ -248,7 +235,7 @@ async def _all(api: Api, where: str) -> AsyncIterator[Figure]:
                 yield figure
             await _until_quiet(api, hostile)
     for namespace in (calm, bare):
-        await api.call("DELETE", f"/api/v1/namespaces/{namespace}/pods", ok=())
+        await api.call("DELETE", pods_of(namespace), ok=())
 
 
 async def _beside(

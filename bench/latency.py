@@ -12,15 +12,23 @@ requests    what the API server was asked by gatelog from creation to the finish
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 from bench import processes
-from bench.cluster import PATIENCE_S, Eyes, gated, ungate
+from bench.cluster import (
+    AT_ONCE,
+    LET_GO,
+    PATIENCE_S,
+    UNGATED,
+    PodWatch,
+    gated,
+    pods_of,
+    together,
+    ungate,
+)
 from bench.figures import Figure, percentile
-from runtime.settings import ActuatorSettings
-from tests.support.processes import TOKEN, Api, make_queue
+from tests.support.processes import Api, make_queue
 
 NAMESPACE, BARE = "bench", "bare"
 SAMPLES, WARM_UP = 200, 10
@@ -30,22 +38,15 @@ SINGLES, COUNTED_GROUP = 20, 100
 PAUSE_S = 0.06
 QUIET_S = 1.5
 FOREVER, SHORT = "start=2ms,run=forever", "start=2ms,run=20ms,succeed"
-AT_ONCE = ActuatorSettings().max_in_flight
 
 
 @asynccontextmanager
 async def gatelog(*namespaces: str) -> AsyncIterator[Api]:
     """Three processes of gatelog on a stand-in of their own, with a queue in each namespace."""
-    with processes.folder() as place:
-        async with processes.nats(place) as server:
-            with processes.simulator(place, "--kubelet", "scripted") as cluster:
-                database = f"sqlite:///{place}/bench.db"
-                env = processes.environment(server.settings(), database, cluster.kubeconfig)
-                with processes.children(place, env, "ingest", "project", "actuate"):
-                    async with Api(cluster.url, TOKEN) as api:
-                        for namespace in namespaces:
-                            await make_queue(api, namespace, cpu="1000000")
-                        yield api
+    async with processes.gatelog() as running:
+        for namespace in namespaces:
+            await make_queue(running.api, namespace, cpu="1000000")
+        yield running.api
 
 
 async def run() -> AsyncIterator[Figure]:
@@ -56,12 +57,12 @@ async def run() -> AsyncIterator[Figure]:
 
 
 async def _all(api: Api) -> AsyncIterator[Figure]:
-    async with Eyes(api, NAMESPACE) as eyes, Eyes(api, BARE) as bare:
-        for figure in await idle(api, eyes, bare):
+    async with PodWatch(api, NAMESPACE) as ours, PodWatch(api, BARE) as bare:
+        for figure in await idle(api, ours, bare):
             yield figure
-        yield await group(api, eyes, bare)
-        yield await singles(api, eyes, bare)
-        for figure in await requests(api, eyes):
+        yield await group(api, ours, bare)
+        yield await singles(api, ours, bare)
+        for figure in await requests(api, ours):
             yield figure
 
 
@@ -70,23 +71,23 @@ async def create(api: Api, namespace: str, name: str, group: str = "", total: in
     body = gated(name, group, total, FOREVER)
     if namespace == BARE:  # gatelog does not see it
         del body["metadata"]["labels"], body["metadata"]["finalizers"]
-    await api.call("POST", f"/api/v1/namespaces/{namespace}/pods", body)
+    await api.call("POST", pods_of(namespace), body)
 
 
-async def idle(api: Api, eyes: Eyes, bare: Eyes) -> list[Figure]:
+async def idle(api: Api, queued: PodWatch, bare: PodWatch) -> list[Figure]:
     """One pod at a time, p50 and p99 of `SAMPLES` after `WARM_UP`."""
     ours: list[float] = []
     theirs: list[float] = []
     for number in range(WARM_UP + SAMPLES):
-        for namespace, watch, taken in ((NAMESPACE, eyes, ours), (BARE, bare, theirs)):
+        for namespace, watch, taken in ((NAMESPACE, queued, ours), (BARE, bare, theirs)):
             name = f"idle-{number}"
             begin = time.perf_counter()
             await create(api, namespace, name)
             if namespace == BARE:
                 await ungate(api, namespace, name)
-            await watch.until(watch.ungated, [name])
+            await watch.until(UNGATED, [name])
             if number >= WARM_UP:
-                taken.append((watch.ungated[name] - begin) * 1000)
+                taken.append((watch.seen[UNGATED][name] - begin) * 1000)
             await asyncio.sleep(PAUSE_S)
     return [
         Figure(
@@ -102,22 +103,22 @@ async def idle(api: Api, eyes: Eyes, bare: Eyes) -> list[Figure]:
     ]
 
 
-async def group(api: Api, eyes: Eyes, bare: Eyes) -> Figure:
+async def group(api: Api, queued: PodWatch, bare: PodWatch) -> Figure:
     """The median of `GROUPS` groups of `GROUP` pods."""
     ours: list[float] = []
     theirs: list[float] = []
     for number in range(GROUPS):
         names = [f"big{number}-{i:03d}" for i in range(GROUP)]
         for namespace in (NAMESPACE, BARE):
-            await at_once(create(api, namespace, n, f"big{number}", GROUP) for n in names[:-1])
+            await together(create(api, namespace, n, f"big{number}", GROUP) for n in names[:-1])
         await asyncio.sleep(1.0)  # what was created so far is known and decided on
         await create(api, NAMESPACE, names[-1], f"big{number}", GROUP)
         begin = time.perf_counter()
-        ours.append(await all_ungated(eyes, names, begin))
+        ours.append(await all_ungated(queued, names, begin))
         await asyncio.sleep(1.0)  # their start is not in the way of the next measurement
         await create(api, BARE, names[-1])
         begin = time.perf_counter()
-        await at_once(ungate(api, BARE, n) for n in names)
+        await together(ungate(api, BARE, n) for n in names)
         theirs.append(await all_ungated(bare, names, begin))
     limit_name = f"one client that takes {GROUP} gates off, {AT_ONCE} at once"
     return median(f"latency.group_of_{GROUP}", ours, theirs, limit_name)
@@ -136,13 +137,13 @@ def median(name: str, ours: list[float], theirs: list[float], limit_name: str) -
     )
 
 
-async def all_ungated(eyes: Eyes, names: list[str], begin: float) -> float:
+async def all_ungated(watch: PodWatch, names: list[str], begin: float) -> float:
     """Wait until all are ungated; milliseconds from `begin` to the last of them."""
-    await eyes.until(eyes.ungated, names)
-    return (max(eyes.ungated[name] for name in names) - begin) * 1000
+    await watch.until(UNGATED, names)
+    return (max(watch.seen[UNGATED][name] for name in names) - begin) * 1000
 
 
-async def singles(api: Api, eyes: Eyes, bare: Eyes) -> Figure:
+async def singles(api: Api, queued: PodWatch, bare: PodWatch) -> Figure:
     """The median of `ROUNDS` rounds of `AT_ONCE_SINGLES` single pods."""
 
     async def by_hand(name: str) -> None:
@@ -155,25 +156,14 @@ async def singles(api: Api, eyes: Eyes, bare: Eyes) -> Figure:
         names = [f"many{number}-{i:04d}" for i in range(AT_ONCE_SINGLES)]
         await asyncio.sleep(5.0)  # nothing of what was before is in the way
         begin = time.perf_counter()
-        await at_once(create(api, NAMESPACE, name) for name in names)
-        ours.append(await all_ungated(eyes, names, begin))
+        await together(create(api, NAMESPACE, name) for name in names)
+        ours.append(await all_ungated(queued, names, begin))
         await asyncio.sleep(5.0)
         begin = time.perf_counter()
-        await at_once(by_hand(name) for name in names)
+        await together(by_hand(name) for name in names)
         theirs.append(await all_ungated(bare, names, begin))
     limit_name = f"one client that creates and ungates {AT_ONCE_SINGLES}, {AT_ONCE} at once"
     return median(f"latency.singles_{AT_ONCE_SINGLES}", ours, theirs, limit_name)
-
-
-async def at_once(work: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run everything, `AT_ONCE` at a time."""
-    waiting = iter(work)
-
-    async def some() -> None:
-        for one in waiting:
-            await one
-
-    await asyncio.gather(*(some() for _ in range(AT_ONCE)))
 
 
 async def asked(api: Api) -> Counter[str]:
@@ -201,7 +191,7 @@ async def settled(api: Api) -> Counter[str]:
             before = now
 
 
-async def requests(api: Api, eyes: Eyes) -> list[Figure]:
+async def requests(api: Api, queued: PodWatch) -> list[Figure]:
     """Requests per pod, for single pods and for a group, from creation to the end."""
     figures = []
     for what, count, group in (
@@ -212,8 +202,8 @@ async def requests(api: Api, eyes: Eyes) -> list[Figure]:
         names = [f"{what.replace('_', '-')}-{i}" for i in range(count)]
         for name in names:
             body = gated(name, group, count if group else 0, SHORT)
-            await api.call("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", body)
-        await eyes.until(eyes.let_go, names)
+            await api.call("POST", pods_of(NAMESPACE), body)
+        await queued.until(LET_GO, names)
         used = _without_own(await settled(api) - before, count)
         parts = ", ".join(f"{n / count:.2f} {k}" for k, n in used.most_common())
         figures.append(

@@ -23,17 +23,15 @@ from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
 from bench import processes
-from bench.cluster import Line, PodLines, gated
+from bench.cluster import AT_ONCE, Line, PodWatch, gated, pods_of
 from bench.figures import Figure
 from bench.simulated import BASELINE, BORROWING, NOMINAL, Class, queue_name
 from podgroup.model.names import QUEUE_NAME
-from runtime.settings import ActuatorSettings
-from tests.support.processes import KUEUE, TOKEN, Api
+from tests.support.processes import KUEUE, Api
 
 NAMESPACE = "load"
 COHORTS, PER_COHORT = 5, 6
 PATIENCE_S = 600.0
-AT_ONCE = ActuatorSettings().max_in_flight
 VERSION = "kueue.x-k8s.io/v1beta2"
 KUEUES = {"whole": 351.0, "large": 16.5, "medium": 76.8, "small": 215.0, "usage": 55.9}
 """What Kueue publishes: seconds, and percent of the quota in use."""
@@ -63,11 +61,11 @@ class _Work(NamedTuple):
         return f"{self.queue}-{self.kind.name}-{self.number:04d}"
 
 
-class Users(PodLines):
+class Users(PodWatch):
     """Who makes the pods, sees what becomes of them, and makes those again that were preempted."""
 
     def __init__(self, api: Api, works: list[_Work]) -> None:
-        super().__init__(api, f"/api/v1/namespaces/{NAMESPACE}/pods")
+        super().__init__(api, NAMESPACE)
         self.works = {work.name: work for work in works}
         self.came: dict[str, float] = {}
         self.admitted: dict[str, float] = {}
@@ -82,7 +80,7 @@ class Users(PodLines):
         name, _, number = pod.metadata.name.rpartition("-")
         if not pod.spec.gates:
             self.admitted.setdefault(name, now)
-        if pod.status.phase == "Succeeded":
+        if pod.phase == "Succeeded":
             self.ended.setdefault(name, now)
             if len(self.ended) == len(self.works):
                 self.over.set()
@@ -127,7 +125,7 @@ class Users(PodLines):
             requests = {"cpu": str(work.kind.request)}
             body["spec"]["containers"][0]["resources"]["requests"] = requests
             self.came.setdefault(name, time.perf_counter())
-            await self._api.call("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", body)
+            await self._api.call("POST", pods_of(NAMESPACE), body)
 
 
 async def _objects(api: Api, classes: tuple[Class, ...], cohorts: int, per_cohort: int) -> None:
@@ -188,27 +186,13 @@ async def play(
         for kind in classes
         for number in range(kind.workloads)
     ]
-    with processes.folder() as place:
-        async with processes.nats(place) as server:
-            with processes.simulator(place, "--kubelet", "scripted") as cluster:
-                database = f"sqlite:///{place}/bench.db"
-                env = processes.environment(server.settings(), database, cluster.kubeconfig)
-                env["GATELOG_QUEUEING_WORKLOADS"] = workloads
-                with processes.children(place, env, "ingest", "project", "actuate") as parts:
-                    async with Api(cluster.url, TOKEN) as api:
-                        await _objects(api, classes, cohorts, per_cohort)
-                        pids = {
-                            child.name: child.process.pid
-                            for child in (*parts, cluster)
-                            if child.process is not None
-                        }
-                        pids["client"] = os.getpid()
-                        before = {name: processes.cpu_s(pid) for name, pid in pids.items()}
-                        async with Users(api, works) as users:
-                            await users.play()
-                        spent = {
-                            name: processes.cpu_s(pid) - before[name] for name, pid in pids.items()
-                        }
+    async with processes.gatelog(GATELOG_QUEUEING_WORKLOADS=workloads) as running:
+        await _objects(running.api, classes, cohorts, per_cohort)
+        mine, before = processes.cpu_s(os.getpid()), running.cpu_s()
+        async with Users(running.api, works) as users:
+            await users.play()
+        spent = {name: each - before[name] for name, each in running.cpu_s().items()}
+        spent["client"] = processes.cpu_s(os.getpid()) - mine
     return _outcome(users, cohorts * per_cohort, spent)
 
 

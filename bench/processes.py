@@ -11,11 +11,11 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from runtime.embedded import EmbeddedNats
 from runtime.settings import NatsSettings
-from tests.support.processes import GATELOG, Child, Simulator, migrate
+from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator, migrate
 from tests.support.processes import environment as cluster_environment
 
 
@@ -69,6 +69,39 @@ def children(place: Path, env: dict[str, str], *names: str) -> Iterator[list[Chi
     finally:
         for child in started:
             child.stop()
+
+
+class Running(NamedTuple):
+    """Ingest, projector and actuator on the stand-in, and a user of it."""
+
+    api: Api
+    place: Path
+    server: EmbeddedNats
+    cluster: Simulator
+    parts: list[Child]
+    env: dict[str, str]
+    database: Path
+
+    def cpu_s(self) -> dict[str, float]:
+        """Processor time so far, of each of gatelog's processes and of those they speak to."""
+        found = {one.name: cpu_s(one.process.pid) for one in self.parts if one.process is not None}
+        found["nats-server"] = cpu_s(self.server.pid or 0)
+        found["stand-in"] = cpu_s(self.cluster.process.pid) if self.cluster.process else 0.0
+        return found
+
+
+@contextlib.asynccontextmanager
+async def gatelog(*simulated: str, **more: str) -> AsyncIterator[Running]:
+    """Three processes of gatelog on a stand-in of their own, on SQLite; `more` is environment."""
+    with folder() as place:
+        async with nats(place) as server:
+            with simulator(place, "--kubelet", "scripted", *simulated) as cluster:
+                database = place / "bench.db"
+                url = f"sqlite:///{database}"
+                env = environment(server.settings(), url, cluster.kubeconfig) | more
+                with children(place, env, "ingest", "project", "actuate") as parts:
+                    async with Api(cluster.url, TOKEN) as api:
+                        yield Running(api, place, server, cluster, parts, env, database)
 
 
 @contextlib.contextmanager

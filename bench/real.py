@@ -14,6 +14,7 @@ the API server, where it lets us read its metrics, the requests per pod, everybo
 
 import argparse
 import asyncio
+import contextlib
 import re
 import signal
 import sys
@@ -25,12 +26,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import msgspec
 from msgspec import Struct
 from rich.console import Console
 
+from bench.cluster import GATE, UNGATED, PodWatch, WatchFailed, together, ungate
 from bench.creating import OUTSIDE, PLAIN, QUEUED, Load, creating
-from bench.elsewhere import GATE, Cluster, Unusable, Watch, together, trust
+from bench.elsewhere import Cluster, Unusable, trust
 from bench.figures import Figure, percentile, show
 from bench.processes import cpu_s, machine
 from podgroup.model.names import ADMISSION_GATE, GROUP_NAME, GROUP_TOTAL_COUNT, QUEUE_NAME
@@ -103,19 +106,36 @@ class Table:
             for number, name in enumerate(names)
         ]
         await asyncio.sleep(REST_S)
-        async with Watch(self._cluster) as watch:
+        async with PodWatch(self._cluster, self._cluster.namespace) as watch:
             requests, cpu = await self._requests(), self._cpu()
             begin = time.perf_counter()
             await together((self._create(one) for one in bodies), self._at_once)
             if bare:
-                await together(map(self._cluster.ungate, names), self._at_once)
-            last = await watch.until(names, self._timeout_s)
+                taken = (ungate(self._cluster, self._cluster.namespace, n, GATE) for n in names)
+                await together(taken, self._at_once)
+            last = await self._ungated(watch, names)
         now, workloads = (self._cpu(), 0) if bare else await self._written()
         spent = {name: (now[name] - cpu[name]) * 1000 for name in cpu}
         asked = await self._requests() - requests
         await self._cluster.clear()
         per_pod = {name: spent_ms / shape.pods for name, spent_ms in spent.items()}
         return Taken(last - begin, per_pod, asked, workloads)
+
+    async def _ungated(self, watch: PodWatch, names: list[str]) -> float:
+        """Wait until all pods have been seen ungated; return when the last was."""
+        seen = watch.seen[UNGATED]
+        try:
+            await watch.until(UNGATED, names, self._timeout_s)
+        except WatchFailed as error:
+            raise Unusable(str(error)) from error
+        except TimeoutError:
+            left = set(names) - seen.keys()
+            raise Unusable(
+                f"{len(left)} of {len(names)} pods still have their gate after "
+                f"{self._timeout_s:.0f} s, {min(left)} first: does gatelog run on this cluster, in "
+                f"a mode that admits LocalQueue {self._cluster.queue}?"
+            ) from None
+        return max(seen[name] for name in names)
 
     async def _written(self) -> tuple[dict[str, float], int]:
         """Wait until Workloads are there and say admitted, and for `QUIET_S` none has come.
@@ -139,10 +159,11 @@ class Table:
             await asyncio.sleep(QUIET_S)
 
     async def _create(self, wanted: dict[str, Any]) -> None:
-        made = await self._cluster.create(wanted)
-        if not made.gated:
+        gates = await self._cluster.create(wanted)
+        if not {ADMISSION_GATE, GATE} & set(gates):
+            name = wanted["metadata"]["name"]
             raise Unusable(
-                f"pod {self._cluster.namespace}/{made.metadata.name} was created without gate "
+                f"pod {self._cluster.namespace}/{name} was created without gate "
                 f"{ADMISSION_GATE}: is gatelog's webhook or policy installed, and does it reach "
                 "a new namespace?"
             )
@@ -151,11 +172,11 @@ class Table:
         return {name: cpu_s(pid) for name, pid in self._pids.items()}
 
     async def _requests(self) -> Counter[str]:
-        try:
-            text = (await self._cluster.call("GET", "/metrics")).decode()
-        except Unusable:
-            return Counter()
-        return requests_of(text)
+        with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+            async with self._cluster.http.get(self._cluster.url + "/metrics") as answer:
+                if answer.status == 200:
+                    return requests_of(await answer.text())
+        return Counter()
 
     def _figures(
         self, shape: Shape, ours: Sequence[Taken], bare: Sequence[Taken]

@@ -15,26 +15,22 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import nats
-from nats.js.errors import NotFoundError
 from rich.console import Console
 from rich.table import Table
 
 from bench import processes
+from bench.cluster import PodWatch
 from bench.soak import growth
 from bench.soak.growth import Judged, Sample
 from bench.soak.users import SIZES, Users, most_there
-from bench.soak.watching import PodWatch
 from runtime import eventloop
-from runtime.embedded import EmbeddedNats
-from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator, make_queue
+from runtime.jetstream import Bus, connect
+from tests.support.processes import GATELOG, Api, Child, make_queue
 
 RESULTS = Path(__file__).parents[1] / "soak.json"
 NAMESPACES = ["team-a", "team-b", "team-c"]
@@ -49,51 +45,27 @@ EVENT_TTL_S = 60
 class Soak:
     """What runs, and what has been sampled of it."""
 
-    def __init__(
-        self, place: Path, server: EmbeddedNats, cluster: Simulator, ours: list[Child]
-    ) -> None:
-        self.database = place / "soak.db"
+    def __init__(self, running: processes.Running, bus: Bus) -> None:
+        self.running = running
         self.samples: list[Sample] = []
-        self.parts = ours
-        self._pids = {child.name: child.process.pid for child in ours if child.process}
-        self._pids["nats-server"] = server.pid or 0
-        self._cluster = cluster
-        self._server = server
         self.begin = time.monotonic()
-
-    def cpu(self) -> dict[str, float]:
-        """Processor seconds by process."""
-        found = {name: growth.cpu_s(pid) for name, pid in self._pids.items()}
-        if self._cluster.process is not None:
-            found["stand-in"] = growth.cpu_s(self._cluster.process.pid)
-        return found
+        self._bus = bus
+        self._pids = {each.name: each.process.pid for each in running.parts if each.process}
+        self._pids["nats-server"] = running.server.pid or 0
 
     async def ready(self) -> None:
         """Wait until the actuator has its consumer, the last thing to come up."""
         async with asyncio.timeout(60):
             while True:
-                try:
-                    await self.unacknowledged()
+                if await self._bus.taken("DECISIONS", "actuator-bench") is not None:
                     return
-                except NotFoundError:
-                    await asyncio.sleep(0.2)
+                await asyncio.sleep(0.2)
 
     async def unacknowledged(self) -> dict[str, float]:
         """Decisions delivered and not settled, and not delivered yet."""
-        async with self._nats() as stream:
-            info = await stream.consumer_info("DECISIONS", "actuator-bench")
-        waiting = float(info.num_pending or 0)
-        return {"messages unacknowledged": float(info.num_ack_pending or 0), "messages": waiting}
-
-    @asynccontextmanager
-    async def _nats(self) -> AsyncIterator[Any]:
-        settings = self._server.settings()
-        secret = Path(settings.password_file).read_text(encoding="utf-8").strip()
-        client = await nats.connect(settings.url, user=settings.user, password=secret)
-        try:
-            yield client.jetstream()
-        finally:
-            await client.close()
+        found = await self._bus.taken("DECISIONS", "actuator-bench")
+        assert found is not None
+        return {"messages unacknowledged": float(found.held), "messages": float(found.waiting)}
 
     async def sample(self, users: Users) -> None:
         """Take one sample."""
@@ -117,25 +89,21 @@ async def _run(
     minutes: float, rate: float, seed: int, every_s: float, export: Path | None
 ) -> dict[str, Any]:
     seconds = minutes * 60
-    with processes.folder() as place:
-        async with processes.nats(place) as server:
-            args = ("--kubelet", "scripted", "--event-ttl", str(EVENT_TTL_S))
-            with processes.simulator(place, *args) as cluster:
-                database = f"sqlite:///{place}/soak.db"
-                env = processes.environment(server.settings(), database, cluster.kubeconfig)
-                with processes.children(place, env, "ingest", "project", "actuate") as ours:
-                    async with Api(cluster.url, TOKEN) as api:
-                        quota = max(*SIZES, round(most_there(rate) / len(NAMESPACES)))
-                        for namespace in NAMESPACES:
-                            await make_queue(api, namespace, cpu=str(quota))
-                        soak = Soak(place, server, cluster, ours)
-                        await soak.ready()
-                        found = await _soak(soak, api, seconds, (rate, seed), every_s)
-                    if export is not None:
-                        for name, words in (("log.jsonl.gz", []), ("days", ["--format=parquet"])):
-                            await _gatelog(place, env, "export", str(export / name), *words)
-                        found["database_bytes"] = soak.database.stat().st_size
-                    return found
+    async with processes.gatelog("--event-ttl", str(EVENT_TTL_S)) as running:
+        bus = await connect(running.server.settings(), "soak", deadline_s=20)
+        quota = max(*SIZES, round(most_there(rate) / len(NAMESPACES)))
+        for namespace in NAMESPACES:
+            await make_queue(running.api, namespace, cpu=str(quota))
+        soak = Soak(running, bus)
+        await soak.ready()
+        found = await _soak(soak, running.api, seconds, (rate, seed), every_s)
+        await bus.close()
+        if export is not None:
+            for name, words in (("log.jsonl.gz", []), ("days", ["--format=parquet"])):
+                place = running.place
+                await _gatelog(place, running.env, "export", str(export / name), *words)
+            found["database_bytes"] = running.database.stat().st_size
+        return found
 
 
 async def _gatelog(place: Path, env: dict[str, str], *words: str) -> None:
@@ -162,7 +130,7 @@ async def _soak(
         working = asyncio.create_task(users.work(seconds))
         # What is under way is as much at each of the three, so it makes no difference.
         thirds: list[tuple[dict[str, int], int]] = []
-        start, began, cpu = time.perf_counter(), time.monotonic(), soak.cpu()
+        start, began, cpu = time.perf_counter(), time.monotonic(), soak.running.cpu_s()
         told = began
         while not working.done():
             await asyncio.wait([working], timeout=every_s)
@@ -171,16 +139,16 @@ async def _soak(
                 told = time.monotonic()
                 _tell(soak, users, seconds)
             if working.done() or time.monotonic() - began >= seconds * (len(thirds) + 1) / 3:
-                rows = await asyncio.to_thread(growth.rows, soak.database)
+                rows = await asyncio.to_thread(growth.rows, soak.running.database)
                 thirds.append((rows, users.counts["pods"]))
         await working
         loaded_s = time.monotonic() - began
-        used = {name: soak.cpu()[name] - at for name, at in cpu.items()}
+        used = {name: soak.running.cpu_s()[name] - at for name, at in cpu.items()}
         await users.finish(DRAIN_S)
         await asyncio.sleep(3)
         left = await _left(api)
         left |= {k: int(v) for k, v in (await soak.unacknowledged()).items()}
-        rows = await asyncio.to_thread(growth.rows, soak.database)
+        rows = await asyncio.to_thread(growth.rows, soak.running.database)
         pods = users.counts["pods"]
         judged = growth.judge(soak.samples)
         judged += growth.per_pod(*thirds[-3:]) if len(thirds) >= 3 else []
@@ -201,7 +169,7 @@ async def _soak(
             "rows": rows,
             "left": left,
             "stuck": users.stuck,
-            "ended_early": [child.name for child in soak.parts if not child.running],
+            "ended_early": [child.name for child in soak.running.parts if not child.running],
             "measures": judged,
         }
 

@@ -16,6 +16,8 @@ from statistics import median
 
 from msgspec import Struct
 
+from bench.processes import resident_kib
+
 TABLES = ("groups", "roles", "pods", "gates", "history", "waits", "decisions", "outcomes")
 
 
@@ -39,18 +41,9 @@ class Judged(Struct, frozen=True):
 
 def of_process(name: str, pid: int) -> dict[str, float]:
     """Resident memory in MB and open files of a process."""
-    resident = 0.0
-    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("VmRSS:"):
-            resident = int(line.split()[1]) / 1024
+    resident = resident_kib(pid) / 1024
     files = len(os.listdir(f"/proc/{pid}/fd"))
     return {f"{name} memory": round(resident, 1), f"{name} files": float(files)}
-
-
-def cpu_s(pid: int) -> float:
-    """Processor time a process has used, in seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def rows(database: Path) -> dict[str, int]:

@@ -21,9 +21,8 @@ from collections import Counter
 
 from msgspec import Struct, field
 
-from bench.cluster import gated
+from bench.cluster import FAILED, GONE, LET_GO, UNGATED, PodWatch, gated, pods_of
 from bench.figures import percentile
-from bench.soak.watching import FAILED, GONE, LET_GO, UNGATED, PodWatch
 from tests.support.processes import Api
 
 SIZES = (1, 1, 1, 4, 4, 10, 10, 25, 100)
@@ -134,23 +133,23 @@ class Users:
         created_s = time.perf_counter()
         if job.fate == "excess":
             # Mostly the last one, but of pods of one second any may be it: the uid decides.
-            surplus = await self._watch.first(GONE, job.namespace, job.names)
+            surplus = await self._watch.first(GONE, job.names)
             job.names.remove(surplus)
             job.names.append(surplus)
         kept = job.names[: job.size]
-        await self._until(job, UNGATED, kept)
+        await self._until(UNGATED, kept)
         if job.fate != "excess":
             now = time.perf_counter()
             self.waits_ms.append((now, (now - created_s) * 1000))
         if job.fate == "fails":
-            await self._until(job, FAILED, kept[:1])
+            await self._until(FAILED, kept[:1])
             await self._create(job, 1)
             self.counts["pods"] += 1
-        await self._until(job, LET_GO, job.names)
+        await self._until(LET_GO, job.names)
         await self._remove(job)
 
-    async def _until(self, job: Job, sign: str, names: list[str]) -> None:
-        await self._watch.until(sign, job.namespace, names)
+    async def _until(self, sign: str, names: list[str]) -> None:
+        await self._watch.until(sign, names, PATIENCE_S)
 
     async def _create(self, job: Job, count: int) -> None:
         for _ in range(count):
@@ -161,7 +160,7 @@ class Users:
             script += "fail=1" if fails else "succeed"
             group = job.name if job.size > 1 else ""
             body = gated(name, group, job.size if group else 0, script)
-            await self._api.call("POST", f"{_pods(job)}", body)
+            await self._api.call("POST", pods_of(job.namespace), body)
             job.names.append(name)
             if job.fate == "excess" and index == job.size - 1:
                 # The group is admitted by now, unless the machine is busy.
@@ -169,18 +168,14 @@ class Users:
 
     async def _remove(self, job: Job) -> None:
         async def one(name: str) -> None:
-            await self._api.call("DELETE", f"{_pods(job)}/{name}", ok=(200, 202, 404))
+            await self._api.call("DELETE", f"{pods_of(job.namespace)}/{name}", ok=(200, 202, 404))
 
         for name in job.names:
             await one(name)
-        await self._until(job, GONE, job.names)
-        self._watch.forget(job.namespace, job.names)
+        await self._until(GONE, job.names)
+        self._watch.forget(job.names)
 
 
 def most_there(pods_per_s: float) -> float:
     """Pods that users have at most, those of one more job included."""
     return pods_per_s * HOLD_BACK_S + max(SIZES)
-
-
-def _pods(job: Job) -> str:
-    return f"/api/v1/namespaces/{job.namespace}/pods"

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from bench.elsewhere import GATE, Cluster, Unusable, Watch, trust
-from bench.real import Shape, body, pids_of, requests_of, shapes
+from bench.cluster import GATE, UNGATED, PodWatch, ungate
+from bench.elsewhere import Cluster, Unusable, trust
+from bench.real import Shape, Table, body, pids_of, requests_of, shapes
 from simcluster import SimCluster
 from simcluster.settings import Settings
 from tests.support.processes import Simulator
@@ -125,7 +126,7 @@ async def test_a_watch_goes_on_where_it_was_when_the_server_ends_it(tmp_path: Pa
     async with SimCluster(Settings(scheduler=False)) as server:
         async with Cluster(server.url, server.token, trust(insecure=True)) as cluster:
             await cluster.claim()
-            async with Watch(cluster) as watch:
+            async with PodWatch(cluster, cluster.namespace) as watch:
                 for number in range(6):
                     name = f"p{number}"
                     await cluster.create(body(name, cluster.queue, "", 0, bare=True))
@@ -134,13 +135,13 @@ async def test_a_watch_goes_on_where_it_was_when_the_server_ends_it(tmp_path: Pa
                     elif number == 4:
                         server.faults.drop_watches(abrupt=True)
                         server.compact()
-                    await cluster.ungate(name)
-                    await watch.until([name], 10)
-                assert sorted(watch.ungated) == [f"p{number}" for number in range(6)]
+                    await ungate(cluster, cluster.namespace, name, GATE)
+                    await watch.until(UNGATED, [name], 10)
+                assert sorted(watch.seen[UNGATED]) == [f"p{number}" for number in range(6)]
                 assert watch.opened >= 3
                 await cluster.create(body("stays", cluster.queue, "", 0, bare=True))
                 with pytest.raises(Unusable, match="1 of 1 pods still have their gate"):
-                    await watch.until(["stays"], 0.1)
+                    await Table(cluster, {}, 1, 0.1)._ungated(watch, ["stays"])
             await cluster.release()
         assert not server.objects("", "pods")
         assert [n["metadata"]["name"] for n in server.objects("", "namespaces")].count(

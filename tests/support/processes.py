@@ -9,6 +9,7 @@ import json
 import os
 import re
 import signal
+import ssl
 import subprocess
 import time
 from pathlib import Path
@@ -21,6 +22,8 @@ from runtime.settings import NatsSettings
 from tests.support.forking import GATELOG, PYTHON, Forked
 
 TOKEN = "e2e-token"
+LINE_BYTES = 16 * 1024**2
+"""A line of a watch at most; pods may have 1.5 MB."""
 
 
 def server_of(kubeconfig: Path) -> tuple[str, str]:
@@ -121,13 +124,16 @@ class Simulator(Child):
 
 
 class Api:
-    """A user of the cluster: HTTP with a bearer token, nothing else."""
+    """A user of the cluster: HTTP with a bearer token, or with what `tls` has."""
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(
+        self, url: str, token: str, tls: ssl.SSLContext | bool = False, *, at_once: int = 64
+    ) -> None:
         self.url = url
         self.http = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=False, limit=64),
-            headers={"Authorization": f"Bearer {token}"},
+            connector=aiohttp.TCPConnector(ssl=tls, limit=at_once),
+            headers={"Authorization": f"Bearer {token}"} if token else {},
+            read_bufsize=LINE_BYTES,
         )
 
     async def __aenter__(self) -> "Api":
