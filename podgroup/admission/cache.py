@@ -16,7 +16,8 @@ the holdings that stay, of the claims and of what blocked queues reserve.
 """
 
 import heapq
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from podgroup.admission.holding import AdmittedWorkload, PendingWorkload, usage_of
@@ -156,6 +157,8 @@ class SchedulerCache:
         sharing = configuration.usage_sharing
         self.ledger = Ledger(sharing) if sharing is not None else None
         self.places = Places(options.better_places)
+        self._leaving: dict[str, AdmittedWorkload] = {}
+        """Who is being evicted and has places."""
         self.forest = Forest((), ())
         self.present = self.forest
         self._stale = True
@@ -449,6 +452,16 @@ class SchedulerCache:
     def reconsider(self) -> None:
         """Let every waiter be tried again, as if something had become free everywhere."""
         self._released.update(self.queues)
+
+    @contextmanager
+    def once_left(self) -> Iterator[None]:
+        """Have places as they will be once evictions under way are complete, as quota is kept."""
+        leaving = [] if self.present is self.forest else [*self._leaving.values()]
+        for holding in leaving:
+            self.places.charge(holding.given, -1)
+        yield
+        for holding in leaving:
+            self.places.charge(holding.given)
 
     def queue_of(self, waiter: PendingWorkload) -> Queue | None:
         """Return the position of a waiter in its queue; None without one."""
@@ -917,6 +930,8 @@ class SchedulerCache:
             return
         leaving = holding.evicted is not None
         queue.leaving += leaving
+        if leaving and holding.given:
+            self._leaving[holding.id] = holding
         if self.present is not self.forest:
             _take(self.present.queues[holding.cluster_queue], holding, 1)
             if leaving:
@@ -933,6 +948,7 @@ class SchedulerCache:
             return
         leaving = holding.evicted is not None
         queue.leaving -= leaving
+        self._leaving.pop(holding.id, None)
         if self.present is not self.forest:
             _take(self.present.queues[holding.cluster_queue], holding, -1)
             if leaving:
@@ -991,6 +1007,7 @@ class SchedulerCache:
             )
             queue.generation += 1
             queue.leaving = 0
+            self._leaving.clear()
             if queue.reserved:
                 self.marked.add(queue.head)
             queue.blocked, queue.head, queue.reserved = False, "", {}

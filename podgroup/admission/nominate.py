@@ -8,7 +8,7 @@ search goes on behind the flavors it stopped at, until it comes to an end.
 Invariant: the cache and the trees are the same afterwards as before.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from podgroup.admission import classical, fair
 from podgroup.admission.amounts import PODS
@@ -155,28 +155,37 @@ class Nominator:
             plan = located(cache.places, plan, asked)
         head.targets, head.deferred = [], False
         if plan.mode is Mode.PREEMPT:
-            missing = {
-                key: amount
-                for key, amount in plan.usage.items()
-                if amount and (self._ways.count_pods or key[1] != PODS)
-            }
-            if present is not None and has_room(head.node, plan.usage, True):
-                head.deferred = True
-            else:
-                needs = {
-                    (choice.flavor, resource)
-                    for one in plan.sets
-                    for resource, choice in one.choices.items()
-                    if choice.mode is Mode.PREEMPT
-                }
-                if present is not None:  # what evictions under way will free is not lacking
-                    needs = {k for k in needs if plan.usage[k] > head.node.available(k)}
-                head.targets = (
-                    search_anew(needs, missing, asked) if asked else search(needs, missing)
-                )
-                if asked and head.targets:
-                    plan.places = self._beyond(asked, head.targets)
+            with cache.once_left():
+                self._make_room(head, plan, asked, search_anew if asked else search)
         return plan
+
+    def _make_room(
+        self, head: Head, plan: Plan, asked: Wanted, search: Callable[..., list[Victim]]
+    ) -> None:
+        """Find victims for a head, unless it has room once evictions under way are complete."""
+        places, reserving = self._book.places, self._book.present is not self._book.forest
+        placed = places.place(asked) if asked and reserving else None
+        has_place = placed is None or placed.fits
+        if reserving and has_place and has_room(head.node, plan.usage, True):
+            head.deferred = True
+            plan.places = placed.places if placed is not None else plan.places
+            return
+        needs = {
+            (choice.flavor, resource)
+            for one in plan.sets
+            for resource, choice in one.choices.items()
+            if choice.mode is Mode.PREEMPT
+        }
+        if reserving and has_place:  # what evictions under way will free is not lacking
+            needs = {k for k in needs if plan.usage[k] > head.node.available(k)}
+        missing = {
+            key: amount
+            for key, amount in plan.usage.items()
+            if amount and (self._ways.count_pods or key[1] != PODS)
+        }
+        head.targets = search(needs, missing, asked) if asked else search(needs, missing)
+        if asked and head.targets:
+            plan.places = self._beyond(asked, head.targets)
 
     def _beyond(self, asked: Wanted, targets: Sequence[Victim]) -> Mapping[str, TopologyAssignment]:
         """Return the places that pods have once these workloads are gone."""

@@ -43,7 +43,7 @@ from podgroup.model.names import (
     RULE_REPLACED,
 )
 from podgroup.model.shortage import Preempted
-from podgroup.state.facts import role_of
+from podgroup.state.facts import place_of, role_of
 from podgroup.state.world import Eviction, Expectation, Finish, Group, OutOfSelector, Role, World
 
 
@@ -76,8 +76,12 @@ def _pod_is_written(world: World, group: Group, decision: Decision, command: Any
     pod = world.pods.get(command.target.uid)
     if pod is None:
         return
+    place: tuple[str, ...] = ()
     if isinstance(command, UngatePod):
         pod.ungate_decided = True
+        where = place_of(group, pod.role)
+        levels = where.levels if where is not None else ()
+        place = tuple(command.node_selector.get(level, "") for level in levels)
     elif isinstance(command, KeepPod):
         hiding = pod.hiding or OutOfSelector()
         pod.hiding = OutOfSelector(hiding.since, hiding.kept + 1, decision.at)
@@ -88,15 +92,16 @@ def _pod_is_written(world: World, group: Group, decision: Decision, command: Any
     elif decision.rule == RULE_REPLACED and pod.fate != REPLACED:
         pod.fate = REPLACED
         group.roles[pod.role].replaced += 1
-    expect(world, group, pod, _expectation(decision))
+    expect(world, group, pod, _expectation(decision, place))
 
 
 def _workload_is_written(world: World, group: Group, decision: Decision, command: Any) -> None:
     expect(world, group, None, _expectation(decision))
 
 
-def _expectation(decision: Decision) -> Expectation:
-    return Expectation(decision.id, decision.command.awaited, decision.as_of, decision.at)
+def _expectation(decision: Decision, place: tuple[str, ...] = ()) -> Expectation:
+    action = decision.command.awaited
+    return Expectation(decision.id, action, decision.as_of, decision.at, place=place)
 
 
 def _workload_is_made(

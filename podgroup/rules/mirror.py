@@ -112,6 +112,7 @@ def _mirror(ctx: RuleContext, group: Group, workload: WorkloadView, said: Said) 
     stale_admission = workload.cluster_queue != (
         holding.admission.cluster_queue if holding is not None else ""
     )
+    stale_admission = stale_admission or _moved(group, workload)
     checks = wanted_checks(ctx.world, group, workload)
     requeue = _requeue_state(group)
     same = reclaim == workload.reclaimable and requeue == workload.requeue
@@ -126,6 +127,15 @@ def _mirror(ctx: RuleContext, group: Group, workload: WorkloadView, said: Said) 
         requeue=requeue if requeue != workload.requeue else None,
     )
     return (_write(ctx, group, status, clear=clear),)
+
+
+def _moved(group: Group, workload: WorkloadView) -> bool:
+    """Tell whether the Workload gives a podset another place than it has."""
+    holding = group.quota.holding
+    said = {one.name: one.place for one in workload.assignments if one.place is not None}
+    return holding is not None and any(
+        one.place != said[one.name] for one in holding.admission.assignments if one.name in said
+    )
 
 
 def _status(group: Group, changed: list[Condition], reclaim: dict[str, int]) -> WriteWorkloadStatus:

@@ -3,6 +3,7 @@
 Invariant: open pods plus pods being opened never exceed a role's count.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from podgroup.log.events import Decision
@@ -27,6 +28,7 @@ from podgroup.rules.helpers.context import Conclusions, RuleContext, normal, pod
 from podgroup.rules.helpers.no_workload import without_workload
 from podgroup.rules.helpers.order import start_key
 from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.rules.helpers.topology import selectors_of
 from podgroup.state.facts import role_of, unknown_flavor
 from podgroup.state.members import Flag
 from podgroup.state.world import Group, Holding, Pod
@@ -76,8 +78,15 @@ def _start(ctx: RuleContext, group: Group, holding: Holding) -> Conclusions:
             continue
         queue = holding.admission.cluster_queue
         given = _given(ctx, group, assignment, queue)
-        for pod in sorted(waiting, key=start_key)[:room]:
-            yield _ungate(ctx, group, pod, queue, given)
+        start = sorted(waiting, key=start_key)[:room]
+        if assignment.place is None:
+            selectors = dict.fromkeys((pod.view.name for pod in start), given.selector)
+        else:
+            found = selectors_of(ctx, group, role.name, assignment.place, start)
+            selectors = {name: {**given.selector, **found[name]} for name in found}
+        for pod in start:
+            if pod.view.name in selectors:
+                yield _ungate(ctx, group, pod, queue, given, selectors[pod.view.name])
 
 
 class _Given(NamedTuple):
@@ -90,12 +99,16 @@ class _Given(NamedTuple):
     """Before those of `updates`, and what depends on the pod comes between."""
     updates: list[PodSetUpdate]
     topology: bool
+    """Its pods are placed; Kueue does that after they were started, and takes its gate off."""
+    two: bool
+    """The topology gate goes as well."""
     slice_name: str
     events: tuple[KubeEvent, ...]
 
 
 def _given(ctx: RuleContext, group: Group, assignment: Assignment, queue: str) -> _Given:
     policy = ctx.world.policy
+    kueues = ctx.world.mode == "kueue" and assignment.topology and policy.topology_aware_scheduling
     selector: dict[str, str] = {}
     tolerations: list[Toleration] = []
     for flavor in dict.fromkeys(assignment.flavors.values()):
@@ -119,26 +132,29 @@ def _given(ctx: RuleContext, group: Group, assignment: Assignment, queue: str) -
         if policy.topology_aware_scheduling and not without_workload(ctx.world, group)
         else {},
         updates=updates,
-        topology=assignment.topology and policy.topology_aware_scheduling,
+        topology=assignment.place is not None or kueues,
+        two=not kueues,
         slice_name=_slice(ctx, group),
         events=normal(EVENT_STARTED, f"Admitted by clusterQueue {queue}"),
     )
 
 
-def _ungate(ctx: RuleContext, group: Group, pod: Pod, queue: str, given: _Given) -> Decision:
-    view, topology = pod.view, given.topology
+def _ungate(
+    ctx: RuleContext, group: Group, pod: Pod, queue: str, given: _Given, selector: Mapping[str, str]
+) -> Decision:
+    view = pod.view
     annotations = dict(given.annotations)
     if not view.role_annotated and not group.single:
         # Ungating changes the shape; the role must not change with it if the log is ever lost.
         annotations[ROLE_HASH] = view.role if group.spec.dialect else pod.role
-    if topology and not any(key in view.annotations for key in _TOPOLOGY):
+    if given.topology and not any(key in view.annotations for key in _TOPOLOGY):
         annotations[TOPOLOGY_UNCONSTRAINED] = "true"  # Kueue's ungater looks for one of the three
     if given.slice_name:
         annotations[SLICE_NAME] = given.slice_name
     for update in given.updates:
         annotations.update(update.annotations)
     asked = any(update.labels or update.annotations for update in given.updates)
-    two = TOPOLOGY_GATE in view.gates and not topology
+    two = TOPOLOGY_GATE in view.gates and given.two
     elastic = ctx.world.policy.elastic_jobs and SLICE_NAME in annotations
     return ctx.decision(
         group,
@@ -148,7 +164,7 @@ def _ungate(ctx: RuleContext, group: Group, pod: Pod, queue: str, given: _Given)
         UngatePod(
             target=pod_ref(pod),
             gates=(ADMISSION_GATE, TOPOLOGY_GATE) if two else (ADMISSION_GATE,),
-            node_selector=given.selector,
+            node_selector=selector,
             tolerations=given.tolerations,
             labels=given.labels,
             annotations=annotations,

@@ -26,6 +26,7 @@ from podgroup.model.objects import (
 )
 from podgroup.model.policy import weights_of
 from podgroup.model.standing import weighted_use
+from podgroup.model.topology import TopologyAssignment
 from podgroup.state.members import Flag
 from podgroup.state.world import Group, Holding, Pod, World
 
@@ -116,6 +117,15 @@ def runs_since_before(world: World, group: Group) -> bool:
 def role_of(group: Group, pod_set: str) -> str:
     """Return the role a podset stands for: the same name, but for the `main` of a single pod."""
     return next(iter(group.roles), pod_set) if group.single else pod_set
+
+
+def place_of(group: Group, role: str) -> TopologyAssignment | None:
+    """Return where the pods of a role go by its admission; None if anywhere."""
+    holding = group.quota.holding
+    for given in holding.admission.assignments if holding is not None else ():
+        if given.place is not None and role_of(group, given.name) == role:
+            return given.place
+    return None
 
 
 def pods_of(world: World, group: Group, pod_set: str, count: int = 0, sample: str = "") -> str:

@@ -51,6 +51,7 @@ GROUP = "group"
 class Expectation(Struct, frozen=True, gc=False):
     """A decision made and not yet observed: no second one for the same target meanwhile.
 
+    `place` is where a pod goes that it lets start: the values of the levels of its topology.
     `result_version` is set by an applied outcome: the expectation ends when the object is known at
     that version, or earlier when its effect is seen.
     """
@@ -60,6 +61,7 @@ class Expectation(Struct, frozen=True, gc=False):
     as_of: int
     at: datetime
     result_version: str = ""
+    place: tuple[str, ...] = ()
 
     @property
     def may_end(self) -> bool:

@@ -28,8 +28,10 @@ from podgroup.model.names import (
     PENDING_EXCEEDS_MAX_QUOTA,
     PENDING_NO_MATCHING_FLAVOR,
     PENDING_PREEMPTED_WORKLOADS,
+    PENDING_TOPOLOGY_FAILED,
     PENDING_WAITING_FOR_QUOTA,
 )
+from podgroup.model.objects import Assignment
 from podgroup.model.wording import kueues
 from podgroup.rules.helpers import snapshot
 from podgroup.state.derived import AnyDerived, SchedulerKept
@@ -41,6 +43,7 @@ REFUSED = frozenset(
         PENDING_EXCEEDS_MAX_QUOTA,
         PENDING_NO_MATCHING_FLAVOR,
         PENDING_PREEMPTED_WORKLOADS,
+        PENDING_TOPOLOGY_FAILED,
         PENDING_WAITING_FOR_QUOTA,
     }
 )
@@ -143,7 +146,8 @@ class SchedulerMirror:
             cache.remove(own(identity))
             known = snapshot.workload(world, group)
             over = group.quota.holding.taken_over
-            self._hold(msgspec.structs.replace(known, unadmitted=over) if over else known, charge)
+            known = msgspec.structs.replace(known, unadmitted=over) if over else known
+            self._hold(known, charge, group.quota.holding.admission.assignments)
             eviction = snapshot.eviction(group)
             if eviction is not None:
                 by = (
@@ -181,7 +185,7 @@ class SchedulerMirror:
                 cache.remove(identity)
         return True
 
-    def _hold(self, workload: Workload, charge: Charge) -> None:
+    def _hold(self, workload: Workload, charge: Charge, given: tuple[Assignment, ...] = ()) -> None:
         cache = self.scheduler.cache
         held = cache.holdings.get(workload.id)
         if held is not None:
@@ -192,10 +196,13 @@ class SchedulerMirror:
                 workload.fixed,
             )
             back = held.evicted is not None and workload.evicted is None
+            names = {pod_set.name for pod_set in workload.pod_sets}
+            placed = {one.name: one.place for one in given if one.place and one.name in names}
+            same = same and placed == {one.name: one.topology for _, one in held.given}
             if same and not back and held.cluster_queue == charge.cluster_queue:
                 cache.resize(workload.id, dict(snapshot.taken(charge)))
                 return
-        cache.hold(workload, snapshot.reservation(charge))
+        cache.hold(workload, snapshot.reservation(charge, given))
 
     def _object(self, world: World, kind: str, key: tuple[str, str] | str) -> None:
         cache = self.scheduler.cache

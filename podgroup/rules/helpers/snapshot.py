@@ -156,12 +156,17 @@ def eviction(group: Group) -> Eviction | None:
     return Eviction(_seconds(evicted.at), evicted.reason, evicted.message)
 
 
-def reservation(charge: Charge) -> Reservation:
-    """Return what a charge takes; podsets do not matter any more."""
+def reservation(charge: Charge, given: Iterable[Assignment] = ()) -> Reservation:
+    """Return what a charge takes, by flavor; podsets matter for the places they were `given`."""
+    placed = tuple(
+        PodSetAssignment(name=one.name, count=one.count, flavors=one.flavors, topology=one.place)
+        for one in given
+        if one.place is not None
+    )
     return Reservation(
         cluster_queue=charge.cluster_queue,
         at=_seconds(charge.at),
-        pod_sets=per_flavor(charge.usage),
+        pod_sets=per_flavor(charge.usage) + placed,
     )
 
 
