@@ -6,9 +6,10 @@ and handling read these rows, so a kind is added in one place.
 Invariant: the first column is the name; columns of priority 0 fit a terminal of 160 characters.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -22,21 +23,35 @@ from gatelog.serve.api.params import Listing
 from gatelog.serve.api.selectors import Term
 from gatelog.serve.words import ago, span
 
-Cells = list[list[Any]]
-
 
 class Column(Struct, frozen=True):
-    """A column of a table; those of priority 1 are shown by `-o wide`."""
+    """A column of a table; those of priority 1 are shown by `-o wide`.
+
+    `of` is a path from the object, or from a part of it where a part is a row, or says it of one.
+    """
 
     name: str
+    of: str | Callable[[Any], Any]
     description: str
     priority: int = 0
     type: str = "string"
     format: str = ""
 
+    def cell(self, row: Any) -> Any:
+        """Return the cell of a row."""
+        found = attrgetter(self.of)(row) if isinstance(self.of, str) else self.of(row)
+        return "<none>" if found is None or found == "" else found
+
+
+def _number(name: str, of: str, description: str, priority: int = 0) -> Column:
+    return Column(name, of, description, priority, "integer")
+
 
 class Kind(Struct, frozen=True, kw_only=True):
-    """A kind of our group. `one` is None for an unknown name."""
+    """A kind of our group. `one` is None for an unknown name.
+
+    `rows` are the rows of an object. Before `shown` comes a column of its name, which `named` says.
+    """
 
     plural: str
     singular: str
@@ -44,8 +59,9 @@ class Kind(Struct, frozen=True, kw_only=True):
     short_names: tuple[str, ...]
     namespaced: bool = True
     watched: bool = False
-    columns: tuple[Column, ...]
-    cells: Callable[[Any], Cells]
+    named: str = "Name of the group, or of a single pod"
+    shown: tuple[Column, ...]
+    rows: Callable[[Any], Iterable[Any]] = lambda one: (one,)
     one: Callable[[ReadModel, str, str], Any]
     page: Callable[[ReadModel, str, Listing], Page]
 
@@ -59,34 +75,57 @@ class Kind(Struct, frozen=True, kw_only=True):
         """What may be done."""
         return ["get", "list", "watch"] if self.watched else ["get", "list"]
 
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All columns, that of the name first."""
+        return Column("Name", "metadata.name", self.named, format="name"), *self.shown
 
-NAME = Column("Name", "Name of the group, or of a single pod", 0, "string", "name")
+    def cells(self, found: o.Object) -> list[list[Any]]:
+        """Return the rows of an object, a cell per column."""
+        return [
+            [found.metadata.name, *(column.cell(row) for column in self.shown)]
+            for row in self.rows(found)
+        ]
 
 
-def _age(text: str | None) -> str:
+Cell = Callable[[Any], Any]
+
+
+def _since(path: str) -> Cell:
     """Return how long ago a time was, as kubectl writes it."""
-    return _none(ago(text))
+    return lambda row: ago(attrgetter(path)(row))
 
 
-def _took(begin: str | None, end: str | None) -> str:
-    if not begin:
-        return "<none>"
-    until = datetime.fromisoformat(end) if end else datetime.now(UTC)
-    return span((until - datetime.fromisoformat(begin)).total_seconds())
+def _clock(path: str) -> Cell:
+    return lambda row: (attrgetter(path)(row) or "").replace("T", " ")[:19]
 
 
-def _clock(text: str | None) -> str:
-    return text.replace("T", " ")[:19] if text else "<none>"
+def _took(begin: str, end: str) -> Cell:
+    """Return how long something took, or has taken so far."""
+
+    def took(row: Any) -> str:
+        since, until = attrgetter(begin, end)(row)
+        if not since:
+            return ""
+        over = datetime.fromisoformat(until) if until else datetime.now(UTC)
+        return span((over - datetime.fromisoformat(since)).total_seconds())
+
+    return took
 
 
-def _none(text: str) -> str:
-    return text or "<none>"
+def _starts(path: str) -> Cell:
+    def starts(row: Any) -> str:
+        found = attrgetter(path)(row)
+        if found is None:
+            return ""
+        return short_of(found.time, found.latest_time, found.never, datetime.now(UTC))
+
+    return starts
 
 
 def _pods(one: o.PodGroup) -> str:
     pods = one.status.pods
-    done = pods.running + pods.succeeded
-    return f"{done}/{one.spec.pods or pods.seen}"
+    return f"{pods.running + pods.succeeded}/{one.spec.pods or pods.seen}"
 
 
 def _why(one: o.PodGroup) -> str:
@@ -94,160 +133,47 @@ def _why(one: o.PodGroup) -> str:
     return waiting.reason if waiting is not None else one.status.reason
 
 
-def _starts(one: o.ExpectedStart | None) -> str:
-    if one is None:
-        return "<none>"
-    return short_of(one.time, one.latest_time, one.never, datetime.now(UTC))
+def _waited(one: o.PodGroup) -> str:
+    waiting = one.status.waiting
+    return ago(waiting.since) if waiting is not None else ""
 
 
-def _group_cells(one: o.PodGroup) -> Cells:
-    status = one.status
-    waiting = status.waiting
-    return [
-        [
-            one.metadata.name,
-            _none(one.spec.queue),
-            status.state,
-            _pods(one),
-            _none(_why(one)),
-            _age(waiting.since) if waiting is not None else "<none>",
-            _age(one.metadata.creation_timestamp),
-            _none(status.cluster_queue),
-            one.spec.priority,
-            _none(status.workload),
-            _starts(status.expected_start),
-            _none(waiting.message if waiting is not None else status.message),
-        ]
-    ]
+def _message(one: o.PodGroup) -> str:
+    waiting = one.status.waiting
+    return waiting.message if waiting is not None else one.status.message
 
 
-def _history_cells(one: o.PodGroupHistory) -> Cells:
-    return [
-        [
-            one.metadata.name,
-            _clock(e.time),
-            e.kind,
-            _none(e.reason),
-            _none(e.pod),
-            _none(e.message),
-            e.source,
-            _none(e.rule),
-            _none(e.status),
-        ]
-        for e in one.entries
-    ]
-
-
-def _reason_cells(one: o.PodGroupReasons) -> Cells:
-    return [
-        [one.metadata.name, w.reason, _clock(w.since), _took(w.since, w.until), w.message]
-        for w in one.waits
-    ]
-
-
-def _admission_cells(one: o.PodGroupAdmissions) -> Cells:
-    return [
-        [
-            one.metadata.name,
-            a.number,
-            a.cluster_queue,
-            _took(a.queued_time, a.admitted_time),
-            _clock(a.admitted_time),
-            _took(a.admitted_time, a.released_time),
-            _none(a.release_reason),
-            _amounts(a.resources),
-            a.decided_by,
-        ]
-        for a in one.admissions
-    ]
-
-
-def _amounts(held: dict[str, dict[str, str]]) -> str:
-    return _none(
-        ", ".join(
-            f"{number} {resource} of {flavor}"
-            for flavor, resources in held.items()
-            for resource, number in resources.items()
-        )
+def _amounts(one: o.Admission) -> str:
+    return ", ".join(
+        f"{number} {resource} of {flavor}"
+        for flavor, resources in one.resources.items()
+        for resource, number in resources.items()
     )
 
 
-def _position_cells(one: o.PodGroupPosition) -> Cells:
-    at = one.position
-    waiting = at.waiting or o.Wait()
-    return [
-        [
-            one.metadata.name,
-            at.cluster_queue,
-            at.position_in_cluster_queue,
-            at.local_queue,
-            at.position_in_local_queue,
-            at.priority,
-            _age(at.queued_time),
-            _none(waiting.reason),
-            _starts(at.expected_start),
-            _none(waiting.message),
-        ]
-    ]
-
-
-def _usage(found: list[o.FlavorUsage]) -> str:
-    return _none(
-        ", ".join(
-            f"{u.resource} {u.held}{'/' + u.nominal if u.nominal else ''} ({u.flavor})"
-            + (f" and {u.unadmitted} unadmitted" if u.unadmitted else "")
-            for u in found
-        )
-    )
-
-
-def _queue_cells(one: o.QueueUsage) -> Cells:
-    groups = one.groups
-    return [
-        [
-            one.metadata.name,
-            _none(one.cluster_queue),
-            groups.pending,
-            groups.admitted,
-            _age(groups.oldest),
-            groups.composing,
-            groups.blocked,
-            _usage(one.usage),
-        ]
-    ]
-
-
-def _cluster_queue_cells(one: o.ClusterQueueUsage) -> Cells:
-    groups = one.groups
-    return [
-        [
-            one.metadata.name,
-            _none(one.cohort),
-            groups.pending,
-            groups.admitted,
-            _age(groups.oldest),
-            _usage(one.usage),
-            _none(one.strategy),
-            groups.blocked,
-        ]
-    ]
-
-
-def _day_cells(one: o.NamespaceUsage) -> Cells:
-    return [
-        [
-            one.metadata.name,
-            u.resource,
-            f"{u.running:.3f}",
-            u.pods,
-            f"{u.held:.3f}",
-            f"{u.wasted:.3f}",
-            "<none>" if u.cost is None else f"{u.cost:.2f} {one.currency}".rstrip(),
-            f"{u.waited:.3f}",
-            f"{u.unadmitted:.3f}",
-        ]
+def _usage(one: o.QueueUsage | o.ClusterQueueUsage) -> str:
+    return ", ".join(
+        f"{u.resource} {u.held}{'/' + u.nominal if u.nominal else ''} ({u.flavor})"
+        + (f" and {u.unadmitted} unadmitted" if u.unadmitted else "")
         for u in one.usage
-    ]
+    )
+
+
+class _Day(NamedTuple):
+    """What was used of a resource on a day, and the currency of its cost."""
+
+    used: o.ResourceHours
+    currency: str
+
+    @property
+    def cost(self) -> str:
+        """In words."""
+        cost = self.used.cost
+        return "" if cost is None else f"{cost:.2f} {self.currency}".rstrip()
+
+
+def _hours(word: str) -> Cell:
+    return lambda day: f"{getattr(day.used, word):.3f}"
 
 
 Detail = Callable[[ReadModel, LifeRow, str], Any]
@@ -279,6 +205,15 @@ def _named(
     return one
 
 
+_WAITING = (
+    _number("Pending", "groups.pending", "Groups that wait, for whatever reason"),
+    _number("Admitted", "groups.admitted", "Groups that hold quota"),
+    Column(
+        "Oldest", _since("groups.oldest"), "How long the oldest that waits for quota has queued"
+    ),
+)
+_BLOCKED = _number("Blocked", "groups.blocked", "Groups whose wait only a person can end", 1)
+
 KINDS: tuple[Kind, ...] = (
     Kind(
         plural="podgroups",
@@ -286,21 +221,26 @@ KINDS: tuple[Kind, ...] = (
         model=o.PodGroup,
         short_names=("gpg",),
         watched=True,
-        columns=(
-            NAME,
-            Column("Queue", "LocalQueue that its pods name"),
-            Column("State", "State of the group"),
-            Column("Pods", "Pods that run or have succeeded, of those declared"),
-            Column("Why", "What it waits for, or why it is in this state"),
-            Column("For", "How long it has waited for that"),
-            Column("Age", "Time since its first pod was created"),
-            Column("ClusterQueue", "ClusterQueue behind its LocalQueue", 1),
-            Column("Priority", "Priority used for queueing", 1, "integer"),
-            Column("Workload", "Name of its Workload", 1),
-            Column("Starts", "When it is expected to start, of those that wait", 1),
-            Column("Message", "The same in words", 1),
+        shown=(
+            Column("Queue", "spec.queue", "LocalQueue that its pods name"),
+            Column("State", "status.state", "State of the group"),
+            Column("Pods", _pods, "Pods that run or have succeeded, of those declared"),
+            Column("Why", _why, "What it waits for, or why it is in this state"),
+            Column("For", _waited, "How long it has waited for that"),
+            Column(
+                "Age", _since("metadata.creation_timestamp"), "Time since its first pod was created"
+            ),
+            Column("ClusterQueue", "status.cluster_queue", "ClusterQueue behind its LocalQueue", 1),
+            _number("Priority", "spec.priority", "Priority used for queueing", 1),
+            Column("Workload", "status.workload", "Name of its Workload", 1),
+            Column(
+                "Starts",
+                _starts("status.expected_start"),
+                "When it is expected to start, of those that wait",
+                1,
+            ),
+            Column("Message", _message, "The same in words", 1),
         ),
-        cells=_group_cells,
         one=_group,
         page=f.groups_page,
     ),
@@ -309,18 +249,17 @@ KINDS: tuple[Kind, ...] = (
         singular="podgrouphistory",
         model=o.PodGroupHistory,
         short_names=("gph",),
-        columns=(
-            NAME,
-            Column("At", "When, UTC"),
-            Column("What", "What happened"),
-            Column("Reason", "Why, one word"),
-            Column("Pod", "Pod concerned"),
-            Column("Message", "What happened, or why, in words"),
-            Column("Source", "history, wait, decision, outcome or failure", 1),
-            Column("Rule", "Rule that decided it", 1),
-            Column("Status", "What came of the decision", 1),
+        rows=attrgetter("entries"),
+        shown=(
+            Column("At", _clock("time"), "When, UTC"),
+            Column("What", "kind", "What happened"),
+            Column("Reason", "reason", "Why, one word"),
+            Column("Pod", "pod", "Pod concerned"),
+            Column("Message", "message", "What happened, or why, in words"),
+            Column("Source", "source", "history, wait, decision, outcome or failure", 1),
+            Column("Rule", "rule", "Rule that decided it", 1),
+            Column("Status", "status", "What came of the decision", 1),
         ),
-        cells=_history_cells,
         one=_detail(f.history),
         page=f.details_page(f.history),
     ),
@@ -329,14 +268,13 @@ KINDS: tuple[Kind, ...] = (
         singular="podgroupreason",
         model=o.PodGroupReasons,
         short_names=("gpr",),
-        columns=(
-            NAME,
-            Column("Reason", "What it waited for"),
-            Column("Since", "Since when, UTC"),
-            Column("For", "How long"),
-            Column("Message", "The same in words"),
+        rows=attrgetter("waits"),
+        shown=(
+            Column("Reason", "reason", "What it waited for"),
+            Column("Since", _clock("since"), "Since when, UTC"),
+            Column("For", _took("since", "until"), "How long"),
+            Column("Message", "message", "The same in words"),
         ),
-        cells=_reason_cells,
         one=_detail(f.explained),
         page=f.details_page(f.reasons),
     ),
@@ -345,18 +283,19 @@ KINDS: tuple[Kind, ...] = (
         singular="podgroupadmission",
         model=o.PodGroupAdmissions,
         short_names=("gpa",),
-        columns=(
-            NAME,
-            Column("Number", "Counts its admissions", 0, "integer"),
-            Column("ClusterQueue", "ClusterQueue whose quota it held"),
-            Column("Waited", "How long it had queued"),
-            Column("Admitted", "When it was admitted, UTC"),
-            Column("Held", "How long it held or holds quota"),
-            Column("Released", "Why it gave it back"),
-            Column("Amounts", "What it held", 1),
-            Column("Decided-By", "Decision that admitted it, or kueue", 1),
+        rows=attrgetter("admissions"),
+        shown=(
+            _number("Number", "number", "Counts its admissions"),
+            Column("ClusterQueue", "cluster_queue", "ClusterQueue whose quota it held"),
+            Column("Waited", _took("queued_time", "admitted_time"), "How long it had queued"),
+            Column("Admitted", _clock("admitted_time"), "When it was admitted, UTC"),
+            Column(
+                "Held", _took("admitted_time", "released_time"), "How long it held or holds quota"
+            ),
+            Column("Released", "release_reason", "Why it gave it back"),
+            Column("Amounts", _amounts, "What it held", 1),
+            Column("Decided-By", "decided_by", "Decision that admitted it, or kueue", 1),
         ),
-        cells=_admission_cells,
         one=_detail(f.admissions),
         page=f.details_page(f.admissions),
     ),
@@ -365,19 +304,22 @@ KINDS: tuple[Kind, ...] = (
         singular="podgroupposition",
         model=o.PodGroupPosition,
         short_names=("gpp",),
-        columns=(
-            NAME,
-            Column("ClusterQueue", "ClusterQueue it waits in"),
-            Column("Position", "Position in the ClusterQueue, from 1", 0, "integer"),
-            Column("LocalQueue", "LocalQueue it came through"),
-            Column("Local-Position", "Position in the LocalQueue, from 1", 0, "integer"),
-            Column("Priority", "Priority used for queueing", 0, "integer"),
-            Column("Queued", "How long it has queued"),
-            Column("Why", "What it waits for"),
-            Column("Starts", "When it is expected to start"),
-            Column("Message", "The same in words", 1),
+        rows=lambda one: (one.position,),
+        shown=(
+            Column("ClusterQueue", "cluster_queue", "ClusterQueue it waits in"),
+            _number(
+                "Position", "position_in_cluster_queue", "Position in the ClusterQueue, from 1"
+            ),
+            Column("LocalQueue", "local_queue", "LocalQueue it came through"),
+            _number(
+                "Local-Position", "position_in_local_queue", "Position in the LocalQueue, from 1"
+            ),
+            _number("Priority", "priority", "Priority used for queueing"),
+            Column("Queued", _since("queued_time"), "How long it has queued"),
+            Column("Why", "waiting.reason", "What it waits for"),
+            Column("Starts", _starts("expected_start"), "When it is expected to start"),
+            Column("Message", "waiting.message", "The same in words", 1),
         ),
-        cells=_position_cells,
         one=_detail(f.position_of),
         page=f.positions_page,
     ),
@@ -386,17 +328,13 @@ KINDS: tuple[Kind, ...] = (
         singular="queueusage",
         model=o.QueueUsage,
         short_names=("gqu",),
-        columns=(
-            NAME,
-            Column("ClusterQueue", "ClusterQueue behind it"),
-            Column("Pending", "Groups that wait, for whatever reason", 0, "integer"),
-            Column("Admitted", "Groups that hold quota", 0, "integer"),
-            Column("Oldest", "How long the oldest that waits for quota has queued"),
-            Column("Composing", "Groups whose pods are not all there", 1, "integer"),
-            Column("Blocked", "Groups whose wait only a person can end", 1, "integer"),
-            Column("Usage", "What its groups hold", 1),
+        shown=(
+            Column("ClusterQueue", "cluster_queue", "ClusterQueue behind it"),
+            *_WAITING,
+            _number("Composing", "groups.composing", "Groups whose pods are not all there", 1),
+            _BLOCKED,
+            Column("Usage", _usage, "What its groups hold", 1),
         ),
-        cells=_queue_cells,
         one=_named(f.queues_page),
         page=f.queues_page,
     ),
@@ -406,17 +344,13 @@ KINDS: tuple[Kind, ...] = (
         model=o.ClusterQueueUsage,
         short_names=("gcu",),
         namespaced=False,
-        columns=(
-            NAME,
-            Column("Cohort", "Cohort it borrows in"),
-            Column("Pending", "Groups that wait, for whatever reason", 0, "integer"),
-            Column("Admitted", "Groups that hold quota", 0, "integer"),
-            Column("Oldest", "How long the oldest that waits for quota has queued"),
-            Column("Usage", "Held of nominal quota, by resource and flavor"),
-            Column("Strategy", "Queueing strategy", 1),
-            Column("Blocked", "Groups whose wait only a person can end", 1, "integer"),
+        shown=(
+            Column("Cohort", "cohort", "Cohort it borrows in"),
+            *_WAITING,
+            Column("Usage", _usage, "Held of nominal quota, by resource and flavor"),
+            Column("Strategy", "strategy", "Queueing strategy", 1),
+            _BLOCKED,
         ),
-        cells=_cluster_queue_cells,
         one=_named(f.cluster_queues_page),
         page=f.cluster_queues_page,
     ),
@@ -425,18 +359,31 @@ KINDS: tuple[Kind, ...] = (
         singular="namespaceusage",
         model=o.NamespaceUsage,
         short_names=("gnu",),
-        columns=(
-            Column("Name", "Day, UTC", 0, "string", "name"),
-            Column("Resource", "Resource; cpu in cores"),
-            Column("Running", "Amount times hours that pods asked for while they ran"),
-            Column("Pods", "Pods that ran", 0, "integer"),
-            Column("Held", "Hours held and not run: starting, ending, groups that are not whole"),
-            Column("Wasted", "Hours that ran and came to nothing"),
-            Column("Cost", "What was taken cost, by the rates that are set"),
-            Column("Waited", "Hours asked for at the gate", 1),
-            Column("Unadmitted", "Hours taken without an admission, in no other column", 1),
+        named="Day, UTC",
+        rows=lambda one: [_Day(used, one.currency) for used in one.usage],
+        shown=(
+            Column("Resource", "used.resource", "Resource; cpu in cores"),
+            Column(
+                "Running",
+                _hours("running"),
+                "Amount times hours that pods asked for while they ran",
+            ),
+            _number("Pods", "used.pods", "Pods that ran"),
+            Column(
+                "Held",
+                _hours("held"),
+                "Hours held and not run: starting, ending, groups that are not whole",
+            ),
+            Column("Wasted", _hours("wasted"), "Hours that ran and came to nothing"),
+            Column("Cost", "cost", "What was taken cost, by the rates that are set"),
+            Column("Waited", _hours("waited"), "Hours asked for at the gate", 1),
+            Column(
+                "Unadmitted",
+                _hours("unadmitted"),
+                "Hours taken without an admission, in no other column",
+                1,
+            ),
         ),
-        cells=_day_cells,
         one=_named(f.usage_page),
         page=f.usage_page,
     ),
