@@ -6,11 +6,12 @@ Invariant: what each borrower owes adds up to what it borrows.
 from gatelog.readmodel import cohorts as pools
 from gatelog.readmodel.cohorts import Debt, Pool
 from gatelog.readmodel.moments import Asked
+from gatelog.readmodel.quota import QuotaRow
 from gatelog.serve.api.status import Refused
 from gatelog.serve.console import picture
-from gatelog.serve.console.html import Html, h, table
-from gatelog.serve.console.parts import Page, Seen, queue_link
-from gatelog.serve.console.window import choices, fitting, slider
+from gatelog.serve.console.html import Html, h, listing
+from gatelog.serve.console.parts import Page, Seen, page, queue_link
+from gatelog.serve.console.window import fitting, others, slider
 from gatelog.serve.words import amount
 
 _MOST_POOLS = 24
@@ -29,14 +30,13 @@ def cohorts(asked: Asked, seen: Seen, name: str = "") -> Page:
         raise Refused(404, f"there is no cohort {name} with quota at that moment")
     path = f"/cohorts/{name}" if name else "/cohorts"
     body = [
-        h("h1", f"Cohort {name}" if name else "Cohorts"),
         h(
             "p",
             "A loan comes out of one pool: each lender's part of it is its part of all that is "
             "lent.",
             class_="quiet",
         ),
-        choices(seen, path, window),
+        others(seen, path, window),
         slider(seen, path, window),
         [_pool(one, seen, named=not name) for one in found[:_MOST_POOLS]]
         or h("p", "No ClusterQueue was in a cohort.", class_="notice"),
@@ -61,7 +61,7 @@ def cohorts(asked: Asked, seen: Seen, name: str = "") -> Page:
             for one in found
         ]
     }
-    return Page(title=title, data=data, body=h("div", body))
+    return page(title, data, body)
 
 
 def _left_out(rest: list[Pool]) -> str:
@@ -78,6 +78,9 @@ def _pool(pool: Pool, seen: Seen, *, named: bool) -> Html:
     def says(number: int) -> str:
         return amount(pool.resource, number)
 
+    def of_queue(one: QuotaRow, number: int) -> str:
+        return says(number) if one.kind == "ClusterQueue" else "–"
+
     link = h("a", pool.cohort, href=seen.link(f"/cohorts/{pool.cohort}"))
     summed = f"{says(pool.held)} of {says(pool.nominal)} held, {says(pool.free)} free."
     return h(
@@ -85,22 +88,21 @@ def _pool(pool: Pool, seen: Seen, *, named: bool) -> Html:
         h("h2", [link, ": "] if named else None, what),
         h("p", summed, " ", _owing(owed, pool.resource)),
         picture.pool(f"{what} in cohort {pool.cohort}", pool),
-        table(
-            ["queue", "nominal", "held", "borrowed", "unadmitted", "idle", "lent"],
-            [
-                [
+        listing(
+            {
+                "queue": lambda one: (
                     queue_link(seen, one.name)
                     if one.kind == "ClusterQueue"
-                    else f"Cohort {one.name} itself",
-                    says(one.nominal),
-                    says(one.held) if one.kind == "ClusterQueue" else "–",
-                    says(one.borrowed) if one.kind == "ClusterQueue" else "–",
-                    says(one.unadmitted) if one.kind == "ClusterQueue" else "–",
-                    says(one.idle),
-                    says(one.lent),
-                ]
-                for one in pool.members
-            ],
+                    else f"Cohort {one.name} itself"
+                ),
+                "nominal": lambda one: says(one.nominal),
+                "held": lambda one: of_queue(one, one.held),
+                "borrowed": lambda one: of_queue(one, one.borrowed),
+                "unadmitted": lambda one: of_queue(one, one.unadmitted),
+                "idle": lambda one: says(one.idle),
+                "lent": lambda one: says(one.lent),
+            },
+            pool.members,
             f"{what}, by queue",
         ),
     )

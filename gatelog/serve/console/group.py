@@ -18,8 +18,19 @@ from gatelog.serve.api.params import Listing
 from gatelog.serve.api.selectors import Term
 from gatelog.serve.api.status import Refused
 from gatelog.serve.console import picture
-from gatelog.serve.console.html import Html, h, table
-from gatelog.serve.console.parts import ROWS, Page, Seen, clock, pager, queue_link, state, when
+from gatelog.serve.console.html import Columns, Html, h, listing
+from gatelog.serve.console.parts import (
+    ROWS,
+    Page,
+    Seen,
+    clock,
+    page,
+    pager,
+    queue_link,
+    state,
+    when,
+    whens,
+)
 from gatelog.serve.console.preemptions import preemption_table
 
 _MOST = 5000
@@ -65,7 +76,6 @@ def group(asked: Asked, seen: Seen, namespace: str, name: str) -> Page:
     )
     title = f"{life.namespace}/{life.name}"
     body = [
-        h("h1", title),
         _standing(life, explain(asked.model, life, seen.now), seen),
         h("h2", "Timeline"),
         picture.timeline(f"Timeline of {title}", pods, waits, begin, end, ended),
@@ -89,7 +99,7 @@ def group(asked: Asked, seen: Seen, namespace: str, name: str) -> Page:
         "pods": pods[seen.offset : seen.offset + ROWS],
         "podsInAll": len(pods),
     }
-    return Page(title=title, data=data, body=h("div", body))
+    return page(title, data, body)
 
 
 def _decisions(asked: Asked, seen: Seen, given: dict[str, Any]) -> list[moments.DecidedRow]:
@@ -99,20 +109,19 @@ def _decisions(asked: Asked, seen: Seen, given: dict[str, Any]) -> list[moments.
 
 
 def _decided(decided: Iterable[moments.DecidedRow], *, fine: bool) -> Html:
-    return table(
-        ["rule", "what", "why", "times", "first", "last"],
-        [
-            [
-                one.rule,
-                one.action,
-                plain(one.message) + (f" ({one.rejected} refused)" if one.rejected else ""),
-                str(one.decisions),
-                clock(one.first_at, fine=fine),
-                clock(one.last_at, fine=fine),
-            ]
-            for one in decided
-            if one.action not in QUIET_ACTIONS
-        ],
+    def why(one: moments.DecidedRow) -> str:
+        return plain(one.message) + (f" ({one.rejected} refused)" if one.rejected else "")
+
+    return listing(
+        {
+            "rule": "rule",
+            "what": "action",
+            "why": why,
+            "times": "decisions",
+            "first": lambda one: clock(one.first_at, fine=fine),
+            "last": lambda one: clock(one.last_at, fine=fine),
+        },
+        [one for one in decided if one.action not in QUIET_ACTIONS],
         "Decisions, by rule, in the order they began; what only mirrors them is in the JSON",
         "nothing was decided yet",
     )
@@ -190,76 +199,63 @@ def _case(life: LifeRow, said: Sequence[Line]) -> tuple[Html, list[Line]]:
     return words, [one for n, one in enumerate(said) if n >= until and n != to_do]
 
 
-def _estimates(rows: Iterable[moments.EstimateRow], seen: Seen) -> Html | None:
+def _estimates(rows: Sequence[moments.EstimateRow], seen: Seen) -> Html | None:
     def came(one: moments.EstimateRow) -> str:
         if one.came_at is None or one.came_at > seen.moment:
             return "it waits still"
         return f"{one.came} at {one.came_at:%Y-%m-%d %H:%M:%S}"
 
-    shown = [
-        [
-            clock(one.given_at),
-            clock(one.expected_at) if one.expected_at else "–",
-            clock(one.latest_at) if one.latest_at else "–",
-            plain(one.never) or "–",
-            came(one),
-        ]
-        for one in rows
-    ]
-    if not shown:
+    if not rows:
         return None
-    head = ["said", "to start", "nine in ten by", "never while", "what came"]
-    return h("div", h("h2", "When it was expected to start"), table(head, shown, "Newest first"))
+    columns: Columns = {
+        "said": lambda one: clock(one.given_at),
+        "to start": lambda one: clock(one.expected_at) if one.expected_at else "–",
+        "nine in ten by": lambda one: clock(one.latest_at) if one.latest_at else "–",
+        "never while": lambda one: plain(one.never) or "–",
+        "what came": came,
+    }
+    return h(
+        "div", h("h2", "When it was expected to start"), listing(columns, rows, "Newest first")
+    )
 
 
 def _wait_table(waits: Iterable[WaitRow], seen: Seen, *, fine: bool) -> Html:
-    rows = [
-        [
-            one.reason,
-            clock(one.from_at, fine=fine),
-            timeline.duration(((one.to_at or seen.moment) - one.from_at).total_seconds())
-            + ("" if one.to_at else ", and still"),
-            plain(one.message),
-        ]
-        for one in waits
-    ]
-    return table(["reason", "since", "for", "in words"], rows, "Newest first", "it never waited")
+    def took(one: WaitRow) -> str:
+        span = (one.to_at or seen.moment) - one.from_at
+        return timeline.duration(span.total_seconds()) + ("" if one.to_at else ", and still")
+
+    columns: Columns = {
+        "reason": "reason",
+        "since": lambda one: clock(one.from_at, fine=fine),
+        "for": took,
+        "in words": lambda one: plain(one.message),
+    }
+    return listing(columns, waits, "Newest first", "it never waited")
 
 
 def _story(asked: Asked, life: LifeRow, seen: Seen, *, fine: bool) -> Html:
     entries = asked.model.entries(life.id, own_only=not seen.quota)
     lines = [line for line in timeline.tell(entries) if line.at <= seen.moment]
-    rows = [
-        [
-            clock(line.at, fine=fine),
-            line.state or "",
-            line.text(),
-            f"{line.rule}: {line.because()}" if line.rule else line.because(),
-        ]
-        for line in lines
-    ]
-    return h(
-        "div",
-        h("h2", "Story"),
-        table(["when", "state", "what", "why"], rows, "Everything that happened, in order"),
-    )
+    columns: Columns = {
+        "when": lambda line: clock(line.at, fine=fine),
+        "state": lambda line: line.state or "",
+        "what": lambda line: line.text(),
+        "why": lambda line: f"{line.rule}: {line.because()}" if line.rule else line.because(),
+    }
+    table = listing(columns, lines, "Everything that happened, in order")
+    return h("div", h("h2", "Story"), table)
 
 
 def _pods(pods: list[picture.PodRow], seen: Seen, title: str, uid: str) -> Html:
-    rows = [
-        [
-            one.name,
-            one.phase,
-            one.node or "–",
-            one.fate or "–",
-            one.exit_reason or "–",
-            when(one.created_at, seen),
-            when(one.started_at, seen),
-        ]
-        for one in pods[seen.offset : seen.offset + ROWS]
-    ]
-    head = ["pod", "phase", "node", "fate", "ended by", "created", "started"]
-    shown = len(pods) - seen.offset
-    return h(
-        "div", table(head, rows, "By creation"), pager(seen, f"/groups/{title}", shown, life=uid)
-    )
+    columns: Columns = {
+        "pod": "name",
+        "phase": "phase",
+        "node": "node",
+        "fate": "fate",
+        "ended by": "exit_reason",
+        "created": whens(seen, "created_at"),
+        "started": whens(seen, "started_at"),
+    }
+    shown = pods[seen.offset :]
+    more = pager(seen, f"/groups/{title}", len(shown), life=uid)
+    return h("div", listing(columns, shown[:ROWS], "By creation"), more)

@@ -17,8 +17,18 @@ from gatelog.readmodel.timeline import plain
 from gatelog.serve.api import finding
 from gatelog.serve.api.selectors import label_conditions, read_labels
 from gatelog.serve.api.status import bad
-from gatelog.serve.console.html import Html, h, table
-from gatelog.serve.console.parts import ROWS, Page, Seen, group_link, pager, state, when
+from gatelog.serve.console.html import Columns, Html, choices, h, listing, table
+from gatelog.serve.console.parts import (
+    ROWS,
+    Page,
+    Seen,
+    group_link,
+    page,
+    pager,
+    state,
+    when,
+    whens,
+)
 from gatelog.serve.words import amount, rfc
 from podgroup.model.lifecycle import STATES
 
@@ -106,7 +116,6 @@ def groups(asked: Asked, seen: Seen) -> Page:
         found, data = _list(asked, seen, search)
     namespace = search.chosen["namespace"]
     body = [
-        h("h1", "Groups"),
         _views(seen, search),
         _form(seen, search.chosen),
         _counts(seen, search, counts),
@@ -116,7 +125,7 @@ def groups(asked: Asked, seen: Seen) -> Page:
         found,
     ]
     states = {one.state: one.groups for one in counts}
-    return Page(title="Groups", data={"states": states, **data}, body=h("div", body))
+    return page("Groups", {"states": states, **data}, body)
 
 
 def _link(seen: Seen, search: Search, **change: str) -> str:
@@ -127,19 +136,12 @@ def _views(seen: Seen, search: Search) -> Html:
     """Return links to views; a person's own are kept by their browser (console.js)."""
     kept = {name: search.chosen[name] for name in search.chosen if name != "namespace"}
     namespace = search.chosen["namespace"]
-    links = [
-        h(
-            "li",
-            h(
-                "a",
-                words,
-                href=seen.link("/groups", namespace=namespace, **given),
-                aria_current="true" if {k: v for k, v in kept.items() if v} == given else None,
-            ),
-        )
+    chosen = {k: v for k, v in kept.items() if v}
+    links = (
+        (words, seen.link("/groups", namespace=namespace, **given), given == chosen)
         for words, given in _VIEWS
-    ]
-    return h("ul", links, class_="choices", aria_label="Views", data_views="groups")
+    )
+    return choices("Views", links, data_views="groups")
 
 
 def _counts(seen: Seen, search: Search, counts: list[StateCount]) -> Html:
@@ -147,21 +149,16 @@ def _counts(seen: Seen, search: Search, counts: list[StateCount]) -> Html:
     number = {one.state: one.groups for one in counts}
     chosen = search.chosen["state"]
     shown = [("", sum(number.values())), *((word, number.get(word, 0)) for word in STATES)]
-    links = [
-        h(
-            "li",
-            h(
-                "a",
-                state(word) if word else "all",
-                h("b", f" {count:,}"),
-                href=_link(seen, search, state=word),
-                aria_current="true" if word == chosen else None,
-            ),
+    links = (
+        (
+            [state(word) if word else "all", h("b", f" {count:,}")],
+            _link(seen, search, state=word),
+            word == chosen,
         )
         for word, count in shown
         if count or not word or word == chosen
-    ]
-    return h("ul", links, class_="choices counts", aria_label="Groups by state")
+    )
+    return choices("Groups by state", links, class_="choices counts")
 
 
 def _list(asked: Asked, seen: Seen, search: Search) -> tuple[Html, dict[str, Any]]:
@@ -169,34 +166,25 @@ def _list(asked: Asked, seen: Seen, search: Search) -> tuple[Html, dict[str, Any
     query = grouplist.page(search.past, search.conditions, order)
     rows = asked.rows("groups", ListedRow, query, search.given)
     resource = search.chosen["resource"] or "cpu"
-    shown = [
-        [
-            group_link(seen, one.namespace, one.name, one.id),
-            state(one.state_then),
-            _why(one, past=search.past),
-            when(one.since_then, seen),
-            amount(resource, one.used),
-            f"{one.pods_running + one.pods_succeeded}/{one.total_count or one.pods_seen}",
-            _labelled(one),
-            one.queue or "–",
-            when(one.created_at, seen),
-        ]
-        for one in rows[:ROWS]
-    ]
-    head = [
-        "group",
-        "state",
-        "why",
-        _sorted("waits since", "wait", seen, search),
-        _sorted(f"uses {resource}", "use", seen, search),
-        "pods",
-        "team, user",
-        "queue",
-        _sorted("age", "age", seen, search),
-    ]
+
+    def pods(one: ListedRow) -> str:
+        return f"{one.pods_running + one.pods_succeeded}/{one.total_count or one.pods_seen}"
+
+    columns: Columns = {
+        "group": lambda one: group_link(seen, one.namespace, one.name, one.id),
+        "state": lambda one: state(one.state_then),
+        "why": lambda one: _why(one, past=search.past),
+        _sorted("waits since", "wait", seen, search): whens(seen, "since_then"),
+        _sorted(f"uses {resource}", "use", seen, search): lambda one: amount(resource, one.used),
+        "pods": pods,
+        "team, user": _labelled,
+        "queue": "queue",
+        _sorted("age", "age", seen, search): whens(seen, "created_at"),
+    }
     words = grouplist.ORDERS[order][0].capitalize()
     caption = f"{words}; pods are counted now" if search.past else words
-    found = table(head, shown, caption, "No group is like that; clear a field, or choose all.")
+    empty = "No group is like that; clear a field, or choose all."
+    found = listing(columns, rows[:ROWS], caption, empty)
     more = pager(seen, "/groups", len(rows), **search.chosen)
     return h("div", found, more), {"groups": [finding.podgroup(one) for one in rows[:ROWS]]}
 

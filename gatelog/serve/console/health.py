@@ -6,8 +6,8 @@ Invariant: read only.
 from gatelog.readmodel import moments
 from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.timeline import anonymous
-from gatelog.serve.console.html import h, table
-from gatelog.serve.console.parts import ROWS, Page, Seen, when
+from gatelog.serve.console.html import h, listing
+from gatelog.serve.console.parts import ROWS, Page, Seen, page, whens
 
 
 def health(asked: Asked, seen: Seen) -> Page:
@@ -20,50 +20,54 @@ def health(asked: Asked, seen: Seen) -> Page:
         "decisions without outcome", moments.UnresolvedRow, moments.UNRESOLVED, given
     )
     body = [
-        h("h1", "Health"),
         h("h2", "Projector"),
-        table(
-            ["shard", "position", "mode", "newest event", "last written"],
-            [
-                [str(s.shard), f"{s.seq:,}", s.mode, when(s.at, seen), when(s.written_at, seen)]
-                for s in shards
-            ],
+        listing(
+            {
+                "shard": "shard",
+                "position": lambda one: f"{one.seq:,}",
+                "mode": "mode",
+                "newest event": whens(seen, "at"),
+                "last written": whens(seen, "written_at"),
+            },
+            shards,
             "Checkpoints",
             "No projector has written to this database yet.",
         ),
         h("h2", "Parked"),
-        table(
-            ["position", "when", "reason", "object", "why"],
-            [
-                [
-                    f"{p.seq}/{p.ord}",
-                    when(p.at, seen),
-                    p.reason,
-                    p.object or "–",
-                    anonymous(p.message),
-                ]
-                for p in parked
-            ],
+        listing(
+            {
+                "position": lambda one: f"{one.seq}/{one.ord}",
+                "when": whens(seen, "at"),
+                "reason": "reason",
+                "object": "object",
+                "why": lambda one: anonymous(one.message),
+            },
+            parked,
             "Parked until a person releases it (gatelog parked)",
             "nothing is parked",
         ),
         h("h2", "Decisions without outcome"),
-        table(
-            ["action", "how many", "oldest"],
-            [[u.action, str(u.decisions), when(u.oldest, seen)] for u in unresolved],
+        listing(
+            {"action": "action", "how many": "decisions", "oldest": whens(seen, "oldest")},
+            unresolved,
             "Under way, or no actuator carries them out",
-            "none",
         ),
         h("h2", "Beginnings of the log"),
-        table(
-            ["shard", "number", "when", "why", "may be missing"],
-            [[str(g.shard), str(g.number), when(g.at, seen), g.reason, _missing(g)] for g in gaps],
+        listing(
+            {
+                "shard": "shard",
+                "number": "number",
+                "when": whens(seen, "at"),
+                "why": "reason",
+                "may be missing": _missing,
+            },
+            gaps,
             "Newest first",
             "one, without gaps",
         ),
     ]
     data = {"shards": shards, "parked": parked, "unresolved": unresolved, "epochs": gaps}
-    return Page(title="Health", data=data, body=h("div", body))
+    return page("Health", data, body)
 
 
 def _missing(gap: moments.GapRow) -> str:

@@ -4,6 +4,7 @@ Invariant: text is escaped unless it was made here (`Html`), attributes always.
 """
 
 import re
+from collections.abc import Callable, Iterable, Mapping
 from html import escape, unescape
 from typing import Any
 
@@ -55,6 +56,37 @@ def _long(cell: Any) -> str | None:
 def _words(cell: Any) -> str:
     """Return the text of a cell, without elements."""
     return unescape(_TAG.sub("", cell)) if isinstance(cell, Html) else str(cell)
+
+
+def choices(label: str, given: Iterable[tuple[Any, str, bool]], **attributes: Any) -> Html:
+    """Return links of which one is chosen: what each is called, its address, and whether it is."""
+    links = [
+        h("li", h("a", words, href=link, aria_current="true" if chosen else None))
+        for words, link, chosen in given
+    ]
+    return h("ul", links, **{"class_": "choices", "aria_label": label, **attributes})
+
+
+Columns = Mapping[Any, str | Callable[[Any], Any]]
+"""Of each column its heading, and the field of a row or the function that it shows."""
+
+
+def listing(
+    columns: Columns,
+    rows: Iterable[Any],
+    caption: str,
+    empty: str = "none",
+) -> Html:
+    """Return a table of rows."""
+    cells = [[_cell(shown, row) for shown in columns.values()] for row in rows]
+    return table(list(columns), cells, caption, empty)
+
+
+def _cell(shown: str | Callable[[Any], Any], row: Any) -> Any:
+    if not isinstance(shown, str):
+        return shown(row)
+    found = getattr(row, shown)
+    return "–" if found is None or found == "" else str(found)
 
 
 def table(head: list[Any], rows: list[list[Any]], caption: str, empty: str = "none") -> Html:

@@ -4,7 +4,7 @@ Invariant: a name that is a link leads to a page that is there.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -16,6 +16,8 @@ from gatelog.serve.console.html import Html, h
 from gatelog.serve.words import amount, rfc, span
 
 ROWS = 50
+DAYS = {1: "day", 7: "week", 30: "month"}
+"""Ranges of days that a page may be of."""
 _FIRST_YEAR = 1971
 
 
@@ -56,6 +58,16 @@ class Page(Struct, frozen=True, kw_only=True):
     title: str
     data: Any
     body: Html
+
+
+def page(title: str, data: Any, *body: Any, heading: str = "") -> Page:
+    """Return a page under its heading, which is its title unless it has another."""
+    return Page(title=title, data=data, body=h("div", h("h1", heading or title), body))
+
+
+def whens(seen: Seen, field: str) -> Callable[[Any], Html]:
+    """Return `when` of a field of a row."""
+    return lambda row: when(getattr(row, field), seen)
 
 
 def when(at: datetime | None, seen: Seen) -> Html:
@@ -134,7 +146,7 @@ def read_days(seen: Seen, default: int = 1) -> int:
         Refused: 400, neither.
     """
     text = seen.query.get("days", "") or str(default)
-    if text not in ("1", "7", "30"):
+    if text not in map(str, DAYS):
         raise bad(f"days is {text[:40]!r}: 1, 7 or 30 are allowed")
     return int(text)
 

@@ -8,8 +8,9 @@ Invariant: the number of elements is bounded whatever the group's size; nothing 
 only by class and position, so that no page needs inline styles.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from msgspec import Struct
 
@@ -153,20 +154,22 @@ def timeline(
         parts.append(_areas(scale, pods, y))
         y += _AREA
     body = [h("g", scale.ticks(y)), *parts, [_mark(scale, at, words, y) for at, words in marks]]
+    words = h("desc", described(pods, waits))
+    return h("div", _framed(title, y + 20, words, body), legend())
+
+
+def _framed(title: str, height: int, *drawn: Any, newest: bool = False) -> Html:
+    """Return a drawing in its frame; `newest`: a phone shows its end first."""
     svg = h(
         "svg",
         h("title", title),
-        h("desc", described(pods, waits)),
-        body,
-        viewBox=f"0 0 {WIDTH} {y + 20}",
+        drawn,
+        viewBox=f"0 0 {WIDTH} {height}",
         role="img",
         aria_label=title,
     )
-    return h(
-        "div",
-        h("div", svg, class_="picture", tabindex="0", role="region", aria_label=title),
-        legend(),
-    )
+    kind = "picture newest" if newest else "picture"
+    return h("div", svg, class_=kind, tabindex="0", role="region", aria_label=title)
 
 
 def described(pods: Sequence[PodRow], waits: Sequence[WaitRow]) -> str:
@@ -284,8 +287,12 @@ def counted(pods: Iterable[PodRow], begin: datetime, end: datetime) -> dict[str,
 
 def legend() -> Html:
     """Return what the colours mean."""
-    phases = [h("li", _box(name), name) for name in PHASES]
-    return h("ul", h("li", _box("band"), "waits, by reason"), phases, class_="legend")
+    return _legend({"band": "waits, by reason", **{name: name for name in PHASES}})
+
+
+def _legend(meanings: Mapping[str, str], *more: Html) -> Html:
+    boxes = [h("li", _box(name), words) for name, words in meanings.items()]
+    return h("ul", boxes, *more, class_="legend")
 
 
 def _box(name: str) -> Html:
@@ -333,9 +340,9 @@ def usage(title: str, series: Series, begin: datetime, end: datetime) -> Html:
     own = [min(h, n) for h, n in zip(series.held, series.nominal, strict=True)]
     lent = [h + one for h, one in zip(own, series.lent, strict=True)]
     words = f"{series.resource} ({series.flavor or 'no flavor'})"
-    svg = h(
-        "svg",
-        h("title", title),
+    return _framed(
+        title,
+        height + 20,
         h("g", scale.ticks(height)),
         area("held", [0.0] * count, own),
         area(
@@ -353,11 +360,8 @@ def usage(title: str, series: Series, begin: datetime, end: datetime) -> Html:
             y=38,
             class_="quiet",
         ),
-        viewBox=f"0 0 {WIDTH} {height + 20}",
-        role="img",
-        aria_label=title,
+        newest=True,
     )
-    return h("div", svg, class_="picture newest", tabindex="0", role="region", aria_label=title)
 
 
 def spent(
@@ -381,23 +385,20 @@ def spent(
                 said = h("title", f"{begin:%Y-%m-%d %H:%M} UTC: {_SPENT[name]} {value:,.2f}")
                 box = {"width": round(width, 1), "height": round(tall, 1), "class_": name}
                 drawn.append(h("rect", said, x=x, y=round(y, 1), **box))
-    svg = h(
-        "svg",
-        h("title", title),
+    return _framed(
+        title,
+        height + 20,
         h("g", scale.ticks(height)),
         drawn,
         h("text", title.partition(",")[0][:27], x=0, y=20),
         h("text", f"up to {top:,.2f}", x=0, y=38, class_="quiet"),
-        viewBox=f"0 0 {WIDTH} {height + 20}",
-        role="img",
-        aria_label=title,
+        newest=True,
     )
-    return h("div", svg, class_="picture newest", tabindex="0", role="region", aria_label=title)
 
 
 def spent_legend() -> Html:
     """Return what the colours of `spent` mean."""
-    return h("ul", [h("li", _box(name), words) for name, words in _SPENT.items()], class_="legend")
+    return _legend(_SPENT)
 
 
 def pool(title: str, found: Pool) -> Html:
@@ -430,15 +431,7 @@ def pool(title: str, found: Pool) -> Html:
         parts.append(h("text", one.name[:27], x=0, y=y + 19))
         said = _pool_words(found.resource, own, one)
         parts.append(h("text", said, x=round(x + 8, 1), y=y + 19, class_="quiet"))
-    svg = h(
-        "svg",
-        h("title", title),
-        parts,
-        viewBox=f"0 0 {WIDTH} {len(found.members) * _BAR + 4}",
-        role="img",
-        aria_label=title,
-    )
-    return h("div", svg, class_="picture", tabindex="0", role="region", aria_label=title)
+    return _framed(title, len(found.members) * _BAR + 4, parts)
 
 
 def _pool_words(resource: str, own: int, one: QuotaRow) -> str:
@@ -450,14 +443,12 @@ def _pool_words(resource: str, own: int, one: QuotaRow) -> str:
 
 def pool_legend() -> Html:
     """Return what the colours of `pool` mean."""
-    boxes = [h("li", _box(name), words) for name, words in {**_QUOTA, "idle": "idle"}.items()]
-    return h("ul", boxes, _quota_line(), class_="legend")
+    return _legend({**_QUOTA, "idle": "idle"}, _quota_line())
 
 
 def usage_legend() -> Html:
     """Return what the colours of `usage` mean."""
-    boxes = [h("li", _box(name), words) for name, words in _QUOTA.items()]
-    return h("ul", boxes, _quota_line(), class_="legend")
+    return _legend(_QUOTA, _quota_line())
 
 
 def _quota_line() -> Html:

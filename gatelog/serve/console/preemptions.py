@@ -9,16 +9,18 @@ from datetime import timedelta
 from gatelog.readmodel import moments
 from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.timeline import plain
-from gatelog.serve.console.html import Html, h, table
+from gatelog.serve.console.html import Columns, Html, choices, h, listing
 from gatelog.serve.console.parts import (
+    DAYS,
     ROWS,
     Page,
     Seen,
     clock,
     group_link,
+    page,
     queue_link,
     read_days,
-    when,
+    whens,
 )
 
 _ANOTHER = "another namespace"
@@ -27,23 +29,15 @@ _NONE = "none was preempted"
 
 def preemption_table(rows: Iterable[moments.PreemptedRow], seen: Seen, mine: str = "") -> Html:
     """Return preemptions, newest first; `mine`: id of the group whose they are."""
-    shown = [
-        [
-            clock(one.issued_at),
-            _group(seen, one.victim_namespace, one.victim, one.victim_id),
-            _group(seen, one.preemptor_namespace, one.preemptor, one.preemptor_id),
-            str(one.priority),
-            plain(one.message),
-        ]
-        for one in rows
-    ]
+    columns: Columns = {
+        "when": lambda one: clock(one.issued_at),
+        "had to go": lambda one: _group(seen, one.victim_namespace, one.victim, one.victim_id),
+        "for": lambda one: _group(seen, one.preemptor_namespace, one.preemptor, one.preemptor_id),
+        "of priority": "priority",
+        "why": lambda one: plain(one.message),
+    }
     empty = "it preempted none and was not preempted" if mine else _NONE
-    return table(
-        ["when", "had to go", "for", "of priority", "why"],
-        shown,
-        "Newest first, a hundred at most",
-        empty,
-    )
+    return listing(columns, rows, "Newest first, a hundred at most", empty)
 
 
 def preemptions(asked: Asked, seen: Seen) -> Page:
@@ -59,40 +53,24 @@ def preemptions(asked: Asked, seen: Seen) -> Page:
     }
     sums = asked.rows("sums", moments.PreemptedSum, moments.PREEMPTED_SUMS, given)
     rows = asked.rows("preemptions", moments.PreemptedRow, moments.PREEMPTED, given)
-    links = [
-        h(
-            "li",
-            h(
-                "a",
-                words,
-                href=seen.link("/preemptions", namespace=namespace, days=one),
-                aria_current="true" if one == days else None,
-            ),
-        )
-        for one, words in ((1, "day"), (7, "week"), (30, "month"))
-    ]
-    body = [
-        h("h1", "Preemptions"),
-        h("ul", links, class_="choices", aria_label="Range"),
-        table(
-            ["had to go", "for", "times", "groups", "last"],
-            [
-                [
-                    _side(one.victim_namespace, one.victim_queue, seen),
-                    _side(one.preemptor_namespace, one.preemptor_queue, seen),
-                    f"{one.preemptions:,}",
-                    f"{one.victims:,}",
-                    when(one.last_at, seen),
-                ]
-                for one in sums
-            ],
-            "By namespace and ClusterQueue, most often first",
-            _NONE,
-        ),
+    links = (
+        (words, seen.link("/preemptions", namespace=namespace, days=one), one == days)
+        for one, words in DAYS.items()
+    )
+    columns: Columns = {
+        "had to go": lambda one: _side(one.victim_namespace, one.victim_queue, seen),
+        "for": lambda one: _side(one.preemptor_namespace, one.preemptor_queue, seen),
+        "times": lambda one: f"{one.preemptions:,}",
+        "groups": lambda one: f"{one.victims:,}",
+        "last": whens(seen, "last_at"),
+    }
+    return page(
+        "Preemptions",
+        {"days": days, "sums": sums, "preemptions": rows},
+        choices("Range", links),
+        listing(columns, sums, "By namespace and ClusterQueue, most often first", _NONE),
         [h("h2", "Each of them"), preemption_table(rows, seen)] if rows else None,
-    ]
-    data = {"days": days, "sums": sums, "preemptions": rows}
-    return Page(title="Preemptions", data=data, body=h("div", body))
+    )
 
 
 def _group(seen: Seen, namespace: str, name: str, uid: str) -> Html:

@@ -12,10 +12,20 @@ from gatelog.serve.api import finding
 from gatelog.serve.api import objects as o
 from gatelog.serve.api.status import Refused
 from gatelog.serve.console import picture
-from gatelog.serve.console.html import Html, h, table
-from gatelog.serve.console.parts import ROWS, Page, Seen, group_link, held_text, pager, when
+from gatelog.serve.console.html import Columns, Html, h, listing
+from gatelog.serve.console.parts import (
+    ROWS,
+    Page,
+    Seen,
+    group_link,
+    held_text,
+    page,
+    pager,
+    when,
+    whens,
+)
 from gatelog.serve.console.waiting import forecast_line, line_table, who_waits
-from gatelog.serve.console.window import choices, fitting
+from gatelog.serve.console.window import fitting, others
 from gatelog.serve.words import span
 
 
@@ -38,7 +48,6 @@ def queue(asked: Asked, seen: Seen, name: str) -> Page:
     root = stood[0].root if stood and stood[0].root else usage.cohort
     path = f"/queues/{name}"
     body = [
-        h("h1", f"ClusterQueue {name}"),
         h(
             "p",
             usage.strategy,
@@ -49,7 +58,7 @@ def queue(asked: Asked, seen: Seen, name: str) -> Page:
         ),
         _quota(usage, seen),
         h("h2", "Held over time"),
-        choices(seen, path, window),
+        others(seen, path, window),
         _charts(series[:8], since, until),
         h("h2", "Who waits, in order"),
         h("p", forecast, class_="quiet") if waiting else None,
@@ -73,7 +82,7 @@ def queue(asked: Asked, seen: Seen, name: str) -> Page:
         "waiting": waiting[:ROWS],
         "holding": holding[:ROWS],
     }
-    return Page(title=f"Queue {name}", data=data, body=h("div", body))
+    return page(f"Queue {name}", data, body, heading=f"ClusterQueue {name}")
 
 
 def _charts(series: Sequence[quota.Series], since: datetime, until: datetime) -> list[Html] | Html:
@@ -92,34 +101,27 @@ def _charts(series: Sequence[quota.Series], since: datetime, until: datetime) ->
 
 
 def _quota(usage: o.ClusterQueueUsage, seen: Seen) -> Html:
-    return table(
-        ["flavor and resource", "quota", "held", "borrowed", "unadmitted", "idle", "lent"],
-        [
-            [
-                f"{u.resource} of {u.flavor}",
-                *(u.nominal, u.held),
-                *(text or "0" for text in (u.borrowed, u.unadmitted, u.idle, u.lent)),
-            ]
-            for u in usage.usage
-        ],
-        "Quota at the time" if seen.at else "Quota",
-        "no quota",
-    )
+    columns: Columns = {
+        "flavor and resource": lambda one: f"{one.resource} of {one.flavor}",
+        "quota": "nominal",
+        "held": "held",
+        "borrowed": lambda one: one.borrowed or "0",
+        "unadmitted": lambda one: one.unadmitted or "0",
+        "idle": lambda one: one.idle or "0",
+        "lent": lambda one: one.lent or "0",
+    }
+    return listing(columns, usage.usage, "Quota at the time" if seen.at else "Quota", "no quota")
 
 
 def _holders(holding: Sequence[moments.HoldingRow], seen: Seen) -> Html:
-    rows = [
-        [
-            group_link(seen, one.namespace, one.name, one.id),
-            str(one.priority),
-            when(one.admitted_at, seen),
-            _runs(one, seen),
-            held_text(one.resources),
-        ]
-        for one in holding
-    ]
-    head = ["group", "priority", "since", "runs", "holds"]
-    return table(head, rows, "Oldest admission first", "none")
+    columns: Columns = {
+        "group": lambda one: group_link(seen, one.namespace, one.name, one.id),
+        "priority": "priority",
+        "since": whens(seen, "admitted_at"),
+        "runs": lambda one: _runs(one, seen),
+        "holds": lambda one: held_text(one.resources),
+    }
+    return listing(columns, holding, "Oldest admission first")
 
 
 def _runs(one: moments.HoldingRow, seen: Seen) -> Html:
@@ -132,17 +134,14 @@ def _runs(one: moments.HoldingRow, seen: Seen) -> Html:
 def _idle(asked: Asked, seen: Seen, queue: str) -> Html | None:
     """Return who holds quota and runs nothing, as it is now."""
     rows = [] if seen.at else asked.model.idle(queue=queue, limit=ROWS)
-    shown = [
-        [group_link(seen, one.namespace, one.name), when(one.since, seen), one.message]
-        for one in rows
-    ]
-    if not shown:
+    if not rows:
         return None
-    return h(
-        "div",
-        h("h2", "Holds quota, runs nothing"),
-        table(["group", "since", "why"], shown, "Longest first"),
-    )
+    columns: Columns = {
+        "group": lambda one: group_link(seen, one.namespace, one.name),
+        "since": whens(seen, "since"),
+        "why": "message",
+    }
+    return h("div", h("h2", "Holds quota, runs nothing"), listing(columns, rows, "Longest first"))
 
 
 def _over_time(asked: Asked, name: str, since: datetime, until: datetime) -> list[quota.Series]:

@@ -16,6 +16,7 @@ from gatelog.serve.console.parts import (
     ROWS,
     Page,
     Seen,
+    page,
     pager,
     queue_link,
 )
@@ -60,7 +61,6 @@ def queues(asked: Asked, seen: Seen) -> Page:
         )
     waiting = sum(row.groups for rows in lengths.values() for row in rows)
     body = [
-        h("h1", "Queues"),
         h("p", f"Pending groups: {waiting:,}. ClusterQueues: {len(objects):,}.", class_="quiet"),
         h("ul", cards, class_="cards")
         if cards
@@ -68,7 +68,7 @@ def queues(asked: Asked, seen: Seen) -> Page:
         pager(seen, "/", len(objects) - seen.offset),
     ]
     data_ = {"queues": data, "queuesInAll": len(objects), "waiting": waiting}
-    return Page(title="Queues", data=data_, body=h("div", body))
+    return page("Queues", data_, body)
 
 
 def local_queues(asked: Asked, seen: Seen, namespace: str) -> Page:
@@ -115,7 +115,6 @@ def local_queues(asked: Asked, seen: Seen, namespace: str) -> Page:
             )
         )
     body = [
-        h("h1", f"Queues of {namespace}"),
         h("ul", cards, class_="cards")
         if cards
         else h("p", f"Namespace {namespace} has no LocalQueue.", class_="notice"),
@@ -125,7 +124,7 @@ def local_queues(asked: Asked, seen: Seen, namespace: str) -> Page:
         pager(seen, "/", len(waiting), namespace=namespace),
     ]
     data_ = {"namespace": namespace, "queues": data, "waiting": waiting[:ROWS]}
-    return Page(title=f"Queues of {namespace}", data=data_, body=h("div", body))
+    return page(f"Queues of {namespace}", data_, body)
 
 
 def _holds(u: Mapping[str, str]) -> str:

@@ -15,8 +15,8 @@ from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.rates import missing, unit_name
 from gatelog.serve.api import finding
 from gatelog.serve.console import picture
-from gatelog.serve.console.html import Html, h, table
-from gatelog.serve.console.parts import Page, Seen, read_days
+from gatelog.serve.console.html import Html, choices, h, table
+from gatelog.serve.console.parts import DAYS, Page, Seen, page, read_days
 
 _DIVIDED = {
     **{key: key for key in ("namespace", "localqueue", "queue", "flavor")},
@@ -24,7 +24,6 @@ _DIVIDED = {
     "user": f"{sums.LABEL}user",
 }
 """Word of an address, and the key it means; `label:KEY` is a word, too."""
-_DAYS = {1: "day", 7: "week", 30: "month"}
 _DRAWN = 4
 """Resources that are drawn."""
 
@@ -41,7 +40,7 @@ def usage(asked: Asked, seen: Seen) -> Page:
     spent = finding.spent_by(asked.model, key, since, until, namespace, period)
     shares, periods = spent.shares, spent.steps
     asked.note(f"usage by {by} and by {period}", spent.query, spent.given)
-    title = f"Usage of the {_DAYS[days]} to {day}" if days > 1 else f"Usage on {day}"
+    title = f"Usage of the {DAYS[days]} to {day}" if days > 1 else f"Usage on {day}"
     rates = asked.model.rates
     shown = [
         [
@@ -57,28 +56,19 @@ def usage(asked: Asked, seen: Seen) -> Page:
     path, chosen = "/usage", {"namespace": namespace, "by": by}
     kept = {**chosen, "days": days if days > 1 else None}
 
-    def choice(words: str, link: str, *, now: bool) -> Html:
-        return h("li", h("a", words, href=link, aria_current="true" if now else None))
-
     def other(to: date) -> str:
-        if to >= seen.now.date():
-            return path + "?" + urlencode({k: v for k, v in kept.items() if v})
-        return (
-            path
-            + "?"
-            + urlencode({"at": f"{to}T23:59:59Z", **{k: v for k, v in kept.items() if v}})
-        )
+        at = {} if to >= seen.now.date() else {"at": f"{to}T23:59:59Z"}
+        return path + "?" + urlencode({**at, **{k: v for k, v in kept.items() if v}})
 
-    ranges = [
-        choice(words, seen.link(path, **chosen, days=one if one > 1 else None), now=one == days)
-        for one, words in _DAYS.items()
-    ]
-    divisions = [
-        choice(one, seen.link(path, **{**kept, "by": one}), now=by in (one, key))
+    ranges = (
+        (words, seen.link(path, **chosen, days=one if one > 1 else None), one == days)
+        for one, words in DAYS.items()
+    )
+    divisions = (
+        (one, seen.link(path, **{**kept, "by": one}), by in (one, key))
         for one, key in _DIVIDED.items()
-    ]
+    )
     body = [
-        h("h1", title),
         h(
             "p",
             "What pods asked for, times hours: while they ran, held quota and did not run, and "
@@ -86,17 +76,17 @@ def usage(asked: Asked, seen: Seen) -> Page:
             "nothing. Days are UTC.",
             class_="quiet",
         ),
-        h("ul", ranges, class_="choices", aria_label="Range"),
+        choices("Range", ranges),
         h(
             "p",
-            h("a", f"← {_DAYS[days]} before", href=other(day - timedelta(days=days)), rel="prev"),
+            h("a", f"← {DAYS[days]} before", href=other(day - timedelta(days=days)), rel="prev"),
             " ",
-            h("a", f"{_DAYS[days]} after →", href=other(day + timedelta(days=days)), rel="next")
+            h("a", f"{DAYS[days]} after →", href=other(day + timedelta(days=days)), rel="next")
             if day < seen.now.date()
             else None,
         ),
         _charts(periods, since, until, period),
-        h("ul", divisions, class_="choices", aria_label="Divided by"),
+        choices("Divided by", divisions),
         table(head, shown, f"{title}, by {by}", "nothing ran, held or waited"),
         h("p", _cost_note(rates is not None, spent.unpriced), class_="quiet"),
         [h("p", note, class_="notice") for note in sums.capped(shares)],
@@ -109,7 +99,7 @@ def usage(asked: Asked, seen: Seen) -> Page:
         "usage": [_numbers(one, priced=rates is not None) for one in shares],
         period: [_numbers(one, priced=rates is not None) for one in periods],
     }
-    return Page(title=title, data=data, body=h("div", body))
+    return page(title, data, body)
 
 
 def _numbers(one: sums.Share, *, priced: bool) -> dict[str, Any]:

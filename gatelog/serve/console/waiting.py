@@ -9,8 +9,8 @@ from gatelog.readmodel import moments
 from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.starts import sentence
 from gatelog.readmodel.timeline import plain
-from gatelog.serve.console.html import Html, table
-from gatelog.serve.console.parts import ROWS, Seen, group_link, when
+from gatelog.serve.console.html import Columns, Html, listing
+from gatelog.serve.console.parts import ROWS, Seen, group_link, whens
 from gatelog.serve.words import span
 
 
@@ -25,32 +25,18 @@ def who_waits(
 
 def line_table(waiting: Sequence[moments.WaitingRow], seen: Seen) -> Html:
     """Return who is pending, first those that have a position in the ClusterQueue."""
-    rows = [
-        [
-            str(one.position or "–"),
-            group_link(seen, one.namespace, one.name, one.id),
-            _start(one, seen),
-            one.stage,
-            one.reason,
-            when(one.since, seen),
-            plain(one.message),
-            one.queue,
-            str(one.priority),
-        ]
-        for one in waiting[:ROWS]
-    ]
-    head = [
-        "position",
-        "group",
-        "start",
-        "stage",
-        "reason",
-        "since",
-        "why",
-        "LocalQueue",
-        "priority",
-    ]
-    return table(head, rows, "In the order of the queue", "nothing is pending")
+    columns: Columns = {
+        "position": "position",
+        "group": lambda one: group_link(seen, one.namespace, one.name, one.id),
+        "start": lambda one: _start(one, seen),
+        "stage": "stage",
+        "reason": "reason",
+        "since": whens(seen, "since"),
+        "why": lambda one: plain(one.message),
+        "LocalQueue": "queue",
+        "priority": "priority",
+    }
+    return listing(columns, waiting[:ROWS], "In the order of the queue", "nothing is pending")
 
 
 def forecast_line(asked: Asked, seen: Seen) -> str:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from gatelog.readmodel import moments
 from gatelog.readmodel.moments import Asked
 from gatelog.serve.api.status import bad
-from gatelog.serve.console.html import Html, h
+from gatelog.serve.console.html import Html, choices, h
 from gatelog.serve.console.parts import Seen
 from gatelog.serve.words import rfc
 
@@ -69,25 +69,12 @@ def _fits(story: moments.StoryRow, until: datetime) -> int:
     return 24
 
 
-def choices(seen: Seen, path: str, window: Window) -> Html:
+def others(seen: Seen, path: str, window: Window) -> Html:
     """Return links to the other windows."""
-    return h(
-        "ul",
-        [
-            h(
-                "li",
-                h(
-                    "a",
-                    words,
-                    href=seen.link(path, hours=one),
-                    aria_current="true" if one == window.hours else None,
-                ),
-            )
-            for one, words in WINDOWS.items()
-        ],
-        class_="choices",
-        aria_label="Window",
+    links = (
+        (words, seen.link(path, hours=one), one == window.hours) for one, words in WINDOWS.items()
     )
+    return choices("Window", links)
 
 
 def slider(seen: Seen, path: str, window: Window) -> Html:
