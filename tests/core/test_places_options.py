@@ -1,14 +1,22 @@
 """Places by the better ways (docs/differences.md, P1 and on), and what Kueue makes of the same."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from podgroup.admission import BETTER, KUEUE, Scheduler, SchedulerOptions
 from podgroup.admission.model import ClusterQueue, Flavor, LocalQueue, PodSet, Workload
+from podgroup.admission.topology.ungating import GroupPod, Ranks, ungated
 from podgroup.admission.verdicts import Verdicts
 from podgroup.model.objects import FlavorQuotas, NodeView, Quota, ResourceGroup
-from podgroup.model.topology import HOSTNAME, TopologyRequest
+from podgroup.model.topology import (
+    HOSTNAME,
+    SliceLayer,
+    TopologyAssignment,
+    TopologyDomain,
+    TopologyRequest,
+)
 
 BOTH = pytest.mark.parametrize("ways", [KUEUE, BETTER], ids=["kueue", "better"])
 RACK = TopologyRequest(required="rack")
@@ -127,3 +135,94 @@ def test_a_second_failed_node_is_replaced_too() -> None:
     better.node("a6", 2)
     better.fail("one", "a1", "a2")
     assert better.places("one") == {"a3": 2, "a4": 1, "a5": 1, "a6": 2}
+
+
+def placed(count: int, asked: TopologyRequest, nodes: Mapping[str, int], cpu: int = 1) -> list[Any]:
+    """What becomes of the same group by Kueue's way and by the better one."""
+    found: list[Any] = []
+    for ways in (KUEUE, BETTER):
+        racks = Racks(ways, dict(nodes))
+        racks.submit("one", count, asked, cpu)
+        (head,) = racks.decide().heads
+        found.append(head.message or racks.places("one"))
+    return found
+
+
+def slices(level: str, size: int, **more: Any) -> TopologyRequest:
+    return TopologyRequest(slices=(SliceLayer(topology=level, size=size),), **more)
+
+
+def test_a_slice_larger_than_the_group_is_refused() -> None:
+    kueue, better = placed(3, slices("rack", 4), {"a1": 9})
+    assert kueue == {}  # admitted, and no pod has a place
+    assert better.endswith("a slice has 4 pods, and only 3 are asked for")
+
+
+def test_pods_that_make_no_whole_slice_get_places() -> None:
+    nodes = {"a1": 2, "a2": 2, "b1": 2}
+    assert placed(6, slices("rack", 4), nodes) == [{"a1": 2, "a2": 2}, {"a1": 2, "a2": 2, "b1": 2}]
+    kueue, better = placed(7, slices("rack", 4), nodes)
+    assert kueue == {"a1": 2, "a2": 2}
+    assert "allows to fit only 1 out of 2 slice(s)" in better
+
+
+def test_below_the_level_of_slices_few_nodes_are_used() -> None:
+    nodes = {"a1": 1, "a2": 4, "a3": 3}
+    assert placed(4, slices("rack", 4), nodes) == [{"a1": 1, "a3": 3}, {"a2": 4}]
+
+
+def test_pods_that_ask_for_no_level_are_not_scattered() -> None:
+    nodes = {"a1": 1, "a2": 1, "b1": 3, "b2": 2}
+    anywhere = TopologyRequest(unconstrained=True)
+    assert placed(4, anywhere, nodes) == [{"a1": 1, "a2": 1, "b2": 2}, {"a1": 1, "b1": 3}]
+
+
+def test_a_share_of_a_rack_stays_in_that_rack() -> None:
+    """Rack `a` is given all it has, which is four pods; Kueue gives one of them to rack `b`."""
+    nodes = {"a1": 1, "a2": 1, "a3": 1, "a4": 1, "b1": 2, "b2": 1}
+    kueue, better = placed(5, TopologyRequest(preferred="rack"), nodes)
+    assert kueue == {"a1": 1, "a2": 1, "a3": 1, "b1": 2}
+    assert better == {"a1": 1, "a2": 1, "a3": 1, "a4": 1, "b2": 1}
+
+
+def numbered(*indexes: str, at: Mapping[int, str] | None = None) -> list[GroupPod]:
+    """Pods by name, each with an index; those that run are `at` a node."""
+    return [
+        GroupPod(
+            name=f"p{number}",
+            labels={"index": index},
+            gated=number not in (at or {}),
+            node_selector={HOSTNAME: at[number]} if at and number in at else {},
+        )
+        for number, index in enumerate(indexes)
+    ]
+
+
+def hosts(pods: Sequence[GroupPod], each: bool, **counts: int) -> dict[str, str]:
+    domains = tuple(TopologyDomain(values=(host,), count=n) for host, n in counts.items())
+    assignment = TopologyAssignment(levels=(HOSTNAME,), domains=domains)
+    found = ungated(assignment, assignment.count, pods, Ranks(index_label="index", each=each))
+    return {name: selector[HOSTNAME] for name, selector in found.items()}
+
+
+def test_one_wrong_index_costs_one_pod_its_rank() -> None:
+    wrong = numbered("3", "2", "x", "1")
+    assert hosts(wrong, True, a=2, b=2) == {"p0": "b", "p1": "b", "p2": "a", "p3": "a"}
+    assert hosts(wrong, False, a=2, b=2) == {"p0": "a", "p1": "a", "p2": "b", "p3": "b"}
+
+
+def test_one_index_twice_costs_both_pods_their_rank() -> None:
+    twice = numbered("2", "2", "1", "0")
+    assert hosts(twice, True, a=1, b=1, c=2) == {"p0": "c", "p1": "c", "p2": "b", "p3": "a"}
+
+
+def test_a_pod_that_runs_elsewhere_uses_up_a_place_there() -> None:
+    elsewhere = numbered("0", "1", "2", at={0: "b"})
+    assert hosts(elsewhere, True, a=1, b=2) == {"p1": "a", "p2": "b"}
+    assert hosts(elsewhere, False, a=1, b=2) == {"p1": "a", "p2": "b"}
+    running = numbered("0", "1", at={0: "b"})
+    assert hosts(running, True, a=1, b=2) == {"p1": "b"}  # rank 2 is nobody's yet
+
+
+def test_a_pod_that_is_missing_keeps_its_place_free() -> None:
+    assert hosts(numbered("2", "0"), True, a=1, b=1, c=1) == {"p0": "c", "p1": "a"}

@@ -339,6 +339,7 @@ def ungate(case: UngaterCase) -> dict[str, dict[str, str]]:
             index_label=one.pod_index_label,
             group_label=one.sub_group_index_label,
             groups=one.sub_group_count,
+            each=False,
         )
         failed = case.unhealthy_nodes
         found.update(ungated(one.assignment.read(), one.count, live, ranks, failed))

@@ -40,7 +40,7 @@ def choose(counts: Counts, plan: Plan, leading: Leading) -> tuple[int, list[Shar
             return level, [alone]
         if plan.required:
             raise refused(counts, plan, level, _best(counts, leading, level))
-        if plan.least or not level:
+        if not (plan.widens and level):
             break
         level -= 1
     if leading:
@@ -118,8 +118,8 @@ def _led_several(counts: Counts, plan: Plan, leading: Leading, level: int) -> li
     if missing > 0:
         given = divide(rest, missing, plan.least)
         if not given:
-            total = first.beside + sum(one.units for one in rest)
-            raise refused(counts, plan, level, total)
+            total = (first.units if plan.rest else first.beside) + sum(one.units for one in rest)
+            raise refused(counts, plan, level, min(total, plan.slices))
         by_domain = {one.domain: one for one in rest}
         chosen += [by_domain[one.domain] for one in given]
     return divide(chosen, plan.slices, plan.least, 1)

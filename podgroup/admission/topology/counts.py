@@ -13,7 +13,7 @@ Invariant: after `Counts.refresh` all is as if counted anew.
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -89,6 +89,10 @@ def _none(room: Mapping[str, int], held: Mapping[str, int], requests: Requests) 
     return 0, next(short)
 
 
+def _scarce(resource: str) -> str:
+    return f'resource "{resource}"'
+
+
 class Counts:
     """The answer to one question, for all domains of a tree."""
 
@@ -102,7 +106,7 @@ class Counts:
         self._rooms: dict[Domain, tuple[int, int]] = {}
         self._gone: dict[Domain, tuple[int, int]] = {}
         """What is still to be taken away of domains that are no more."""
-        self._causes: dict[Leaf, str] = {}
+        self._causes: dict[Leaf, Sequence[str]] = {}
         self._orders: dict[int, list[Entry]] = {}
         self._count_all()
 
@@ -131,40 +135,67 @@ class Counts:
 
     # -- one leaf ------------------------------------------------------------------------------
 
-    def excluding(self, leaf: Leaf) -> str:
-        """Say why pods may not use a leaf, whatever room it has; "" if they may."""
-        asked, tree = self.asked, self.tree
-        if tree.by_host:
-            for taint in leaf.taints:
-                if taint.effect in _EXCLUDING and not tolerated(taint, self._tolerations):
-                    value = f"={taint.value}" if taint.value else ""
-                    return f'taint "{taint.key}{value}:{taint.effect}"'
-            if any(leaf.labels.get(key) != value for key, value in asked.node_selector):
-                return "nodeSelector"
-            if asked.node_terms and not _any_term(asked.node_terms, leaf.labels):
-                return "affinity"
-        if leaf.path[: len(asked.within)] != asked.within:
-            return "topologyDomain"
-        return ""
-
     def held(self, leaf: Leaf) -> Mapping[str, int]:
         """What is held in a leaf, as far as the question minds it."""
         return {} if self.asked.empty else leaf.held
 
-    def _measure(self, leaf: Leaf) -> tuple[int, str]:
-        cause = self.excluding(leaf)
-        if cause:
-            return 0, cause
-        many, scarce = fitting(leaf.free, self.held(leaf), self.asked.requests)
-        return many, "" if many else f'resource "{scarce}"'
+    def fitting(
+        self, leaf: Leaf, held: Mapping[str, int], requests: Requests
+    ) -> tuple[int, Sequence[str]]:
+        """Return how many pods fit into a leaf, and why some of its nodes are excluded.
 
-    def _note(self, leaf: Leaf, cause: str) -> None:
-        before = self._causes.pop(leaf, "")
-        if before:
-            self.excluded[before] -= 1
-        if cause:
-            self._causes[leaf] = cause
-            self.excluded[cause] += 1
+        Where a leaf is several nodes pods fit if they fit its nodes as these are, one by one, and
+        what is left of all of them: which of them pods use that are there is not known.
+        """
+        if leaf.path[: len(self.asked.within)] != self.asked.within:
+            return 0, ("topologyDomain",) * max(1, len(leaf.nodes))
+        if leaf.nodes:
+            found = [
+                self._one(one.labels, one.taints, one.free, {}, requests) for one in leaf.nodes
+            ]
+            most = sum(many for many, _ in found)
+            causes = [cause for _, cause in found if cause]
+            many, scarce = fitting(leaf.free, held, requests)
+            if most and not many:
+                causes += [_scarce(scarce)] * (len(found) - len(causes))
+            return min(most, many), causes
+        many, cause = self._one(leaf.labels, leaf.taints, leaf.free, held, requests)
+        return many, (cause,) if cause else ()
+
+    def _one(
+        self,
+        labels: Mapping[str, str],
+        taints: Sequence[Toleration],
+        free: Mapping[str, int],
+        held: Mapping[str, int],
+        requests: Requests,
+    ) -> tuple[int, str]:
+        """Return how many pods fit, and why none does."""
+        if self.tree.by_host or self.tree.better:
+            cause = self._excluding(labels, taints)
+            if cause:
+                return 0, cause
+        many, scarce = fitting(free, held, requests)
+        return many, "" if many else _scarce(scarce)
+
+    def _excluding(self, labels: Mapping[str, str], taints: Sequence[Toleration]) -> str:
+        """Say why pods may not use a node, whatever room it has; "" if they may."""
+        asked = self.asked
+        for taint in taints:
+            if taint.effect in _EXCLUDING and not tolerated(taint, self._tolerations):
+                value = f"={taint.value}" if taint.value else ""
+                return f'taint "{taint.key}{value}:{taint.effect}"'
+        if any(labels.get(key) != value for key, value in asked.node_selector):
+            return "nodeSelector"
+        if asked.node_terms and not _any_term(asked.node_terms, labels):
+            return "affinity"
+        return ""
+
+    def _note(self, leaf: Leaf, causes: Sequence[str]) -> None:
+        self.excluded.subtract(self._causes.pop(leaf, ()))
+        if causes:
+            self._causes[leaf] = causes
+            self.excluded.update(causes)
 
     # -- going up ------------------------------------------------------------------------------
 
@@ -186,9 +217,9 @@ class Counts:
         self.stale.clear()
         rooms, last = self._rooms, len(self.tree.levels) - 1
         for leaf in self.tree.leaves.values():
-            pods, cause = self._measure(leaf)
-            if cause:
-                self._note(leaf, cause)
+            pods, causes = self.fitting(leaf, self.held(leaf), self.asked.requests)
+            if causes:
+                self._note(leaf, causes)
             rooms[leaf] = (self.slices(last, pods, 0), pods)
         for level in range(last - 1, -1, -1):
             unit = self.unit(level + 1)
@@ -201,8 +232,11 @@ class Counts:
                 rooms[domain] = (self.slices(level, pods, slices), pods)
 
     def _change(self, leaf: Leaf) -> None:
-        pods, cause = self._measure(leaf) if leaf.attached else (0, "")
-        self._note(leaf, cause)
+        pods = 0
+        causes: Sequence[str] = ()
+        if leaf.attached:
+            pods, causes = self.fitting(leaf, self.held(leaf), self.asked.requests)
+        self._note(leaf, causes)
         level = len(leaf.path) - 1
         domain: Domain | None = leaf
         slices = self.slices(level, pods, 0)

@@ -2,9 +2,10 @@
 
 Theory. Domains are taken in order, each whole, the last with what is missing. With most room first,
 a domain that holds all that is missing gives way to the tightest of those from there on that does,
-too. Down to the slice level the children of all chosen domains are one pool, over which all slices
-are divided anew; below it each domain's pods are divided among its own children, the smallest
-first, in units of the layer of slices that applies there.
+too. What a domain was given is divided among its own children, those with most room first: so pods
+are in as few domains as can be. Kueue keeps no division above the slice level, where the children
+of all chosen domains are one pool, and fills the smallest first below. There pods are divided in
+units of the layer of slices that applies.
 
 With a leader (`topology.leading`) a domain that has room for it and loses the least by it goes to
 the front, and counts with what is left beside the leader until the leader has its place.
@@ -13,7 +14,7 @@ Invariant: no domain is given more than it has room for; what is given adds up t
 nothing is given.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -107,24 +108,50 @@ def down(
 ) -> list[Share]:
     """Go from slices given to domains of `level` to pods given to leaves."""
     last = len(counts.tree.levels) - 1
-    leader = 1 if leading else 0
     while level < plan.slice_level:
         level += 1
-        pool = [child for share in shares for child in share.domain.children.values()]
-        holders = ordered(counts, leading, pool, plan.least, _slices)
-        shares = divide(holders, plan.slices, plan.least, leader)
-    shares = [Share(one.domain, one.units * plan.size, one.leader) for one in shares]
+        if not plan.better:
+            shares = [_pooled(shares)]
+        below: list[Share] = []
+        for domain, units, leader in shares:
+            holders = ordered(counts, plan, leading, domain.children.values(), _slices)
+            below += divide(holders, units, plan.least, leader)
+        shares = below
+    shares = [_in_pods(plan, one) for one in shares]
     while level < last:
         level += 1
         unit = plan.inner.get(level, 1)
-        below: list[Share] = []
-        for share in shares:
-            children = share.domain.children.values()
-            holders = ordered(counts, leading, children, plan.least, _pods_in(unit))
-            found = divide(holders, share.units // unit, plan.least, share.leader)
-            below += (Share(one.domain, one.units * unit, one.leader) for one in found)
+        below = []
+        for domain, count, leader in shares:
+            holders = ordered(counts, plan, leading, domain.children.values(), _pods_in(unit))
+            below += _in_units(holders, plan, count, unit, leader)
         shares = below
     return list(shares)
+
+
+def _pooled(shares: Sequence[Share]) -> Share:
+    """Return all shares as one, of a domain that has the children of all of theirs."""
+    pool = Domain((), None)
+    for share in shares:
+        pool.children.update(share.domain.children)
+    return Share(pool, sum(one.units for one in shares), sum(one.leader for one in shares))
+
+
+def _in_pods(plan: Plan, share: Share) -> Share:
+    """Count a share in pods; where the last, smaller slice is led to, it is among them."""
+    rest = plan.rest if share.leader else 0
+    return Share(share.domain, share.units * plan.size + rest, 0 if rest else share.leader)
+
+
+def _in_units(
+    holders: Sequence[Holder], plan: Plan, count: int, unit: int, leader: int
+) -> Iterator[Share]:
+    """Divide pods in units; the last unit may be smaller."""
+    units = -(-count // unit) if plan.better else count // unit
+    for one in divide(holders, units, plan.least, leader):
+        pods = min(one.units * unit, count)
+        yield Share(one.domain, pods, one.leader)
+        count -= pods
 
 
 Unit = Callable[[tuple[int, int]], int]
@@ -144,14 +171,15 @@ def _pods_in(unit: int) -> Unit:
 
 
 def ordered(
-    counts: Counts, leading: Leading, domains: Iterable[Domain], least: bool, unit: Unit
+    counts: Counts, plan: Plan, leading: Leading, domains: Iterable[Domain], unit: Unit
 ) -> list[Holder]:
     """Return domains in the order in which they are taken, with what they hold."""
-    sign = 1 if least else -1
+    sign = 1 if plan.least else -1
+    by = unit if plan.better else _slices
     found = []
     for domain in domains:
         room = counts.room(domain)
-        found.append((sign * room[0], room[1], domain.path, domain, unit(room)))
+        found.append((sign * by(room), room[1], domain.path, domain, unit(room)))
     found.sort(key=itemgetter(0, 1, 2))
     if not leading:
         return [Holder(one[3], one[4]) for one in found]

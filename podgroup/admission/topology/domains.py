@@ -14,7 +14,7 @@ Invariant: the tree depends on the present nodes and usage alone, not on the ord
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from podgroup.admission.amounts import PODS
 from podgroup.admission.model import Flavor, Requests
@@ -39,10 +39,21 @@ class Domain:
         self.attached = True
 
 
-class Leaf(Domain):
-    """A domain of the last level: `free` without what workloads hold, which is `held`."""
+class NodeRoom(NamedTuple):
+    """A node of a leaf: `free` is what it offers, less what pods take that others place."""
 
-    __slots__ = ("free", "held", "key", "labels", "taints")
+    labels: Mapping[str, str]
+    taints: Sequence[Toleration]
+    free: Mapping[str, int]
+
+
+class Leaf(Domain):
+    """A domain of the last level: `free` without what workloads hold, which is `held`.
+
+    `nodes` are looked at one by one; they are left out where the leaf is a node, or taken for one.
+    """
+
+    __slots__ = ("free", "held", "key", "labels", "nodes", "taints")
 
     def __init__(self, path: Path, parent: Domain | None, key: Path) -> None:
         super().__init__(path, parent)
@@ -51,6 +62,7 @@ class Leaf(Domain):
         self.taints: tuple[Toleration, ...] = ()
         self.free: dict[str, int] = {}
         self.held: Mapping[str, int] = _NOTHING
+        self.nodes: Sequence[NodeRoom] = ()
 
 
 class Watcher(Protocol):
@@ -76,6 +88,11 @@ class DomainTree:
         self._members: dict[Path, dict[str, NodeView]] = {}
         self._key_of: dict[str, Path] = {}
         self._held: dict[Path, dict[str, int]] = {}
+
+    @property
+    def size(self) -> int:
+        """How many nodes it has, or leaves where nodes of one are taken for one."""
+        return len(self.leaves) if self.by_host or not self.better else len(self._key_of)
 
     # -- nodes ---------------------------------------------------------------------------------
 
@@ -135,11 +152,9 @@ class DomainTree:
         if leaf is None:
             leaf = self._attach(path, key)
         leaf.labels, leaf.taints = first.labels, first.taints
-        free: dict[str, int] = {}
-        for node in members.values():
-            _add(free, node.allocatable.items(), 1)
-            _add(free, node.taken.items(), -1)
-        leaf.free = free
+        leaf.free = _free(members.values())
+        if self.better and not self.by_host:
+            leaf.nodes = [NodeRoom(o.labels, o.taints, _free([o])) for o in members.values()]
         self.touch(leaf)
 
     def _attach(self, path: Path, key: Path) -> Leaf:
@@ -241,6 +256,15 @@ class Assumption:
 def pods(requests: Requests, count: int) -> list[tuple[str, int]]:
     """What so many pods take: their requests, and one of `pods` each."""
     return [(name, each * count) for name, each in requests] + [(PODS, count)]
+
+
+def _free(nodes: Iterable[NodeView]) -> dict[str, int]:
+    """What nodes offer in all, less what is taken of them."""
+    free: dict[str, int] = {}
+    for node in nodes:
+        _add(free, node.allocatable.items(), 1)
+        _add(free, node.taken.items(), -1)
+    return free
 
 
 def _add(amounts: dict[str, int], more: Iterable[tuple[str, int]], sign: int) -> None:

@@ -1,16 +1,18 @@
-"""Podsets that are placed together: where the leader goes, and what room is left beside it.
+"""What is placed once beside slices: a leader, or the last slice where it is a smaller one.
 
 Theory. Of two podsets of one group the smaller is the leader, a single pod; the other ones are the
 workers, whose request decides for both. A leaf that holds a leader has room for fewer workers
-beside it. A domain above loses what the child loses that loses least.
+beside it. A domain above loses what the child loses that loses least. Pods that make no whole slice
+are led to a domain of the slice level in the same way; what is beside them is for whole slices.
 
 Invariant: a domain that has no room for a leader is never chosen to hold it.
 """
 
 from podgroup.admission.model import Requests
-from podgroup.admission.topology.counts import Counts, fitting, per_pod
+from podgroup.admission.topology.counts import Counts, per_pod
 from podgroup.admission.topology.dividing import NO_LEADER, Beside, Leading
 from podgroup.admission.topology.domains import Domain, Leaf
+from podgroup.admission.topology.request import Plan
 
 
 def leading(counts: Counts, requests: Requests) -> Leading:
@@ -19,21 +21,32 @@ def leading(counts: Counts, requests: Requests) -> Leading:
     leader = per_pod(requests)
     for leaf in counts.tree.leaves.values():
         found[leaf] = _leaf(counts, leaf, leader)
-    for level in range(len(counts.tree.levels) - 2, -1, -1):
-        for domain in counts.tree.at[level].values():
-            found[domain] = _parent(counts, found, domain, level)
+    return _above(counts, found, len(counts.tree.levels) - 1)
+
+
+def last_slice(counts: Counts, plan: Plan) -> Leading:
+    """Return for each domain what it has room for beside the pods that make no whole slice."""
+    found: dict[Domain, Beside] = {}
+    for domain in counts.tree.at[plan.slice_level].values():
+        left = counts.room(domain)[1] - plan.rest
+        found[domain] = Beside(1, left // plan.size, left) if left >= 0 else NO_LEADER
+    return _above(counts, found, plan.slice_level)
+
+
+def _above(counts: Counts, found: dict[Domain, Beside], level: int) -> Leading:
+    for upper in range(level - 1, -1, -1):
+        for domain in counts.tree.at[upper].values():
+            found[domain] = _parent(counts, found, domain, upper)
     return found
 
 
 def _leaf(counts: Counts, leaf: Leaf, leader: Requests) -> Beside:
-    if counts.excluding(leaf):
-        return NO_LEADER
     held = dict(counts.held(leaf))
-    holds = fitting(leaf.free, held, leader)[0] > 0
+    holds = counts.fitting(leaf, held, leader)[0] > 0
     if holds:
         for name, each in leader:
             held[name] = held.get(name, 0) + each
-    pods = fitting(leaf.free, held, counts.asked.requests)[0]
+    pods = counts.fitting(leaf, held, counts.asked.requests)[0]
     return Beside(int(holds), counts.slices(len(leaf.path) - 1, pods, 0), pods)
 
 

@@ -15,9 +15,9 @@ from msgspec import Struct
 from podgroup.admission.model import PodSet
 from podgroup.admission.topology.choosing import choose
 from podgroup.admission.topology.counts import counts, question
-from podgroup.admission.topology.dividing import Share, down
+from podgroup.admission.topology.dividing import Leading, Share, down
 from podgroup.admission.topology.domains import DomainTree, Path
-from podgroup.admission.topology.leading import leading
+from podgroup.admission.topology.leading import last_slice, leading
 from podgroup.admission.topology.request import Refused, read
 from podgroup.model.topology import TopologyAssignment, TopologyDomain
 
@@ -81,9 +81,15 @@ def place_one(
     Raises:
         Refused: there is none.
     """
-    plan = read(workers.topology, workers.count, tree.levels)
+    plan = read(workers.topology, workers.count, tree.levels, tree.better)
+    if leader is not None and tree.better and (plan.rest or leader.count > 1):
+        raise Refused("the smaller of two podsets that are placed together can have one pod only")
     counted = counts(tree, question(workers, plan, empty, within))
-    led = {} if leader is None else leading(counted, leader.requests)
+    led: Leading = {}
+    if plan.rest:
+        led = last_slice(counted, plan)
+    elif leader is not None:
+        led = leading(counted, leader.requests)
     level, shares = choose(counted, plan, led)
     shares = down(counted, plan, led, level, shares)
     given = [_assignment(tree, [(one, one.units) for one in shares])]

@@ -16,15 +16,16 @@ def refused(counts: Counts, plan: Plan, level: int, fitting: int) -> Refused:
     """Return the refusal where `fitting` slices fit, and `level` was searched last."""
     topology = f'topology "{counts.tree.name}"'
     unit = "pod(s)" if plan.size == 1 else "slice(s)"
+    wanted = plan.slices + bool(plan.rest)
     if len(plan.layers) > 1:
         text = f"{topology} doesn't allow to fit{_layers(counts, plan, level)}"
     elif fitting:
-        text = f"{topology} allows to fit only {fitting} out of {plan.slices} {unit}"
+        text = f"{topology} allows to fit only {fitting} out of {wanted} {unit}"
     else:
-        text = f"{topology} doesn't allow to fit any of {plan.slices} {unit}"
+        text = f"{topology} doesn't allow to fit any of {wanted} {unit}"
     causes = sorted(f"{cause}: {number}" for cause, number in counts.excluded.items() if number)
     if causes:
-        text += f". Total nodes: {len(counts.tree.leaves)}; excluded: {', '.join(causes)}"
+        text += f". Total nodes: {counts.tree.size}; excluded: {', '.join(causes)}"
     return Refused(text)
 
 

@@ -24,7 +24,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     """A request in terms of one topology.
 
     `level` and `slice_level` are numbers of levels. `inner` has the unit in which pods are handed
-    out at levels below the slice level that have one. `least`: least room first.
+    out at levels below the slice level that have one. `least`: least room first. `widens`: levels
+    above are searched, too. `better` than Kueue's is how domains are chosen.
     """
 
     level: int
@@ -33,16 +34,23 @@ class Plan(Struct, frozen=True, kw_only=True):
     count: int
     required: bool
     least: bool
+    widens: bool
+    better: bool
     inner: Mapping[int, int]
     layers: tuple[SliceLayer, ...]
 
     @property
     def slices(self) -> int:
-        """How many slices are wanted; pods that make no whole slice are not counted."""
+        """How many whole slices are wanted."""
         return self.count // self.size
 
+    @property
+    def rest(self) -> int:
+        """Pods that make no whole slice, and get places in one domain; Kueue forgets them."""
+        return self.count % self.size if self.better else 0
 
-def read(request: TopologyRequest, count: int, levels: Sequence[str]) -> Plan:
+
+def read(request: TopologyRequest, count: int, levels: Sequence[str], better: bool = True) -> Plan:
     """Read the request of `count` pods.
 
     Raises:
@@ -52,6 +60,8 @@ def read(request: TopologyRequest, count: int, levels: Sequence[str]) -> Plan:
     size = layers[0].size if layers else 1
     if size <= 0:
         raise Refused("slice topology requested, but slice size not provided")
+    if better and size > count:
+        raise Refused(f"a slice has {size} pods, and only {count} are asked for")
     level = _first(request, levels)
     slice_key = layers[0].topology if layers else levels[-1]
     if slice_key not in levels:
@@ -67,7 +77,9 @@ def read(request: TopologyRequest, count: int, levels: Sequence[str]) -> Plan:
         size=size,
         count=count,
         required=bool(request.required),
-        least=not (request.required or request.preferred),
+        least=not (better or request.required or request.preferred),
+        widens=bool(request.preferred),
+        better=better,
         inner=_inner(layers, levels, slice_level),
         layers=layers,
     )

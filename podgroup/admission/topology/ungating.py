@@ -1,11 +1,14 @@
 """Which pod of a podset goes to which domain, and whose gate is taken off.
 
-Theory. An assignment, written out domain by domain, is a list with a place for each rank. If every
-live pod has an index of its own and those that run are where their rank says, the pod of index i
-gets place i. Else places are filled in order: a domain gets as many of the gated pods as it lacks.
-A place on a failed node is used up, but its pod stays gated until there is another one.
+Theory. An assignment, written out domain by domain, is a list with a place for each rank. A pod of
+index i that no other pod has gets place i. Those that run elsewhere than their rank says use up a
+place where they are; then places are filled in order, first those that are no pod's by rank. By
+Kueue's way a single pod without a rank, or elsewhere, turns ranks off for all of them: a domain
+gets as many of the gated pods as it lacks, in order. A place on a failed node is used up, but its
+pod stays gated until there is another one.
 
-Invariant: no pod gets two places and no place two pods. A rank whose pod is missing stays free.
+Invariant: no pod gets two places and no place two pods. A rank whose pod is missing stays free as
+long as there are other places.
 """
 
 from collections import Counter
@@ -30,11 +33,15 @@ class GroupPod(Struct, frozen=True, kw_only=True):
 
 
 class Ranks(Struct, frozen=True, kw_only=True):
-    """Which labels have the index of a pod, "" if none, and of its subgroup."""
+    """Which labels have the index of a pod, "" if none, and of its subgroup.
+
+    `each`: a pod without a rank costs no other pod its own.
+    """
 
     index_label: str = ""
     group_label: str = ""
     groups: int = 0
+    each: bool = True
 
 
 class OffsetError(ValueError):
@@ -53,12 +60,14 @@ def ungated(
     `count` is that of the podset; `failed` names nodes. Pods are taken by name.
 
     Raises:
-        OffsetError: the first pod says where indexes begin, and it is no number.
+        OffsetError: by Kueue's way, if the first pod says where indexes begin and it is no number.
     """
     pods = sorted(pods, key=lambda pod: pod.name)
-    pairs = _by_rank(assignment, count, pods, ranks)
-    if pairs is None:
-        pairs = _in_order(assignment, pods)
+    if ranks.each:
+        pairs = _each_by_rank(assignment, count, pods, ranks)
+    else:
+        by_rank = _by_rank(assignment, count, pods, ranks)
+        pairs = _in_order(assignment, pods) if by_rank is None else by_rank
     levels = assignment.levels
     by_host = levels[-1] == HOSTNAME
     return {
@@ -72,6 +81,61 @@ def _at(pod: GroupPod, levels: Sequence[str]) -> Values:
     return tuple(pod.node_selector.get(level, "") for level in levels)
 
 
+def _each_by_rank(
+    assignment: TopologyAssignment, count: int, pods: Sequence[GroupPod], ranks: Ranks
+) -> list[tuple[GroupPod, Values]]:
+    """Pair gated pods with places: of their ranks if they have one, else with those left over."""
+    places = _places(assignment)
+    rank_of = _distinct(pods, count, ranks, len(places))
+    taken: set[int] = set()
+    elsewhere: list[Values] = []
+    for pod in pods:
+        if not pod.gated:
+            at, rank = _at(pod, assignment.levels), rank_of.pop(pod.name, None)
+            if rank is None or places[rank] != at:
+                elsewhere.append(at)
+            else:
+                taken.add(rank)
+    wanted = set(rank_of.values())
+    spare: dict[Values, list[int]] = {}
+    for rank in sorted(range(len(places)), key=lambda rank: (rank not in wanted, -rank)):
+        if rank not in taken:
+            spare.setdefault(places[rank], []).append(rank)
+    taken.update(spare[at].pop() for at in elsewhere if spare.get(at))
+    pairs, rest = [], []
+    for pod in pods:
+        rank = rank_of.get(pod.name)
+        if rank is not None and rank not in taken:
+            taken.add(rank)
+            pairs.append((pod, places[rank]))
+        elif pod.gated:
+            rest.append(pod)
+    left = (place for rank, place in enumerate(places) if rank not in taken)
+    return pairs + list(zip(rest, left, strict=False))
+
+
+def _distinct(pods: Sequence[GroupPod], count: int, ranks: Ranks, most: int) -> dict[str, int]:
+    """Return the rank of each pod that has one below `most`, and has it alone."""
+    try:
+        offset = _offset(pods)
+    except OffsetError:
+        offset = 0
+    named = {}
+    if ranks.index_label:
+        named = {pod.name: _rank(pod, count, offset, ranks) for pod in pods}
+    often = Counter(named.values())
+    return {
+        name: rank
+        for name, rank in named.items()
+        if rank is not None and rank < most and often[rank] == 1
+    }
+
+
+def _places(assignment: TopologyAssignment) -> list[Values]:
+    """Write an assignment out, a place for each rank."""
+    return [domain.values for domain in assignment.domains for _ in range(domain.count)]
+
+
 def _by_rank(
     assignment: TopologyAssignment, count: int, pods: Sequence[GroupPod], ranks: Ranks
 ) -> list[tuple[GroupPod, Values]] | None:
@@ -79,7 +143,7 @@ def _by_rank(
     offset = _offset(pods)
     if not ranks.index_label:
         return None
-    places = [domain.values for domain in assignment.domains for _ in range(domain.count)]
+    places = _places(assignment)
     taken: set[int] = set()
     pairs = []
     for pod in pods:
