@@ -2,16 +2,16 @@
 
 Time is a number, so that what is measured is what the decisions are worth (how long workloads wait,
 how well quota is used) and what deciding costs, and nothing else. A preempted workload gives its
-quota back at once and starts from the beginning when it is admitted again. Passes are a tick apart
-at the least, as they are in a projector that takes events in batches.
+quota back at once and starts from the beginning when it is admitted again. It is played as a
+forecast is, with times that are known; all of them are whole hundredths of a second.
 """
 
-import heapq
 import time
-from collections import Counter
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
+from gatelog.forecast.playing import Course, QuotaPlay
 from podgroup.admission import Scheduler
 from podgroup.admission.model import (
     ClusterQueue,
@@ -25,6 +25,8 @@ from podgroup.model.objects import FlavorQuotas, Quota, ResourceGroup
 
 NOMINAL, BORROWING = 20, 100
 NAMESPACE, FLAVOR = "team", "default"
+_MOMENT_S = 1e-6
+"""What adding up times may be off by."""
 
 
 class Class(NamedTuple):
@@ -117,99 +119,54 @@ def workload(queue: str, kind: Class, number: int, created: float) -> Workload:
     )
 
 
-class _Play:
-    """What has come, runs and has ended, by the clock of the simulation."""
-
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
-        self._cache = scheduler.cache
-        self._kinds: dict[str, Class] = {}
-        self._came: dict[str, int] = {}
-        self._admitted: set[str] = set()
-        self.running: dict[str, int] = {}
-        self.ending: list[tuple[int, str]] = []
-        self.waited: Counter[str] = Counter()
-        self.used_ms = self.preemptions = self.passes = self.done = 0
-
-    def end(self, at: int) -> None:
-        """Let everybody end whose time is over."""
-        while self.ending and self.ending[0][0] <= at:
-            ended, name = heapq.heappop(self.ending)
-            if self.running.get(name) == ended:
-                del self.running[name]
-                self._cache.remove(name)
-                self.used_ms += self._kinds[name].request * self._kinds[name].runtime_ms
-                self.done += 1
-
-    def come(self, at: int, coming: list[tuple[int, str, Class, int]]) -> None:
-        """Let everybody come whose time it is."""
-        while coming and coming[-1][0] <= at:
-            created, queue, kind, number = coming.pop()
-            one = workload(queue, kind, number, created / 1000)
-            self._kinds[one.id], self._came[one.id] = kind, created
-            self._cache.submit(one)
-
-    def decide(self, at: int) -> None:
-        """Let the scheduler decide until it preempts nobody."""
-        again = True
-        while again:
-            verdicts = self._scheduler.decide(at / 1000)
-            self.passes += 1
-            for admission in verdicts.admitted:
-                kind = self._kinds[admission.id]
-                ends = at + kind.runtime_ms
-                self.running[admission.id] = ends
-                heapq.heappush(self.ending, (ends, admission.id))
-                if admission.id not in self._admitted:
-                    self._admitted.add(admission.id)
-                    self.waited[kind.name] += at - self._came[admission.id]
-            for victim in verdicts.preempted:
-                self.preemptions += 1
-                self.running.pop(victim.id, None)
-                self._cache.released(victim.id)
-            again = bool(verdicts.preempted)
-
-
-def run(classes: tuple[Class, ...], cohorts: int, per_cohort: int, tick_ms: int = 10) -> Outcome:
+def run(classes: tuple[Class, ...], cohorts: int, per_cohort: int) -> Outcome:
     """Let everybody come, run and end."""
     scheduler = queues(cohorts, per_cohort)
-    coming: list[tuple[int, str, Class, int]] = sorted(
+    works = sorted(
         (number * kind.every_ms, queue_name(cohort, queue), kind, number)
         for cohort in range(cohorts)
         for queue in range(per_cohort)
         for kind in classes
         for number in range(kind.workloads)
     )
-    coming.reverse()
-    total, at = len(coming), 0
-    play = _Play(scheduler)
+    kinds: dict[str, Class] = {}
+    came: dict[str, float] = {}
+
+    def coming() -> Iterator[tuple[float, Workload]]:
+        for at_ms, queue, kind, number in works:
+            one = workload(queue, kind, number, at_ms / 1000)
+            kinds[one.id], came[one.id] = kind, one.created
+            yield one.created, one
+
+    def runs(name: str, held_s: float) -> float:
+        return kinds[name].runtime_ms / 1000
+
+    course = Course(runs, lambda _: True, coming(), stop_s=0.0, until=lambda at: at + _MOMENT_S)
+    admitted: set[str] = set()
+    waited = {kind.name: 0.0 for kind in classes}
+    passes = preemptions = 0
     begin = time.process_time()
-    while coming or play.running:
-        at = _next(at, tick_ms, coming, play.ending)
-        play.end(at)
-        play.come(at, coming)
-        play.decide(at)
-    cache = scheduler.cache
-    if play.done != total or cache.waiters or cache.holdings:
-        raise RuntimeError(f"{play.done} of {total} workloads ended, {len(cache.waiters)} wait")
+    for now, verdicts in QuotaPlay(scheduler, course).passes(0.0):
+        passes += 1
+        preemptions += len(verdicts.preempted)
+        for name in (admission.id for admission in verdicts.admitted):
+            if name not in admitted:
+                admitted.add(name)
+                waited[kinds[name].name] += now - came[name]
     spent = time.process_time() - begin
+    cache = scheduler.cache
+    if len(admitted) != len(works) or cache.waiters or cache.holdings:
+        raise RuntimeError(f"{len(cache.waiters)} of {len(works)} workloads wait")
+    used_ms = sum(kind.request * kind.runtime_ms for _, _, kind, _ in works)
     return Outcome(
-        workloads=total,
-        whole_s=at / 1000,
+        workloads=len(works),
+        whole_s=now,
         waited_s={
-            kind.name: play.waited[kind.name] / 1000 / (kind.workloads * cohorts * per_cohort)
+            kind.name: waited[kind.name] / (kind.workloads * cohorts * per_cohort)
             for kind in classes
         },
-        usage=play.used_ms / (NOMINAL * cohorts * per_cohort * at),
-        preemptions=play.preemptions,
-        passes=play.passes,
+        usage=used_ms / 1000 / (NOMINAL * cohorts * per_cohort * now),
+        preemptions=preemptions,
+        passes=passes,
         processor_s=spent,
     )
-
-
-def _next(
-    at: int, tick_ms: int, coming: list[tuple[int, str, Class, int]], ending: list[tuple[int, str]]
-) -> int:
-    """Return the next tick at which something happens."""
-    soonest = min(coming[-1][0] if coming else 1 << 60, ending[0][0] if ending else 1 << 60)
-    return max(at, -(-soonest // tick_ms) * tick_ms)

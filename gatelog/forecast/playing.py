@@ -1,10 +1,10 @@
 """One play of what is to come: a draw of how long each group holds quota, and of who else comes.
 
 Theory. Discrete events at the level of quota: a group gives it back, another comes, and then the
-scheduler that decides live makes a pass. Its state is made anew from the world for each play, as
-the projector makes it at a start. What happens within a hundredth of the time that has gone by is
-taken together, since no estimate is that exact: the number of passes goes with the logarithm of the
-time that is played, not with how many wait.
+scheduler that decides live makes a pass (`QuotaPlay`). For a forecast its state is made anew from
+the world for each play, as the projector makes it at a start, and what happens within a hundredth
+of the time that has gone by is taken together, since no estimate is that exact: the number of
+passes goes with the logarithm of the time that is played, not with how many wait.
 
 A group that is preempted comes again a moment after its quota is free if something would make it
 again: pods with a controller, or a group. It runs from its beginning.
@@ -12,20 +12,20 @@ again: pods with a controller, or a group. It runs from its beginning.
 Invariant: the world is not changed.
 """
 
-import heapq
 import math
 import time
 from bisect import bisect_left
-from collections.abc import Iterator
-from itertools import count
+from collections.abc import Callable, Iterator
 from random import Random
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from gatelog.agenda import Agenda
 from gatelog.forecast.spans import GUESS_S, Key, Runtimes
 from podgroup.admission import Scheduler
 from podgroup.admission.model import Workload
+from podgroup.admission.verdicts import Verdicts
 from podgroup.rules.helpers.scheduler_mirror import SchedulerMirror
 from podgroup.state.world import World
 
@@ -75,7 +75,7 @@ class Out(Struct, frozen=True):
 
 def play(present: Present, random: Random, until_s: float = math.inf) -> Out:
     """Play until all have started, or until processor time (`time.process_time`) is `until_s`."""
-    return _Play(present, random).run(until_s)
+    return _Drawn(present, random).play(until_s)
 
 
 def stuck(present: Present) -> dict[str, str]:
@@ -104,85 +104,135 @@ def stuck(present: Present) -> dict[str, str]:
     return found
 
 
-class _Play:
+class Course(Struct, frozen=True):
+    """What differs from play to play; times in seconds.
+
+    `runs` is how long a workload holds quota that held it for so long already, `returns` whether it
+    comes again when it was stopped, which takes `stop_s`; `coming` are the others, by time. What
+    happens from one moment up to `until` of it is taken together.
+    """
+
+    runs: Callable[[str, float], float]
+    returns: Callable[[str], bool]
+    coming: Iterator[tuple[float, Workload]]
+    stop_s: float
+    until: Callable[[float], float]
+
+
+class _End(Struct, frozen=True, eq=False):
+    identity: str
+    stopped: bool
+
+
+_ENDS, _COMES = range(2)
+
+
+class QuotaPlay:
+    """Workloads that come, hold quota and give it back, on a scheduler that decides in between."""
+
+    def __init__(self, scheduler: Scheduler, course: Course) -> None:
+        self._scheduler = scheduler
+        self._course = course
+        self._agenda: Agenda[float, _End | Workload] = Agenda()
+        self._current: dict[str, _End] = {}
+        """Which of its ends counts, of each that holds quota."""
+
+    @property
+    def over(self) -> bool:
+        """Nothing ends or comes any more."""
+        return self._agenda.next_at is None
+
+    def ends(self, identity: str, at: float, *, stopped: bool = False) -> None:
+        """Have a workload give its quota back at a time, and not at any said before."""
+        self._current[identity] = _End(identity, stopped)
+        self._agenda.add(at, self._current[identity], _ENDS)
+
+    def passes(self, now: float) -> Iterator[tuple[float, Verdicts]]:
+        """Yield each pass of the scheduler and its time, the first at once, until it is over."""
+        self._follow()
+        while True:
+            yield now, self._decide(now)
+            if (next_at := self._agenda.next_at) is None:
+                return
+            for at, what in self._agenda.take(self._course.until(next_at)):
+                now = at
+                self._happen(what)
+
+    def _decide(self, now: float) -> Verdicts:
+        verdicts = self._scheduler.decide(now)
+        for victim in verdicts.preempted:
+            self.ends(victim.id, now + self._course.stop_s, stopped=True)
+        for admission in verdicts.admitted:
+            holding = self._scheduler.cache.holdings.get(admission.id)
+            if holding is not None and holding.evicted is None:
+                self.ends(admission.id, now + self._course.runs(admission.id, 0.0))
+        return verdicts
+
+    def _happen(self, what: _End | Workload) -> None:
+        cache = self._scheduler.cache
+        if isinstance(what, Workload):
+            cache.submit(what)
+            self._follow()
+        elif self._current.get(what.identity) is what:
+            del self._current[what.identity]
+            again = what.stopped and self._course.returns(what.identity)
+            cache.released(what.identity, requeue=again)
+
+    def _follow(self) -> None:
+        """Enter who comes next."""
+        if (following := next(self._course.coming, None)) is not None:
+            self._agenda.add(*following, _COMES)
+
+
+class _Drawn:
+    """What is drawn for one play: how long each holds quota, and who comes."""
+
     def __init__(self, present: Present, random: Random) -> None:
         self._present = present
         self._random = random
-        self._scheduler: Scheduler = SchedulerMirror(present.world).scheduler
-        self._due: list[tuple[float, int, str, bool]] = []
-        self._current: dict[str, int] = {}
-        """Which of its ends counts, of each that holds quota."""
         self._keys: dict[str, Key] = {}
-        self._serial = count()
 
-    def run(self, until_s: float) -> Out:
-        present, cache, due = self._present, self._scheduler.cache, self._due
-        begin = now = present.now
-        waiting = set(cache.waiters)
-        starts: dict[str, float] = {}
-        for identity, holding in cache.holdings.items():
+    def play(self, until_s: float) -> Out:
+        present = self._present
+        scheduler: Scheduler = SchedulerMirror(present.world).scheduler
+        begin, waiting = present.now, set(scheduler.cache.waiters)
+
+        def together(at: float) -> float:
+            return at + GRAIN * (at - begin)
+
+        course = Course(self._runs, self._returns, self._coming(), STOP_S, together)
+        play = QuotaPlay(scheduler, course)
+        for identity, holding in scheduler.cache.holdings.items():
             if holding.evicted is not None:
-                self._ends(identity, begin + self._random.random() * STOP_S, stopped=True)
+                play.ends(identity, begin + self._random.random() * STOP_S, stopped=True)
             else:
                 held = max(0.0, begin - holding.at)
-                self._ends(identity, begin - held + self._draw(identity, held))
-        coming = self._coming()
-        following = next(coming, None)
-        while True:
-            for admission in self._decide(now):
-                if admission in waiting:
-                    waiting.remove(admission)
-                    starts[admission] = now - begin
-            if not waiting or not (due or following):
-                return Out(starts)
-            if time.process_time() > until_s:
-                return Out(starts, cut=True)
-            moments = [one[0] for one in (due[0] if due else None, following) if one]
-            now = min(moments)
+                play.ends(identity, begin - held + self._runs(identity, held))
+        starts: dict[str, float] = {}
+        for now, verdicts in play.passes(begin):
             if now - begin > HORIZON_S:
-                return Out(starts)
-            until = now + GRAIN * (now - begin)
-            while True:
-                if due and due[0][0] <= until and (following is None or due[0][0] <= following[0]):
-                    now, serial, identity, stopped = heapq.heappop(due)
-                    if self._current.get(identity) == serial:
-                        del self._current[identity]
-                        again = stopped and self._returns(identity)
-                        cache.released(identity, requeue=again)
-                elif following is not None and following[0] <= until:
-                    now, workload, key = following
-                    self._keys[workload.id] = key
-                    cache.submit(workload)
-                    following = next(coming, None)
-                else:
-                    break
+                break
+            for admission in verdicts.admitted:
+                if admission.id in waiting and admission.id in scheduler.cache.holdings:
+                    waiting.remove(admission.id)
+                    starts[admission.id] = now - begin
+            if not waiting:
+                break
+            if not play.over and time.process_time() > until_s:
+                return Out(starts, cut=True)
+        return Out(starts)
 
-    def _decide(self, now: float) -> Iterator[str]:
-        verdicts = self._scheduler.decide(now)
-        for victim in verdicts.preempted:
-            self._ends(victim.id, now + STOP_S, stopped=True)
-        for admission in verdicts.admitted:
-            if admission.id in self._scheduler.cache.holdings:
-                evicted = self._scheduler.cache.holdings[admission.id].evicted
-                if evicted is None:
-                    self._ends(admission.id, now + self._draw(admission.id, 0.0))
-                yield admission.id
-
-    def _ends(self, identity: str, at: float, *, stopped: bool = False) -> None:
-        serial = self._current[identity] = next(self._serial)
-        heapq.heappush(self._due, (at, serial, identity, stopped))
-
-    def _draw(self, identity: str, beyond_s: float) -> float:
+    def _runs(self, identity: str, held_s: float) -> float:
         name = identity.removesuffix("/running")
         key = self._keys.get(name) or self._present.keys.get(name)
         if key is None:
-            return max(GUESS_S, beyond_s)
-        return self._present.runtimes.of(key).draw(self._random, beyond_s)
+            return max(GUESS_S, held_s)
+        return self._present.runtimes.of(key).draw(self._random, held_s)
 
     def _returns(self, identity: str) -> bool:
         return identity in self._keys or identity in self._present.returns
 
-    def _coming(self) -> Iterator[tuple[float, Workload, Key]]:
+    def _coming(self) -> Iterator[tuple[float, Workload]]:
         """Let what came come again, from a moment of it that is drawn, round and round."""
         found, span = self._present.coming, self._present.span_s
         if not found or span <= 0:
@@ -196,4 +246,5 @@ class _Play:
             one = found[place]
             place += 1
             at, name = begin + one.at, f"+{number}"
-            yield at, replace(one.workload, id=name, uid=name, created=at), one.key
+            self._keys[name] = one.key
+            yield at, replace(one.workload, id=name, uid=name, created=at)

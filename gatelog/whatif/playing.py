@@ -8,7 +8,6 @@ Timers by which users learn why they wait are left out: no one reads that here.
 Invariant: the same arrivals and objects give the same decisions.
 """
 
-import heapq
 from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
@@ -16,6 +15,7 @@ from importlib import metadata
 
 from msgspec import Struct, structs
 
+from gatelog.agenda import Agenda
 from gatelog.whatif.arrivals import Arrival, Cut, Source
 from gatelog.whatif.cluster import Cluster, Hooks, Simulated
 from podgroup.engine import new_world, step
@@ -85,10 +85,9 @@ class Play:
         self._heard = heard
         self._objects = list(objects)
         self._cluster = Cluster(Hooks(self._may_start, self._stops, self._over))
-        self._due: list[tuple[datetime, int, int, str]] = []
-        self._timers: list[tuple[datetime, str]] = []
-        self._returning: list[tuple[datetime, int, Arrival]] = []
-        self._serial = 0
+        self._due: Agenda[datetime, tuple[int, str]] = Agenda()
+        self._timers: Agenda[datetime, str] = Agenda()
+        self._returning: Agenda[datetime, Arrival] = Agenda()
         self._messages = 0
 
     def run(self, begin: datetime, until: datetime | None = None) -> datetime:
@@ -103,14 +102,15 @@ class Play:
         coming = next(arrivals, None)
         last = begin
         while True:
-            moments = [heap[0][0] for heap in (self._due, self._returning) if heap]
+            agendas = (self._due.next_at, self._returning.next_at)
+            moments = [at for at in agendas if at is not None]
             if coming is not None:
                 moments.append(max(coming.at, self._cluster.now))
             if self._later_objects:
                 moments.append(max(self._later_objects[0].at, self._cluster.now))
             busy = bool(moments)
-            if self._timers:
-                moments.append(self._timers[0][0])
+            if (timer_at := self._timers.next_at) is not None:
+                moments.append(timer_at)
             if not moments:
                 break
             now = max(min(moments), self._cluster.now)
@@ -127,10 +127,10 @@ class Play:
             while coming is not None and coming.at <= now:
                 self._arrive(coming)
                 coming = next(arrivals, None)
-            while self._returning and self._returning[0][0] <= now:
-                self._arrive(heapq.heappop(self._returning)[2])
-            while self._due and self._due[0][0] <= now:
-                self._happen(*heapq.heappop(self._due)[2:])
+            for _, arrival in self._returning.take(now):
+                self._arrive(arrival)
+            for _, (what, uid) in self._due.take(now):
+                self._happen(what, uid)
             self._fire(now)
             self._settle()
         self._heard.progress(last, self.events)
@@ -226,23 +226,19 @@ class Play:
 
     def _follow(self, arrival: Arrival | None) -> None:
         if arrival is not None:
-            self._serial += 1
-            heapq.heappush(self._returning, (arrival.at, self._serial, arrival))
+            self._returning.add(arrival.at, arrival)
 
     def _later(self, seconds: float, what: int, pod: Simulated) -> None:
         self._after(seconds, what, pod.view.uid)
 
     def _after(self, seconds: float, what: int, whose: str) -> None:
-        self._serial += 1
-        at = self._cluster.now + timedelta(seconds=seconds)
-        heapq.heappush(self._due, (at, self._serial, what, whose))
+        self._due.add(self._cluster.now + timedelta(seconds=seconds), (what, whose))
 
     # -- fold and rules ---
 
     def _fire(self, now: datetime) -> None:
         timers = self.world.meta.timers
-        while self._timers and self._timers[0][0] <= now:
-            due_at, name = heapq.heappop(self._timers)
+        for due_at, name in self._timers.take(now):
             known = timers.get(name)
             if known is not None and known.due_at == due_at:
                 self._cluster.said.append(e.TimerFired(timer=name, due_at=due_at))
@@ -276,7 +272,7 @@ class Play:
             for record in one.records:
                 if isinstance(record, Timed) and record.at is not None:
                     name = f"{record.purpose}/{record.group}/"
-                    heapq.heappush(self._timers, (record.at, name))
+                    self._timers.add(record.at, name, rank=name)
         self._heard.each(world, made)
         self._messages += 1
         if self._messages % TELL_EVERY == 0:

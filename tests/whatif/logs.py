@@ -1,6 +1,5 @@
 """A log as a live gatelog would have written it, made of a play: what follows is known of it."""
 
-import heapq
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -71,9 +70,7 @@ class _Late(_Kept):
         late = [one for one in made if isinstance(one.command, UngatePod | StopPod)]
         for one in late:
             self._open[one.id] = one
-            self._serial += 1
-            at = self._cluster.now + self._lag
-            heapq.heappush(self._due, (at, self._serial, _CARRY_OUT, one.id))
+            self._due.add(self._cluster.now + self._lag, (_CARRY_OUT, one.id))
         return [one for one in made if one.id not in self._open]
 
     def _happen(self, what: int, uid: str) -> None:

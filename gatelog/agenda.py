@@ -1,0 +1,39 @@
+"""What happens when, in simulated time: the one clockwork of what-if and of forecasts.
+
+Theory. Discrete events: what is entered comes in order of time and, at one moment, of its rank;
+what is entered meanwhile takes its place among the rest. Times are of one kind that can be
+compared.
+
+Invariant: the order depends on what was entered alone.
+"""
+
+import heapq
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, Generic, TypeVar
+
+At = TypeVar("At")
+What = TypeVar("What")
+
+
+class Agenda(Generic[At, What]):
+    """Entries of a time each; `next_at` is the first, None if there is nothing."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[Any, Any, int, What]] = []
+        self._serial = count()
+
+    @property
+    def next_at(self) -> At | None:
+        """The time of the first entry."""
+        return self._heap[0][0] if self._heap else None
+
+    def add(self, at: At, what: What, rank: Any = 0) -> None:
+        """Enter something; what was entered first comes first among equals in time and rank."""
+        heapq.heappush(self._heap, (at, rank, next(self._serial), what))
+
+    def take(self, until: At) -> Iterator[tuple[At, What]]:
+        """Yield what happens up to a time and when, with what is entered while it goes on."""
+        while self._heap and self._heap[0][0] <= until:
+            at, _, _, what = heapq.heappop(self._heap)
+            yield at, what
