@@ -25,6 +25,7 @@ from ingest.translate.queues import (
     LocalQueueWire,
     NamespaceWire,
     PriorityWire,
+    TopologyWire,
     admission_check_view,
     cluster_queue_view,
     cohort_view,
@@ -32,6 +33,7 @@ from ingest.translate.queues import (
     local_queue_view,
     namespace_view,
     priority_class_view,
+    topology_view,
     workload_priority_class_view,
 )
 from ingest.translate.unread import unread
@@ -116,6 +118,9 @@ def _rows(pod_selector: str, pods: Translator[PodWire]) -> tuple[Watched, ...]:
             _kueue("resourceflavors"),
             "",
             _objects("ResourceFlavor", FlavorWire, flavor_view),
+        ),
+        Watched(
+            "Topology", _kueue("topologies"), "", _objects("Topology", TopologyWire, topology_view)
         ),
         Watched("Cohort", _kueue("cohorts"), "", _objects("Cohort", CohortWire, cohort_view)),
         Watched(

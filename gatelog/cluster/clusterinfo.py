@@ -19,7 +19,7 @@ KUEUE_VERSIONS = ("v1beta2", "v1beta1")
 """Served versions that we speak, the preferred first."""
 NEEDED_KINDS = ("workloads", "localqueues", "clusterqueues", "resourceflavors")
 """Without these no group can be admitted."""
-OPTIONAL_KINDS = ("workloadpriorityclasses", "cohorts", "admissionchecks")
+OPTIONAL_KINDS = ("workloadpriorityclasses", "cohorts", "admissionchecks", "topologies")
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 WEBHOOK, POLICY = "gatelog-pods", "gatelog-queued-pods"
 """What gates pods: the name of the webhook configurations, and of the policy."""

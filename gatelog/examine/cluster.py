@@ -137,6 +137,7 @@ _WITHOUT = {
     "workloadpriorityclasses": "priorities come from PriorityClasses only",
     "cohorts": "cohorts have the quota of their ClusterQueues and no parents",
     "admissionchecks": "ClusterQueues that ask for admission checks are inactive",
+    "topologies": "ClusterQueues with a flavor that names a Topology are inactive",
 }
 """What it means that an optional kind is not served."""
 

@@ -47,7 +47,6 @@ _PLAIN: dict[str, dict[str, Any]] = {
 """Kinds of Kubernetes itself: field -> schema."""
 _OLDER: dict[str, frozenset[str]] = {
     "ClusterQueue": frozenset({"cohort", "admissionChecks"}),
-    "ResourceFlavor": frozenset({"topologyName"}),
 }
 """Fields of a spec in other versions of Kueue's API."""
 

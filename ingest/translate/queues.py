@@ -154,12 +154,27 @@ class _FlavorSpec(Wire, frozen=True):
     node_labels: dict[str, str] | None = None
     node_taints: tuple[TolerationWire, ...] | None = None
     tolerations: tuple[TolerationWire, ...] | None = None
+    topology_name: str | None = None
 
 
 class FlavorWire(ObjectWire, frozen=True):
     """kueue.x-k8s.io ResourceFlavor."""
 
     spec: _FlavorSpec = _FlavorSpec()
+
+
+class _Level(Wire, frozen=True):
+    node_label: str = ""
+
+
+class _TopologySpec(Wire, frozen=True):
+    levels: tuple[_Level, ...] | None = None
+
+
+class TopologyWire(ObjectWire, frozen=True):
+    """kueue.x-k8s.io Topology, v1beta1 and v1beta2."""
+
+    spec: _TopologySpec = _TopologySpec()
 
 
 class PriorityWire(ObjectWire, frozen=True):
@@ -298,8 +313,20 @@ def flavor_view(wire: FlavorWire) -> objects.FlavorView:
         node_labels=spec.node_labels or {},
         taints=tolerations(spec.node_taints),
         tolerations=tolerations(spec.tolerations),
+        topology=spec.topology_name or "",
         marked=_marked(meta),
         deleting=meta.deletion_timestamp is not None,
+    )
+
+
+def topology_view(wire: TopologyWire) -> objects.TopologyView:
+    """Return the view of a Topology."""
+    meta = wire.metadata
+    return objects.TopologyView(
+        uid=meta.uid,
+        name=meta.name,
+        resource_version=meta.resource_version,
+        levels=tuple(level.node_label for level in wire.spec.levels or ()),
     )
 
 

@@ -193,14 +193,17 @@ class SchedulerCache:
         self._stale = True
 
     def set_node(self, node: NodeView) -> None:
-        """Enter a node, new or changed; who waits is tried again."""
-        self.places.set_node(node)
-        self._released.update(self.queues)
+        """Enter a node, new or changed; who waits for its flavors is tried again."""
+        self._more_fits(self.places.set_node(node))
 
     def remove_node(self, name: str) -> None:
-        """Strike out a node; who waits is tried again."""
-        self.places.remove_node(name)
-        self._released.update(self.queues)
+        """Strike out a node; who waits for its flavors is tried again."""
+        self._more_fits(self.places.remove_node(name))
+
+    def _more_fits(self, flavors: set[str]) -> None:
+        for name, queue in self.queues.items() if flavors else ():
+            if not flavors.isdisjoint(queue.offer.flavors):
+                self._released.add(name)
 
     def set_cohort(self, cohort: Cohort) -> None:
         """Enter a Cohort, new or changed."""

@@ -14,6 +14,7 @@ from typing import Any
 from podgroup.fold.common import Cause, note, park, unpark
 from podgroup.fold.deciding import settings_recorded
 from podgroup.fold.measuring import pod_measured
+from podgroup.fold.nodes import nodes_taken
 from podgroup.fold.outcomes import outcome_recorded, timer_fired, try_again
 from podgroup.fold.pods import pod_applied, pod_deleted
 from podgroup.fold.queues import object_applied, object_deleted
@@ -24,6 +25,7 @@ from podgroup.log.events import (
     DecisionRefused,
     DeltaRefused,
     Event,
+    NodesTaken,
     ObjectApplied,
     ObjectDeleted,
     OperatorActed,
@@ -225,6 +227,7 @@ FOLDS: dict[type[Event], Callable[[World, At, Any, int], object]] = {
     WorkloadDeleted: lambda world, here, event, _: workload_deleted(world, here, event.workload),
     ObjectApplied: lambda w, here, event, _: object_applied(w, here, event.object, event.relist),
     ObjectDeleted: _object_deleted,
+    NodesTaken: lambda world, here, event, _: nodes_taken(world, event),
     RelistStarted: lambda world, here, event, _: relist_started(world, here, event),
     RelistCompleted: lambda world, here, event, _: relist_completed(world, here, event),
     WatchProgressed: _progressed,

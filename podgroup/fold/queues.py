@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from podgroup.fold import marking
+from podgroup.fold import marking, nodes
 from podgroup.fold.common import listed, mark, note, stale
 from podgroup.log.events import ObjectDeleted
 from podgroup.log.journal import At, QuotaRow, UsageRow
@@ -20,18 +20,24 @@ from podgroup.model.objects import (
     QUEUE_KINDS,
     ClusterQueueView,
     CohortView,
+    FlavorView,
     LocalQueueView,
     Marked,
+    NodeView,
     QueueObject,
+    TopologyView,
     kind_of,
 )
 from podgroup.model.standing import Amount, Standing, StandingReport
+from podgroup.state.facts import asks_for_nodes
 from podgroup.state.quota import QueueKey
 from podgroup.state.world import Group, World
 
 
 def object_applied(world: World, here: At, view: QueueObject, relist: str) -> None:
     """Fold a created, changed or listed object."""
+    if isinstance(view, NodeView) and not asks_for_nodes(world):
+        return
     kind = kind_of(view)
     in_frame = listed(world, kind, relist, view.uid)
     store, key = world.objects_of(kind), QUEUE_KINDS[kind].key(view.namespace, view.name)
@@ -41,6 +47,8 @@ def object_applied(world: World, here: At, view: QueueObject, relist: str) -> No
         return
     if isinstance(view, Marked):
         view = marking.carried(world, known, view)
+    elif isinstance(view, NodeView | TopologyView):
+        view = nodes.carried(world, here, known, view)
     store[key] = view
     world.journal.objects.add((kind, view.namespace, view.name))
     if isinstance(view, ClusterQueueView):
@@ -52,6 +60,8 @@ def object_applied(world: World, here: At, view: QueueObject, relist: str) -> No
     if known is not None and _asked_for(known) == _asked_for(view):
         return  # its status, or something else that admission does not ask for
     _concerns(world, kind, view.namespace, view.name)
+    if isinstance(view, FlavorView):
+        nodes.forget_unasked(world, here)
 
 
 def object_deleted(world: World, here: At, event: ObjectDeleted) -> None:
@@ -68,10 +78,20 @@ def object_deleted(world: World, here: At, event: ObjectDeleted) -> None:
         marking.forgotten(world, known)
     if isinstance(known, ClusterQueueView):
         _quota(world, here, name, known, None)
+    if isinstance(known, NodeView | TopologyView):
+        nodes.ended(world, here, known)
     world.journal.objects.add((kind, namespace, name))
     if (kind, namespace, name) in world.standings:
         record_status(world, here, (kind, namespace, name), "", None)
     _concerns(world, kind, namespace, name)
+    if isinstance(known, FlavorView):
+        nodes.forget_unasked(world, here)
+
+
+def places_known(world: World) -> None:
+    """Let Topologies count from now on: all nodes are known."""
+    for name in world.topologies:
+        _concerns(world, "Topology", "", name)
 
 
 def _quota(
@@ -179,17 +199,20 @@ def mark_conditions_stale(world: World) -> None:
 
 def _concerns(world: World, kind: str, namespace: str, name: str) -> None:
     """Touch the groups whose admission may now be answered differently."""
+    if kind == "Node":
+        world.quotas.objects[kind, namespace, name] = None
+        return
     if kind == "AdmissionCheck":
         for queue in sorted(world.cluster_queues):
             if name in world.cluster_queues[queue].checks:
                 _concerns(world, "ClusterQueue", "", queue)
         return
-    if kind in ("ClusterQueue", "Cohort", "ResourceFlavor"):
+    if kind in ("ClusterQueue", "Cohort", "ResourceFlavor", "Topology"):
         mark_conditions_stale(world)
         world.quotas.mark_all()
     elif kind == "LocalQueue":
         world.quotas.mark((kind, namespace, name))
-    if kind in ("Cohort", "ResourceFlavor"):
+    if kind in ("Cohort", "ResourceFlavor", "Topology"):
         world.quotas.recall()
     world.quotas.objects[kind, namespace, name] = None
     # In an order that a restart does not change.

@@ -15,12 +15,13 @@ Invariant: after `RelistCompleted` the state holds the objects the frame deliver
 from podgroup.fold.common import end_expectation, mark, note, own
 from podgroup.fold.group import mirror
 from podgroup.fold.pods import pod_deleted
-from podgroup.fold.queues import object_deleted
+from podgroup.fold.queues import object_deleted, places_known
 from podgroup.fold.workloads import workload_deleted
 from podgroup.log.events import ObjectDeleted, RelistCompleted, RelistStarted
 from podgroup.log.journal import At
 from podgroup.model.ids import newer
 from podgroup.model.objects import FIRST_KINDS, Kind, WorkloadView
+from podgroup.state.facts import asks_for_nodes
 from podgroup.state.world import Expectation, Frame, World
 
 
@@ -43,6 +44,8 @@ def unlisted(world: World) -> frozenset[str]:
 def relist_started(world: World, here: At, event: RelistStarted) -> None:
     """Open a frame; an unfinished one of the same kind is abandoned."""
     meta = world.meta
+    if event.kind == "Node" and not asks_for_nodes(world):
+        return
     meta.frames[event.kind] = Frame(event.relist, here.position)
     if event.by_settings and meta.settings is None and meta.decided_in != meta.epoch:
         meta.unsettled = True
@@ -78,8 +81,10 @@ def relist_completed(world: World, here: At, event: RelistCompleted) -> None:
         if event.installed
         else "kind is not installed",
     )
-    was = synced(world)
+    was, listed = synced(world), event.kind in world.meta.synced
     world.meta.synced.add(event.kind)
+    if event.kind == "Node" and not listed:
+        places_known(world)
     if not was and synced(world):
         for identity in sorted(world.groups):
             mark(world, identity)

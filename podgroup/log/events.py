@@ -10,7 +10,7 @@ of one kind, what is not delivered in the frame is gone: the fold infers its del
 Schema history: 2026-11 first version of everything (v1); `WorkloadView.owner_pods` (new field);
 `DecisionRefused`, `SettingsRecorded` (new events); `PodDeleted.filtered`,
 `RelistCompleted.filtered`, `RelistStarted.by_settings`, `OutcomeRecorded.parked`,
-`ContainerEnd.restarts` (new fields); `PodMeasured` (new event).
+`ContainerEnd.restarts` (new fields); `PodMeasured`, `NodesTaken` (new events).
 Invariant: an event never changes once published, and equal deltas have equal `event_id`.
 """
 
@@ -91,6 +91,17 @@ class ObjectDeleted(EventBase, tag="object_deleted.v1", frozen=True, kw_only=Tru
     name: str
     uid: str
     resource_version: str
+
+
+class NodesTaken(EventBase, tag="nodes_taken.v1", frozen=True, kw_only=True):
+    """What pods that are placed by others take of nodes, as of `at`: node -> resource -> amount.
+
+    Sums of the requests of pods that are bound and not over, in the units of requests, and one of
+    `pods` for each. A node that is not named is as it was said last.
+    """
+
+    at: Time
+    taken: Mapping[str, Mapping[str, int]]
 
 
 class RelistStarted(EventBase, tag="relist_started.v1", frozen=True, kw_only=True):
@@ -215,6 +226,7 @@ Event = (
     | WorkloadDeleted
     | ObjectApplied
     | ObjectDeleted
+    | NodesTaken
     | RelistStarted
     | RelistCompleted
     | WatchProgressed
@@ -239,6 +251,7 @@ SAID_BY: dict[str, frozenset[type[EventBase]]] = {
             WorkloadDeleted,
             ObjectApplied,
             ObjectDeleted,
+            NodesTaken,
             RelistStarted,
             RelistCompleted,
             WatchProgressed,
@@ -312,6 +325,8 @@ def event_id(event: Event) -> str:
             return f"{o.uid}/{o.resource_version}/applied{'/' + r if r else ''}"
         case ObjectDeleted():
             return f"{event.uid}/{event.resource_version}/deleted"
+        case NodesTaken():
+            return f"{min(event.taken, default='')}/{event.at.isoformat()}/taken"
         case RelistStarted():
             return f"{event.relist}/{event.kind}/started"
         case RelistCompleted():

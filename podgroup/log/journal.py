@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from podgroup.log.events import Decision
 from podgroup.log.records import Concluded
-from podgroup.model.objects import Assignment
+from podgroup.model.objects import Assignment, NodeView, TopologyView
 from podgroup.model.shortage import Preempted, Shortage
 from podgroup.model.standing import Amount, Standing, StandingReport
 
@@ -210,6 +210,10 @@ class Journal(Struct, kw_only=True):
     """How queues and cohorts stand, by kind, namespace and name."""
     shortages: dict[tuple[str, int, str, str], ShortageRow] = field(default_factory=dict)
     """By group, position, flavor and resource."""
+    places: dict[tuple[str, str, int], tuple[NodeView | TopologyView, At | None]] = field(
+        default_factory=dict
+    )
+    """Nodes and Topologies as they were, by kind, name and position, and until when."""
     preemptions: list[PreemptionRow] = field(default_factory=list)
     pods: set[str] = field(default_factory=set)
     """Pods whose row changed and that are still in the state."""

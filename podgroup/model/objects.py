@@ -423,10 +423,58 @@ class FlavorView(View, tag_field="kind", tag="ResourceFlavor", frozen=True, kw_o
     node_labels: Mapping[str, str] = {}
     taints: tuple[Toleration, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    topology: str = ""
+    """The Topology that its nodes are in; "" without one."""
     marked: bool = False
     """As in `ClusterQueueView`."""
     marking: str = ""
     deleting: bool = False
+
+
+class Since(View, frozen=True, kw_only=True):
+    """A place in the log: the position of a message, and its timestamp."""
+
+    seq: int = 0
+    at: Time | None = None
+
+
+NOT_SINCE = Since()
+"""What the wire says."""
+
+
+class TopologyView(View, tag_field="kind", tag="Topology", frozen=True, kw_only=True):
+    """A Topology: the label keys of its levels, outermost first."""
+
+    uid: str
+    name: str
+    resource_version: str
+    namespace: str = ""
+    levels: tuple[str, ...] = ()
+    since: Since = NOT_SINCE
+    """As in `NodeView`."""
+
+
+class NodeView(View, tag_field="kind", tag="Node", frozen=True, kw_only=True):
+    """A node, as far as places depend on it; known while a ResourceFlavor names a Topology.
+
+    `ready`: its condition Ready is True. `taken` is what pods take of it that are placed by others:
+    the sum of their requests, and one of `pods` for each; news of the node itself leaves it as it
+    was (`NodesTaken`). `unread` says of each label that is over the bound that it is left out.
+    """
+
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+    namespace: str = ""
+    labels: Mapping[str, str] = {}
+    taints: tuple[Toleration, ...] = ()
+    allocatable: Mapping[str, int] = {}
+    taken: Mapping[str, int] = {}
+    ready: bool = True
+    unschedulable: bool = False
+    unread: tuple[str, ...] = ()
+    since: Since = NOT_SINCE
+    """From where in the log on it is as it is; never on the wire."""
 
 
 class AdmissionCheckView(View, tag_field="kind", tag="AdmissionCheck", frozen=True, kw_only=True):
@@ -479,39 +527,13 @@ class NamespaceView(View, tag_field="kind", tag="Namespace", frozen=True, kw_onl
     deleted_at: Time | None = None
 
 
-class TopologyView(View, tag_field="kind", tag="Topology", frozen=True, kw_only=True):
-    """A Topology: the label keys of its levels, outermost first."""
-
-    uid: str
-    name: str
-    resource_version: str
-    levels: tuple[str, ...] = ()
-    namespace: str = ""
-
-
-class NodeView(View, tag_field="kind", tag="Node", frozen=True, kw_only=True):
-    """A node, as far as places depend on it.
-
-    `ready`: its condition Ready is True. `taken` is what pods take of it that are placed by others:
-    the sum of their requests, and one of `pods` for each.
-    """
-
-    name: str
-    labels: Mapping[str, str] = {}
-    taints: tuple[Toleration, ...] = ()
-    allocatable: Mapping[str, int] = {}
-    taken: Mapping[str, int] = {}
-    ready: bool = True
-    unschedulable: bool = False
-    uid: str = ""
-    resource_version: str = ""
-
-
 QueueObject = (
     LocalQueueView
     | ClusterQueueView
     | CohortView
     | FlavorView
+    | TopologyView
+    | NodeView
     | AdmissionCheckView
     | WorkloadPriorityClassView
     | PriorityClassView
@@ -536,6 +558,8 @@ QUEUE_KINDS: Final[Mapping[str, QueueKind]] = {
     "PriorityClass": QueueKind(PriorityClassView, "classes"),
     "WorkloadPriorityClass": QueueKind(WorkloadPriorityClassView, "workload_classes"),
     "ResourceFlavor": QueueKind(FlavorView, "flavors"),
+    "Topology": QueueKind(TopologyView, "topologies"),
+    "Node": QueueKind(NodeView, "nodes"),
     "Cohort": QueueKind(CohortView, "cohorts"),
     "AdmissionCheck": QueueKind(AdmissionCheckView, "checks"),
     "ClusterQueue": QueueKind(ClusterQueueView, "cluster_queues"),
@@ -567,12 +591,18 @@ Kind = Literal[
     "Namespace",
     "Cohort",
     "AdmissionCheck",
+    "Topology",
+    "Node",
 ]
 
-WATCHED_KINDS: tuple[Kind, ...] = (*cast("tuple[Kind, ...]", tuple(QUEUE_KINDS)), "Workload", "Pod")
-"""Every kind the log carries, in the order in which they are listed first."""
+WATCHED_KINDS: tuple[Kind, ...] = (
+    *cast("tuple[Kind, ...]", tuple(kind for kind in QUEUE_KINDS if kind != "Node")),
+    "Workload",
+    "Pod",
+)
+"""The kinds that are always watched, in the order in which they are listed first."""
 
-FIRST_KINDS: frozenset[str] = frozenset(WATCHED_KINDS) - {"Cohort", "AdmissionCheck"}
+FIRST_KINDS: frozenset[str] = frozenset(WATCHED_KINDS) - {"Cohort", "AdmissionCheck", "Topology"}
 """Kinds that were listed before the first decision in logs that do not say themselves which."""
 
 

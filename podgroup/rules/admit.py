@@ -213,6 +213,8 @@ def _inactive(ctx: RuleContext, queue: ClusterQueueView) -> Reason | None:
         if names:
             said = f"ClusterQueue {queue.name} is inactive: AdmissionCheck {names[0]} {what}"
             return "ClusterQueueInactive", said
+    for _, why in snapshot.without_places(ctx.world, queue):
+        return "ClusterQueueInactive", f"ClusterQueue {queue.name} is inactive: {why}"
     rootless = without_root(ctx.world, queue.cohort)
     if rootless is not None:
         said = f"ClusterQueue {queue.name} is inactive: it is below {rootless[1]}"

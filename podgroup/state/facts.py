@@ -45,6 +45,16 @@ def local_queue_of(world: World, group: Group) -> LocalQueueView | None:
     return world.local_queues.get((group.namespace, group.spec.queue))
 
 
+def asks_for_nodes(world: World) -> bool:
+    """Tell whether nodes have to be known: a flavor names the Topology that they are in."""
+    return any(flavor.topology for flavor in world.flavors.values())
+
+
+def nodes_listed(world: World) -> bool:
+    """Tell whether all nodes are known."""
+    return "Node" in world.meta.synced
+
+
 def cluster_queue_of(world: World, group: Group) -> ClusterQueueView | None:
     """Return the ClusterQueue that its LocalQueue leads to, None if there is none."""
     local = local_queue_of(world, group)

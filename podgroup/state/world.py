@@ -32,8 +32,10 @@ from podgroup.model.objects import (
     FlavorView,
     LocalQueueView,
     NamespaceView,
+    NodeView,
     PodView,
     PriorityClassView,
+    TopologyView,
     WorkloadPriorityClassView,
     WorkloadView,
 )
@@ -511,6 +513,9 @@ class World(Struct):
     cluster_queues: dict[str, ClusterQueueView] = field(default_factory=dict)
     cohorts: dict[str, CohortView] = field(default_factory=dict)
     flavors: dict[str, FlavorView] = field(default_factory=dict)
+    topologies: dict[str, TopologyView] = field(default_factory=dict)
+    nodes: dict[str, NodeView] = field(default_factory=dict)
+    """Nodes, while a flavor names a Topology."""
     checks: dict[str, AdmissionCheckView] = field(default_factory=dict)
     workload_classes: dict[str, WorkloadPriorityClassView] = field(default_factory=dict)
     classes: dict[str, PriorityClassView] = field(default_factory=dict)

@@ -35,6 +35,7 @@ KINDS = {
     "cohorts": "Cohort",
     "admissionchecks": "AdmissionCheck",
     "resourceflavors": "ResourceFlavor",
+    "topologies": "Topology",
     "workloadpriorityclasses": "WorkloadPriorityClass",
 }
 
@@ -56,7 +57,7 @@ def test_one_crd_per_kind_named_as_the_api_asks():
         assert spec["names"]["listKind"] == f"{kind}List"
         (version,) = spec["versions"]
         assert (version["name"], version["served"], version["storage"]) == ("v1beta2", True, True)
-        has_status = plural not in ("resourceflavors", "workloadpriorityclasses")
+        has_status = plural not in ("resourceflavors", "topologies", "workloadpriorityclasses")
         assert ("status" in version.get("subresources", {})) is has_status
         namespaced = plural in ("workloads", "localqueues")
         assert (spec["scope"] == "Namespaced") is namespaced

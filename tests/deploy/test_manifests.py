@@ -101,7 +101,7 @@ def test_kustomize_builds_every_overlay(overlay: Path):
 
 def test_an_overlay_brings_the_queue_objects_only_where_kueue_is_absent():
     evaluation = of_kind(DEPLOY / "overlays" / "evaluation", "CustomResourceDefinition")
-    assert len(evaluation) == 7
+    assert len(evaluation) == 8
     assert of_kind(DEPLOY / "overlays" / "kueue", "CustomResourceDefinition") == {}
 
 

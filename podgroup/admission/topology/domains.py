@@ -96,8 +96,8 @@ class DomainTree:
 
     # -- nodes ---------------------------------------------------------------------------------
 
-    def set_node(self, node: NodeView) -> None:
-        """Enter a node, or what has become of it."""
+    def set_node(self, node: NodeView) -> bool:
+        """Enter a node, or what has become of it; tell whether it is or was of this flavor."""
         key = self._key(node) if self.suits(node) else None
         before = self._key_of.get(node.name)
         if before is not None and before != key:
@@ -106,13 +106,15 @@ class DomainTree:
             self._key_of[node.name] = key
             self._members.setdefault(key, {})[node.name] = node
             self._refresh(key)
+        return before is not None or key is not None
 
-    def remove_node(self, name: str) -> None:
-        """Forget a node; one that is not known changes nothing."""
+    def remove_node(self, name: str) -> bool:
+        """Forget a node; tell whether it was known."""
         key = self._key_of.pop(name, None)
         if key is not None:
             del self._members[key][name]
             self._refresh(key)
+        return key is not None
 
     def suits(self, node: NodeView) -> bool:
         """Whether a node belongs to the flavor: usable, with its labels and with all levels."""

@@ -9,6 +9,8 @@ Invariant: a tree's usage is the sum of what was charged and not taken back.
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import msgspec
+
 from podgroup.admission.amounts import PODS
 from podgroup.admission.model import Flavor, PodSet, PodSetAssignment, Requests
 from podgroup.admission.topology.domains import DomainTree, pods
@@ -42,17 +44,17 @@ class Places:
         """Whether a flavor needs no Topology, or has it."""
         return not flavor.topology or flavor.topology in self._levels
 
-    def set_node(self, node: NodeView) -> None:
-        """Enter a node, or what has become of it."""
+    def set_node(self, node: NodeView) -> set[str]:
+        """Enter a node, or what has become of it; return in which flavors more may fit now."""
+        before = self._nodes.get(node.name)
         self._nodes[node.name] = node
-        for tree in self.trees.values():
-            tree.set_node(node)
+        concerned = {name for name, tree in self.trees.items() if tree.set_node(node)}
+        return set() if before is not None and _takes_more(before, node) else concerned
 
-    def remove_node(self, name: str) -> None:
-        """Strike out a node."""
+    def remove_node(self, name: str) -> set[str]:
+        """Strike out a node; return which flavors had it."""
         self._nodes.pop(name, None)
-        for tree in self.trees.values():
-            tree.remove_node(name)
+        return {flavor for flavor, tree in self.trees.items() if tree.remove_node(name)}
 
     def build(self, flavors: Iterable[Flavor], holding: Iterable[Given]) -> None:
         """Make all trees anew, with what is held."""
@@ -144,6 +146,12 @@ class Places:
         if not named or not levels <= set(tree.levels):
             return f'Flavor "{flavor.name}" does not contain the requested level'
         return ""
+
+
+def _takes_more(before: NodeView, after: NodeView) -> bool:
+    """Tell whether nothing has become of a node but that others take more of it."""
+    more = all(after.taken.get(name, 0) >= amount for name, amount in before.taken.items())
+    return more and msgspec.structs.replace(before, taken=after.taken) == after
 
 
 def _room(

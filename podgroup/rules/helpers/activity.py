@@ -26,7 +26,7 @@ from podgroup.model.objects import (
     LocalQueueView,
     ResourceGroup,
 )
-from podgroup.rules.helpers.snapshot import unusable_checks
+from podgroup.rules.helpers.snapshot import unusable_checks, without_places
 from podgroup.state.world import World
 
 Said = tuple[str, str, str]
@@ -71,6 +71,9 @@ def cluster_queue_active(world: World, queue: ClusterQueueView) -> Said:
     if idle:
         why.append(f"references inactive AdmissionCheck(s): {','.join(idle[:MOST_NAMED])}")
         reason = reason or ACTIVE_CHECK_INACTIVE
+    for code, said in without_places(world, queue)[:MOST_NAMED]:
+        why.append(said)
+        reason = reason or code
     rootless = without_root(world, queue.cohort)
     if rootless is not None:
         why.append(f"is below {rootless[1]}")

@@ -35,6 +35,7 @@ from podgroup.model.objects import Assignment
 from podgroup.model.wording import kueues
 from podgroup.rules.helpers import snapshot
 from podgroup.state.derived import AnyDerived, SchedulerKept
+from podgroup.state.facts import nodes_listed
 from podgroup.state.quota import Charge
 from podgroup.state.world import World
 
@@ -225,6 +226,14 @@ class SchedulerMirror:
                 cache.remove_flavor(str(key))
             case "ResourceFlavor":
                 cache.set_flavor(snapshot.flavor(view))
+            case "Topology" if view is None or not nodes_listed(world):
+                cache.remove_topology(str(key))
+            case "Topology":
+                cache.set_topology(view.name, view.levels)
+            case "Node" if view is None:
+                cache.remove_node(str(key))
+            case "Node":
+                cache.set_node(view)
             case "Namespace" if view is None:
                 cache.remove_namespace(str(key))
             case "Namespace":
@@ -233,7 +242,15 @@ class SchedulerMirror:
                 raise AssertionError(f"{kind} is nothing to admission")
 
 
-_KINDS = ("Namespace", "ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue")
+_KINDS = (
+    "Namespace",
+    "Topology",
+    "Node",
+    "ResourceFlavor",
+    "Cohort",
+    "ClusterQueue",
+    "LocalQueue",
+)
 """What admission asks for, in the order in which it is entered."""
 
 

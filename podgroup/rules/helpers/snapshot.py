@@ -30,7 +30,11 @@ from podgroup.admission.model import (
     Workload,
 )
 from podgroup.log.records import Kept
-from podgroup.model.names import SINGLE_PODSET
+from podgroup.model.names import (
+    ACTIVE_NODES_NOT_LISTED,
+    ACTIVE_TOPOLOGY_NOT_FOUND,
+    SINGLE_PODSET,
+)
 from podgroup.model.objects import (
     WHOLE,
     AdmissionCheckView,
@@ -44,7 +48,7 @@ from podgroup.model.objects import (
     ResourceGroup,
 )
 from podgroup.model.policy import Policy, weights_of
-from podgroup.state.facts import set_named
+from podgroup.state.facts import nodes_listed, set_named
 from podgroup.state.quota import Charge, FlavorResource
 from podgroup.state.world import Group, Role, World
 
@@ -69,6 +73,21 @@ def unusable_checks(
     missing = [name for name in view.checks if name not in checks]
     idle = [name for name in view.checks if name in checks and checks[name].active[:1] != ("True",)]
     return missing, idle
+
+
+def without_places(world: World, view: ClusterQueueView) -> list[tuple[str, str]]:
+    """Return why flavors of a ClusterQueue that name a Topology cannot be used: reason, words."""
+    named = dict.fromkeys(one.name for part in view.groups for one in part.flavors)
+    found = [world.flavors[name] for name in named if name in world.flavors]
+    why = []
+    for flavor in (one for one in found if one.topology):
+        if flavor.topology not in world.topologies:
+            said = f'there is no Topology "{flavor.topology}" for TAS flavor "{flavor.name}"'
+            why.append((ACTIVE_TOPOLOGY_NOT_FOUND, said))
+        elif not nodes_listed(world):
+            said = f'the nodes of TAS flavor "{flavor.name}" are not listed yet'
+            why.append((ACTIVE_NODES_NOT_LISTED, said))
+    return why
 
 
 def cluster_queue(view: ClusterQueueView, *, usable: bool = True) -> ClusterQueue:
@@ -128,6 +147,7 @@ def flavor(view: FlavorView) -> Flavor:
         labels=view.node_labels,
         taints=view.taints,
         tolerations=view.tolerations,
+        topology=view.topology,
     )
 
 

@@ -1,0 +1,73 @@
+"""Fold of nodes and Topologies: where places are, and since when they are as they are.
+
+Theory. Nodes matter to who decides by places alone, so they are known while a ResourceFlavor names
+a Topology and forgotten with the last that does; what ingest watches follows the same rule. A node
+says nothing of what pods take of it: that is summed up elsewhere and comes apart (`NodesTaken`),
+so either may change without the other.
+
+Invariant: each time in which a node or Topology was as it was is one row, open while it lasts.
+"""
+
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from podgroup.log.events import NodesTaken
+from podgroup.log.journal import At
+from podgroup.model.objects import NodeView, Since, TopologyView
+from podgroup.state.facts import asks_for_nodes
+from podgroup.state.world import World
+
+V = TypeVar("V", NodeView, TopologyView)
+
+
+def carried(world: World, here: At, known: V | None, view: V) -> V:
+    """Return a view with what it does not say itself; have rows written if it is another."""
+    if known is not None and known.uid == view.uid:
+        view = replace(view, since=known.since)
+        if isinstance(known, NodeView):
+            view = replace(view, taken=known.taken)
+        if replace(view, resource_version=known.resource_version) == known:
+            return view
+    if known is not None:
+        ended(world, here, known)
+    view = replace(view, since=Since(seq=here.position, at=here.at))
+    written(world, view)
+    return view
+
+
+def written(world: World, view: NodeView | TopologyView) -> None:
+    """Have the row written of how a node or Topology is."""
+    kind = "Node" if isinstance(view, NodeView) else "Topology"
+    world.journal.places[kind, view.name, view.since.seq] = (view, None)
+
+
+def ended(world: World, here: At, view: NodeView | TopologyView) -> None:
+    """End the row of how a node or Topology was."""
+    kind = "Node" if isinstance(view, NodeView) else "Topology"
+    world.journal.places[kind, view.name, view.since.seq] = (view, here)
+
+
+def nodes_taken(world: World, event: NodesTaken) -> None:
+    """Fold what others take of nodes."""
+    for name, taken in event.taken.items():
+        known = world.nodes.get(name)
+        if known is None or known.taken == taken:
+            continue
+        world.nodes[name] = replace(known, taken=taken)
+        written(world, world.nodes[name])
+        world.journal.objects.add(("Node", "", name))
+        world.quotas.objects["Node", "", name] = None
+
+
+def forget_unasked(world: World, here: At) -> None:
+    """Forget all nodes once no flavor asks for them any more."""
+    if asks_for_nodes(world) or not (world.nodes or "Node" in world.meta.synced):
+        return
+    for name, view in world.nodes.items():
+        ended(world, here, view)
+        world.journal.objects.add(("Node", "", name))
+        world.quotas.objects["Node", "", name] = None
+    world.nodes.clear()
+    world.meta.synced.discard("Node")
+    world.meta.frames.pop("Node", None)
