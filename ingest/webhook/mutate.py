@@ -108,9 +108,9 @@ def _inject(
     gates = [names.ADMISSION_GATE]
     if policy.topology_gate:
         gates.append(names.TOPOLOGY_GATE)
-        index_label = pod.annotations.get(names.POD_INDEX_LABEL)
-        if index_label is not None:
-            labels = {**labels, names.POD_INDEX: pod.labels.get(index_label, "")}
+    index_label = pod.annotations.get(names.POD_INDEX_LABEL)
+    if index_label is not None:
+        labels = {**labels, names.POD_INDEX: pod.labels.get(index_label, "")}
     meta, spec = pod.metadata, pod.spec
     patch = (
         *add_entries("/metadata/labels", meta.labels, labels),

@@ -118,9 +118,6 @@ class WebhookPolicy(msgspec.Struct, frozen=True, kw_only=True):
     default_priority_class: str = DEFAULT_PRIORITY_CLASS
     """WorkloadPriorityClass set where it exists and the pod names none; ``""`` = never."""
 
-    multi_layer_topology: bool = False
-    """Allow the slice-constraints annotation (Kueue gate TASMultiLayerTopology)."""
-
     max_total_count: int = MAX_INT32
     """Largest group accepted, in pods; a podset count is an int32 in the Workload API."""
 

@@ -1,10 +1,11 @@
-"""Topology annotations: checked for form and passed on.
+"""Topology annotations: checked for form, and for what no nodes could ever answer.
 
-gatelog assigns no topology itself; a queue whose flavors have topologies belongs to Kueue's
-scheduler. A malformed request would surface there much later and far from its author, so the
-webhook refuses it with the rules that Kueue's webhook has (kueue: TAS annotations).
+A malformed request would surface at admission, much later and far from its author, so the webhook
+refuses it with the rules that Kueue's webhook has (kueue: TAS annotations). Of a new pod it also
+refuses what Kueue lets in and never starts: slices larger than the group, and the wish for any
+place that says false.
 
-Invariant: depends on the annotations alone; several mistakes give several errors.
+Invariant: depends on the pod alone; several mistakes give several errors.
 """
 
 from collections.abc import Mapping
@@ -21,11 +22,11 @@ from ingest.webhook.fields import (
     label_name_problem,
     required,
 )
+from ingest.webhook.pod import Pod
 from podgroup.model import names
+from podgroup.model.topology import FALSE, TRUE, SliceLayer, requested
 
-_BOOLEANS: Final[frozenset[str]] = frozenset(
-    {"1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"}
-)
+_MOST_LAYERS: Final = 3
 _KINDS: Final[tuple[str, ...]] = (
     names.TOPOLOGY_REQUIRED,
     names.TOPOLOGY_PREFERRED,
@@ -33,20 +34,8 @@ _KINDS: Final[tuple[str, ...]] = (
 )
 
 
-class _SliceConstraint(msgspec.Struct, frozen=True):
-    topology: str
-    size: int
-
-
-def topology_errors(
-    annotations: Mapping[str, str], *, multi_layer: bool = False
-) -> list[FieldError]:
-    """What is wrong with the topology annotations of a pod.
-
-    Args:
-        annotations: all annotations of the pod.
-        multi_layer: whether the slice-constraints annotation is allowed at all.
-    """
+def topology_errors(annotations: Mapping[str, str]) -> list[FieldError]:
+    """What is wrong with the topology annotations of a pod."""
     errors: list[FieldError] = []
     kinds = [key for key in _KINDS if key in annotations]
     if len(kinds) > 1:
@@ -57,12 +46,30 @@ def topology_errors(
         if value is not None and (problem := label_name_problem(value)):
             errors.append(invalid(annotation_path(key), value, problem))
     unconstrained = annotations.get(names.TOPOLOGY_UNCONSTRAINED, "true")
-    if unconstrained not in _BOOLEANS:
+    if unconstrained not in TRUE | FALSE:
         path = annotation_path(names.TOPOLOGY_UNCONSTRAINED)
         errors.append(invalid(path, unconstrained, "must be a boolean value"))
     errors += _slice_errors(annotations)
     errors += _podset_group_errors(annotations)
-    errors += _constraint_errors(annotations, multi_layer)
+    errors += _constraint_errors(annotations)
+    return errors
+
+
+def never_placed(pod: Pod) -> list[FieldError]:
+    """What a new pod asks for that it never gets, whatever nodes there are."""
+    errors = []
+    unconstrained = pod.annotations.get(names.TOPOLOGY_UNCONSTRAINED)
+    if unconstrained in FALSE:
+        path = annotation_path(names.TOPOLOGY_UNCONSTRAINED)
+        detail = "names no level, so no nodes suit: say true, or leave it out"
+        errors.append(invalid(path, unconstrained, detail))
+    total = integer(pod.annotations.get(names.GROUP_TOTAL_COUNT, "")) if pod.group else 1
+    slices = requested(pod.annotations).slices
+    if slices and total and slices[0].size > total:
+        listed = names.SLICE_CONSTRAINTS in pod.annotations
+        key = names.SLICE_CONSTRAINTS if listed else names.SLICE_SIZE
+        detail = f"must not be greater than the number of pods, {total}"
+        errors.append(invalid(annotation_path(key), pod.annotations[key], detail))
     return errors
 
 
@@ -98,22 +105,40 @@ def _podset_group_errors(annotations: Mapping[str, str]) -> list[FieldError]:
     return errors
 
 
-def _constraint_errors(annotations: Mapping[str, str], multi_layer: bool) -> list[FieldError]:
+def _constraint_errors(annotations: Mapping[str, str]) -> list[FieldError]:
     text = annotations.get(names.SLICE_CONSTRAINTS)
     if text is None:
         return []
     path = annotation_path(names.SLICE_CONSTRAINTS)
-    if not multi_layer:
-        return [forbidden(path, "multi-layer topology is switched off in this installation")]
     errors = []
-    singles = [k for k in (names.SLICE_REQUIRED, names.SLICE_SIZE) if k in annotations]
-    if singles:
-        errors.append(forbidden(path, f"may not be set together with {', '.join(singles)}"))
+    others = (names.SLICE_REQUIRED, names.SLICE_SIZE, names.PODSET_GROUP_NAME)
+    beside = [key for key in others if key in annotations]
+    if beside:
+        errors.append(forbidden(path, f"may not be set together with {', '.join(beside)}"))
     try:
-        layers = msgspec.json.decode(text, type=list[_SliceConstraint])
+        layers = msgspec.json.decode(text, type=list[SliceLayer])
     except (msgspec.DecodeError, RecursionError):
         layers = []
-    if not layers or any(layer.size < 1 for layer in layers):
-        detail = 'must be a JSON list such as [{"topology": "example.com/rack", "size": 4}]'
-        errors.append(invalid(path, text, detail))
+    if problem := _layers_problem(layers):
+        errors.append(invalid(path, text, problem))
     return errors
+
+
+def _layers_problem(layers: list[SliceLayer]) -> str:
+    if not 1 <= len(layers) <= _MOST_LAYERS:
+        return (
+            f"must be a JSON list of 1 to {_MOST_LAYERS} layers, the outermost first, such as "
+            '[{"topology": "example.com/rack", "size": 4}]'
+        )
+    seen: set[str] = set()
+    parent = 0
+    for layer in layers:
+        if bad := label_name_problem(layer.topology):
+            return f"topology {layer.topology!r}: {bad}"
+        if layer.topology in seen:
+            return f"names topology {layer.topology} twice"
+        if layer.size < 1 or parent % layer.size:
+            return f"size {layer.size} must be at least 1 and divide that of the layer before it"
+        seen.add(layer.topology)
+        parent = layer.size
+    return ""

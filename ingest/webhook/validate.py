@@ -32,7 +32,7 @@ from ingest.webhook.groups import dialect_errors, dialect_warnings, group_errors
 from ingest.webhook.owners import controller_is_managed
 from ingest.webhook.pod import Pod
 from ingest.webhook.policy import WebhookPolicy
-from ingest.webhook.topology import topology_errors
+from ingest.webhook.topology import never_placed, topology_errors
 from podgroup.model import names
 from podgroup.model.quantities import MOST, MOST_CPU, QuantityError, parse
 
@@ -67,6 +67,7 @@ def validate_create(pod: Pod, policy: WebhookPolicy) -> Verdict:
         *_bounds(pod, None, policy),
         *_amounts(pod),
         *dialect_errors(pod, policy),
+        *never_placed(pod),
     ]
     warnings = _owner_warning(pod, policy) + dialect_warnings(pod) + _queueless_warning(pod)
     return Verdict(tuple(errors), tuple(warnings))
@@ -106,7 +107,7 @@ def _common(pod: Pod, policy: WebhookPolicy) -> list[FieldError]:
         detail = "managed label value can only be 'true'"
         errors.append(forbidden(label_path(names.MANAGED_LABEL), detail))
     errors += group_errors(pod, policy)
-    errors += topology_errors(pod.annotations, multi_layer=policy.multi_layer_topology)
+    errors += topology_errors(pod.annotations)
     return errors
 
 

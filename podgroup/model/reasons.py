@@ -33,6 +33,7 @@ from podgroup.model.names import (
     PENDING_NO_MATCHING_FLAVOR,
     PENDING_ON_HOLD,
     PENDING_PREEMPTED_WORKLOADS,
+    PENDING_TOPOLOGY_FAILED,
     PENDING_WAITING_FOR_QUOTA,
     WAITING_FOR_REPLACEMENT_PODS,
 )
@@ -178,6 +179,11 @@ REASONS: Final = (
         "pods with one value of every annotation in queueing.annotation_keys_to_copy",
     ),
     _bad(
+        "DifferentTopologies",
+        "pods of a role ask for different places",
+        "pods of a role with the same topology annotations",
+    ),
+    _bad(
         "DifferentDialects",
         "pods declare their group in different dialects",
         "pods that declare their group in one dialect (docs/dialects.md)",
@@ -290,6 +296,11 @@ REASONS: Final = (
         PENDING_EXCEEDS_MAX_QUOTA,
         "it asks for more than the queue can ever have",
         "a larger quota of ClusterQueue {cluster_queue}, or smaller requests",
+    ),
+    _waits(
+        PENDING_TOPOLOGY_FAILED,
+        "no nodes that lie as close together as it asks have room for its pods",
+        "larger or more nodes in one domain of that level, a wider level, or fewer pods",
     ),
     _blocked(
         PENDING_NO_MATCHING_FLAVOR,

@@ -29,6 +29,11 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 """The level of single nodes; it can be the last one only."""
 
 
+def level_name(key: str) -> str:
+    """Return a level's name for people: the end of its label key, and node for the hostname."""
+    return "node" if key == HOSTNAME else key.rpartition("/")[2].removeprefix("topology-")
+
+
 class SliceLayer(View, frozen=True, kw_only=True):
     """Each `size` pods must be in one domain of level `topology`."""
 

@@ -49,7 +49,10 @@ from podgroup.state.derived import (
 from podgroup.state.facts import cluster_queue_of, pods_of
 from podgroup.state.world import Group, World
 
-_AMOUNT = re.compile(r"\S+ more needed")
+_AMOUNT = re.compile(
+    r"\S+ more needed|allows to fit only \d+ out of|doesn't allow to fit any of|\d+(?=/\d+ slice)|"
+    r"\. Total nodes: \d+; excluded: [^;]*"
+)
 
 
 def prepare(world: World) -> Iterable[AnyDerived]:

@@ -66,6 +66,10 @@ class Racks(Toy):
         assert assignment.place is not None
         return assignment.place
 
+    def why(self, name: str) -> tuple[str, str]:
+        group = self.world.groups[self.world.lives["group", "ns", name]]
+        return group.explained.reason, group.explained.message
+
     def taken(self, host: str) -> int:
         """Thousandths of cores that groups hold of a node, as admission counts them."""
         tree = self.world.scheduler_mirror.scheduler.cache.places.trees["f"]
@@ -100,8 +104,11 @@ def test_what_does_not_fit_waits_and_starts_once_places_are_free() -> None:
     first = toy.ranked("g", 5, IN_RACK)
     waits = toy.ranked("h", 5, IN_RACK)
     assert toy.hosts(*waits) == [""] * 5
-    reason, message = toy.world.groups[toy.world.lives["group", "ns", "h"]].quota.reason
-    assert reason == "WaitingForQuota" and "evictions" not in message, message
+    _, message = toy.why("h")
+    assert message.startswith(
+        "needs 5 pods of role r1 in one rack; the best rack has room for 4 — "
+    )
+    assert 'topology "t" allows to fit only 4 out of 5 pod(s)' in message
     for name in first:
         toy.run(name)
         toy.end(name)
@@ -170,6 +177,42 @@ def test_slices_are_asked_for() -> None:
     names = toy.ranked("g", 4, asked)
     hosts = toy.hosts(*names)
     assert len(set(hosts)) == 2 and hosts[0] == hosts[1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({SLICE_REQUIRED: RACK, SLICE_SIZE: "5"}, "needs 2 times 5 pods, each in one rack; "),
+        (NEAR, "needs 11 pods of role r1; all nodes of its flavors together have room for 10"),
+        ({TOPOLOGY_REQUIRED: "zone"}, "can never start: no flavor's topology has the level"),
+    ],
+)
+def test_what_has_no_room_is_said_in_plain_words(asked: dict[str, str], words: str) -> None:
+    toy = Racks()
+    toy.ranked("g", 11 if asked is NEAR else 10, asked)
+    assert toy.why("g")[1].startswith(words), toy.why("g")
+
+
+def test_pods_that_ask_for_different_places_are_named_with_what_they_say() -> None:
+    toy = Racks()
+    toy.pod("p0", "g", 2, annotations=IN_RACK)
+    toy.pod("p1", "g", 2)
+    reason, message = toy.why("g")
+    assert reason == "DifferentTopologies"
+    assert "'p0' and 'p1'" in message and f"{RACK} and none" in message
+    toy.delete("p1")
+    toy.pod("p2", "g", 2, annotations=IN_RACK)
+    assert toy.hosts("p0", "p2") == ["a1", "a1"]
+
+
+def test_a_reason_is_not_said_again_because_a_node_came() -> None:
+    toy = Racks({"a1": 2})
+    toy.ranked("g", 5, IN_RACK)
+    before = toy.why("g")
+    toy.nodes = {"a1": 2, "b1": 2, "b2": 1}
+    toy.give_places()
+    toy.pod("p")
+    assert toy.why("g") == before and "has room for 2" in before[1]
 
 
 @pytest.mark.parametrize("mode", ["builtin", "kueue"])

@@ -209,7 +209,8 @@ COVERED = {
     )),
     *(ANNOTATION(k) for k in (
         names.GROUP_NAME, names.PREBUILT_WORKLOAD, names.GROUP_TOTAL_COUNT, names.ELASTIC_JOB,
-        names.RETRIABLE_IN_GROUP, names.SUSPENDING_PARENT,
+        names.RETRIABLE_IN_GROUP, names.SUSPENDING_PARENT, names.TOPOLOGY_UNCONSTRAINED,
+        names.SLICE_SIZE,
     )),
     "metadata.annotations",
     "metadata.finalizers",

@@ -315,7 +315,8 @@ async def test_topology_gate_follows_the_admission_gate() -> None:
     _, after = await mutated(raw, policy=policy)  # W-17
     assert after["metadata"]["labels"] == {**labels, **MANAGED, names.POD_INDEX: "3"}
     _, after = await mutated(raw)
-    assert names.POD_INDEX not in after["metadata"]["labels"]
+    assert after["metadata"]["labels"][names.POD_INDEX] == "3", "gatelog places by rank as well"
+    assert after["spec"]["schedulingGates"] == GATE
 
     raw = raw_pod(labels=Q, annotations={names.POD_INDEX_LABEL: "absent"})
     _, after = await mutated(raw, policy=policy)

@@ -135,7 +135,7 @@ CREATE: list[Any] = [
         for i, key in enumerate([names.TOPOLOGY_REQUIRED, names.TOPOLOGY_PREFERRED])
     ),
     pytest.param(
-        both({}, {names.SLICE_REQUIRED: "a/b/c", names.SLICE_SIZE: "2"}),
+        both({}, {names.SLICE_REQUIRED: "a/b/c", names.SLICE_SIZE: "1"}),
         [(INVALID, ANNOTATION(names.SLICE_REQUIRED))],
         id="VC13-slice",
     ),
@@ -185,8 +185,27 @@ CREATE: list[Any] = [
     ),
     pytest.param(
         both({}, {names.SLICE_CONSTRAINTS: "[]"}),
-        [(FORBIDDEN, ANNOTATION(names.SLICE_CONSTRAINTS))],
-        id="VC17-off",
+        [(INVALID, ANNOTATION(names.SLICE_CONSTRAINTS))],
+        id="VC17-none",
+    ),
+    pytest.param(
+        both({}, {names.TOPOLOGY_UNCONSTRAINED: "False"}),
+        [(INVALID, ANNOTATION(names.TOPOLOGY_UNCONSTRAINED))],
+        id="VB3-unconstrained",
+    ),
+    pytest.param(both({}, {names.TOPOLOGY_UNCONSTRAINED: "T"}), [], id="VC14-ok"),
+    *(
+        pytest.param(
+            both(labels, {names.SLICE_REQUIRED: "a", names.SLICE_SIZE: size, **notes}),
+            [(INVALID, ANNOTATION(names.SLICE_SIZE))] if bad else [],
+            id=f"VB3-{size}-of-{notes.get(T, 'one')}",
+        )
+        for labels, notes, size, bad in [
+            ({}, {}, "1", False),
+            ({}, {}, "2", True),
+            ({G: "g"}, {T: "4"}, "4", False),
+            ({G: "g"}, {T: "4"}, "5", True),
+        ]
     ),
     pytest.param(
         both({names.MANAGED_LABEL: "x", Q: "Q"}, {T: "2", names.ELASTIC_JOB: ""}),
@@ -321,14 +340,28 @@ def test_a_mistake_in_sets_is_told_with_line_column_and_field() -> None:
 
 
 def test_multi_layer_topology() -> None:
-    policy = WebhookPolicy(multi_layer_topology=True)
     key = names.SLICE_CONSTRAINTS
-    good = '[{"topology": "a/rack", "size": 4}]'
-    assert found(created(both({}, {key: good}), policy)) == []
+    good = '[{"topology": "a/rack", "size": 4}, {"topology": "host", "size": 2}]'
+    four = {G: "g"}, {T: "4"}
+    assert found(created(both(four[0], {key: good, **four[1]}))) == []
     single = {names.SLICE_REQUIRED: "a", names.SLICE_SIZE: "1"}
-    assert found(created(both({}, {key: good, **single}), policy)) == [(FORBIDDEN, ANNOTATION(key))]
-    for bad in ("", "[]", "{}", "[" * 100_000, '[{"topology": "a", "size": 0}]'):
-        assert (INVALID, ANNOTATION(key)) in found(created(both({}, {key: bad}), policy))
+    beside = created(both(four[0], {key: good, **four[1], **single}))
+    assert found(beside) == [(FORBIDDEN, ANNOTATION(key))]
+    assert found(created(both({}, {key: good}))) == [(INVALID, ANNOTATION(key))], "one pod alone"
+    layer = '{"topology": "%s", "size": %d}'
+    for bad in (
+        "",
+        "[]",
+        "{}",
+        "[" * 100_000,
+        f"[{layer % ('a', 0)}]",
+        f"[{layer % ('no name!', 1)}]",
+        f"[{layer % ('a', 4)}, {layer % ('b', 3)}]",
+        f"[{layer % ('a', 4)}, {layer % ('a', 2)}]",
+        f"[{', '.join(layer % (name, 1) for name in 'abcd')}]",
+    ):
+        text = both(four[0], {key: bad, **four[1]})
+        assert (INVALID, ANNOTATION(key)) in found(created(text)), bad
 
 
 @pytest.mark.parity("W-34")

@@ -21,6 +21,7 @@ from podgroup.rules.helpers.copying import copy_problem, index_problem
 from podgroup.rules.helpers.declared import incomplete, undeclared, unfit
 from podgroup.rules.helpers.leading import priority_of
 from podgroup.rules.helpers.malformed import malformed
+from podgroup.rules.helpers.topology import topology_problem
 from podgroup.state.facts import started_before
 from podgroup.state.members import Flag
 from podgroup.state.world import Group, Pod
@@ -101,7 +102,7 @@ def _too_few(ctx: RuleContext, group: Group) -> Problem | None:
 
 def find_unfit(ctx: RuleContext, group: Group, roles: Roles) -> Problem | None:
     """Say what is wrong with the roles that pods make up."""
-    clash = copy_problem(ctx, group)
+    clash = copy_problem(ctx, group) or topology_problem(ctx, roles)
     if clash is not None:
         return Problem(*clash)
     if group.spec.dialect:

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from podgroup.admission.wording import BYPASSED, PLAINLY, UNAVAILABLE
 from podgroup.model.names import PENDING_NO_MATCHING_FLAVOR
 from podgroup.model.shortage import Shortage
+from podgroup.model.topology import NOTHING_ASKED, level_name
 from podgroup.model.wording import NEVER, RAISED_BY, joined, kueues, short_of
-from podgroup.state.facts import pods_of
+from podgroup.state.facts import pods_of, role_of
 from podgroup.state.world import Group, World
 
 _POD_SET = re.compile(r"pod set (\S+):")
@@ -24,6 +25,12 @@ _MOST = re.compile(
     r"insufficient quota for (\S+) in flavor (\S+), previously considered podsets requests "
     r"\((\S+)\) \+ current podset request \((\S+)\) > maximum capacity \((\S+)\)"
 )
+_NO_ROOM = re.compile(
+    r"pod set (\S+): .*?topology \"[^\"]*\" (?:allows to fit only (\d+) out of (\d+)|"
+    r"doesn't allow to fit any of (\d+)) "
+)
+_NO_LEVEL = "does not contain the requested level"
+_NO_TOPOLOGY = "does not support TopologyAwareScheduling"
 _ADDED_BY = "administrators of ClusterQueues may add one"
 _AN_EQUAL_ONE = "one that asks for the same did not fit a moment ago"
 
@@ -42,6 +49,8 @@ def plainly(
         said = _unsuitable(world, group, message)
     if not said:
         said = "; ".join(short_of(reason, shortages))
+    if not said:
+        said = "; ".join(_no_room(world, group, message))
     if not said and message == BYPASSED:
         said = _AN_EQUAL_ONE
     if victims:
@@ -67,8 +76,33 @@ def kueue_plainly(message: str) -> str:
     return joined(never + plain if plain else "", message)
 
 
+def _no_room(world: World, group: Group, message: str) -> list[str]:
+    """Say how much of what pods ask for has room where they ask for it."""
+    said = []
+    for name, some, out_of, none in _NO_ROOM.findall(message):
+        role = group.roles.get(role_of(group, name))
+        asked = role.topology if role is not None else NOTHING_ASKED
+        room, number = int(some or 0), int(out_of or none)
+        if asked.slices:
+            layer = asked.slices[0]
+            what = f"{number} times {layer.size} pods, each in one {level_name(layer.topology)}"
+            said.append(f"needs {what}; there is room for {room}")
+            continue
+        pods = pods_of(world, group, name, number)
+        if asked.required:
+            level = level_name(asked.required)
+            said.append(f"needs {pods} in one {level}; the best {level} has room for {room}")
+        else:
+            said.append(f"needs {pods}; all nodes of its flavors together have room for {room}")
+    return said
+
+
 def _unsuitable(world: World, group: Group, message: str) -> str:
     """Say of which pods no flavor takes any, or for which resource there is no quota at all."""
+    if _NO_LEVEL in message:
+        return f"{NEVER}no flavor's topology has the level that its pods ask for"
+    if _NO_TOPOLOGY in message:
+        return f"{NEVER}its pods ask for a topology, and no flavor of its ClusterQueue has one"
     absent = ", ".join(dict.fromkeys(_UNAVAILABLE.findall(message)))
     if absent:
         return f"{NEVER}its ClusterQueue has no quota for {absent}; {_ADDED_BY}"

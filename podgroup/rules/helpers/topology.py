@@ -1,4 +1,4 @@
-"""Which node selector a pod is started with, where admission has given its group places.
+"""What pods ask of the topology, and which node selector one is started with that has a place.
 
 Pods that are past their gate are where their selector says; one whose gate is being taken off is
 where the decision says. Only pods that may run take places: those that ended have left theirs.
@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from podgroup.admission.topology.ungating import GroupPod, OffsetError, Ranks, ungated
 from podgroup.model.names import POD_INDEX
-from podgroup.model.topology import TopologyAssignment
+from podgroup.model.topology import ASKING, TopologyAssignment
 from podgroup.rules.helpers.context import RuleContext
+from podgroup.rules.helpers.malformed import SHOWN
 from podgroup.state.members import Flag
 from podgroup.state.world import Group, Pod
 
@@ -33,6 +34,31 @@ def selectors_of(
     return {
         name: {level: selector[level] for level in place.levels} for name, selector in found.items()
     }
+
+
+def topology_problem(
+    ctx: RuleContext, roles: Mapping[str, Sequence[Pod]]
+) -> tuple[str, str] | None:
+    """Return (reason, message) if pods of a role ask for different places, else None.
+
+    Kueue takes what the first says that it lists.
+    """
+    if ctx.world.mode == "kueue":
+        return None
+    for first, *others in roles.values():
+        said = first.view.annotations
+        for key in ASKING:
+            value = said.get(key)
+            other = next((pod for pod in others if pod.view.annotations.get(key) != value), None)
+            if other is not None:
+                values = (value, other.view.annotations.get(key))
+                shown = " and ".join(text[:SHOWN] if text else "none" for text in values)
+                return (
+                    "DifferentTopologies",
+                    f"pods '{first.view.name}' and '{other.view.name}' of one role have different "
+                    f"'{key}' values: {shown}",
+                )
+    return None
 
 
 def _seen(pod: Pod, place: TopologyAssignment, *, gated: bool) -> GroupPod:
