@@ -19,6 +19,7 @@ from actuator.concurrency import AdaptiveConcurrency
 from actuator.fence import Known
 from actuator.patches import FIELD_MANAGER
 from actuator.replies import NOT_INSTALLED, NOT_SERVED, Reply, read
+from actuator.ungated import UngatedPods
 from actuator.workloadcache import Unread, WorkloadCache
 from actuator.workloads import GROUP, VERSIONS
 from podgroup.model.commands import ObjectRef
@@ -63,6 +64,8 @@ class KubeApi:
         """What is guessed of pods of groups, and of single ones."""
         self.workloads = WorkloadCache()
         """Workloads as the last answers showed them."""
+        self.ungated = UngatedPods()
+        """Single pods as the answers to their ungating showed them."""
         self.inside = Known()
         """Pods that were seen to be ours (`fence`)."""
         self.trouble = ""

@@ -11,6 +11,7 @@ Invariant: no function here changes anything of a pod with another uid, and each
 from the start at any point.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 
 from actuator import fence, patches
@@ -27,24 +28,40 @@ from podgroup.model.commands import (
     StopPod,
     UngatePod,
 )
-from podgroup.model.names import PODSET_LABEL, SINGLE_PODSET
+from podgroup.model.names import PODSET_LABEL, SINGLE_PODSET, TOPOLOGY_GATE
 
 CONFLICT = 409
 """What the outcome of an ungating says whose values contradict the pod: it can never succeed."""
 
 
 async def ungate(api: KubeApi, command: UngatePod) -> Verdict:
-    """Remove the gates and merge what goes with them, in one patch."""
+    """Remove the gates and merge what goes with them, in one patch.
+
+    The answer is kept for the Workload of a single pod, but not where the topology gate went: its
+    template is of a pod that has it.
+    """
+    if _single(command) and TOPOLOGY_GATE not in command.gates:
+        with api.ungated.under_way(command.target.uid):
+            return await _ungate(api, command, api.ungated.keep)
+    return await _ungate(api, command, lambda _: None)
+
+
+def _single(command: UngatePod) -> bool:
+    return command.labels.get(PODSET_LABEL) == SINGLE_PODSET
+
+
+async def _ungate(api: KubeApi, command: UngatePod, keep: Callable[[Reply], None]) -> Verdict:
     if fence.strange_keys(command):
         beyond = await _unasked(api, command)
         if beyond is not None:
             return beyond
-    unread = api.unread[command.labels.get(PODSET_LABEL) == SINGLE_PODSET]
+    unread = api.unread[_single(command)]
     operations, tried = None, unread.annotated
     if unread.guess.worth_trying():
         operations = patches.ungate_unread(command, annotated=tried)
     if operations is not None:
         reply = await api.patch(command.target, operations, JSON_PATCH)
+        keep(reply)
         verdict = judge(reply)
         if verdict.status == "applied":
             api.inside.add(command.target.uid)

@@ -449,6 +449,33 @@ async def test_samples_come_from_the_cache_unless_it_lags(lab: Lab) -> None:
         assert asked == [*reads, "POST etcd"]
 
 
+@pytest.mark.parametrize(
+    ("gates", "reads"), [((names.ADMISSION_GATE,), 0), ((names.TOPOLOGY_GATE,), 1)]
+)
+async def test_the_answer_to_an_ungating_is_the_sample_of_its_workload(
+    lab: Lab, gates: tuple[str, ...], reads: int
+) -> None:
+    """A creation waits for one under way; a pod whose topology gate goes is read beforehand."""
+    owner = await lab.pod(schedulingGates=[{"name": gate} for gate in gates])
+    looks = lab.cluster.faults.delay(0, method="GET", path=r"/pods/")
+    lab.cluster.faults.delay(50, method="PATCH")
+    started, made = await asyncio.gather(
+        carry_out(lab, ungate(owner, gates=gates)), carry_out(lab, create_workload(owner))
+    )
+    assert (started.status, made.status) == ("applied", "applied")
+    assert looks.hits == reads
+
+
+async def test_a_sample_is_read_when_its_ungating_failed(lab: Lab) -> None:
+    owner = await lab.pod()
+    lab.cluster.faults.answer(500, method="PATCH")
+    looks = lab.cluster.faults.delay(0, method="GET", path=r"/pods/")
+    failed, made = await asyncio.gather(
+        carry_out(lab, ungate(owner)), carry_out(lab, create_workload(owner))
+    )
+    assert (failed.status, made.status, looks.hits) == ("retrying", "applied", 1)
+
+
 async def test_a_sample_that_is_gone_makes_the_creation_obsolete(lab: Lab) -> None:
     owner = await lab.pod()
     gone = pod_ref("gone", "gone-uid")
