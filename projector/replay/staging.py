@@ -1,26 +1,23 @@
 """A stage in a process of its own, for long logs.
 
 Theory. Folding keeps one processor busy, and so does writing what comes of it; Python has one
-interpreter lock per process. So a child (`python -m` this module) has the stage. It reads from its
-stdin what to call, and answers on its stdout. Calls are few and rows are many, so a call is pickled
-and the rows in it are flat lists in msgpack, which cost a third of that.
+interpreter lock per process. So a pool of one process has the stage. Calls are few and rows are
+many, so the rows of a call are flat lists in msgpack, which cost a third of what pickle takes.
 
-Who dies leaves what a stage leaves: when its caller is gone the child ends at once, whatever it is
-doing, and the database takes back what was not committed.
+Who dies leaves what a stage leaves: when its caller is gone the process ends at once, whatever it
+is doing, and the database takes back what was not committed.
 
 Invariant: a call has the effect and the result, errors included, that it would have in the caller.
 """
 
 import gc
+import multiprocessing
 import os
-import pickle
-import queue
 import signal
-import subprocess
-import sys
 import threading
-import traceback
-from contextlib import suppress
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from itertools import chain
 from typing import Any
 
@@ -82,129 +79,88 @@ def unpack(data: bytes) -> dict[str, list[Any]]:
 
 
 class _Apart:
-    """A stage that a child has; see `stage.Stage`. Threads take turns, a call at a time."""
+    """A stage that another process has; see `stage.Stage`."""
 
     def __init__(self, url: str, cluster: str, shard: int) -> None:
-        self._child = subprocess.Popen(
-            [sys.executable, "-m", "projector.replay.staging"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        assert self._child.stdin is not None
-        assert self._child.stdout is not None
-        self._calls, self._answers = self._child.stdin, self._child.stdout
-        # Who is interrupted closes while a call is under way in another thread.
-        self._turn = threading.RLock()
+        context = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
         self._merged = False
         try:
-            self.left_over: str = self._call("open", url, cluster, shard)
+            self.left_over: str = self._call("open", _open, url, cluster, shard)
         except BaseException:
-            self._end()
+            self._pool.shutdown()
             raise
 
     def append(self, rows: Rows) -> None:
         bare = msgspec.structs.replace(rows, tables={})
-        self._call("append", bare, pack(rows.tables))
+        self._call("append", _append, bare, pack(rows.tables))
 
     def prepare(self) -> None:
-        self._call("prepare")
+        self._call("prepare", _do, "prepare")
 
     def checkpoint(self) -> Checkpoint | None:
-        found: Checkpoint | None = self._call("checkpoint")
+        found: Checkpoint | None = self._call("checkpoint", _do, "checkpoint")
         return found
 
     def merge(self, old: Checkpoint, new: Checkpoint, floor: int, *, loose: bool) -> int:
-        changed: int = self._call("merge", old, new, floor, loose)
+        changed: int = self._call("merge", _merge, old, new, floor, loose)
         self._merged = True
         return changed
 
     def undo(self) -> None:
-        self._call("undo")
+        self._call("undo", _do, "undo")
 
     def close(self) -> None:
-        with self._turn:
-            try:
-                self._call("close")
-            except DatabaseError:
-                if not self._merged:  # else all is in place, and a child that is gone has closed
-                    raise
-            finally:
-                self._end()
+        try:
+            self._call("close", _do, "close")
+        except DatabaseError:
+            if not self._merged:  # else all is in place, and a process that is gone has closed
+                raise
+        finally:
+            self._pool.shutdown()
 
-    def _call(self, name: str, *args: Any) -> Any:
-        with self._turn:
-            try:
-                pickle.dump((name, args), self._calls, pickle.HIGHEST_PROTOCOL)
-                self._calls.flush()
-                error, result = pickle.load(self._answers)
-            except (OSError, EOFError):
-                raise DatabaseError(
-                    "the process that writes the new read model ended with "
-                    f"{self._child.wait()}: {_LEFT.get(name, _NOTHING)}; run it again"
-                ) from None
-        if error is not None:
-            raise error
-        return result
-
-    def _end(self) -> None:
-        self._child.kill()
-        self._child.wait()
-        self._answers.close()
-        with suppress(BrokenPipeError):  # of what was not read of the last call
-            self._calls.close()
+    def _call(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return self._pool.submit(function, *args).result()
+        except BrokenProcessPool:
+            raise DatabaseError(
+                "the process that writes the new read model ended: "
+                f"{_LEFT.get(name, _NOTHING)}; run it again"
+            ) from None
 
 
-class _Stages:
-    """What the child does: one stage, call by call."""
+# What the process does.
 
-    def open(self, url: str, cluster: str, shard: int) -> str:
-        self._stage = open_stage(url, cluster, shard)
-        return self._stage.left_over
-
-    def append(self, bare: Rows, tables: bytes) -> None:
-        bare.tables = unpack(tables)
-        self._stage.append(bare)
-
-    def merge(self, old: Checkpoint, new: Checkpoint, floor: int, loose: bool) -> int:
-        return self._stage.merge(old, new, floor, loose=loose)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stage, name)
+_stages: list[Stage] = []
+"""Its one stage."""
 
 
-def main() -> None:
-    """Do what stdin says until it ends."""
+def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller gets it as well, and closes
     gc.disable()  # rows form no cycles
-    calls: queue.SimpleQueue[tuple[str, tuple[Any, ...]]] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(calls,), daemon=True).start()
-    stages = _Stages()
-    while True:
-        name, args = calls.get()
-        try:
-            answer = _packed(None, getattr(stages, name)(*args))
-        except Exception as error:
-            error.add_note(f"in the process that writes:\n{traceback.format_exc()}")
-            answer = _packed(error, None)
-        sys.stdout.buffer.write(answer)
-        sys.stdout.buffer.flush()
+    threading.Thread(target=_end_with_caller, daemon=True).start()
 
 
-def _packed(error: Exception | None, result: Any) -> bytes:
-    try:
-        return pickle.dumps((error, result), pickle.HIGHEST_PROTOCOL)
-    except Exception:  # an error may hold anything, such as a connection
-        bare = DatabaseError("".join(traceback.format_exception(error)))
-        return pickle.dumps((bare, None), pickle.HIGHEST_PROTOCOL)
+def _end_with_caller() -> None:
+    caller = multiprocessing.parent_process()
+    assert caller is not None
+    caller.join()
+    os._exit(1)
 
 
-def _listen(calls: "queue.SimpleQueue[tuple[str, tuple[Any, ...]]]") -> None:
-    try:
-        while True:
-            calls.put(pickle.load(sys.stdin.buffer))
-    finally:
-        os._exit(1)  # the caller is gone
+def _open(url: str, cluster: str, shard: int) -> str:
+    _stages.append(open_stage(url, cluster, shard))
+    return _stages[0].left_over
 
 
-if __name__ == "__main__":
-    main()
+def _append(bare: Rows, tables: bytes) -> None:
+    bare.tables = unpack(tables)
+    _stages[0].append(bare)
+
+
+def _merge(old: Checkpoint, new: Checkpoint, floor: int, loose: bool) -> int:
+    return _stages[0].merge(old, new, floor, loose=loose)
+
+
+def _do(name: str) -> Any:
+    return getattr(_stages[0], name)()
