@@ -18,9 +18,10 @@ Invariant: after a run every row of the read model is in exactly one file.
 
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -172,23 +173,22 @@ def _table(
     names, tail = shelf.names(folder), ".parquet"
     known = [name[len(head) : -len(tail)] for name in names if name.startswith(head)]
     last = max((day for day in known if day != OPEN), default="")
-    rows = rows_after(last)
-    row = next(rows, None)
-    opened = False
-    while row is not None or not opened:
-        day = OPEN if row is None else str(row[0])
-        opened = opened or day == OPEN
-        with _file(table) as (path, add):
-            while row is not None and row[0] == day:
-                add(row[1:])
-                done.rows += 1
-                if done.rows % TOGETHER == 0:
-                    progress(done.rows)
-                row = next(rows, None)
-            add(None)
+
+    def put(day: str, rows: Iterator[Any]) -> None:
+        with tempfile.TemporaryDirectory(prefix="gatelog-parquet-") as home:
+            path = Path(home) / "part.parquet"
+            for count in _written(table, rows, path):
+                done.rows += count
+                progress(done.rows)
             shelf.put(path, f"{folder}/day={day}", f"{head}{day}{tail}")
             done.files += 1
             done.bytes += path.stat().st_size
+
+    day = ""
+    for day, rows in groupby(rows_after(last), key=itemgetter(0)):
+        put(day, rows)
+    if day != OPEN:  # which is written anew each time
+        put(OPEN, iter(()))
 
 
 def _rows(
@@ -216,39 +216,23 @@ def _rows(
     yield from streamed.execute(query)
 
 
-@contextmanager
-def _file(table: sa.Table) -> Iterator[tuple[Path, Callable[[Any], None]]]:
-    """A new file of a table; its rows are added one by one, None ends it."""
+def _written(table: sa.Table, rows: Iterator[Any], path: Path) -> Iterator[int]:
+    """Write rows of (day, columns...) to a file, and yield of each row group how many it has."""
     import pyarrow as pa
     from pyarrow import parquet
 
     kept = columns(table)
-    fields = [(c.name, _type(c.type), _plain(c.type)) for c in kept]
     schema = pa.schema(
-        [
-            pa.field(name, kind, metadata={"comment": str(column.comment)})
-            for (name, kind, _), column in zip(fields, kept, strict=True)
-        ]
+        [pa.field(c.name, _type(c.type), metadata={"comment": str(c.comment)}) for c in kept]
     )
-    with tempfile.TemporaryDirectory(prefix="gatelog-parquet-") as home:
-        path = Path(home) / "part.parquet"
-        out = parquet.ParquetWriter(path, schema, compression="zstd")
-        waiting: list[Any] = []
-
-        def add(row: Any) -> None:
-            if row is not None:
-                waiting.append(row)
-            if len(waiting) >= TOGETHER or (row is None and waiting):
-                made = [
-                    pa.array([plain(one[i]) for one in waiting], kind)
-                    for i, (_, kind, plain) in enumerate(fields)
-                ]
-                out.write_table(pa.Table.from_arrays(made, schema=schema))
-                waiting.clear()
-            if row is None:
-                out.close()
-
-        yield path, add
+    with parquet.ParquetWriter(path, schema, compression="zstd") as out:
+        while some := list(islice(rows, TOGETHER)):
+            found = [
+                pa.array(map(_plain(c.type), cells), _type(c.type))
+                for c, cells in zip(kept, list(zip(*some, strict=True))[1:], strict=True)
+            ]
+            out.write_table(pa.Table.from_arrays(found, schema=schema))
+            yield len(some)
 
 
 def _type(kind: Any) -> Any:
@@ -271,6 +255,4 @@ def _type(kind: Any) -> Any:
 def _plain(kind: Any) -> Callable[[Any], Any]:
     if isinstance(kind, sa.JSON):
         return lambda value: None if value is None else msgspec.json.encode(value).decode()
-    if isinstance(kind, sa.LargeBinary):
-        return lambda value: None if value is None else bytes(value)
     return lambda value: value
