@@ -11,11 +11,12 @@ Invariant: a definition that is not ours is never written, and ours are never mi
 import asyncio
 from typing import Any, NamedTuple
 
-from gatelog.cluster import clusterinfo, manifests
-from gatelog.cluster.manifests import Object
+from gatelog.cluster import clusterinfo
 from gatelog.cluster.ownership import NAME_LABEL, OWN_NAME
 from gatelog.shell.errors import CommandFailed
+from runtime import manifests
 from runtime.kube import KubeClient
+from runtime.manifests import Object
 
 _PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _ESTABLISHED_S = 30.0

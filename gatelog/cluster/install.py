@@ -19,9 +19,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from gatelog.cluster import clusterinfo, crds, policies
-from gatelog.cluster.manifests import Object
 from gatelog.shell.errors import CommandFailed, UsageFailed
 from runtime.kube import KubeClient
+from runtime.manifests import Object
 from runtime.settings import Settings
 
 Way = Literal["none", "webhook", "policy"]

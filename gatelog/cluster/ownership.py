@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from gatelog.cluster import manifests
-from gatelog.cluster.manifests import Object
 from gatelog.shell.errors import CommandFailed
+from runtime import manifests
 from runtime.kube import KubeClient
+from runtime.manifests import Object
 
 NAME_LABEL, COMPONENT_LABEL = "app.kubernetes.io/name", "app.kubernetes.io/component"
 SHARD_LABEL = "gatelog.io/shard"

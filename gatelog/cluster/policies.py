@@ -14,12 +14,12 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
-from gatelog.cluster import manifests
-from gatelog.cluster.manifests import Object
 from ingest.webhook.install import NOT_ITSELF, cel_text, not_itself, owner_rules
 from ingest.webhook.policy import ACTUATOR_USER, NAMESPACE_NAME_LABEL, SERVICE_ACCOUNT
 from ingest.webhook.settings import actuator_user, label_kinds, topology_gate
 from podgroup.model.names import TOPOLOGY_GATE
+from runtime import manifests
+from runtime.manifests import Object
 from runtime.settings import Settings
 
 POLICY_FILES = (
@@ -37,7 +37,7 @@ def policies(settings: Settings) -> list[Object]:
     """Return what gates pods on Kubernetes 1.36 or later, with the fence.
 
     Raises:
-        CommandFailed: the installation lacks a file.
+        ManifestError: the installation lacks a file.
     """
     return _fitting(manifests.read(*POLICY_FILES), settings) + fence(settings)
 
@@ -46,7 +46,7 @@ def fence(settings: Settings) -> list[Object]:
     """Return the fence round the actuator's account, Kubernetes 1.30 or later.
 
     Raises:
-        CommandFailed: the installation lacks a file.
+        ManifestError: the installation lacks a file.
     """
     return _fitting(manifests.read(*FENCE_FILES), settings)
 

@@ -10,11 +10,12 @@ import asyncio
 
 import msgspec
 
-from gatelog.cluster import clusterinfo, crds, manifests
+from gatelog.cluster import clusterinfo, crds
 from gatelog.examine import gating, installed, leases, measuring, topology
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
 from gatelog.shell import statedir
 from gatelog.shell.errors import CommandFailed, explain
+from runtime import manifests
 from runtime.access import Right, allowed
 from runtime.kube import KubeClient, KubeError, connect
 from runtime.settings import Settings

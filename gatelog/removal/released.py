@@ -16,7 +16,6 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from gatelog.cluster.manifests import Object
 from gatelog.cluster.ownership import Kind, path_of
 from gatelog.shell.errors import CommandFailed
 from podgroup.model.names import (
@@ -28,6 +27,7 @@ from podgroup.model.names import (
     WORKLOAD_FINALIZER,
 )
 from runtime.kube import KubeClient
+from runtime.manifests import Object
 
 PODS = Kind("/api/v1", "pods", "Pod")
 QUEUE_KINDS = (

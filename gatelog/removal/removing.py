@@ -25,7 +25,6 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from gatelog.cluster import clusterinfo
-from gatelog.cluster.manifests import Object
 from gatelog.cluster.ownership import (
     COMPONENT_LABEL,
     NAME_LABEL,
@@ -46,6 +45,7 @@ from gatelog.removal.released import (
 )
 from gatelog.shell.errors import CommandFailed
 from runtime.kube import KubeClient
+from runtime.manifests import Object
 
 Extra = Literal["crds", "data"]
 AT_ONCE = 32

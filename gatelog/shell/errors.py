@@ -31,6 +31,7 @@ _SENTENCES = (
     ("projector.storage.store", "StoreUnavailable"),
     ("projector.storage.store", "StaleProjector"),
     ("runtime.certificates", "CertificateError"),
+    ("runtime.manifests", "ManifestError"),
 )
 """(module, class) of errors whose message is meant for people."""
 

@@ -12,11 +12,11 @@ import tomllib
 from typing import Any
 
 from gatelog.cluster import clusterinfo
-from gatelog.cluster.manifests import Object
 from gatelog.cluster.ownership import COMPONENT_LABEL, NAME_LABEL, OWN_NAME, Kind, each
 from gatelog.shell.errors import CommandFailed
 from podgroup.model.names import FINISHED, QUOTA_RESERVED
 from runtime.kube import KubeClient
+from runtime.manifests import Object
 
 PARTS = ("ingest", "projector", "actuator")
 ROLLED_OUT_S = 120.0

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Literal
 
 from gatelog.cluster import clusterinfo, crds, intent
-from gatelog.cluster.manifests import Object
 from gatelog.cluster.ownership import NAME_LABEL, OWN_NAME, each
 from gatelog.examine import gating
 from gatelog.removal.released import PODS, look, made_by_us
@@ -22,6 +21,7 @@ from gatelog.shell.errors import CommandFailed
 from gatelog.switching import parts
 from podgroup.model.names import GROUP_NAME, MANAGED_LABEL, MANAGED_VALUE, REASON_ANNOTATION
 from runtime.kube import KubeClient
+from runtime.manifests import Object
 
 Mode = Literal["builtin", "kueue"]
 Tell = Callable[[str], None]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from gatelog.cluster import manifests
+from runtime import manifests
 
 Path = tuple[str | int, ...]
 

@@ -15,13 +15,18 @@ cluster can lock itself out of restarting it. Here the reach is cut down instead
   managed label or gate change (finalizers must come off);
 - owners that carry the queue label are looked at where their template lacks it.
 
+Which pods each webhook reaches is written in deploy/webhook/configuration.yaml; here is put in what
+settings change: where the webhook is, whom to trust, the failurePolicy, namespaces, owners.
+
 matchConditions need Kubernetes 1.28 (GA in 1.30). Invariant: a pod without any Kueue metadata is
 never refused because the webhook is away, and pods of excluded namespaces are never seen.
 """
 
 import base64
+import copy
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from functools import cache
+from typing import Final, Literal
 
 import msgspec
 
@@ -34,44 +39,17 @@ from ingest.webhook.policy import (
     SERVICE_ACCOUNT,
     OwnerKind,
 )
-from ingest.webhook.server import LABEL_PATH, MUTATE_PATH, VALIDATE_PATH
 from podgroup.model import names
+from runtime import manifests
+from runtime.manifests import Object
 
 FailurePolicy = Literal["Fail", "Ignore"]
-Object = dict[str, Any]
-
 CONFIGURATION_NAME: Final[str] = "gatelog-pods"
 SERVICE_NAME: Final[str] = "gatelog-webhook"
 TIMEOUT_S: Final[int] = 5
-_BYSTANDER_TIMEOUT_S: Final[int] = 2
-
-NAMES_QUEUE: Final[str] = (
-    f"has(object.metadata.labels) && '{names.QUEUE_NAME}' in object.metadata.labels && "
-    f"object.metadata.labels['{names.QUEUE_NAME}'] != ''"
-)
-HAS_PARENT: Final[str] = (
-    "has(object.metadata.annotations) && "
-    f"'{names.SUSPENDING_PARENT}' in object.metadata.annotations"
-)
-
-
-def _has_kueue_key(variable: str, field: str) -> str:
-    path = f"{variable}.metadata.{field}"
-    return f"(has({path}) && {path}.exists(key, key.startsWith('{names.PREFIX}')))"
-
-
-HAS_KUEUE_METADATA: Final[str] = (
-    f"{_has_kueue_key('object', 'labels')} || {_has_kueue_key('object', 'annotations')} || "
-    f"(request.operation == 'UPDATE' && ({_has_kueue_key('oldObject', 'labels')} || "
-    f"{_has_kueue_key('oldObject', 'annotations')}))"
-)
+_BYSTANDERS: Final[str] = "unqueued.mpod.gatelog"
 NOT_ITSELF: Final[str] = "not-gatelog-itself"
 """Name of the match condition that spares the API server asking about the actuator's changes."""
-
-
-def _gated(variable: str) -> str:
-    path = f"{variable}.spec.schedulingGates"
-    return f"(has({path}) && {path}.exists(gate, gate.name == '{names.ADMISSION_GATE}'))"
 
 
 def _differs(field: str, *keys: str) -> str:
@@ -93,19 +71,6 @@ _MOVES_THE_POD: Final[str] = " || ".join(
     )
 )
 """It is about queue, group, prebuilt Workload, priority or time limit: never the actuator's."""
-STAYS_OR_WOULD_ESCAPE: Final[str] = (
-    "!has(object.metadata.deletionTimestamp) || (request.operation == 'UPDATE' && "
-    f"({_differs('labels', names.QUEUE_NAME, names.MANAGED_LABEL)} || "
-    f"{_gated('object')} != {_gated('oldObject')}))"
-)
-"""Not being deleted; or it is, and what says that it is in a queue changes before it has ended."""
-LACKS_LABELS: Final[str] = "!has(object.spec.template.metadata.labels) || " + " || ".join(
-    f"('{key}' in object.metadata.labels && object.metadata.labels['{key}'] != '' && "
-    f"(!('{key}' in object.spec.template.metadata.labels) || "
-    f"object.spec.template.metadata.labels['{key}'] != object.metadata.labels['{key}']))"
-    for key in (names.QUEUE_NAME, names.PRIORITY_CLASS)
-)
-"""An owner that names a queue, whose template does not say the same."""
 
 
 class ServiceEndpoint(msgspec.Struct, frozen=True):
@@ -135,8 +100,6 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """For pods that name a queue. ``Ignore`` lets them run unaccounted while we are away; they
     are then reported as running unadmitted."""
     excluded_namespaces: tuple[str, ...] = EXCLUDED_NAMESPACES
-    default_queues: bool = True
-    """Look at pods that name no queue, for a LocalQueue called ``default``."""
     every_pod: bool = False
     """Pods without a queue are managed too (manage_jobs_without_queue_name)."""
     actuator_user: str = ACTUATOR_USER
@@ -157,42 +120,34 @@ def configurations(registration: Registration) -> tuple[Object, Object]:
             f"webhook timeout: {registration.timeout_s} s is outside of the 1 to 30 s that the "
             "API server allows"
         )
-    return (
-        _configuration("MutatingWebhookConfiguration", _mutating(registration)),
-        _configuration("ValidatingWebhookConfiguration", [_validating(registration)]),
-    )
+    mutating, validating = copy.deepcopy(_written())
+    for configuration in (mutating, validating):
+        del configuration["metadata"]["annotations"]  # for cert-manager, which is not asked
+        hooks = configuration["webhooks"]
+        configuration["webhooks"] = [one for hook in hooks if (one := _fitted(hook, registration))]
+    return mutating, validating
 
 
-def _mutating(registration: Registration) -> list[Object]:
-    queued = _webhook(
-        registration,
-        name="queued.mpod.gatelog",
-        path=MUTATE_PATH,
-        operations=["CREATE"],
-        conditions={"names-a-queue-or-has-a-parent": f"({NAMES_QUEUE}) || ({HAS_PARENT})"},
-    )
-    webhooks = [queued]
-    if registration.default_queues or registration.every_pod:
-        others = _webhook(
-            registration,
-            name="unqueued.mpod.gatelog",
-            path=MUTATE_PATH,
-            operations=["CREATE"],
-            conditions={"has-no-parent": f"!({HAS_PARENT})"},
-        )
-        others["objectSelector"] = {
-            "matchExpressions": [{"key": names.QUEUE_NAME, "operator": "DoesNotExist"}]
-        }
-        if not registration.every_pod:
-            others["failurePolicy"] = "Ignore"
-            others["timeoutSeconds"] = min(_BYSTANDER_TIMEOUT_S, registration.timeout_s)
-        webhooks.append(others)
-    if registration.label_kinds:
-        webhooks.append(_labelling(registration))
-    for webhook in webhooks:
-        # Another webhook may add the queue label after we ran; ours is idempotent.
-        webhook["reinvocationPolicy"] = "IfNeeded"
-    return webhooks
+@cache
+def _written() -> list[Object]:
+    return manifests.read("webhook/configuration.yaml")
+
+
+def _fitted(hook: Object, registration: Registration) -> Object | None:
+    """Return a webhook of the manifest as it is registered, None if it has nothing to do."""
+    hook["clientConfig"] = _client_config(registration, hook["clientConfig"]["service"]["path"])
+    hook["namespaceSelector"] = _not_in(registration.excluded_namespaces)
+    if hook["name"] == _BYSTANDERS and not registration.every_pod:
+        hook["timeoutSeconds"] = min(hook["timeoutSeconds"], registration.timeout_s)
+    else:
+        hook["failurePolicy"] = registration.failure_policy
+        hook["timeoutSeconds"] = registration.timeout_s
+    if hook["name"].startswith("owners."):
+        hook["rules"] = owner_rules(registration.label_kinds)
+    for condition in hook["matchConditions"]:
+        if condition["name"] == NOT_ITSELF:
+            condition["expression"] = not_itself(registration.actuator_user)
+    return hook if hook["rules"] else None
 
 
 def cel_text(value: str) -> str:
@@ -211,21 +166,6 @@ def not_itself(user: str) -> str:
     return others if user.startswith(SERVICE_ACCOUNT) else f"{others} || {_MOVES_THE_POD}"
 
 
-def _labelling(registration: Registration) -> Object:
-    webhook = _webhook(
-        registration,
-        name="owners.mpod.gatelog",
-        path=LABEL_PATH,
-        operations=["CREATE", "UPDATE"],
-        conditions={"template-lacks-the-queue": LACKS_LABELS},
-    )
-    webhook["objectSelector"] = {
-        "matchExpressions": [{"key": names.QUEUE_NAME, "operator": "Exists"}]
-    }
-    webhook["rules"] = owner_rules(registration.label_kinds)
-    return webhook
-
-
 def owner_rules(kinds: Sequence[OwnerKind]) -> list[Object]:
     """Rules for creations and updates of these kinds; a Job's template is fixed once made."""
     return [
@@ -238,50 +178,6 @@ def owner_rules(kinds: Sequence[OwnerKind]) -> list[Object]:
         }
         for kind in kinds
     ]
-
-
-def _validating(registration: Registration) -> Object:
-    return _webhook(
-        registration,
-        name="vpod.validate.gatelog",
-        path=VALIDATE_PATH,
-        operations=["CREATE", "UPDATE"],
-        conditions={
-            NOT_ITSELF: not_itself(registration.actuator_user),
-            "has-kueue-metadata": HAS_KUEUE_METADATA,
-            "stays-or-would-escape": STAYS_OR_WOULD_ESCAPE,
-        },
-    )
-
-
-def _webhook(
-    registration: Registration,
-    *,
-    name: str,
-    path: str,
-    operations: list[str],
-    conditions: dict[str, str],
-) -> Object:
-    return {
-        "name": name,
-        "admissionReviewVersions": ["v1"],
-        "clientConfig": _client_config(registration, path),
-        "rules": [
-            {
-                "apiGroups": [""],
-                "apiVersions": ["v1"],
-                "operations": operations,
-                "resources": ["pods"],
-                "scope": "Namespaced",
-            }
-        ],
-        "namespaceSelector": _not_in(registration.excluded_namespaces),
-        "matchPolicy": "Equivalent",
-        "matchConditions": [{"name": n, "expression": e} for n, e in conditions.items()],
-        "failurePolicy": registration.failure_policy,
-        "sideEffects": "None",
-        "timeoutSeconds": registration.timeout_s,
-    }
 
 
 def _not_in(namespaces: Sequence[str]) -> Object:
@@ -305,15 +201,3 @@ def _client_config(registration: Registration, path: str) -> Object:
     if registration.ca_bundle:
         config["caBundle"] = base64.b64encode(registration.ca_bundle).decode()
     return config
-
-
-def _configuration(kind: str, webhooks: list[Object]) -> Object:
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": kind,
-        "metadata": {
-            "name": CONFIGURATION_NAME,
-            "labels": {"app.kubernetes.io/name": "gatelog"},
-        },
-        "webhooks": webhooks,
-    }

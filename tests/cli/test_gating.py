@@ -12,9 +12,10 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from gatelog.cluster import clusterinfo, install, manifests
+from gatelog.cluster import clusterinfo, install
 from gatelog.examine import gating
 from ingest.registration import webhook
+from runtime import manifests
 from runtime.certificates import OwnCertificates
 from runtime.kube import KubeClient, connect
 from runtime.settings import KubernetesSettings, Settings, WebhookSettings

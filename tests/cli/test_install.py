@@ -10,11 +10,12 @@ import pytest
 import yaml
 
 from gatelog.allinone import Setup, run_up
-from gatelog.cluster import clusterinfo, crds, install, manifests, policies
+from gatelog.cluster import clusterinfo, crds, install, policies
 from gatelog.examine import cluster as cluster_examine
 from gatelog.shell.errors import CommandFailed, UsageFailed
 from gatelog.shell.narrator import Narrator
 from ingest.webhook.policy import ACTUATOR_USER
+from runtime import manifests
 from runtime.kube import KubeClient, connect
 from runtime.settings import KubernetesSettings, Settings, WebhookSettings
 from runtime.settings_source import load

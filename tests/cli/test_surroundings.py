@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from gatelog.cluster import manifests
 from gatelog.readmodel.rows import GroupRow
 from gatelog.shell.errors import CommandFailed, UsageFailed, explain
 from gatelog.shell.statedir import StateDir, StateDirInUse
 from podgroup.admission.wording import NOT_SELECTED, UNAVAILABLE
+from runtime import manifests
 from runtime.jetstream import LoginRefused
 from runtime.kube_errors import KubeUnavailable
 from runtime.settings import SettingsError
@@ -68,7 +68,7 @@ def test_manifests_are_found_and_are_objects() -> None:
     crds = [o for o in manifests.read("crds") if o["kind"] == "CustomResourceDefinition"]
     names = {o["spec"]["names"]["plural"] for o in crds}
     assert names >= {"workloads", "localqueues", "clusterqueues", "resourceflavors"}
-    with pytest.raises(CommandFailed, match="deploy/nothing"):
+    with pytest.raises(manifests.ManifestError, match="deploy/nothing"):
         manifests.read("nothing")
 
 

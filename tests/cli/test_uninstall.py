@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gatelog.cluster import install, manifests, policies
+from gatelog.cluster import install, policies
 from gatelog.removal.released import look
 from gatelog.removal.removing import Removal, Wish, leftovers
 from podgroup.model.names import (
@@ -18,6 +18,7 @@ from podgroup.model.names import (
     QUEUE_NAME,
     WORKLOAD_FINALIZER,
 )
+from runtime import manifests
 from runtime.kube import KubeClient
 from runtime.settings import Settings
 from simcluster import SimCluster

@@ -13,6 +13,7 @@ from ingest.webhook.install import (
     UrlEndpoint,
     configurations,
 )
+from ingest.webhook.server import LABEL_PATH, MUTATE_PATH, VALIDATE_PATH
 from ingest.webhook.settings import policy_for
 from podgroup.model import names
 from runtime.settings import IngestSettings, QueueingSettings, Settings, WebhookSettings
@@ -132,7 +133,6 @@ def test_validation_reaches_changes_of_kueue_metadata() -> None:
 def test_options() -> None:
     every = hooks(Registration(every_pod=True))
     assert every["unqueued.mpod.gatelog"]["failurePolicy"] == "Fail"
-    assert "unqueued.mpod.gatelog" not in hooks(Registration(default_queues=False))
     assert "owners.mpod.gatelog" not in hooks(Registration(label_kinds=()))
     named = hooks(Registration(actuator_user="o'brien"))["vpod.validate.gatelog"]
     (condition,) = [c for c in named["matchConditions"] if c["name"] == "not-gatelog-itself"]
@@ -178,6 +178,8 @@ def test_manifest_equals_what_install_builds() -> None:
             "cert-manager.io/inject-ca-from": "gatelog-system/gatelog-webhook"
         }
     assert written == list(configurations(Registration()))
+    paths = {hook["clientConfig"]["service"]["path"] for one in written for hook in one["webhooks"]}
+    assert paths == {MUTATE_PATH, VALIDATE_PATH, LABEL_PATH}, "what the server answers"
 
 
 def test_service_and_certificate_fit_the_endpoint() -> None:

@@ -1,8 +1,8 @@
 """The manifests in `deploy/`: found in a checkout and in an installed wheel, and read as objects.
 
 Theory. The wheel carries `deploy/` inside the package `gatelog`; an editable install has it beside
-the package. What `kubectl apply` would read is what is read here, so a cluster set up by hand and
-one set up by `gatelog up --install` are the same.
+the packages. What `kubectl apply` would read is what is read here, so a cluster set up by hand and
+one set up by `gatelog up --install`, or by an ingest that registers its webhook, are the same.
 
 Invariant: every object returned has apiVersion, kind and metadata.name.
 """
@@ -10,22 +10,24 @@ Invariant: every object returned has apiVersion, kind and metadata.name.
 from pathlib import Path
 from typing import Any
 
-from gatelog.shell.errors import CommandFailed
-
 Object = dict[str, Any]
+
+
+class ManifestError(Exception):
+    """A manifest that is missing or cannot be read; the message says which."""
 
 
 def root() -> Path:
     """Return the directory with the manifests.
 
     Raises:
-        CommandFailed: the installation lacks it.
+        ManifestError: the installation lacks it.
     """
-    package = Path(__file__).resolve().parents[1]
+    package = Path(__file__).resolve().parents[1] / "gatelog"
     for candidate in (package / "deploy", package.parent / "deploy"):
         if candidate.is_dir():
             return candidate
-    raise CommandFailed(
+    raise ManifestError(
         f"no deploy/ beside or in {package}: the installation is incomplete, install gatelog again"
     )
 
@@ -36,7 +38,7 @@ def read(*names: str) -> list[Object]:
     `kustomization.yaml` and files that are not YAML are left out.
 
     Raises:
-        CommandFailed: there is no such file, or one that cannot be read as objects.
+        ManifestError: there is no such file, or one that cannot be read as objects.
     """
     found: list[Object] = []
     for name in names:
@@ -46,7 +48,7 @@ def read(*names: str) -> list[Object]:
         else:
             files = [path]
         if not files or not all(file.is_file() for file in files):
-            raise CommandFailed(f"deploy/{name} is missing: install gatelog again")
+            raise ManifestError(f"deploy/{name} is missing: install gatelog again")
         for file in files:
             found += _objects(file)
     return found
@@ -58,7 +60,7 @@ def _objects(file: Path) -> list[Object]:
     try:
         documents = list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
     except yaml.YAMLError as error:
-        raise CommandFailed(f"{file}: not YAML: {error}") from error
+        raise ManifestError(f"{file}: not YAML: {error}") from error
     objects: list[Object] = []
     for document in documents:
         if document is None:
@@ -69,6 +71,6 @@ def _objects(file: Path) -> list[Object]:
             and document.get("kind")
             and (document.get("metadata") or {}).get("name")
         ):
-            raise CommandFailed(f"{file}: a document without apiVersion, kind or metadata.name")
+            raise ManifestError(f"{file}: a document without apiVersion, kind or metadata.name")
         objects.append(document)
     return objects
