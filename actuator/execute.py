@@ -35,6 +35,7 @@ from podgroup.model.commands import (
     KeepPod,
     MarkInUse,
     ReleaseQuota,
+    ReplaceNodes,
     ReportPod,
     ReportQueue,
     StopPod,
@@ -100,7 +101,14 @@ async def _once(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict |
             return await queuewrites.report(api, command)
         case EmitEvent():
             return await _emit(emitter, decision)
-        case ComposeGroup() | AdmitGroup() | EvictGroup() | ReleaseQuota() | FinishGroup():
+        case (
+            ComposeGroup()
+            | AdmitGroup()
+            | ReplaceNodes()
+            | EvictGroup()
+            | ReleaseQuota()
+            | FinishGroup()
+        ):
             return None
 
 

@@ -10,9 +10,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
+from msgspec import structs
+
 from podgroup.fold import marking
 from podgroup.fold.common import EXCESS, REPLACED, expect, index, lacks_no_more, mark, note
-from podgroup.fold.group import composition, ending, mirror, reporting, requeueing
+from podgroup.fold.group import composition, ending, mirror, quota, reporting, requeueing
 from podgroup.fold.placing import needed, replace
 from podgroup.fold.queues import expect_condition, record_status
 from podgroup.fold.workloads import admit, checked, recharge, release
@@ -31,6 +33,7 @@ from podgroup.model.commands import (
     MarkInUse,
     PodSetSpec,
     ReleaseQuota,
+    ReplaceNodes,
     ReportPod,
     ReportQueue,
     UngatePod,
@@ -135,6 +138,14 @@ def _admitted(world: World, group: Group, decision: Decision, command: AdmitGrou
         return
     admission = Admission(cluster_queue=command.cluster_queue, assignments=command.assignments)
     admit(world, here, group, admission, decision.id, command.checks)
+
+
+def _placed_anew(world: World, group: Group, _: Decision, command: ReplaceNodes) -> None:
+    holding = group.quota.holding
+    if holding is not None:
+        given = structs.replace(holding.admission, assignments=command.assignments)
+        quota.changed(group, structs.replace(holding, admission=given))
+        world.quotas.news[group.id] = None
 
 
 def _evicted(world: World, group: Group, decision: Decision, command: EvictGroup) -> None:
@@ -280,6 +291,7 @@ _APPLIED: Final[dict[type[Command], Callable[[World, Group, Decision, Any], None
     CreateWorkload: _workload_is_made,
     UpdateWorkload: _workload_is_changed,
     AdmitGroup: _admitted,
+    ReplaceNodes: _placed_anew,
     EvictGroup: _evicted,
     ReleaseQuota: _released,
     FinishGroup: _finished,

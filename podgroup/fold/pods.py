@@ -58,8 +58,9 @@ from podgroup.model.names import (
 )
 from podgroup.model.objects import PodView
 from podgroup.model.quantities import format_amount
+from podgroup.model.topology import HOSTNAME
 from podgroup.state.changes import EVERYTHING, nothing_read, of_joining, of_leaving, of_pod
-from podgroup.state.facts import KEEP
+from podgroup.state.facts import KEEP, unwell
 from podgroup.state.members import Flag
 from podgroup.state.world import GROUP, SINGLE, Group, Mirror, OutOfSelector, Pod, Role, Spec, World
 
@@ -348,6 +349,15 @@ def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, same:
         if changed and old == new and nothing_read(world, group, before, view, new):
             changed = 0
     mark(world, group.id, changed)
+    if world.nodes and old != new:
+        _on_node(world, group, view)
+
+
+def _on_node(world: World, group: Group, view: PodView) -> None:
+    """Have the places of a group looked at where a pod of it changes on a node that is unwell."""
+    node = view.node or view.node_selector.get(HOSTNAME, "")
+    if node and group.quota.holding is not None and unwell(world, node):
+        world.quotas.news[group.id] = None
 
 
 def _counts_same(before: PodView, view: PodView) -> bool:
@@ -591,6 +601,8 @@ def _forget(world: World, group: Group, pod: Pod, flags: int) -> None:
     led = lead(world, group)
     _retry_workload(group)
     mark(world, group.id, EVERYTHING if led else of_leaving(world, group, flags))
+    if world.nodes:
+        _on_node(world, group, pod.view)
 
 
 def lead(world: World, group: Group) -> bool:

@@ -366,6 +366,15 @@ class AdmitGroup(Command, tag="AdmitGroup", frozen=True, kw_only=True):
     checks: tuple[str, ...] = ()
 
 
+class ReplaceNodes(Command, tag="ReplaceNodes", frozen=True, kw_only=True):
+    """Record: `nodes` failed, and what a group holds has other places in their stead."""
+
+    about: ClassVar[About] = About(says="given other nodes", record=True)
+
+    nodes: tuple[str, ...]
+    assignments: tuple[Assignment, ...]
+
+
 class EvictGroup(Command, tag="EvictGroup", frozen=True, kw_only=True):
     """Record: the group must stop. `preempted_by` is the group id of a preemptor.
 
@@ -417,7 +426,7 @@ Write = (
     | ReportQueue
     | EmitEvent
 )
-Record = ComposeGroup | AdmitGroup | EvictGroup | ReleaseQuota | FinishGroup
+Record = ComposeGroup | AdmitGroup | ReplaceNodes | EvictGroup | ReleaseQuota | FinishGroup
 AnyCommand = Write | Record
 
 COMMANDS: Final[Mapping[str, type[Command]]] = {

@@ -85,6 +85,7 @@ MAX_OWNERS: Final[int] = 1000
 TERMINATION_TARGET: Final[str] = "TerminationTarget"
 ADMITTED_CONDITION: Final[str] = "gatelog.io/admitted"
 REASON_EVICTED_PREFIX: Final[str] = "WorkloadEvictedDueTo"
+REASON_UNSCHEDULABLE: Final[str] = "UnschedulableOnAssignedNode"
 REASON_NOT_ADMITTED: Final[str] = "NotAdmitted"
 REASON_WORKLOAD_DELETED: Final[str] = "WorkloadDeleted"
 REASON_NO_MATCHING_WORKLOAD: Final[str] = "NoMatchingWorkload"

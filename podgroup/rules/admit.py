@@ -36,7 +36,10 @@ from podgroup.rules.helpers.scheduler_mirror import REFUSED, SchedulerMirror, sc
 from podgroup.rules.helpers.shortages import record_shortage
 from podgroup.rules.helpers.unadmitted import ran_unadmitted
 from podgroup.rules.helpers.wording import because_of
-from podgroup.rules.preempt import DOC, preempt
+from podgroup.rules.preempt import DOC as PREEMPT
+from podgroup.rules.preempt import preempt
+from podgroup.rules.relocate import DOC as RELOCATE
+from podgroup.rules.relocate import relocate
 from podgroup.state.derived import (
     AllReconsidered,
     AnyDerived,
@@ -80,6 +83,8 @@ def admit(ctx: RuleContext) -> Conclusions:
         line.scheduler.cache.begin(ctx.here.at.timestamp())
         ill = line.follow(ctx.world)
         yield NewsRead()
+        for identity in line.near:
+            yield Reevaluated(GroupID(identity))
         for identity, error in ill.items():
             yield from _park(ctx, identity, error)
         scheduler, cache = line.scheduler, line.scheduler.cache
@@ -93,7 +98,7 @@ def admit(ctx: RuleContext) -> Conclusions:
             continue
         without_verdict.difference_update(head.id for head in verdicts.heads)
         yield from _carry_out(ctx, line, verdicts)
-        going_on = bool(verdicts.admitted or verdicts.preempted) and not cache.options.drain
+        going_on = verdicts.changing and not cache.options.drain
         if not going_on:
             without_verdict |= cache.judged
             cache.judged.clear()
@@ -114,6 +119,8 @@ def _park(ctx: RuleContext, identity: str, error: Exception) -> Concluding[bool]
 def _carry_out(ctx: RuleContext, line: SchedulerMirror, verdicts: Verdicts) -> Conclusions:
     """Make decisions of what was decided, head by head."""
     admitted = {one.id: one for one in verdicts.admitted}
+    for failure in verdicts.node_failures:
+        yield from relocate(ctx, ctx.world.groups[GroupID(failure.id)], failure)
     preempting: dict[str, list[PreemptionVerdict]] = {}
     for verdict in verdicts.preempted:
         preempting.setdefault(verdict.by_id, []).append(verdict)
@@ -269,5 +276,5 @@ RULE = ClusterRule(
     run=admit,
     due=_due,
     mode=BUILTIN,
-    docs=(RuleDoc("admit", "it fits the quota", "admits it"), DOC),
+    docs=(RuleDoc("admit", "it fits the quota", "admits it"), PREEMPT, RELOCATE),
 )

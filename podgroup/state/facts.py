@@ -129,6 +129,14 @@ def role_of(group: Group, pod_set: str) -> str:
     return next(iter(group.roles), pod_set) if group.single else pod_set
 
 
+def unwell(world: World, node: str) -> bool:
+    """Tell whether a node is gone, not ready or tainted, so that pods may have to leave it."""
+    known = world.nodes.get(node)
+    if known is None or not known.ready:
+        return True
+    return any(taint.effect in ("NoSchedule", "NoExecute") for taint in known.taints)
+
+
 def place_of(group: Group, role: str) -> TopologyAssignment | None:
     """Return where the pods of a role go by its admission; None if anywhere."""
     holding = group.quota.holding

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from podgroup.log import events as e
 from podgroup.model import commands as c
 from podgroup.model.names import (
     ADMISSION_GATE,
@@ -18,7 +19,7 @@ from podgroup.model.names import (
     TOPOLOGY_REQUIRED,
     TOPOLOGY_UNCONSTRAINED,
 )
-from podgroup.model.objects import NodeView
+from podgroup.model.objects import NodeView, Toleration, TopologyView
 from podgroup.model.topology import HOSTNAME, TopologyAssignment
 from podgroup.rules.helpers.scheduler_mirror import SchedulerMirror
 from tests.support.toy import Toy
@@ -40,15 +41,50 @@ class Racks(Toy):
         self.give_places()
 
     def give_places(self) -> None:
-        if self.world.scheduler_mirror is None:
-            self.world.scheduler_mirror = SchedulerMirror(self.world)
-        cache = self.world.scheduler_mirror.scheduler.cache
-        cache.set_topology("t", [RACK, HOSTNAME])
-        cache.set_flavor(replace(cache.flavors["f"], topology="t", labels={}))
-        for name, cpu in self.nodes.items():
-            labels = {RACK: name[0], HOSTNAME: name}
-            allocatable = {"cpu": cpu * 1000, "pods": 110}
-            cache.set_node(NodeView(name=name, labels=labels, allocatable=allocatable))
+        levels = (RACK, HOSTNAME)
+        flavor = replace(self.world.flavors["f"], topology="t", resource_version=self.bump())
+        self.do(
+            e.ObjectApplied(
+                object=TopologyView(uid="t", name="t", resource_version=self.bump(), levels=levels)
+            ),
+            e.ObjectApplied(object=flavor),
+        )
+        self.list_nodes()
+
+    def list_nodes(self) -> None:
+        relist = self.bump()
+        listed = [e.ObjectApplied(object=self.view(name), relist=relist) for name in self.nodes]
+        done = e.RelistCompleted(kind="Node", relist=relist, resource_version=self.bump())
+        self.do(e.RelistStarted(kind="Node", relist=relist), *listed, done)
+
+    def view(self, name: str, **more: Any) -> NodeView:
+        return NodeView(
+            uid=name,
+            name=name,
+            resource_version=self.bump(),
+            labels={RACK: name[0], HOSTNAME: name, "pool": "a"},
+            allocatable={"cpu": self.nodes[name] * 1000, "pods": 110},
+            **more,
+        )
+
+    def node(self, name: str, **more: Any) -> None:
+        """What becomes of a node."""
+        self.do(e.ObjectApplied(object=self.view(name, **more)))
+
+    def lose(self, name: str) -> None:
+        """A node is deleted."""
+        version = self.bump()
+        self.do(
+            e.ObjectDeleted(
+                kind="Node", namespace="", name=name, uid=name, resource_version=version
+            )
+        )
+
+    def bind(self, *names: str) -> None:
+        """Pods run on the nodes that their selectors name."""
+        for name in names:
+            view = self.named(name)
+            self.change(view.uid, node=view.node_selector[HOSTNAME], phase="Running")
 
     def ranked(self, name: str, count: int, asked: dict[str, str], **more: Any) -> list[str]:
         names = [f"{name}{i}" for i in range(count)]
@@ -154,8 +190,7 @@ def test_pods_that_are_being_started_take_their_places_already() -> None:
 def test_places_are_held_again_after_a_restart() -> None:
     toy = Racks()
     toy.ranked("g", 5, IN_RACK)
-    toy.world.scheduler_mirror = None
-    toy.give_places()
+    toy.world.scheduler_mirror = SchedulerMirror(toy.world)
     cache = toy.world.scheduler_mirror.scheduler.cache
     cache.settle(0)
     assert (toy.taken("b1"), toy.taken("b2"), toy.taken("b3")) == (2000, 2000, 1000)
@@ -210,7 +245,7 @@ def test_a_reason_is_not_said_again_because_a_node_came() -> None:
     toy.ranked("g", 5, IN_RACK)
     before = toy.why("g")
     toy.nodes = {"a1": 2, "b1": 2, "b2": 1}
-    toy.give_places()
+    toy.list_nodes()
     toy.pod("p")
     assert toy.why("g") == before and "has room for 2" in before[1]
 
@@ -221,3 +256,91 @@ def test_in_kueue_mode_what_pods_ask_is_left_to_kueue(mode: str) -> None:
     toy.pod("p", annotations=IN_RACK)
     (made,) = [d.command for d in toy.decisions if isinstance(d.command, c.CreateWorkload)]
     assert bool(made.pod_sets[0].topology.required) == (mode == "builtin")
+
+
+TAINT = Toleration(key="maintenance", effect="NoSchedule")
+
+
+def test_pods_of_a_node_that_is_gone_get_another_and_those_that_run_stay() -> None:
+    toy = Racks({"a1": 2, "a2": 2, "a3": 2})
+    toy.bind(*toy.ranked("g", 4, IN_RACK))
+    toy.lose("a2")
+    (command,) = [d.command for d in toy.decisions if isinstance(d.command, c.ReplaceNodes)]
+    assert command.nodes == ("a2",)
+    place = toy.place("g")
+    assert [(d.values, d.count) for d in place.domains] == [(("a1",), 2), (("a3",), 2)]
+    assert (toy.taken("a1"), toy.taken("a3")) == (2000, 2000)
+    assert toy.named("g0").phase == "Running" and not toy.stopped("g2")[0]
+    toy.end("g2", phase="Failed")
+    toy.pod("again", "g", 4, labels={POD_INDEX: "2"}, annotations=IN_RACK)
+    assert toy.hosts("again") == ["a3"]
+
+
+def test_a_node_that_is_not_ready_has_failed_once_nothing_runs_there() -> None:
+    toy = Racks({"a1": 2, "a2": 2, "a3": 2})
+    toy.slow = True
+    toy.bind(*toy.ranked("g", 4, IN_RACK))
+    toy.node("a2", ready=False)
+    assert {d.values[0] for d in toy.place("g").domains} == {"a1", "a2"}, "its pods may live"
+    toy.delete("g2")
+    toy.delete("g3")
+    assert {d.values[0] for d in toy.place("g").domains} == {"a1", "a3"}
+
+
+@pytest.mark.parametrize("tolerated", [True, False])
+def test_a_tainted_node_has_failed_for_pods_that_do_not_tolerate_it(tolerated: bool) -> None:
+    toy = Racks({"a1": 2, "a2": 2, "a3": 2})
+    own = (Toleration(key="maintenance", operator="Exists"),) if tolerated else ()
+    toy.bind(*toy.ranked("g", 4, IN_RACK, tolerations=own))
+    toy.node("a2", taints=(TAINT,))
+    toy.end("g2", "g3", phase="Failed")
+    other = "a2" if tolerated else "a3"
+    assert {d.values[0] for d in toy.place("g").domains} == {"a1", other}
+
+
+def test_who_finds_no_other_place_is_evicted_and_waits_for_nodes() -> None:
+    toy = Racks({"a1": 2, "a2": 2})
+    names = toy.ranked("g", 4, IN_RACK)
+    toy.bind(*names)
+    toy.lose("a2")
+    reason, message = toy.stopped("g0")
+    assert reason == "WorkloadEvictedDueToNodeFailures"
+    assert message.startswith("no other nodes have room for its pods of failed nodes: a2 — ")
+    assert toy.condition("g", "Evicted")[1] == "NodeFailures"
+    again = [f"h{i}" for i in range(4)]
+    for i, name in enumerate(again):
+        toy.pod(name, "g", 4, labels={POD_INDEX: str(i)}, annotations=IN_RACK)
+    assert toy.hosts(*again) == [""] * 4
+    toy.node("a2")
+    assert toy.hosts(*again) == ["a1", "a1", "a2", "a2"]
+
+
+def test_a_pod_that_was_started_for_a_failed_node_is_stopped_before_it_is_bound() -> None:
+    toy = Racks({"a1": 2, "a2": 2, "a3": 2})
+    toy.ranked("g", 4, IN_RACK)
+    toy.bind("g0", "g1", "g2")
+    toy.node("a2", ready=False)
+    assert toy.named("g3").node_selector[HOSTNAME] == "a2", "g2 runs there"
+    toy.end("g2", phase="Failed")
+    assert toy.stopped("g3")[0] == "UnschedulableOnAssignedNode"
+    assert not toy.stopped("g0")[0]
+
+
+def test_a_single_pod_is_never_moved() -> None:
+    toy = Racks({"a1": 2, "a2": 2})
+    toy.pod("p", annotations=IN_RACK)
+    toy.bind("p")
+    (host,) = toy.hosts("p")
+    toy.lose(host)
+    assert not [d for d in toy.decisions if isinstance(d.command, c.ReplaceNodes | c.EvictGroup)]
+
+
+def test_a_gated_pod_waits_for_its_node_and_starts_when_it_is_back() -> None:
+    toy = Racks({"a1": 2, "a2": 2})
+    toy.bind(*toy.ranked("g", 4, IN_RACK))
+    toy.node("a2", ready=False)
+    toy.end("g3", phase="Failed")
+    toy.pod("again", "g", 4, labels={POD_INDEX: "3"}, annotations=IN_RACK)
+    assert toy.hosts("again") == [""], "g2 runs there, so the place stays"
+    toy.node("a2")
+    assert toy.hosts("again") == ["a2"]

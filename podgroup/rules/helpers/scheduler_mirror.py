@@ -23,6 +23,7 @@ from podgroup.admission import BETTER, KUEUE, Scheduler
 from podgroup.admission.cache import own
 from podgroup.admission.holding import usage_of
 from podgroup.admission.model import Workload
+from podgroup.admission.topology.tenants import Tenants
 from podgroup.model.ids import GroupID
 from podgroup.model.names import (
     PENDING_EXCEEDS_MAX_QUOTA,
@@ -34,8 +35,9 @@ from podgroup.model.names import (
 from podgroup.model.objects import Assignment
 from podgroup.model.wording import kueues
 from podgroup.rules.helpers import snapshot
+from podgroup.rules.helpers.topology import failed_nodes, hosts_of
 from podgroup.state.derived import AnyDerived, SchedulerKept
-from podgroup.state.facts import nodes_listed
+from podgroup.state.facts import nodes_listed, unwell
 from podgroup.state.quota import Charge
 from podgroup.state.world import World
 
@@ -54,7 +56,7 @@ REFUSED = frozenset(
 class SchedulerMirror:
     """A scheduler that follows a world."""
 
-    __slots__ = ("_ill", "_new", "scheduler")
+    __slots__ = ("_ill", "_new", "near", "scheduler", "tenants")
 
     def __init__(self, world: World) -> None:
         policy = world.policy
@@ -62,6 +64,9 @@ class SchedulerMirror:
         self.scheduler = Scheduler(snapshot.configuration(policy), options)
         self._ill: dict[str, Exception] = {}
         self._new = True
+        self.tenants = Tenants()
+        self.near: list[str] = []
+        """Groups with places on nodes of which the last news was."""
         cache = self.scheduler.cache
         for kind in _KINDS:
             for key in world.objects_of(kind):
@@ -104,8 +109,11 @@ class SchedulerMirror:
         for kind, namespace, name in quotas.objects:
             if kind in _KINDS:
                 self._object(world, kind, (namespace, name) if kind == "LocalQueue" else name)
+            if kind == "Node":
+                self.tenants.judge(name, unwell(world, name), news=True)
+        self.near = self.tenants.concerned()
         gone = [g for g in quotas.news if g not in quotas.waiting and g not in quotas.charges]
-        for identity in dict.fromkeys((*gone, *quotas.news)):
+        for identity in dict.fromkeys((*gone, *quotas.news, *self.near)):
             self._guarded(world, identity)
         ill, self._ill = self._ill, {}
         return ill
@@ -142,13 +150,16 @@ class SchedulerMirror:
         if group is None:
             cache.remove(own(identity))
             cache.remove(identity)
+            self._locate(world, identity, ())
             return True
         if group.quota.holding is not None and charge is not None:
             cache.remove(own(identity))
             known = snapshot.workload(world, group)
             over = group.quota.holding.taken_over
             known = msgspec.structs.replace(known, unadmitted=over) if over else known
-            self._hold(known, charge, group.quota.holding.admission.assignments)
+            given = group.quota.holding.admission.assignments
+            self._hold(known, charge, given)
+            self._locate(world, identity, given)
             eviction = snapshot.eviction(group)
             if eviction is not None:
                 by = (
@@ -157,7 +168,10 @@ class SchedulerMirror:
                     else ""
                 )
                 cache.evict(identity, eviction, by)
+            elif nodes := self.tenants.unwell(identity):
+                cache.nodes_failed(identity, failed_nodes(world, group, nodes))
             return True
+        self._locate(world, identity, ())
         if identity in cache.holdings:
             cache.released(identity, requeue=group.ending.finish is None)
         if charge is not None:
@@ -167,6 +181,12 @@ class SchedulerMirror:
         else:
             cache.remove(own(identity))
         return False
+
+    def _locate(self, world: World, identity: str, given: tuple[Assignment, ...]) -> None:
+        """Enter on which nodes a group has places."""
+        hosts = frozenset(host for one in given for host in hosts_of(one.place))
+        for host in self.tenants.locate(identity, hosts):
+            self.tenants.judge(host, nodes_listed(world) and unwell(world, host))
 
     def _group(self, world: World, identity: str) -> bool:
         if self._charged(world, identity):

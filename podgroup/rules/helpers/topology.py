@@ -6,15 +6,19 @@ where the decision says. Only pods that may run take places: those that ended ha
 Invariant: no place is given to more pods than it was given for.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from podgroup.admission.matching import tolerated
 from podgroup.admission.topology.ungating import GroupPod, OffsetError, Ranks, ungated
+from podgroup.model.ids import PodUID
 from podgroup.model.names import POD_INDEX
-from podgroup.model.topology import ASKING, TopologyAssignment
+from podgroup.model.topology import ASKING, HOSTNAME, TopologyAssignment
 from podgroup.rules.helpers.context import RuleContext
 from podgroup.rules.helpers.malformed import SHOWN
+from podgroup.rules.helpers.snapshot import sample_of
+from podgroup.state.facts import nodes_listed, role_of
 from podgroup.state.members import Flag
-from podgroup.state.world import Group, Pod
+from podgroup.state.world import Group, Pod, World
 
 
 def selectors_of(
@@ -25,15 +29,69 @@ def selectors_of(
     there = [*members.with_flags(Flag.LIVE, role), *members.with_flags(Flag.OPENING, role)]
     pods = [_seen(ctx.pod(uid), place, gated=False) for uid in there]
     pods += [_seen(pod, place, gated=True) for pod in start]
-    ranks = Ranks() if group.single else Ranks(index_label=POD_INDEX)
-    count = group.roles[role].count
+    each = ctx.world.policy.compatibility != "kueue"
+    ranks = Ranks(index_label="" if group.single else POD_INDEX, each=each)
+    failed = {host for host in hosts_of(place) if not _ready(ctx.world, host)}
     try:
-        found = ungated(place, count, pods, ranks)
-    except OffsetError:  # it would keep the group from starting for ever
-        found = ungated(place, count, pods, Ranks())
+        found = ungated(place, group.roles[role].count, pods, ranks, failed)
+    except OffsetError:
+        return {}  # Kueue starts none
     return {
         name: {level: selector[level] for level in place.levels} for name, selector in found.items()
     }
+
+
+def hosts_of(place: TopologyAssignment | None) -> set[str]:
+    """Return the nodes that pods have places on; none where hostname is no level."""
+    if place is None or place.levels[-1] != HOSTNAME:
+        return set()
+    return {domain.values[-1] for domain in place.domains}
+
+
+def _ready(world: World, host: str) -> bool:
+    node = world.nodes.get(host)
+    return not nodes_listed(world) or (node is not None and node.ready)
+
+
+def failed_nodes(world: World, group: Group, unwell: Iterable[str]) -> list[str]:
+    """Return which of the nodes failed that a group has places on: none of its pods runs there.
+
+    A node that is gone failed in any case, a tainted one unless the pods tolerate that for ever.
+    """
+    members = world.members[group.id]
+    suspects = {host for host in unwell if _suspect(world, group, host)}
+    if not suspects or (group.single and not members.count(Flag.GATED)):
+        return []  # a single pod is never moved
+    for uid in members.flags:
+        pod = world.pods[PodUID(uid)]
+        busy = members.flags[uid] & Flag.LIVE and not pod.deleting
+        at = pod.view.node if busy else ""
+        if pod.expect is not None and pod.expect.place:
+            at = pod.expect.place[-1]  # its gate may be off by now
+        if at in world.nodes:
+            suspects.discard(at)
+    return sorted(suspects)
+
+
+def _suspect(world: World, group: Group, host: str) -> bool:
+    """Tell whether pods that have a place on a node cannot start there, or not for long."""
+    node, holding = world.nodes.get(host), group.quota.holding
+    if node is None or not node.ready or holding is None:
+        return True
+    for given in holding.admission.assignments:
+        role = group.roles.get(role_of(group, given.name))
+        if role is None or host not in hosts_of(given.place):
+            continue
+        shown = sample_of(world, group, role)
+        tolerations = list(shown.tolerations if shown is not None else ())
+        for name in dict.fromkeys(given.flavors.values()):
+            if name in world.flavors:
+                tolerations += world.flavors[name].tolerations
+        lasting = tuple(one for one in tolerations if one.seconds is None)
+        grave = (one for one in node.taints if one.effect in ("NoSchedule", "NoExecute"))
+        if not all(tolerated(taint, lasting) for taint in grave):
+            return True
+    return False
 
 
 def topology_problem(

@@ -1,0 +1,50 @@
+"""Who has places on which nodes, where hostname is a level, and which of these nodes are unwell.
+
+Invariant: a node is unwell only while somebody has places on it.
+"""
+
+from collections.abc import Iterable, Set
+
+
+class Tenants:
+    """Workloads by node, kept by difference."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Set[str]] = {}
+        self._on: dict[str, set[str]] = {}
+        self._unwell: set[str] = set()
+        self._near: set[str] = set()
+
+    def locate(self, id: str, nodes: Set[str]) -> Iterable[str]:
+        """Enter on which nodes a workload has places; return those that it had none on before."""
+        left = self._nodes.pop(id, frozenset())
+        if nodes:
+            self._nodes[id] = nodes
+        for node in left - nodes:
+            self._on[node].discard(id)
+            if not self._on[node]:
+                del self._on[node]
+                self._unwell.discard(node)
+        for node in nodes - left:
+            self._on.setdefault(node, set()).add(id)
+        return nodes - left
+
+    def judge(self, node: str, unwell: bool, news: bool = False) -> None:
+        """Enter how a node is; `news`: who has places there is concerned."""
+        if node not in self._on:
+            return
+        if unwell:
+            self._unwell.add(node)
+        else:
+            self._unwell.discard(node)
+        if news:
+            self._near |= self._on[node]
+
+    def unwell(self, id: str) -> Set[str]:
+        """Return on which nodes that are unwell a workload has places."""
+        return self._unwell & self._nodes.get(id, frozenset())
+
+    def concerned(self) -> list[str]:
+        """Return who has places on nodes of which there was news since this was asked last."""
+        found, self._near = sorted(self._near), set()
+        return found
