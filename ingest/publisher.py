@@ -23,7 +23,8 @@ log would otherwise keep a frame that is never closed.
 Message ids come from the events' ids (`codec.message_id`), with cluster and shard, because
 JetStream compares ids within the stream and not within a subject. A refusal inside a frame gets
 the frame's name too: its own id repeats, and dropped as a duplicate it would be missing in the
-frame.
+frame. A bookmark may say the same again (of a quiet cluster, after a restart), and a message that
+is dropped is none that the next can follow: so it gets something of its own.
 
 Invariant: messages are stored in the order of their events, on each subject without anything in
 between, and a message's positions never claim an event of a later message.
@@ -338,6 +339,8 @@ class EventPublisher:
                 self._positions.pop(kind, None)
             case RelistCompleted():
                 self._frames.pop(kind, None)
+            case WatchProgressed():
+                return f".{secrets.token_hex(4)}"
             case DeltaRefused() if kind in self._frames:
                 return f".{self._frames[kind]}"
             case _:

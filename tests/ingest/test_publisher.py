@@ -347,3 +347,14 @@ async def test_waiting_for_room_ends_when_publishing_breaks(running):
         await stuck
     with pytest.raises(ConnectionError):
         await task
+
+
+async def test_a_bookmark_that_says_the_same_again_is_another_message(running):
+    sink = Sink()
+    for _ in range(2):
+        each = publisher(sink)
+        running(each)
+        await each.put("Namespace", (), "8")
+        await settle()
+    (first, again) = [msg_id for _, _, msg_id, _ in sink.sent]
+    assert first != again
