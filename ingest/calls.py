@@ -234,7 +234,8 @@ def _watch_params(
 
 
 def _selected(spec: Watched) -> dict[str, str]:
-    return {"labelSelector": spec.selector} if spec.selector else {}
+    found = {"labelSelector": spec.selector, "fieldSelector": spec.fields}
+    return {name: text for name, text in found.items() if text}
 
 
 def _refusal(status: int, body: bytes, headers: Mapping[str, str]) -> HttpRefusal:

@@ -16,7 +16,8 @@ import msgspec
 
 from ingest.translate.fields import ObjectWire
 from ingest.translate.items import Identity, Translator
-from ingest.translate.pods import PodWire, pod_view
+from ingest.translate.nodes import NodeWire, bound_view, node_view
+from ingest.translate.pods import BoundPodWire, PodWire, pod_view
 from ingest.translate.queues import (
     AdmissionCheckWire,
     ClusterQueueWire,
@@ -73,13 +74,14 @@ class Watched(NamedTuple):
     """A kind to watch.
 
     `paths` are the collections that may serve it, the preferred first; `selector` is a label
-    selector, "" for all objects.
+    selector, `fields` a field selector, "" for all objects.
     """
 
     kind: Kind
     paths: tuple[str, ...]
     selector: str
     translator: Translator[Any]
+    fields: str = ""
 
 
 def watched_kinds(
@@ -96,6 +98,38 @@ def watched_kinds(
     pods = _pods(variant, annotated_names, copied, filtered=bool(pod_selector))
     rows = {row.kind: row for row in _rows(pod_selector, pods)}
     return tuple(rows[kind] for kind in WATCHED_KINDS)
+
+
+def node_kind() -> Watched:
+    """Return how nodes are watched, while they are."""
+    return Watched("Node", ("/api/v1/nodes",), "", _objects("Node", NodeWire, node_view))
+
+
+def bound_pods() -> Watched:
+    """Return how all pods are watched for what they take of nodes: bound, and not over."""
+    bound = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+
+    def applied(wire: BoundPodWire, _raw: bytes, relist: str) -> Event:
+        return PodApplied(pod=bound_view(wire), relist=relist)
+
+    def deleted(wire: BoundPodWire, _raw: bytes) -> Event:
+        return PodDeleted(pod=bound_view(wire))
+
+    pods = Translator("Pod", BoundPodWire, applied, deleted, _pod_unread)
+    return Watched("Pod", ("/api/v1/pods",), "", pods, bound)
+
+
+def _pod_unread(identity: Identity, filtered: bool = False) -> Event:
+    return PodDeleted(
+        pod=PodView(
+            uid=identity.uid,
+            namespace=identity.namespace,
+            name=identity.name,
+            resource_version=identity.version,
+            created_at=identity.created_at,
+        ),
+        filtered=filtered,
+    )
 
 
 def _rows(pod_selector: str, pods: Translator[PodWire]) -> tuple[Watched, ...]:
@@ -163,16 +197,7 @@ def _pods(
         return PodDeleted(pod=view(wire, raw), filtered=filtered)
 
     def unread(identity: Identity) -> Event:
-        return PodDeleted(
-            pod=PodView(
-                uid=identity.uid,
-                namespace=identity.namespace,
-                name=identity.name,
-                resource_version=identity.version,
-                created_at=identity.created_at,
-            ),
-            filtered=filtered,
-        )
+        return _pod_unread(identity, filtered)
 
     return Translator("Pod", PodWire, applied, deleted, unread)
 

@@ -24,6 +24,7 @@ from ingest.conflating import Conflating
 from ingest.kinds import Watched, watched_kinds
 from ingest.measuring import MeasureApi, Measuring
 from ingest.metrics import IngestMetrics
+from ingest.nodes import NodeWatch
 from ingest.publisher import EventPublisher, PublishOptions, Sink
 from ingest.resume import Known, Log, Resume
 from ingest.states import Start, Watching
@@ -91,6 +92,7 @@ class Session:
             metrics,
         )
         self.measuring = self._make_measuring(settings, api)
+        self.nodes: NodeWatch | None = None
         self.watchers = self._make_watchers(settings, api)
         self._reconnected = asyncio.Event()
 
@@ -107,7 +109,10 @@ class Session:
     @property
     def problem(self) -> str:
         """Why not every kind is followed now, "" when they are."""
-        return "; ".join(w.problem for w in self.watchers if w.problem)
+        problems = [w.problem for w in self.watchers]
+        if self.nodes is not None:
+            problems.append(self.nodes.problem)
+        return "; ".join(one for one in problems if one)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop`; then store what was seen and return.
@@ -126,6 +131,8 @@ class Session:
         watching = [asyncio.create_task(watcher.run()) for watcher in self.watchers]
         if self.measuring is not None:
             watching.append(asyncio.create_task(self.measuring.run()))
+        if self.nodes is not None:
+            watching.append(asyncio.create_task(self.nodes.run()))
         stopping = asyncio.create_task(stop.wait())
         try:
             everyone = [pump, checker, releasing, stopping, *watching]
@@ -184,6 +191,12 @@ class Session:
             annotated_names=settings.ingest.workload_identifier_annotations,
             copied=settings.queueing.annotation_keys_to_copy,
         ):
+            if spec.kind == "ResourceFlavor" and settings.mode == "builtin":
+                self.nodes = NodeWatch(
+                    *(api, self.publisher.put, spec, options),
+                    resumed=spec.kind in self._begin.positions,
+                    metrics=self._metrics,
+                )
             watcher = self._make_watcher(api, spec, options)
             if watchers:
                 watcher.after = watchers[-1].listed
@@ -207,12 +220,20 @@ class Session:
             await self.measuring.saw(events)
         await self.pods.put(kind, events, position)
 
+    async def _put_flavors(
+        self, kind: Kind, events: tuple[Event, ...], position: str | None
+    ) -> None:
+        await self.publisher.put(kind, events, position)
+        if self.nodes is not None:
+            self.nodes.saw(events)
+
     def _make_watcher(self, api: SessionApi, spec: Watched, options: WatchOptions) -> Watcher:
         since = self._begin.positions.get(spec.kind)
+        emits = {"Pod": self._put_pods, "ResourceFlavor": self._put_flavors}
         return Watcher(
             api,
             spec,
-            self._put_pods if spec.kind == "Pod" else self.publisher.put,
+            emits.get(spec.kind, self.publisher.put),
             Start(self._begin.reason) if since is None else Watching(since),
             options,
             self._metrics,

@@ -57,13 +57,20 @@ async def examine(kube: KubeClient, settings: Settings, policy: bool) -> list[Fi
     ]
 
 
-async def _asking(kube: KubeClient) -> str:
-    """Name a flavor or a pod that asks for a topology; "" for none."""
+async def flavor_naming_one(kube: KubeClient) -> str:
+    """Name a flavor that has a topology; "" for none."""
     kind = (await clusterinfo.kueue(kube)).version
     path = f"/apis/{clusterinfo.KUEUE_GROUP}/{kind}/resourceflavors"
     for flavor in _items(await clusterinfo.get(kube, path) if kind else {}):
         if (flavor.get("spec") or {}).get("topologyName"):
             return f"flavor {flavor['metadata']['name']} has a topology"
+    return ""
+
+
+async def _asking(kube: KubeClient) -> str:
+    """Name a flavor or a pod that asks for a topology; "" for none."""
+    if named := await flavor_naming_one(kube):
+        return named
     selector = f"labelSelector={names.MANAGED_LABEL}%3D{names.MANAGED_VALUE}"
     for pod in _items(await clusterinfo.get(kube, f"/api/v1/pods?limit={_LOOKED_AT}&{selector}")):
         meta = pod["metadata"]

@@ -108,6 +108,17 @@ class PodWire(ObjectWire, frozen=True):
     status: _PodStatus = _PodStatus()
 
 
+class _BoundSpec(PodSpecWire, frozen=True):
+    node_name: str = ""
+
+
+class BoundPodWire(ObjectWire, frozen=True):
+    """core/v1 Pod, as far as it matters to others what it takes of its node."""
+
+    spec: _BoundSpec = _BoundSpec()
+    status: _PodStatus = _PodStatus()
+
+
 def pod_view(
     wire: PodWire,
     raw: bytes,
@@ -146,7 +157,7 @@ def pod_view(
         written_at=written_at,
         role=computed_role(raw, variant) if annotated is None else annotated,
         role_annotated=annotated is not None,
-        requests=requests_of(spec, granted=_granted(status)),
+        requests=requests_of(spec, granted=granted(status)),
         qos=status.qos_class,
         priority=spec.priority,
         priority_class=spec.priority_class_name,
@@ -184,7 +195,7 @@ def _annotations(
     return ours, unread
 
 
-def _granted(status: _PodStatus) -> Granted:
+def granted(status: _PodStatus) -> Granted:
     """What the kubelet says it granted, which is not what is asked while a resize is under way."""
     found = [
         (one.name, bytes(one.allocated_resources), bytes(one.resources))
