@@ -9,12 +9,10 @@ from typing import Annotated
 
 import typer
 
-from gatelog.commands.replay import Shown
 from gatelog.shell import options
 from gatelog.shell.errors import FAILED
-from gatelog.shell.screen import Screen
-from gatelog.shell.visible import raw
 from gatelog.terminal.printing import document
+from gatelog.terminal.progress import ProgressReport
 
 HELP = (
     "Write what came into the log since the last time to closed files in a directory or a bucket, "
@@ -47,11 +45,11 @@ def archive(
     output = answer.form
     settings = options.with_archive(where.settings(), to)
 
-    async def run(shown: Shown) -> Archived:
+    async def run(shown: ProgressReport) -> Archived:
         async with open_bus(settings) as bus:
-            return await archiving.archive(settings, bus, shown)
+            return await archiving.archive(settings, bus, shown.position)
 
-    with Shown(Screen(file=raw(sys.stderr)), "archiving") as shown:
+    with ProgressReport("archiving") as shown:
         done = asyncio.run(run(shown))
     if output is not None:
         sys.stdout.write(document(done, output))

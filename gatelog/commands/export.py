@@ -4,7 +4,6 @@ Invariant: export only reads the log; import writes to an empty database of its 
 """
 
 import asyncio
-import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,11 +11,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from gatelog.commands.replay import Shown, of_file
+from gatelog.commands.replay import of_file
 from gatelog.shell import options
 from gatelog.shell.errors import UsageFailed
-from gatelog.shell.screen import Screen
-from gatelog.shell.visible import raw
+from gatelog.terminal.progress import ProgressReport
 from runtime.settings import Settings
 
 HELP = (
@@ -136,8 +134,8 @@ def export(
     )
     key = pseudonyms.key()
     settings = options.with_archive(where.settings(), selection.archive)
-    with Shown(Screen(file=raw(sys.stderr)), "writing") as shown:
-        done = asyncio.run(exporting.export(settings, path, wanted, key, shown))
+    with ProgressReport("writing") as shown:
+        done = asyncio.run(exporting.export(settings, path, wanted, key, shown.position))
     size = path.stat().st_size
     print(f"{path}: {done.messages} messages, {done.decisions} decisions, {size} bytes")
 
@@ -150,10 +148,12 @@ def _parquet(settings: Settings, url: str) -> None:
     engine = reader(database_url(settings), parquet.TIMEOUT_S)
     try:
         with (
-            Shown(Screen(file=raw(sys.stderr)), "writing") as shown,
+            ProgressReport("writing") as shown,
             engine.connect() as connection,
         ):
-            done = parquet.write(connection, settings.cluster, open_shelf(url), progress=shown)
+            done = parquet.write(
+                connection, settings.cluster, open_shelf(url), progress=shown.position
+            )
     finally:
         engine.dispose()
     print(f"{url}: {done.rows} rows in {done.files} files, {done.bytes} bytes; {done.days()}")

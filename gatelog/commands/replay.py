@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from gatelog.shell import options
 from gatelog.shell.errors import FAILED, UsageFailed
 from gatelog.shell.screen import Screen
 from gatelog.shell.visible import raw
+from gatelog.terminal.progress import ProgressReport
 from runtime.settings import Settings
 
 if TYPE_CHECKING:
@@ -136,38 +136,11 @@ def replay(
     return _verify(settings, console) if task.verify else _redecide(settings, console)
 
 
-class Shown:
-    """Progress: a bar when a person watches, nothing when not."""
-
-    def __init__(self, console: Console, what: str) -> None:
-        self._bar = Progress(
-            SpinnerColumn(),
-            TextColumn(what),
-            TextColumn("seq {task.completed}"),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._task = self._bar.add_task(what, total=None)
-
-    def __enter__(self) -> "Shown":
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def __call__(self, position: int) -> None:
-        """Show a position."""
-        self._bar.update(self._task, completed=position)
-
-
 def _verify(settings: Settings, console: Console) -> int | None:
     from gatelog.replay import running
 
-    with Shown(console, "folding the log") as shown:
-        result, tables = asyncio.run(running.verify(settings, shown))
+    with ProgressReport("folding the log", console) as shown:
+        result, tables = asyncio.run(running.verify(settings, shown.position))
     return _compared(result, tables)
 
 
@@ -212,9 +185,8 @@ def _unvouched(tables: "list[TableResult]", epoch: int) -> None:
 
 def _rebuild(settings: Settings, console: Console, *, from_epoch: bool) -> None:
     from gatelog.replay import rebuilding
-    from gatelog.replay.progress import ProgressReport
 
-    with ProgressReport(console) as shown:
+    with ProgressReport("rebuild", console) as shown:
         report = asyncio.run(rebuilding.rebuild(settings, shown, from_epoch=from_epoch))
     if report.left_over:
         sys.stderr.write(
@@ -232,8 +204,8 @@ def _redecide(settings: Settings, console: Console) -> int | None:
     from gatelog.replay.differing import DifferencePrinter
 
     printer = DifferencePrinter()
-    with Shown(console, "deciding again") as shown:
-        result = asyncio.run(running.redecide(settings, shown, printer))
+    with ProgressReport("deciding again", console) as shown:
+        result = asyncio.run(running.redecide(settings, shown.position, printer))
     return _differences(result, printer)
 
 
@@ -247,8 +219,8 @@ def _as_of(settings: Settings, at: str, target: str | None, console: Console) ->
 
     if target is None:
         raise UsageFailed("--at needs --to: an empty database to write to, e.g. --to then.sqlite3")
-    with Shown(console, "folding the log") as shown:
-        result = asyncio.run(running.as_of(settings, _moment(at), target, shown))
+    with ProgressReport("folding the log", console) as shown:
+        result = asyncio.run(running.as_of(settings, _moment(at), target, shown.position))
     print(f"the read model as of seq {result.world.meta.position} is in {target}")
     return None
 
@@ -336,8 +308,8 @@ def _steps(
         _unread(file, log.unread)
         found, damaged = stepper.steps, bool(log.unread)
     else:
-        with Shown(console, "folding the log") as shown:
-            found = asyncio.run(running.steps(settings, namespace, name, shown))
+        with ProgressReport("folding the log", console) as shown:
+            found = asyncio.run(running.steps(settings, namespace, name, shown.position))
         damaged = False
     if not found:
         sys.stderr.write(f"gatelog: the log says nothing of {group}\n")

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from gatelog.pictures import svg
 from gatelog.shell import options
 from gatelog.shell.errors import FAILED, UsageFailed
-from gatelog.shell.screen import Screen
-from gatelog.shell.visible import raw
+from gatelog.terminal.progress import ProgressReport
 
 SECTION = "queueing."
 """Settings of this section decide, so a change of one can be played."""
@@ -256,12 +255,10 @@ def _of_trace(
 ) -> None:
     from gatelog.whatif import running
     from gatelog.whatif.objects import changed, merged, read_objects, with_namespaces
-    from gatelog.whatif.progress import Shown
     from gatelog.whatif.trace import Trace
 
     base = read_objects(objects)
     other = changed(merged(base, wanted.change), wanted.small)
-    console = Screen(file=raw(sys.stderr))
     jobs = Trace(trace, wanted.runtime, queue)
     base += jobs.classes(base)
     other += jobs.classes(other)
@@ -275,14 +272,15 @@ def _of_trace(
     counted = running.Counted(label=wanted.label, starts=two, courses=pictured)
     tallies = []
     for name, there, rules, written in plays:
-        with Shown(console, f"playing {name}".rstrip(), jobs.begin, jobs.last) as shown:
+        with ProgressReport(f"playing {name}".rstrip()) as shown:
+            progress = shown.until(jobs.begin, jobs.last)
             scenario = running.Scenario(
                 source=jobs,
                 objects=with_namespaces(there, jobs.namespaces),
                 begin=jobs.begin,
                 policy=rules,
             )
-            tally, _ = running.play(scenario, counted, sink=written, progress=shown)
+            tally, _ = running.play(scenario, counted, sink=written, progress=progress)
         tallies.append(tally)
     then, changes = tallies[0], tallies[1] if two else None
     _draw(wanted, trace.name, then, changes, ("as it is", "changed"))
@@ -298,21 +296,18 @@ def _of_log(
 ) -> int | None:
     import asyncio
 
-    from gatelog.shell.since import moment
     from gatelog.whatif import reading, replaying
-    from gatelog.whatif.progress import Shown
 
-    console = Screen(file=raw(sys.stderr))
     since, until = period.since or "7d", period.until or ""
     pictured = wanted.picture is not None
     asked = reading.Asked(since, until, wanted.label, period.calibrate, pictured)
     now = datetime.now(UTC)
-    begin = moment("--since", since, now)
-    with Shown(console, "reading the log", None, now) as shown:
+    with ProgressReport("reading the log") as shown:
+        progress = shown.until(None, now)
         if file is not None:
-            past = asyncio.run(reading.read_file(file, settings, asked, shown))
+            past = asyncio.run(reading.read_file(file, settings, asked, progress))
         else:
-            past = asyncio.run(reading.read_log(settings, asked, shown))
+            past = asyncio.run(reading.read_log(settings, asked, progress))
     for text in past.unread:
         sys.stderr.write(f"gatelog: {file}: {text}\n")
     found = replaying.alternatives(
@@ -325,7 +320,6 @@ def _of_log(
             factor=wanted.runtime,
         ),
         db=wanted.db,
-        shown=lambda what: Shown(console, what, past.gathered.begin or begin, past.end),
     )
     _draw(wanted, past.cluster, past.then, found.other or found.same, ("then", "what-if"))
     if wanted.output is not None:

@@ -9,9 +9,7 @@ play of a long log takes minutes.
 Invariant: the calibration is said before any result.
 """
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from datetime import datetime
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -20,6 +18,7 @@ from msgspec.structs import replace
 
 from gatelog.readmodel.timeline import duration
 from gatelog.terminal.printing import table
+from gatelog.terminal.progress import ProgressReport
 from gatelog.whatif import comparing, reporting, running
 from gatelog.whatif.arrivals import Cut
 from gatelog.whatif.history import History
@@ -29,8 +28,6 @@ from gatelog.whatif.reading import Past
 from gatelog.whatif.running import Counted, Scenario
 from gatelog.whatif.tallying import Tally
 from podgroup.model.objects import QueueObject
-
-Telling = Callable[[str], AbstractContextManager[Callable[[datetime, int], None]]]
 
 
 class Found(Struct):
@@ -53,7 +50,7 @@ class Change(Struct, frozen=True, kw_only=True):
     factor: float
 
 
-def alternatives(past: Past, change: Change, *, db: str | None, shown: Telling) -> Found:
+def alternatives(past: Past, change: Change, *, db: str | None) -> Found:
     """Play the past as it was, and changed; as it was to the end only if nothing is.
 
     Raises:
@@ -71,7 +68,7 @@ def alternatives(past: Past, change: Change, *, db: str | None, shown: Telling) 
     source = History(past.gathered)
     courses = past.then.courses is not None
     counted = Counted(since=past.since, label=past.then.label, starts=True, courses=courses)
-    with shown("playing as it was") as report:
+    with ProgressReport("playing as it was") as shown:
         kept = None if two else sink
         measured = past.measured if two else past.end
         was_so = Scenario(
@@ -82,13 +79,15 @@ def alternatives(past: Past, change: Change, *, db: str | None, shown: Telling) 
             until=measured,
             policy=past.policy,
         )
-        same, events = running.play(was_so, counted, sink=kept, progress=report)
+        same, events = running.play(
+            was_so, counted, sink=kept, progress=shown.until(begin, past.end)
+        )
     other = None
     if two:
         swapped = [v for v in base if key_of(v) not in differ]
         swapped += [v for v in wanted if key_of(v) in differ]
         others = [one for one in later if isinstance(one, Cut) or one.key not in differ]
-        with shown("playing the change") as report:
+        with ProgressReport("playing the change") as shown:
             changed_so = Scenario(
                 source=History(past.gathered, change.factor),
                 objects=swapped,
@@ -97,7 +96,9 @@ def alternatives(past: Past, change: Change, *, db: str | None, shown: Telling) 
                 until=past.end,
                 policy=other_policy,
             )
-            other, more = running.play(changed_so, counted, sink=sink, progress=report)
+            other, more = running.play(
+                changed_so, counted, sink=sink, progress=shown.until(begin, past.end)
+            )
         events += more
     found = comparing.calibration(past.part if two else past.then, same, measured)
     return Found(same, other, found, _cannot_know(past, source), events)

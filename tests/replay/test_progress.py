@@ -4,13 +4,13 @@ import io
 
 from rich.console import Console
 
-from gatelog.replay.progress import ProgressReport
+from gatelog.terminal.progress import ProgressReport
 
 
 def told(*, terminal: bool, every_s: float) -> str:
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=100)
-    with ProgressReport(console, every_s=every_s) as one:
+    with ProgressReport("rebuild", console, every_s=every_s) as one:
         one.expect(0, 2000)
         one(500, 700)
         one(2000, 2800)
