@@ -23,14 +23,12 @@ import msgspec
 from rich.console import Console
 
 from bench import (
-    behind,
     consoling,
     core,
     forecasting,
     ingesting,
     isolation,
     latency,
-    listing,
     load,
     pending,
     projecting,
@@ -72,8 +70,8 @@ PARTS: dict[str, Callable[[], AsyncIterator[Figure]]] = {
     "projector": projecting.run,
     "rebuild": rebuilding.run,
     "ingest": ingesting.run,
-    "listing": listing.run,
-    "behind": behind.run,
+    "listing": ingesting.listing,
+    "behind": latency.behind,
     "isolation": isolation.run,
     "latency": latency.run,
     "sizes": sizes.run,

@@ -14,16 +14,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable
 
-import sqlalchemy as sa
-
 from bench import processes
 from bench.figures import Figure
-from bench.projecting import publish
+from bench.projecting import check, publish
 from bench.story import Message
-from projector.storage.database import reader
 from tests.support.processes import Child
 
 TARGET_MB = 500.0
+_RUNNING = "SELECT count(*) FROM pods WHERE gone_at IS NULL AND phase = 'Running'"
 PATIENCE_S = 300.0
 STEADY_S = 5.0
 """Seconds after catching up at which the steady size is looked at."""
@@ -42,7 +40,7 @@ async def run(messages: Iterable[Message], pods: int, events_count: int) -> Asyn
                 began = time.perf_counter()
                 child.start()
                 again_mb, after_mb, ready = await asyncio.to_thread(_look, child, 2)
-            _check(url, pods)
+            check(url, _RUNNING, pods)
     what = f"{pods} running pods after {events_count} events, SQLite"
     yield Figure(
         name="project.resident",
@@ -74,15 +72,3 @@ def _look(child: Child, starts: int) -> tuple[float, float, float]:
 
 def _mb(kib: int) -> float:
     return kib * 1024 / 1e6
-
-
-def _check(url: str, pods: int) -> None:
-    engine = reader(url)
-    with engine.connect() as connection:
-        there = connection.execute(
-            sa.text("SELECT count(*) FROM pods WHERE gone_at IS NULL AND phase = 'Running'")
-        ).scalar()
-        aside = connection.execute(sa.text("SELECT count(*) FROM parked")).scalar()
-    engine.dispose()
-    if there != pods or aside:
-        raise RuntimeError(f"{there} running pods, not {pods}; {aside} events set aside")

@@ -2,13 +2,15 @@
 
 A cluster full of gated pods is watched from nothing, so the API server sends as fast as it can.
 The clock is the log's own: from the message that opens the list of pods to the one that closes it.
-The limit is one client that reads the same watch and looks at nothing in it.
+The limit is one client that reads the same watch and looks at nothing in it. `listing` looks at
+its size instead, where there are many more pods.
 """
 
 import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import NamedTuple
 
 from bench import processes
 from bench.cluster import gated, pods_of, together
@@ -22,7 +24,9 @@ from runtime.settings import StreamSettings
 from tests.support.processes import TOKEN, Api, Simulator
 
 PODS, GROUP = 10_000, 10
-PATIENCE_S = 60.0
+LISTED, LISTED_MB = 150_000, 150.0
+"""Pods of `listing`, and the size that was asked of ingest then."""
+PATIENCE_S = 300.0
 LOOK_S = 0.25
 NAMESPACE = "bench"
 
@@ -31,24 +35,45 @@ async def run() -> AsyncIterator[Figure]:
     """Fill a cluster, read its watch bare, then let ingest read it."""
     with processes.folder() as place, processes.simulator(place, "--kubelet", "off") as cluster:
         async with Api(cluster.url, TOKEN) as api:
-            await fill(api)
+            await fill(api, PODS)
             bare, size = await read_bare(api)
         async with processes.nats(place / "first") as server:
-            rate, messages, _ = await ingest(server, place, cluster, LOOK_S)
+            seen = await ingest(server, place, cluster, PODS, LOOK_S)
         async with processes.nats(place / "second") as server:
-            *_, cpu_us = await ingest(server, place, cluster, 0)
+            cpu_us = (await ingest(server, place, cluster, PODS)).cpu_s / PODS * 1e6
         yield Figure(
             name="watch.to_log",
-            value=rate,
+            value=PODS / seen.seconds,
             unit="deltas/s",
             limit=bare,
             limit_name="reading the same watch and nothing else",
             note=f"{cpu_us:.0f} us of ingest's processor time per delta; {PODS} pods of "
-            f"{size // PODS} bytes, {messages} messages, every write synced",
+            f"{size // PODS} bytes, {seen.messages} messages, every write synced",
         )
 
 
-async def fill(api: Api, pods: int = PODS) -> None:
+async def listing() -> AsyncIterator[Figure]:
+    """Let ingest list a large cluster in pages, as from an API server before 1.32.
+
+    It keeps nothing of what it has published, so its size should not depend on the number of pods.
+    """
+    args = ("--kubelet", "off", "--watch-list", "forbidden", "--history", "1000")
+    with processes.folder() as place, processes.simulator(place, *args) as cluster:
+        async with Api(cluster.url, TOKEN) as api:
+            await fill(api, LISTED)
+        async with processes.nats(place) as server:
+            seen = await ingest(server, place, cluster, LISTED)
+    yield Figure(
+        name="ingest.listing_150k",
+        value=seen.most_mb,
+        unit="MB",
+        limit=LISTED_MB,
+        limit_name="what was asked",
+        note=f"{LISTED} pods in {seen.seconds:.0f} s; {seen.before_mb:.0f} MB before the list",
+    )
+
+
+async def fill(api: Api, pods: int) -> None:
     """Create the pods, several requests at once."""
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     await api.call("POST", "/api/v1/namespaces", namespace)
@@ -81,14 +106,24 @@ async def read_bare(api: Api) -> tuple[float, int]:
     return lines / (time.perf_counter() - begin), size
 
 
+class Ingested(NamedTuple):
+    """What it took to have all pods in the log, from the list's first message to its last."""
+
+    seconds: float
+    """By the clock of the log."""
+    messages: int
+    cpu_s: float
+    before_mb: float
+    most_mb: float
+
+
 async def ingest(
-    server: EmbeddedNats, place: Path, cluster: Simulator, look_s: float
-) -> tuple[float, int, float]:
+    server: EmbeddedNats, place: Path, cluster: Simulator, pods: int, look_s: float = 0.0
+) -> Ingested:
     """Run `gatelog ingest` until its list of pods is complete, and look at the log every `look_s`.
 
-    Returns deltas a second, messages, and its processor time per delta in microseconds. Looking
-    seldom takes next to nothing from what is looked at; looking all the time finds the moments at
-    which to read the processor time, which looking does not change.
+    Looking seldom takes next to nothing from what is looked at; looking all the time finds the
+    moments at which to read the processor time, which looking does not change.
     """
     env = processes.environment(
         server.settings(), f"sqlite:///{place}/ingest.db", cluster.kubeconfig
@@ -97,9 +132,9 @@ async def ingest(
     await bus.ensure_streams(StreamSettings())
     with processes.children(place, env, "ingest") as (child,):
         assert child.process is not None
-        begin = end = None
+        pid, begin, end = child.process.pid, None, None
         deltas = messages = 0
-        cpu_s = 0.0
+        cpu_s = before = 0.0
         until = time.monotonic() + PATIENCE_S
         reader = bus.read(EVENTS, events_of("bench", 0), 1)
         while end is None:
@@ -108,20 +143,21 @@ async def ingest(
             await asyncio.sleep(look_s)
             for message in await reader.next(1):
                 messages += 1
+                before = before or processes.peak_kib(pid)
                 for event in decode_batch(message.body).events:
                     match event:
                         case RelistStarted(kind="Pod"):
-                            begin = message.at
-                            cpu_s = processes.cpu_s(child.process.pid)
+                            begin, cpu_s = message.at, processes.cpu_s(pid)
                         case PodApplied():
                             deltas += 1
                         case RelistCompleted(kind="Pod"):
-                            end = message.at
-                            cpu_s = processes.cpu_s(child.process.pid) - cpu_s
+                            end, cpu_s = message.at, processes.cpu_s(pid) - cpu_s
                         case _:
                             pass
+        most = processes.peak_kib(pid)
         await reader.close()
     await bus.close()
-    if begin is None or deltas != PODS:
-        raise RuntimeError(f"{deltas} deltas came, not {PODS}")
-    return deltas / (end - begin).total_seconds(), messages, cpu_s / deltas * 1e6
+    if begin is None or deltas != pods:
+        raise RuntimeError(f"{deltas} deltas came, not {pods}")
+    seconds = (end - begin).total_seconds()
+    return Ingested(seconds, messages, cpu_s, before * 1024 / 1e6, most * 1024 / 1e6)

@@ -33,6 +33,8 @@ from tests.support.processes import Api, make_queue
 NAMESPACE, BARE = "bench", "bare"
 SAMPLES, WARM_UP = 200, 10
 GROUP, GROUPS = 2000, 3
+LARGE, KNOWN_S = 10_000, 5.0
+"""Pods of the group of `behind`, and seconds until those created so far are known."""
 AT_ONCE_SINGLES, ROUNDS = 1000, 3
 SINGLES, COUNTED_GROUP = 20, 100
 PAUSE_S = 0.06
@@ -189,6 +191,35 @@ async def settled(api: Api) -> Counter[str]:
             if now == before:
                 return now
             before = now
+
+
+async def behind() -> AsyncIterator[Figure]:
+    """Fairness: a single pod that comes in the same moment as the last of a large group.
+
+    Each round has a gatelog and a group of its own, of pods that run on.
+    """
+    waited: list[float] = []
+    notes: list[str] = []
+    for number in range(GROUPS):
+        async with gatelog(NAMESPACE) as api, PodWatch(api, NAMESPACE) as watch:
+            names = [f"big{number}-{i:05d}" for i in range(LARGE)]
+            await create(api, NAMESPACE, "first")
+            await watch.until(UNGATED, ["first"])
+            await together(create(api, NAMESPACE, n, f"big{number}", LARGE) for n in names[:-1])
+            await asyncio.sleep(KNOWN_S)
+            begin = time.perf_counter()
+            await create(api, NAMESPACE, names[-1], f"big{number}", LARGE)
+            await create(api, NAMESPACE, "single")
+            waited.append(await all_ungated(watch, ["single"], begin))
+            group_ms = await all_ungated(watch, names, begin)
+            notes.append(f"{waited[-1]:.0f} ms, the group {group_ms:.0f} ms")
+    yield Figure(
+        name=f"latency.single_behind_{LARGE}",
+        value=percentile(waited, 50),
+        unit="ms",
+        samples=GROUPS,
+        note="; ".join(notes),
+    )
 
 
 async def requests(api: Api, queued: PodWatch) -> list[Figure]:

@@ -12,14 +12,12 @@ Memory is that of a fresh process, journal taken away as the projector does.
 import asyncio
 import gc
 import os
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator
 from statistics import median
 
 from bench.figures import Figure
-from bench.processes import resident_kib
+from bench.processes import answer, resident_kib
 from podgroup.engine import drain_journal
 from tests.support.toy import Toy
 
@@ -139,18 +137,11 @@ async def run() -> AsyncIterator[Figure]:
         )
     yield Figure(
         name="pending.memory",
-        value=await asyncio.to_thread(_memory),
+        value=await asyncio.to_thread(answer, "bench.pending"),
         unit="bytes",
         note=f"resident, for each of {SIZES[-1]:,} single pods that wait, in a core that follows "
         "them; with the pods and groups themselves",
     )
-
-
-def _memory() -> float:
-    answer = subprocess.run(
-        [sys.executable, "-m", "bench.pending"], capture_output=True, text=True, check=True
-    )
-    return float(answer.stdout)
 
 
 def _measure() -> float:

@@ -8,6 +8,8 @@ import importlib
 import os
 import platform
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -113,6 +115,12 @@ def simulator(place: Path, *args: str) -> Iterator[Simulator]:
         yield one
     finally:
         one.stop()
+
+
+def answer(module: str) -> float:
+    """Return the number that a module prints in a fresh process."""
+    argv = [sys.executable, "-m", module]
+    return float(subprocess.run(argv, capture_output=True, text=True, check=True).stdout)
 
 
 def peak_kib(pid: int) -> int:

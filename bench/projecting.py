@@ -30,6 +30,8 @@ from runtime.settings import IngestSettings, StreamSettings
 
 REPEAT = 3
 PATIENCE_S = 180.0
+_DECIDED = "SELECT count(*) FROM decisions WHERE action <> 'ReportQueue'"
+"""How queues stand is reported when the clock says so."""
 _CHECKPOINT = sa.text("SELECT max(seq) FROM checkpoints")
 
 
@@ -152,19 +154,21 @@ async def project(server: EmbeddedNats, place: Path, database: str, story: Story
                 await asyncio.sleep(0.01)
             else:
                 raise RuntimeError(f"not done after {PATIENCE_S} s\n{child.tail()}")
-            _check(connection, story)
         engine.dispose()
+        check(database, _DECIDED, story.decisions)
         begin, cpu_before_s, position = first or (now, cpu_s, 0)
         count = done[min(at, len(story.messages))] - done[min(position, len(story.messages))]
         return Run(count / (now - begin), (cpu_s - cpu_before_s) / count * 1e6)
 
 
-def _check(connection: sa.Connection, story: Story) -> None:
-    """A figure counts only if the work was done: the same decisions, nothing set aside."""
-    # How queues stand is reported when the clock says so.
-    made = connection.execute(
-        sa.text("SELECT count(*) FROM decisions WHERE action <> 'ReportQueue'")
-    ).scalar()
-    aside = connection.execute(sa.text("SELECT count(*) FROM parked")).scalar()
-    if made != story.decisions or aside:
-        raise RuntimeError(f"{made} decisions, not {story.decisions}; {aside} events set aside")
+def check(url: str, query: str, wanted: int) -> None:
+    """A figure counts only if the work was done: as many rows as are wanted, nothing set aside."""
+    from projector.storage.database import reader
+
+    engine = reader(url)
+    with engine.connect() as connection:
+        found = connection.execute(sa.text(query)).scalar()
+        aside = connection.execute(sa.text("SELECT count(*) FROM parked")).scalar()
+    engine.dispose()
+    if found != wanted or aside:
+        raise RuntimeError(f"{query}: {found}, not {wanted}; {aside} events set aside")

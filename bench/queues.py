@@ -11,15 +11,14 @@ Then Kueue's performance test and its large sibling, in simulated time (`simulat
 
 import asyncio
 import gc
-import subprocess
-import sys
+import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from statistics import median
 
 from msgspec.structs import replace
 
-from bench import simulated
+from bench import processes, simulated
 from bench.figures import Figure
 from bench.simulated import Class, queue_name, workload
 
@@ -104,7 +103,7 @@ async def run() -> AsyncIterator[Figure]:
         yield figure
     yield Figure(
         name="queues.memory",
-        value=await asyncio.to_thread(_memory),
+        value=await asyncio.to_thread(processes.answer, "bench.queues"),
         unit="bytes",
         note=f"resident, for each of {SIZES[-1]:,} that wait, ids and names included",
     )
@@ -168,22 +167,10 @@ def _simulated() -> Iterator[Figure]:
         )
 
 
-def _memory() -> float:
-    answer = subprocess.run(
-        [sys.executable, "-m", "bench.queues"], capture_output=True, text=True, check=True
-    )
-    return float(answer.stdout)
-
-
-def _resident_kib() -> int:
-    with open("/proc/self/status") as lines:
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
-
-
 if __name__ == "__main__":
     Queues(100)
     gc.collect()
-    before = _resident_kib()
+    before = processes.resident_kib(os.getpid())
     kept = Queues(SIZES[-1])
     gc.collect()
-    print((_resident_kib() - before) * 1024 / SIZES[-1])
+    print((processes.resident_kib(os.getpid()) - before) * 1024 / SIZES[-1])

@@ -19,15 +19,13 @@ import subprocess
 import time
 from collections.abc import AsyncIterator
 
-import sqlalchemy as sa
-
 from bench import processes
 from bench.figures import Figure
+from bench.projecting import check
 from bench.recorded import Log, Shape, record, stand, tell
 from bench.story import CLUSTER
 from podgroup.log.codec import decode_batch, decode_decision, split_decisions
 from podgroup.log.subjects import DECISIONS, EVENTS, decisions, events_of
-from projector.storage.database import reader
 from runtime.embedded import EmbeddedNats
 from runtime.jetstream import connect
 from runtime.settings import IngestSettings
@@ -64,7 +62,7 @@ async def _both(
     for what in ("lost", "good"):
         tell(f"rebuilding {name}{shape.name}: a read model that is {what}")
         took_s, cpu_s, rss_mb, waited = await asyncio.to_thread(_rebuild, url, server)
-        _check(url, log.decisions)
+        check(url, "SELECT count(*) FROM decisions", log.decisions)
         yield Figure(
             name=f"rebuild.{name}.{what}{shape.name}",
             value=took_s,
@@ -99,16 +97,6 @@ def _rebuild(url: str, server: EmbeddedNats) -> tuple[float, float, float, str]:
     if child.returncode != 0 or waited is None:
         raise RuntimeError(f"the rebuild ended with {child.returncode}: {said}")
     return took_s, used.ru_utime + used.ru_stime, rss_mb, waited.group(1)
-
-
-def _check(url: str, made: int) -> None:
-    engine = reader(url)
-    with engine.connect() as connection:
-        there = connection.execute(sa.text("SELECT count(*) FROM decisions")).scalar()
-        aside = connection.execute(sa.text("SELECT count(*) FROM parked")).scalar()
-    engine.dispose()
-    if there != made or aside:
-        raise RuntimeError(f"{there} decisions, not {made}; {aside} events set aside")
 
 
 async def _read_bare(server: EmbeddedNats, log: Log) -> float:
