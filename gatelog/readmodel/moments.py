@@ -76,7 +76,7 @@ WAITING_AT = _WAITING.format(line=_AT, expected=_EXPECTED, standing=_STOOD)
 WAITING_NOW = _WAITING.format(line=_NOW, expected=_EXPECTED, standing=STANDING)
 
 _LENGTHS = """{line}
-SELECT cluster_queue, namespace, queue, stage, count(*) AS groups, min(since) AS since
+SELECT cluster_queue, namespace, queue, stage, count(*) AS groups, min(since) AS oldest
   FROM pending
  WHERE (namespace = :namespace OR :namespace = '')
  GROUP BY cluster_queue, namespace, queue, stage
@@ -225,17 +225,6 @@ class Asked:
     def note(self, title: str, query: str, given: Mapping[str, Any]) -> None:
         """Note a statement that another module runs."""
         self.statements.append((title, self.model.statement(query, given)))
-
-
-class LengthRow(msgspec.Struct, frozen=True):
-    """How many of a LocalQueue are in a stage of waiting, and since when the first of them."""
-
-    cluster_queue: str
-    namespace: str
-    queue: str
-    stage: str
-    groups: int
-    since: datetime | None
 
 
 class WaitingRow(msgspec.Struct, frozen=True):

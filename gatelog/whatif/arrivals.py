@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from podgroup.model.objects import PodView
+from podgroup.model.objects import PodView, QueueObject
 
 
 class Life(Struct, frozen=True, gc=False, kw_only=True):
@@ -48,6 +48,14 @@ class Cut(Struct, frozen=True):
 
     at: datetime
     key: tuple[str, str]
+
+
+class Later(Struct, frozen=True):
+    """A queue object that is created or changed at `at`; without `view` that of `key` goes."""
+
+    at: datetime
+    key: tuple[str, str, str]
+    view: QueueObject | None
 
 
 class Source(Protocol):

@@ -26,7 +26,7 @@ from statistics import median
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gatelog.whatif.arrivals import Arrival, Cut, Life
+from gatelog.whatif.arrivals import Arrival, Cut, Later, Life
 from gatelog.whatif.objects import Key, key_of
 from podgroup.log.events import (
     ObjectApplied,
@@ -79,19 +79,11 @@ class Spread(Struct, frozen=True):
     longest_s: float
 
 
-class Change(Struct, frozen=True):
-    """A queue object that was created, changed or, with `view` None, deleted."""
-
-    at: datetime
-    key: Key
-    view: QueueObject | None
-
-
 class Gathered(Struct):
     """What a log says of arrivals; `look` is given each entry of it, in order."""
 
     pods: dict[str, _Seen] = field(default_factory=dict)
-    objects: list[Change] = field(default_factory=list)
+    objects: list[Later] = field(default_factory=list)
     begin: datetime | None = None
     end: datetime | None = None
     cuts: list[Cut] = field(default_factory=list)
@@ -145,7 +137,7 @@ class Gathered(Struct):
         if isinstance(event, ObjectDeleted):
             gone = (event.kind, event.namespace, event.name)
             if self._there.pop(gone, None) is not None:
-                self.objects.append(Change(at, gone, None))
+                self.objects.append(Later(at, gone, None))
             return
         view = event.object
         plain = replace(view, resource_version="")
@@ -154,7 +146,7 @@ class Gathered(Struct):
         key = key_of(view)
         if self._there.get(key) != plain:
             self._there[key] = plain
-            self.objects.append(Change(at, key, plain))
+            self.objects.append(Later(at, key, plain))
 
     def _workload(
         self, at: datetime, event: WorkloadApplied | WorkloadDeleted, world: World

@@ -16,7 +16,7 @@ from importlib import metadata
 from msgspec import Struct, structs
 
 from gatelog.agenda import Agenda
-from gatelog.whatif.arrivals import Arrival, Cut, Source
+from gatelog.whatif.arrivals import Arrival, Cut, Later, Source
 from gatelog.whatif.cluster import Cluster, Hooks, Simulated
 from podgroup.engine import new_world, step
 from podgroup.log import events as e
@@ -49,14 +49,6 @@ class Heard(Struct, frozen=True):
     each: Callable[[World, list[e.Decision]], None]
     pause: Callable[[World, int], None]
     progress: Callable[[datetime, int], None]
-
-
-class Later(Struct, frozen=True):
-    """A queue object that is created or changed at `at`; without `view` that of `key` goes."""
-
-    at: datetime
-    key: tuple[str, str, str]
-    view: QueueObject | None
 
 
 _START, _END, _STOPPED, _GIVE_UP, _REMOVE, _CARRY_OUT = range(6)

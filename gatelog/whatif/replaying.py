@@ -20,10 +20,9 @@ from gatelog.readmodel.timeline import duration
 from gatelog.terminal.printing import table
 from gatelog.terminal.progress import ProgressReport
 from gatelog.whatif import comparing, reporting, running
-from gatelog.whatif.arrivals import Cut
+from gatelog.whatif.arrivals import Cut, Later
 from gatelog.whatif.history import History
 from gatelog.whatif.objects import changed, key_of, merged, read_objects, with_namespaces
-from gatelog.whatif.playing import Later
 from gatelog.whatif.reading import Past
 from gatelog.whatif.running import Counted, Scenario
 from gatelog.whatif.tallying import Tally
@@ -119,7 +118,7 @@ def _objects(past: Past, given: list[QueueObject]) -> tuple[list[QueueObject], l
     later: list[Later | Cut] = [*past.gathered.cuts]
     for one in past.gathered.objects:
         if one.at > first:
-            later.append(Later(one.at, one.key, one.view))
+            later.append(one)
         elif one.view is None:
             base.pop(one.key, None)
         else:

@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from gatelog.replay.running import make_empty
 from gatelog.shell.errors import CommandFailed
-from gatelog.whatif.arrivals import Cut, Source
+from gatelog.whatif.arrivals import Cut, Later, Source
 from gatelog.whatif.courses import Courses
-from gatelog.whatif.playing import Heard, Later, Play, PlayFailed
+from gatelog.whatif.playing import Heard, Play, PlayFailed
 from gatelog.whatif.tallying import Counting, Tally
 from podgroup.engine import drain_journal
 from podgroup.model.objects import QueueObject

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from gatelog.whatif.arrivals import Source
+from gatelog.whatif.arrivals import Later, Source
 from gatelog.whatif.objects import read_objects, with_namespaces
-from gatelog.whatif.playing import Heard, Later, Play
+from gatelog.whatif.playing import Heard, Play
 from gatelog.whatif.trace import Trace
 from podgroup.engine import drain_journal
 from podgroup.log import events as e

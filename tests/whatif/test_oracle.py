@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from gatelog.whatif.arrivals import Later
 from gatelog.whatif.objects import key_of, read_objects
-from gatelog.whatif.playing import Later
 from podgroup.model.policy import Policy
 from tests.oracle.case import read
 from tests.whatif import cases

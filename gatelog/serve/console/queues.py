@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from gatelog.readmodel import moments
 from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.quota import QuotaRow
+from gatelog.readmodel.rows import CountRow
 from gatelog.serve.api import finding
 from gatelog.serve.console import picture
 from gatelog.serve.console.html import Html, h
@@ -34,7 +35,7 @@ def queues(asked: Asked, seen: Seen) -> Page:
     stood: dict[str, list[QuotaRow]] = defaultdict(list)
     for one in asked.model.quota("ClusterQueue", at=seen.at, note=asked.note):
         stood[one.name].append(one)
-    lengths: dict[str, list[moments.LengthRow]] = defaultdict(list)
+    lengths: dict[str, list[CountRow]] = defaultdict(list)
     for row in _lengths(asked, seen, ""):
         lengths[row.cluster_queue].append(row)
     cards, data = [], []
@@ -77,7 +78,7 @@ def local_queues(asked: Asked, seen: Seen, namespace: str) -> Page:
     stood: dict[str, list[QuotaRow]] = defaultdict(list)
     for one in asked.model.quota("LocalQueue", namespace, at=seen.at, note=asked.note):
         stood[one.name].append(one)
-    lengths: dict[str, list[moments.LengthRow]] = defaultdict(list)
+    lengths: dict[str, list[CountRow]] = defaultdict(list)
     for row in _lengths(asked, seen, namespace):
         lengths[row.queue].append(row)
     waiting = who_waits(asked, seen, "", ROWS + 1, seen.offset, namespace)
@@ -132,22 +133,22 @@ def _holds(u: Mapping[str, str]) -> str:
     return f"holds {u['held']} {u['resource']} ({u['flavor']}){apart}"
 
 
-def _lengths(asked: Asked, seen: Seen, namespace: str) -> list[moments.LengthRow]:
+def _lengths(asked: Asked, seen: Seen, namespace: str) -> list[CountRow]:
     query = moments.LENGTHS_AT if seen.at else moments.LENGTHS_NOW
     given = {"queue": "", "namespace": namespace, "limit": finding.MOST_ROWS, "at": seen.moment}
-    return asked.rows("how many wait", moments.LengthRow, query, given)
+    return asked.rows("how many wait", CountRow, query, given)
 
 
-def _wait_line(rows: Iterable[moments.LengthRow], seen: Seen) -> Html:
+def _wait_line(rows: Iterable[CountRow], seen: Seen) -> Html:
     """Say how many are pending in which stage, and for how long."""
     found = list(rows)
-    since = [row.since for row in found if row.since is not None]
+    since = [row.oldest for row in found if row.oldest is not None]
     longest = f", the first for {span((seen.moment - min(since)).total_seconds())}" if since else ""
     count = sum(row.groups for row in found)
     return h("p", f"{count:,} pending{_by_stage(found)}{longest}")
 
 
-def _by_stage(rows: Iterable[moments.LengthRow]) -> str:
+def _by_stage(rows: Iterable[CountRow]) -> str:
     counts: dict[str, int] = defaultdict(int)
     for row in rows:
         counts[row.stage] += row.groups
