@@ -13,8 +13,9 @@ import asyncio
 import gc
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from statistics import median
+from typing import Protocol
 
 from bench.figures import Figure
 from bench.processes import answer, resident_kib
@@ -25,6 +26,16 @@ SIZES = (0, 100, 1_000, 10_000, 100_000)
 TURNS = 30
 PODS = 10
 TAKE_EVERY = 1000
+
+
+class Waiting(Protocol):
+    """A line of some length; costs are in seconds of processor time."""
+
+    def new(self) -> float:
+        """Return what one more costs."""
+
+    def freed(self) -> float:
+        """Return what it costs that quota is given back, and that others are let in."""
 
 
 class Line:
@@ -98,43 +109,13 @@ class Line:
 
 
 async def run() -> AsyncIterator[Figure]:
-    """Measure all lengths, turn by turn, and the memory that the longest line takes."""
-    lines = [Line(size) for size in SIZES]
-    gc.collect()
-    gc.freeze()
-    try:
-        for line in lines:
-            line.new()
-            line.freed()
-        news = [[line.new() for line in lines] for _ in range(TURNS)]
-        frees = [[line.freed() for line in lines[1:]] for _ in range(TURNS)]
-    finally:
-        gc.unfreeze()
-    for what, turns, sizes, note in (
-        ("new", news, SIZES, "a new single pod, folded and decided on, with {:,} in line"),
-        ("pass", frees, SIZES[1:], "quota of one given back and one let in, with {:,} in line"),
-    ):
-        for place, size in enumerate(sizes):
-            yield Figure(
-                name=f"pending.{what}.{size}",
-                value=median(turn[place] for turn in turns) * 1e3,
-                unit="ms",
-                samples=TURNS,
-                note=note.format(size),
-            )
-        dearest = max(
-            (median(turn[place] / turn[0] for turn in turns), size)
-            for place, size in enumerate(sizes)
-            if place
-        )
-        yield Figure(
-            name=f"pending.{what}.growth",
-            value=dearest[0],
-            unit="times",
-            limit=1.2,
-            limit_name="wanted",
-            note=f"the dearest length ({dearest[1]:,}) by {sizes[0]:,}, turn by turn",
-        )
+    """Measure all lengths, and the memory that the longest line takes."""
+    notes = (
+        "a new single pod, folded and decided on, with {:,} in line",
+        "quota of one given back and one let in, with {:,} in line",
+    )
+    for figure in by_length("pending", [(size, Line(size)) for size in SIZES], TURNS, notes):
+        yield figure
     yield Figure(
         name="pending.memory",
         value=await asyncio.to_thread(answer, "bench.pending"),
@@ -142,6 +123,49 @@ async def run() -> AsyncIterator[Figure]:
         note=f"resident, for each of {SIZES[-1]:,} single pods that wait, in a core that follows "
         "them; with the pods and groups themselves",
     )
+
+
+def by_length(
+    part: str, lines: Sequence[tuple[int, Waiting]], turns: int, notes: tuple[str, str]
+) -> Iterator[Figure]:
+    """Measure what one more and a pass cost in lines of some lengths, turn by turn."""
+    gc.collect()
+    gc.freeze()
+    try:
+        for _, line in lines:
+            line.new()
+            line.freed()
+        filled = [(size, line) for size, line in lines if size]
+        news = [[line.new() for _, line in lines] for _ in range(turns)]
+        frees = [[line.freed() for _, line in filled] for _ in range(turns)]
+    finally:
+        gc.unfreeze()
+    for what, costs, measured, note in (
+        ("new", news, lines, notes[0]),
+        ("pass", frees, filled, notes[1]),
+    ):
+        sizes = [size for size, _ in measured]
+        for place, size in enumerate(sizes):
+            yield Figure(
+                name=f"{part}.{what}.{size}",
+                value=median(turn[place] for turn in costs) * 1e3,
+                unit="ms",
+                samples=turns,
+                note=note.format(size),
+            )
+        dearest = max(
+            (median(turn[place] / turn[0] for turn in costs), size)
+            for place, size in enumerate(sizes)
+            if place
+        )
+        yield Figure(
+            name=f"{part}.{what}.growth",
+            value=dearest[0],
+            unit="times",
+            limit=1.2,
+            limit_name="wanted",
+            note=f"the dearest length ({dearest[1]:,}) by {sizes[0]:,}, turn by turn",
+        )
 
 
 def _measure() -> float:

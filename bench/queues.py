@@ -2,9 +2,7 @@
 
 30 ClusterQueues in 5 cohorts, quota all taken, and so many who wait in line behind it, of 30
 shapes. Measured is processor time: of a new workload (entered, and a pass); of a pass after quota
-for ten small ones was given back, which lets ten others in; and decisions per second while that
-goes on. Memory is that of a fresh process. Growth is the longest line by the
-shortest, in turns, so that what else the machine does meets both of them alike.
+for ten small ones was given back, which lets ten others in. Memory is that of a fresh process.
 
 Then Kueue's performance test and its large sibling, in simulated time (`simulated`).
 """
@@ -14,12 +12,12 @@ import gc
 import os
 import time
 from collections.abc import AsyncIterator, Iterator
-from statistics import median
 
 from msgspec.structs import replace
 
 from bench import processes, simulated
 from bench.figures import Figure
+from bench.pending import by_length
 from bench.simulated import Class, queue_name, workload
 
 COHORTS, PER_COHORT = 5, 6
@@ -91,15 +89,11 @@ class Queues:
 
 async def run() -> AsyncIterator[Figure]:
     """Measure what the length of a queue costs, then the two tests in simulated time."""
-    some = [Queues(size) for size in SIZES]
-    gc.collect()
-    gc.freeze()
-    try:
-        news = [[one.new() for one in some] for _ in range(TURNS)]
-        frees = [[one.freed() for one in some] for _ in range(TURNS)]
-    finally:
-        gc.unfreeze()
-    for figure in _costs(news, frees):
+    notes = (
+        "one more workload, entered, and a pass, with {:,} in line",
+        f"quota of {FREED} given back, and the pass that lets {FREED} in, with {{:,}} in line",
+    )
+    for figure in by_length("queues", [(size, Queues(size)) for size in SIZES], TURNS, notes):
         yield figure
     yield Figure(
         name="queues.memory",
@@ -109,37 +103,6 @@ async def run() -> AsyncIterator[Figure]:
     )
     for figure in _simulated():
         yield figure
-
-
-def _costs(news: list[list[float]], frees: list[list[float]]) -> Iterator[Figure]:
-    """Yield what a pass costs by the length of the queue."""
-    for what, turns, note in (
-        ("new", news, "one more workload, entered, and a pass"),
-        ("pass", frees, f"quota of {FREED} given back, and the pass that lets {FREED} in"),
-    ):
-        costs = [median(turn[i] for turn in turns) for i in range(len(SIZES))]
-        for size, cost in zip(SIZES, costs, strict=True):
-            yield Figure(
-                name=f"queues.{what}.{size}",
-                value=cost * 1e3,
-                unit="ms",
-                samples=TURNS,
-                note=f"{note}, with {size:,} in line",
-            )
-        yield Figure(
-            name=f"queues.{what}.growth",
-            value=median(turn[-1] / turn[0] for turn in turns),
-            unit="times",
-            note=f"{SIZES[-1]:,} in line by {SIZES[0]:,}, turn by turn",
-        )
-    for size, one in zip(SIZES, frees and zip(*frees, strict=True), strict=True):
-        yield Figure(
-            name=f"queues.decisions.{size}",
-            value=FREED / median(one),
-            unit="decisions/s",
-            samples=TURNS,
-            note=f"admissions, with {size:,} in line in 30 queues of 5 cohorts",
-        )
 
 
 def _simulated() -> Iterator[Figure]:
