@@ -21,7 +21,7 @@ from podgroup.model.ids import GroupID
 from podgroup.state.facts import cluster_queue_name
 from podgroup.state.world import World
 from projector import tables
-from projector.tables.base import utc_text
+from projector.tables.base import bound
 
 SAME = 0.2
 """Part of the time to its range's end by which two estimates may differ and say the same."""
@@ -123,18 +123,14 @@ def enter_outcomes(connection: Connection, cluster: str, shard: int, now: dateti
     """Enter what came true of estimates, in the caller's transaction."""
     given = {"cluster": cluster, "shard": shard}
     connection.execute(sa.text(_STARTED), given)
-    connection.execute(sa.text(_ENDED), {**given, "now": _time(connection, now)})
+    connection.execute(sa.text(_ENDED), bound(connection.dialect, {**given, "now": now}))
 
 
 def plain_waits(connection: Connection, cluster: str, now: datetime) -> dict[str, float]:
     """Return the mean wait of the last day per ClusterQueue, in seconds: the plain alternative."""
-    times = {"since": _time(connection, now - _DAY), "now": _time(connection, now)}
-    rows = connection.execute(sa.text(_PLAIN), {"cluster": cluster, **times}).mappings()
+    given = {"cluster": cluster, "since": now - _DAY, "now": now}
+    rows = connection.execute(sa.text(_PLAIN), bound(connection.dialect, given)).mappings()
     return {row["cluster_queue"]: float(row["mean"]) for row in rows}
-
-
-def _time(connection: Connection, at: datetime) -> Any:
-    return utc_text(at) if connection.dialect.name == "sqlite" else at
 
 
 def _row(

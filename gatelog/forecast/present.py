@@ -32,7 +32,7 @@ from podgroup.state.world import Group, World
 from projector import tables
 from projector.storage.loading import Loaded, load_shard
 from projector.storage.opening import world_of
-from projector.tables.base import utc_text
+from projector.tables.base import bound
 
 MOST_RUNS = 10_000
 """Admissions that are looked at, the newest."""
@@ -145,15 +145,8 @@ def _present(
 
 
 def _rows(connection: Connection, query: str, given: dict[str, Any]) -> list[dict[str, Any]]:
-    sqlite = connection.dialect.name == "sqlite"
-    values = {
-        name: utc_text(value) if sqlite and isinstance(value, datetime) else value
-        for name, value in given.items()
-    }
-    return [
-        {name: _value(name, value) for name, value in row.items()}
-        for row in connection.execute(text(query), values).mappings()
-    ]
+    rows = connection.execute(text(query), bound(connection.dialect, given)).mappings()
+    return [{name: _value(name, value) for name, value in row.items()} for row in rows]
 
 
 def _value(name: str, value: Any) -> Any:

@@ -51,7 +51,7 @@ from gatelog.shell.errors import CommandFailed
 from gatelog.shell.whereabouts import read_model_at
 from podgroup.model.objects import ClusterQueueView
 from projector.storage import database
-from projector.tables.base import utc_text
+from projector.tables.base import bound
 
 MOST_ENTRIES = 20_000
 MOST_UNADMITTED = 500
@@ -362,11 +362,7 @@ class ReadModel:
 
     @contextmanager
     def _asked(self, query: str, given: Mapping[str, Any]) -> Iterator[list[dict[str, Any]]]:
-        sqlite = self.dialect == "sqlite"
-        values = {
-            name: utc_text(value) if sqlite and isinstance(value, datetime) else value
-            for name, value in {"cluster": self.cluster, **given}.items()
-        }
+        values = bound(self._engine.dialect, {"cluster": self.cluster, **given})
         try:
             with self._engine.connect() as connection:
                 found = connection.execute(text(query), values).mappings().all()

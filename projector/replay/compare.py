@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from projector.replay.vouching import of_before
 from projector.schema.layout import COMPARED
-from projector.tables.base import utc_text
+from projector.tables.base import bound
 from projector.upkeep.pruning import WHERE_OVER, limits
 
 LEFT_OUT = frozenset({"folded", "as_of_seq"})
@@ -122,8 +122,7 @@ def _rows(
         query = query.where(table.c.seq > floor)
     if before is not None:
         query = query.where(sa.text(f"({WHERE_OVER[table.name]}) IS NOT TRUE"))
-        given = utc_text(before) if connection.dialect.name == "sqlite" else before
-        query = query.params(before=given)
+        query = query.params(bound(connection.dialect, {"before": before}))
     # Text compares by bytes here, whatever the collation of the database says.
     ordered = [
         table.c[key].collate("C")

@@ -27,7 +27,7 @@ import sqlalchemy as sa
 from projector.replay import merging
 from projector.schema.layout import MERGED, MODES, Row
 from projector.storage.store import REBUILT
-from projector.tables.base import utc_text
+from projector.tables.base import bound
 from projector.upkeep.pruning import WHERE_OVER, limits
 from projector.writing import statements
 from projector.writing.checkpoint import Checkpoint
@@ -118,7 +118,7 @@ def leave_out_pruned(connection: sa.Connection, cluster: str, name: Callable[[st
     for table, before in limits(connection, cluster).items():
         if table in _APPENDED:
             text = f"DELETE FROM {name(table)} WHERE {WHERE_OVER[table]}"
-            connection.execute(sa.text(text), {"before": _time(connection, before)})
+            connection.execute(sa.text(text), bound(connection.dialect, {"before": before}))
 
 
 def take_pruned_away(connection: sa.Connection, cluster: str, published: int) -> int:
@@ -129,12 +129,8 @@ def take_pruned_away(connection: sa.Connection, cluster: str, published: int) ->
         if table not in known or table in _APPENDED:
             continue
         text = f"DELETE FROM {table} WHERE cluster = :cluster AND {WHERE_OVER[table]}"
-        values = {"cluster": cluster, "before": _time(connection, known[table])}
+        values = bound(connection.dialect, {"cluster": cluster, "before": known[table]})
         if table == "decisions":
             text, values = f"{text} AND number <= :published", {**values, "published": published}
         count += connection.execute(sa.text(text), values).rowcount
     return count
-
-
-def _time(connection: sa.Connection, time: datetime) -> Any:
-    return utc_text(time) if connection.dialect.name == "sqlite" else time

@@ -7,6 +7,7 @@ date functions read), and a document is JSONB or JSON text.
 Invariant: every time that goes in is aware and comes out as UTC.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal
 
@@ -90,6 +91,14 @@ def utc_text(time: datetime) -> str:
     if time.tzinfo is not UTC:
         time = time.astimezone(UTC)
     return time.isoformat(timespec="microseconds")[:26] + "Z"
+
+
+def bound(dialect: Dialect, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a statement in text is given, times as the database keeps them."""
+    return {
+        name: utc_text(value) if dialect.name == "sqlite" and isinstance(value, datetime) else value
+        for name, value in values.items()
+    }
 
 
 class UtcTime(TypeDecorator[datetime]):
