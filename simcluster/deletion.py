@@ -9,6 +9,7 @@ Invariant: an object with finalizers, or with grace left, is never removed here.
 
 from __future__ import annotations
 
+import asyncio
 import calendar
 import time
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import msgspec
 
 from simcluster import objects
-from simcluster.errors import Obj, bad_request, conflict, forbidden, status_success
+from simcluster.errors import ApiError, Obj, bad_request, conflict, forbidden, status_success
 from simcluster.requests import Options, Target
 from simcluster.store import Rec
 from simcluster.writes import Writes
@@ -89,6 +90,17 @@ class Deletions:
             await writes.admission.validate(review, None, rec.obj, options)
             if writes.table(target).get(rec.namespace, rec.name) is rec:
                 return self._now(target, rec, asked, grace)
+
+    async def insist(self, target: Target, asked: DeleteOptions, options: Options) -> None:
+        """Delete as a controller does: again where the server failed; any other answer ends it."""
+        while True:
+            try:
+                await self.delete(target, asked, options)
+            except ApiError as error:
+                if error.code >= 500:
+                    await asyncio.sleep(0.05)
+                    continue
+            return
 
     def _now(self, target: Target, rec: Rec, asked: DeleteOptions, grace: int | None) -> Rec | Obj:
         """The synchronous part: mark, remove, or leave alone."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from simcluster.access import User
 from simcluster.deletion import DeleteOptions, Deletions
-from simcluster.errors import ApiError, Obj
+from simcluster.errors import Obj
 from simcluster.pods import PodWrites, with_conditions
 from simcluster.requests import Options, Target
 from simcluster.resizing import granted, ungranted
@@ -197,15 +197,8 @@ class Kubelet:
     async def _delete(self, rec: Rec) -> None:
         resource = self.store.tables["", "pods"].resource
         target = Target(Route(resource, "", "v1"), rec.namespace, rec.name)
-        while True:
-            try:
-                asked = DeleteOptions(grace_s=0, uid=rec.uid)
-                await self.deletions.delete(target, asked, Options(manager=MANAGER, user=USER))
-            except ApiError as error:
-                if error.code >= 500:
-                    await asyncio.sleep(0.05)
-                    continue
-            return
+        asked = DeleteOptions(grace_s=0, uid=rec.uid)
+        await self.deletions.insist(target, asked, Options(manager=MANAGER, user=USER))
 
     def _write(
         self, life: _Life, rec: Rec, phase: str, state: Obj, *, ready: bool, why: str

@@ -12,7 +12,6 @@ import asyncio
 
 from simcluster.access import User
 from simcluster.deletion import DeleteOptions, Deletions
-from simcluster.errors import ApiError
 from simcluster.requests import Options, Target
 from simcluster.resources import Route
 from simcluster.store import Change, Store, Table
@@ -51,18 +50,11 @@ class NamespaceController:
                 continue
             route = Route(resource, resource.group, resource.versions[0])
             for rec in list(table.iterate(namespace)):
-                while True:
-                    try:
-                        await self.deletions.delete(
-                            Target(route, namespace, rec.name),
-                            DeleteOptions(uid=rec.uid),
-                            Options(manager="kube-controller-manager", user=USER),
-                        )
-                    except ApiError as error:
-                        if error.code >= 500:
-                            await asyncio.sleep(0.05)
-                            continue
-                    break
+                await self.deletions.insist(
+                    Target(route, namespace, rec.name),
+                    DeleteOptions(uid=rec.uid),
+                    Options(manager="kube-controller-manager", user=USER),
+                )
         self._remove(namespace)
 
     def _remove(self, namespace: str) -> None:

@@ -9,7 +9,6 @@ Invariant: a pod that is gated, bound or being deleted is never bound.
 
 from __future__ import annotations
 
-from simcluster import fields, managed
 from simcluster.errors import Obj, conflict
 from simcluster.managed import Writer
 from simcluster.objects import new_uid
@@ -117,19 +116,7 @@ class PodWrites:
 
     def status(self, rec: Rec, status: Obj, manager: str) -> Rec:
         """Replace a pod's status; nothing is written when it is equal."""
-        old = rec.obj
-        if old.get("status") == status:
-            return rec
-        meta = old["metadata"]
-        entries = managed.after_update(
-            meta.get("managedFields") or [],
-            fields.tracked(old, None, ("status",)),
-            fields.tracked({**old, "status": status}, None, ("status",)),
-            Writer(manager, "v1", "status"),
-            self.writes.clock.now(),
-        )
-        obj = {**old, "metadata": {**meta, "managedFields": entries}, "status": status}
-        return self.writes.store.put(self._table(), obj, rec)
+        return self.writes.status(("", "pods"), rec, status, Writer(manager, "v1", "status"))
 
     def _table(self) -> Table:
         return self.writes.store.tables["", "pods"]

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from simcluster import fields, kinds, managed, objects, poddefaults, podrules, workloadrules
 from simcluster.creates import Creates
 from simcluster.errors import Cause, Obj, conflict, invalid
-from simcluster.managed import Applied
+from simcluster.managed import Applied, Writer
 from simcluster.names import changeable_causes
 from simcluster.requests import Options, Target
 from simcluster.resizing import resize_causes, resized
@@ -53,6 +53,22 @@ class Writes(Creates):
             if done is not None:
                 return done
         raise conflict(target.plural, target.route.group, target.name)
+
+    def status(self, key: tuple[str, str], rec: Rec, status: Obj, writer: Writer) -> Rec:
+        """Replace a status as a component of the cluster does: only where it differs."""
+        old = rec.obj
+        if old.get("status") == status:
+            return rec
+        meta = old["metadata"]
+        entries = managed.after_update(
+            meta.get("managedFields") or [],
+            fields.tracked(old, None, ("status",)),
+            fields.tracked({**old, "status": status}, None, ("status",)),
+            writer,
+            self.clock.now(),
+        )
+        obj = {**old, "metadata": {**meta, "managedFields": entries}, "status": status}
+        return self.store.put(self.store.tables[key], obj, rec)
 
     def _preconditions(self, target: Target, current: Obj, wanted: Obj, replace: bool) -> None:
         old, new = current["metadata"], wanted.get("metadata") or {}

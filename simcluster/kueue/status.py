@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from simcluster import fields, managed
 from simcluster.errors import Obj
 from simcluster.kueue.assigning import Assignment
 from simcluster.kueue.workload import Info, text
@@ -32,20 +31,8 @@ class StatusWriter:
 
     def write(self, rec: Rec, status: Obj) -> bool:
         """Replace a Workload's status; whether anything changed."""
-        old = rec.obj
-        if old.get("status") == status:
-            return False
-        meta = old["metadata"]
-        entries = managed.after_update(
-            meta.get("managedFields") or [],
-            fields.tracked(old, None, ("status",)),
-            fields.tracked({**old, "status": status}, None, ("status",)),
-            Writer(MANAGER, old["apiVersion"], "status", "Apply"),
-            self.writes.clock.now(),
-        )
-        obj = {**old, "metadata": {**meta, "managedFields": entries}, "status": status}
-        self.writes.store.put(self.writes.store.tables["kueue.x-k8s.io", "workloads"], obj, rec)
-        return True
+        writer = Writer(MANAGER, rec.obj["apiVersion"], "status", "Apply")
+        return self.writes.status(("kueue.x-k8s.io", "workloads"), rec, status, writer) is not rec
 
     def conditions(self, info: Info, *wanted: tuple[str, bool, str, str]) -> list[Obj]:
         """The Workload's conditions with some set: type, status, reason, message."""
