@@ -37,7 +37,7 @@ from podgroup.admission.model import (
 from podgroup.admission.options import SchedulerOptions
 from podgroup.admission.queue import Failure, Queue
 from podgroup.admission.shape import Shape, Shapes
-from podgroup.admission.topology.places import Places
+from podgroup.admission.topology.places import Places, given
 from podgroup.admission.tree import Forest, Node, Usage
 from podgroup.admission.wording import (
     AT_ONCE,
@@ -54,6 +54,7 @@ from podgroup.model.names import (
     PENDING_MISCONFIGURED,
     PENDING_NO_MATCHING_FLAVOR,
     PENDING_SUSPENDED,
+    PENDING_TOPOLOGY_FAILED,
     PENDING_WAITING_FOR_QUOTA,
 )
 from podgroup.model.objects import NodeView
@@ -72,6 +73,7 @@ HOPELESS = frozenset(
         PENDING_NO_MATCHING_FLAVOR,
         PENDING_MISCONFIGURED,
         PENDING_SUSPENDED,
+        PENDING_TOPOLOGY_FAILED,
     }
 )
 """Reasons that nothing which becomes free puts an end to."""
@@ -85,9 +87,9 @@ def own(id: str) -> str:
 
 
 class Claim:
-    """Quota kept for a workload that waits until evictions are complete."""
+    """Quota and places kept for a workload that waits until evictions are complete."""
 
-    __slots__ = ("borrowing", "pod_sets", "queue", "usage", "victims", "waiter")
+    __slots__ = ("borrowing", "given", "pod_sets", "queue", "usage", "victims", "waiter")
 
     def __init__(
         self,
@@ -101,6 +103,7 @@ class Claim:
         self.waiter = waiter
         self.queue = queue
         self.pod_sets = pod_sets
+        self.given = given(waiter.shape.pod_sets, pod_sets)
         self.usage = usage
         self.borrowing = borrowing
         self.victims = tuple(victims)
@@ -563,6 +566,7 @@ class SchedulerCache:
         self.marked.add(claim.waiter.id)
         self.queues[claim.queue].claims.add(claim.waiter.id)
         self.forest.queues[claim.queue].take(claim.usage)
+        self.places.charge(claim.given)
         self._let_wait(claim.victims, claim.waiter.id)
 
     def end_claim(self, id: str) -> Claim | None:
@@ -576,6 +580,7 @@ class SchedulerCache:
             self._to_try.add(claim.queue)
         if claim.queue in self.forest.queues:
             self.forest.queues[claim.queue].give(claim.usage)
+        self.places.charge(claim.given, -1)
         if claim.queue in self.queues:
             self._released.add(claim.queue)
         self._let_go(claim.victims, id)

@@ -51,7 +51,11 @@ def takeover(
     other = Head(head.waiter, head.offer, head.node, head.preemptor)
     last = head.waiter.last
     _give(cache.forest, contested)
+    for claim in contested:
+        cache.places.charge(claim.given, -1)
     nominator.nominate(other, None)
+    for claim in contested:
+        cache.places.charge(claim.given)
     _take(cache.forest, contested)
     if other.planned.mode is Mode.FIT or other.deferred:
         lost = _lost(cache.forest, other, contested)

@@ -62,7 +62,8 @@ class KueueCycle:
         if plan.mode is Mode.NO_FIT:
             head.rejected(plan.reason, head.message, NO_FIT)
         elif plan.mode is Mode.PREEMPT and not head.targets:
-            head.rejected(PENDING_WAITING_FOR_QUOTA, head.message, NO_CANDIDATES)
+            reason = plan.reason or PENDING_WAITING_FOR_QUOTA
+            head.rejected(reason, head.message, NO_CANDIDATES)
             self._reserve(head)
         elif head.deferred:
             head.rejected(PENDING_PREEMPTED_WORKLOADS, DEFERRED, PENDING_PREEMPTION)

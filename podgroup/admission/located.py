@@ -3,6 +3,7 @@
 Theory. Flavors are chosen by quota alone. Then the podsets that ask for a topology, or all where
 every flavor has one, are placed on the flavor they got. What fits by quota and has no place needs
 preemption, if it would have a place on nodes where no workload holds anything, else it cannot fit.
+Kueue calls the former a lack of quota, and says nothing of places where quota is short as well.
 
 Invariant: a plan that fits has a place for every podset that needs one.
 """
@@ -13,7 +14,7 @@ from podgroup.admission.model import PodSet
 from podgroup.admission.plan import Mode, Plan, SetPlan
 from podgroup.admission.topology.placement import Placed
 from podgroup.admission.topology.places import Places
-from podgroup.model.names import PENDING_TOPOLOGY_FAILED
+from podgroup.model.names import PENDING_TOPOLOGY_FAILED, PENDING_WAITING_FOR_TOPOLOGY
 
 Wanted = Sequence[tuple[PodSet, str]]
 """Podsets to be placed, each with its flavor."""
@@ -35,22 +36,28 @@ def wanted(plan: Plan, pod_sets: Sequence[PodSet], every: bool) -> tuple[Wanted,
     return found, plan
 
 
-def located(places: Places, plan: Plan, asked: Wanted) -> Plan:
+def located(places: Places, plan: Plan, asked: Wanted, better: bool) -> Plan:
     """Return the plan with places, or in the mode that the lack of places leaves it in."""
     if not asked or plan.mode is Mode.NO_FIT:
         return plan
+    reason = ""
+    lacking: Sequence[str] = ()
     if plan.mode is Mode.FIT:
         placed = places.place(asked)
         if placed.fits:
             plan.places = placed.places
             return plan
-        plan = _with_reason(plan, placed)
+        plan, lacking = _with_reason(plan, placed), placed.refused
+        reason = PENDING_WAITING_FOR_TOPOLOGY if better else ""
     empty = places.place(asked, empty=True)
+    if not empty.fits:
+        if better and not lacking:
+            plan = _with_reason(plan, empty)
+        reason, lacking = PENDING_TOPOLOGY_FAILED, empty.refused
     names = {pod_set.name for pod_set, _ in asked}
     mode = Mode.PREEMPT if empty.fits else Mode.NO_FIT
-    reason = "" if empty.fits else PENDING_TOPOLOGY_FAILED
     changed = _each(plan, lambda one: _rated(one, mode) if one.name in names else one, reason)
-    changed.mode = mode
+    changed.mode, changed.lacking = mode, lacking
     changed.places = empty.places
     return changed
 
@@ -78,5 +85,5 @@ def _with_reason(plan: Plan, placed: Placed) -> Plan:
 def _refused(plan: Plan, name: str, why: str) -> Plan:
     placed = Placed({}, (name,), why)
     found = _with_reason(plan, placed)
-    found.mode, found.reason = Mode.NO_FIT, PENDING_TOPOLOGY_FAILED
+    found.mode, found.reason, found.lacking = Mode.NO_FIT, PENDING_TOPOLOGY_FAILED, (name,)
     return found

@@ -9,6 +9,7 @@ Invariant: the cache and the trees are the same afterwards as before.
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from typing import NamedTuple
 
 from podgroup.admission import classical, fair
 from podgroup.admission.amounts import PODS
@@ -80,16 +81,18 @@ class Nominator:
 
         `only` limits the flavors, `gone` are workloads that are not there to be preempted.
         """
-        plan = first = self._plan(head, resume, only, gone)
+        tries = [self._try(head, resume, only, gone)]
         seen: list[Resumption] = []
-        while self._ways.every_flavor and _in_vain(head, plan):
-            here = Resumption(plan.tried, 0, 0, head.waiter.shape)
-            if not here.unfinished or any(here.tried == one.tried for one in seen):
+        while self._ways.every_flavor:
+            here = self._behind(head, tries[-1], seen[-1] if seen else None)
+            if here is None or any(here.tried == one.tried for one in seen):
                 break
             seen.append(here)
-            plan = self._plan(head, here, only, gone)
-        if plan.mode is Mode.NO_FIT or _in_vain(head, plan):
-            plan = first
+            tries.append(self._try(head, here, only, gone))
+        best = max(tries, key=_how_good)
+        plan, head.targets, head.deferred = best
+        if plan.lacking:
+            plan.also([one.plan for one in tries if one is not best])
         head.plan = plan
         head.message = plan.message
         generation = self._book.queues[head.node.name].generation
@@ -99,6 +102,42 @@ class Nominator:
             if self._ways.every_flavor
             else Resumption(plan.tried, generation, self._book.cycle, shape)
         )
+
+    def _behind(self, head: Head, tried: "_Try", before: Resumption | None) -> Resumption | None:
+        """Return where to search for something better than what was found; None for nowhere.
+
+        Where podsets lack places, they alone get other flavors.
+        """
+        plan, shape = tried.plan, head.waiter.shape
+        if not (plan.lacking and self._ways.better_places):
+            here = Resumption(plan.tried, 0, 0, shape)
+            return here if _how_good(tried) == _IN_VAIN and here.unfinished else None
+        if _how_good(tried) > _IN_VAIN and (
+            head.offer.queue.fungibility.when_can_preempt != "TryNextFlavor"
+        ):
+            return None
+        others = before.tried if before is not None else [{} for _ in plan.sets]
+        moving = [one.name in plan.lacking for one in plan.sets]
+        here = Resumption(
+            [t for t, moves in zip(plan.tried, moving, strict=True) if moves], 0, 0, shape
+        )
+        if not here.unfinished:
+            return None
+        here.tried = [
+            now if moves else then
+            for now, then, moves in zip(plan.tried, others, moving, strict=True)
+        ]
+        return here
+
+    def _try(
+        self,
+        head: Head,
+        resume: Resumption | None,
+        only: Sequence[Mapping[str, str]] | None,
+        gone: Set[str],
+    ) -> "_Try":
+        plan = self._plan(head, resume, only, gone)
+        return _Try(plan, head.targets, head.deferred)
 
     def _plan(
         self,
@@ -152,7 +191,7 @@ class Nominator:
         if cache.places.trees:
             every = self._assigner.places_all(head.offer)
             asked, plan = wanted(plan, waiter.shape.pod_sets, every)
-            plan = located(cache.places, plan, asked)
+            plan = located(cache.places, plan, asked, self._ways.better_places)
         head.targets, head.deferred = [], False
         if plan.mode is Mode.PREEMPT:
             with cache.once_left():
@@ -198,6 +237,19 @@ class Nominator:
         return found.places
 
 
-def _in_vain(head: Head, plan: Plan) -> bool:
-    """Tell whether room would have to be made, and no victim can make it."""
-    return plan.mode is Mode.PREEMPT and not head.targets and not head.deferred
+class _Try(NamedTuple):
+    """What a head would get in some flavors."""
+
+    plan: Plan
+    targets: list[Victim]
+    deferred: bool
+
+
+_IN_VAIN = 1
+
+
+def _how_good(tried: _Try) -> int:
+    """Rank a try; it is in vain if room would have to be made, and no victim can make it."""
+    if tried.plan.mode is Mode.PREEMPT:
+        return 3 if tried.deferred else 2 if tried.targets else _IN_VAIN
+    return 4 if tried.plan.mode is Mode.FIT else 0

@@ -76,7 +76,7 @@ class SetPlan(NamedTuple):
 class Plan:
     """What a workload would get."""
 
-    __slots__ = ("borrowing", "mode", "places", "reason", "sets", "shortages", "usage")
+    __slots__ = ("borrowing", "lacking", "mode", "places", "reason", "sets", "shortages", "usage")
 
     def __init__(
         self,
@@ -91,9 +91,11 @@ class Plan:
         self.usage = usage
         self.places: Mapping[str, TopologyAssignment] = {}
         """By podset, where its pods go; only of those that are placed."""
+        self.lacking: Sequence[str] = ()
+        """Podsets that have no place."""
         self.mode = min((one.mode for one in sets), default=Mode.NO_FIT)
         self.reason = reason
-        """What kind of failure it is; "" unless it does not fit at all."""
+        """What kind of failure it is; "" unless it does not fit at all, or for lack of places."""
         self.borrowing = max((c.level for s in sets for c in s.choices.values()), default=0)
 
     @property
@@ -109,6 +111,17 @@ class Plan:
     def tried(self) -> list[dict[str, int]]:
         """Return where the search stopped, per podset and resource."""
         return [{r: choice.tried for r, choice in one.choices.items()} for one in self.sets]
+
+    def also(self, others: Sequence["Plan"]) -> None:
+        """Say as well what is in the way in other flavors."""
+        more: dict[str, list[str]] = {}
+        for plan in others:
+            for one in plan.sets:
+                more.setdefault(one.name, []).extend(one.reasons)
+        self.sets = [
+            one._replace(reasons=list(dict.fromkeys([*one.reasons, *more.get(one.name, ())])))
+            for one in self.sets
+        ]
 
     def assignments(self) -> tuple[PodSetAssignment, ...]:
         """Return what the workload is given when it is admitted."""

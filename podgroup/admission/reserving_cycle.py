@@ -68,7 +68,8 @@ class ReservingCycle:
             head.rejected(PENDING_PREEMPTED_WORKLOADS, message, PENDING_PREEMPTION)
             self._touched.add(head.node.root)
         else:
-            head.rejected(PENDING_WAITING_FOR_QUOTA, head.message, NO_CANDIDATES)
+            reason = plan.reason or PENDING_WAITING_FOR_QUOTA
+            head.rejected(reason, head.message, NO_CANDIDATES)
             self._reserve(head)
 
     def undo(self) -> None:

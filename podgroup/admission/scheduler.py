@@ -27,7 +27,7 @@ from podgroup.admission.plan import Mode
 from podgroup.admission.queue import Queue
 from podgroup.admission.reserving_cycle import ReservingCycle, claim_of
 from podgroup.admission.shortfall import preempted as between
-from podgroup.admission.topology.places import Given, given
+from podgroup.admission.topology.places import Given
 from podgroup.admission.verdicts import (
     Admission,
     HeadVerdict,
@@ -314,9 +314,8 @@ class Scheduler:
             present = cache.present.queues[claim.queue]
             waiter = claim.waiter
             with self._apart_from_own(waiter):
-                placed = given(waiter.shape.pod_sets, claim.pod_sets)
                 fits = present.fits(claim.usage) and cache.places.free(
-                    placed, self._ways.count_pods
+                    claim.given, self._ways.count_pods, charged=True
                 )
             if fits:
                 heads.append(

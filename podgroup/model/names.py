@@ -154,6 +154,7 @@ PENDING_NO_MATCHING_FLAVOR: Final[str] = "NoMatchingFlavor"
 PENDING_WAITING_FOR_QUOTA: Final[str] = "WaitingForQuota"
 PENDING_EXCEEDS_MAX_QUOTA: Final[str] = "ExceedsMaxQuota"
 PENDING_TOPOLOGY_FAILED: Final[str] = "TopologyPlacementFailed"
+PENDING_WAITING_FOR_TOPOLOGY: Final[str] = "WaitingForTopology"  # Kueue: WaitingForQuota
 PENDING_PREEMPTED_WORKLOADS: Final[str] = "WaitingForPreemptedWorkloads"
 PENDING_MISCONFIGURED: Final[str] = "Misconfigured"
 PENDING_SUSPENDED: Final[str] = "Suspended"

@@ -35,6 +35,7 @@ from podgroup.model.names import (
     PENDING_PREEMPTED_WORKLOADS,
     PENDING_TOPOLOGY_FAILED,
     PENDING_WAITING_FOR_QUOTA,
+    PENDING_WAITING_FOR_TOPOLOGY,
     WAITING_FOR_REPLACEMENT_PODS,
 )
 
@@ -286,6 +287,11 @@ REASONS: Final = (
         "others have the quota it needs, or are before it in the queue",
         "that others in ClusterQueue {cluster_queue} finish, more quota, or a higher priority if "
         "it preempts",
+    ),
+    _waits(
+        PENDING_WAITING_FOR_TOPOLOGY,
+        "there is quota for it, and others have the nodes that its pods would need",
+        "that others on these nodes end, more nodes, or a wider level",
     ),
     _waits(
         PENDING_PREEMPTED_WORKLOADS,

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from podgroup.admission import BETTER, KUEUE, Scheduler, SchedulerOptions
-from podgroup.admission.model import ClusterQueue, Flavor, LocalQueue, PodSet, Workload
+from podgroup.admission.model import (
+    ClusterQueue,
+    Flavor,
+    Fungibility,
+    LocalQueue,
+    PodSet,
+    Preemption,
+    Workload,
+)
 from podgroup.admission.topology.ungating import GroupPod, Ranks, ungated
 from podgroup.admission.verdicts import Verdicts
 from podgroup.model.objects import FlavorQuotas, NodeView, Quota, ResourceGroup
@@ -20,12 +28,15 @@ from podgroup.model.topology import (
 
 BOTH = pytest.mark.parametrize("ways", [KUEUE, BETTER], ids=["kueue", "better"])
 RACK = TopologyRequest(required="rack")
+ANY = Fungibility()
 
 
 class Racks:
     """A queue with one flavor, and nodes named by rack and number: `a1` is in rack `a`."""
 
-    def __init__(self, ways: SchedulerOptions, nodes: dict[str, int], quota: int = 100) -> None:
+    def __init__(
+        self, ways: SchedulerOptions, nodes: dict[str, int], quota: int = 100, **more: Any
+    ) -> None:
         self.scheduler = Scheduler(options=ways)
         self.cache = self.scheduler.cache
         self.now = 0.0
@@ -34,22 +45,31 @@ class Racks:
         self.cache.set_flavor(Flavor(name="f", topology="t"))
         quotas = FlavorQuotas(name="f", resources={"cpu": Quota(nominal=quota)})
         groups = (ResourceGroup(covered=("cpu",), flavors=(quotas,)),)
-        self.cache.set_cluster_queue(ClusterQueue(name="q", groups=groups))
+        lower = Preemption(within_cluster_queue="LowerPriority")
+        self.cache.set_cluster_queue(
+            ClusterQueue(name="q", groups=groups, preemption=lower, **more)
+        )
         self.cache.set_local_queue(LocalQueue(namespace="ns", name="q", cluster_queue="q"))
         for name, cpu in nodes.items():
             self.node(name, cpu)
 
-    def node(self, name: str, cpu: int, **more: Any) -> None:
-        labels = {"rack": name[0], HOSTNAME: name}
+    def node(self, name: str, cpu: int, **labels: str) -> None:
+        labels = {"rack": name[0], HOSTNAME: name} | labels
         allocatable = {"cpu": cpu, "pods": 100}
-        self.cache.set_node(NodeView(name=name, labels=labels, allocatable=allocatable, **more))
+        self.cache.set_node(NodeView(name=name, labels=labels, allocatable=allocatable))
 
-    def submit(self, name: str, count: int, asked: TopologyRequest, cpu: int = 1) -> None:
+    def submit(self, name: str, count: int, asked: TopologyRequest, priority: int = 0) -> None:
         self.now += 1
-        pods = PodSet(name="main", count=count, requests=(("cpu", cpu),), topology=asked)
+        pods = PodSet(name="main", count=count, requests=(("cpu", 1),), topology=asked)
         self.cache.submit(
             Workload(
-                id=name, uid=name, namespace="ns", queue="q", created=self.now, pod_sets=(pods,)
+                id=name,
+                uid=name,
+                namespace="ns",
+                queue="q",
+                created=self.now,
+                priority=priority,
+                pod_sets=(pods,),
             )
         )
 
@@ -62,6 +82,10 @@ class Racks:
     def decide(self) -> Verdicts:
         self.now += 1
         return self.scheduler.settle(self.now, int(self.now))
+
+    def settle(self) -> None:
+        while not self.decide().idle:
+            pass
 
     def places(self, id: str) -> dict[str, int]:
         """How many pods of a workload are where."""
@@ -137,12 +161,12 @@ def test_a_second_failed_node_is_replaced_too() -> None:
     assert better.places("one") == {"a3": 2, "a4": 1, "a5": 1, "a6": 2}
 
 
-def placed(count: int, asked: TopologyRequest, nodes: Mapping[str, int], cpu: int = 1) -> list[Any]:
+def placed(count: int, asked: TopologyRequest, nodes: Mapping[str, int]) -> list[Any]:
     """What becomes of the same group by Kueue's way and by the better one."""
     found: list[Any] = []
     for ways in (KUEUE, BETTER):
         racks = Racks(ways, dict(nodes))
-        racks.submit("one", count, asked, cpu)
+        racks.submit("one", count, asked)
         (head,) = racks.decide().heads
         found.append(head.message or racks.places("one"))
     return found
@@ -183,6 +207,106 @@ def test_a_share_of_a_rack_stays_in_that_rack() -> None:
     kueue, better = placed(5, TopologyRequest(preferred="rack"), nodes)
     assert kueue == {"a1": 1, "a2": 1, "a3": 1, "b1": 2}
     assert better == {"a1": 1, "a2": 1, "a3": 1, "a4": 1, "b2": 1}
+
+
+def two_flavors(ways: SchedulerOptions, fungibility: Fungibility = ANY) -> Racks:
+    """Racks whose queue has a second flavor, for nodes with label `pool: g`."""
+    racks = Racks(ways, {})
+    racks.cache.set_flavor(Flavor(name="f", topology="t", labels={"pool": "f"}))
+    racks.cache.set_flavor(Flavor(name="g", topology="t", labels={"pool": "g"}))
+    quotas = tuple(
+        FlavorQuotas(name=name, resources={"cpu": Quota(nominal=100)}) for name in ("f", "g")
+    )
+    racks.cache.set_cluster_queue(
+        ClusterQueue(
+            name="q",
+            groups=(ResourceGroup(covered=("cpu",), flavors=quotas),),
+            preemption=Preemption(within_cluster_queue="LowerPriority"),
+            fungibility=fungibility,
+        )
+    )
+    return racks
+
+
+def test_another_flavor_is_tried_in_the_same_pass_where_topology_refuses() -> None:
+    for ways, admitted in ((KUEUE, False), (BETTER, True)):
+        racks = two_flavors(ways)
+        racks.node("a1", 2, pool="f")
+        racks.node("b1", 3, pool="g")
+        racks.submit("one", 3, RACK)
+        verdicts = racks.scheduler.decide(1)
+        assert bool(verdicts.admitted) is admitted
+    assert racks.places("one") == {"b1": 3}
+
+
+@pytest.mark.parametrize("policy", ["TryNextFlavor", "MayStopSearch"])
+def test_whether_another_flavor_comes_before_preemption_is_the_queues_choice(policy: Any) -> None:
+    racks = two_flavors(BETTER, Fungibility(when_can_preempt=policy))
+    racks.node("a1", 3, pool="f")
+    racks.submit("low", 3, RACK)
+    racks.decide()
+    racks.node("b1", 3, pool="g")
+    racks.submit("high", 3, RACK, priority=1)
+    verdicts = racks.decide()
+    assert [one.id for one in verdicts.preempted] == ["low"][policy == "TryNextFlavor" :]
+
+
+def test_each_flavor_that_topology_refuses_is_named() -> None:
+    racks = two_flavors(BETTER)
+    racks.node("a1", 1, pool="f")
+    racks.node("b1", 2, pool="g")
+    racks.submit("one", 3, RACK)
+    (head,) = racks.decide().heads
+    assert head.reason == "TopologyPlacementFailed"
+    assert "allows to fit only 1 out of 3" in head.message
+    assert "allows to fit only 2 out of 3" in head.message
+
+
+def test_the_reason_names_the_topology_where_that_is_why() -> None:
+    for ways, reason in ((KUEUE, "WaitingForQuota"), (BETTER, "WaitingForTopology")):
+        racks = Racks(ways, {"a1": 2, "b1": 2})
+        racks.submit("one", 2, RACK)
+        racks.submit("two", 1, RACK)
+        racks.submit("three", 2, RACK)
+        racks.settle()
+        waiting = racks.cache.waiters["three"]
+        assert (waiting.reason, "quota" in waiting.message) == (reason, False)
+
+
+def test_what_has_no_place_and_no_quota_says_both() -> None:
+    for ways in (KUEUE, BETTER):
+        racks = Racks(ways, {"a1": 2, "b1": 2}, quota=4)
+        racks.submit("one", 2, RACK)
+        racks.submit("two", 3, RACK)
+        racks.settle()
+        waiting = racks.cache.waiters["two"]
+        assert "insufficient unused quota" in waiting.message
+        assert ("allows to fit only 2 out of 3" in waiting.message) is (ways is BETTER)
+
+
+def test_a_first_group_that_never_has_a_place_does_not_block_a_strict_queue() -> None:
+    for ways, waits in ((KUEUE, True), (BETTER, False)):
+        racks = Racks(ways, {"a1": 2}, strategy="StrictFIFO")
+        racks.submit("never", 3, RACK)
+        racks.submit("one", 1, RACK)
+        racks.decide()
+        assert ("one" in racks.cache.waiters) is waits
+
+
+def test_places_are_kept_for_the_group_that_others_give_way_to() -> None:
+    racks = Racks(BETTER, {"a1": 2, "a2": 2})
+    for name in ("low-1", "low-2"):
+        racks.submit(name, 2, RACK)
+    racks.decide()
+    racks.submit("high", 4, RACK, priority=1)
+    assert {one.id for one in racks.decide().preempted} == {"low-1", "low-2"}
+    racks.cache.remove("low-1")
+    racks.submit("small", 1, RACK)
+    racks.decide()
+    assert "small" in racks.cache.waiters
+    racks.cache.remove("low-2")
+    racks.decide()
+    assert racks.places("high") == {"a1": 2, "a2": 2}
 
 
 def numbered(*indexes: str, at: Mapping[int, str] | None = None) -> list[GroupPod]:

@@ -40,10 +40,15 @@ class FullNodes(Cycles):
         self.overcommitted = 0
 
     def after_step(self) -> None:
-        for tree in self.scheduler.cache.places.trees.values():
+        cache = self.scheduler.cache
+        for claim in cache.claims.values():  # what they wait for is held by others
+            cache.places.charge(claim.given, -1)
+        for tree in cache.places.trees.values():
             for leaf in tree.leaves.values():
                 for name, held in leaf.held.items():
                     self.overcommitted += held > 0 and held > leaf.free.get(name, 0)
+        for claim in cache.claims.values():
+            cache.places.charge(claim.given)
 
 
 def test_by_the_better_ways_no_node_is_overcommitted(recorded: list[RecordedPlace]) -> None:

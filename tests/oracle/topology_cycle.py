@@ -182,6 +182,7 @@ class Cycles:
             self._submit(one)
         if event.node is not None:
             self._node(event.node)
+            cache.reconsider()  # there an update counts that changes nothing, too
         if event.node_gone:
             cache.remove_node(event.node_gone)
         if event.fail is not None:

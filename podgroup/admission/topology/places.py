@@ -114,13 +114,16 @@ class Places:
                 return Placed(found, placed.refused, placed.reason)
         return Placed(found)
 
-    def free(self, given: Given, count_pods: bool) -> bool:
-        """Whether places still have room; Kueue does not count the resource `pods` here."""
+    def free(self, given: Given, count_pods: bool, charged: bool = False) -> bool:
+        """Whether places still have room; Kueue does not count the resource `pods` here.
+
+        `charged`: they are counted as held already, beside those of others that are to leave.
+        """
         for pod_set, assigned in given:
             for flavor in sorted(set(assigned.flavors.values())):
                 tree, place = self.trees.get(flavor), assigned.topology
                 if place is not None and (
-                    tree is None or not _room(tree, pod_set.requests, place, count_pods)
+                    tree is None or not _room(tree, pod_set.requests, place, count_pods, charged)
                 ):
                     return False
         return True
@@ -155,7 +158,11 @@ def _takes_more(before: NodeView, after: NodeView) -> bool:
 
 
 def _room(
-    tree: DomainTree, requests: Requests, place: TopologyAssignment, count_pods: bool
+    tree: DomainTree,
+    requests: Requests,
+    place: TopologyAssignment,
+    count_pods: bool,
+    charged: bool,
 ) -> bool:
     for domain in place.domains:
         leaf = tree.leaves.get(domain.values)
@@ -164,7 +171,7 @@ def _room(
         for name, amount in pods(requests, domain.count):
             if name == PODS and not count_pods:
                 continue
-            if amount > leaf.free.get(name, 0) - leaf.held.get(name, 0):
+            if (0 if charged else amount) > leaf.free.get(name, 0) - leaf.held.get(name, 0):
                 return False
     return True
 
