@@ -262,7 +262,8 @@ REASONS: Final = (
     _blocked(
         "ClusterQueueInactive",
         "the ClusterQueue cannot admit anything",
-        "the ResourceFlavors and active AdmissionChecks that ClusterQueue {cluster_queue} names; "
+        "the ResourceFlavors (and their Topologies) and active AdmissionChecks that ClusterQueue "
+        "{cluster_queue} names; "
         "another queue, if it is being deleted",
     ),
     _blocked(

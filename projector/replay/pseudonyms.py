@@ -41,7 +41,7 @@ from projector.replay.log import Entry
 _NAMES = frozenset(
     (
         *("name", "namespace", "node", "queue", "cluster_queue", "priority_class", "by"),
-        *("cohort", "parent", "checks", "root"),
+        *("cohort", "parent", "checks", "root", "topology"),
     )
 )
 """Fields whose text is a name."""
@@ -217,6 +217,9 @@ class Pseudonyms:
     def _field(self, key: str, value: Any, within: str) -> Any:
         if key in _MAPS and isinstance(value, dict):
             return {k: v if k in _AS_IT_IS else self.name(v) for k, v in value.items()}
+        if key == "taken" and isinstance(value, dict):
+            nodes = any(isinstance(amounts, dict) for amounts in value.values())
+            return {self.name(k): v for k, v in value.items()} if nodes else value
         if key == "flavors" and isinstance(value, dict):
             return {resource: self.name(flavor) for resource, flavor in value.items()}
         if key == "name" and within in _KEPT:

@@ -45,6 +45,8 @@ _OF_BEFORE = {
     "admissions": f"NOT {_since('admissions')}",
     "decisions": f"NOT {_since('decisions')}",
     "usage": "usage.from_seq <= :floor",
+    "nodes": "nodes.from_seq <= :floor",
+    "topologies": "topologies.from_seq <= :floor",
     "shortages": f"NOT {_since('shortages')}",
     "preemptions": f"NOT {_since('preemptions', 'victim_id')}",
     "outcomes": "NOT EXISTS (SELECT 1 FROM decisions d WHERE d.cluster = outcomes.cluster "

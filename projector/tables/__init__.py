@@ -30,10 +30,12 @@ from projector.tables.record import (
     decisions,
     failures,
     history,
+    nodes,
     outcomes,
     preemptions,
     quotas,
     shortages,
+    topologies,
     usage,
     waits,
 )
@@ -52,6 +54,7 @@ __all__ = [
     "groups",
     "history",
     "metadata",
+    "nodes",
     "objects",
     "outcomes",
     "parked",
@@ -63,6 +66,7 @@ __all__ = [
     "roles",
     "shortages",
     "standings",
+    "topologies",
     "usage",
     "waits",
 ]

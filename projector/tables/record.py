@@ -173,6 +173,44 @@ shortages = Table(
 
 Index("ix_shortages_at", shortages.c.cluster, shortages.c.from_at)
 
+nodes = Table(
+    "nodes",
+    metadata,
+    cluster(),
+    text("name", "Name", key=True),
+    number("from_seq", "Position from which it was so", key=True),
+    shard(),
+    flag("ready", "Its condition Ready was True"),
+    flag("unschedulable", "It was cordoned"),
+    document("labels", "Labels; those over the bound are left out"),
+    document("taints", "Taints: key, value and effect of each"),
+    document("allocatable", "What pods could take of it: cpu in thousandths, else whole units"),
+    document("taken", "What pods took of it at the end that were not placed by topology"),
+    time("from_at", "Begin", null=False),
+    time("to_at", "End, by a change or with the node; null: it is so still"),
+    number("to_seq", "Position at which it ended", null=True),
+    comment="One row per node and interval in which it was so, while a ResourceFlavor named a "
+    "Topology (builtin mode)",
+    info=rows("replace", compared=True, kept="{t}.from_seq <= :floor"),
+)
+
+Index("ix_nodes_at", nodes.c.cluster, nodes.c.from_at)
+
+topologies = Table(
+    "topologies",
+    metadata,
+    cluster(),
+    text("name", "Name", key=True),
+    number("from_seq", "Position from which it was so", key=True),
+    shard(),
+    document("levels", "Node labels of its levels, outermost first"),
+    time("from_at", "Begin", null=False),
+    time("to_at", "End, by a change or with the Topology; null: it is so still"),
+    number("to_seq", "Position at which it ended", null=True),
+    comment="One row per Topology and interval in which it was so",
+    info=rows("replace", compared=True, kept="{t}.from_seq <= :floor"),
+)
+
 preemptions = Table(
     "preemptions",
     metadata,

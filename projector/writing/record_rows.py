@@ -19,6 +19,7 @@ from podgroup.log.codec import encode_concluded
 from podgroup.log.events import Batch, Decision, OperatorActed, Undecodable
 from podgroup.log.journal import (
     AdmissionRow,
+    At,
     EpochRow,
     Journal,
     ParkedRow,
@@ -28,7 +29,7 @@ from podgroup.log.journal import (
 )
 from podgroup.log.outcomes import FINAL
 from podgroup.model.commands import RECORDS, ObjectRef
-from podgroup.model.objects import Assignment
+from podgroup.model.objects import Assignment, NodeView, TopologyView
 from podgroup.model.shortage import Side
 from projector import tables
 from projector.schema.layout import Row, row_of, rows_of
@@ -77,6 +78,8 @@ _parked_row = row_of(tables.parked)
 _usage_row = row_of(tables.usage)
 _shortage_row = row_of(tables.shortages)
 _preemption_row = row_of(tables.preemptions)
+_node_row = row_of(tables.nodes)
+_topology_row = row_of(tables.topologies)
 _epoch = row_of(tables.epochs)
 
 
@@ -193,6 +196,20 @@ def build(
         "outcomes": _outcomes(journal.outcomes, cluster=cluster),
         "usage": [_usage(cluster, shard, row) for row in journal.usage.values()],
         "shortages": [_shortage(cluster, row) for row in journal.shortages.values()],
+        "nodes": [
+            _node(cluster, shard, view, end)
+            for view, end in journal.places.values()
+            if isinstance(view, NodeView)
+        ],
+        "topologies": [
+            _topology_row(
+                cluster=cluster,
+                levels=as_json(view.levels),
+                **_interval(shard, view, end),
+            )
+            for view, end in journal.places.values()
+            if isinstance(view, TopologyView)
+        ],
         "preemptions": [_preemption(cluster, shard, row) for row in journal.preemptions],
         "parked": [_parked(cluster, shard, p) for p in journal.parked],
     }
@@ -223,6 +240,31 @@ def _held(assignments: Iterable[Assignment]) -> Json:
             flavor = held.setdefault(assignment.flavors.get(resource, ""), {})
             flavor[resource] = flavor.get(resource, 0) + amount
     return as_json(held)
+
+
+def _interval(shard: int, view: NodeView | TopologyView, end: At | None) -> dict[str, Any]:
+    """Return the columns that say which node or Topology was as it was, and when."""
+    return {
+        "shard": shard,
+        "name": view.name,
+        "from_seq": view.since.seq,
+        "from_at": view.since.at,
+        "to_at": end.at if end is not None else None,
+        "to_seq": end.position if end is not None else None,
+    }
+
+
+def _node(cluster: str, shard: int, view: NodeView, end: At | None) -> Row:
+    return _node_row(
+        cluster=cluster,
+        ready=view.ready,
+        unschedulable=view.unschedulable,
+        labels=as_json(view.labels),
+        taints=as_json(view.taints),
+        allocatable=as_json(view.allocatable),
+        taken=as_json(view.taken),
+        **_interval(shard, view, end),
+    )
 
 
 def _borrowed(side: Side) -> Json:

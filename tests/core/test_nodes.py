@@ -13,7 +13,7 @@ from podgroup.log.events import (
     RelistCompleted,
     RelistStarted,
 )
-from podgroup.model.objects import QUEUE_KINDS, NodeView, TopologyView
+from podgroup.model.objects import QUEUE_KINDS, FlavorView, NodeView, TopologyView
 from podgroup.rules.helpers.scheduler_mirror import SchedulerMirror
 from podgroup.state.world import World
 from tests.core.test_queueing import said
@@ -62,6 +62,16 @@ def placed() -> Toy:
     toy.do(ObjectApplied(object=topology(toy)))
     name_topology(toy)
     toy.do(*relist(toy, node(toy, "n1"), node(toy, "n2")))
+    return toy
+
+
+def with_nodes(toy: Toy) -> Toy:
+    """Let a flavor that no queue has name a topology, and a node change."""
+    other = FlavorView(uid="o", name="o", resource_version=toy.bump(), topology="t", marked=True)
+    toy.do(ObjectApplied(object=topology(toy)), ObjectApplied(object=other))
+    toy.do(*relist(toy, node(toy, "n1"), node(toy, "n2")))
+    toy.do(NodesTaken(at=toy.now, taken={"n1": {"cpu": 1500, "pods": 2}}))
+    toy.do(ObjectApplied(object=node(toy, "n1", ready=False)))
     return toy
 
 

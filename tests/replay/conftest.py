@@ -8,6 +8,7 @@ import pytest
 
 from gatelog import cli
 from podgroup.model.names import PRIORITY_CLASS
+from tests.core.test_nodes import with_nodes
 from tests.projector.support import busy_toy
 from tests.replay.support import COUNTED, Played, played_in
 from tests.support.toy import Toy
@@ -40,8 +41,8 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def contended() -> Toy:
-    """The same with a group that others give way to."""
-    toy = busy_toy(COUNTED)
+    """The same with a group that others give way to, and nodes."""
+    toy = with_nodes(busy_toy(COUNTED))
     toy.pod("urgent", cpu=3, labels={PRIORITY_CLASS: "high"})
     return toy
 

@@ -26,6 +26,8 @@ TAMPERED = {
     "admissions": ("cluster_queue", "other"),
     "usage": ("borrowed", 77),
     "shortages": ("limited_by", "the weather"),
+    "nodes": ("unschedulable", True),
+    "topologies": ("levels", ["moon"]),
     "preemptions": ("policy", "Lottery"),
     "decisions": ("rule", "whim"),
     "outcomes": ("http_status", 418),
