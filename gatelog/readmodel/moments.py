@@ -14,6 +14,7 @@ import msgspec
 
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.pages import STANDING
+from gatelog.readmodel.rows import HolderRow
 from gatelog.readmodel.statements import decided
 from projector.schema.pending import in_line, is_pending, stage
 
@@ -271,16 +272,10 @@ class EstimateRow(msgspec.Struct, frozen=True):
     came_at: datetime | None
 
 
-class HoldingRow(msgspec.Struct, frozen=True):
-    """A group or pod that holds quota; amounts by flavor and resource."""
+class HoldingRow(HolderRow, frozen=True, kw_only=True):
+    """Who holds quota at a moment, and whether anything of it runs."""
 
     id: str
-    namespace: str
-    name: str
-    state: str
-    priority: int
-    admitted_at: datetime
-    resources: dict[str, dict[str, int]]
     running: int
     """Its pods that run."""
     last_ran_at: datetime | None
