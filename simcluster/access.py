@@ -62,29 +62,16 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
-class Check(msgspec.Struct, frozen=True):
+class Check(Asked, frozen=True, kw_only=True):
     """A question put together bit by bit: what policies know as ``authorizer``."""
 
     access: Access
     user: User
-    group: str = ""
-    resource: str = ""
-    subresource: str = ""
-    namespace: str = ""
-    name: str = ""
     verb: str = ""
 
     def allowed(self) -> bool:
         """The answer."""
-        asked = Asked(
-            verb=self.verb,
-            group=self.group,
-            resource=self.resource,
-            subresource=self.subresource,
-            namespace=self.namespace,
-            name=self.name,
-        )
-        return self.access.allowed(self.user, asked)
+        return self.access.allowed(self.user, self)
 
 
 class Access:

@@ -295,7 +295,7 @@ class Admission:
         params: Obj | None = None,
     ) -> cel.Names:
         """What expressions see of a request."""
-        check = Check(self.access, options.user)
+        check = Check(access=self.access, user=options.user)
         return cel.bindings(_request(review), new, old, params, check)
 
 
