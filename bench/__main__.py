@@ -11,16 +11,11 @@ a few minutes.
 """
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-
-import msgspec
-from rich.console import Console
 
 from bench import (
     consoling,
@@ -41,7 +36,7 @@ from bench import (
     sizes,
     topology,
 )
-from bench.figures import Figure, read, show, write
+from bench.figures import Figure, printed, read, show, write
 from bench.processes import machine
 from runtime import eventloop
 
@@ -89,15 +84,9 @@ PARTS: dict[str, Callable[[], AsyncIterator[Figure]]] = {
 
 async def _run(names: list[str]) -> list[Figure]:
     found = []
-    here, now = machine(), datetime.now(UTC).isoformat(timespec="seconds")
-    load = round(os.getloadavg()[0], 2)
     for name in names:
         begin = time.monotonic()
-        async for figure in PARTS[name]():
-            figure.machine, figure.at, figure.load = here, now, load
-            found.append(figure)
-            sys.stdout.write(msgspec.json.encode(figure).decode() + "\n")
-            sys.stdout.flush()
+        found += await printed(PARTS[name](), machine())
         sys.stderr.write(f"bench: {name} took {time.monotonic() - begin:.0f} s\n")
     return found
 
@@ -113,8 +102,7 @@ def main() -> int:
     usual = [part for part in PARTS if part not in LONG]
     asked = parser.parse_args().parts or usual
     figures = eventloop.run(_run(asked))
-    Console(width=None if sys.stdout.isatty() else 200).print()
-    show(figures, Console(width=None if sys.stdout.isatty() else 200, highlight=False))
+    show(figures)
     measured = {figure.name for figure in figures}
     kept = [one for one in read(RESULTS) if one.name not in measured]
     write(RESULTS, sorted([*kept, *figures], key=lambda one: one.name))

@@ -8,7 +8,10 @@ Invariant: percentiles are of all samples, by the nearest-rank method; none is d
 """
 
 import math
-from collections.abc import Iterable, Sequence
+import os
+import sys
+from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -68,8 +71,23 @@ def read(path: Path) -> list[Figure]:
     return [msgspec.json.decode(line, type=Figure) for line in path.read_bytes().splitlines()]
 
 
-def show(figures: Iterable[Figure], console: Console) -> None:
-    """Print a table."""
+async def printed(figures: AsyncIterator[Figure], machine: str) -> list[Figure]:
+    """Print each figure as a JSON line when it comes, with when and beside what load it was."""
+    found = []
+    load = round(os.getloadavg()[0], 2)
+    async for figure in figures:
+        figure.machine, figure.load = machine, load
+        figure.at = datetime.now(UTC).isoformat(timespec="seconds")
+        found.append(figure)
+        sys.stdout.write(msgspec.json.encode(figure).decode() + "\n")
+        sys.stdout.flush()
+    return found
+
+
+def show(figures: Iterable[Figure]) -> None:
+    """Print a table, under an empty line."""
+    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+    console.print()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("figure", no_wrap=True)
     for name in ("value", "unit", "limit", "ratio"):

@@ -21,20 +21,17 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-import msgspec
 from msgspec import Struct
-from rich.console import Console
 
 from bench.cluster import GATE, UNGATED, PodWatch, WatchFailed, together, ungate
 from bench.creating import OUTSIDE, PLAIN, QUEUED, Load, creating
 from bench.elsewhere import Cluster, Unusable, trust
-from bench.figures import Figure, percentile, show
+from bench.figures import Figure, percentile, printed, show
 from bench.processes import cpu_s, machine
 from podgroup.model.names import ADMISSION_GATE, GROUP_NAME, GROUP_TOTAL_COUNT, QUEUE_NAME
 
@@ -371,15 +368,7 @@ async def _print(options: argparse.Namespace) -> None:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    here, found = machine(), []
-    async for figure in run(options):
-        figure.machine, figure.at = here, datetime.now(UTC).isoformat(timespec="seconds")
-        found.append(figure)
-        sys.stdout.write(msgspec.json.encode(figure).decode() + "\n")
-        sys.stdout.flush()
-    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
-    console.print()
-    show(found, console)
+    show(await printed(run(options), machine()))
 
 
 def main(arguments: Sequence[str]) -> int:
