@@ -189,14 +189,14 @@ class _Held(Struct):
 class Places:
     """One placement case: its tree and the workloads that are admitted."""
 
-    def __init__(self, case: PlacementCase) -> None:
+    def __init__(self, case: PlacementCase, better: bool = False) -> None:
         self.case = case
         flavor = Flavor(
             name=case.flavor.name,
             labels=case.flavor.node_labels or {},
             tolerations=tuple(one.read() for one in case.flavor.tolerations or ()),
         )
-        self.tree = DomainTree(NAME, case.levels, flavor, better=False)
+        self.tree = DomainTree(NAME, case.levels, flavor, better)
         self.nodes = {one.name: one for one in case.nodes}
         self.pods = {one.name: one for one in case.pods}
         self.admitted: dict[str, _Held] = {}
