@@ -40,12 +40,12 @@ from ingest.webhook.install import (
 from ingest.webhook.lookup import ApiLookup
 from ingest.webhook.server import Limits, WebhookServer
 from ingest.webhook.settings import actuator_user, label_kinds, policy_for
-from runtime.certificates import OwnCertificates, server_context
+from runtime.certificates import OwnCertificates
 from runtime.health import Checks
 from runtime.kube_answer import HttpClient
 from runtime.kube_errors import KubeError
 from runtime.log import get_logger
-from runtime.rotation import GivenFiles, keep_fresh
+from runtime.rotation import ServerCertificate, keep_fresh
 from runtime.settings import Settings
 
 RENEW_S = 12 * 3600.0
@@ -92,19 +92,10 @@ async def webhook(
         CertificateError: the certificate files cannot be used.
     """
     chosen = settings.webhook
-    tls = server_context()
-    own: OwnCertificates | None = None
-    given: GivenFiles | None = None
-    if chosen.cert_file:
-        given = GivenFiles(Path(chosen.cert_file), Path(chosen.key_file or chosen.cert_file))
-        given.refresh(tls)
-    else:
-        own = own_certificates(settings)
-        own.ensure(datetime.now(UTC))
-        own.load(tls)
+    certificate = ServerCertificate(chosen.cert_file, chosen.key_file, own_certificates(settings))
     server = WebhookServer(
         Admission(policy_for(settings), ApiLookup(_getter(api))),
-        tls=tls,
+        tls=certificate.context,
         host=chosen.host,
         port=chosen.port,
         # An answer after the API server has given up is of no use.
@@ -112,16 +103,15 @@ async def webhook(
     )
     await server.start()
     # What made the files (cert-manager, mostly) also renews them, under the same paths.
-    if own is not None:
+    if certificate.authority:
         trust = Trust(heard_s, look_s)
         if checks is not None and not chosen.url:  # behind a Service others answer meanwhile
             checks.ready("ingest: webhook", lambda: trust.problem)
-        keeper = asyncio.create_task(_keep(settings, api, own, tls, server, trust))
+        keeper = asyncio.create_task(_keep(settings, api, certificate, server, trust))
     else:
-        assert given is not None
         if checks is not None:
-            checks.ready("ingest: webhook", given.problem)
-        keeper = asyncio.create_task(keep_fresh(tls, given.refresh))
+            checks.ready("ingest: webhook", certificate.problem)
+        keeper = asyncio.create_task(keep_fresh(certificate.refresh))
     try:
         yield server
     finally:
@@ -207,23 +197,20 @@ async def register(api: HttpClient, wanted: Registration) -> str:
 async def _keep(
     settings: Settings,
     api: HttpClient,
-    own: OwnCertificates,
-    tls: Any,
+    certificate: ServerCertificate,
     server: WebhookServer,
     trust: Trust,
 ) -> None:
     """Renew the certificate when due, and see to it that the registration trusts our authority."""
     renewed_at = -RENEW_S
     while True:
-        now = datetime.now(UTC)
         if time.monotonic() - renewed_at >= RENEW_S:
             try:
-                if own.ensure(now):
-                    own.load(tls)
+                certificate.refresh()
                 renewed_at = time.monotonic()
             except OSError as error:
                 log.error("webhook_certificate_not_renewed", problem=str(error))
-        wait_s = await _registered(settings, api, own.ca_bundle(), server, trust, now)
+        wait_s = await _registered(settings, api, certificate.authority, server, trust)
         await asyncio.sleep(wait_s)
 
 
@@ -233,7 +220,6 @@ async def _registered(
     mine: bytes,
     server: WebhookServer,
     trust: Trust,
-    now: datetime,
 ) -> float:
     """Register if we are not trusted; return the seconds until the next look."""
     try:
@@ -246,7 +232,7 @@ async def _registered(
         if fits and trust.problem == "":
             return trust.look_s
         # Also where the authority is known: what is registered may be an earlier release's.
-        wanted = registration(settings, merged(mine, there, now), server.url)
+        wanted = registration(settings, merged(mine, there, datetime.now(UTC)), server.url)
         refused = await register(api, wanted)
     except KubeError as error:
         refused, fits = str(error), False

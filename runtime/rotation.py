@@ -16,7 +16,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from runtime.certificates import CertificateError, load_files, validity
+from runtime.certificates import (
+    CertificateError,
+    OwnCertificates,
+    load_files,
+    server_context,
+    validity,
+)
 from runtime.log import get_logger
 
 _log = get_logger("webhook")
@@ -60,23 +66,52 @@ class GivenFiles:
         return True
 
 
-async def keep_fresh(
-    context: ssl.SSLContext,
-    refresh: Callable[[ssl.SSLContext], bool],
-    *,
-    interval_s: float = INTERVAL_S,
-) -> None:
-    """Refreshes ``context`` every ``interval_s`` seconds until cancelled.
+class ServerCertificate:
+    """What a server shows: files that another system makes, or else certificates of our own.
 
-    Args:
-        context: the server's TLS context, loaded once already.
-        refresh: `GivenFiles.refresh`, or what does the same; returns whether it loaded anything.
-        interval_s: seconds between two looks.
+    `context` is for the server; what `refresh` loads is for connections from then on.
+
+    Raises:
+        CertificateError, OSError: as `refresh`.
     """
+
+    def __init__(self, cert_file: str, key_file: str, own: OwnCertificates) -> None:
+        self.context = server_context()
+        self._given = (
+            GivenFiles(Path(cert_file), Path(key_file or cert_file)) if cert_file else None
+        )
+        self._own = own
+        self.refresh()
+
+    @property
+    def authority(self) -> bytes:
+        """The certificate of our authority in PEM; empty when files are given."""
+        return self._own.ca_bundle() if self._given is None else b""
+
+    def problem(self) -> str:
+        """Say that the certificate in use has ended, "" if it is good."""
+        return self._given.problem() if self._given is not None else ""
+
+    def refresh(self) -> bool:
+        """Load what is new; returns whether there was any.
+
+        Raises:
+            CertificateError: the files cannot be used.
+            OSError: the directory of our own cannot be written.
+        """
+        if self._given is not None:
+            return self._given.refresh(self.context)
+        made = self._own.ensure(datetime.now(UTC))
+        self._own.load(self.context)
+        return made
+
+
+async def keep_fresh(refresh: Callable[[], bool], *, interval_s: float = INTERVAL_S) -> None:
+    """Call `refresh` every `interval_s` seconds until cancelled; it tells whether it loaded any."""
     while True:
         await asyncio.sleep(interval_s)
         try:
-            if refresh(context):
+            if refresh():
                 _log.info("certificate_loaded")
         except (CertificateError, OSError) as error:
             _log.error("certificate_not_renewed", message=str(error))

@@ -102,7 +102,7 @@ async def _keep(
             certificates.refresh()
         except (CertificateError, OSError) as error:
             problem = problem or f"certificate not renewed: {error}"
-        bundle = certificates.own_authority
+        bundle = certificates.authority
         if bundle and bundle != announced:
             refused = await announce(kube, settings, bundle)
             problem = problem or (refused and f"authority not announced: {refused}")

@@ -10,17 +10,16 @@ Invariant: only the front proxy's authority is ever loaded to verify clients.
 
 import base64
 import ssl
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
 from gatelog.serve.api.discovery import VERSIONS
-from runtime.certificates import OwnCertificates, server_context
+from runtime.certificates import OwnCertificates
 from runtime.kube_errors import KubeError
 from runtime.log import get_logger
-from runtime.rotation import GivenFiles
+from runtime.rotation import ServerCertificate
 from runtime.settings import Settings
 
 _APISERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
@@ -35,55 +34,23 @@ class Api(Protocol):
         """Ask, and return status and decoded body."""
 
 
-class Certificates:
-    """The TLS context of the server, kept fresh by `refresh`."""
+class Certificates(ServerCertificate):
+    """What `serve` shows, and whose client certificates it believes."""
 
     def __init__(self, settings: Settings) -> None:
         chosen = settings.serve
-        self.context = server_context()
+        service = f"{chosen.service_name}.{chosen.service_namespace}"
+        names = (f"{service}.svc", f"{service}.svc.cluster.local", service, "localhost")
+        own = OwnCertificates(Path(settings.state_dir) / "serve", (*names, "127.0.0.1", "::1"))
+        super().__init__(chosen.cert_file, chosen.key_file, own)
         self.context.verify_mode = ssl.CERT_OPTIONAL
-        self._authority = ""
-        self._given: GivenFiles | None = None
-        self._own: OwnCertificates | None = None
-        if chosen.cert_file:
-            self._given = GivenFiles(
-                Path(chosen.cert_file), Path(chosen.key_file or chosen.cert_file)
-            )
-        else:
-            service = f"{chosen.service_name}.{chosen.service_namespace}"
-            names = (f"{service}.svc", f"{service}.svc.cluster.local", service, "localhost")
-            self._own = OwnCertificates(
-                Path(settings.state_dir) / "serve", (*names, "127.0.0.1", "::1")
-            )
-        self.refresh()
-
-    @property
-    def own_authority(self) -> bytes:
-        """The certificate of our authority in PEM; empty when certificates are given."""
-        return self._own.ca_bundle() if self._own is not None else b""
-
-    def problem(self) -> str:
-        """Say that the certificate in use has ended, "" if it is good."""
-        return self._given.problem() if self._given is not None else ""
-
-    def refresh(self) -> None:
-        """Load what is new.
-
-        Raises:
-            CertificateError: the files cannot be used.
-            OSError: the state directory cannot be written.
-        """
-        if self._given is not None:
-            self._given.refresh(self.context)
-        elif self._own is not None:
-            self._own.ensure(datetime.now(UTC))
-            self._own.load(self.context)
+        self._believed = ""
 
     def believe(self, authority: str) -> None:
         """Believe client certificates of this authority (PEM) from now on."""
-        if authority != self._authority:
+        if authority != self._believed:
             self.context.load_verify_locations(cadata=authority)
-            self._authority = authority
+            self._believed = authority
 
 
 async def announce(api: Api, settings: Settings, bundle: bytes) -> str:

@@ -203,7 +203,8 @@ async def test_given_certificates_are_replaced_under_load(tmp_path: Path) -> Non
                 await register(kube, registration(settings, both, server.url))
                 tls = server._tls
                 assert tls is not None
-                keeper = asyncio.create_task(keep_fresh(tls, given.refresh, interval_s=0.02))
+                refreshing = keep_fresh(lambda: given.refresh(tls), interval_s=0.02)
+                keeper = asyncio.create_task(refreshing)
                 files.write_bytes((tmp_path / "second" / "serving.pem").read_bytes())
                 await users.more(40)
                 keeper.cancel()

@@ -14,7 +14,7 @@ from runtime.certificates import (
     OwnCertificates,
     server_context,
 )
-from runtime.rotation import GivenFiles, keep_fresh
+from runtime.rotation import GivenFiles, ServerCertificate, keep_fresh
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
@@ -44,7 +44,7 @@ async def test_own_certificate_is_renewed_under_a_running_server(tmp_path: Path)
     assert not refresh(context)
     server = await asyncio.start_server(lambda _, w: w.close(), "127.0.0.1", 0, ssl=context)
     port = server.sockets[0].getsockname()[1]
-    task = asyncio.create_task(keep_fresh(context, refresh, interval_s=0.01))
+    task = asyncio.create_task(keep_fresh(lambda: refresh(context), interval_s=0.01))
     try:
         before = await served_serial(port)
         now += SERVING_LIFE - timedelta(days=1)
@@ -73,7 +73,7 @@ async def test_given_files_are_loaded_when_they_change(tmp_path: Path) -> None:
     with pytest.raises(CertificateError, match=r"serving\.pem"):
         given.refresh(context)
     # A failing refresh does not end the loop, and a mended file is picked up.
-    task = asyncio.create_task(keep_fresh(context, given.refresh, interval_s=0.005))
+    task = asyncio.create_task(keep_fresh(lambda: given.refresh(context), interval_s=0.005))
     await asyncio.sleep(0.05)
     assert not task.done()
     file.unlink()
@@ -85,3 +85,20 @@ async def test_given_files_are_loaded_when_they_change(tmp_path: Path) -> None:
     assert not task.done()
     task.cancel()
     assert not given.refresh(context)
+
+
+def test_a_server_shows_given_files_or_certificates_of_its_own(tmp_path: Path) -> None:
+    own = OwnCertificates(tmp_path / "own", ["a.example"])
+    mine = ServerCertificate("", "", own)
+    assert mine.authority == own.ca_bundle() and mine.problem() == ""
+    assert not mine.refresh(), "it lives long"
+    (tmp_path / "own" / "serving.pem").unlink()
+    assert mine.refresh()
+    OwnCertificates(tmp_path / "given", ["b.example"]).ensure(datetime.now(UTC))
+    file = tmp_path / "given" / "serving.pem"
+    given = ServerCertificate(str(file), "", OwnCertificates(tmp_path / "none", ["b.example"]))
+    assert given.authority == b"" and not given.refresh()
+    assert not (tmp_path / "none").exists(), "none of its own is made"
+    file.unlink()
+    with pytest.raises(CertificateError, match="cannot read"):
+        given.refresh()
