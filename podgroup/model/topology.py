@@ -8,7 +8,7 @@ Kueue's objects: Topology, `topologyRequest` and `topologyAssignment` of a podse
 Invariant: a value, which is never changed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -139,3 +139,22 @@ class TopologyAssignment(View, frozen=True, kw_only=True):
     def count(self) -> int:
         """How many pods have a place."""
         return sum(domain.count for domain in self.domains)
+
+
+_NAMED: Final = 3
+"""Domains that are named of an assignment, the others are counted."""
+
+
+def placed_at(places: Iterable[TopologyAssignment | None]) -> str:
+    """Say where pods go, beginning with a comma: `, on n1, n2 and 3 more`; "" if anywhere."""
+    there = [place for place in places if place is not None and place.domains]
+    if not there:
+        return ""
+    named = dict.fromkeys(
+        one.values[-1] if place.levels[-1] == HOSTNAME else "/".join(one.values)
+        for place in there
+        for one in place.domains[:_NAMED]
+    )
+    more = sum(max(0, len(place.domains) - _NAMED) for place in there)
+    on = "on" if there[0].levels[-1] == HOSTNAME else "in"
+    return f", {on} {', '.join(named)}" + (f" and {more} more" if more else "")

@@ -24,6 +24,7 @@ from podgroup.model.commands import AdmitGroup
 from podgroup.model.ids import GroupID
 from podgroup.model.names import PENDING_ON_HOLD, PENDING_PREEMPTED_WORKLOADS
 from podgroup.model.objects import ClusterQueueView
+from podgroup.model.topology import placed_at
 from podgroup.model.wording import kueues
 from podgroup.rules.helpers import snapshot
 from podgroup.rules.helpers.activity import without_root
@@ -257,7 +258,8 @@ def _admit(ctx: RuleContext, group: Group, admission: Admission) -> Decision:
         group,
         "admit",
         "QuotaReserved",
-        f"fits the quota of ClusterQueue {admission.cluster_queue}{borrowing}: {amounts}{waits}",
+        f"fits the quota of ClusterQueue {admission.cluster_queue}{borrowing}: "
+        f"{amounts}{placed_at(one.topology for one in sets)}{waits}",
         AdmitGroup(
             target=group_ref(group),
             cluster_queue=admission.cluster_queue,

@@ -26,6 +26,7 @@ from podgroup.model.reasons import (
     WORKLOAD_REFUSED,
     blocks,
 )
+from podgroup.model.topology import placed_at
 from podgroup.rules.helpers.checks import holds, unchecked
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.places import idle
@@ -117,7 +118,9 @@ def _why(ctx: RuleContext, group: Group, waits_for: tuple[str, str] | None) -> t
     if group.requeueing.evicted is not None:
         return group.requeueing.evicted.reason, group.requeueing.evicted.message
     if group.quota.holding is not None and holds(group):
-        by = f"admitted by ClusterQueue {group.quota.holding.admission.cluster_queue}"
+        admission = group.quota.holding.admission
+        where = placed_at(given.place for given in admission.assignments)
+        by = f"admitted by ClusterQueue {admission.cluster_queue}{where}"
         if group.mirror.refused:
             return WORKLOAD_REFUSED, f"{by}; {refusal(group)}"
         if ctx.members(group).count(Flag.HIDDEN):

@@ -124,6 +124,7 @@ def test_a_group_goes_to_one_rack_in_the_order_of_its_ranks() -> None:
     (command,) = [d.command for d in toy.decisions if isinstance(d.command, c.AdmitGroup)]
     assert command.assignments[0].place == toy.place("g"), "it is recorded, and mirrored"
     assert (toy.taken("b1"), toy.taken("a1")) == (2000, 0)
+    assert toy.why("g")[1] == "admitted by ClusterQueue cq, on b1, b2, b3"
 
 
 def test_both_gates_go_at_once_and_pods_that_ask_for_nothing_are_marked() -> None:
