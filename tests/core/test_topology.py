@@ -262,9 +262,12 @@ def test_in_kueue_mode_what_pods_ask_is_left_to_kueue(mode: str) -> None:
 TAINT = Toleration(key="maintenance", effect="NoSchedule")
 
 
-def test_pods_of_a_node_that_is_gone_get_another_and_those_that_run_stay() -> None:
+@pytest.mark.parametrize("restarted", [False, True])
+def test_pods_of_a_node_that_is_gone_get_another_and_those_that_run_stay(restarted: bool) -> None:
     toy = Racks({"a1": 2, "a2": 2, "a3": 2})
     toy.bind(*toy.ranked("g", 4, IN_RACK))
+    if restarted:
+        toy.world.scheduler_mirror = SchedulerMirror(toy.world)
     toy.lose("a2")
     (command,) = [d.command for d in toy.decisions if isinstance(d.command, c.ReplaceNodes)]
     assert command.nodes == ("a2",)

@@ -48,7 +48,7 @@ from podgroup.model.objects import (
     ResourceGroup,
 )
 from podgroup.model.policy import Policy, weights_of
-from podgroup.state.facts import nodes_listed, set_named
+from podgroup.state.facts import nodes_listed, place_of, set_named
 from podgroup.state.quota import Charge, FlavorResource
 from podgroup.state.world import Group, Role, World
 
@@ -298,7 +298,26 @@ def _pod_set(world: World, group: Group, role: Role) -> PodSet:
     name = SINGLE_PODSET if group.single else role.name.lower()
     requests = sorted((r, n) for r, n in role.requests.items() if counted(world, r))
     shape = shaped_like(sample_of(world, group, role), name, role.count)
-    return msgspec.structs.replace(shape, requests=tuple(requests), topology=role.topology)
+    given = _merged(world, group, role)
+    return msgspec.structs.replace(
+        shape,
+        requests=tuple(requests),
+        topology=role.topology,
+        node_selector=tuple(one for one in shape.node_selector if one[0] not in given),
+    )
+
+
+def _merged(world: World, group: Group, role: Role) -> set[str]:
+    """Return which keys of its pods' selectors are of the place that they were started with.
+
+    A pod that has a place could go nowhere else, and its shape is needed to find it another.
+    """
+    place = place_of(group, role.name)
+    if place is None or group.quota.holding is None:
+        return set()
+    flavors = {f for one in group.quota.holding.admission.assignments for f in one.flavors.values()}
+    known = (world.flavors[name].node_labels for name in flavors if name in world.flavors)
+    return {*place.levels, *(key for labels in known for key in labels)}
 
 
 def _seconds(at: datetime) -> float:
