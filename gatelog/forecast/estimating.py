@@ -75,7 +75,8 @@ def forecast(
         starts = [out.starts[identity] for out in outs if identity in out.starts]
         if identity in never and not starts:
             wait = world.groups[GroupID(identity)].explained.wait
-            why = never[identity] or (wait.message if wait is not None else "")
+            said, why = wait.message if wait is not None else "", never[identity]
+            why = said if why in said else why  # the wait has plain words before the scheduler's
             one = Estimate(group=identity, position=place, never=why or "it is not looked at")
         else:
             one = _estimate(identity, place, starts, len(outs), unknown, late)

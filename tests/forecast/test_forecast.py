@@ -130,7 +130,8 @@ def test_what_nothing_that_runs_makes_room_for(url: str) -> None:
     toy.pod("half", "pair", 2, cpu=1)
     made = told(url, toy, writer, budget_s=BRIEF_S)
     names = {made.world.groups[one.group].name: one for one in made.forecast.estimates}  # type: ignore[index]
-    assert "request (11) > maximum capacity (10)" in names["large"].never
+    large = names["large"].never
+    assert large.startswith("can never start: needs 11 cpu") and "request (11) > maximum" in large
     assert names["large"].expected_s is None
     assert "fewer runnable pods" in names["pair"].never and names["pair"].position == 0
     assert names["wait-0"].never == ""
