@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ingest.kinds import watched_kinds
+from ingest.kinds import node_kind, watched_kinds
 from ingest.webhook.policy import JOB_KINDS, OWN_NAMESPACE, PASSED_KINDS
 from runtime.lease import lease_name
 from runtime.service import GRACE_S
@@ -226,7 +226,7 @@ def bound(directory: Path, account: str) -> set[tuple[str, str, str]]:
 
 def test_ingest_may_read_what_it_watches_and_nothing_else():
     wanted = set()
-    for row in watched_kinds(""):
+    for row in (*watched_kinds(""), node_kind()):
         for path in row.paths:
             parts = path.strip("/").split("/")
             group = "" if parts[0] == "api" else parts[1]
