@@ -12,6 +12,8 @@ may run and is not in it is therefore not taken for gone but for hidden (`fold.p
 Invariant: after `RelistCompleted` the state holds the objects the frame delivered, and hidden pods.
 """
 
+from collections.abc import Collection
+
 from podgroup.fold.common import end_expectation, mark, note, own
 from podgroup.fold.group import mirror
 from podgroup.fold.pods import pod_deleted
@@ -22,7 +24,7 @@ from podgroup.log.journal import At
 from podgroup.model.ids import newer
 from podgroup.model.objects import FIRST_KINDS, Kind, WorkloadView
 from podgroup.state.facts import asks_for_nodes
-from podgroup.state.world import Expectation, Frame, World
+from podgroup.state.world import Expectation, Frame, Meta, World
 
 
 def synced(world: World) -> bool:
@@ -31,14 +33,17 @@ def synced(world: World) -> bool:
     Every kind that has to be was listed completely, and which those are is what the log says, not
     what this release watches.
     """
-    return not world.meta.unsettled and not unlisted(world)
+    meta = world.meta
+    return not meta.unsettled and meta.synced.issuperset(_needed(meta))  # asked for each message
 
 
 def unlisted(world: World) -> frozenset[str]:
     """Return the kinds that have to be listed before anything is decided, and were not yet."""
-    meta = world.meta
-    kinds = FIRST_KINDS if meta.settings is None else meta.settings.kinds
-    return frozenset(kinds).difference(meta.synced)
+    return frozenset(_needed(world.meta)).difference(world.meta.synced)
+
+
+def _needed(meta: Meta) -> Collection[str]:
+    return FIRST_KINDS if meta.settings is None else meta.settings.kinds
 
 
 def relist_started(world: World, here: At, event: RelistStarted) -> None:

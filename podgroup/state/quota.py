@@ -62,6 +62,12 @@ class Tally(Struct):
     used: Counter[FlavorResource] = field(default_factory=Counter)
     unadmitted: Counter[FlavorResource] = field(default_factory=Counter)
 
+    @property
+    def empty(self) -> bool:
+        """Nothing is counted: amounts of nothing are taken out (`_count`)."""
+        groups = self.pending or self.reserving or self.admitted
+        return not (groups or self.reserved or self.used or self.unadmitted)
+
 
 class Quotas(Struct):
     """Usage of all ClusterQueues, and who waits."""
@@ -111,7 +117,8 @@ class Quotas(Struct):
         self.moved = False
         if reported:
             for queue in self.marked:
-                if self.tallies.get(queue) == Tally():
+                tally = self.tallies.get(queue)
+                if tally is not None and tally.empty:
                     del self.tallies[queue]
             self.marked.clear()
             self.unsure = False
