@@ -30,15 +30,7 @@ async def examine(kube: KubeClient, settings: Settings, policy: bool) -> list[Fi
     if not asking:
         return []
     if settings.mode == "builtin":
-        return [
-            warn(
-                AREA,
-                "topology",
-                f"{asking}, but builtin mode assigns no topologies: pods run wherever the "
-                "scheduler puts them",
-                "set mode = kueue where Kueue's scheduler runs, or take the request away",
-            )
-        ]
+        return [ok(AREA, "topology", f"{asking}; builtin mode places pods when it admits them")]
     gated = await _in_policy(kube) if policy else topology_gate(settings)
     if gated:
         return [ok(AREA, "topology", f"{asking}; queued pods get the gate {names.TOPOLOGY_GATE}")]

@@ -50,7 +50,7 @@ WORKLOAD_ANNOTATION: Final[str] = "kueue.x-k8s.io/workload"
 SLICE_NAME: Final[str] = "kueue.x-k8s.io/workload-slice-name"  # elastic Workloads only
 PROVREQ_PREFIX: Final[str] = "provreq.kueue.x-k8s.io/"
 
-# -- topology annotations on pods (validated and passed on; gatelog assigns no topology) -------
+# -- topology annotations on pods ----------------------------------------------------------
 TOPOLOGY_REQUIRED: Final[str] = "kueue.x-k8s.io/podset-required-topology"
 TOPOLOGY_PREFERRED: Final[str] = "kueue.x-k8s.io/podset-preferred-topology"
 TOPOLOGY_UNCONSTRAINED: Final[str] = "kueue.x-k8s.io/podset-unconstrained-topology"

@@ -31,6 +31,7 @@ from podgroup.model.names import (
     PENDING_PREEMPTED_WORKLOADS,
     PENDING_TOPOLOGY_FAILED,
     PENDING_WAITING_FOR_QUOTA,
+    PENDING_WAITING_FOR_TOPOLOGY,
 )
 from podgroup.model.objects import Assignment
 from podgroup.model.wording import kueues
@@ -48,6 +49,7 @@ REFUSED = frozenset(
         PENDING_PREEMPTED_WORKLOADS,
         PENDING_TOPOLOGY_FAILED,
         PENDING_WAITING_FOR_QUOTA,
+        PENDING_WAITING_FOR_TOPOLOGY,
     }
 )
 """Reasons that only say that it was tried."""
