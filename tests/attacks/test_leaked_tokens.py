@@ -35,7 +35,7 @@ ASKED = (
     *("/nodes", "/services", "/serviceaccounts", "/serviceaccounts/token", "/users"),
     *(f"{KUEUE}/{kind}" for kind in ("workloads", "workloads/status", "localqueues", "cohorts")),
     *(f"{KUEUE}/{kind}" for kind in ("clusterqueues", "clusterqueues/status", "resourceflavors")),
-    *(f"{KUEUE}/{kind}" for kind in ("admissionchecks", "workloadpriorityclasses")),
+    *(f"{KUEUE}/{kind}" for kind in ("admissionchecks", "workloadpriorityclasses", "topologies")),
     *("apps/deployments", "batch/jobs", "rbac.authorization.k8s.io/clusterroles"),
     *(f"rbac.authorization.k8s.io/{kind}" for kind in ("clusterrolebindings", "rolebindings")),
     *("coordination.k8s.io/leases", "certificates.k8s.io/certificatesigningrequests"),
@@ -50,8 +50,10 @@ OBJECTS = ("workloads", "localqueues", "cohorts", "clusterqueues", "resourceflav
 WATCHED = {
     "/pods": READ,
     "/namespaces": READ,
+    "/nodes": READ,
     **{
-        f"{KUEUE}/{kind}": READ for kind in (*OBJECTS, "admissionchecks", "workloadpriorityclasses")
+        f"{KUEUE}/{kind}": READ
+        for kind in (*OBJECTS, "admissionchecks", "workloadpriorityclasses", "topologies")
     },
 }
 ALLOWED: dict[str, dict[str, frozenset[str]]] = {
