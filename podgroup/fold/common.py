@@ -8,10 +8,12 @@ from typing import Final, NamedTuple
 
 from podgroup.fold.group import mirror, quota
 from podgroup.log.dialects import declaration
-from podgroup.log.journal import AdmissionRow, At, Note, ParkedRow, ShortageRow
+from podgroup.log.journal import AdmissionRow, At, Note, ParkedRow, PlacementRow, ShortageRow
 from podgroup.model.ids import GroupID, PodUID, newer
 from podgroup.model.names import ADMISSION_GATE, POD_FINALIZER, QUEUE_NAME, RETRIABLE_IN_GROUP
+from podgroup.model.objects import Since
 from podgroup.state.changes import EVERYTHING
+from podgroup.state.facts import role_of
 from podgroup.state.members import Flag, Members
 from podgroup.state.world import Expectation, Group, Holding, Lack, Pod, World
 
@@ -340,3 +342,21 @@ def write_admission(
         release_reason=reason,
         decided_by=holding.decided_by,
     )
+
+
+def write_places(world: World, group: Group, holding: Holding, *, until: At | None = None) -> None:
+    """Have the rows written of where its pods have places, or had them `until`."""
+    begin = holding.moved or Since(seq=holding.seq, at=holding.at)
+    for given in holding.admission.assignments:
+        role = group.roles.get(role_of(group, given.name))
+        if given.place is None or begin.at is None:
+            continue
+        world.journal.placements[group.id, begin.seq, given.name] = PlacementRow(
+            group=group.id,
+            given=given,
+            requests={} if role is None else role.requests,
+            from_at=begin.at,
+            from_seq=begin.seq,
+            to_at=None if until is None else max(begin.at, until.at),
+            to_seq=None if until is None else until.position,
+        )

@@ -13,7 +13,16 @@ from typing import Any, Final
 from msgspec import structs
 
 from podgroup.fold import marking
-from podgroup.fold.common import EXCESS, REPLACED, expect, index, lacks_no_more, mark, note
+from podgroup.fold.common import (
+    EXCESS,
+    REPLACED,
+    expect,
+    index,
+    lacks_no_more,
+    mark,
+    note,
+    write_places,
+)
 from podgroup.fold.group import composition, ending, mirror, quota, reporting, requeueing
 from podgroup.fold.placing import needed, replace
 from podgroup.fold.queues import expect_condition, record_status
@@ -45,6 +54,7 @@ from podgroup.model.names import (
     EVICTED_PODS_READY_TIMEOUT,
     RULE_REPLACED,
 )
+from podgroup.model.objects import Since
 from podgroup.model.shortage import Preempted
 from podgroup.state.facts import place_of, role_of
 from podgroup.state.world import Eviction, Expectation, Finish, Group, OutOfSelector, Role, World
@@ -140,11 +150,16 @@ def _admitted(world: World, group: Group, decision: Decision, command: AdmitGrou
     admit(world, here, group, admission, decision.id, command.checks)
 
 
-def _placed_anew(world: World, group: Group, _: Decision, command: ReplaceNodes) -> None:
+def _placed_anew(world: World, group: Group, decision: Decision, command: ReplaceNodes) -> None:
     holding = group.quota.holding
     if holding is not None:
+        here = At(decision.as_of, decision.at)
+        write_places(world, group, holding, until=here)
         given = structs.replace(holding.admission, assignments=command.assignments)
-        quota.changed(group, structs.replace(holding, admission=given))
+        since = Since(seq=here.position, at=here.at)
+        holding = structs.replace(holding, admission=given, moved=since)
+        quota.changed(group, holding)
+        write_places(world, group, holding)
         world.quotas.news[group.id] = None
 
 

@@ -32,6 +32,7 @@ from podgroup.fold.common import (
     note,
     stale,
     write_admission,
+    write_places,
 )
 from podgroup.fold.failures import failures
 from podgroup.fold.group import departures, ending, explained, mirror, reporting, spec
@@ -672,6 +673,7 @@ def retire(world: World, here: At, identity: GroupID) -> None:
     explained.said(group, "Gone", None, None)
     if group.quota.holding is not None:
         write_admission(world, group, group.quota.holding, released_at=here, reason="Gone")
+        write_places(world, group, group.quota.holding, until=here)
     note(world, here, "GroupGone", group=group.id)
     if group.explained.wait is not None:
         close_wait(world, here, group)

@@ -21,6 +21,7 @@ from podgroup.fold.common import (
     own,
     stale,
     write_admission,
+    write_places,
 )
 from podgroup.fold.group import composition, ending, mirror, quota, requeueing, spec
 from podgroup.fold.placing import needed, replace_all
@@ -410,6 +411,7 @@ def admit(
         taken_over=runs_since_before(world, group),
     )
     quota.held(group, holding)
+    write_places(world, group, holding)
     requeueing.admitted(group)
     lacks_no_more(world, here, group)
     if checks:
@@ -450,6 +452,7 @@ def release(world: World, here: At, group: Group, reason: str) -> None:
     if holding is None:
         return
     quota.released(group, ran_s(holding, here.at))
+    write_places(world, group, holding, until=here)
     if holding.admitted or world.mode == "kueue":
         write_admission(world, group, holding, released_at=here, reason=reason)
     if world.mode != "kueue":

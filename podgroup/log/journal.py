@@ -69,6 +69,18 @@ class AdmissionRow(Struct, frozen=True, gc=False, kw_only=True):
     decided_by: str = ""
 
 
+class PlacementRow(Struct, frozen=True, gc=False, kw_only=True):
+    """Where the pods of a podset have places, until `to_at` (None: still); `requests` is of one."""
+
+    group: str
+    given: Assignment
+    requests: Mapping[str, int]
+    from_at: datetime
+    from_seq: int
+    to_at: datetime | None = None
+    to_seq: int | None = None
+
+
 class GateRow(Struct, frozen=True, gc=False):
     """A scheduling gate of a pod, ours or another's."""
 
@@ -196,6 +208,8 @@ class Journal(Struct, kw_only=True):
     notes: list[Note] = field(default_factory=list)
     waits: dict[tuple[str, int], WaitRow] = field(default_factory=dict)
     admissions: dict[tuple[str, int], AdmissionRow] = field(default_factory=dict)
+    placements: dict[tuple[str, int, str], PlacementRow] = field(default_factory=dict)
+    """By group, position and podset."""
     gates: dict[tuple[str, str], GateRow] = field(default_factory=dict)
     outcomes: list[OutcomeRow] = field(default_factory=list)
     parked: list[ParkedRow] = field(default_factory=list)

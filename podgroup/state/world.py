@@ -35,6 +35,7 @@ from podgroup.model.objects import (
     NodeView,
     PodView,
     PriorityClassView,
+    Since,
     TopologyView,
     WorkloadPriorityClassView,
     WorkloadView,
@@ -211,6 +212,8 @@ class Holding(Struct, frozen=True, gc=False):
     """When the checks were through, if there were any; `at` is when quota was reserved."""
     taken_over: bool = False
     """Its pods ran already and bore the marks of a start, which others can write as well."""
+    moved: Since | None = None
+    """From where on pods have other places than they were given first."""
 
 
 class Eviction(Struct, frozen=True, gc=False):

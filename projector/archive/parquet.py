@@ -63,6 +63,7 @@ OVER = {
     "topologies": "t.to_at",
     "preemptions": "t.at",
     "admissions": "t.released_at",
+    "placements": "t.to_at",
     "decisions": "t.resolved_at",
     "parked": "t.resolved_at",
 }

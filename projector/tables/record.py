@@ -93,6 +93,28 @@ admissions = Table(
     info=rows("replace", compared=True, owner=("group_id", "groups", "id")),
 )
 
+placements = Table(
+    "placements",
+    metadata,
+    cluster(),
+    text("group_id", "Group", key=True),
+    number("from_seq", "Position from which its pods had these places", key=True),
+    text("pod_set", "Podset", key=True),
+    text("domain", "Values of its levels, joined by commas; of hosts the host alone", key=True),
+    text("level", "Label key of the domain's level"),
+    text("flavor", "ResourceFlavor whose nodes they are"),
+    number("pods", "How many pods have their place there"),
+    document("requests", "What each takes: cpu in thousandths, else whole units"),
+    time("from_at", "Begin", null=False),
+    time("to_at", "End; null: they have it still"),
+    number("to_seq", "Position at which it ended", null=True),
+    comment="One row per domain in which pods of a group have places, and interval (builtin mode)",
+    info=rows("replace", owner=("group_id", "groups", "id")),
+)
+
+_pl = placements.c
+Index("ix_placements_domain", _pl.cluster, _pl.domain)
+
 usage = Table(
     "usage",
     metadata,

@@ -8,7 +8,7 @@ Invariant: rows are laid out by `layout.row_of` and `rows_of`.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -23,6 +23,7 @@ from podgroup.log.journal import (
     EpochRow,
     Journal,
     ParkedRow,
+    PlacementRow,
     PreemptionRow,
     ShortageRow,
     UsageRow,
@@ -69,6 +70,7 @@ _notes = rows_of(
 )
 _waits = rows_of(tables.waits, "cluster", group_id="group")
 _admission_row = row_of(tables.admissions)
+_placement = row_of(tables.placements)
 _failure = row_of(tables.failures)
 _quota = row_of(tables.quotas)
 _decision_row = row_of(tables.decisions)
@@ -150,6 +152,7 @@ def build(
         "history": _notes(journal.notes, cluster=cluster, shard=shard),
         "waits": _waits(journal.waits.values(), cluster=cluster),
         "admissions": [_admission(cluster, row) for row in journal.admissions.values()],
+        "placements": [row for one in journal.placements.values() for row in _placed(cluster, one)],
         "failures": [
             _failure(
                 cluster=cluster,
@@ -230,6 +233,27 @@ def _admission(cluster: str, row: AdmissionRow) -> Row:
         release_reason=row.release_reason,
         decided_by=row.decided_by,
     )
+
+
+def _placed(cluster: str, row: PlacementRow) -> Iterator[Row]:
+    place, requests = row.given.place, as_json(row.requests)
+    if place is None:
+        return
+    for domain in place.domains:
+        yield _placement(
+            cluster=cluster,
+            group_id=row.group,
+            from_seq=row.from_seq,
+            pod_set=row.given.name,
+            domain=key_text(",".join(domain.values)),
+            level=place.levels[-1],
+            flavor=min(row.given.flavors.values(), default=""),
+            pods=domain.count,
+            requests=requests,
+            from_at=row.from_at,
+            to_at=row.to_at,
+            to_seq=row.to_seq,
+        )
 
 
 def _held(assignments: Iterable[Assignment]) -> Json:
