@@ -36,6 +36,7 @@ from gatelog.commands import (
     sql,
     stopping,
     switch,
+    topology,
     uninstall,
     up,
     usage,
@@ -117,6 +118,7 @@ app.add_typer(creating.app, name="create", rich_help_panel=ACT)
 _add("replay", replay.replay, ASK, replay.HELP, replay.EPILOG)
 _add("what-if", what_if.what_if, ASK, what_if.HELP, what_if.EPILOG)
 _add("usage", usage.usage, ASK, usage.HELP, usage.EPILOG)
+_add("topology", topology.topology, ASK, topology.HELP, topology.EPILOG)
 _add("ask", ask.ask, ASK, ask.HELP, ask.EPILOG)
 _add("sql", sql.sql, ASK, sql.HELP, sql.EPILOG)
 _add("export", export.export, ASK, export.HELP, export.EPILOG)

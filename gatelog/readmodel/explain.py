@@ -13,7 +13,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from gatelog.readmodel import heldup, repeats
+from gatelog.readmodel import heldup, places, repeats
 from gatelog.readmodel.advice import remedy, replacements
 from gatelog.readmodel.gaps import missing
 from gatelog.readmodel.model import ReadModel
@@ -36,6 +36,8 @@ from podgroup.model.wording import first, kueues, shown
 from projector.schema.pending import IDLE_REASON
 
 _MOST_HOLDERS = 5
+_NO_PLACE = 'topology "'
+"""In Kueue's sentence where pods have no places."""
 _SPARED = (
     "single pods do without (queueing.workloads=groups): kubectl get podgroups lists it, "
     "kubectl get workloads does not"
@@ -68,6 +70,10 @@ class Explanation(Struct, frozen=True, kw_only=True):
     not_replaced: list[UnreplacedRow]
     repeated: list[RepeatedRow]
     held_up: HeldUpRow | None
+    places: list[str]
+    """Where its pods have places."""
+    best: list[tuple[str, str]]
+    """If it waits for places: what the domains have that have most free, and who holds the rest."""
     missing: list[str]
 
 
@@ -89,6 +95,8 @@ def explain(model: ReadModel, group: GroupRow, now: datetime) -> Explanation:
         not_replaced=model.unreplaced(group.id) if group.state in ADMITTED else [],
         repeated=model.repeated(now, group.id),
         held_up=next(iter(model.held_up(now, group_id=group.id)), None),
+        places=places.places_of(model, group.id, now) if group.state in ADMITTED else [],
+        best=places.best_of(model, group.id, now) if _NO_PLACE in group.wait_message else [],
         missing=missing(model, group),
     )
 
@@ -112,6 +120,10 @@ def _now(found: Explanation, now: datetime, own_only: bool) -> Iterator[Line]:
             yield Line("", said)
         if short or first(group.wait_message) != group.wait_message:
             yield Line("Kueue", plain(kueues(group.wait_message)))
+        for number, (room, held) in enumerate(found.best):
+            yield Line("" if number else "room", room)
+            if held and not own_only:
+                yield Line("", held)
         yield Line("it takes", found.takes)
         yield from _queue(found, now, own_only)
     elif found.held_up is not None:
@@ -119,6 +131,8 @@ def _now(found: Explanation, now: datetime, own_only: bool) -> Iterator[Line]:
         yield Line("it takes", heldup.advice(found.held_up))
     else:
         yield Line("now", _settled(group, now))
+    for number, text in enumerate(found.places):
+        yield Line("" if number else "places", text)
     if group.spared and group.state not in ("Finished", "Gone"):
         yield Line("no Workload", _SPARED)
 

@@ -50,6 +50,7 @@ PAGES = (
     "/usage",
     "/usage?by=user&days=7",
     "/cohorts",
+    "/topology",
     "/health",
 )
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -417,6 +418,7 @@ async def test_in_a_cluster_pages_need_rights(world: World):
         "/",
         "/queues/cq",
         "/cohorts",
+        "/topology",
         "/health",
         "/groups",
         "/groups?namespace=other",

@@ -35,6 +35,7 @@ from gatelog.serve.console import (
     preemptions,
     queue,
     queues,
+    topology,
     usage,
 )
 from gatelog.serve.console.html import Html, h
@@ -59,6 +60,7 @@ _NAV = (
     ("/", "Queues"),
     ("/groups", "Groups"),
     ("/cohorts", "Cohorts"),
+    ("/topology", "Topology"),
     ("/preemptions", "Preemptions"),
     ("/usage", "Usage"),
     ("/health", "Health"),
@@ -77,7 +79,7 @@ Found = tuple[Page, list[tuple[str, str]]]
 
 
 _PARAMETERS = (
-    *("at", "by", "days", "format", "gone", "hours", "label", "life", "name", "namespace"),
+    *("at", "by", "days", "format", "gone", "hours", "in", "label", "life", "name", "namespace"),
     *("offset", "reason", "resource", "sort", "state"),
 )
 """What addresses may say; anything else is a slip of the pen that would be ignored in silence."""
@@ -204,6 +206,9 @@ class Console:
                 for one in names:
                     params.name(one, "cohort")
                 return lambda asked, seen: cohort.cohorts(asked, seen, *names)
+            case ["topology"]:
+                await self._quota(caller)
+                return topology.topology
             case ["groups"]:
                 await self._permit_any(caller, namespace)
                 return groups.groups

@@ -1,0 +1,131 @@
+"""`gatelog topology`: what each rack and node has free, who has the rest, and how broken up it is.
+
+Invariant: reads only.
+"""
+
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gatelog.shell import options
+from gatelog.shell.errors import FAILED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gatelog.readmodel.places import FlavorRoom, Room
+    from gatelog.terminal.printing import Column
+
+HELP = (
+    "The domains of each flavor with a Topology, from the outermost level to nodes: what is free "
+    "there, which groups have places, which nodes cannot be used, and how far what is free is in "
+    "pieces; now or at any past moment. docs/queues.md says how it is counted."
+)
+EPILOG = """[bold]Examples[/]
+
+gatelog topology
+
+gatelog topology default --flavor gpu --in block-2
+
+gatelog topology --at 2026-11-22T10:00:00Z
+
+gatelog topology -o json"""
+
+
+def topology(
+    where: options.ReadModelOptions,
+    answer: options.TableOptions,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Topology. Default: all.")] = "",
+    flavor: Annotated[
+        str, typer.Option("--flavor", metavar="NAME", help="Of this flavor. Default: of all.")
+    ] = "",
+    within: Annotated[
+        str,
+        typer.Option(
+            "--in", metavar="VALUE[,VALUE]", help="A domain, by its values from the outermost in."
+        ),
+    ] = "",
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="TIME|SPAN", help="A past moment. Default: now.")
+    ] = None,
+    sql: Annotated[
+        bool, typer.Option("--sql", help="Print the SQL statements instead of the answer.")
+    ] = False,
+) -> int | None:
+    """Run `gatelog topology`; see HELP."""
+    from gatelog.readmodel import places
+    from gatelog.shell.since import moment
+    from gatelog.terminal import lookup, printing
+
+    output = answer.form
+    now = datetime.now(UTC)
+    when = now if at is None else min(moment("--at", at, now), now)
+    asked: list[str] = []
+    path = within.split(",") if within else []
+    with lookup.open_model(where.settings(search=True)) as model:
+        everything = places.rooms(
+            model, when, lambda _, query, given: asked.append(model.statement(query, given))
+        )
+    if sql:
+        sys.stdout.write("\n".join(asked))
+        return None
+    found = [
+        (one, room)
+        for one in everything
+        if name in ("", one.topology) and flavor in ("", one.flavor)
+        if (room := one.at(path)) is not None
+    ]
+    if not found:
+        known = ", ".join(f"{one.topology} (flavor {one.flavor})" for one in everything) or "none"
+        sys.stderr.write(f"gatelog: no such topology was known; there is {known}\n")
+        return FAILED
+    if output in ("json", "yaml"):
+        sys.stdout.write(printing.document([one.data(room) for one, room in found], output))
+        return None
+    for one, room in found:
+        if output != "name":
+            sys.stdout.write(f"flavor {one.flavor}, topology {one.topology}: {one.headline()}\n")
+        printing.show(
+            list(places.shown_below(room)),
+            _columns(one),
+            output,
+            names=lambda line: "" if isinstance(line, int) else ",".join(line.path),
+            headers=not answer.no_headers,
+        )
+    return None
+
+
+def _columns(flavor: "FlavorRoom") -> "list[Column[Room | int]]":
+    """Return the columns of a line: a domain, or how many more there are."""
+    from gatelog.terminal.printing import Column
+    from podgroup.model.topology import level_name
+    from podgroup.model.wording import shown
+
+    def column(name: str, text: "Callable[[Room], str]", *, wide: bool = False) -> "Column[Any]":
+        return Column(name, lambda line: "" if isinstance(line, int) else text(line), wide)
+
+    def title(line: "Room | int") -> str:
+        if isinstance(line, int):
+            return f"and {line:,} more"
+        return f"{'  ' * (len(line.path) - 1)}{level_name(line.level)} {line.name}"
+
+    def amount(name: str, pick: "Callable[[Room], dict[str, int]]") -> "Column[Any]":
+        return column(name, lambda room: shown(flavor.measure, pick(room).get(flavor.measure, 0)))
+
+    return [
+        Column("DOMAIN", title),
+        amount("FREE", lambda room: room.free),
+        amount("HELD", lambda room: room.held),
+        amount("OTHERS", lambda room: room.taken),
+        amount("OF", lambda room: room.total),
+        column("WHOLE NODES", lambda room: f"{room.whole} of {room.nodes}"),
+        column("HELD BY", flavor.holders),
+        column("NOT USABLE", lambda room: room.cannot()),
+        column(
+            "ALL THAT IS FREE",
+            lambda room: ", ".join(f"{shown(k, room.free[k])} {k}" for k in sorted(room.free)),
+            wide=True,
+        ),
+    ]
