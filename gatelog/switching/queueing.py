@@ -240,17 +240,13 @@ class Queueing:
 
     async def _only_what_builtin_has(self, tell: Tell) -> None:
         asking = [
-            f"ResourceFlavor {one['metadata']['name']} (topologyName)"
-            for one in await parts.listed(self._kube, "resourceflavors")
-            if one["spec"].get("topologyName")
-        ] + [
             f"AdmissionCheck {one['metadata']['name']} (MultiKueue)"
             for one in await parts.listed(self._kube, "admissionchecks")
             if one["spec"].get("controllerName") == _MULTIKUEUE
         ]
         if asking:
             raise CommandFailed(
-                f"builtin has neither topologies nor MultiKueue, which are asked for by "
+                f"builtin has no MultiKueue, which is asked for by "
                 f"{', '.join(asking[:_NAMED])}: take that away first"
             )
         for part, one in (await parts.deployments(self._kube, self._space)).items():
@@ -260,7 +256,7 @@ class Queueing:
                     f"{part} has {shards} shards, and builtin shares quota over all namespaces: "
                     "set shards = 1 (a new epoch of the log), then switch"
                 )
-        tell("nothing asks for topologies or MultiKueue")
+        tell("nothing asks for MultiKueue")
 
     async def _kueue_webhooks(self) -> list[str]:
         found = await clusterinfo.seen(

@@ -449,7 +449,7 @@ def _span(prefix: str, first: int, last: int) -> list[str]:
 
 
 GATE_OFF = "describes Kueue with a feature gate switched off from its default"
-TOPOLOGY = "topology-aware scheduling: gatelog passes requests on and assigns no topology"
+TOPOLOGY = "topology-aware scheduling: held against recorded decisions in tests/oracle instead"
 MULTIKUEUE = "MultiKueue: pods of worker clusters are not gatelog's"
 FORCED = "FailureRecoveryPolicy: an alpha feature apart from admission"
 OLD_SELECTORS = "selectors of an old configuration format that Kueue itself no longer reads"
