@@ -130,6 +130,15 @@ class ChangeOptions:
             "nats.url=... May be repeated.",
         ),
     ] = None
+    nodes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--nodes",
+            metavar="FLAVOR=N",
+            help="So many more nodes, like most of a flavor's, in a rack of their own. "
+            "May be repeated.",
+        ),
+    ] = None
     runtime: Annotated[
         float,
         typer.Option("--runtime", metavar="FACTOR", help="Everything runs so many times as long."),
@@ -137,7 +146,9 @@ class ChangeOptions:
 
     def small(self) -> list[str]:
         """Return those of `--set` that change an object."""
-        return [text for text in self.assign or () if {"/", ":"} & set(text.partition("=")[0])]
+        small = [text for text in self.assign or () if {"/", ":"} & set(text.partition("=")[0])]
+        more = [text.partition("=") for text in self.nodes or ()]
+        return small + [f"resourceflavor/{flavor}:nodes={count}" for flavor, _, count in more]
 
     def settings(self) -> list[str]:
         """Return those of `--set` that are settings."""

@@ -28,6 +28,7 @@ from podgroup.model.names import (
 from podgroup.model.objects import (
     ClusterQueueView,
     Condition,
+    NodeView,
     OwnerRef,
     PodSetView,
     PodView,
@@ -103,6 +104,8 @@ class Cluster:
             view = replace(view, checks=())
         self._objects[(str(view.__struct_config__.tag), view.namespace, view.name)] = view
         self.said.append(e.ObjectApplied(object=view, relist=relist))
+        if isinstance(view, NodeView):
+            self.said.append(e.NodesTaken(at=self.now, taken={view.name: view.taken}))
 
     def remove_object(self, key: tuple[str, str, str]) -> None:
         """Delete a queue object, if it is there."""

@@ -29,6 +29,7 @@ from msgspec.structs import replace
 from gatelog.whatif.arrivals import Arrival, Cut, Later, Life
 from gatelog.whatif.objects import Key, key_of
 from podgroup.log.events import (
+    NodesTaken,
     ObjectApplied,
     ObjectDeleted,
     PodApplied,
@@ -39,7 +40,13 @@ from podgroup.log.events import (
 from podgroup.model.commands import DeletePod, FinalizeWorkload, StopPod, UngatePod
 from podgroup.model.ids import PodUID
 from podgroup.model.names import ADMISSION_GATE, QUEUE_NAME, TERMINATION_TARGET
-from podgroup.model.objects import ClusterQueueView, LocalQueueView, PodView, QueueObject
+from podgroup.model.objects import (
+    ClusterQueueView,
+    LocalQueueView,
+    NodeView,
+    PodView,
+    QueueObject,
+)
 from podgroup.state.world import Pod, World
 from projector.replay.log import Entry
 
@@ -110,6 +117,11 @@ class Gathered(Struct):
                     self._pod(at, pod)
             elif isinstance(event, ObjectApplied | ObjectDeleted):
                 self._object(at, event)
+            elif isinstance(event, NodesTaken):
+                for name, taken in event.taken.items():
+                    node = self._there.get(("Node", "", name))
+                    if isinstance(node, NodeView):
+                        self._changed(at, replace(node, taken=taken))
             elif isinstance(event, WorkloadApplied | WorkloadDeleted):
                 self._workload(at, event, world)
         for decision in entry.recorded.values():
@@ -143,7 +155,13 @@ class Gathered(Struct):
         plain = replace(view, resource_version="")
         if isinstance(view, ClusterQueueView | LocalQueueView):
             plain = replace(plain, active=())
-        key = key_of(view)
+        known = self._there.get(key_of(view))
+        if isinstance(plain, NodeView) and isinstance(known, NodeView):
+            plain = replace(plain, taken=known.taken)
+        self._changed(at, plain)
+
+    def _changed(self, at: datetime, plain: QueueObject) -> None:
+        key = key_of(plain)
         if self._there.get(key) != plain:
             self._there[key] = plain
             self.objects.append(Later(at, key, plain))

@@ -6,6 +6,7 @@ Invariant: what cannot be used is refused with file, line, column and the field'
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,13 +22,17 @@ from podgroup.log.events import DeltaRefused, ObjectApplied
 from podgroup.model.objects import (
     ClusterQueueView,
     FlavorQuotas,
+    FlavorView,
     NamespaceView,
+    NodeView,
     QueueObject,
     Quota,
     ResourceGroup,
+    TopologyView,
     kind_of,
 )
 from podgroup.model.quantities import amount
+from podgroup.model.topology import HOSTNAME
 
 MAX_BYTES = 16 * 1024 * 1024
 """Size of a file of objects above which it is refused."""
@@ -125,7 +130,8 @@ def with_namespaces(objects: Iterable[QueueObject], names: Iterable[str]) -> lis
 def changed(objects: list[QueueObject], texts: Iterable[str]) -> list[QueueObject]:
     """Return the objects with small changes: `clusterqueue/NAME:[FLAVOR/]RESOURCE=AMOUNT`.
 
-    Also `clusterqueue/NAME:cohort=NAME` and `workloadpriorityclass/NAME:value=N`.
+    Also `clusterqueue/NAME:cohort=NAME`, `workloadpriorityclass/NAME:value=N`,
+    `node/NAME:RESOURCE=AMOUNT` and `resourceflavor/NAME:nodes=N`, so many more.
 
     Raises:
         UsageFailed: a change that cannot be made; the message says why and what there is.
@@ -142,22 +148,71 @@ def _with(objects: list[QueueObject], text: str) -> list[QueueObject]:
             f"--set {text}: write it as KIND/NAME:FIELD=VALUE, e.g. clusterqueue/research:cpu=60"
         )
     kind, name, field, value = match.groups()
-    kinds = {"clusterqueue": "ClusterQueue", "workloadpriorityclass": "WorkloadPriorityClass"}
+    kinds = {
+        "clusterqueue": "ClusterQueue",
+        "workloadpriorityclass": "WorkloadPriorityClass",
+        "node": "Node",
+        "resourceflavor": "ResourceFlavor",
+    }
     if kind not in kinds:
-        raise UsageFailed(f"--set {text}: {kind} is not one of {' and '.join(kinds)}")
+        raise UsageFailed(f"--set {text}: {kind} is not one of {', '.join(kinds)}")
     names = [view.name for view in objects if kind_of(view) == kinds[kind]]
     if name not in names:
         raise UsageFailed(
             f"--set {text}: there is no {kinds[kind]} {name}; there is "
             f"{', '.join(sorted(names)) or 'none'}"
         )
+    if kind == "resourceflavor":
+        return objects + _more_nodes(objects, text, field, value)
     return [
         _field(view, text, field, value) if key_of(view) == (kinds[kind], "", name) else view
         for view in objects
     ]
 
 
+def _more_nodes(objects: list[QueueObject], text: str, field: str, value: str) -> list[QueueObject]:
+    """Return so many nodes like most of a flavor's, in a domain of their own above the hosts."""
+    if field != "nodes" or not re.fullmatch(r"[1-9]\d{0,3}", value):
+        raise UsageFailed(f"--set {text}: of a ResourceFlavor write nodes=NUMBER, 1 to 9999")
+    name = text.partition("/")[2].partition(":")[0]
+    flavor = next(one for one in objects if isinstance(one, FlavorView) and one.name == name)
+    levels = next(
+        (o.levels for o in objects if isinstance(o, TopologyView) and o.name == flavor.topology), ()
+    )
+    found = [
+        one
+        for one in objects
+        if isinstance(one, NodeView)
+        and flavor.node_labels.items() <= one.labels.items()
+        and all(level in one.labels for level in levels)
+    ]
+    if not levels or not found:
+        raise UsageFailed(f"--set {text}: no node is known of flavor {name} with a topology")
+    kinds = Counter(tuple(sorted(one.allocatable.items())) for one in found)
+    ((most, _),) = kinds.most_common(1)
+    like = next(one for one in found if tuple(sorted(one.allocatable.items())) == most)
+    above = [level for level in levels if level != HOSTNAME][-1:]
+    return [
+        replace(
+            like,
+            name=made,
+            uid=made,
+            taken={},
+            taints=(),
+            ready=True,
+            unschedulable=False,
+            labels={**like.labels, **dict.fromkeys(above, f"new-{name}"), HOSTNAME: made},
+        )
+        for made in (f"new-{name}-{number}" for number in range(1, int(value) + 1))
+    ]
+
+
 def _field(view: Any, text: str, field: str, value: str) -> QueueObject:
+    if isinstance(view, NodeView):
+        try:
+            return replace(view, allocatable={**view.allocatable, field: amount(field, value)})
+        except ValueError as error:
+            raise UsageFailed(f"--set {text}: {error}") from None
     if not isinstance(view, ClusterQueueView):
         if field != "value" or not re.fullmatch(r"-?\d{1,9}", value):
             raise UsageFailed(f"--set {text}: of a WorkloadPriorityClass write value=NUMBER")

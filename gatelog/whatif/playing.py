@@ -22,7 +22,7 @@ from podgroup.engine import new_world, step
 from podgroup.log import events as e
 from podgroup.log.records import Timed
 from podgroup.model.commands import StopPod, UngatePod
-from podgroup.model.objects import WATCHED_KINDS, QueueObject, kind_of
+from podgroup.model.objects import WATCHED_KINDS, FlavorView, QueueObject, kind_of
 from podgroup.model.policy import Policy
 from podgroup.rules import decides_by
 from podgroup.state.world import World
@@ -135,7 +135,8 @@ class Play:
         said = self._cluster.said
         world = self.world
         said.append(decides_by(world.mode, world.policy, metadata.version("gatelog")))
-        for kind in WATCHED_KINDS:
+        places = any(isinstance(one, FlavorView) and one.topology for one in self._objects)
+        for kind in (*WATCHED_KINDS, *(("Node",) if places else ())):
             said.append(e.RelistStarted(kind=kind, relist=kind))
             for view in self._objects:
                 if kind_of(view) == kind:
