@@ -15,8 +15,8 @@ import yaml
 from simcluster.errors import bad_request
 
 
-class _Loader(yaml.SafeLoader):
-    """Safe loading without dates."""
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Safe loading without dates, by libyaml where it is."""
 
 
 _Loader.yaml_implicit_resolvers = {

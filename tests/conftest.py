@@ -93,6 +93,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.filterwarnings(f"ignore::{UNRAISABLE}"))
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Collections of garbage do not go over what thousands of collected tests keep."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def collected(request: pytest.FixtureRequest) -> Iterator[None]:
     """What a module left open is collected before another module, maybe a tidy one, begins."""

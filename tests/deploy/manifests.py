@@ -37,8 +37,14 @@ def files(directory: Path) -> Iterator[Path]:
         yield from files((directory / name).resolve())
 
 
+@cache
+def documents(file: Path) -> tuple[Json, ...]:
+    """Objects of a file, read once; not to be changed."""
+    return tuple(obj for obj in yaml.load_all(file.read_text(), Loader=yaml.CSafeLoader) if obj)
+
+
 def objects(directory: Path) -> list[Json]:
-    return [obj for file in files(directory) for obj in yaml.safe_load_all(file.read_text()) if obj]
+    return [obj for file in files(directory) for obj in documents(file)]
 
 
 def of_kind(directory: Path, kind: str) -> dict[str, Json]:

@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 @cache
 def crd(plural: str) -> Json:
-    return yaml.safe_load((CRDS / f"{plural}.yaml").read_text())
+    return yaml.load((CRDS / f"{plural}.yaml").read_text(), Loader=yaml.CSafeLoader)
 
 
 def plurals() -> list[str]:

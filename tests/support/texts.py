@@ -139,7 +139,7 @@ def _api() -> Iterator[Text]:
 
 def _crds() -> Iterator[Text]:
     for page in sorted((ROOT / "deploy" / "crds").glob("*.yaml")):
-        for document in yaml.safe_load_all(page.read_text()):
+        for document in yaml.load_all(page.read_text(), Loader=yaml.CSafeLoader):
             yield from _described(document, page.name)
 
 
@@ -152,24 +152,30 @@ def _chart() -> Iterator[Text]:
 
 
 @cache
-def _parsed() -> tuple[tuple[str, ast.Module], ...]:
-    pages = [page for name in PACKAGES for page in sorted((ROOT / name).rglob("*.py"))]
-    return tuple((str(page.relative_to(ROOT)), ast.parse(page.read_text())) for page in pages)
+def _strings() -> tuple[tuple[Text, ...], tuple[Text, ...]]:
+    """Names of log events, and sentences, of the whole source; no tree is kept."""
+    logged: list[Text] = []
+    said: list[Text] = []
+    for package in PACKAGES:
+        for page in sorted((ROOT / package).rglob("*.py")):
+            place, tree = str(page.relative_to(ROOT)), ast.parse(page.read_bytes())
+            logged += _log_events(place, tree)
+            said += sentences(place, tree)
+    return tuple(logged), tuple(said)
 
 
-def _log_events() -> Iterator[Text]:
-    for place, tree in _parsed():
-        for node in ast.walk(tree):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr in LEVELS
-                and node.args
-                and isinstance(node.args[0], ast.Constant)
-                and isinstance(node.args[0].value, str)
-                and re.fullmatch(r"[a-z0-9_]+", node.args[0].value)
-            ):
-                yield Text(f"{place}:{node.lineno}", node.args[0].value, name=True)
+def _log_events(place: str, tree: ast.Module) -> Iterator[Text]:
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in LEVELS
+            and node.args
+            and isinstance(node.args[0], ast.Constant)
+            and isinstance(node.args[0].value, str)
+            and re.fullmatch(r"[a-z0-9_]+", node.args[0].value)
+        ):
+            yield Text(f"{place}:{node.lineno}", node.args[0].value, name=True)
 
 
 def spelled(node: ast.expr) -> str:
@@ -198,11 +204,6 @@ def sentences(place: str, tree: ast.Module) -> Iterator[Text]:
             text = spelled(node)
             if " " in text.strip():
                 yield Text(f"{place}:{node.lineno}", text)
-
-
-def _messages() -> Iterator[Text]:
-    for place, tree in _parsed():
-        yield from sentences(place, tree)
 
 
 def _console() -> Iterator[Text]:
@@ -235,7 +236,7 @@ def _dashboards() -> Iterator[Text]:
 def _alerts() -> Iterator[Text]:
     for page in sorted((ROOT / "deploy").rglob("*.yaml")):
         if "chart" not in page.parts and "alert:" in page.read_text():
-            for document in yaml.safe_load_all(page.read_text()):
+            for document in yaml.load_all(page.read_text(), Loader=yaml.CSafeLoader):
                 yield from _titled(document, page.name)
 
 
@@ -269,8 +270,8 @@ SOURCES: Final[Mapping[str, Callable[[], Iterator[Text]]]] = {
     "chart": _chart,
     "dashboards": _dashboards,
     "alerts": _alerts,
-    "log events": _log_events,
-    "messages": _messages,
+    "log events": lambda: iter(_strings()[0]),
+    "messages": lambda: iter(_strings()[1]),
     "console": _console,
     "pages": _pages,
 }
