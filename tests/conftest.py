@@ -86,11 +86,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Keep what was collected before any choice; a slow test says why it is."""
     config.stash[COLLECTED] = list(items)
     for item in items:
+        for mark in item.iter_markers("slow_with"):
+            if mark.args[0] in _parts(item):
+                item.add_marker(pytest.mark.slow(mark.args[1]))
         slow = item.get_closest_marker("slow")
         if slow is not None and not any(slow.args):
             raise pytest.UsageError(f"{item.nodeid}: mark it as slow with a reason, one sentence")
         if item.path.relative_to(config.rootpath).parts[1] not in TIDY:
             item.add_marker(pytest.mark.filterwarnings(f"ignore::{UNRAISABLE}"))
+
+
+def _parts(item: pytest.Item) -> list[str]:
+    """What a test is played with: `[postgresql-1]` gives `postgresql` and `1`."""
+    return item.name.partition("[")[2].rstrip("]").split("-")
 
 
 @pytest.hookimpl(trylast=True)

@@ -107,6 +107,7 @@ async def test_a_run_that_is_told_to_stop_leaves_nothing(stack: Stack) -> None:
     assert await left(stack) == []
 
 
+@pytest.mark.slow("it waits a quarter of a minute for gates that nobody removes")
 def test_a_cluster_without_gatelog_is_told_and_left_as_it_was(tmp_path: Path) -> None:
     simulator = Simulator(tmp_path)
     simulator.start()

@@ -23,6 +23,7 @@ def test_without_a_name_it_lists_what_can_be_asked(gatelog: Gatelog) -> None:
     assert [line.split()[0] for line in out.splitlines() if line[:1].strip()] == list(questions())
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 def test_every_question_is_answered_without_an_option(gatelog: Gatelog, busy_db: Db) -> None:
     for name in questions():
         code, out, err = gatelog("ask", name, "-o", "json", *where(busy_db))

@@ -103,6 +103,9 @@ def test_the_demo_plays_every_story_and_leaves_the_answers(tmp_path: Path) -> No
 SLOW = pytest.mark.slow("the same stories on the other database, in their own time")
 
 
+@pytest.mark.slow(
+    "half a minute of waiting; tests/oracle and tests/core/test_shared_quota.py have its laws"
+)
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=SLOW)])
 def test_two_teams_lend_borrow_take_back_and_share(

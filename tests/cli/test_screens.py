@@ -82,6 +82,7 @@ def test_bars_are_on_one_scale() -> None:
     assert bars([], T0, T0, "red") is None
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 def test_printed_statements_run_and_agree(gatelog: Gatelog, url: str) -> None:
     where = ("--db", url, "--cluster", "test")
     for name, state in (("c", "Queued"), ("d", "Composing"), ("a", "Running"), ("late", "Queued")):

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podgroup.applying import Applier
@@ -14,6 +14,7 @@ from podgroup.model.names import GROUP_NAME, GROUP_TOTAL_COUNT, POD_GROUP_COUNT,
 from podgroup.rules.helpers.conflicts import find_conflict
 from podgroup.rules.helpers.context import Conclusions
 from tests.parity.test_life_rows import calls_of
+from tests.support.examples import examples
 from tests.support.toy import T0, Toy
 
 NAMES = st.integers(0, 5)
@@ -79,7 +80,7 @@ class Play:
                 self.toy.change(uid, deleted_at=self.toy.now, finalizers=(), settle=False)
 
 
-@settings(max_examples=150)
+@examples(150, brief=60)
 @given(st.lists(ACTS, max_size=25))
 def test_what_is_remembered_is_what_a_pass_over_the_group_finds(acts: list[Any]) -> None:
     play = Play()

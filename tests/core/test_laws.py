@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.story import Story
@@ -22,6 +22,7 @@ from podgroup.model.standing import StandingReport
 from podgroup.state.members import Flag
 from podgroup.state.quota import QueueKey
 from podgroup.state.world import Group, Meta, Pod, World
+from tests.support.examples import examples
 from tests.support.toy import Toy
 
 SIZES = {"a": 2, "b": 3, "c": 1, "d": 3}
@@ -53,7 +54,7 @@ action = st.tuples(
     st.integers(0, 5),
 )
 stories = st.lists(action, min_size=1, max_size=40)
-examples = settings(max_examples=100)
+LAW = examples(100, brief=40)
 
 
 def encoded(world: World) -> dict[str, Any]:
@@ -160,13 +161,13 @@ def invariants(toy: Toy, cpu: int) -> None:
             assert not targets[(uid, "StopPod")], "deleted as excess and stopped"
 
 
-@examples
+@LAW
 @given(stories)
 def test_quota_places_and_single_decisions_hold_at_every_step(story: Any) -> None:
     play(story)
 
 
-@examples
+@LAW
 @given(stories)
 def test_the_same_log_gives_the_same_decisions(story: Any) -> None:
     story = [s for s in story if s[0] != "reload"]
@@ -179,7 +180,7 @@ def test_the_same_log_gives_the_same_decisions(story: Any) -> None:
     assert again.journal.notes == toy.world.journal.notes
 
 
-@examples
+@LAW
 @given(stories)
 @pytest.mark.parity("B18")
 def test_recorded_decisions_applied_give_the_same_world_and_no_difference(story: Any) -> None:
@@ -197,7 +198,7 @@ def test_recorded_decisions_applied_give_the_same_world_and_no_difference(story:
     assert encoded(again) == encoded(toy.world)
 
 
-@examples
+@LAW
 @given(stories)
 @pytest.mark.parity("B18")
 def test_conclusions_applied_without_any_rule_give_the_same_world_and_journal(story: Any) -> None:
@@ -229,7 +230,7 @@ def replayed(toy: Toy) -> None:
     assert journal.parked == live.parked
 
 
-@examples
+@LAW
 @given(stories, st.integers(1, 4))
 def test_redelivered_messages_change_nothing(story: Any, back: int) -> None:
     toy = play(story, check=False)
@@ -244,7 +245,7 @@ def test_redelivered_messages_change_nothing(story: Any, back: int) -> None:
     assert not toy.world.journal.decisions
 
 
-@examples
+@LAW
 @given(stories)
 @pytest.mark.parity("B18")
 def test_a_reloaded_world_is_the_same_world(story: Any) -> None:
@@ -262,7 +263,7 @@ def test_a_reloaded_world_is_the_same_world(story: Any) -> None:
     assert again.expecting == toy.world.expecting
 
 
-@examples
+@LAW
 @given(stories)
 def test_at_the_end_nothing_is_stuck(story: Any) -> None:
     """Everything deleted: no pod, Workload, group, quota or expectation is left."""

@@ -9,16 +9,17 @@ from collections import Counter
 from typing import Any, cast
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podgroup.engine import new_world, step
 from podgroup.log import events as e
 from tests.core.test_laws import encoded, play, reloaded, stories
+from tests.support.examples import examples
 from tests.support.toy import Toy
 
 
-@settings(max_examples=30)
+@examples(30, brief=15)
 @given(stories)
 def test_resumed_before_every_message_it_decides_and_tells_the_same(story: Any) -> None:
     toy = play([s for s in story if s[0] != "reload"], check=False)
@@ -65,7 +66,7 @@ def what(toy: Toy) -> Counter[tuple[Any, ...]]:
     return found
 
 
-@settings(max_examples=60)
+@examples(60, brief=30)
 @given(stories, st.booleans(), st.randoms(use_true_random=False))
 def test_the_order_of_a_list_decides_nothing(
     story: Any, workloads: bool, order: random.Random

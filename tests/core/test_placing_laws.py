@@ -9,7 +9,7 @@ Kueue's where a row of docs/differences.md says so.
 from collections import Counter
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -28,12 +28,11 @@ from podgroup.model.topology import (
     TopologyRequest,
 )
 from podgroup.model.topology_json import decoded, encoded
+from tests.support.examples import examples
 
 LEVELS = ("block", "rack", HOSTNAME)
 NAMES = [f"n{number:02}" for number in range(14)]
-QUICK = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
-)
+QUICK = examples(60, brief=25)
 TAINT = Toleration(key="broken", value="yes", effect="NoSchedule")
 INDEX = "index"
 

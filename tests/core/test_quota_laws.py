@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podgroup.admission import BETTER, KUEUE, Scheduler, SchedulerOptions
@@ -28,13 +28,12 @@ from podgroup.admission.model import (
 from podgroup.admission.tree import Forest, Node
 from podgroup.admission.verdicts import Verdicts
 from podgroup.model.objects import FlavorQuotas, Quota, ResourceGroup
+from tests.support.examples import examples
 
 FLAVORS = ("one", "two")
 RESOURCES = ("cpu", "memory")
 STEPS = 60
-QUICK = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
-)
+QUICK = examples(60, brief=25)
 
 
 def draw_groups(draw: Any, in_cohort: bool, owner: bool) -> tuple[ResourceGroup, ...]:

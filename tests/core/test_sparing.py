@@ -18,7 +18,7 @@ from podgroup.model.policy import Policy
 from podgroup.rules import decides_by
 from tests.core.test_checks import asks, check
 from tests.core.test_following import relabel
-from tests.core.test_laws import examples, reloaded, replayed
+from tests.core.test_laws import LAW, reloaded, replayed
 from tests.support.toy import Toy
 
 GROUPS = Policy(workloads="groups")
@@ -67,7 +67,7 @@ verbs = st.sampled_from(
 )
 
 
-@examples
+@LAW
 @given(st.lists(st.tuples(verbs, st.integers(0, 5)), min_size=1, max_size=25))
 def test_what_is_decided_of_single_pods_is_the_same_without_workloads(story: Any) -> None:
     assert lives(GROUPS, story) == lives(Policy(), story)

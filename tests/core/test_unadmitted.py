@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -16,6 +16,7 @@ from podgroup.rules.helpers.scheduler_mirror import SchedulerMirror
 from projector.measures import gauges
 from tests.core.test_laws import reloaded, replayed
 from tests.core.test_shared_quota import of, started, team
+from tests.support.examples import examples
 from tests.support.toy import Toy
 
 LENDS: list[dict[str, Any]] = [
@@ -152,7 +153,7 @@ steps = st.lists(
 
 
 @given(steps)
-@settings(max_examples=60, deadline=None)
+@examples(60, brief=25)
 def test_what_runs_unadmitted_takes_its_own_quota_and_gives_all_of_it_back(steps: Any) -> None:
     toy = Toy()
     team(toy, "red", 5, lends=2)

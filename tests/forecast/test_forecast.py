@@ -101,6 +101,7 @@ def test_one_after_the_other(url: str) -> None:
     assert known["groups"] == 3 and known["plays"] >= 10
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 def test_what_came_true_stands_beside_what_was_said(url: str) -> None:
     toy, writer = one_at_a_time(), Writer(url)
     assert told(url, toy, writer).given == 3
@@ -124,6 +125,7 @@ def test_what_came_true_stands_beside_what_was_said(url: str) -> None:
     assert [row["name"] for row in rows(url, "SELECT name FROM v_expected_starts")] == ["wait-1"]
 
 
+@pytest.mark.slow_with("postgresql", "the same on the other database; make test plays it on one")
 def test_what_nothing_that_runs_makes_room_for(url: str) -> None:
     toy, writer = one_at_a_time(waiting=1), Writer(url)
     toy.pod("large", cpu=11)

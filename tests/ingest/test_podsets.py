@@ -4,13 +4,14 @@ import json
 import textwrap
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.translate.fields import MAX_GROUP_SETS_BYTES
 from ingest.translate.podsets import MAX_SETS, Declared, parse_sets
 from podgroup.model.objects import NodeTerm, Requirement, Toleration
 from podgroup.model.roles import role_hash
+from tests.support.examples import examples
 
 # KEP-976, story 3, to the letter: a flow mapping with a block in it, which no YAML parser takes.
 KEP = """\
@@ -231,7 +232,7 @@ def test_all_mistakes_are_told_up_to_a_bound() -> None:
     assert found.problem.endswith("(and 9 more)")
 
 
-@settings(max_examples=300)
+@examples(300, brief=100)
 @given(
     st.text(alphabet="[]{},:-\n\t '\"#&*!ab1", max_size=60)
     | st.tuples(st.integers(0, len(KEP)), st.text("[]{},:\n ", max_size=3)).map(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podgroup.engine import Then, decide, new_world, step
@@ -12,6 +12,7 @@ from podgroup.model.objects import Condition
 from podgroup.model.policy import Policy
 from podgroup.state.changes import EVERYTHING
 from tests.core.test_laws import encoded
+from tests.support.examples import examples
 from tests.support.toy import Toy
 
 VERBS = [
@@ -117,11 +118,11 @@ def clear_away(toy: Toy) -> None:
         toy.wait(40)
 
 
-examples = settings(max_examples=60)
+STORY = examples(60, brief=30)
 modes = st.sampled_from(["kueue", "builtin"])
 
 
-@examples
+@STORY
 @given(stories, modes)
 def test_a_replay_finds_no_difference_and_another_look_decides_nothing(
     story: Any, mode: str
@@ -143,7 +144,7 @@ def test_a_replay_finds_no_difference_and_another_look_decides_nothing(
     assert toy.world.journal.decisions[before:] == []
 
 
-@examples
+@STORY
 @given(stories, modes)
 def test_nothing_fails_and_nothing_sticks(story: Any, mode: str) -> None:
     toy = play(story, mode)

@@ -63,6 +63,7 @@ def undecided() -> Toy:
     return toy
 
 
+@pytest.mark.slow_with("postgresql", "the same on the other database; make test plays it on one")
 async def test_decisions_dropped_before_an_actuator_got_them_are_sent_again(
     url: str, small: Bus, cluster: str
 ) -> None:
@@ -80,6 +81,7 @@ async def test_decisions_dropped_before_an_actuator_got_them_are_sent_again(
     assert [decision.id for _, decision in again] == writes
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 async def test_what_waits_for_an_actuator_is_not_sent_again_and_what_it_took_is(
     url: str, own_bus: Bus, cluster: str
 ) -> None:

@@ -61,6 +61,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 @pytest.mark.parametrize("moment", ["before", "within", "after"])
 async def test_a_projector_killed_around_a_commit(
     url: str, bus: Bus, cluster: str, nats_settings: NatsSettings, moment: str

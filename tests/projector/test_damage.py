@@ -74,6 +74,7 @@ async def test_what_the_reader_missed_is_a_gap_with_the_same_base() -> None:
     assert (change.first, change.lost_from, change.lost_to) == (151, 1101, 1104)
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 @pytest.mark.parametrize("between", [0, 3])
 async def test_a_message_that_a_flipped_bit_has_taken_is_missed_and_everything_listed_again(
     url: str, own_nats: EmbeddedNats, own_bus: Bus, cluster: str, between: int

@@ -34,6 +34,7 @@ def test_time_goes_on_from_the_last_message() -> None:
     assert clock.now() - at < timedelta(seconds=time.monotonic() - before + 0.01)
 
 
+@pytest.mark.slow_with("postgresql", "the same on the other database; make test plays it on one")
 async def test_a_clock_that_is_an_hour_ahead_fires_no_timer_before_its_time(
     url: str, bus: Bus, cluster: str, nats_settings: NatsSettings, tmp_path: Path
 ) -> None:

@@ -94,6 +94,7 @@ def first_times(decisions: list[Decision]) -> list[int]:
     return list(dict.fromkeys(d.number for d in decisions))
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 async def test_no_more_than_the_window_is_under_way_and_the_rest_follows_in_order(
     url: str, bus: Bus, cluster: str
 ) -> None:
@@ -121,6 +122,7 @@ async def test_no_more_than_the_window_is_under_way_and_the_rest_follows_in_orde
     assert len(actuator.taken) == len(made), "something was sent twice"
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 @pytest.mark.parametrize("window", [1, 4])
 async def test_a_projector_killed_while_the_window_moves_loses_nothing(
     url: str, bus: Bus, cluster: str, nats_settings: NatsSettings, window: int
@@ -154,6 +156,7 @@ async def test_a_projector_killed_while_the_window_moves_loses_nothing(
     assert [n for n in first_times(actuator.taken) if n <= made[-1]] == made
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 async def test_what_was_sent_and_lost_with_its_stream_goes_again_with_a_smaller_window(
     url: str, own_bus: Bus, cluster: str
 ) -> None:

@@ -81,6 +81,7 @@ def keyed(table: sa.Table, rows: list[dict[str, Any]]) -> dict[tuple[Any, ...], 
     return found
 
 
+@pytest.mark.slow_with("postgresql", "the same on the other database; make test plays it on one")
 def test_days_are_written_once_and_every_row_is_in_one_file(url: str, tmp_path: Path) -> None:
     toy, place = days_of_work(), tmp_path / "lake"
     half = next(i for i, (_, at, _) in enumerate(toy.messages) if at.day == 4)
@@ -118,6 +119,7 @@ def test_days_are_written_once_and_every_row_is_in_one_file(url: str, tmp_path: 
     assert len(list(place.rglob("*.parquet"))) == len({*place.rglob("*.parquet")})
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 def test_what_duckdb_makes_of_usage_is_what_the_database_makes(url: str, tmp_path: Path) -> None:
     write = Writer(url).feed(days_of_work().messages)
     write.store.close()

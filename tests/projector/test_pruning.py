@@ -109,6 +109,7 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(filled: str) -> None:
     assert pruning.prune(filled, MONDAY) == []
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 def test_the_projector_goes_on_after_pruning(filled: str) -> None:
     pruning.prune(filled, MONDAY)
     toy = busy_toy()

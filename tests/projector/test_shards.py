@@ -96,6 +96,7 @@ def rows(database: str, cluster: str) -> dict[str, list[tuple[Any, ...]]]:
     return found
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 async def test_two_shards_are_together_what_one_is(empty_url: str, logs: tuple[Bus, Bus]) -> None:
     story = Sharded(groups=12, size=3)
     homes = {shard_of(name, SHARDS) for name in NAMESPACES}

@@ -375,6 +375,7 @@ def test_rates_of_flavors_go_before_those_of_all() -> None:
 SAMPLE = [path for i, path in enumerate(golden.logs("v1")) if i % 25 == 3]
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 def test_all_sums_agree_on_logs(url: str) -> None:
     some = 0
     for path in [golden.HERE / "v1" / "demo.jsonl.gz", *SAMPLE]:

@@ -73,6 +73,7 @@ def told(url: str) -> list[tuple[Any, ...]]:
     ]
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 @pytest.mark.parametrize("size", [1, 1000])
 def test_reports_add_up_and_what_was_counted_is_not_counted_again(url: str, size: int) -> None:
     toy = story()

@@ -64,6 +64,7 @@ def test_it_says_so_everywhere_and_no_longer_once_it_has_a_replacement(url: str)
         assert model.idle() == [] and model.groups("ns", "gang")[0].reason != IDLE_REASON
 
 
+@pytest.mark.slow_with("postgresql", "the same on the other database; make test plays it on one")
 def test_idle_holders_are_listed_with_what_they_cost(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -325,6 +325,7 @@ def told(seed: int, writer: Writer) -> Iterator[Any]:
         yield toy
 
 
+@pytest.mark.slow_with("postgresql", "the same on the other database; make test plays it on one")
 @pytest.mark.parametrize("seed", range(STORIES))
 def test_all_places_say_the_same(url: str, seed: int) -> None:
     writer, was = Writer(url), []

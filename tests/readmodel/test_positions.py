@@ -48,6 +48,7 @@ def positions(engine: Engine) -> list[tuple[str, int, str]]:
         return [(str(queue), int(place), str(group)) for queue, place, group in rows]
 
 
+@pytest.mark.slow_with("postgresql", "the same on the other database; make test plays it on one")
 @pytest.mark.parametrize("seed", range(STORIES))
 def test_positions_are_those_of_the_real_line(url: str, seed: int) -> None:
     fed, longest = 0, 0

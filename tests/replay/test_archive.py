@@ -94,6 +94,9 @@ def expire(played: Played, stream: str, keep: int) -> None:
     asyncio.run(dropped())
 
 
+@pytest.mark.slow_with(
+    "directory", "the same on the other kind of store; make test plays it on one"
+)
 def test_tables_are_kept_beside_the_segments(
     gatelog: Gatelog, simple: Played, place: str, tmp_path: Path
 ) -> None:
@@ -149,6 +152,7 @@ def test_what_the_stream_dropped_is_read_from_the_archive(
     assert (code, err) == (0, "") and f"{count} messages" in out
 
 
+@pytest.mark.slow_with("bucket", "the same on the other kind of store; make test plays it on one")
 def test_an_archive_is_a_log_without_nats(
     gatelog: Gatelog, simple: Played, place: str, tmp_path: Path
 ) -> None:
@@ -230,6 +234,7 @@ def test_a_single_segment_is_a_file(gatelog: Gatelog, simple: Played, tmp_path: 
     assert FileLog(file).header.settings is None
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 def test_a_rebuild_reads_what_the_stream_dropped_from_the_archive(
     gatelog: Gatelog, played: Played, tmp_path: Path
 ) -> None:
@@ -251,6 +256,7 @@ def test_a_rebuild_reads_what_the_stream_dropped_from_the_archive(
     assert (code, err) == (0, ""), out
 
 
+@pytest.mark.slow_with("postgresql", "the same on the other database; make test plays it on one")
 def test_on_both_databases(gatelog: Gatelog, played: Played, tmp_path: Path) -> None:
     place = str(tmp_path / "archive")
     assert gatelog("archive", "--to", place, *SMALL, *played.options)[0] == 0

@@ -61,6 +61,7 @@ def of(rows: list[dict[str, Any]], **wanted: Any) -> list[dict[str, Any]]:
     return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 async def test_a_rebuild_of_the_present_epoch_keeps_what_was_before(
     gatelog: Gatelog, second_epoch: Played
 ) -> None:
@@ -108,6 +109,7 @@ async def test_a_rebuild_of_the_present_epoch_keeps_what_was_before(
     await bus.close()
 
 
+@pytest.mark.slow_with("postgresql", "the same on the other database; make test plays it on one")
 async def test_what_the_log_cannot_vouch_for_is_named_and_is_no_difference(
     gatelog: Gatelog, second_epoch: Played
 ) -> None:

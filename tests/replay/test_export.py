@@ -52,6 +52,7 @@ def rows(file: Path, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query).fetchall()
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 def test_an_imported_export_is_the_read_model(
     gatelog: Gatelog, played: Played, tmp_path: Path
 ) -> None:

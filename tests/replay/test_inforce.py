@@ -50,6 +50,8 @@ async def changed(tmp_path: Path) -> AsyncIterator[Played]:
         await eventually(lambda: projection.world.meta.epoch == 2, "noticed", 40)
         await publish(bus, CLUSTER, relisted(toy, "again"))
         await eventually(lambda: synced(projection.world), "everything listed")
+        # An empty log is not written to first, so the settings come after what was listed.
+        await eventually(lambda: projection.world.policy.requeuing_limit == 3, "said")
     await bus.close()
     yield found
     await server.stop()

@@ -29,6 +29,7 @@ def rows(file: Path, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query).fetchall()
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 def test_at_a_position_is_as_if_the_log_had_ended_there(
     gatelog: Gatelog, played: Played, tmp_path: Path
 ) -> None:

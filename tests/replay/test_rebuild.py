@@ -60,6 +60,7 @@ def test_every_table_is_merged() -> None:
     assert {table.name for table in EVERY} == set(MERGED)
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 def test_a_good_read_model_stays_as_it_is(gatelog: Gatelog, played: Played) -> None:
     before, stood = everything(played.url), checkpoint(played.url)
     code, out, err = gatelog("replay", "--rebuild", *played.options)
@@ -73,6 +74,7 @@ def test_a_good_read_model_stays_as_it_is(gatelog: Gatelog, played: Played) -> N
     assert f"switched over at position {len(played.toy.messages)}" in out
 
 
+@pytest.mark.slow_with("postgresql", "the same on the other database; make test plays it on one")
 def test_whatever_was_changed_lost_or_added_is_made_good(gatelog: Gatelog, played: Played) -> None:
     before = everything(played.url)
     engine = writer(played.url)
@@ -105,6 +107,7 @@ def test_whatever_was_changed_lost_or_added_is_made_good(gatelog: Gatelog, playe
     assert code == 0, out
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 def test_rows_of_others_in_the_same_database_are_not_touched(
     gatelog: Gatelog, played: Played
 ) -> None:
@@ -133,6 +136,7 @@ def test_rows_of_others_in_the_same_database_are_not_touched(
     assert everything(played.url) == before
 
 
+@pytest.mark.slow_with("postgresql", "the same on the other database; make test plays it on one")
 def test_what_was_pruned_does_not_come_back(gatelog: Gatelog, played: Played) -> None:
     later = partitions.week_of(datetime.now(UTC)) + timedelta(weeks=1)
     full = everything(played.url)

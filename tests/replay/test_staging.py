@@ -35,6 +35,7 @@ def test_rows_come_back_as_they_went() -> None:
     assert Json in kinds[0]
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 def test_a_rebuild_of_a_long_log_by_processes_of_its_own(
     gatelog: Callable[..., Ran], played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:

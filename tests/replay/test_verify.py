@@ -38,6 +38,7 @@ def test_every_table_is_tried() -> None:
     assert set(TAMPERED) == {table.name for table in TABLES}
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 def test_nothing_differs_and_whatever_is_changed_is_found(gatelog: Gatelog, played: Played) -> None:
     code, out, err = gatelog("replay", "--verify", *played.options)
     assert (code, err) == (0, ""), out

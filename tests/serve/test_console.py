@@ -337,6 +337,7 @@ def enlarge(url: str, uid: str, pods: int) -> None:
     engine.dispose()
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 async def test_ten_thousand_pods_are_areas_and_pages(console: Any):
     address, (url, *_) = console
     _, text, _ = await get(address + "/groups/ns/a?format=json")

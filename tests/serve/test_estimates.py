@@ -74,6 +74,7 @@ async def priced(read_model: Model, tmp_path: Path) -> AsyncIterator[tuple[str, 
         yield address.rstrip("/"), read_model[0]
 
 
+@pytest.mark.slow_with("postgresql", "the same on the other database; make test plays it on one")
 @needs_kubectl
 @pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 async def test_whoever_waits_is_told_when_by_kubectl_and_the_plugin(both: World):

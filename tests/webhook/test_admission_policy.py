@@ -10,7 +10,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import pytest
 import yaml
 from hypothesis import given, strategies
@@ -30,6 +29,7 @@ from podgroup.model import names
 from runtime import settings as ours
 from simcluster import Settings, SimCluster, patches
 from simcluster.client import Client
+from tests.support.examples import examples
 from tests.webhook.cel import Activation
 from tests.webhook.cluster import (
     RAW,
@@ -323,7 +323,7 @@ def skipped(spec: RAW, activation: Activation) -> bool:
 
 
 @given(metadata, metadata)
-@hypothesis.settings(max_examples=60, deadline=None)
+@examples(60, brief=20)
 def test_what_is_spared_the_rules_breaks_none(
     labels: dict[str, str], annotations: dict[str, str]
 ) -> None:

@@ -10,7 +10,6 @@ import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import hypothesis
 import pytest
 from hypothesis import given, strategies
 
@@ -23,6 +22,7 @@ from ingest.webhook.policy import WebhookPolicy
 from ingest.webhook.validate import validate_update
 from podgroup.model import names
 from tests.deploy import reference
+from tests.support.examples import examples
 from tests.webhook.cel import Activation
 from tests.webhook.cluster import RAW, apply, raw_pod
 from tests.webhook.test_admission_policy import VALIDATING as VALIDATING_FILE
@@ -167,7 +167,7 @@ CHECKED = [rule for rule in SPEC["validations"] if rule["message"] in SAYS]
 
 
 @given(states, strategies.one_of(strategies.none(), states))
-@hypothesis.settings(max_examples=40, deadline=None)
+@examples(40, brief=15)
 def test_the_policy_says_what_the_table_says(new: State, old: State | None) -> None:
     assert len(CHECKED) == len(RULES)
     request = Activation(raw(new), raw(old) if old else None)
@@ -180,7 +180,7 @@ def test_the_policy_says_what_the_table_says(new: State, old: State | None) -> N
 
 
 @given(states, states)
-@hypothesis.settings(max_examples=20, deadline=None)
+@examples(20, brief=10)
 def test_the_webhook_is_asked_about_what_it_would_refuse(new: State, old: State) -> None:
     found = Activation(raw(new), raw(old)).matches(VALIDATING["matchConditions"])
     assert found == asked(old, new)
