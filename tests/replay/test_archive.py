@@ -2,10 +2,9 @@
 
 import asyncio
 import json
+import os
 import re
-import signal
 import sqlite3
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -37,7 +36,7 @@ from runtime.settings import ArchiveSettings, DatabaseSettings, Settings
 from tests.projector.support import busy_toy
 from tests.replay.conftest import Ran
 from tests.replay.support import CLUSTER, Played, played_in
-from tests.support.processes import GATELOG
+from tests.support.forking import GATELOG, Forked, ran
 from tests.support.toy import T0
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
@@ -383,22 +382,23 @@ def test_killed_at_any_moment_it_goes_on(simple: Played, tmp_path: Path) -> None
     command = [GATELOG, "archive", "--to", str(place), *simple.options]
     command += ["--set", "archive.segment_bytes=10000"]
     kills = 0
-    for wait_s in (0.6, 0.75, 0.9):
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for wait_s in (0.05, 0.15, 0.3):
+        child = Forked(command, os.environ, Path(os.devnull))
         time.sleep(wait_s)
         kills += child.poll() is None
-        child.send_signal(signal.SIGKILL)
+        child.kill()
         child.wait()
         for one in segments(str(place)):
             log = FileLog(place / FOLDER / one.name)
             assert asyncio.run(_read(log)) and log.unread == []
     assert kills > 0
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = ran(command, os.environ, tmp_path)
+    assert done.returncode == 0, done.stderr
     assert f"archived up to seq {count}" in done.stdout
     assert chain(segments(str(place)), 1)[1] == count + 1
     expire(simple, EVENTS, 1)
     verify = [GATELOG, "replay", "--verify", "--archive", str(place), *simple.options]
-    assert subprocess.run(verify, capture_output=True, timeout=60, check=False).returncode == 0
+    assert ran(verify, os.environ, tmp_path).returncode == 0
 
 
 async def _read(log: FileLog) -> int:
