@@ -374,6 +374,7 @@ def test_warnings_on_create() -> None:
     assert mixed.allowed
     assert "several dialects" in mixed.warnings[0]
     assert "names no queue" in created(both({G: "g"}, {T: "2"})).warnings[0]
+    assert not any("names no queue" in one for one in created(group()).warnings), "it is gated"
     assert created(both({G: "g", Q: "q"}, {T: "2"})).warnings == ()
 
 
