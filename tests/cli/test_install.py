@@ -44,7 +44,7 @@ async def test_kinds_are_installed_once_and_served_then(bare_cluster: Bare) -> N
     before = await clusterinfo.kueue(kube)
     assert before.missing == list(clusterinfo.NEEDED_KINDS) and before.version == ""
     done, left = await install.install_kinds(kube)
-    assert len(done) == 7 and all(d.startswith("CustomResourceDefinition ") for d in done)
+    assert len(done) == 8 and all(d.startswith("CustomResourceDefinition ") for d in done)
     assert left == []
     after = await clusterinfo.kueue(kube)
     assert after.missing == [] and after.version == "v1beta2"
@@ -74,7 +74,7 @@ async def test_kinds_of_an_earlier_release_are_brought_up_to_date(bare_cluster: 
     done, left = await install.install_kinds(kube)
     changed = {name for name in there if versions(cluster)[name] != there[name]}
     assert {d.split()[1] for d in done} == changed
-    assert len(done) == 5 and left == []
+    assert len(done) == 6 and left == []
     assert (await crds.look(kube)) == ([], [], [])
     assert (await cluster_examine.kinds(kube)).verdict == "ok"
 
@@ -100,7 +100,7 @@ async def test_who_may_not_write_crds_goes_on_with_those_of_before(tmp_path: Pat
         file.write_text(file.read_text().replace(cluster.token, "bob-token"))
         bob = await connect(KubernetesSettings(kubeconfig=str(file)))
         done, left = await install.install_kinds(bob)
-        assert done == [] and len(left) == 5
+        assert done == [] and len(left) == 6
         assert "answered 403" in left[0] and crds.BY_HAND in left[0]
         for kube in (admin, bob):
             await kube.close()
@@ -109,7 +109,7 @@ async def test_who_may_not_write_crds_goes_on_with_those_of_before(tmp_path: Pat
 async def test_an_interrupted_installation_is_finished(bare_cluster: Bare) -> None:
     _, kube = bare_cluster
     await install.apply(kube, manifests.read("crds/workloads.yaml"))
-    assert len((await install.install_kinds(kube)).applied) == 6
+    assert len((await install.install_kinds(kube)).applied) == 7
     assert (await clusterinfo.kueue(kube)).missing == []
 
 
