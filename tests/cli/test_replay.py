@@ -17,7 +17,7 @@ from tests.support.stack import running_stack, runs_to_its_end
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
-TABLES = 12
+TABLES = 15
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "COLUMNS": "100"}
 GROUPS = sorted(name for story in STORIES for name in story.groups)
 DECISION = re.compile(r"^seq (\d+)  (then|now )  team-a/(\S+)  (\w+): (\w+) ")
