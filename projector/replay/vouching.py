@@ -43,6 +43,7 @@ _OF_BEFORE = {
     f"OR history.pod_uid <> '' AND NOT {_pod_since('history')})",
     "waits": f"NOT {_since('waits')}",
     "admissions": f"NOT {_since('admissions')}",
+    "placements": f"NOT {_since('placements')}",
     "decisions": f"NOT {_since('decisions')}",
     "usage": "usage.from_seq <= :floor",
     "nodes": "nodes.from_seq <= :floor",

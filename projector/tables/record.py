@@ -109,7 +109,7 @@ placements = Table(
     time("to_at", "End; null: they have it still"),
     number("to_seq", "Position at which it ended", null=True),
     comment="One row per domain in which pods of a group have places, and interval (builtin mode)",
-    info=rows("replace", owner=("group_id", "groups", "id")),
+    info=rows("replace", compared=True, owner=("group_id", "groups", "id")),
 )
 
 _pl = placements.c
