@@ -90,7 +90,7 @@ class ReadModel:
 
     @property
     def dialect(self) -> str:
-        """`postgresql` or `sqlite`."""
+        """Name of the database's dialect, as SQLAlchemy has it."""
         return self._engine.dialect.name
 
     def close(self) -> None:

@@ -2,6 +2,6 @@
 
 `domains` has the tree, `request` reads what is asked for, `counts` knows how much fits where,
 `choosing` and `dividing` go from the level asked for down to leaves (`leading` with a leader),
-`placement` places podsets, `replacing` pods of a failed node, `ungating` pairs pods with places,
-`encoding` writes them down. Rules are those of Kueue.
+`placement` places podsets, `replacing` pods of a failed node, `ungating` pairs pods with places.
+Rules are those of Kueue.
 """
