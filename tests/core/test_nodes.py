@@ -13,7 +13,17 @@ from podgroup.log.events import (
     RelistCompleted,
     RelistStarted,
 )
-from podgroup.model.objects import QUEUE_KINDS, FlavorView, NodeView, TopologyView
+from podgroup.model.names import QUEUE_NAME
+from podgroup.model.objects import (
+    QUEUE_KINDS,
+    FlavorQuotas,
+    FlavorView,
+    LocalQueueView,
+    NodeView,
+    Quota,
+    ResourceGroup,
+    TopologyView,
+)
 from podgroup.rules.helpers.scheduler_mirror import SchedulerMirror
 from podgroup.state.world import World
 from tests.core.test_queueing import said
@@ -66,12 +76,25 @@ def placed() -> Toy:
 
 
 def with_nodes(toy: Toy) -> Toy:
-    """Let a flavor that no queue has name a topology, and a node change."""
+    """Let the flavor of another queue name a topology, a node change, and a pod have a place."""
     other = FlavorView(uid="o", name="o", resource_version=toy.bump(), topology="t", marked=True)
     toy.do(ObjectApplied(object=topology(toy)), ObjectApplied(object=other))
     toy.do(*relist(toy, node(toy, "n1"), node(toy, "n2")))
     toy.do(NodesTaken(at=toy.now, taken={"n1": {"cpu": 1500, "pods": 2}}))
     toy.do(ObjectApplied(object=node(toy, "n1", ready=False)))
+    flavors = (FlavorQuotas(name="o", resources={"cpu": Quota(nominal=4000)}),)
+    groups = (ResourceGroup(covered=("cpu",), flavors=flavors),)
+    queue = msgspec.structs.replace(toy.cluster_queue(4), uid="near", name="near", groups=groups)
+    local = LocalQueueView(
+        uid="lnear",
+        namespace="ns",
+        name="near",
+        resource_version=toy.bump(),
+        cluster_queue="near",
+        active=("True", "Ready", "Can submit new workloads to localQueue"),
+    )
+    toy.do(ObjectApplied(object=queue), ObjectApplied(object=local))
+    toy.pod("placed", cpu=2, labels={QUEUE_NAME: "near"})
     return toy
 
 

@@ -28,6 +28,7 @@ TAMPERED = {
     "shortages": ("limited_by", "the weather"),
     "nodes": ("unschedulable", True),
     "topologies": ("levels", ["moon"]),
+    "placements": ("pods", 77),
     "preemptions": ("policy", "Lottery"),
     "decisions": ("rule", "whim"),
     "outcomes": ("http_status", 418),
