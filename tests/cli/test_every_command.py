@@ -42,6 +42,7 @@ TABLE = {
     # One thing, or sums over all.
     "history": "-n -o --watch --db --state-dir",
     "usage": "-o --no-headers --db --state-dir",
+    "topology": "-o --no-headers --db --state-dir",
     "ask": "-n -o --no-headers --db --state-dir",
     "sql": "-o --no-headers --db --state-dir",
     "epochs": MODEL,

@@ -65,6 +65,8 @@ _NAV = (
     ("/usage", "Usage"),
     ("/health", "Health"),
 )
+_OF_ALL = ("/cohorts", "/topology", "/health")
+"""Pages for who may see quota: they are about all namespaces."""
 log = get_logger("serve")
 _LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?")
 _STREAM_S = 600
@@ -378,7 +380,7 @@ def _head(title: str) -> Html:
 
 def _nav(seen: Seen, path: str, within: str, *, everywhere: bool) -> list[Html]:
     """Return links to the pages; who may see some namespaces only stays in this one."""
-    stays = {"/": not seen.quota, "/health": False, "/cohorts": False}
+    stays = {"/": not seen.quota} | dict.fromkeys(_OF_ALL, False)
     return [
         h(
             "li",
@@ -390,7 +392,7 @@ def _nav(seen: Seen, path: str, within: str, *, everywhere: bool) -> list[Html]:
             ),
         )
         for to, word in _NAV
-        if seen.quota or to not in ("/health", "/cohorts")
+        if seen.quota or to not in _OF_ALL
     ]
 
 
