@@ -339,6 +339,26 @@ def test_a_single_pod_is_never_moved() -> None:
     assert not [d for d in toy.decisions if isinstance(d.command, c.ReplaceNodes | c.EvictGroup)]
 
 
+def test_a_single_pod_that_is_not_bound_is_stopped_when_its_node_is_gone() -> None:
+    toy = Racks({"a1": 2, "a2": 2})
+    toy.pod("p", annotations=IN_RACK)
+    (host,) = toy.hosts("p")
+    toy.lose(host)
+    assert toy.stopped("p")[0], "it could wait for that node for ever, and hold quota"
+
+
+def test_a_pod_that_is_being_started_for_a_node_that_goes_is_stopped_once_it_was() -> None:
+    toy = Racks({"a1": 2, "a2": 2})
+    toy.act = False
+    toy.ranked("g", 2, IN_RACK)
+    (ungate, *_) = [d for d in toy.decisions if isinstance(d.command, c.UngatePod)]
+    toy.lose("a1")
+    toy.act = True
+    toy.settle()
+    lost = [n for n, h in zip(("g0", "g1"), toy.hosts("g0", "g1"), strict=True) if h == "a1"]
+    assert lost and all(toy.stopped(name)[0] for name in lost), ungate
+
+
 def test_a_gated_pod_waits_for_its_node_and_starts_when_it_is_back() -> None:
     toy = Racks({"a1": 2, "a2": 2})
     toy.bind(*toy.ranked("g", 4, IN_RACK))

@@ -12,6 +12,7 @@ from podgroup.admission.matching import tolerated
 from podgroup.admission.topology.ungating import GroupPod, OffsetError, Ranks, ungated
 from podgroup.model.ids import PodUID
 from podgroup.model.names import POD_INDEX
+from podgroup.model.objects import NodeView, Toleration
 from podgroup.model.topology import ASKING, HOSTNAME, TopologyAssignment
 from podgroup.rules.helpers.context import RuleContext
 from podgroup.rules.helpers.malformed import SHOWN
@@ -57,30 +58,31 @@ def failed_nodes(world: World, group: Group, unwell: Iterable[str]) -> list[str]
     """Return which of the nodes failed that a group has places on: none of its pods runs there.
 
     A node that is gone failed in any case, a tainted one unless the pods tolerate that for ever.
+    A pod that is being started for a node is waited for, so that it can be stopped.
     """
     members = world.members[group.id]
-    suspects = {host for host in unwell if _suspect(world, group, host)}
-    if not suspects or (group.single and not members.count(Flag.GATED)):
-        return []  # a single pod is never moved
+    suspects = _suspects(world, group, unwell)
+    if not suspects:
+        return []
     for uid in members.flags:
         pod = world.pods[PodUID(uid)]
-        busy = members.flags[uid] & Flag.LIVE and not pod.deleting
-        at = pod.view.node if busy else ""
+        if group.single and pod.view.node:
+            return []  # a single pod that was bound is never moved
         if pod.expect is not None and pod.expect.place:
-            at = pod.expect.place[-1]  # its gate may be off by now
-        if at in world.nodes:
-            suspects.discard(at)
+            suspects.discard(pod.expect.place[-1])  # its gate may be off by now
+        elif members.flags[uid] & Flag.LIVE and not pod.deleting and pod.view.node in world.nodes:
+            suspects.discard(pod.view.node)
     return sorted(suspects)
 
 
-def _suspect(world: World, group: Group, host: str) -> bool:
-    """Tell whether pods that have a place on a node cannot start there, or not for long."""
-    node, holding = world.nodes.get(host), group.quota.holding
-    if node is None or not node.ready or holding is None:
-        return True
-    for given in holding.admission.assignments:
-        role = group.roles.get(role_of(group, given.name))
-        if role is None or host not in hosts_of(given.place):
+def _suspects(world: World, group: Group, unwell: Iterable[str]) -> set[str]:
+    """Return the nodes on which pods that have a place there cannot start, or not for long."""
+    holding, nodes = group.quota.holding, world.nodes
+    tainted = {host for host in unwell if holding and host in nodes and nodes[host].ready}
+    found = set(unwell) - tainted
+    for given in holding.admission.assignments if holding is not None and tainted else ():
+        role, hosts = group.roles.get(role_of(group, given.name)), tainted & hosts_of(given.place)
+        if role is None or not hosts:
             continue
         shown = sample_of(world, group, role)
         tolerations = list(shown.tolerations if shown is not None else ())
@@ -88,10 +90,13 @@ def _suspect(world: World, group: Group, host: str) -> bool:
             if name in world.flavors:
                 tolerations += world.flavors[name].tolerations
         lasting = tuple(one for one in tolerations if one.seconds is None)
-        grave = (one for one in node.taints if one.effect in ("NoSchedule", "NoExecute"))
-        if not all(tolerated(taint, lasting) for taint in grave):
-            return True
-    return False
+        found.update(host for host in hosts if not _tolerated(nodes[host], lasting))
+    return found
+
+
+def _tolerated(node: NodeView, tolerations: Sequence[Toleration]) -> bool:
+    grave = (one for one in node.taints if one.effect in ("NoSchedule", "NoExecute"))
+    return all(tolerated(taint, tolerations) for taint in grave)
 
 
 def topology_problem(
