@@ -330,6 +330,18 @@ def test_a_pod_that_was_started_for_a_failed_node_is_stopped_before_it_is_bound(
     assert not toy.stopped("g0")[0]
 
 
+@pytest.mark.parametrize("away", [{"ready": False}, {"unschedulable": True}])
+def test_a_node_is_replaced_while_another_one_is_away(away: dict[str, bool]) -> None:
+    toy = Racks({"a1": 2, "a2": 2, "a3": 2, "a4": 2})
+    toy.bind(*toy.ranked("g", 6, IN_RACK))
+    toy.node("a2", **away)
+    toy.end("g0", phase="Failed")
+    toy.lose("a1")
+    assert not [d for d in toy.decisions if isinstance(d.command, c.EvictGroup)]
+    places = {one.values[0]: one.count for one in toy.place("g").domains}
+    assert places == {"a2": 2, "a3": 2, "a4": 2}, "pods of a2 run on"
+
+
 def test_a_single_pod_is_never_moved() -> None:
     toy = Racks({"a1": 2, "a2": 2})
     toy.pod("p", annotations=IN_RACK)

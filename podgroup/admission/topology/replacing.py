@@ -63,14 +63,15 @@ def _replaced(
 ) -> TopologyAssignment:
     staying = [domain for domain in present.domains if domain.values[-1] not in failed]
     moving = present.count - sum(domain.count for domain in staying)
-    stale = next((domain for domain in staying if domain.values not in tree.leaves), None)
-    if stale is not None:
+    known = [domain for domain in staying if domain.values in tree.leaves]
+    if len(known) < len(staying) and not _says_enough(tree, pod_set.topology, known):
+        stale = next(domain for domain in staying if domain.values not in tree.leaves)
         raise Refused(
             "Cannot replace the node, because the existing topologyAssignment is invalid, as it "
             f"contains the stale domain {stale.values[0]}"
         )
     found = list(staying)
-    for within, count, request in _parts(tree, pod_set, staying, moving):
+    for within, count, request in _parts(tree, pod_set, known, moving):
         asked = replace(pod_set, count=count, topology=request)
         (new,) = place_one(tree, asked, within=within)
         if not new.domains:
@@ -79,6 +80,16 @@ def _replaced(
         assumed.take(new, pod_set.requests)
         found += new.domains
     return _merged(tree, present.levels, found)
+
+
+def _says_enough(
+    tree: DomainTree, request: TopologyRequest, known: Sequence[TopologyDomain]
+) -> bool:
+    """Whether what is known of pods that stay is enough, though some are on nodes that are away.
+
+    Their nodes are cordoned or not ready; that is no reason to evict a group that runs there.
+    """
+    return tree.better and not request.slices and (bool(known) or not request.required)
 
 
 Part = tuple[Path, int, TopologyRequest]
@@ -180,6 +191,7 @@ def _merged(
     counts: Counter[Path] = Counter()
     for domain in found:
         counts[domain.values] += domain.count
-    ordered = sorted(counts.items(), key=lambda one: tree.leaves[one[0]].path)
+    leaves = tree.leaves  # a node that is away has no path: by its name
+    ordered = sorted(counts.items(), key=lambda o: leaves[o[0]].path if o[0] in leaves else o[0])
     domains = tuple(TopologyDomain(values=values, count=count) for values, count in ordered)
     return TopologyAssignment(levels=levels, domains=domains)
