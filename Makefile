@@ -35,7 +35,7 @@ lock:
 demo: $(STAMP)
 	$(BIN)/gatelog demo
 
-# Every law and every part real, in seven minutes on two cores.
+# Every law and every part real, in about ten minutes on two cores.
 test: $(STAMP)
 	$(BIN)/pytest -m 'not slow'
 
