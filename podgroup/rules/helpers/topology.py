@@ -61,7 +61,7 @@ def failed_nodes(world: World, group: Group, unwell: Iterable[str]) -> list[str]
     A pod that is being started for a node is waited for, so that it can be stopped.
     """
     members = world.members[group.id]
-    suspects = _suspects(world, group, unwell)
+    suspects = set(_suspects(world, group, unwell))
     if not suspects:
         return []
     for uid in members.flags:
@@ -79,7 +79,7 @@ def _suspects(world: World, group: Group, unwell: Iterable[str]) -> set[str]:
     """Return the nodes on which pods that have a place there cannot start, or not for long."""
     holding, nodes = group.quota.holding, world.nodes
     tainted = {host for host in unwell if holding and host in nodes and nodes[host].ready}
-    found = set(unwell) - tainted
+    found = {host for host in unwell if host not in tainted}
     for given in holding.admission.assignments if holding is not None and tainted else ():
         role, hosts = group.roles.get(role_of(group, given.name)), tainted & hosts_of(given.place)
         if role is None or not hosts:
