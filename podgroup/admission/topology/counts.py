@@ -151,7 +151,8 @@ class Counts:
             return 0, ("topologyDomain",) * max(1, len(leaf.nodes))
         if leaf.nodes:
             found = [
-                self._one(one.labels, one.taints, one.free, {}, requests) for one in leaf.nodes
+                self._one(one.view.labels, one.view.taints, one.free, {}, requests)
+                for one in leaf.nodes
             ]
             most = sum(many for many, _ in found)
             causes = [cause for _, cause in found if cause]

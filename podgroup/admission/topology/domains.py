@@ -14,7 +14,7 @@ Invariant: the tree depends on the present nodes and usage alone, not on the ord
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from podgroup.admission.amounts import PODS
 from podgroup.admission.model import Flavor, Requests
@@ -39,12 +39,15 @@ class Domain:
         self.attached = True
 
 
-class NodeRoom(NamedTuple):
+class Member:
     """A node of a leaf: `free` is what it offers, less what pods take that others place."""
 
-    labels: Mapping[str, str]
-    taints: Sequence[Toleration]
-    free: Mapping[str, int]
+    __slots__ = ("free", "view")
+
+    def __init__(self, view: NodeView) -> None:
+        self.view = view
+        self.free = dict(view.allocatable)
+        _add(self.free, view.taken.items(), -1)
 
 
 class Leaf(Domain):
@@ -62,7 +65,7 @@ class Leaf(Domain):
         self.taints: tuple[Toleration, ...] = ()
         self.free: dict[str, int] = {}
         self.held: Mapping[str, int] = _NOTHING
-        self.nodes: Sequence[NodeRoom] = ()
+        self.nodes: Sequence[Member] = ()
 
 
 class Watcher(Protocol):
@@ -85,7 +88,7 @@ class DomainTree:
         self.at: list[dict[Path, Domain]] = [{} for _ in self.levels]
         self.leaves: dict[Path, Leaf] = {}
         self.watchers: dict[object, Watcher] = {}
-        self._members: dict[Path, dict[str, NodeView]] = {}
+        self._members: dict[Path, dict[str, Member]] = {}
         self._key_of: dict[str, Path] = {}
         self._held: dict[Path, dict[str, int]] = {}
 
@@ -98,15 +101,25 @@ class DomainTree:
 
     def set_node(self, node: NodeView) -> bool:
         """Enter a node, or what has become of it; tell whether it is or was of this flavor."""
-        key = self._key(node) if self.suits(node) else None
-        before = self._key_of.get(node.name)
-        if before is not None and before != key:
-            self.remove_node(node.name)
-        if key is not None:
-            self._key_of[node.name] = key
-            self._members.setdefault(key, {})[node.name] = node
+        return self.set_nodes((node,))
+
+    def set_nodes(self, nodes: Iterable[NodeView]) -> bool:
+        """Enter nodes, or what has become of them; tell whether any is or was of this flavor."""
+        changed: dict[Path, None] = {}
+        for node in nodes:
+            key = self._key(node) if self.suits(node) else None
+            before = self._key_of.pop(node.name, None)
+            if before is not None:
+                changed[before] = None
+                if before != key:
+                    del self._members[before][node.name]
+            if key is not None:
+                changed[key] = None
+                self._key_of[node.name] = key
+                self._members.setdefault(key, {})[node.name] = Member(node)
+        for key in changed:
             self._refresh(key)
-        return before is not None or key is not None
+        return bool(changed)
 
     def remove_node(self, name: str) -> bool:
         """Forget a node; tell whether it was known."""
@@ -147,16 +160,18 @@ class DomainTree:
                 self._detach(leaf)
             return
         first = members[min(members)] if len(members) > 1 else next(iter(members.values()))
-        path = self._path(first)
+        path = self._path(first.view)
         if leaf is not None and leaf.path != path:
             self._detach(leaf)
             leaf = None
         if leaf is None:
             leaf = self._attach(path, key)
-        leaf.labels, leaf.taints = first.labels, first.taints
-        leaf.free = _free(members.values())
+        leaf.labels, leaf.taints = first.view.labels, first.view.taints
+        leaf.free = {}
+        for member in members.values():
+            _add(leaf.free, member.free.items(), 1)
         if self.better and not self.by_host:
-            leaf.nodes = [NodeRoom(o.labels, o.taints, _free([o])) for o in members.values()]
+            leaf.nodes = list(members.values())
         self.touch(leaf)
 
     def _attach(self, path: Path, key: Path) -> Leaf:
@@ -258,15 +273,6 @@ class Assumption:
 def pods(requests: Requests, count: int) -> list[tuple[str, int]]:
     """What so many pods take: their requests, and one of `pods` each."""
     return [(name, each * count) for name, each in requests] + [(PODS, count)]
-
-
-def _free(nodes: Iterable[NodeView]) -> dict[str, int]:
-    """What nodes offer in all, less what is taken of them."""
-    free: dict[str, int] = {}
-    for node in nodes:
-        _add(free, node.allocatable.items(), 1)
-        _add(free, node.taken.items(), -1)
-    return free
 
 
 def _add(amounts: dict[str, int], more: Iterable[tuple[str, int]], sign: int) -> None:

@@ -64,8 +64,7 @@ class Places:
                 levels = self._levels[flavor.topology]
                 tree = DomainTree(flavor.topology, levels, flavor, self._better)
                 self.trees[flavor.name] = tree
-                for node in self._nodes.values():
-                    tree.set_node(node)
+                tree.set_nodes(self._nodes.values())
         for given in holding:
             self.charge(given)
 
