@@ -8,7 +8,7 @@ A term that is left without any expression makes the whole affinity say nothing.
 Invariant: a flavor without labels and taints suits everything.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from podgroup.admission.model import Flavor, PodSet
 from podgroup.model.names import integer
@@ -18,10 +18,10 @@ from podgroup.model.objects import Requirement, Selector, Toleration
 def unsuitable(flavor: Flavor, pod_set: PodSet) -> str:
     """Say why pods cannot use a flavor; "" if they can."""
     tolerations = (*pod_set.tolerations, *flavor.tolerations)
-    for taint in flavor.taints:
-        if taint.effect in ("NoSchedule", "NoExecute") and not tolerated(taint, tolerations):
-            shown = f"{{{taint.key} {taint.value} {taint.effect} <nil>}}"
-            return f"untolerated taint {shown} in flavor {flavor.name}"
+    taint = untolerated(flavor.taints, tolerations)
+    if taint is not None:
+        shown = f"{{{taint.key} {taint.value} {taint.effect} <nil>}}"
+        return f"untolerated taint {shown} in flavor {flavor.name}"
     return "" if _affine(flavor.labels, pod_set) else f"flavor {flavor.name} {NO_AFFINITY}"
 
 
@@ -56,6 +56,13 @@ def satisfies(labels: Mapping[str, str], requirement: Requirement) -> bool:
             return have > bound if requirement.operator == "Gt" else have < bound
         case _:
             return False
+
+
+def untolerated(
+    taints: Iterable[Toleration], tolerations: Sequence[Toleration]
+) -> Toleration | None:
+    """Return the first taint that keeps pods away, None if they tolerate all that would."""
+    return next((one for one in taints if one.excludes and not tolerated(one, tolerations)), None)
 
 
 def tolerated(taint: Toleration, tolerations: Iterable[Toleration]) -> bool:

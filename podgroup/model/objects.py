@@ -45,6 +45,11 @@ class Toleration(View, frozen=True, kw_only=True):
     effect: str = ""
     seconds: int | None = None
 
+    @property
+    def excludes(self) -> bool:
+        """As a taint: pods that do not tolerate it are kept away."""
+        return self.effect in ("NoSchedule", "NoExecute")
+
 
 class Requirement(View, frozen=True, kw_only=True):
     """One expression of a label selector or node selector term."""

@@ -134,7 +134,7 @@ def unwell(world: World, node: str) -> bool:
     known = world.nodes.get(node)
     if known is None or not known.ready:
         return True
-    return any(taint.effect in ("NoSchedule", "NoExecute") for taint in known.taints)
+    return any(taint.excludes for taint in known.taints)
 
 
 def place_of(group: Group, role: str) -> TopologyAssignment | None:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from podgroup.admission.amounts import PODS
-from podgroup.admission.matching import satisfies, tolerated
+from podgroup.admission.matching import satisfies, untolerated
 from podgroup.admission.model import PodSet, Requests
 from podgroup.admission.topology.domains import Domain, DomainTree, Leaf, Path
 from podgroup.admission.topology.request import Plan
@@ -28,7 +28,6 @@ Entry = tuple[int, int, Path]
 """Slices, pods and path of a domain: what domains are ordered by."""
 
 _EMPTY = (0, 0)
-_EXCLUDING = ("NoSchedule", "NoExecute")
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -182,10 +181,10 @@ class Counts:
     def _excluding(self, labels: Mapping[str, str], taints: Sequence[Toleration]) -> str:
         """Say why pods may not use a node, whatever room it has; "" if they may."""
         asked = self.asked
-        for taint in taints:
-            if taint.effect in _EXCLUDING and not tolerated(taint, self._tolerations):
-                value = f"={taint.value}" if taint.value else ""
-                return f'taint "{taint.key}{value}:{taint.effect}"'
+        taint = untolerated(taints, self._tolerations)
+        if taint is not None:
+            value = f"={taint.value}" if taint.value else ""
+            return f'taint "{taint.key}{value}:{taint.effect}"'
         if any(labels.get(key) != value for key, value in asked.node_selector):
             return "nodeSelector"
         if asked.node_terms and not _any_term(asked.node_terms, labels):

@@ -8,11 +8,10 @@ Invariant: no place is given to more pods than it was given for.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from podgroup.admission.matching import tolerated
+from podgroup.admission.matching import untolerated
 from podgroup.admission.topology.ungating import GroupPod, OffsetError, Ranks, ungated
 from podgroup.model.ids import PodUID
 from podgroup.model.names import POD_INDEX
-from podgroup.model.objects import NodeView, Toleration
 from podgroup.model.topology import ASKING, HOSTNAME, TopologyAssignment
 from podgroup.rules.helpers.context import RuleContext
 from podgroup.rules.helpers.malformed import SHOWN
@@ -90,13 +89,8 @@ def _suspects(world: World, group: Group, unwell: Iterable[str]) -> set[str]:
             if name in world.flavors:
                 tolerations += world.flavors[name].tolerations
         lasting = tuple(one for one in tolerations if one.seconds is None)
-        found.update(host for host in hosts if not _tolerated(nodes[host], lasting))
+        found.update(host for host in hosts if untolerated(nodes[host].taints, lasting))
     return found
-
-
-def _tolerated(node: NodeView, tolerations: Sequence[Toleration]) -> bool:
-    grave = (one for one in node.taints if one.effect in ("NoSchedule", "NoExecute"))
-    return all(tolerated(taint, tolerations) for taint in grave)
 
 
 def topology_problem(
