@@ -21,18 +21,9 @@ from ingest.translate.podspec import requests_of
 from podgroup.model import names
 from podgroup.model.objects import NodeView, PodView
 from podgroup.model.quantities import QuantityError, amount
+from podgroup.model.topology import PLACED_BY
 
 MAX_LABEL_BYTES = 16 * 1024
-_BY_TOPOLOGY = frozenset(
-    {
-        names.TOPOLOGY_REQUIRED,
-        names.TOPOLOGY_PREFERRED,
-        names.TOPOLOGY_UNCONSTRAINED,
-        names.SLICE_REQUIRED,
-        names.SLICE_CONSTRAINTS,
-    }
-)
-"""Annotations of pods that are placed by topology."""
 
 
 class _NodeSpec(Wire, frozen=True):
@@ -104,7 +95,7 @@ def bound_view(wire: BoundPodWire) -> PodView:
     """
     meta, status = wire.metadata, wire.status
     managed = (meta.labels or {}).get(names.MANAGED_LABEL) == names.MANAGED_VALUE
-    placed = managed and not _BY_TOPOLOGY.isdisjoint(meta.annotations or ())
+    placed = managed and not (meta.annotations or {}).keys().isdisjoint(PLACED_BY)
     over = status.phase in ("Succeeded", "Failed")
     taking = bool(wire.spec.node_name) and not over and not placed
     return PodView(

@@ -24,20 +24,15 @@ from ingest.webhook.fields import (
 )
 from ingest.webhook.pod import Pod
 from podgroup.model import names
-from podgroup.model.topology import FALSE, TRUE, SliceLayer, requested
+from podgroup.model.topology import FALSE, LEVEL_ASKED, TRUE, SliceLayer, requested
 
 _MOST_LAYERS: Final = 3
-_KINDS: Final[tuple[str, ...]] = (
-    names.TOPOLOGY_REQUIRED,
-    names.TOPOLOGY_PREFERRED,
-    names.TOPOLOGY_UNCONSTRAINED,
-)
 
 
 def topology_errors(annotations: Mapping[str, str]) -> list[FieldError]:
     """What is wrong with the topology annotations of a pod."""
     errors: list[FieldError] = []
-    kinds = [key for key in _KINDS if key in annotations]
+    kinds = [key for key in LEVEL_ASKED if key in annotations]
     if len(kinds) > 1:
         detail = f"at most one of these may be set: {', '.join(kinds)}"
         errors.append(invalid("metadata.annotations", kinds[0], detail))

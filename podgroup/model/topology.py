@@ -71,15 +71,11 @@ NOTHING_ASKED: Final = TopologyRequest()
 """What pods without annotations ask for."""
 
 
-ASKING: Final = (
-    TOPOLOGY_REQUIRED,
-    TOPOLOGY_PREFERRED,
-    TOPOLOGY_UNCONSTRAINED,
-    SLICE_CONSTRAINTS,
-    SLICE_REQUIRED,
-    SLICE_SIZE,
-    PODSET_GROUP_NAME,
-)
+LEVEL_ASKED: Final = (TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED, TOPOLOGY_UNCONSTRAINED)
+"""Annotations of pods that say at which level they want to be together; one at most."""
+PLACED_BY: Final = (*LEVEL_ASKED, SLICE_CONSTRAINTS, SLICE_REQUIRED)
+"""Annotations of pods that are placed by topology."""
+ASKING: Final = (*PLACED_BY, SLICE_SIZE, PODSET_GROUP_NAME)
 """Annotations of pods that make up a request."""
 TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})

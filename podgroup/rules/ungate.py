@@ -18,12 +18,11 @@ from podgroup.model.names import (
     ROLE_HASH,
     SLICE_NAME,
     TOPOLOGY_GATE,
-    TOPOLOGY_PREFERRED,
-    TOPOLOGY_REQUIRED,
     TOPOLOGY_UNCONSTRAINED,
     WORKLOAD_ANNOTATION,
 )
 from podgroup.model.objects import Assignment, PodSetUpdate, Toleration
+from podgroup.model.topology import LEVEL_ASKED
 from podgroup.rules.helpers.context import Conclusions, RuleContext, normal, pod_ref
 from podgroup.rules.helpers.no_workload import without_workload
 from podgroup.rules.helpers.order import start_key
@@ -32,9 +31,6 @@ from podgroup.rules.helpers.topology import selectors_of
 from podgroup.state.facts import role_of, unknown_flavor
 from podgroup.state.members import Flag
 from podgroup.state.world import Group, Holding, Pod
-
-_TOPOLOGY = (TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED, TOPOLOGY_UNCONSTRAINED)
-
 
 _ELASTIC = (SLICE_NAME, WORKLOAD_ANNOTATION)
 """Annotations of an earlier slice that give way to those of the one that is admitted."""
@@ -147,7 +143,7 @@ def _ungate(
     if not view.role_annotated and not group.single:
         # Ungating changes the shape; the role must not change with it if the log is ever lost.
         annotations[ROLE_HASH] = view.role if group.spec.dialect else pod.role
-    if given.topology and not any(key in view.annotations for key in _TOPOLOGY):
+    if given.topology and not any(key in view.annotations for key in LEVEL_ASKED):
         annotations[TOPOLOGY_UNCONSTRAINED] = "true"  # Kueue's ungater looks for one of the three
     if given.slice_name:
         annotations[SLICE_NAME] = given.slice_name
