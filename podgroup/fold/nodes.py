@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from podgroup.log.events import NodesTaken
 from podgroup.log.journal import At
-from podgroup.model.objects import NodeView, Since, TopologyView
+from podgroup.model.objects import NodeView, Since, TopologyView, kind_of
 from podgroup.state.facts import asks_for_nodes
 from podgroup.state.world import World
 
@@ -30,22 +30,15 @@ def carried(world: World, here: At, known: V | None, view: V) -> V:
         if replace(view, resource_version=known.resource_version) == known:
             return view
     if known is not None:
-        ended(world, here, known)
+        written(world, known, here)
     view = replace(view, since=Since(seq=here.position, at=here.at))
     written(world, view)
     return view
 
 
-def written(world: World, view: NodeView | TopologyView) -> None:
-    """Have the row written of how a node or Topology is."""
-    kind = "Node" if isinstance(view, NodeView) else "Topology"
-    world.journal.places[kind, view.name, view.since.seq] = (view, None)
-
-
-def ended(world: World, here: At, view: NodeView | TopologyView) -> None:
-    """End the row of how a node or Topology was."""
-    kind = "Node" if isinstance(view, NodeView) else "Topology"
-    world.journal.places[kind, view.name, view.since.seq] = (view, here)
+def written(world: World, view: NodeView | TopologyView, until: At | None = None) -> None:
+    """Have the row written of how a node or Topology is, or was `until` then."""
+    world.journal.places[kind_of(view), view.name, view.since.seq] = (view, until)
 
 
 def nodes_taken(world: World, event: NodesTaken) -> None:
@@ -56,8 +49,12 @@ def nodes_taken(world: World, event: NodesTaken) -> None:
             continue
         world.nodes[name] = replace(known, taken=taken)
         written(world, world.nodes[name])
-        world.journal.objects.add(("Node", "", name))
-        world.quotas.objects["Node", "", name] = None
+        _changed(world, name)
+
+
+def _changed(world: World, name: str) -> None:
+    world.journal.objects.add(("Node", "", name))
+    world.quotas.objects["Node", "", name] = None
 
 
 def forget_unasked(world: World, here: At) -> None:
@@ -65,9 +62,8 @@ def forget_unasked(world: World, here: At) -> None:
     if asks_for_nodes(world) or not (world.nodes or "Node" in world.meta.synced):
         return
     for name, view in world.nodes.items():
-        ended(world, here, view)
-        world.journal.objects.add(("Node", "", name))
-        world.quotas.objects["Node", "", name] = None
+        written(world, view, here)
+        _changed(world, name)
     world.nodes.clear()
     world.meta.synced.discard("Node")
     world.meta.frames.pop("Node", None)

@@ -79,7 +79,7 @@ def object_deleted(world: World, here: At, event: ObjectDeleted) -> None:
     if isinstance(known, ClusterQueueView):
         _quota(world, here, name, known, None)
     if isinstance(known, NodeView | TopologyView):
-        nodes.ended(world, here, known)
+        nodes.written(world, known, here)
     world.journal.objects.add((kind, namespace, name))
     if (kind, namespace, name) in world.standings:
         record_status(world, here, (kind, namespace, name), "", None)
