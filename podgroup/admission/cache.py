@@ -16,8 +16,8 @@ the holdings that stay, of the claims and of what blocked queues reserve.
 """
 
 import heapq
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from podgroup.admission.holding import AdmittedWorkload, PendingWorkload, usage_of
@@ -459,15 +459,10 @@ class SchedulerCache:
         """Let every waiter be tried again, as if something had become free everywhere."""
         self._released.update(self.queues)
 
-    @contextmanager
-    def once_left(self) -> Iterator[None]:
+    def once_left(self) -> AbstractContextManager[None]:
         """Have places as they will be once evictions under way are complete, as quota is kept."""
-        leaving = [] if self.present is self.forest else [*self._leaving.values()]
-        for holding in leaving:
-            self.places.charge(holding.given, -1)
-        yield
-        for holding in leaving:
-            self.places.charge(holding.given)
+        leaving = () if self.present is self.forest else self._leaving.values()
+        return self.places.without(holding.given for holding in leaving)
 
     def queue_of(self, waiter: PendingWorkload) -> Queue | None:
         """Return the position of a waiter in its queue; None without one."""

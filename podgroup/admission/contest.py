@@ -51,11 +51,8 @@ def takeover(
     other = Head(head.waiter, head.offer, head.node, head.preemptor)
     last = head.waiter.last
     _give(cache.forest, contested)
-    for claim in contested:
-        cache.places.charge(claim.given, -1)
-    nominator.nominate(other, None)
-    for claim in contested:
-        cache.places.charge(claim.given)
+    with cache.places.without(claim.given for claim in contested):
+        nominator.nominate(other, None)
     _take(cache.forest, contested)
     if other.planned.mode is Mode.FIT or other.deferred:
         lost = _lost(cache.forest, other, contested)

@@ -30,7 +30,6 @@ from podgroup.admission.wording import (
     no_namespace,
 )
 from podgroup.model.names import PENDING_MISCONFIGURED, PENDING_SUSPENDED
-from podgroup.model.topology import TopologyAssignment
 
 
 class Nominator:
@@ -224,17 +223,8 @@ class Nominator:
         }
         head.targets = search(needs, missing, asked) if asked else search(needs, missing)
         if asked and head.targets:
-            plan.places = self._beyond(asked, head.targets)
-
-    def _beyond(self, asked: Wanted, targets: Sequence[Victim]) -> Mapping[str, TopologyAssignment]:
-        """Return the places that pods have once these workloads are gone."""
-        places = self._book.places
-        for victim in targets:
-            places.charge(victim.holding.given, -1)
-        found = places.place(asked)
-        for victim in targets:
-            places.charge(victim.holding.given)
-        return found.places
+            with places.without(victim.holding.given for victim in head.targets):
+                plan.places = places.place(asked).places
 
 
 class _Try(NamedTuple):

@@ -8,6 +8,7 @@ Invariant: a tree's usage is the sum of what was charged and not taken back.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
@@ -77,6 +78,18 @@ class Places:
             if assigned.topology is not None and assigned.flavors:
                 for tree in self._sharing(assigned.flavors.values(), own_only):
                     tree.charge(assigned.topology, pod_set.requests, times)
+
+    @contextmanager
+    def without(self, held: Iterable[Given]) -> Iterator[None]:
+        """Have places as if what these workloads hold were free."""
+        gone = list(held)
+        for one in gone:
+            self.charge(one, -1)
+        try:
+            yield
+        finally:
+            for one in gone:
+                self.charge(one)
 
     def _sharing(self, flavors: Iterable[str], own_only: bool) -> Iterator[DomainTree]:
         named = {flavor for flavor in flavors if flavor in self.trees}
