@@ -40,7 +40,7 @@ from podgroup.model.wording import shown
 if TYPE_CHECKING:
     from gatelog.readmodel.model import Note, ReadModel
 
-_NAMED, _HOSTS = 3, 8
+NAMED, _HOSTS = 3, 8
 """Groups and hosts of a domain that are named."""
 SHOWN = 50
 """Domains of one level that are shown; the others are counted."""
@@ -198,8 +198,8 @@ class FlavorRoom(Struct):
     def holders(self, room: Room) -> str:
         """Say which groups have places in a domain, the three that have most by name."""
         most = room.most()
-        said = [f"{o.namespace}/{o.name} {shown(self.measure, o.amount)}" for o in most[:_NAMED]]
-        return ", ".join(said + [f"and {len(most) - _NAMED:,} more"][: len(most) > _NAMED])
+        said = [f"{o.namespace}/{o.name} {shown(self.measure, o.amount)}" for o in most[:NAMED]]
+        return ", ".join(said + [f"and {len(most) - NAMED:,} more"][: len(most) > NAMED])
 
     def headline(self) -> str:
         """Say in words how much is free, and how broken up."""
@@ -299,7 +299,7 @@ def best_of(model: "ReadModel", group_id: str, at: datetime) -> list[tuple[str, 
     for one in rooms(model, at) if levels else ():
         at_level = [room for room in _all(one.root) if room.level in levels]
         order = sorted(at_level, key=lambda room: (-room.free[one.measure], room.path))
-        for room in order[:_NAMED]:
+        for room in order[:NAMED]:
             free, total = (shown(one.measure, n[one.measure]) for n in (room.free, room.total))
             broken = (
                 f"{free} of {total} {one.measure} free, {room.whole} of {room.nodes} nodes whole"
@@ -340,17 +340,12 @@ def worked_out(
 def _of_flavor(
     name: str, tree: DomainTree, nodes: Sequence[NodeView], held: Sequence[PlacedRow]
 ) -> FlavorRoom:
-    mine = [
-        node
-        for node in nodes
-        if all(node.labels.get(key) == value for key, value in tree.flavor.labels.items())
-        and all(level in node.labels for level in tree.levels)
-    ]
+    mine = [node for node in nodes if tree.belongs(node)]
     measure = _measured(mine)
     root = Room(level="", path=())
     members: dict[Path, list[NodeView]] = defaultdict(list)
     for node in mine:
-        path = tuple(node.labels[level] for level in tree.levels)
+        path = tree.path_of(node)
         if tree.suits(node):
             members[path].append(node)
         else:
@@ -417,21 +412,27 @@ def _add(amounts: dict[str, int], more: Mapping[str, int]) -> None:
         amounts[resource] += amount
 
 
+def first_below(room: Room, left: dict[int, int]) -> tuple[list[Room], int]:
+    """Return the domains just below one, as many as are `left` of their level; how many more."""
+    names, depth = sorted(room.below), len(room.path)
+    many = min(left.setdefault(depth, SHOWN), len(names))
+    left[depth] -= many
+    return [room.below[name] for name in names[:many]], len(names) - many
+
+
 def shown_below(root: Room) -> Iterator[Room | int]:
     """Yield the domains below one, in order, `SHOWN` of a level; a number: so many more are there.
 
     A level's share is used up from the first on, so that what is shown hangs together.
     """
-    left: dict[int, int] = defaultdict(lambda: SHOWN)
+    left: dict[int, int] = {}
 
     def below(room: Room) -> Iterator[Room | int]:
-        names, depth = sorted(room.below), len(room.path)
-        many = min(left[depth], len(names))
-        left[depth] -= many
-        for name in names[:many]:
-            yield room.below[name]
-            yield from below(room.below[name])
-        if len(names) > many:
-            yield len(names) - many
+        domains, more = first_below(room, left)
+        for one in domains:
+            yield one
+            yield from below(one)
+        if more:
+            yield more
 
     return below(root)

@@ -8,7 +8,7 @@ from typing import Any
 
 from gatelog.readmodel import places
 from gatelog.readmodel.moments import Asked
-from gatelog.readmodel.places import SHOWN, FlavorRoom, Room
+from gatelog.readmodel.places import NAMED, FlavorRoom, Room
 from gatelog.serve.api.status import Refused
 from gatelog.serve.console import picture
 from gatelog.serve.console.html import Html, h
@@ -16,8 +16,6 @@ from gatelog.serve.console.parts import Page, Seen, group_link, page
 from gatelog.serve.console.window import fitting, others, slider
 from gatelog.serve.words import amount
 from podgroup.model.topology import level_name
-
-_NAMED = 3
 
 
 def topology(asked: Asked, seen: Seen) -> Page:
@@ -61,14 +59,12 @@ def _flavor(one: FlavorRoom, room: Room, seen: Seen) -> Html:
 
 def _boxes(one: FlavorRoom, room: Room, seen: Seen, left: dict[int, int]) -> Html:
     """Draw the domains below one, as far as boxes of their level are left."""
-    depth, names = len(room.path), sorted(room.below)
-    many = min(left.setdefault(depth, SHOWN), len(names))
-    left[depth] -= many
-    hosts = depth + 1 == len(one.levels)
+    domains, more = places.first_below(room, left)
+    hosts = len(room.path) + 1 == len(one.levels)
     return h(
         "ul",
-        [h("li", _box(one, room.below[name], seen, left)) for name in names[:many]],
-        h("li", f"and {len(names) - many:,} more") if len(names) > many else None,
+        [h("li", _box(one, below, seen, left)) for below in domains],
+        h("li", f"and {more:,} more") if more else None,
         class_="domains hosts" if hosts else "domains",
     )
 
@@ -86,7 +82,7 @@ def _box(one: FlavorRoom, room: Room, seen: Seen, left: dict[int, int]) -> list[
             group_link(seen, holder.namespace, holder.name),
             f" {amount(measure, holder.amount)}",
         ]
-        for number, holder in enumerate(most[:_NAMED])
+        for number, holder in enumerate(most[:NAMED])
     ]
     return [
         h("p", h("a", name, href=link) if room.below else name, class_="domain"),
@@ -97,7 +93,7 @@ def _box(one: FlavorRoom, room: Room, seen: Seen, left: dict[int, int]) -> list[
         h("p", f"{room.whole:,} of {room.nodes:,} nodes whole", class_="quiet")
         if room.below
         else None,
-        h("p", held, f" and {len(most) - _NAMED:,} more" if len(most) > _NAMED else "")
+        h("p", held, f" and {len(most) - NAMED:,} more" if len(most) > NAMED else "")
         if held
         else None,
         _boxes(one, room, seen, left) if room.below else None,

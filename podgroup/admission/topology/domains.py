@@ -130,13 +130,14 @@ class DomainTree:
         return key is not None
 
     def suits(self, node: NodeView) -> bool:
-        """Whether a node belongs to the flavor: usable, with its labels and with all levels."""
+        """Whether pods can get places on a node: it is the flavor's, ready and not cordoned."""
+        return node.ready and not node.unschedulable and self.belongs(node)
+
+    def belongs(self, node: NodeView) -> bool:
+        """Whether a node is the flavor's, usable or not: it has its labels and all levels."""
         labels = node.labels
-        return (
-            node.ready
-            and not node.unschedulable
-            and all(labels.get(key) == value for key, value in self.flavor.labels.items())
-            and all(level in labels for level in self.levels)
+        return all(labels.get(key) == value for key, value in self.flavor.labels.items()) and all(
+            level in labels for level in self.levels
         )
 
     def name_of(self, domain: Domain) -> str:
@@ -145,11 +146,12 @@ class DomainTree:
             return domain.path[-1]
         return ",".join(domain.path)
 
-    def _path(self, node: NodeView) -> Path:
+    def path_of(self, node: NodeView) -> Path:
+        """The path of a node that is the flavor's."""
         return tuple(node.labels[level] for level in self.levels)
 
     def _key(self, node: NodeView) -> Path:
-        return (node.labels[HOSTNAME],) if self.by_host else self._path(node)
+        return (node.labels[HOSTNAME],) if self.by_host else self.path_of(node)
 
     def _refresh(self, key: Path) -> None:
         members = self._members.get(key)
@@ -160,7 +162,7 @@ class DomainTree:
                 self._detach(leaf)
             return
         first = members[min(members)] if len(members) > 1 else next(iter(members.values()))
-        path = self._path(first.view)
+        path = self.path_of(first.view)
         if leaf is not None and leaf.path != path:
             self._detach(leaf)
             leaf = None
