@@ -182,9 +182,7 @@ def _more_nodes(objects: list[QueueObject], text: str, field: str, value: str) -
     found = [
         one
         for one in objects
-        if isinstance(one, NodeView)
-        and flavor.node_labels.items() <= one.labels.items()
-        and all(level in one.labels for level in levels)
+        if isinstance(one, NodeView) and one.has_labels(flavor.node_labels, levels)
     ]
     if not levels or not found:
         raise UsageFailed(f"--set {text}: no node is known of flavor {name} with a topology")

@@ -8,7 +8,7 @@ Amounts of resources are integers: milli-units for `cpu`, whole units (bytes, de
 rounded up. Times are aware UTC. Invariant: a view is a value and is never changed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, NamedTuple, cast
 
@@ -480,6 +480,10 @@ class NodeView(View, tag_field="kind", tag="Node", frozen=True, kw_only=True):
     unread: tuple[str, ...] = ()
     since: Since = NOT_SINCE
     """From where in the log on it is as it is; never on the wire."""
+
+    def has_labels(self, labels: Mapping[str, str], keys: Iterable[str]) -> bool:
+        """Whether it has these labels, and these keys with any value: of a flavor, its levels."""
+        return labels.items() <= self.labels.items() and all(key in self.labels for key in keys)
 
 
 class AdmissionCheckView(View, tag_field="kind", tag="AdmissionCheck", frozen=True, kw_only=True):

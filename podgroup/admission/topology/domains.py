@@ -135,10 +135,7 @@ class DomainTree:
 
     def belongs(self, node: NodeView) -> bool:
         """Whether a node is the flavor's, usable or not: it has its labels and all levels."""
-        labels = node.labels
-        return all(labels.get(key) == value for key, value in self.flavor.labels.items()) and all(
-            level in labels for level in self.levels
-        )
+        return node.has_labels(self.flavor.labels, self.levels)
 
     def name_of(self, domain: Domain) -> str:
         """The one text that names a domain."""
