@@ -149,7 +149,7 @@ class Cluster(Api):
         """
         left = []
         with contextlib.suppress(Unusable):
-            await self.clear()  # what cannot be cleared keeps the namespace, told below
+            await self.clear()  # what cannot be cleared keeps the namespace, named below
         for path in reversed(self._made):
             try:
                 await self._delete(path)

@@ -58,7 +58,7 @@ class ProgressReport:
         self._bar.stop()
 
     def position(self, position: int) -> None:
-        """Show a position of which nobody knows how far it is from the end; on a bar alone."""
+        """Show a position where the end is not known; on a bar alone."""
         self._bar.update(self._task, words=f"seq {position}")
 
     def expect(self, first: int, last: int) -> None:

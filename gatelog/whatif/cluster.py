@@ -327,7 +327,7 @@ class Cluster:
     # -- what becomes of pods ---
 
     def change(self, pod: Simulated, **fields: Any) -> None:
-        """Change a pod, whoever does."""
+        """Change a pod, as any client may."""
         pod.view = replace(pod.view, resource_version=self.bump(), **fields)
         self.said.append(e.PodApplied(pod=pod.view))
 

@@ -1,11 +1,11 @@
 """The second pass: workloads that hold quota, and have places on nodes that failed.
 
 Theory. Such a workload comes before all that wait. It keeps its quota and flavors and preempts
-nobody: the pods of failed nodes get other places, or it is evicted at once, so that it does not
+no other: the pods of failed nodes get other places, or it is evicted at once, so that it does not
 hold what it cannot use. Kueue enters what it found after the cycle, and evicts whose second node
 failed before the first was replaced.
 
-Invariant: who is evicted keeps its places until it has stopped; nobody else's are changed.
+Invariant: who is evicted keeps its places until it has stopped; those of others are not changed.
 """
 
 from msgspec.structs import replace

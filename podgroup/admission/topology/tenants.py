@@ -1,6 +1,6 @@
 """Who has places on which nodes, where hostname is a level, and which of these nodes are unwell.
 
-Invariant: a node is unwell only while somebody has places on it.
+Invariant: a node is unwell only while a workload has places on it.
 """
 
 from collections.abc import Iterable, Set
