@@ -166,12 +166,17 @@ def test_objects_in_examples_fit_the_crds():
 
     kinds = {crd(p)["spec"]["names"]["kind"]: p for p in plurals()}
     seen = set()
-    for page in PAGES:
-        for block in re.findall(r"```yaml\n(.+?)```", page.read_text(), re.DOTALL):
-            for obj in yaml.safe_load_all(block):
-                if obj["kind"] in kinds:
-                    seen.add(obj["kind"])
-                    assert problems(kinds[obj["kind"]], obj) == []
+    blocks = [
+        block
+        for page in PAGES
+        for block in re.findall(r"```yaml\n(.+?)```", page.read_text(), re.DOTALL)
+    ]
+    blocks += [file.read_text() for file in sorted((ROOT / "deploy" / "examples").glob("*.yaml"))]
+    for block in blocks:
+        for obj in yaml.safe_load_all(block):
+            if obj["kind"] in kinds:
+                seen.add(obj["kind"])
+                assert problems(kinds[obj["kind"]], obj) == []
     assert {"ClusterQueue", "LocalQueue", "ResourceFlavor"} <= seen
 
 
