@@ -62,6 +62,9 @@ TIDY = (
 what the garbage collector closes, is no error yet."""
 
 
+FIRST = ("standstill",)
+"""Directories of which one test takes a minute, most of it waiting: no worker is to end with it."""
+
 IN_MEMORY = pytest.StashKey["Path | None"]()
 
 
@@ -85,6 +88,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep what was collected before any choice; a slow test says why it is."""
     config.stash[COLLECTED] = list(items)
+    items.sort(key=lambda item: item.path.relative_to(config.rootpath).parts[1] not in FIRST)
     for item in items:
         for mark in item.iter_markers("slow_with"):
             if mark.args[0] in _parts(item):
