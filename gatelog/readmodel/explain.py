@@ -94,11 +94,18 @@ def explain(model: ReadModel, group: GroupRow, now: datetime) -> Explanation:
         not_started=model.unstarted(group.id) if group.state in OVER else [],
         not_replaced=model.unreplaced(group.id) if group.state in ADMITTED else [],
         repeated=model.repeated(now, group.id),
-        held_up=next(iter(model.held_up(now, group_id=group.id)), None),
+        held_up=_held_up(model, group, now),
         places=places.places_of(model, group.id, now) if group.state in ADMITTED else [],
         best=places.best_of(model, group.id, now) if _NO_PLACE in group.wait_message else [],
         missing=missing(model, group),
     )
+
+
+def _held_up(model: ReadModel, group: GroupRow, now: datetime) -> HeldUpRow | None:
+    """Return what keeps an admitted group's pods at their gate; no other group can be held up."""
+    if group.state not in ADMITTED:
+        return None
+    return next(iter(model.held_up(now, group_id=group.id)), None)
 
 
 def lines(found: Explanation, now: datetime, *, own_only: bool = False) -> list[Line]:

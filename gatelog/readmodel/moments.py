@@ -16,18 +16,27 @@ from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.pages import STANDING
 from gatelog.readmodel.rows import HolderRow
 from gatelog.readmodel.statements import decided
-from projector.schema.pending import in_line, is_pending, stage
+from projector.schema.pending import ORDER, USE, in_line, is_pending, stage
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 _EXPECTED = "e.expected_at, e.latest_at, e.never"
 
-_NOW = """
+_NOW = f"""
 WITH pending AS (
-SELECT w.group_id AS id, w.namespace, w.name, w.queue, w.cluster_queue, w.priority, w.stage,
-       w.position, w.reason, w.message, coalesce(w.queued_at, w.created_at) AS since
-  FROM v_why_pending w
- WHERE w.cluster = :cluster AND (w.cluster_queue = :queue OR :queue = ''))"""
+SELECT g.id, g.namespace, g.name, g.queue, g.cluster_queue, g.priority,
+       {stage("g.state", "g.wait_reason")} AS stage,
+       CASE WHEN {in_line("g.state", "g.wait_reason")} THEN row_number() OVER (
+            PARTITION BY g.cluster_queue, {in_line("g.state", "g.wait_reason")}
+                ORDER BY {ORDER}) END AS position,
+       CASE WHEN g.wait_reason <> '' THEN g.wait_reason ELSE g.reason END AS reason,
+       CASE WHEN g.wait_reason <> '' THEN g.wait_message ELSE g.message END AS message,
+       coalesce(g.queued_at, g.created_at) AS since
+  FROM groups g
+  {USE}
+ WHERE g.cluster = :cluster AND g.gone_at IS NULL AND {is_pending("g.state")}
+   AND (g.cluster_queue = :queue OR :queue = ''))"""
+"""As `v_why_pending` has it, of one queue: the view numbers all queues whatever is asked."""
 _AT = f"""
 WITH lived AS (
 SELECT g.id, g.namespace, g.name, g.queue, g.cluster_queue, g.priority, w.reason, w.message,
@@ -76,15 +85,20 @@ _STOOD = """e.given_at <= :at
 WAITING_AT = _WAITING.format(line=_AT, expected=_EXPECTED, standing=_STOOD)
 WAITING_NOW = _WAITING.format(line=_NOW, expected=_EXPECTED, standing=STANDING)
 
-_LENGTHS = """{line}
+_WITHIN = "(namespace = :namespace OR :namespace = '')"
+LENGTHS_AT = f"""{_AT}
 SELECT cluster_queue, namespace, queue, stage, count(*) AS groups, min(since) AS oldest
   FROM pending
- WHERE (namespace = :namespace OR :namespace = '')
+ WHERE {_WITHIN}
  GROUP BY cluster_queue, namespace, queue, stage
  ORDER BY cluster_queue, namespace, queue, stage LIMIT :limit
 """
-LENGTHS_AT = _LENGTHS.format(line=_AT)
-LENGTHS_NOW = _LENGTHS.format(line=_NOW)
+LENGTHS_NOW = f"""
+SELECT cluster_queue, namespace, queue, stage, groups, oldest
+  FROM v_pending
+ WHERE cluster = :cluster AND {_WITHIN}
+ ORDER BY cluster_queue, namespace, queue, stage LIMIT :limit
+"""
 
 HOLDING = """
 SELECT g.id, g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resources,

@@ -11,7 +11,7 @@ from typing import Any
 
 from podgroup.model.reasons import LARGER_THAN_ADMITTED
 from projector.schema import failing
-from projector.schema.pending import IDLE_REASON, is_admitted
+from projector.schema.pending import IDLE_REASON, ORDER, USE, in_line, is_admitted
 
 _GROUP_COLUMNS = """id, namespace, name, kind, queue, cluster_queue, priority, priority_class,
        total_count, state, reason, message, workload_name,
@@ -222,7 +222,18 @@ SELECT folded FROM objects
  WHERE cluster = :cluster AND kind = 'ClusterQueue' AND name = :name LIMIT 1
 """
 
-POSITION = "SELECT position FROM v_queue_position WHERE cluster = :cluster AND group_id = :group_id"
+POSITION = f"""
+SELECT q.position
+  FROM (SELECT g.id, row_number() OVER (ORDER BY {ORDER}) AS position
+          FROM groups g
+          {USE}
+         WHERE g.cluster = :cluster AND g.gone_at IS NULL
+           AND {in_line("g.state", "g.wait_reason")}
+           AND g.cluster_queue = (SELECT cluster_queue FROM groups
+                                   WHERE cluster = :cluster AND id = :group_id)) q
+ WHERE q.id = :group_id
+"""
+"""As `v_queue_position` has it, which numbers all queues whatever is asked."""
 
 SUMMARY = """
 SELECT g.id, g.namespace, g.name, g.kind, g.state, g.reason, g.total_count, g.pods_seen,
