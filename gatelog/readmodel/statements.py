@@ -76,15 +76,18 @@ SELECT as_of_seq, number, issued_at, 'decision', action, reason, {decided(":own_
 UNION ALL
 SELECT o.seq, o.delivery * 1000 + o.attempt, o.at, 'outcome', d.action, d.reason, o.message, '',
        d.rule, o.status, d.id, d.target, NULL
-  FROM outcomes o JOIN decisions d ON d.cluster = o.cluster AND d.id = o.decision_id
- WHERE d.cluster = :cluster AND d.group_id = :group_id AND o.status IN ('rejected', 'retrying')
+  FROM decisions d CROSS JOIN outcomes o
+ WHERE d.cluster = :cluster AND d.group_id = :group_id
+   AND o.cluster = d.cluster AND o.decision_id = d.id AND o.status IN ('rejected', 'retrying')
 UNION ALL
 SELECT f.seq, 0, f.at, 'failure', {failing.kind("f")}, f.reason, {failing.words("f")}, p.name,
        '', '', '', '', NULL
-  FROM pods p JOIN failures f ON f.cluster = p.cluster AND f.pod_uid = p.uid
+  FROM pods p CROSS JOIN failures f
  WHERE p.cluster = :cluster AND p.group_id = :group_id
+   AND f.cluster = p.cluster AND f.pod_uid = p.uid
  ORDER BY 1, 2 LIMIT :limit
 """
+"""CROSS JOIN keeps SQLite from reading all outcomes and failures before it knows the group's."""
 
 KNOWS = "SELECT count(*) FROM groups WHERE cluster = :cluster AND namespace = :namespace"
 
