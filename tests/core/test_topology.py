@@ -380,3 +380,26 @@ def test_a_gated_pod_waits_for_its_node_and_starts_when_it_is_back() -> None:
     assert toy.hosts("again") == [""], "g2 runs there, so the place stays"
     toy.node("a2")
     assert toy.hosts("again") == ["a2"]
+
+
+@pytest.mark.parametrize("levels", [("pool", RACK, HOSTNAME), ("pool", RACK)])
+def test_a_node_fails_while_the_topology_is_made_anew(levels: tuple[str, ...]) -> None:
+    """Its levels can be others then, and pods on their way to a place have one of the old ones."""
+    toy = Racks({"a1": 2, "a2": 2, "a3": 2})
+    toy.act = False
+    toy.ranked("g", 4, IN_RACK)
+    version = toy.bump()
+    toy.do(
+        e.ObjectDeleted(kind="Topology", namespace="", name="t", uid="t", resource_version=version)
+    )
+    toy.lose("a2")
+    again = TopologyView(uid="t2", name="t", resource_version=toy.bump(), levels=levels)
+    toy.do(e.ObjectApplied(object=again))
+    toy.act = True
+    toy.settle()
+    if levels[-1] == HOSTNAME:
+        assert {one.values[-1] for one in toy.place("g").domains} == {"a1", "a3"}
+    else:
+        assert toy.condition("g", "Evicted")[1] == "NodeFailures", "a place there is none any more"
+    stopped = [name for name in ("g0", "g1", "g2", "g3") if toy.stopped(name)[0]]
+    assert stopped == (["g2", "g3"] if levels[-1] == HOSTNAME else ["g0", "g1", "g2", "g3"])
