@@ -20,7 +20,7 @@ from typing import NamedTuple
 from podgroup.admission.amounts import PODS, text
 from podgroup.admission.holding import Resumption
 from podgroup.admission.matching import unsuitable
-from podgroup.admission.model import ClusterQueue, Flavor, FlavorResource
+from podgroup.admission.model import ClusterQueue, Flavor, FlavorResource, PodSet
 from podgroup.admission.options import SchedulerOptions
 from podgroup.admission.plan import Choice, Mode, Plan, SetPlan, gravest, overall
 from podgroup.admission.shape import Shape
@@ -191,13 +191,7 @@ class Assigner:
                 )
                 continue
             looked_at = True
-            flavor = self._flavors.get(name)
-            obstacle = f"flavor {name} not found"
-            if flavor is not None:
-                obstacle = ""
-                if flavor.topology or pod_set.topology.explicit:
-                    obstacle = self._places.obstacle(flavor, pod_set, self.places_all(offer))
-                obstacle = obstacle or unsuitable(flavor, pod_set)
+            obstacle = self._obstacle(offer, pod_set, name)
             if obstacle:
                 reasons.append(obstacle)
                 failures.append(PENDING_NO_MATCHING_FLAVOR)
@@ -233,6 +227,16 @@ class Assigner:
         best = {resource: choice._replace(tried=tried) for resource, choice in best.items()}
         shown = [] if best_rating.kind is Kind.FIT else reasons
         return _Found(best, shown, failures, looked_at)
+
+    def _obstacle(self, offer: Offer, pod_set: PodSet, name: str) -> str:
+        """Say why a podset cannot use a flavor, whatever its quota is; "" if it can."""
+        flavor = self._flavors.get(name)
+        if flavor is None:
+            return f"flavor {name} not found"
+        obstacle = ""
+        if flavor.topology or pod_set.topology.explicit:
+            obstacle = self._places.obstacle(flavor, pod_set, self.places_all(offer))
+        return obstacle or unsuitable(flavor, pod_set)
 
     def _quota(
         self, request: Request, key: FlavorResource, amount: int, assigned: int, search: Search

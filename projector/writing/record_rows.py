@@ -21,6 +21,7 @@ from podgroup.log.journal import (
     AdmissionRow,
     At,
     EpochRow,
+    FailureRow,
     Journal,
     ParkedRow,
     PlacementRow,
@@ -153,25 +154,7 @@ def build(
         "waits": _waits(journal.waits.values(), cluster=cluster),
         "admissions": [_admission(cluster, row) for row in journal.admissions.values()],
         "placements": [row for one in journal.placements.values() for row in _placed(cluster, one)],
-        "failures": [
-            _failure(
-                cluster=cluster,
-                shard=shard,
-                pod_uid=f.pod,
-                container=f.container,
-                seq=f.seq,
-                at=f.at,
-                group_id=f.group,
-                reason=f.reason,
-                message=f.message,
-                exit_code=f.exit_code,
-                restarts=f.restarts,
-                finished_at=f.finished_at,
-                node=f.node,
-                requests=as_json(f.requests),
-            )
-            for f in journal.failures.values()
-        ],
+        "failures": _failures(journal.failures.values(), cluster=cluster, shard=shard),
         "quotas": [
             _quota(
                 cluster=cluster,
@@ -216,6 +199,28 @@ def build(
         "preemptions": [_preemption(cluster, shard, row) for row in journal.preemptions],
         "parked": [_parked(cluster, shard, p) for p in journal.parked],
     }
+
+
+def _failures(failures: Iterable[FailureRow], *, cluster: str, shard: int) -> list[Row]:
+    return [
+        _failure(
+            cluster=cluster,
+            shard=shard,
+            pod_uid=f.pod,
+            container=f.container,
+            seq=f.seq,
+            at=f.at,
+            group_id=f.group,
+            reason=f.reason,
+            message=f.message,
+            exit_code=f.exit_code,
+            restarts=f.restarts,
+            finished_at=f.finished_at,
+            node=f.node,
+            requests=as_json(f.requests),
+        )
+        for f in failures
+    ]
 
 
 def _admission(cluster: str, row: AdmissionRow) -> Row:
