@@ -10,6 +10,7 @@ Invariant: the last value of a series is what `at` says of that moment.
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import Any
 
 from msgspec import Struct
@@ -119,21 +120,35 @@ class Series(Struct, frozen=True):
 
 
 class _Course:
-    """How one queue stood at the end of each step."""
+    """How one queue stood at the end of each step; rows are added, then it is `closed`.
+
+    Until then an amount lies at the step where it begins, and is taken off where it ends.
+    """
 
     def __init__(self) -> None:
-        self.nominal, self.held, self.borrowed = ([0] * STEPS for _ in range(3))
-        self.unadmitted = [0] * STEPS
+        self.nominal, self.held, self.borrowed = ([0] * (STEPS + 1) for _ in range(3))
+        self.unadmitted = [0] * (STEPS + 1)
         self.reported, self.root, self.cohort = 0, "", False
 
     def add(self, row: StepRow) -> None:
         self.reported, self.root = max(self.reported, row.reported), max(self.root, row.root)
         self.cohort = row.kind == "Cohort"
-        for step in range(max(row.first, 1) - 1, min(row.last - 1, STEPS)):
-            self.nominal[step] += row.nominal
-            self.held[step] += row.held
-            self.borrowed[step] += row.borrowed
-            self.unadmitted[step] += row.unadmitted
+        begin, end = max(row.first, 1) - 1, min(row.last - 1, STEPS)
+        if begin >= end:
+            return
+        for course, amount in (
+            (self.nominal, row.nominal),
+            (self.held, row.held),
+            (self.borrowed, row.borrowed),
+            (self.unadmitted, row.unadmitted),
+        ):
+            course[begin] += amount
+            course[end] -= amount
+
+    def closed(self) -> None:
+        """Add up what begins and ends, step after step."""
+        for course in (self.nominal, self.held, self.borrowed, self.unadmitted):
+            course[:] = list(accumulate(course))[:STEPS]
 
     def beyond(self, step: int) -> int:
         """Return what it borrowed."""
@@ -164,6 +179,9 @@ def over_time(name: str, rows: Iterable[StepRow]) -> list[Series]:
     for row in rows:
         of_key = courses[row.flavor, row.resource]
         of_key.setdefault((row.kind, row.name), _Course()).add(row)
+    for of_key in courses.values():
+        for course in of_key.values():
+            course.closed()
     found = []
     for key in sorted(courses):
         mine = courses[key].get(("ClusterQueue", name))
