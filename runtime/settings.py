@@ -557,6 +557,15 @@ class QueueingSettings(Section, frozen=True, kw_only=True):
             "and are charged."
         ),
     ] = False
+    unreachable_timeout_s: Annotated[
+        int,
+        Meta(
+            ge=30,
+            le=30 * DAY_S,
+            description="Seconds that a deleted pod, whose kubelet does not answer, keeps its "
+            "quota after it must have ended; its grace period where that is longer.",
+        ),
+    ] = 30
     skip_reassignment: Annotated[
         bool,
         Meta(

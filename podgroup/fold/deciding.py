@@ -65,6 +65,7 @@ _LATER = {
     "queueing.status_interval_s": "0",
     "queueing.workloads": "all",
     "queueing.stop_unadmitted": "false",
+    "queueing.unreachable_timeout_s": "30",
 }
 """Settings that came after the first logs with settings, and what held before: a log from then
 still says what it said."""

@@ -34,6 +34,9 @@ class Policy(Struct, frozen=True, kw_only=True):
 
     `stop_unadmitted` stops pods of queues that were never at a gate.
 
+    `unreachable_timeout_s` is how long a kubelet has at least to say that a pod has ended, after it
+    must have.
+
     `topology_aware_scheduling`, `elastic_jobs`, `fast_quota_release` and `skip_reassignment` stand
     for Kueue's feature gates TopologyAwareScheduling, ElasticJobsViaWorkloadSlices,
     FastQuotaReleaseInPodIntegration and SkipReassignmentForPodOwnedWorkloads, with Kueue's
@@ -53,6 +56,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     elastic_jobs: bool = False
     fast_quota_release: bool = False
     stop_unadmitted: bool = False
+    unreachable_timeout_s: int = 30
     skip_reassignment: bool = True
     retention_after_deactivation_s: int = -1
     compatibility: str = "better"

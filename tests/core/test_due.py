@@ -39,6 +39,7 @@ POLICIES = {
         retention_after_deactivation_s=60,
         wait_for_pods_ready="on",
         status_interval_s=5,
+        unreachable_timeout_s=90,
     ),
     "gates": Policy(
         fast_quota_release=True,

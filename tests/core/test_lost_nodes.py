@@ -1,6 +1,9 @@
 """A node is drained or lost: what its pods hold until somebody says that they have ended."""
 
+import pytest
+
 from podgroup.model.objects import Condition
+from podgroup.model.policy import Policy
 from tests.support.toy import Toy
 
 DISRUPTED = Condition(type="DisruptionTarget", status="True", reason="DeletionByPodGC")
@@ -49,4 +52,18 @@ def test_an_evicted_pod_of_a_group_is_replaced_and_the_others_run_on() -> None:
     assert not toy.gated("again") and toy.named("p1").phase == "Running"
     toy.run("again")
     toy.end("p1", "again")
+    assert not toy.gated("waits")
+
+
+@pytest.mark.parametrize("timeout_s", [30, 600])
+def test_a_pod_whose_kubelet_does_not_answer_keeps_its_quota_for_a_time(timeout_s: int) -> None:
+    toy = Toy(cpu=2, policy=Policy(unreachable_timeout_s=timeout_s))
+    toy.slow = True
+    toy.pod("limbo", cpu=2)
+    toy.run("limbo")
+    toy.pod("waits", cpu=2)
+    toy.change(toy.named("limbo").uid, deleted_at=toy.now, grace_s=1)
+    toy.wait(timeout_s - 1)
+    assert toy.gated("waits")
+    toy.wait(2)
     assert not toy.gated("waits")

@@ -3,7 +3,8 @@
     GATELOG_TEST_KUBECONFIG=FILE GATELOG_TEST_NODES=1 pytest -n0 tests/node
 
 GATELOG_TEST_IMAGE names an image with a shell that the nodes have or can pull (default busybox).
-Where the node is this machine, cgroups judge what runs; elsewhere what kubelets say.
+GATELOG_TEST_KUBELET is the process id of the kubelet of the only node, where it may be stopped for
+a minute. Where the node is this machine, cgroups judge what runs; elsewhere what kubelets say.
 """
 
 import asyncio

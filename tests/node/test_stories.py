@@ -1,11 +1,13 @@
 """What only a real node shows: containers that run on, end, are killed and start again."""
 
 import asyncio
+import os
+import signal
 
 import pytest
 
 from tests.node.conftest import QUOTA, Story
-from tests.node.meter import here
+from tests.node.meter import here, working
 
 pytestmark = [pytest.mark.slow("real containers"), pytest.mark.timeout(240)]
 
@@ -69,3 +71,30 @@ async def test_a_pod_that_ignores_its_end_keeps_its_quota_to_its_last_second(sto
     await asyncio.sleep(4)
     assert (await story.phases())["next"] == "Pending"
     await story.until("Succeeded", "next", timeout_s=60)
+
+
+@pytest.mark.skipif("GATELOG_TEST_KUBELET" not in os.environ, reason="no kubelet to stop")
+async def test_pods_of_an_unreachable_node_keep_their_quota_while_they_run(story: Story) -> None:
+    """The node controller deletes them, and their containers run on."""
+    kubelet = int(os.environ["GATELOG_TEST_KUBELET"])
+    trouble = {"key": "node.kubernetes.io/unreachable", "operator": "Exists"}
+    leaves = [trouble | {"effect": "NoExecute", "tolerationSeconds": 2}]
+    await story.pod("limbo", "sleep 600", cpu="800m", tolerations=leaves)
+    await story.until("Running", "limbo")
+    await story.pod("next", "sleep 1", cpu="800m")
+    uid = (await story.api.pods(story.namespace))["limbo"]["metadata"]["uid"]
+
+    async def evicted() -> bool:
+        pod = (await story.api.pods(story.namespace))["limbo"]
+        return "deletionTimestamp" in pod["metadata"]
+
+    os.kill(kubelet, signal.SIGSTOP)
+    try:
+        await story.api.until("evicted by its taint", evicted, 120)
+        await asyncio.sleep(15)
+        assert not here() or uid in working()
+        next_ = (await story.api.pods(story.namespace))["next"]
+        assert next_["spec"].get("schedulingGates")
+    finally:
+        os.kill(kubelet, signal.SIGCONT)
+    await story.until("Succeeded", "next", timeout_s=90)

@@ -5,9 +5,10 @@ group again and compare times. A timer says nothing by itself, so an old one doe
 
 A group that must stop holds its quota until none of its pods may run: each has ended, is gone, or
 was never bound and is being deleted. A pod whose deletion time is over by its grace period, or by
-`PATIENCE_S` where that is more, is taken for gone: its kubelet does not answer any more, and
-Kubernetes' deletion time already includes the grace period once. An operator may choose not to wait
-for the grace period at all (`Policy.fast_quota_release`): being deleted is enough then.
+`Policy.unreachable_timeout_s` where that is more, is taken for gone: its kubelet does not answer
+any more, and Kubernetes' deletion time already includes the grace period once. An
+operator may choose not to wait for the grace period at all (`Policy.fast_quota_release`): being
+deleted is enough then.
 
 Invariant: a group has at most one timer of each purpose.
 """
@@ -17,11 +18,9 @@ from datetime import datetime, timedelta
 from podgroup.log.records import Timed
 from podgroup.rules.helpers.context import Concluding, Conclusions, RuleContext
 from podgroup.state.members import Flag
-from podgroup.state.world import Group, Pod
+from podgroup.state.world import Group, Pod, World
 
 GRACE = "grace"
-PATIENCE_S = 30
-"""Seconds that a kubelet has at least to say that a pod has ended, after it must have."""
 
 
 def wake_at(ctx: RuleContext, group: Group, purpose: str, at: datetime) -> Conclusions:
@@ -40,19 +39,19 @@ def no_wake(ctx: RuleContext, group: Group, purpose: str) -> Conclusions:
     return ()
 
 
-def given_up_at(pod: Pod) -> datetime | None:
+def given_up_at(world: World, pod: Pod) -> datetime | None:
     """Return when a pod that is being deleted is taken for gone, None if it is not."""
     deleted_at = pod.view.deleted_at
     if deleted_at is None or pod.view.grace_s is None:
         return None
-    return deleted_at + timedelta(seconds=max(pod.view.grace_s, PATIENCE_S))
+    return deleted_at + timedelta(seconds=max(pod.view.grace_s, world.policy.unreachable_timeout_s))
 
 
 def may_run(ctx: RuleContext, pod: Pod) -> bool:
     """Tell whether a pod may run, as far as a kubelet answers for it."""
     if not ctx.members(ctx.world.groups[pod.group]).flags[pod.view.uid] & Flag.LIVE:
         return False
-    lost_at = given_up_at(pod)
+    lost_at = given_up_at(ctx.world, pod)
     return lost_at is None or lost_at > ctx.here.at
 
 
@@ -72,7 +71,7 @@ def still_running(ctx: RuleContext, group: Group) -> Concluding[bool]:
         return True  # looked at before: constant work per event
     ends: list[datetime] = []
     for uid in members.with_flags(Flag.LIVE):
-        end = given_up_at(ctx.pod(uid))
+        end = given_up_at(ctx.world, ctx.pod(uid))
         if end is None:
             return True
         ends.append(end)

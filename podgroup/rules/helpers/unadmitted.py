@@ -86,7 +86,7 @@ def usage_of_live(
         pod = world.pods[PodUID(uid)]
         if pod.deleting and leaving:
             continue
-        lost_at = given_up_at(pod)
+        lost_at = given_up_at(world, pod)
         if lost_at is not None:
             if lost_at <= now:
                 continue
