@@ -152,6 +152,17 @@ def test_what_does_not_fit_waits_and_starts_once_places_are_free() -> None:
     assert toy.hosts(*waits) == ["b1", "b1", "b2", "b2", "b3"]
 
 
+def test_a_group_that_finds_no_node_ready_says_so() -> None:
+    toy = Racks({"a1": 2})
+    toy.node("a1", ready=False)
+    toy.ranked("g", 1, IN_RACK)
+    assert toy.why("g")[1] == (
+        "no node that is ready and not cordoned has the labels of its flavors and their "
+        "topologies — couldn't assign flavors to pod set r1: no topology domains at level: "
+        "example.com/rack"
+    )
+
+
 def test_equal_groups_that_ask_for_other_places_do_not_answer_for_each_other() -> None:
     toy = Racks()
     toy.ranked("g", 5, IN_RACK)

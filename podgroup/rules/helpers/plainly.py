@@ -29,6 +29,10 @@ _NO_ROOM = re.compile(
     r"pod set (\S+): .*?topology \"[^\"]*\" (?:allows to fit only (\d+) out of (\d+)|"
     r"doesn't allow to fit any of (\d+)) "
 )
+_NO_NODES = "no topology domains at level"
+_NO_NODE_HAS = (
+    "no node that is ready and not cordoned has the labels of its flavors and their topologies"
+)
 _NO_LEVEL = "does not contain the requested level"
 _NO_TOPOLOGY = "does not support TopologyAwareScheduling"
 _ADDED_BY = "administrators of ClusterQueues may add one"
@@ -79,6 +83,8 @@ def kueue_plainly(message: str) -> str:
 def _no_room(world: World, group: Group, message: str) -> list[str]:
     """Say how much of what pods ask for has room where they ask for it."""
     said = []
+    if _NO_NODES in message:
+        said.append(_NO_NODE_HAS)
     for name, some, out_of, none in _NO_ROOM.findall(message):
         role = group.roles.get(role_of(group, name))
         asked = role.topology if role is not None else NOTHING_ASKED
