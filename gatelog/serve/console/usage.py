@@ -24,6 +24,11 @@ _DIVIDED = {
     "user": f"{sums.LABEL}user",
 }
 """Word of an address, and the key it means; `label:KEY` is a word, too."""
+_COUNTED = (
+    "What pods asked for, times hours: while they ran, held quota and did not run, and were "
+    "wasted. Waiting takes nothing. What ran without an admission is apart, and costs nothing. "
+    "Days are UTC."
+)
 _DRAWN = 4
 """Resources that are drawn."""
 
@@ -42,15 +47,7 @@ def usage(asked: Asked, seen: Seen) -> Page:
     asked.note(f"usage by {by} and by {period}", spent.query, spent.given)
     title = f"Usage of the {DAYS[days]} to {day}" if days > 1 else f"Usage on {day}"
     rates = asked.model.rates
-    shown = [
-        [
-            one.key or "–",
-            f"{one.resource}, {unit_name(one.resource)}",
-            *(_hours_of(one.resource, number) for number in one.spent.columns.values()),
-            f"{sums.money(one.cost):,.2f}" if rates else None,
-        ][: None if rates else -1]
-        for one in [*shares, *(_all_of(one) for one in sums.totals(shares) if len(shares) > 1)]
-    ]
+    shown = _rows(shares, priced=rates is not None)
     head = [by, "resource", *sums.COLUMNS]
     head += [f"cost {rates.currency}".rstrip()] if rates else []
     path, chosen = "/usage", {"namespace": namespace, "by": by}
@@ -69,13 +66,7 @@ def usage(asked: Asked, seen: Seen) -> Page:
         for one, key in _DIVIDED.items()
     )
     body = [
-        h(
-            "p",
-            "What pods asked for, times hours: while they ran, held quota and did not run, and "
-            "were wasted. Waiting takes nothing. What ran without an admission is apart, and costs "
-            "nothing. Days are UTC.",
-            class_="quiet",
-        ),
+        h("p", _COUNTED, class_="quiet"),
         choices("Range", ranges),
         h(
             "p",
@@ -100,6 +91,19 @@ def usage(asked: Asked, seen: Seen) -> Page:
         period: [_numbers(one, priced=rates is not None) for one in periods],
     }
     return page(title, data, body)
+
+
+def _rows(shares: Sequence[sums.Share], *, priced: bool) -> list[list[Html | str | None]]:
+    """Return a row for each share, and where there are several one for all of each resource."""
+    return [
+        [
+            one.key or "–",
+            f"{one.resource}, {unit_name(one.resource)}",
+            *(_hours_of(one.resource, number) for number in one.spent.columns.values()),
+            *([f"{sums.money(one.cost):,.2f}"] if priced else []),
+        ]
+        for one in [*shares, *(_all_of(one) for one in sums.totals(shares) if len(shares) > 1)]
+    ]
 
 
 def _numbers(one: sums.Share, *, priced: bool) -> dict[str, Any]:
