@@ -56,7 +56,7 @@ from podgroup.model.names import (
 )
 from podgroup.model.objects import Since
 from podgroup.model.shortage import Preempted
-from podgroup.state.facts import place_of, role_of
+from podgroup.state.facts import cluster_queue_name, place_of, role_of
 from podgroup.state.world import Eviction, Expectation, Finish, Group, OutOfSelector, Role, World
 
 
@@ -206,7 +206,8 @@ def _released(world: World, group: Group, decision: Decision, command: ReleaseQu
 
 def _finished(world: World, group: Group, decision: Decision, command: FinishGroup) -> None:
     here = At(decision.as_of, decision.at)
-    ending.finished(group, Finish(command.reason, command.message, here.at), here.at)
+    finish = Finish(command.reason, command.message, here.at)
+    ending.finished(group, finish, here.at, cluster_queue_name(world, group))
     ending.start_failed(group, "")
     lacks_no_more(world, here, group)
     _note(world, here, group, "GroupFinished", decision, command)

@@ -61,7 +61,7 @@ from podgroup.model.objects import PodView
 from podgroup.model.quantities import format_amount
 from podgroup.model.topology import HOSTNAME
 from podgroup.state.changes import EVERYTHING, nothing_read, of_joining, of_leaving, of_pod
-from podgroup.state.facts import KEEP, unwell
+from podgroup.state.facts import KEEP, cluster_queue_name, unwell
 from podgroup.state.members import Flag
 from podgroup.state.world import GROUP, SINGLE, Group, Mirror, OutOfSelector, Pod, Role, Spec, World
 
@@ -669,7 +669,7 @@ def retire(world: World, here: At, identity: GroupID) -> None:
     group = world.groups.get(identity)
     if group is None or not retirable(world, group):
         return
-    ending.gone(group, here.at)
+    ending.gone(group, here.at, cluster_queue_name(world, group))
     explained.said(group, "Gone", None, None)
     if group.quota.holding is not None:
         write_admission(world, group, group.quota.holding, released_at=here, reason="Gone")

@@ -45,6 +45,7 @@ from podgroup.state.changes import EVERYTHING, of_workload, same_but_status
 from podgroup.state.facts import (
     KUEUE,
     beyond_admission,
+    cluster_queue_name,
     condition,
     is_true,
     ran_s,
@@ -326,7 +327,8 @@ def _take_finish(world: World, here: At, group: Group, view: WorkloadView) -> No
         return
     if group.ending.finish is None:
         finish = Finish(finished.reason, finished.message, here.at)
-        ending.finished(group, finish, finished.at or here.at)
+        at = finished.at or here.at
+        ending.finished(group, finish, at, cluster_queue_name(world, group))
         note(
             world,
             here,

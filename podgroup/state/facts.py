@@ -62,9 +62,15 @@ def cluster_queue_of(world: World, group: Group) -> ClusterQueueView | None:
 
 
 def cluster_queue_name(world: World, group: Group) -> str:
-    """Return the ClusterQueue that holds it, else that its queue leads to, or ""; by name."""
+    """Return the ClusterQueue that holds it, else that its queue leads to, or ""; by name.
+
+    Of a group that is over it is the one that it ended in: rows of one group are the same whether
+    its LocalQueue is deleted in the same batch of the log or in a later one.
+    """
     if group.quota.holding is not None:
         return group.quota.holding.admission.cluster_queue
+    if group.ending.finish is not None or group.ending.gone_at is not None:
+        return group.ending.cluster_queue
     local = local_queue_of(world, group)
     return local.cluster_queue if local is not None else ""
 

@@ -396,6 +396,8 @@ class Ending(Part):
     """Why a pod can never start with what its admission gives it: the group ends over that."""
     finished_at: datetime | None = None
     gone_at: datetime | None = None
+    cluster_queue: str = ""
+    """The one it was in when it ended: its LocalQueue may be deleted or lead elsewhere since."""
 
 
 class Group(Struct, gc=False):

@@ -7,10 +7,11 @@ from msgspec.structs import replace
 from podgroup.state.world import Finish, Group
 
 
-def finished(group: Group, finish: Finish, at: datetime) -> None:
-    """It ended, at `at`."""
+def finished(group: Group, finish: Finish, at: datetime, cluster_queue: str) -> None:
+    """It ended, at `at`, in a ClusterQueue, "" if it was in none."""
     group.ending.finish = finish
     group.ending.finished_at = at
+    group.ending.cluster_queue = cluster_queue
 
 
 def written(group: Group) -> None:
@@ -28,6 +29,7 @@ def start_failed(group: Group, why: str) -> None:
     group.ending.start_failed = why
 
 
-def gone(group: Group, at: datetime) -> None:
-    """Nothing of it is left."""
+def gone(group: Group, at: datetime, cluster_queue: str) -> None:
+    """Nothing of it is left; it was in a ClusterQueue, "" if it was in none."""
     group.ending.gone_at = at
+    group.ending.cluster_queue = cluster_queue
