@@ -127,6 +127,7 @@ def test_where_pods_of_a_failed_node_find_no_place_the_group_is_evicted(
     assert racks.decide().idle
 
 
+@pytest.mark.parity("IT-07", "IT-08")
 @BOTH
 def test_a_single_pod_keeps_its_place(ways: SchedulerOptions) -> None:
     racks = Racks(ways, {"a1": 2, "a2": 2})
@@ -148,6 +149,7 @@ def test_a_node_that_is_well_again_changes_nothing(ways: SchedulerOptions) -> No
     assert racks.fail("one", "a2").idle  # it has no place there
 
 
+@pytest.mark.parity("IT-17")
 def test_a_second_failed_node_is_replaced_too() -> None:
     nodes = {"a1": 2, "a2": 2, "a3": 2, "a4": 1, "a5": 1}
     kueue, better = Racks(KUEUE, nodes), Racks(BETTER, nodes)
@@ -335,6 +337,7 @@ def test_one_wrong_index_costs_one_pod_its_rank() -> None:
     assert hosts(wrong, False, a=2, b=2) == {"p0": "a", "p1": "a", "p2": "b", "p3": "b"}
 
 
+@pytest.mark.parity("IT-10")
 def test_one_index_twice_costs_both_pods_their_rank() -> None:
     twice = numbered("2", "2", "1", "0")
     assert hosts(twice, True, a=1, b=1, c=2) == {"p0": "c", "p1": "c", "p2": "b", "p3": "a"}

@@ -273,6 +273,7 @@ def test_in_kueue_mode_what_pods_ask_is_left_to_kueue(mode: str) -> None:
 TAINT = Toleration(key="maintenance", effect="NoSchedule")
 
 
+@pytest.mark.parity("IT-09")
 @pytest.mark.parametrize("restarted", [False, True])
 def test_pods_of_a_node_that_is_gone_get_another_and_those_that_run_stay(restarted: bool) -> None:
     toy = Racks({"a1": 2, "a2": 2, "a3": 2})
@@ -302,17 +303,24 @@ def test_a_node_that_is_not_ready_has_failed_once_nothing_runs_there() -> None:
     assert {d.values[0] for d in toy.place("g").domains} == {"a1", "a3"}
 
 
+@pytest.mark.parity("IT-11", "IT-12", "IT-13", "IT-14", "IT-18")
+@pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute"])
 @pytest.mark.parametrize("tolerated", [True, False])
-def test_a_tainted_node_has_failed_for_pods_that_do_not_tolerate_it(tolerated: bool) -> None:
+def test_a_tainted_node_has_failed_for_pods_that_do_not_tolerate_it(
+    tolerated: bool, effect: str
+) -> None:
     toy = Racks({"a1": 2, "a2": 2, "a3": 2})
     own = (Toleration(key="maintenance", operator="Exists"),) if tolerated else ()
     toy.bind(*toy.ranked("g", 4, IN_RACK, tolerations=own))
-    toy.node("a2", taints=(TAINT,))
-    toy.end("g2", "g3", phase="Failed")
+    toy.node("a2", taints=(replace(TAINT, effect=effect),))
+    toy.end("g2", phase="Failed")
+    assert {d.values[0] for d in toy.place("g").domains} == {"a1", "a2"}, "g3 runs there"
+    toy.end("g3", phase="Failed")
     other = "a2" if tolerated else "a3"
     assert {d.values[0] for d in toy.place("g").domains} == {"a1", other}
 
 
+@pytest.mark.parity("IT-16")
 def test_who_finds_no_other_place_is_evicted_and_waits_for_nodes() -> None:
     toy = Racks({"a1": 2, "a2": 2})
     names = toy.ranked("g", 4, IN_RACK)
@@ -330,6 +338,7 @@ def test_who_finds_no_other_place_is_evicted_and_waits_for_nodes() -> None:
     assert toy.hosts(*again) == ["a1", "a1", "a2", "a2"]
 
 
+@pytest.mark.parity("IT-06")
 def test_a_pod_that_was_started_for_a_failed_node_is_stopped_before_it_is_bound() -> None:
     toy = Racks({"a1": 2, "a2": 2, "a3": 2})
     toy.ranked("g", 4, IN_RACK)
@@ -370,6 +379,7 @@ def test_a_single_pod_that_is_not_bound_is_stopped_when_its_node_is_gone() -> No
     assert toy.stopped("p")[0], "it could wait for that node for ever, and hold quota"
 
 
+@pytest.mark.parity("IT-15")
 def test_a_pod_that_is_being_started_for_a_node_that_goes_is_stopped_once_it_was() -> None:
     toy = Racks({"a1": 2, "a2": 2})
     toy.act = False
@@ -382,6 +392,7 @@ def test_a_pod_that_is_being_started_for_a_node_that_goes_is_stopped_once_it_was
     assert lost and all(toy.stopped(name)[0] for name in lost), ungate
 
 
+@pytest.mark.parity("IT-19")
 def test_a_gated_pod_waits_for_its_node_and_starts_when_it_is_back() -> None:
     toy = Racks({"a1": 2, "a2": 2})
     toy.bind(*toy.ranked("g", 4, IN_RACK))

@@ -15,7 +15,13 @@ from ingest.kinds import bound_pods, node_kind
 from ingest.nodes import Sums
 from ingest.translate.items import Delta
 from podgroup.folding import fold_message, new_world
-from podgroup.log.events import ObjectApplied, PodApplied, RelistCompleted, RelistStarted
+from podgroup.log.events import (
+    ObjectApplied,
+    PodApplied,
+    PodDeleted,
+    RelistCompleted,
+    RelistStarted,
+)
 from podgroup.model.objects import NodeView, PodView
 from podgroup.state.world import World
 from runtime.jetstream import Bus
@@ -135,8 +141,15 @@ def line(kind: str, obj: dict[str, Any]) -> bytes:
     return msgspec.json.encode({"type": kind, "object": obj})
 
 
-def read_pod(labels: dict[str, str], annotations: dict[str, str], **status: Any) -> PodView:
+def read_pod(
+    labels: dict[str, str],
+    annotations: dict[str, str],
+    node: str = "n",
+    deleted: str | None = None,
+    **status: Any,
+) -> PodView:
     meta = {
+        **({"deletionTimestamp": deleted} if deleted else {}),
         "uid": "u",
         "name": "p",
         "namespace": "ns",
@@ -146,21 +159,25 @@ def read_pod(labels: dict[str, str], annotations: dict[str, str], **status: Any)
         "annotations": annotations,
     }
     containers = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
-    obj = {"metadata": meta, "spec": {"nodeName": "n", "containers": containers}, "status": status}
+    obj = {"metadata": meta, "spec": {"nodeName": node, "containers": containers}, "status": status}
     found = bound_pods().translator.item(line("ADDED", obj))
     assert isinstance(found, Delta) and isinstance(found.event, PodApplied)
     return found.event.pod
 
 
-def test_a_managed_pod_that_is_placed_by_topology_takes_nothing_here() -> None:
+@pytest.mark.parity("IT-01", "IT-03", "IT-04", "IT-05")
+def test_which_pods_take_something_of_their_node() -> None:
     asks = {"kueue.x-k8s.io/podset-required-topology": "rack"}
     managed = {"kueue.x-k8s.io/managed": "true"}
     assert read_pod(managed, asks).node == ""
     assert read_pod({}, asks).node == "n", "whoever writes the annotation is still there"
     assert read_pod(managed, {}).requests == {"cpu": 1000}
     assert read_pod({}, {}, phase="Succeeded").node == ""
+    assert read_pod({}, {}, node="").requests == {}
+    assert read_pod({}, {}, deleted="2026-11-23T00:01:00Z").requests == {"cpu": 1000}
 
 
+@pytest.mark.parity("IT-02")
 def test_sums_follow_pods_and_lists() -> None:
     def seen(uid: str, node: str, cpu: int, relist: str = "") -> PodApplied:
         view = read_pod({}, {})
@@ -172,6 +189,8 @@ def test_sums_follow_pods_and_lists() -> None:
     assert sums.of("n") == {"cpu": 3, "pods": 2} and sums.changed == {"n", "m"}
     sums.saw([seen("b", "n", 5), seen("a", "", 1)])
     assert sums.of("n") == {"cpu": 5, "pods": 1}
+    sums.saw([PodDeleted(pod=seen("b", "n", 5).pod)])
+    assert sums.of("n") == {}
     sums.saw([RelistStarted(kind="Pod", relist="r"), seen("c", "n", 3, "r")])
     sums.saw([RelistCompleted(kind="Pod", relist="r", resource_version="9")])
     assert sums.of("n") == {"cpu": 3, "pods": 1} and sums.of("m") == {} and len(sums) == 1

@@ -353,25 +353,25 @@ IF-04 o forced termination: restart
 IF-05 o forced termination: not asked for
 IF-06 o forced termination: failed pod
 IF-07 o forced termination: succeeded pod
-IT-01 o topology: other pods on a node
-IT-02 o topology: deleted
-IT-03 o topology: without node
-IT-04 o topology: not counted twice
-IT-05 o topology: terminating
-IT-06 o topology: stray pods
-IT-07 o topology: node fails
-IT-08 o topology: node fails, pod ends
-IT-09 o topology: contrast with a Job
-IT-10 o topology: rank taken
-IT-11 o topology: unhealthy nodes, case 1
-IT-12 o topology: unhealthy nodes, case 2
-IT-13 o topology: unhealthy nodes, case 3
-IT-14 o topology: unhealthy nodes, case 4
-IT-15 o topology: unhealthy nodes, case 5
-IT-16 o topology: unhealthy nodes, case 6
-IT-17 o topology: unhealthy nodes, case 7
-IT-18 o topology: unhealthy nodes, case 8
-IT-19 o topology: unhealthy nodes, case 9
+IT-01 o topology: a pod of no queue ends: what it took of its node is free
+IT-02 o topology: it is deleted: the same
+IT-03 o topology: it has no node: it takes nothing
+IT-04 o topology: pods that were placed count once, with their Workload
+IT-05 o topology: it is terminating: it still takes its part
+IT-06 o topology: a pod that was started for a node that failed is ended
+IT-07 o topology: a node fails: the Workload of a single pod keeps its place
+IT-08 o topology: the same when the node is found failed because its pod ended
+IT-09 o topology: the Workload of several pods gets another node
+IT-10 o topology: a replacement's rank is taken by a running pod: any free place
+IT-11 o topology: NoExecute taint: the node has failed once its pods end, not before
+IT-12 o topology: NoSchedule taint and a running pod: the node has not failed
+IT-13 o topology: NoSchedule taint and no pod: it has
+IT-14 o topology: a tainted node is replaced by one of the same domain
+IT-15 o topology: a pod that comes late to a replaced node is ended
+IT-16 o topology: no other node has room: the Workload is evicted
+IT-17 o topology: several nodes fail: the Workload is evicted (gatelog: row P1)
+IT-18 o topology: tainted nodes that the pods tolerate have not failed
+IT-19 o topology: a node that is well again is none of the failed
 """,
     "End to end": """
 E-01 Y group of two from creation to clean-up
@@ -449,7 +449,6 @@ def _span(prefix: str, first: int, last: int) -> list[str]:
 
 
 GATE_OFF = "describes Kueue with a feature gate switched off from its default"
-TOPOLOGY = "topology-aware scheduling: held against recorded decisions in tests/oracle instead"
 MULTIKUEUE = "MultiKueue: pods of worker clusters are not gatelog's"
 FORCED = "FailureRecoveryPolicy: an alpha feature apart from admission"
 OLD_SELECTORS = "selectors of an old configuration format that Kueue itself no longer reads"
@@ -457,7 +456,6 @@ PLUMBING = "a function inside Kueue without behaviour of its own"
 
 NOT_COVERED: dict[str, str] = {
     **dict.fromkeys(["C-21", "C-51", "C-54", "H-04"], GATE_OFF),
-    **dict.fromkeys(_span("IT", 1, 19), TOPOLOGY),
     **dict.fromkeys([*_span("M", 1, 11), *_span("IM", 1, 3), *_span("E", 24, 27)], MULTIKUEUE),
     **dict.fromkeys(_span("IF", 1, 7), FORCED),
     **dict.fromkeys(["W-25", "W-26"], OLD_SELECTORS),
