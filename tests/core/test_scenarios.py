@@ -305,3 +305,15 @@ def test_deciding_again_decides_nothing() -> None:
     toy.world.dirty_groups.update(dict.fromkeys(toy.world.groups, EVERYTHING))
     decide(toy.world, At(toy.position, toy.now))
     assert len(toy.world.journal.decisions) == before
+
+
+def test_who_succeeded_and_is_gone_has_filled_its_place() -> None:
+    toy = Toy()
+    toy.pod("p0", "g", 2)
+    toy.pod("p1", "g", 2)
+    toy.run("p0", "p1")
+    toy.end("p0")
+    toy.change(toy.named("p0").uid, finalizers=())
+    toy.delete("p0")
+    toy.pod("more", "g", 2)
+    assert {pod.name for pod in toy.pods.values()} == {"p1"}, "more is in excess"
