@@ -16,7 +16,7 @@ from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.pages import STANDING
 from gatelog.readmodel.rows import HolderRow
 from gatelog.readmodel.statements import decided
-from projector.schema.pending import ORDER, USE, in_line, is_pending, stage
+from projector.schema.pending import ORDER, USE, WAITS_FOR, in_line, is_pending, stage
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -29,8 +29,7 @@ SELECT g.id, g.namespace, g.name, g.queue, g.cluster_queue, g.priority,
        CASE WHEN {in_line("g.state", "g.wait_reason")} THEN row_number() OVER (
             PARTITION BY g.cluster_queue, {in_line("g.state", "g.wait_reason")}
                 ORDER BY {ORDER}) END AS position,
-       CASE WHEN g.wait_reason <> '' THEN g.wait_reason ELSE g.reason END AS reason,
-       CASE WHEN g.wait_reason <> '' THEN g.wait_message ELSE g.message END AS message,
+       {WAITS_FOR},
        coalesce(g.queued_at, g.created_at) AS since
   FROM groups g
   {USE}

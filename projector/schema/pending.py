@@ -56,6 +56,10 @@ ORDER: Final = """CASE WHEN g.precedence = 2 THEN 0 ELSE 1 END,
                 g.precedence DESC, g.priority DESC, coalesce(g.queued_at, g.created_at), g.id"""
 """The order of `g` in its queue."""
 
+WAITS_FOR: Final = """CASE WHEN g.wait_reason <> '' THEN g.wait_reason ELSE g.reason END AS reason,
+       CASE WHEN g.wait_reason <> '' THEN g.wait_message ELSE g.message END AS message"""
+"""Why a pending group `g` waits: its reason to wait, else that of its state."""
+
 IDLE_REASON: Final = WAITING_FOR_REPLACEMENT_PODS
 
 

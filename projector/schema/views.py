@@ -58,8 +58,7 @@ def _why_pending(d: Dialect) -> str:
 SELECT g.cluster, g.id AS group_id, g.namespace, g.name, g.kind, g.state, g.queue,
        g.cluster_queue, g.priority, g.total_count, g.pods_seen, g.pods_gated,
        {pending.stage("g.state", "g.wait_reason")} AS stage,
-       CASE WHEN g.wait_reason <> '' THEN g.wait_reason ELSE g.reason END AS reason,
-       CASE WHEN g.wait_reason <> '' THEN g.wait_message ELSE g.message END AS message,
+       {pending.WAITS_FOR},
        g.wait_since AS since, {waiting} AS waiting_seconds, g.created_at, {age} AS age_seconds,
        g.parked, g.queued_at, p.position, p.local_position
   FROM groups g
