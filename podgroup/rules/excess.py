@@ -15,6 +15,7 @@ from podgroup.rules.helpers.order import active_key
 from podgroup.rules.helpers.places import staffed
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.state.changes import WORKLOAD
+from podgroup.state.facts import pods_of
 from podgroup.state.members import Flag, Members
 from podgroup.state.world import Group, Pod, Role
 
@@ -68,12 +69,11 @@ def _excess(ctx: RuleContext, group: Group, members: Members, role: Role) -> Con
     limit = role.count - role.succeeded_gone
     if not role.count or members.count(Flag.SOLID, role.name) <= limit:
         return
-    pods = sorted((ctx.pod(u) for u in members.with_flags(Flag.SOLID, role.name)), key=active_key)
-    for pod in pods[limit:]:
+    chosen = sorted((ctx.pod(u) for u in members.with_flags(Flag.SOLID, role.name)), key=active_key)
+    pods = pods_of(ctx.world, group, role.name, role.count)
+    for pod in chosen[limit:]:
         if pod.free:
-            yield delete_excess(
-                ctx, group, pod, f"role {role.name} has {role.count} places, this one is beyond"
-            )
+            yield delete_excess(ctx, group, pod, f"the group has no more than {pods}")
 
 
 AGAIN = Rule(

@@ -47,7 +47,7 @@ def _replace(ctx: RuleContext, group: Group, role: Role) -> Conclusions:
                 group,
                 "replace",
                 "PodReplaced",
-                f"pod {pod.view.name} ended and another pod of role {role.name} has its place",
+                f"pod {pod.view.name} ended and another pod like it has its place",
                 FinalizePod(target=pod_ref(pod)),
             )
 

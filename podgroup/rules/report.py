@@ -24,7 +24,11 @@ from podgroup.log.events import Decision
 from podgroup.log.records import RecountReported, RefusalReported, Reportable, Reported
 from podgroup.model.commands import EmitEvent, KubeEvent, ObjectRef, ReportPod
 from podgroup.model.ids import PodUID
-from podgroup.model.names import ADMITTED, GROUP_TOTAL_COUNT, WAITING_FOR_REPLACEMENT_PODS
+from podgroup.model.names import (
+    ADMITTED,
+    GROUP_TOTAL_COUNT,
+    WAITING_FOR_REPLACEMENT_PODS,
+)
 from podgroup.model.quantities import format_amount
 from podgroup.model.reasons import (
     FLAVOR_NOT_FOUND,
@@ -40,9 +44,9 @@ from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.order import start_key
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.wording import refusal
-from podgroup.state.facts import UNPLACED, beyond, role_of, unknown_flavor
+from podgroup.state.facts import UNPLACED, beyond, given_name, pods_of, role_of, unknown_flavor
 from podgroup.state.members import Flag
-from podgroup.state.world import Group, Pod
+from podgroup.state.world import Group, Pod, World
 
 HOLD = timedelta(seconds=5)
 MAX_PODS = 50
@@ -168,7 +172,7 @@ def _reports(ctx: RuleContext, group: Group) -> list[tuple[Pod, tuple[str, str]]
         if pod.deleting:
             continue
         if not role.count:
-            found.append((pod, _unplaced(group, pod)))
+            found.append((pod, _unplaced(ctx.world, group, pod)))
         elif flavor := _unknown_flavor(ctx, group, pod):
             text = (
                 f"pod {pod.view.name} is admitted with ResourceFlavor {flavor}, which is not there"
@@ -176,8 +180,8 @@ def _reports(ctx: RuleContext, group: Group) -> list[tuple[Pod, tuple[str, str]]
             found.append((pod, (FLAVOR_NOT_FOUND, text)))
         else:
             text = (
-                f"all {role.count} places of role {pod.role} are taken; "
-                "the pod starts when one is given up"
+                f"the group has {pods_of(ctx.world, group, pod.role, role.count)} already; "
+                "the pod starts when one of them gives up its place"
             )
             found.append((pod, (WAITING_FOR_PLACE, text)))
     return found
@@ -196,20 +200,21 @@ def _over(group: Group, pod: Pod) -> str:
     )
 
 
-def _unplaced(group: Group, pod: Pod) -> tuple[str, str]:
+def _unplaced(world: World, group: Group, pod: Pod) -> tuple[str, str]:
     """Say why a pod has no place in an admitted group."""
     view, role = pod.view, pod.role.removeprefix(UNPLACED)
-    known = ", ".join(sorted(name for name, r in group.roles.items() if r.count))
+    known = ", ".join(pods_of(world, group, n) for n, r in sorted(group.roles.items()) if r.count)
+    name = given_name(role, view)
     more = beyond(group, role, view)
     if more:
         amounts = ", ".join(f"{r} {format_amount(r, more[r])}" for r in sorted(more))
         return LARGER_THAN_DECLARED, (
-            f"pod {view.name} asks for {amounts}, more than its group has declared for role "
-            f"{role}, so there is no quota for it; its roles are {known}"
+            f"pod {view.name} asks for {amounts}, more than its group has declared for "
+            f"{pods_of(world, group, role)}, so there is no quota for it; the group has {known}"
         )
     return UNKNOWN_ROLE, (
-        f"pod {view.name} has role {role}, which the admitted Workload "
-        f"{group.mirror.name} does not have; its roles are {known}"
+        f"the admitted Workload {group.mirror.name} has no place for pod {view.name}"
+        f"{f' of role {name}' if name else ''}; the group has {known}"
     )
 
 

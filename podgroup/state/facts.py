@@ -162,10 +162,16 @@ def pods_of(world: World, group: Group, pod_set: str, count: int = 0, sample: st
     if role is None or group.single:
         return pods
     pod = world.pods.get(PodUID(sample) or role.sample)
-    label = pod.view.labels.get(POD_GROUP_ROLE, "") if pod is not None else ""
-    if label or not _HASH.fullmatch(role.name):
-        return f"{pods} of role {label or role.name}"
+    name = given_name(role.name, pod.view if pod is not None else None)
+    if name:
+        return f"{pods} of role {name}"
     return f"{pods} like {pod.view.name}" if pod is not None else pods
+
+
+def given_name(role: str, view: PodView | None) -> str:
+    """Return the name that people gave a role, empty where it has but a hash."""
+    label = view.labels.get(POD_GROUP_ROLE, "") if view is not None else ""
+    return label or ("" if _HASH.fullmatch(role) else role)
 
 
 def ran_s(holding: Holding, now: datetime) -> int:

@@ -248,9 +248,19 @@ def test_a_pod_of_the_drivers_shape_is_of_the_drivers_set() -> None:
 @pytest.mark.parametrize(
     ("role", "cpu", "reason", "words"),
     [
-        ("wrkers", 2, "UnknownRole", ("has role wrkers", "driver, workers")),
-        ("", 5, "UnknownRole", ("has role r5", "driver, workers")),
-        ("workers", 5, "LargerThanDeclared", ("asks for cpu 5", "role workers")),
+        (
+            "wrkers",
+            2,
+            "UnknownRole",
+            ("pod odd of role wrkers", "role driver, pods of role workers"),
+        ),
+        ("", 5, "UnknownRole", ("pod odd of role r5", "role driver, pods of role workers")),
+        (
+            "workers",
+            5,
+            "LargerThanDeclared",
+            ("asks for cpu 5", "declared for pods of role workers"),
+        ),
     ],
 )
 @pytest.mark.parity("B7")

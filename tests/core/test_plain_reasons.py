@@ -129,6 +129,9 @@ def test_pod_sets_are_named_as_people_know_them() -> None:
     said = next(d.message for d in toy.decisions if d.rule == "admit")
     assert "1 pod of role driver in f" in said
     assert "2 pods like w-0 in f" in said
+    toy.pod("w-2", "gang", 3, cpu=2, role="6daa1c11")
+    beyond = next(d.message for d in toy.decisions if d.rule == "excess")
+    assert beyond == "pod w-2: the group has no more than 2 pods like w-0"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from podgroup.model.names import (
     PENDING_ON_HOLD,
 )
 from podgroup.rules.helpers.wording import because_of
-from podgroup.state.facts import local_queue_of
+from podgroup.state.facts import local_queue_of, pods_of
 from podgroup.state.members import Flag
 from podgroup.state.world import Group, World
 
@@ -61,8 +61,8 @@ def ineligible(world: World, group: Group) -> Reason | None:
             # They would be charged on top of what was asked for, once the group is admitted.
             return (
                 "RunningUnadmitted",
-                f"more pods of role {role.name} run than the {role.count} that the group asks for: "
-                "it waits for them to end",
+                f"more run already than the {pods_of(world, group, role.name, role.count)} that "
+                "the group asks for: it waits for them to end",
             )
     local = local_queue_of(world, group)
     if local is None:
