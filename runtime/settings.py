@@ -566,6 +566,15 @@ class QueueingSettings(Section, frozen=True, kw_only=True):
             "quota after it must have ended; its grace period where that is longer.",
         ),
     ] = 30
+    deleted_node_timeout_s: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=30 * DAY_S,
+            description="Seconds beyond its grace period that a pod keeps its quota whose Node was "
+            "deleted, unless a kubelet says that it has ended; 0: not at all. Builtin mode.",
+        ),
+    ] = 0
     skip_reassignment: Annotated[
         bool,
         Meta(

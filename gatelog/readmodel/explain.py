@@ -18,6 +18,7 @@ from gatelog.readmodel.advice import remedy, replacements
 from gatelog.readmodel.gaps import missing
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.rows import (
+    EndingRow,
     ExpectedRow,
     GroupRow,
     HeldUpRow,
@@ -41,6 +42,10 @@ _NO_PLACE = 'topology "'
 _SPARED = (
     "single pods do without (queueing.workloads=groups): kubectl get podgroups lists it, "
     "kubectl get workloads does not"
+)
+_GONE_NODE = (
+    "that the node answers, or kubectl delete node if it is gone for good: until then, or until "
+    "queueing.unreachable_timeout_s is over, what may run keeps its quota"
 )
 _ANOTHER_LIFE = (
     "to create it again when the pods of this group are deleted, all of them, or under another "
@@ -68,6 +73,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     set_aside: list[ParkedOfRow]
     not_started: list[UnstartedRow]
     not_replaced: list[UnreplacedRow]
+    ending: list[EndingRow]
     repeated: list[RepeatedRow]
     held_up: HeldUpRow | None
     places: list[str]
@@ -93,6 +99,7 @@ def explain(model: ReadModel, group: GroupRow, now: datetime) -> Explanation:
         set_aside=model.parked_of(group.namespace, group.name, group.id),
         not_started=model.unstarted(group.id) if group.state in OVER else [],
         not_replaced=model.unreplaced(group.id) if group.state in ADMITTED else [],
+        ending=model.ending(group.id),
         repeated=model.repeated(now, group.id),
         held_up=_held_up(model, group, now),
         places=places.places_of(model, group.id, now) if group.state in ADMITTED else [],
@@ -190,6 +197,13 @@ def _pods(found: Explanation, now: datetime) -> Iterator[Line]:
         yield Line("" if number else "not started", _late(pod, found.group))
     if found.not_started:
         yield Line("it takes", _ANOTHER_LIFE)
+    late = [one for one in found.ending if one.deleted_at < now]
+    for number, one in enumerate(late):
+        ago = duration((now - one.deleted_at).total_seconds())
+        text = f"pod {one.name} should have ended {ago} ago; node {one.node} has not said so"
+        yield Line("" if number else "unknown", text)
+    if late:
+        yield Line("it takes", _GONE_NODE)
     for number, lost in enumerate(found.not_replaced):
         yield Line("" if number else "failed", _failure(lost, now))
     if found.not_replaced:
@@ -265,9 +279,14 @@ def _holding(holder: HolderRow, now: datetime) -> str:
     if unadmitted:
         return f"{holder.namespace}/{holder.name} runs without admission, {amounts} for {since}"
     _, _, beyond = holder.beyond.partition("; ")
+    ending = ""
+    if holder.ending_at is not None and holder.ending_at < now:
+        ago = duration((now - holder.ending_at).total_seconds())
+        ending = f"should have ended {ago} ago, and its node has not said so"
+    more = "".join(f"; {text}" for text in (beyond, ending) if text)
     return (
         f"{holder.namespace}/{holder.name} {amounts} for {since} "
-        f"({holder.state}, priority {holder.priority}{f'; {beyond}' if beyond else ''})"
+        f"({holder.state}, priority {holder.priority}{more})"
     )
 
 

@@ -25,6 +25,7 @@ from gatelog.readmodel.rows import (
     BorrowerRow,
     ChangeRow,
     CheckpointRow,
+    EndingRow,
     ExpectedRow,
     FlavorRow,
     GroupRow,
@@ -309,6 +310,11 @@ class ReadModel:
         """Return pods of a group that failed and are kept for a replacement; five at most."""
         given = {"group_id": group_id, "limit": 5}
         return list(self.rows(UnreplacedRow, statements.UNREPLACED, given))
+
+    def ending(self, group_id: str) -> list[EndingRow]:
+        """Return pods of a group that are being deleted and have not ended; five at most."""
+        given = {"group_id": group_id, "limit": 5}
+        return list(self.rows(EndingRow, statements.ENDING, given))
 
     def unresolved(self, before: datetime) -> int:
         """Return how many decisions from before a time have no outcome yet."""

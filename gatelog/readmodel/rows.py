@@ -133,6 +133,8 @@ class HolderRow(msgspec.Struct, frozen=True):
     resources: dict[str, dict[str, int]]
     beyond: str = ""
     """The group's message where it takes more than it was given; "": it does not."""
+    ending_at: datetime | None = None
+    """By when the first of its pods that are being deleted must end."""
 
 
 class UnadmittedRow(msgspec.Struct, frozen=True):
@@ -260,6 +262,14 @@ class UnstartedRow(msgspec.Struct, frozen=True):
 
     name: str
     created_at: datetime
+
+
+class EndingRow(msgspec.Struct, frozen=True):
+    """A bound pod that is being deleted and, as far as is known, has not ended."""
+
+    name: str
+    node: str
+    deleted_at: datetime
 
 
 class UnreplacedRow(msgspec.Struct, frozen=True):

@@ -160,13 +160,28 @@ SELECT g.state, w.reason, w.message, w.from_at AS since, w.to_at AS until,
  ORDER BY w.from_seq DESC LIMIT :limit
 """
 
+_ENDING = """gone_at IS NULL AND deleted_at IS NOT NULL AND ended_at IS NULL AND node <> ''"""
+"""Bound pods that are being deleted, and of which no kubelet has said that they have ended."""
+
 HOLDERS = f"""
-SELECT g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resources,
-       CASE WHEN g.reason = '{LARGER_THAN_ADMITTED}' THEN g.message ELSE '' END AS beyond
-  FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
- WHERE a.cluster = :cluster AND a.cluster_queue = :cluster_queue AND a.released_at IS NULL
-   AND g.gone_at IS NULL
- ORDER BY a.admitted_at, g.id LIMIT :limit
+SELECT h.namespace, h.name, h.state, h.priority, h.admitted_at, h.resources, h.beyond,
+       (SELECT min(deleted_at) FROM pods
+         WHERE cluster = :cluster AND group_id = h.id AND {_ENDING}) AS ending_at
+  FROM (
+    SELECT g.id, g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resources,
+           CASE WHEN g.reason = '{LARGER_THAN_ADMITTED}' THEN g.message ELSE '' END AS beyond
+      FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
+     WHERE a.cluster = :cluster AND a.cluster_queue = :cluster_queue AND a.released_at IS NULL
+       AND g.gone_at IS NULL
+     ORDER BY a.admitted_at, g.id LIMIT :limit) h
+ ORDER BY h.admitted_at, h.id
+"""
+
+ENDING = f"""
+SELECT name, node, deleted_at
+  FROM pods
+ WHERE cluster = :cluster AND group_id = :group_id AND {_ENDING}
+ ORDER BY deleted_at, uid LIMIT :limit
 """
 
 UNADMITTED = """

@@ -62,6 +62,7 @@ class _PodSpec(PodSpecWire, frozen=True):
     affinity: Raw = _EMPTY
     scheduler_name: str = ""
     node_name: str = ""
+    termination_grace_period_seconds: int | None = None
 
 
 class _Terminated(Wire, frozen=True):
@@ -148,6 +149,7 @@ def pod_view(
         created_at=meta.created_at,
         deleted_at=meta.deletion_timestamp,
         grace_s=meta.deletion_grace_period_seconds,
+        termination_grace_s=_grace(spec.termination_grace_period_seconds),
         labels=meta.labels or {},
         annotations=ours,
         finalizers=meta.finalizers or (),
@@ -212,6 +214,10 @@ def granted(status: _PodStatus) -> Granted:
         for one in status.conditions or ()
     )
     return Granted(tuple(found), whole, infeasible)
+
+
+def _grace(seconds: int | None) -> int:
+    return 30 if seconds is None else min(seconds, 2**31)  # as the API server defaults it
 
 
 def _ends(status: _PodStatus) -> tuple[objects.ContainerEnd, ...]:

@@ -66,6 +66,7 @@ _LATER = {
     "queueing.workloads": "all",
     "queueing.stop_unadmitted": "false",
     "queueing.unreachable_timeout_s": "30",
+    "queueing.deleted_node_timeout_s": "0",
 }
 """Settings that came after the first logs with settings, and what held before: a log from then
 still says what it said."""

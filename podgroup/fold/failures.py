@@ -12,11 +12,10 @@ from msgspec.structs import replace
 
 from podgroup.log.journal import At, FailureRow
 from podgroup.model.objects import Condition, ContainerEnd, PodView
+from podgroup.state.facts import DISRUPTION
 from podgroup.state.world import Pod, World
 
 OOM_KILLED = "OOMKilled"
-DISRUPTION = "DisruptionTarget"
-"""Condition by which a kubelet, kube-scheduler or the eviction API says that it ends a pod."""
 
 
 def failures(world: World, here: At, pod: Pod, before: PodView | None) -> None:

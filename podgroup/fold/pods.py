@@ -61,7 +61,14 @@ from podgroup.model.objects import PodView
 from podgroup.model.quantities import format_amount
 from podgroup.model.topology import HOSTNAME
 from podgroup.state.changes import EVERYTHING, nothing_read, of_joining, of_leaving, of_pod
-from podgroup.state.facts import KEEP, cluster_queue_name, unwell
+from podgroup.state.facts import (
+    KEEP,
+    KUEUE,
+    cluster_queue_name,
+    end_unseen,
+    given_up_at,
+    unwell,
+)
 from podgroup.state.members import Flag
 from podgroup.state.world import GROUP, SINGLE, Group, Mirror, OutOfSelector, Pod, Role, Spec, World
 
@@ -81,6 +88,8 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
         return
     if world.meta.refused and not view.unread:
         _mended(world, uid, known)
+    if view.phase == "Failed" and world.policy.deleted_node_timeout_s:
+        view = _outliving(world, here, view, known)
     if known is not None:
         before = known.view
         made = renewed(view, before)
@@ -162,6 +171,16 @@ def pod_deleted(
     if end_expectation(world, group, pod, indexed=False):
         mark(world, group.id)
     _forget(world, group, pod, flags)
+
+
+def _outliving(world: World, here: At, view: PodView, known: Pod | None) -> PodView:
+    """Return a pod of a deleted Node as it was: that it is called failed ends no container."""
+    if world.mode == KUEUE or not end_unseen(view):
+        return view
+    lost_at = given_up_at(world.policy, view)
+    if lost_at is not None and lost_at <= here.at:
+        return view
+    return replace_fields(view, phase=known.view.phase if known is not None else "Running")
 
 
 def _flags(world: World, pod: Pod) -> int:

@@ -150,6 +150,9 @@ class PodView(View, frozen=True, kw_only=True):
     wrong with it in `sets_problem`, and `sets_key` ("" without the annotation) is the same for the
     same declaration, however it is written.
 
+    `grace_s` is what it was given when its deletion was asked for, `termination_grace_s` what its
+    spec says, in seconds (68 years at most).
+
     `devices`: it asks for some by `resourceClaims` (DRA), of which no amount is known.
     `unread` says of each field that is over its bound that it is left out, and why.
     """
@@ -161,6 +164,7 @@ class PodView(View, frozen=True, kw_only=True):
     created_at: Annotated[Time, Means(read=True, shared=Shared.TIME)]
     deleted_at: Annotated[Time | None, Means(at_once=True, by=Write.METADATA)] = None
     grace_s: Annotated[int | None, Means(at_once=True, by=Write.METADATA)] = None
+    termination_grace_s: Annotated[int, Means(shared=Shared.VALUE)] = 30
     labels: Annotated[
         Mapping[str, str],
         Means(at_once=_ours, read=True, by=Write.METADATA, shared=Shared.MAP),

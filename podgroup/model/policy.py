@@ -35,7 +35,9 @@ class Policy(Struct, frozen=True, kw_only=True):
     `stop_unadmitted` stops pods of queues that were never at a gate.
 
     `unreachable_timeout_s` is how long a kubelet has at least to say that a pod has ended, after it
-    must have.
+    must have. `deleted_node_timeout_s` is how long it has, beyond a pod's grace period, where the
+    Node is deleted and the pod garbage collector says that the pod has failed: builtin mode only,
+    0 takes its word.
 
     `topology_aware_scheduling`, `elastic_jobs`, `fast_quota_release` and `skip_reassignment` stand
     for Kueue's feature gates TopologyAwareScheduling, ElasticJobsViaWorkloadSlices,
@@ -57,6 +59,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     fast_quota_release: bool = False
     stop_unadmitted: bool = False
     unreachable_timeout_s: int = 30
+    deleted_node_timeout_s: int = 0
     skip_reassignment: bool = True
     retention_after_deactivation_s: int = -1
     compatibility: str = "better"

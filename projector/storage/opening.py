@@ -41,6 +41,7 @@ def policy_of(settings: QueueingSettings) -> Policy:
         fast_quota_release=settings.fast_quota_release,
         stop_unadmitted=settings.stop_unadmitted,
         unreachable_timeout_s=settings.unreachable_timeout_s,
+        deleted_node_timeout_s=settings.deleted_node_timeout_s,
         skip_reassignment=settings.skip_reassignment,
         retention_after_deactivation_s=settings.retention_after_deactivation_s,
         compatibility=settings.compatibility,

@@ -40,6 +40,7 @@ POLICIES = {
         wait_for_pods_ready="on",
         status_interval_s=5,
         unreachable_timeout_s=90,
+        deleted_node_timeout_s=45,
     ),
     "gates": Policy(
         fast_quota_release=True,

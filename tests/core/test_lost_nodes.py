@@ -1,5 +1,7 @@
 """A node is drained or lost: what its pods hold until somebody says that they have ended."""
 
+from typing import Any
+
 import pytest
 
 from podgroup.model.objects import Condition
@@ -67,3 +69,56 @@ def test_a_pod_whose_kubelet_does_not_answer_keeps_its_quota_for_a_time(timeout_
     assert toy.gated("waits")
     toy.wait(2)
     assert not toy.gated("waits")
+
+
+COLLECTED = Policy(deleted_node_timeout_s=60)
+
+
+def lost(name: str, toy: Toy, **more: Any) -> None:
+    """Its Node is deleted: the collector says it failed, then deletes it without grace."""
+    uid = toy.named(name).uid
+    toy.change(uid, phase="Failed", conditions=(DISRUPTED, *more.pop("conditions", ())), **more)
+    if any(pod.uid == uid for pod in toy.pods.values()):
+        toy.change(uid, deleted_at=toy.now, grace_s=0)
+
+
+def test_a_pod_of_a_deleted_node_keeps_its_quota_while_its_container_may_run() -> None:
+    toy = Toy(cpu=2, policy=COLLECTED)
+    toy.slow = True
+    toy.pod("lost", cpu=2, termination_grace_s=20)
+    toy.run("lost")
+    toy.pod("waits", cpu=2)
+    lost("lost", toy)
+    assert toy.named("lost").finalizers, "who looks sees what is charged"
+    toy.wait(79)
+    assert toy.gated("waits")
+    toy.wait(2)
+    assert not toy.gated("waits")
+    assert {pod.name for pod in toy.pods.values()} == {"waits"}
+
+
+def test_a_kubelet_that_comes_back_says_that_it_has_ended() -> None:
+    toy = Toy(cpu=2, policy=COLLECTED)
+    toy.slow = True
+    toy.pod("lost", cpu=2)
+    toy.run("lost")
+    toy.pod("waits", cpu=2)
+    lost("lost", toy)
+    ended = Condition(type="Ready", status="False", reason="PodFailed")
+    assert toy.gated("waits")
+    toy.change(toy.named("lost").uid, conditions=(DISRUPTED, ended), phase="Failed")
+    assert not toy.gated("waits")
+
+
+def test_a_group_replaces_a_pod_of_a_deleted_node_when_it_must_have_ended() -> None:
+    toy = Toy(cpu=2, policy=COLLECTED)
+    toy.slow = True
+    toy.pod("p0", "g", 2)
+    toy.pod("p1", "g", 2)
+    toy.run("p0", "p1")
+    lost("p0", toy)
+    toy.pod("again", "g", 2)
+    toy.wait(89)
+    assert toy.gated("again"), "p0 may still run"
+    toy.wait(2)
+    assert not toy.gated("again") and toy.named("p1").phase == "Running"

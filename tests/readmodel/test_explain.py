@@ -65,6 +65,20 @@ def test_why_and_console_say_first_which_limit_keeps_a_group_from_ever_starting(
     assert limit in page[: page.index("<h2>")]
 
 
+def test_why_says_whose_node_has_not_said_that_a_deleted_pod_ended(url: str) -> None:
+    toy = Toy(cpu=2)
+    toy.slow = True
+    toy.pod("limbo", cpu=2)
+    toy.run("limbo")
+    toy.pod("waits", cpu=2)
+    toy.change(toy.named("limbo").uid, deleted_at=toy.now, grace_s=1, node="node-2")
+    Writer(url).feed(toy.messages)
+    waits, own = said(asked(url, "waits")), said(asked(url, "limbo"))
+    assert "; should have ended 31 d ago, and its node has not said so)" in waits
+    assert "unknown: pod limbo should have ended 31 d ago; node node-2 has not said so" in own
+    assert "kubectl delete node" in own and "kubectl delete node" not in waits
+
+
 def test_groups_of_other_namespaces_are_added_up_and_not_named(told: str) -> None:
     found = asked(told, "c")
     theirs = [msgspec.structs.replace(one, namespace="secret") for one in found.holders]

@@ -4,21 +4,20 @@ A rule that waits for a moment asks for a timer of its group; when it fires the 
 group again and compare times. A timer says nothing by itself, so an old one does no harm.
 
 A group that must stop holds its quota until none of its pods may run: each has ended, is gone, or
-was never bound and is being deleted. A pod whose deletion time is over by its grace period, or by
-`Policy.unreachable_timeout_s` where that is more, is taken for gone: its kubelet does not answer
-any more, and Kubernetes' deletion time already includes the grace period once. An
-operator may choose not to wait for the grace period at all (`Policy.fast_quota_release`): being
-deleted is enough then.
+was never bound and is being deleted. A pod whose kubelet does not answer for long enough is taken
+for gone (`facts.given_up_at`). An operator may choose not to wait for the grace period at all
+(`Policy.fast_quota_release`): being deleted is enough then.
 
 Invariant: a group has at most one timer of each purpose.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from podgroup.log.records import Timed
 from podgroup.rules.helpers.context import Concluding, Conclusions, RuleContext
+from podgroup.state.facts import given_up_at
 from podgroup.state.members import Flag
-from podgroup.state.world import Group, Pod, World
+from podgroup.state.world import Group, Pod
 
 GRACE = "grace"
 
@@ -39,19 +38,11 @@ def no_wake(ctx: RuleContext, group: Group, purpose: str) -> Conclusions:
     return ()
 
 
-def given_up_at(world: World, pod: Pod) -> datetime | None:
-    """Return when a pod that is being deleted is taken for gone, None if it is not."""
-    deleted_at = pod.view.deleted_at
-    if deleted_at is None or pod.view.grace_s is None:
-        return None
-    return deleted_at + timedelta(seconds=max(pod.view.grace_s, world.policy.unreachable_timeout_s))
-
-
 def may_run(ctx: RuleContext, pod: Pod) -> bool:
     """Tell whether a pod may run, as far as a kubelet answers for it."""
     if not ctx.members(ctx.world.groups[pod.group]).flags[pod.view.uid] & Flag.LIVE:
         return False
-    lost_at = given_up_at(ctx.world, pod)
+    lost_at = given_up_at(ctx.world.policy, pod.view)
     return lost_at is None or lost_at > ctx.here.at
 
 
@@ -71,7 +62,7 @@ def still_running(ctx: RuleContext, group: Group) -> Concluding[bool]:
         return True  # looked at before: constant work per event
     ends: list[datetime] = []
     for uid in members.with_flags(Flag.LIVE):
-        end = given_up_at(ctx.world, ctx.pod(uid))
+        end = given_up_at(ctx.world.policy, ctx.pod(uid).view)
         if end is None:
             return True
         ends.append(end)

@@ -12,7 +12,7 @@ to the one its queue leads to, if that selects its namespace. It is charged in t
 shape may use, so that others do not start on quota that is not there. A pod of an evicted group
 that is being deleted is not, where an operator does not want to wait for it
 (`Policy.fast_quota_release`), nor one whose kubelet does not answer any more
-(`timing.given_up_at`).
+(`facts.given_up_at`).
 
 Invariant: nothing is ever admitted on top of it in its own ClusterQueue; of what pods take that
 were never admitted (`Charge.started` is false), other ClusterQueues lose nothing.
@@ -25,8 +25,7 @@ from podgroup.model.ids import PodUID
 from podgroup.model.objects import ClusterQueueView
 from podgroup.rules.helpers import snapshot
 from podgroup.rules.helpers.snapshot import counted
-from podgroup.rules.helpers.timing import given_up_at
-from podgroup.state.facts import cluster_queue_of
+from podgroup.state.facts import cluster_queue_of, given_up_at
 from podgroup.state.members import Flag
 from podgroup.state.quota import Charge, FlavorResource
 from podgroup.state.world import Group, World
@@ -86,7 +85,7 @@ def usage_of_live(
         pod = world.pods[PodUID(uid)]
         if pod.deleting and leaving:
             continue
-        lost_at = given_up_at(world, pod)
+        lost_at = given_up_at(world.policy, pod.view)
         if lost_at is not None:
             if lost_at <= now:
                 continue
