@@ -32,6 +32,8 @@ from runtime.settings import NatsSettings
 
 USER = "gatelog"
 MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
+_MEMORY = {"GOMEMLIMIT": "48MiB"}
+"""When the server collects garbage: by itself at twice what lives, which peaks near 100 MiB."""
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.01
 
@@ -222,6 +224,7 @@ ports_file_dir: {json.dumps(str(self.store_dir))}
                 stderr=stderr,
                 pass_fds=(lock,),
                 cwd=self.store_dir,
+                env=_MEMORY | os.environ,
                 # Its own process group: Ctrl-C goes to the parent, which stops us in order.
                 process_group=0,
                 # Safe beside threads: one system call, through a library loaded before the fork.

@@ -137,3 +137,19 @@ async def test_it_dies_with_its_parent_and_lets_go_of_the_store(tmp_path: Path, 
     server = EmbeddedNats(tmp_path)
     await server.start()
     await server.stop()
+
+
+@pytest.mark.parametrize("own", ["", "100MiB"])
+async def test_the_server_collects_garbage_early_unless_told_when(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str
+) -> None:
+    monkeypatch.delenv("GOMEMLIMIT", raising=False)
+    if own:
+        monkeypatch.setenv("GOMEMLIMIT", own)
+    server = EmbeddedNats(tmp_path)
+    await server.start()
+    try:
+        given = Path(f"/proc/{server.pid}/environ").read_text().split("\0")
+        assert f"GOMEMLIMIT={own or '48MiB'}" in given
+    finally:
+        await server.stop()
