@@ -3,12 +3,16 @@
     GATELOG_TEST_KUBECONFIG=FILE GATELOG_TEST_NODES=1 pytest -n0 tests/node
 
 GATELOG_TEST_IMAGE names an image with a shell that the nodes have or can pull (default busybox).
-GATELOG_TEST_KUBELET is the process id of the kubelet of the only node, where it may be stopped for
-a minute. Where the node is this machine, cgroups judge what runs; elsewhere what kubelets say.
+GATELOG_TEST_KUBELETS names nodes whose kubelets may be stopped, killed and started anew, the one to
+be used first: NODE=FOLDER,… where pids/kubelet has the process id and kubelet.sh starts it.
+GATELOG_TEST_DELETED_NODE_S says what `queueing.deleted_node_timeout_s` is. Stories that lack a node
+or a setting are skipped and say so. Where the nodes are this machine, cgroups judge what runs;
+elsewhere what kubelets say.
 """
 
 import asyncio
 import os
+import sys
 import uuid
 from collections.abc import AsyncIterator
 from typing import Any
@@ -17,10 +21,14 @@ import pytest
 import yaml
 
 from podgroup.model.names import GROUP_NAME, GROUP_TOTAL_COUNT, QUEUE_NAME
-from tests.node.meter import Meter, here
+from tests.node.meter import Meter, here, milli
 from tests.support.processes import KUEUE, Api
 from tests.support.realcluster import kubeconfig
 
+KUBELETS = dict(
+    one.split("=", 1) for one in os.environ.get("GATELOG_TEST_KUBELETS", "").split(",") if one
+)
+DELETED_NODE_S = int(os.environ.get("GATELOG_TEST_DELETED_NODE_S", "0"))
 IMAGE = os.environ.get("GATELOG_TEST_IMAGE", "busybox")
 QUOTA = 1000
 """Quota of a story's namespace in thousandths of a CPU."""
@@ -43,37 +51,85 @@ class Story:
         self.api = api
         self.namespace = namespace
         self.meter = meter
+        self.path = f"/api/v1/namespaces/{namespace}/pods"
+        self.quota = QUOTA
+        """What may run at once; a story that shows more says why."""
+
+    @staticmethod
+    def container(command: str, cpu: str = "400m", **more: Any) -> Json:
+        """Return a container that runs `command` and asks for `cpu`."""
+        resources = {"requests": {"cpu": cpu, "memory": "16Mi"}, "limits": more.pop("limits", {})}
+        shell = {"image": IMAGE, "command": ["sh", "-c", command], "resources": resources}
+        return {"name": "main"} | shell | more
+
+    def template(self, command: str, **more: Any) -> Json:
+        """Return a pod of the queue without a name; `cpu`, `limits`, `labels`, else its spec."""
+        labels = {QUEUE_NAME: "queue"} | more.pop("labels", {})
+        of_container = {key: more.pop(key) for key in ("cpu", "limits") if key in more}
+        spec = {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 1,
+            "containers": [self.container(command, **of_container)],
+        }
+        return {"metadata": {"labels": labels}, "spec": spec | more}
 
     async def pod(
-        self, name: str, command: str, *, group: str = "", total: int = 0, **spec: Any
+        self, name: str, command: str, *, group: str = "", total: int = 0, **more: Any
     ) -> Json:
         """Create a pod whose container runs `command` and asks for `cpu` (400m)."""
-        cpu, limits = spec.pop("cpu", "400m"), spec.pop("limits", {})
-        labels = {QUEUE_NAME: "queue"} | ({GROUP_NAME: group} if group else {})
-        labels |= spec.pop("labels", {})
-        container = {
-            "name": "main",
-            "image": IMAGE,
-            "command": ["sh", "-c", command],
-            "resources": {"requests": {"cpu": cpu, "memory": "16Mi"}, "limits": limits},
-        }
-        body = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "name": name,
-                "labels": labels,
-                "annotations": {GROUP_TOTAL_COUNT: str(total)} if total else {},
-            },
-            "spec": {
-                "restartPolicy": "Never",
-                "terminationGracePeriodSeconds": 1,
-                "containers": [container],
-            }
-            | spec,
-        }
-        path = f"/api/v1/namespaces/{self.namespace}/pods"
-        return dict(await self.api.call("POST", path, body))
+        body: Json = {"apiVersion": "v1", "kind": "Pod"} | self.template(command, **more)
+        body["metadata"]["name"] = name
+        if group:
+            body["metadata"]["labels"][GROUP_NAME] = group
+            body["metadata"]["annotations"] = {GROUP_TOTAL_COUNT: str(total)}
+        return dict(await self.api.call("POST", self.path, body))
+
+    async def owner(self, group: str, kind: str, name: str, spec: Json) -> str:
+        """Create a Job, Deployment or StatefulSet; return its path."""
+        path = f"/apis/{group}/v1/namespaces/{self.namespace}/{kind.lower()}s"
+        head = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"name": name}}
+        await self.api.call("POST", path, head | {"spec": spec})
+        return f"{path}/{name}"
+
+    async def uid(self, name: str) -> str:
+        """Return the uid of a pod."""
+        return str((await self.api.pods(self.namespace))[name]["metadata"]["uid"])
+
+    async def charged(self) -> int:
+        """Return what the ClusterQueue says it is charged, in thousandths of a CPU."""
+        found = await self.api.call("GET", f"{KUEUE}/clusterqueues/{self.namespace}")
+        usage = found.get("status", {}).get("flavorsUsage") or []
+        amounts = [one for flavor in usage for one in flavor["resources"]]
+        return sum(milli(one["total"]) for one in amounts if one["name"] == "cpu")
+
+    async def until_charged(self, cpu: int) -> None:
+        """Wait until the ClusterQueue says that it is charged so much."""
+
+        async def so() -> bool:
+            return await self.charged() == cpu
+
+        await self.api.until(f"{cpu}m charged", so)
+
+    async def until_gone(self, *names: str) -> None:
+        """Wait until pods are gone."""
+
+        async def so() -> bool:
+            return not set(names) & set(await self.api.pods(self.namespace))
+
+        await self.api.until(f"{', '.join(names)} gone", so, 120)
+
+    async def gatelog(self, *words: str) -> str:
+        """Run the command line through the API server; return what it prints."""
+        argv = (sys.executable, "-m", "gatelog", "--via-cluster", *words)
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("GATELOG_")}
+        environment |= {"KUBECONFIG": str(kubeconfig()), "COLUMNS": "200"}
+        pipe = asyncio.subprocess.PIPE
+        child = await asyncio.create_subprocess_exec(
+            *argv, env=environment, stdout=pipe, stderr=pipe
+        )
+        out, err = await child.communicate()
+        assert child.returncode == 0, err.decode()
+        return out.decode()
 
     async def phases(self) -> dict[str, str]:
         """Return the phase of each pod."""
@@ -120,13 +176,14 @@ async def story() -> AsyncIterator[Story]:
         await _quota(api, name)
         meter = Meter(api, name)
         looking = asyncio.create_task(meter.run())
+        told = Story(api, name, meter)
         try:
-            yield Story(api, name, meter)
+            yield told
         finally:
             looking.cancel()
             await api.call("DELETE", f"/api/v1/namespaces/{name}", ok=())
             await api.call("DELETE", f"{KUEUE}/clusterqueues/{name}", ok=())
-        assert meter.peak <= QUOTA
+        assert meter.peak <= told.quota
         assert not here() or meter.looks
 
 
@@ -141,6 +198,7 @@ async def _quota(api: Api, name: str) -> None:
     }
     objects: list[tuple[str, str, Json]] = [
         ("/api/v1/namespaces", "Namespace", {}),
+        (f"{KUEUE}/workloadpriorityclasses", "WorkloadPriorityClass", {"value": 1000}),
         (f"{KUEUE}/resourceflavors", "ResourceFlavor", {"spec": {}}),
         (
             f"{KUEUE}/clusterqueues",
@@ -159,9 +217,10 @@ async def _quota(api: Api, name: str) -> None:
             {"spec": {"clusterQueue": name}},
         ),
     ]
-    names = {"ResourceFlavor": "node", "LocalQueue": "queue"}
+    shared = {"ResourceFlavor": "node", "WorkloadPriorityClass": "node-high"}
+    names = shared | {"LocalQueue": "queue"}
     for path, kind, more in objects:
         version = "v1" if kind == "Namespace" else KUEUE.removeprefix("/apis/")
         meta = {"metadata": {"name": names.get(kind, name)}}
         body = {"apiVersion": version, "kind": kind} | meta | more
-        await api.call("POST", path, body, ok=(201,) if kind != "ResourceFlavor" else (201, 409))
+        await api.call("POST", path, body, ok=(201, 409) if kind in shared else (201,))

@@ -27,9 +27,17 @@ def milli(cpu: Any) -> int:
 
 
 def asked(spec: dict[str, Any]) -> int:
-    """Return what a pod's containers ask for together, in thousandths of a CPU."""
-    requests = (c.get("resources", {}).get("requests", {}) for c in spec["containers"])
-    return sum(milli(one.get("cpu", 0)) for one in requests)
+    """Return what a pod takes of a node, in thousandths of a CPU, as Kubernetes adds it up."""
+
+    def of(container: dict[str, Any]) -> int:
+        return milli(container.get("resources", {}).get("requests", {}).get("cpu", 0))
+
+    beside = most = 0
+    for one in spec.get("initContainers") or ():
+        if one.get("restartPolicy") == "Always":  # a sidecar: it runs on
+            beside += of(one)
+        most = max(most, beside + (0 if one.get("restartPolicy") == "Always" else of(one)))
+    return max(most, beside + sum(map(of, spec["containers"])))
 
 
 def here() -> bool:
@@ -38,7 +46,9 @@ def here() -> bool:
 
 
 def _roots() -> list[Path]:
-    return [p for p in (CGROUPS / "cpu" / "kubepods", CGROUPS / "kubepods") if p.is_dir()]
+    """Where kubelets of this machine keep pods; a second one has a cgroup root of its own."""
+    places = (CGROUPS, CGROUPS / "cpu")
+    return [p for at in places for how in ("kubepods", "*/kubepods") for p in at.glob(how)]
 
 
 def working() -> set[str]:
