@@ -131,7 +131,8 @@ class Counting:
         early = self._since is not None and now < self._since
         if world.mode == "kueue":
             self._admitted_by_kueue(world, now, early)
-        for decision in decisions:
+        # Who is admitted, evicted and admitted again on one message has one decision in the log.
+        for decision in {one.id: one for one in decisions}.values():
             command = decision.command
             group = world.groups.get(GroupID(decision.group))
             if isinstance(command, AdmitGroup) and not command.checks:
