@@ -271,6 +271,7 @@ def _of_trace(
     base = read_objects(objects)
     other = changed(merged(base, wanted.change), wanted.small)
     jobs = Trace(trace, wanted.runtime, queue)
+    jobs.check_queues(base)
     base += jobs.classes(base)
     other += jobs.classes(other)
     two = bool(wanted.change or wanted.small or wanted.policy)

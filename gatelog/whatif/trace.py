@@ -46,7 +46,12 @@ from podgroup.model.names import (
     QUEUE_NAME,
     is_dns_subdomain,
 )
-from podgroup.model.objects import PodView, QueueObject, WorkloadPriorityClassView
+from podgroup.model.objects import (
+    LocalQueueView,
+    PodView,
+    QueueObject,
+    WorkloadPriorityClassView,
+)
 from podgroup.model.quantities import amount
 
 BEGIN = datetime(2000, 1, 1, tzinfo=UTC)
@@ -105,6 +110,8 @@ class Trace:
         self.namespaces: set[str] = set()
         self.numbered: set[int] = set()
         """Priorities that are numbers: classes are made for them."""
+        self._queues: dict[tuple[str, str], int] = {}
+        """Namespace and LocalQueue -> the first line that names it."""
         self.begin = self.last = BEGIN
         self._factor = runtime_factor
         self._heads: list[str] = []
@@ -129,6 +136,19 @@ class Trace:
             for n in sorted(self.numbered)
             if _class_of(n) not in names
         ]
+
+    def check_queues(self, known: list[QueueObject]) -> None:
+        """Refuse a job whose LocalQueue is not among objects: it would wait for ever.
+
+        Raises:
+            TraceRefused: there is one.
+        """
+        there = sorted((v.namespace, v.name) for v in known if isinstance(v, LocalQueueView))
+        for queue, number in self._queues.items():
+            if queue not in there:
+                names = ", ".join("/".join(one) for one in there)[:200] or "none"
+                message = f"there is no LocalQueue {'/'.join(queue)} in --objects; there is {names}"
+                raise self._refused(number, "queue", message)
 
     def arrivals(self) -> Iterator[Arrival]:
         """Yield the pods of every job, in order of time, then of lines."""
@@ -228,6 +248,7 @@ class Trace:
         self.jobs += 1
         self.pods += job.size
         self.namespaces.add(job.namespace)
+        self._queues.setdefault((job.namespace, job.queue), number)
         self._times.append(job.at.timestamp())
         self._places.append(place)
         self._numbers.append(number)

@@ -153,6 +153,11 @@ def test_pods_of_a_job_come_as_one_group(tmp_path: Path) -> None:
         ("0,100,1,team-a/lq,0,red,lots", "line 3, column 7 (cpu): "),
         ("0,100,1,team-a/lq,0,red", "line 3: has 6 values, the header line has 7"),
         ("nan,100,1,team-a/lq,0,red,1", "line 3, column 1 (submit): nan is not between"),
+        (
+            "0,100,1,team-a/lp,0,red,1",
+            "line 3, column 4 (queue): there is no LocalQueue team-a/lp in --objects; there is "
+            "team-a/lq",
+        ),
     ],
 )
 def test_a_bad_line_is_named(
