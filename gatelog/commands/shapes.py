@@ -14,7 +14,7 @@ from gatelog.terminal.printing import Column, document, separated, table
 USED: Sequence[Column[Row]] = (
     Column("NAMESPACE", lambda row: str(row["namespace"])),
     Column("OWNER", lambda row: row["owner"] or "(none)"),
-    Column("SHAPE", lambda row: str(row["role"])),
+    Column("LIKE", lambda row: str(row["pod"])),
     Column("RESOURCE", lambda row: str(row["resource"])),
     Column("PODS", lambda row: str(row["pods"])),
     Column("ASKED", lambda row: f"{row['asked']:.3f}"),
@@ -26,7 +26,7 @@ USED: Sequence[Column[Row]] = (
 FAILURES: Sequence[Column[Row]] = (
     Column("NAMESPACE", lambda row: str(row["namespace"])),
     Column("OWNER", lambda row: row["owner"] or "(none)"),
-    Column("SHAPE", lambda row: str(row["role"])),
+    Column("LIKE", lambda row: str(row["pod"])),
     Column("WHAT", lambda row: str(row["what"])),
     Column("TIMES", lambda row: str(row["times"])),
     Column("PODS", lambda row: str(row["pods"])),

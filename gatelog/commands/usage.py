@@ -402,10 +402,12 @@ def _csv(found: _Sums, *, headers: bool) -> None:
 
 
 def _table(found: _Sums, *, wide: bool, headers: bool) -> None:
-    from gatelog.readmodel.usage import COLUMNS, HOLDS, WASTES, totals
+    from gatelog.readmodel.usage import COLUMNS, HOLDS, WASTES, decimals, totals
     from gatelog.terminal.printing import table
 
     rates, shown = found.rates, [*COLUMNS]
+    sums = totals(found.shares)
+    places = decimals(_values(one)[name] for one in sums for name in COLUMNS)
     if wide:
         shown += [f"held_{why}" for why in HOLDS] + [f"wasted_{why}" for why in WASTES]
     currency = "" if rates is None else rates.currency
@@ -420,11 +422,12 @@ def _table(found: _Sums, *, wide: bool, headers: bool) -> None:
 
     def cells(share: "Share", key: str) -> list[str]:
         values = _values(share)
-        amounts = [f"{values[name]:.2f}" for name in (*shown, *costs)]
-        return [key, share.resource, str(values["unit"]), *amounts]
+        amounts = [f"{values[name]:.{places}f}" for name in shown]
+        prices = [f"{values[name]:.2f}" for name in costs]
+        return [key, share.resource, str(values["unit"]), *amounts, *prices]
 
     rows = [cells(share, share.key or "(none)") for share in found.shares]
-    rows += [cells(share, "(all)") for share in totals(found.shares)]
+    rows += [cells(share, "(all)") for share in sums]
     table(heads, rows, headers=headers, out=sys.stdout)
     if found.idle:
         sys.stdout.write("\n")

@@ -26,18 +26,19 @@ RESTARTED = "Restarted"
 """What is reported of pods whose containers were started again, however they had ended."""
 
 _USED = """
-SELECT namespace, owner, role, resource, count(*) AS pods, sum(samples) AS samples,
-       sum(asked * 1.0 * samples) / sum(samples) AS asked,
-       sum(used * 1.0 * samples) / sum(samples) AS used, max(peak) AS peak
-  FROM v_pod_used
- WHERE cluster = :cluster AND to_at >= {since} AND from_at < {until}
- GROUP BY namespace, owner, role, resource
- ORDER BY resource, sum((asked - used) * 1.0 * samples) DESC, namespace, owner, role
+SELECT v.namespace, v.owner, v.role, min(p.name) AS pod, v.resource, count(*) AS pods,
+       sum(v.samples) AS samples, sum(v.asked * 1.0 * v.samples) / sum(v.samples) AS asked,
+       sum(v.used * 1.0 * v.samples) / sum(v.samples) AS used, max(v.peak) AS peak
+  FROM v_pod_used v JOIN pods p ON p.cluster = v.cluster AND p.uid = v.pod_uid
+ WHERE v.cluster = :cluster AND v.to_at >= {since} AND v.from_at < {until}
+ GROUP BY v.namespace, v.owner, v.role, v.resource
+ ORDER BY v.resource, sum((v.asked - v.used) * 1.0 * v.samples) DESC, v.namespace, v.owner, v.role
  LIMIT :limit
 """
 
 _FAILURES = """
-SELECT p.namespace, p.owner, p.role, f.reason AS what, f.requests, count(*) AS times,
+SELECT p.namespace, p.owner, p.role, min(p.name) AS pod, f.reason AS what, f.requests,
+       count(*) AS times,
        count(DISTINCT f.pod_uid) AS pods, max(f.at) AS last_at
   FROM failures f
   JOIN pods p ON p.cluster = f.cluster AND p.uid = f.pod_uid
@@ -49,7 +50,8 @@ SELECT p.namespace, p.owner, p.role, f.reason AS what, f.requests, count(*) AS t
           AND d.target = 'Pod ' || p.namespace || '/' || p.name || ' ' || p.uid)
  GROUP BY p.namespace, p.owner, p.role, f.reason, f.requests
 UNION ALL
-SELECT p.namespace, p.owner, p.role, '{restarted}', p.requests, sum(p.restarts), count(*), NULL
+SELECT p.namespace, p.owner, p.role, min(p.name), '{restarted}', p.requests, sum(p.restarts),
+       count(*), NULL
   FROM pods p
  WHERE p.cluster = :cluster AND p.restarts > 0 AND p.created_at < {until}
    AND coalesce(p.ended_at, p.gone_at, {until}) >= {since}
@@ -74,7 +76,7 @@ def used(row: Mapping[str, Any]) -> Row:
     one = unit(row["resource"])
     asked, used = float(row["asked"]) / one, float(row["used"]) / one
     return {
-        **{name: row[name] for name in ("namespace", "owner", "role", "resource")},
+        **{name: row[name] for name in ("namespace", "owner", "role", "pod", "resource")},
         "pods": int(row["pods"]),
         "samples": int(row["samples"]),
         "asked": asked,
@@ -92,7 +94,7 @@ def failure(row: Mapping[str, Any]) -> Row:
     if isinstance(last, str):
         last = datetime.fromisoformat(last)
     return {
-        **{name: row[name] for name in ("namespace", "owner", "role", "what")},
+        **{name: row[name] for name in ("namespace", "owner", "role", "pod", "what")},
         "times": int(row["times"]),
         "pods": int(row["pods"]),
         "last_at": None if last is None else last.astimezone(UTC),

@@ -281,6 +281,11 @@ def hours(resource: str, amount: int) -> Decimal:
     return (Decimal(exact.numerator) / Decimal(exact.denominator)).quantize(Decimal("0.000001"))
 
 
+def decimals(amounts: Iterable[Decimal]) -> int:
+    """Return how many places tables show: a cluster of minutes has no whole hour."""
+    return 2 if max(amounts, default=Decimal(1)) >= 1 else 4
+
+
 IDLE_HOLDERS = """
 SELECT namespace, name, cluster_queue, since, idle_seconds, resources FROM v_idle_holders
  WHERE cluster = :cluster ORDER BY since, group_id LIMIT :limit

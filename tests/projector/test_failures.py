@@ -199,8 +199,8 @@ def test_the_command_tells_failures_and_restarts_by_owner_and_shape(
     assert lines[0]["asked"] == "cpu=3"
     assert cli.run(common) == 0
     out = capsys.readouterr().out.splitlines()
-    assert out[0].split()[:4] == ["NAMESPACE", "OWNER", "SHAPE", "WHAT"]
-    assert out[1].split()[3:] == ["Restarted", "2", "1", "cpu=3", "-"]
+    assert out[0].split()[:4] == ["NAMESPACE", "OWNER", "LIKE", "WHAT"]
+    assert out[1].split()[2:] == ["a", "Restarted", "2", "1", "cpu=3", "-"]
     assert cli.run([*common, "--since", "2026-01-01T20:00:00Z", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == [], "pods that were over by then"
     assert cli.run([*common, "--by", "queue"]) == 2

@@ -95,11 +95,16 @@ def usage(asked: Asked, seen: Seen) -> Page:
 
 def _rows(shares: Sequence[sums.Share], *, priced: bool) -> list[list[Html | str | None]]:
     """Return a row for each share, and where there are several one for all of each resource."""
+    places = sums.decimals(
+        sums.hours(one.resource, number)
+        for one in sums.totals(shares)
+        for number in one.spent.columns.values()
+    )
     return [
         [
             one.key or "–",
             f"{one.resource}, {unit_name(one.resource)}",
-            *(_hours_of(one.resource, number) for number in one.spent.columns.values()),
+            *(_hours_of(one.resource, number, places) for number in one.spent.columns.values()),
             *([f"{sums.money(one.cost):,.2f}"] if priced else []),
         ]
         for one in [*shares, *(_all_of(one) for one in sums.totals(shares) if len(shares) > 1)]
@@ -144,8 +149,8 @@ def _all_of(one: sums.Share) -> sums.Share:
     return structs.replace(one, key="all")
 
 
-def _hours_of(resource: str, number: int) -> Html:
-    return h("span", f"{sums.hours(resource, number):,.2f}", class_="num")
+def _hours_of(resource: str, number: int, places: int) -> Html:
+    return h("span", f"{sums.hours(resource, number):,.{places}f}", class_="num")
 
 
 def _cost_note(priced: bool, unpriced: Sequence[tuple[str, str]]) -> str:
