@@ -11,9 +11,10 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
+from gatelog.readmodel.timeline import duration
 from gatelog.serve.api.status import bad
 from gatelog.serve.console.html import Html, h
-from gatelog.serve.words import amount, rfc, span
+from gatelog.serve.words import amount, rfc
 
 ROWS = 50
 DAYS = {1: "day", 7: "week", 30: "month"}
@@ -70,11 +71,16 @@ def whens(seen: Seen, field: str) -> Callable[[Any], Html]:
     return lambda row: when(getattr(row, field), seen)
 
 
+def age(seconds: float) -> str:
+    """Return a span of whole seconds, in the form that every other page and command uses."""
+    return duration(seconds) if seconds >= 60 else f"{max(0, int(seconds))} s"
+
+
 def when(at: datetime | None, seen: Seen) -> Html:
     """Return a time with how long ago it was."""
     if at is None:
         return h("span", "–")
-    ago = span((seen.moment - at).total_seconds())
+    ago = age((seen.moment - at).total_seconds())
     return h(
         "time", f"{ago} ago", datetime=rfc(at), title=f"{at:%Y-%m-%d %H:%M:%S} UTC", class_="num"
     )

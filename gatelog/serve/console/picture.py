@@ -17,8 +17,9 @@ from msgspec import Struct
 from gatelog.readmodel.cohorts import Pool
 from gatelog.readmodel.quota import QuotaRow, Series
 from gatelog.readmodel.rows import WaitRow
+from gatelog.readmodel.timeline import duration
 from gatelog.serve.console.html import Html, h
-from gatelog.serve.words import amount, span
+from gatelog.serve.words import amount
 
 WIDTH, LEFT, RIGHT = 1000, 180, 12
 LANES = 60
@@ -194,7 +195,7 @@ def _mark(scale: Scale, at: datetime, words: str, height: int) -> Html:
 def _band(scale: Scale, wait: WaitRow, y: int) -> Html:
     end = wait.to_at or scale.end
     x = scale.x(wait.from_at)
-    took = span((end - wait.from_at).total_seconds())
+    took = duration((end - wait.from_at).total_seconds())
     width = max(round(scale.x(end) - x, 1), 1)
     return h(
         "rect",
@@ -213,7 +214,7 @@ def _lane(scale: Scale, pod: PodRow, y: int) -> Html:
     bars = []
     for one in spans(pod, scale.end):
         x = scale.x(one.begin)
-        took = span((one.end - one.begin).total_seconds())
+        took = duration((one.end - one.begin).total_seconds())
         bars.append(
             h(
                 "rect",

@@ -17,6 +17,7 @@ from gatelog.serve.console.parts import (
     ROWS,
     Page,
     Seen,
+    age,
     group_link,
     held_text,
     page,
@@ -26,7 +27,6 @@ from gatelog.serve.console.parts import (
 )
 from gatelog.serve.console.waiting import forecast_line, line_table, who_waits
 from gatelog.serve.console.window import fitting, others
-from gatelog.serve.words import span
 
 
 def queue(asked: Asked, seen: Seen, name: str) -> Page:
@@ -89,7 +89,7 @@ def _charts(series: Sequence[quota.Series], since: datetime, until: datetime) ->
     """Draw what was held over time, a chart for each flavor and resource."""
     if not series:
         return h("p", "nothing", class_="quiet")
-    step = span((until - since).total_seconds() / quota.STEPS)
+    step = age((until - since).total_seconds() / quota.STEPS)
     times = (
         f"held from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC, as it stood every {step}"
     )

@@ -17,12 +17,13 @@ from gatelog.serve.console.parts import (
     ROWS,
     Page,
     Seen,
+    age,
     page,
     pager,
     queue_link,
 )
 from gatelog.serve.console.waiting import forecast_line, line_table, who_waits
-from gatelog.serve.words import amount, span
+from gatelog.serve.words import amount
 from podgroup.model.lifecycle import STAGES
 
 _MOST_CARDS = 200
@@ -143,7 +144,7 @@ def _wait_line(rows: Iterable[CountRow], seen: Seen) -> Html:
     """Say how many are pending in which stage, and for how long."""
     found = list(rows)
     since = [row.oldest for row in found if row.oldest is not None]
-    longest = f", the first for {span((seen.moment - min(since)).total_seconds())}" if since else ""
+    longest = f", the first for {age((seen.moment - min(since)).total_seconds())}" if since else ""
     count = sum(row.groups for row in found)
     return h("p", f"{count:,} pending{_by_stage(found)}{longest}")
 

@@ -10,8 +10,7 @@ from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.starts import sentence
 from gatelog.readmodel.timeline import plain
 from gatelog.serve.console.html import Columns, Html, listing
-from gatelog.serve.console.parts import ROWS, Seen, group_link, whens
-from gatelog.serve.words import span
+from gatelog.serve.console.parts import ROWS, Seen, age, group_link, whens
 
 
 def who_waits(
@@ -45,7 +44,7 @@ def forecast_line(asked: Asked, seen: Seen) -> str:
     (found,) = asked.rows("forecast", moments.ForecastRow, moments.FORECAST, given)
     if found.at is None:
         return "No forecast was made, so no start is known: an operator runs gatelog forecast."
-    ago = span((seen.moment - found.at).total_seconds())
+    ago = age((seen.moment - found.at).total_seconds())
     return (
         f"Starts are of a forecast made {ago} ago; nine times in ten a start is within its range."
     )
