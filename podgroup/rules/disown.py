@@ -1,4 +1,4 @@
-"""Rule: a pod lost label kueue.x-k8s.io/managed at its gate, and is not in our hands any more.
+"""Rule: a pod lost label kueue.x-k8s.io/managed at its gate, and is no longer managed.
 
 Our finalizer comes off, so that nothing of ours keeps it when it is deleted, and an Event says so.
 Its gate stays: nothing has admitted it. (What runs without its label stays in our hands: `keep`.)

@@ -52,6 +52,11 @@ INSTEAD_OF: Final = {
     r"kick(?:s|ed|ing)? out|expel(?:s|led)?|oust(?:s|ed)?": "evict, or preempt",
     r"degat(?:e|es|ed|ing)|un-gat(?:e|es|ed|ing)|open(?:s|ed)? the gate": "ungate",
     r"(?:nobody|somebody|anybody|everybody)": "no group, another client, all, …",
+    r"(?:not )?in our hands(?: any more)?": "managed, or no longer managed",
+    r"until it is mended": "until the field is fixed",
+    r"takes more nominal quota .* than it has in all": "needs a larger quota: …",
+    r"was to have started by now": "late: 9 of 10 like it had started by now",
+    r"a victim that was none": "pods preempted only in the simulation",
 }
 """Words not to be used, and the glossary's (or the field's) word for what they were used for."""
 

@@ -137,7 +137,11 @@ async def test_what_pages_tell_is_what_happened(console: Any):
     assert [one["name"] for one in found["holding"]] == ["a", "b"]
     assert found["usage"][0]["held"] == "6"
     _, text, _ = await get(address + "/groups/ns/a")
-    for word in ("fits the quota of ClusterQueue cq", "pod extra: role r1 has 3 places", "Story"):
+    for word in (
+        "fits the quota of ClusterQueue cq",
+        "pod extra: the group has no more than 3 pods",
+        "Story",
+    ):
         assert word in text
     assert text.count('class="running"') >= 3
     _, text, _ = await get(address + "/groups?namespace=ns&label=team%3Dred&format=json")
