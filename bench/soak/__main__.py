@@ -27,10 +27,10 @@ from bench import processes
 from bench.cluster import PodWatch
 from bench.soak import growth
 from bench.soak.growth import Judged, Sample
-from bench.soak.users import SIZES, Users, most_there
+from bench.soak.users import URGENT, Load, Users
 from runtime import eventloop
 from runtime.jetstream import Bus, connect
-from tests.support.processes import GATELOG, Api, Child, make_queue
+from tests.support.processes import GATELOG, KUEUE, Api, Child, make_queue
 
 RESULTS = Path(__file__).parents[1] / "soak.json"
 NAMESPACES = ["team-a", "team-b", "team-c"]
@@ -85,18 +85,18 @@ async def _left(api: Api) -> dict[str, int]:
     return {"pods": len(pods), "finalizers": held, "workloads": len(workloads)}
 
 
-async def _run(
-    minutes: float, rate: float, seed: int, every_s: float, export: Path | None
-) -> dict[str, Any]:
+async def _run(minutes: float, load: Load, every_s: float, export: Path | None) -> dict[str, Any]:
     seconds = minutes * 60
     async with processes.gatelog("--event-ttl", str(EVENT_TTL_S)) as running:
         bus = await connect(running.server.settings(), "soak", deadline_s=20)
-        quota = max(*SIZES, round(most_there(rate) / len(NAMESPACES)))
         for namespace in NAMESPACES:
-            await make_queue(running.api, namespace, cpu=str(quota))
+            await make_queue(running.api, namespace, cpu=str(load.cpu))
+        body = {"metadata": {"name": URGENT}, "value": 1000}
+        body |= {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass"}
+        await running.api.call("POST", f"{KUEUE}/workloadpriorityclasses", body, ok=(201,))
         soak = Soak(running, bus)
         await soak.ready()
-        found = await _soak(soak, running.api, seconds, (rate, seed), every_s)
+        found = await _soak(soak, running.api, seconds, load, every_s)
         await bus.close()
         if export is not None:
             for name, words in (("log.jsonl.gz", []), ("days", ["--format=parquet"])):
@@ -121,12 +121,11 @@ async def _soak(
     soak: Soak,
     api: Api,
     seconds: float,
-    load: tuple[float, int],
+    load: Load,
     every_s: float,
 ) -> dict[str, Any]:
-    rate, seed = load
     async with PodWatch(api) as watch:
-        users = Users(api, watch, NAMESPACES, rate, seed)
+        users = Users(api, watch, NAMESPACES, load)
         working = asyncio.create_task(users.work(seconds))
         # What is under way is as much at each of the three, so it makes no difference.
         thirds: list[tuple[dict[str, int], int]] = []
@@ -160,9 +159,10 @@ async def _soak(
             "seconds": round(loaded_s, 1),
             "pods": pods,
             "pods_per_s": round(pods / loaded_s, 1),
-            "asked_pods_per_s": rate,
+            "asked_pods_per_s": load.pods_per_s,
+            "urgent": load.urgent,
             "held_back_s": round(users.held_back_s, 1),
-            "seed": seed,
+            "seed": load.seed,
             "jobs": dict(sorted(users.counts.items())),
             "wait_ms": {"first half": early, "second half": late},
             "cpu_ms_per_pod": {k: round(v / pods * 1000, 3) for k, v in used.items()},
@@ -229,13 +229,17 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--rate", type=float, default=200, help="pods a second")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--urgent", type=float, default=0, help="part of jobs that preempt others")
+    parser.add_argument("--longest", type=float, default=2.0, help="seconds that a pod runs")
+    parser.add_argument("--quota", type=int, default=0, help="cores of a namespace")
     parser.add_argument("--every", type=float, default=10, help="seconds between samples")
     parser.add_argument("--keep", type=Path, default=RESULTS, help="where the summary is kept")
     parser.add_argument(
         "--export", type=Path, help="existing folder for the log, to be played, and as Parquet"
     )
     asked = parser.parse_args()
-    found = eventloop.run(_run(asked.minutes, asked.rate, asked.seed, asked.every, asked.export))
+    load = Load(asked.rate, asked.seed, asked.urgent, asked.longest, asked.quota)
+    found = eventloop.run(_run(asked.minutes, load, asked.every, asked.export))
     _show(found, Console(width=None if sys.stdout.isatty() else 140))
     asked.keep.write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
     said = wrong(found)

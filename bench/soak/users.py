@@ -3,7 +3,8 @@
 Theory. A *job* is a single pod or a group. Jobs are started at a steady rate of pods, with sizes
 and fates drawn from a seeded generator; a watch tells how their pods stand, and when all of a job's
 pods have ended and are let go, its pods are deleted. Some jobs do what users do: fail and are
-replaced, are deleted while they wait, have a pod too many.
+replaced, are deleted while they wait, have a pod too many. Where some are urgent, others are
+preempted, and their pods are made anew as a controller would.
 
 Users notice when a cluster is too slow for them: while as many pods as they make in `HOLD_BACK_S`
 seconds are there, nothing is started. So a machine that cannot carry the rate is loaded with what
@@ -23,13 +24,34 @@ from msgspec import Struct, field
 
 from bench.cluster import FAILED, GONE, LET_GO, UNGATED, PodWatch, gated, pods_of
 from bench.figures import percentile
+from podgroup.model.names import PRIORITY_CLASS
 from tests.support.processes import Api
 
 SIZES = (1, 1, 1, 4, 4, 10, 10, 25, 100)
 FATES = ("plain",) * 15 + ("fails", "excess", "deleted")
+URGENT = "urgent"
+"""The WorkloadPriorityClass of jobs that may preempt others."""
 HOLD_BACK_S = 8.0
 PATIENCE_S = 120.0
 """Seconds after which a job counts as stuck."""
+
+
+class Load(Struct, frozen=True):
+    """How many pods a second, the seed, which part of jobs is urgent, and how long pods run.
+
+    `quota` is what each namespace has; 0: for a third of the pods that there are at most.
+    """
+
+    pods_per_s: float
+    seed: int
+    urgent: float = 0.0
+    longest_s: float = 2.0
+    quota: int = 0
+
+    @property
+    def cpu(self) -> int:
+        """Quota of a namespace, in cores: one per pod."""
+        return self.quota or max(*SIZES, round(most_there(self.pods_per_s) / 3))
 
 
 class Job(Struct):
@@ -39,21 +61,23 @@ class Job(Struct):
     namespace: str
     size: int
     fate: str
+    urgent: bool = False
     created_s: float = 0.0
     names: list[str] = field(default_factory=list)
 
 
 class Users:
-    """Starts jobs in `namespaces`, `pods_per_s` pods a second, and sees them through."""
+    """Starts jobs in `namespaces`, as a load says, and sees them through."""
 
-    def __init__(
-        self, api: Api, watch: PodWatch, namespaces: list[str], pods_per_s: float, seed: int
-    ) -> None:
+    def __init__(self, api: Api, watch: PodWatch, namespaces: list[str], load: Load) -> None:
         self._api = api
         self._watch = watch
         self._namespaces = namespaces
-        self._rate = pods_per_s
-        self._random = random.Random(seed)
+        self._rate = load.pods_per_s
+        self._urgent = load.urgent
+        self._longest_ms = round(1000 * load.longest_s)
+        self._sizes = [size for size in SIZES if size <= load.cpu]
+        self._random = random.Random(load.seed)
         self._open: set[asyncio.Task[None]] = set()
         self._there = 0
         self.held_back_s = 0.0
@@ -107,10 +131,12 @@ class Users:
 
     def _draw(self, number: int) -> Job:
         pick = self._random
-        size, fate = pick.choice(SIZES), pick.choice(FATES)
+        size, fate = pick.choice(self._sizes), pick.choice(FATES)
         if size == 1 and fate != "deleted":
             fate = "plain"
-        return Job(f"j{number}", pick.choice(self._namespaces), size, fate)
+        namespace = pick.choice(self._namespaces)
+        urgent = self._urgent > 0 and pick.random() < self._urgent
+        return Job(f"j{number}", namespace, size, fate, urgent)
 
     async def _see_through(self, job: Job) -> None:
         try:
@@ -137,16 +163,30 @@ class Users:
             job.names.remove(surplus)
             job.names.append(surplus)
         kept = job.names[: job.size]
-        await self._until(UNGATED, kept)
-        if job.fate != "excess":
+        through = [asyncio.create_task(self._pod(job, name)) for name in job.names]
+        if not self._urgent:  # else one that is preempted at its gate is never without it
+            await self._until(UNGATED, kept)
+        if job.fate != "excess" and not self._urgent:
             now = time.perf_counter()
             self.waits_ms.append((now, (now - created_s) * 1000))
-        if job.fate == "fails":
-            await self._until(FAILED, kept[:1])
+        await asyncio.gather(*through)
+        await self._remove(job)
+
+    async def _pod(self, job: Job, name: str) -> None:
+        """See a pod through, and what is made in its place when it fails or is preempted."""
+        spare = job.names[job.size : job.size + 1]
+        while True:
+            signs = [asyncio.create_task(self._until(sign, [name])) for sign in (FAILED, LET_GO)]
+            _, open_ones = await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
+            for one in open_ones:
+                one.cancel()
+            stopped = name in self._watch.seen[GONE] and name not in spare
+            if name not in self._watch.seen[FAILED] and not stopped:
+                return
+            replaced, name = name, f"{job.name}-{len(job.names)}"
             await self._create(job, 1)
             self.counts["pods"] += 1
-        await self._until(LET_GO, job.names)
-        await self._remove(job)
+            await self._until(LET_GO, [replaced])
 
     async def _until(self, sign: str, names: list[str]) -> None:
         await self._watch.until(sign, names, PATIENCE_S)
@@ -156,12 +196,14 @@ class Users:
             index = len(job.names)
             name = f"{job.name}-{index}"
             fails = job.fate == "fails" and index == 0
-            script = f"start=10ms,run={self._random.randint(200, 2000)}ms,"
+            script = f"start=10ms,run={self._random.randint(200, self._longest_ms)}ms,"
             script += "fail=1" if fails else "succeed"
             group = job.name if job.size > 1 else ""
             body = gated(name, group, job.size if group else 0, script)
+            if job.urgent:
+                body["metadata"]["labels"][PRIORITY_CLASS] = URGENT
+            job.names.append(name)  # before any other pod of the job takes its number
             await self._api.call("POST", pods_of(job.namespace), body)
-            job.names.append(name)
             if job.fate == "excess" and index == job.size - 1:
                 # The group is admitted by now, unless the machine is busy.
                 await asyncio.sleep(0.5)
