@@ -30,14 +30,13 @@ _SERVICE_LINK_VALUE = re.compile(r"(tcp|udp|sctp)://")
 
 
 class FieldDoc(NamedTuple):
-    """What there is to know about one setting."""
+    """What there is to know about one setting; what it means is below its field in `Settings`."""
 
     section: str
     name: str
     type: str
     allowed: str
     default: Any
-    description: str
     variable: str
     secret: bool
 
@@ -143,7 +142,6 @@ def _docs_of(section: str, struct: type[Struct]) -> Iterator[FieldDoc]:
             type=_type_name(base),
             allowed=_allowed(base, meta),
             default=None if item.default is NODEFAULT else item.default,
-            description=meta.description or "",
             variable=variable,
             secret=bool((meta.extra or {}).get("secret")),
         )

@@ -27,6 +27,7 @@ from runtime.settings_source import FieldDoc, describe
 from tests.deploy import chart_values, queue_fields
 from tests.parity.document import left_out
 from tests.replay import questions as answering
+from tests.support.meanings import meanings
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = DOCS.parent / "deploy" / "chart" / "values.schema.json"
@@ -92,7 +93,7 @@ def _default(doc: FieldDoc) -> str:
 
 
 def _meaning(doc: FieldDoc) -> str:
-    return _cell(doc.description) + (" *Not acted on yet.*" if doc.path in NOT_YET else "")
+    return _cell(meanings()[doc.path]) + (" *Not acted on yet.*" if doc.path in NOT_YET else "")
 
 
 _SHORT = (

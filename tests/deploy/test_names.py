@@ -24,6 +24,7 @@ from podgroup.model.lifecycle import STATES
 from projector.schema import views
 from projector.tables import metadata
 from runtime.settings_source import describe
+from tests.support.meanings import meanings
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("podgroup", "runtime", "ingest", "projector", "actuator", "gatelog", "simcluster")
@@ -134,6 +135,8 @@ def contract() -> frozenset[str]:
 def everything() -> frozenset[str]:
     """All names there are, for the docs."""
     found: set[str] = {*contract(), *questions()}
+    for meaning in meanings().values():  # which name settings of Kueue's
+        found.update(_WORD.findall(meaning))
     for page in (
         *SOURCES,
         *sorted((ROOT / "tests").rglob("*.py")),

@@ -6,23 +6,25 @@ import pytest
 
 from runtime.settings import Settings, SettingsError
 from runtime.settings_source import describe, load
+from tests.support.meanings import meanings
 
 DOCS = describe()
 
 
 @pytest.mark.parametrize("doc", DOCS, ids=lambda doc: doc.path)
 def test_every_setting_is_documented_with_unit_default_and_what_is_allowed(doc: Any) -> None:
-    assert doc.description.endswith((".", ")")), "a sentence"
+    meaning = meanings()[doc.path]
+    assert meaning.endswith((".", ")")), "a sentence"
     assert doc.default is not None
     assert doc.allowed
     if doc.type in {"number", "whole number"}:
         assert "from" in doc.allowed or "at least" in doc.allowed, "numbers are bounded"
     if doc.name.endswith("_s"):
-        assert "second" in doc.description.lower()
+        assert "second" in meaning.lower()
     if doc.name.endswith("_ms"):
-        assert "millisecond" in doc.description.lower()
+        assert "millisecond" in meaning.lower()
     if doc.name.endswith("_bytes"):
-        assert "bytes" in doc.description.lower()
+        assert "bytes" in meaning.lower()
 
 
 @pytest.mark.parametrize("doc", DOCS, ids=lambda doc: doc.path)

@@ -33,6 +33,7 @@ from projector.tables import metadata
 from runtime.settings_source import describe
 from tests.deploy import chart_values, queue_fields
 from tests.metrics.reference import everything
+from tests.support.meanings import meanings
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("podgroup", "runtime", "ingest", "projector", "actuator", "gatelog")
@@ -98,7 +99,7 @@ def _metrics() -> Iterator[Text]:
 def _settings() -> Iterator[Text]:
     for doc in describe():
         yield Text(doc.path, doc.name, name=True)
-        yield Text(doc.path, doc.description)
+        yield Text(doc.path, meanings()[doc.path])
 
 
 def _database() -> Iterator[Text]:
