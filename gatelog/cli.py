@@ -94,40 +94,43 @@ def _root(
 RUN, DEPLOY, ASK, ACT = "Run", "Deployments", "Ask", "Act"
 
 
-def _add(name: str, command: Callable[..., Any], panel: str, help: str, epilog: str) -> None:
-    """Add a command to the panel of the help that it belongs to."""
+def _add(name: str, command: Callable[..., Any], panel: str, epilog: str) -> None:
+    """Add a command to the panel of the help that it belongs to; its docstring is its help."""
+    help = " ".join((command.__doc__ or "").split())
     app.command(name, help=help, epilog=epilog, rich_help_panel=panel)(as_options(command))
 
 
-_add("up", up.up, RUN, up.HELP, up.EPILOG)
-_add("demo", demo.demo, RUN, demo.HELP, demo.EPILOG)
-for _name, _function, _help in deployments.COMMANDS:
-    _add(_name, _function, DEPLOY, _help, deployments.EPILOG)
-_add("migrate", migrate.migrate, DEPLOY, migrate.HELP, migrate.EPILOG)
-_add("archive", archive.archive, DEPLOY, archive.HELP, archive.EPILOG)
-_add("prune", prune.prune, DEPLOY, prune.HELP, prune.EPILOG)
-_add("switch", switch.switch, DEPLOY, switch.HELP, switch.EPILOG)
-_add("uninstall", uninstall.uninstall, DEPLOY, uninstall.HELP, uninstall.EPILOG)
-_add("history", history.history, ASK, history.HELP, history.EPILOG)
-_add("why", why.why, ASK, why.HELP, why.EPILOG)
-_add("forecast", forecast.forecast, ASK, forecast.HELP, forecast.EPILOG)
-_add("list", listing.listing, ASK, listing.HELP, listing.EPILOG)
-_add("stop", stopping.stop, ACT, stopping.HELP, stopping.EPILOG)
-_add("resume", stopping.resume, ACT, stopping.RESUME_HELP, stopping.RESUME_EPILOG)
+_add("up", up.up, RUN, up.EPILOG)
+_add("demo", demo.demo, RUN, demo.EPILOG)
+_add("ingest", deployments.ingest, DEPLOY, deployments.EPILOG)
+_add("project", deployments.project, DEPLOY, deployments.EPILOG)
+_add("actuate", deployments.actuate, DEPLOY, deployments.EPILOG)
+_add("serve", deployments.serve, DEPLOY, deployments.EPILOG)
+_add("migrate", migrate.migrate, DEPLOY, migrate.EPILOG)
+_add("archive", archive.archive, DEPLOY, archive.EPILOG)
+_add("prune", prune.prune, DEPLOY, prune.EPILOG)
+_add("switch", switch.switch, DEPLOY, switch.EPILOG)
+_add("uninstall", uninstall.uninstall, DEPLOY, uninstall.EPILOG)
+_add("history", history.history, ASK, history.EPILOG)
+_add("why", why.why, ASK, why.EPILOG)
+_add("forecast", forecast.forecast, ASK, forecast.EPILOG)
+_add("list", listing.listing, ASK, listing.EPILOG)
+_add("stop", stopping.stop, ACT, stopping.EPILOG)
+_add("resume", stopping.resume, ACT, stopping.RESUME_EPILOG)
 app.add_typer(creating.app, name="create", rich_help_panel=ACT)
-_add("replay", replay.replay, ASK, replay.HELP, replay.EPILOG)
-_add("what-if", what_if.what_if, ASK, what_if.HELP, what_if.EPILOG)
-_add("usage", usage.usage, ASK, usage.HELP, usage.EPILOG)
-_add("topology", topology.topology, ASK, topology.HELP, topology.EPILOG)
-_add("ask", ask.ask, ASK, ask.HELP, ask.EPILOG)
-_add("sql", sql.sql, ASK, sql.HELP, sql.EPILOG)
-_add("export", export.export, ASK, export.HELP, export.EPILOG)
-_add("import", export.import_, ASK, export.IMPORT_HELP, export.IMPORT_EPILOG)
-_add("epochs", epochs.epochs, ASK, epochs.HELP, epochs.EPILOG)
-_add("parked", parked.parked, ASK, parked.HELP, parked.EPILOG)
-_add("doctor", doctor.doctor, ASK, doctor.HELP, doctor.EPILOG)
-_add("bundle", bundle.bundle, ASK, bundle.HELP, bundle.EPILOG)
-_add("version", version.version, ASK, version.HELP, version.EPILOG)
+_add("replay", replay.replay, ASK, replay.EPILOG)
+_add("what-if", what_if.what_if, ASK, what_if.EPILOG)
+_add("usage", usage.usage, ASK, usage.EPILOG)
+_add("topology", topology.topology, ASK, topology.EPILOG)
+_add("ask", ask.ask, ASK, ask.EPILOG)
+_add("sql", sql.sql, ASK, sql.EPILOG)
+_add("export", export.export, ASK, export.EPILOG)
+_add("import", export.import_, ASK, export.IMPORT_EPILOG)
+_add("epochs", epochs.epochs, ASK, epochs.EPILOG)
+_add("parked", parked.parked, ASK, parked.EPILOG)
+_add("doctor", doctor.doctor, ASK, doctor.EPILOG)
+_add("bundle", bundle.bundle, ASK, bundle.EPILOG)
+_add("version", version.version, ASK, version.EPILOG)
 
 
 for made in (*app.registered_commands, *creating.app.registered_commands):

@@ -14,12 +14,6 @@ from gatelog.shell.errors import FAILED
 from gatelog.terminal.printing import document
 from gatelog.terminal.progress import ProgressReport
 
-HELP = (
-    "Write what came into the log since the last time to closed files in a directory or a bucket, "
-    "so that replay reaches back beyond the streams' limits. For cron, or once before an upgrade; "
-    "with archive.url set the projector does the same by itself. Can be killed and repeated at "
-    "any time. Exit code 1 if something was dropped by the streams before it could be archived."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog archive --to /srv/gatelog-archive
@@ -37,7 +31,11 @@ def archive(
         typer.Option("--to", metavar="DIR|URL", help="Where; default: the setting archive.url."),
     ] = None,
 ) -> int | None:
-    """Run `gatelog archive`; see HELP."""
+    """Write what came into the log since the last time to closed files in a directory or a bucket,
+    so that replay reaches back beyond the streams' limits. For cron, or once before an upgrade;
+    with archive.url set the projector does the same by itself. Can be killed and repeated at any
+    time. Exit code 1 if something was dropped by the streams before it could be archived.
+    """
     from gatelog.replay import archiving
     from gatelog.replay.running import open_bus
     from projector.archive.writing import Archived

@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from gatelog.readmodel.questions import Question, Scope
     from runtime.settings import Settings
 
-HELP = (
-    "Ask one of the questions of docs/sql.md; without a name, list them. What is not said is "
-    "chosen to fit the data: all namespaces and queues, the newest group, the seven days before "
-    "the newest event."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog ask
@@ -91,7 +86,10 @@ def ask(
         str | None, typer.Argument(metavar="NAME", help="A question. Default: list them.")
     ] = None,
 ) -> None:
-    """Run `gatelog ask`; see HELP."""
+    """Ask one of the questions of docs/sql.md; without a name, list them. What is not said is
+    chosen to fit the data: all namespaces and queues, the newest group, the seven days before the
+    newest event.
+    """
     from gatelog.readmodel import freehand
     from gatelog.readmodel.questions import for_grafana, questions, statement
     from gatelog.terminal import printing

@@ -15,11 +15,6 @@ import typer
 from gatelog.shell import options
 from gatelog.shell.errors import UsageFailed
 
-HELP = (
-    "Put what helpers from outside need into one archive: versions, settings, doctor's findings, "
-    "metrics, the last log lines of gatelog's pods, and the log of one group under pseudonyms. "
-    "Passwords, tokens and keys are taken out; what could not be had is named in README.txt."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog bundle
@@ -62,7 +57,10 @@ def bundle(
         bool, typer.Option("--force", help="Replace the file if it is there.")
     ] = False,
 ) -> None:
-    """Run `gatelog bundle`; see HELP."""
+    """Put what helpers from outside need into one archive: versions, settings, doctor's findings,
+    metrics, the last log lines of gatelog's pods, and the log of one group under pseudonyms.
+    Passwords, tokens and keys are taken out; what could not be had is named in README.txt.
+    """
     from gatelog.bundle.scrubbing import scrubber
     from gatelog.bundle.writing import Content, write
     from gatelog.terminal import lookup

@@ -11,12 +11,6 @@ from gatelog.shell import options
 from gatelog.shell.errors import FAILED
 from gatelog.shell.narrator import Narrator
 
-HELP = (
-    "Show it without a cluster: starts a simulated one, runs all of gatelog against it over real "
-    "HTTP, NATS and SQLite, plays the stories of KEP-976 and some mishaps, and prints what the "
-    "read model has to tell about them. Takes less than a minute. --story two-teams: how two teams "
-    "lend, borrow, take back and share."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog demo
@@ -51,7 +45,11 @@ def demo(
     db: options.Database = None,
     verbose: options.Verbose = False,
 ) -> int | None:
-    """Run `gatelog demo`; see HELP."""
+    """Show it without a cluster: starts a simulated one, runs all of gatelog against it over real
+    HTTP, NATS and SQLite, plays the stories of KEP-976 and some mishaps, and prints what the read
+    model has to tell about them. Takes less than a minute. --story two-teams: how two teams lend,
+    borrow, take back and share.
+    """
     from gatelog.demo.play import play
     from gatelog.demo.stories import PODS
     from gatelog.demo.teams import TEAMS

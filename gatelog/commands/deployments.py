@@ -33,7 +33,9 @@ def ingest(
     assign: options.Assign = None,
     verbose: options.Verbose = False,
 ) -> None:
-    """Run the ingest deployment."""
+    """Watch pods, Workloads and queues, publish what happens to the log, and serve the admission
+    webhook if webhook.enabled says so.
+    """
     settings = options.settings(config, assign)
     _need_nats(settings, "ingest")
 
@@ -48,7 +50,7 @@ def project(
     db: options.Database = None,
     verbose: options.Verbose = False,
 ) -> None:
-    """Run the projector deployment."""
+    """Fold the log, decide, and write the read model. One per shard is active."""
     settings = options.settings(config, assign, database__url=options.database_option(db))
     _need_nats(settings, "project")
 
@@ -62,7 +64,7 @@ def actuate(
     assign: options.Assign = None,
     verbose: options.Verbose = False,
 ) -> None:
-    """Run the actuator deployment."""
+    """Carry decisions out at the API server. Any number of replicas share the work."""
     settings = options.settings(config, assign)
     _need_nats(settings, "actuate")
 
@@ -75,7 +77,9 @@ def serve(
     where: options.DatabaseOptions,
     verbose: options.Verbose = False,
 ) -> None:
-    """Run the serve deployment."""
+    """Show the read model to people through the API server: an aggregated API for kubectl, with the
+    rights they have. Reads only; any number of replicas.
+    """
     settings = where.settings()
 
     from gatelog.serve.bootstrap import run_serve
@@ -89,33 +93,6 @@ def serve(
         run_serve,
         f"the read model in {read_model_at(database_url(settings))}",
     )
-
-
-COMMANDS = (
-    (
-        "ingest",
-        ingest,
-        "Watch pods, Workloads and queues, publish what happens to the log, and serve the "
-        "admission webhook if webhook.enabled says so.",
-    ),
-    (
-        "project",
-        project,
-        "Fold the log, decide, and write the read model. One per shard is active.",
-    ),
-    (
-        "actuate",
-        actuate,
-        "Carry decisions out at the API server. Any number of replicas share the work.",
-    ),
-    (
-        "serve",
-        serve,
-        "Show the read model to people through the API server: an aggregated API for kubectl, with "
-        "the rights they have. Reads only; any number of replicas.",
-    ),
-)
-"""(name, function, help) of the commands of this module."""
 
 
 def _with_forecasts(settings: Settings, part: Part) -> Part:

@@ -10,11 +10,6 @@ from gatelog.shell import options
 from gatelog.shell.errors import FAILED
 from gatelog.terminal.printing import document
 
-HELP = (
-    "Look at everything gatelog needs: settings, database (reachable, schema, checkpoint, what is "
-    "stuck), NATS (streams, how far the projector is behind), Kubernetes (version, permissions, "
-    "kinds, what gates pods, who holds the Leases). Exit code 1 if a check failed. Changes nothing."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog doctor
@@ -27,7 +22,11 @@ def doctor(
     answer: options.OutputOptions,
     verbose: options.Verbose = False,
 ) -> int | None:
-    """Run `gatelog doctor`; see HELP."""
+    """Look at everything gatelog needs: settings, database (reachable, schema, checkpoint, what is
+    stuck), NATS (streams, how far the projector is behind), Kubernetes (version, permissions,
+    kinds, what gates pods, who holds the Leases). Exit code 1 if a check failed. Changes
+    nothing.
+    """
     output = answer.form
     settings = where.settings()
 

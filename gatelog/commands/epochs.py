@@ -15,10 +15,6 @@ from gatelog.terminal.printing import document
 if TYPE_CHECKING:
     from gatelog.readmodel.inforce import EpochLine, InForce
 
-HELP = (
-    "The beginnings of the log (epochs) with what is missing between them, and which settings, "
-    "versions and kinds listed first were in force since when."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog epochs
@@ -35,7 +31,9 @@ def epochs(
         int | None, typer.Option("--shard", metavar="N", min=0, help="Default: all shards.")
     ] = None,
 ) -> int | None:
-    """Run `gatelog epochs`; see HELP."""
+    """The beginnings of the log (epochs) with what is missing between them, and which settings,
+    versions and kinds listed first were in force since when.
+    """
     from gatelog.readmodel import inforce
     from gatelog.terminal import lookup
 

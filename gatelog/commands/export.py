@@ -17,12 +17,6 @@ from gatelog.shell.errors import UsageFailed
 from gatelog.terminal.progress import ProgressReport
 from runtime.settings import Settings
 
-HELP = (
-    "Write the log with its decisions to a compact file that holds everything needed to replay it "
-    "elsewhere: all of it, one group, a namespace, or what happened in a range of time. With "
-    "--format parquet: write the tables of the read model to a directory or bucket, by day, for "
-    "DuckDB and whatever else reads Parquet; again: what is new since (docs/usage.md)."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog export yesterday.jsonl.gz
@@ -32,9 +26,6 @@ gatelog export train.jsonl.gz --group team-a/train --pseudonymise
 gatelog export night.jsonl.gz --since 2026-11-21T00:00:00Z --until 2026-11-21T06:00:00Z
 
 gatelog export s3://lake/gatelog --format parquet"""
-IMPORT_HELP = (
-    "Make a read model from an export, a watch recording or an archive, in an empty database."
-)
 IMPORT_EPILOG = """[bold]Examples[/]
 
 gatelog import yesterday.jsonl.gz --to yesterday.sqlite3
@@ -109,7 +100,11 @@ def export(
         bool, typer.Option("--force", help="Replace the file if it is there.")
     ] = False,
 ) -> None:
-    """Run `gatelog export`; see HELP."""
+    """Write the log with its decisions to a compact file that holds everything needed to replay it
+    elsewhere: all of it, one group, a namespace, or what happened in a range of time. With --format
+    parquet: write the tables of the read model to a directory or bucket, by day, for DuckDB and
+    whatever else reads Parquet; again: what is new since (docs/usage.md).
+    """
     if form == "parquet":
         if selection != SelectionOptions() or pseudonyms != PseudonymOptions():
             raise UsageFailed("--format parquet writes all that is new: give it no selection")
@@ -171,7 +166,7 @@ def import_(
     cluster: options.Cluster = None,
     assign: options.Assign = None,
 ) -> int | None:
-    """Run `gatelog import`; see IMPORT_HELP."""
+    """Make a read model from an export, a watch recording or an archive, in an empty database."""
     settings = options.settings(config, assign, cluster=cluster)
     return of_file(settings, file, options.database_option(to))
 

@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     from gatelog.terminal.printing import Column, Output
     from runtime.settings import Settings
 
-HELP = (
-    "When each group starts that waits: the present state is played forward many times, with how "
-    "long groups of the same queue, label and shape have run, and with others coming as they "
-    "lately came. Estimates are kept in SQL (`v_expected_starts`), with what came true of each."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog forecast
@@ -92,7 +87,10 @@ def forecast(
     given: RunOptions,
     picture: options.Picture = None,
 ) -> None:
-    """Run `gatelog forecast`; see HELP."""
+    """When each group starts that waits: the present state is played forward many times, with how
+    long groups of the same queue, label and shape have run, and with others coming as they lately
+    came. Estimates are kept in SQL (`v_expected_starts`), with what came true of each.
+    """
     svg.check(picture)
     settings = where.settings(search=True)
     budget_s = settings.forecast.budget_s

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 EARLIER = 5
 """Earlier lives that are named below the newest."""
 
-HELP = (
-    "The story of a pod group or single pod: what happened, when, and why (which rule decided, in "
-    "words). NAME may also be a pod's name."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog history team-a/train
@@ -78,7 +74,9 @@ def history(
         typer.Option("--follow", "-f", "--watch", "-w", help="Go on showing it until it is over."),
     ] = False,
 ) -> int | None:
-    """Run `gatelog history`; see HELP."""
+    """The story of a pod group or single pod: what happened, when, and why (which rule decided, in
+    words). NAME may also be a pod's name.
+    """
     from gatelog.readmodel.gaps import missing
     from gatelog.readmodel.inforce import of_group
     from gatelog.readmodel.statements import ENTRIES

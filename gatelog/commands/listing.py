@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from gatelog.readmodel.rows import FlavorRow, GroupRow, QueueRow
     from gatelog.terminal.printing import Column
 
-HELP = (
-    "List pod groups, queues, Workloads or flavors as the read model has them, in the forms of "
-    "kubectl: a table, -o wide, json, yaml or name."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog list groups
@@ -69,7 +65,9 @@ def listing(
     what: What,
     watch: options.Watch = False,
 ) -> None:
-    """Run `gatelog list`; see HELP."""
+    """List pod groups, queues, Workloads or flavors as the read model has them, in the forms of
+    kubectl: a table, -o wide, json, yaml or name.
+    """
     from gatelog.terminal import following, lookup, printing
 
     settings = place.settings(search=True)

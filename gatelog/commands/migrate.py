@@ -21,10 +21,6 @@ from gatelog.shell.narrator import Narrator
 from podgroup.log import subjects
 from runtime.settings import Settings
 
-HELP = (
-    "Bring the database to the schema of this version, and create the NATS streams and the "
-    "actuators' consumer (or bring them up to date). Run it before the deployments; safe to repeat."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog migrate --config gatelog.toml
@@ -57,7 +53,10 @@ def migrate(
     ] = "",
     verbose: options.Verbose = False,
 ) -> None:
-    """Run `gatelog migrate`; see HELP."""
+    """Bring the database to the schema of this version, and create the NATS streams and the
+    actuators' consumer (or bring them up to date). Run it before the deployments; safe to
+    repeat.
+    """
     settings = where.settings(database__reader_role=reader)
     narrator = Narrator(settings.log, "migrate", verbose=verbose)
 

@@ -24,12 +24,6 @@ if TYPE_CHECKING:
     from gatelog.terminal.printing import Output
     from podgroup.log.parked import ParkedMessage
 
-HELP = (
-    "Events and decisions that are parked: list them, show one, release it (its group goes on; "
-    "a decision is made again at once) or discard it (it is done with; its group goes on as well). "
-    "Release after mending the cause: what is still wrong is parked again. `stream` lists the "
-    "newest 500 messages of the stream PARKED, whole: those that share one row as well."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog parked
@@ -70,7 +64,11 @@ def parked(
     action: Action = "list",
     keys: Keys = None,
 ) -> None:
-    """Run `gatelog parked`; see HELP."""
+    """Events and decisions that are parked: list them, show one, release it (its group goes on; a
+    decision is made again at once) or discard it (it is done with; its group goes on as well).
+    Release after mending the cause: what is still wrong is parked again. `stream` lists the newest
+    500 messages of the stream PARKED, whole: those that share one row as well.
+    """
     from gatelog.replay import parking
 
     form, namespace = answer.form, scope.name

@@ -17,11 +17,6 @@ from gatelog.terminal.printing import document
 if TYPE_CHECKING:
     from projector.upkeep.pruning import Gone
 
-HELP = (
-    "Take away what was over before a time: whole weeks of history (on PostgreSQL dropped as "
-    "partitions), and groups, pods, waits, admissions and decisions that ended before. What lives "
-    "stays, however old. The limit is a Monday, 00:00 UTC, so up to a week more is kept."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog prune --older-than 90d --dry-run
@@ -56,7 +51,10 @@ def prune(
         ),
     ] = False,
 ) -> None:
-    """Run `gatelog prune`; see HELP."""
+    """Take away what was over before a time: whole weeks of history (on PostgreSQL dropped as
+    partitions), and groups, pods, waits, admissions and decisions that ended before. What lives
+    stays, however old. The limit is a Monday, 00:00 UTC, so up to a week more is kept.
+    """
     from projector.storage.database import database_url
     from projector.upkeep import migrate, pruning
 

@@ -24,12 +24,6 @@ if TYPE_CHECKING:
     from projector.replay.compare import TableResult
     from projector.replay.fold import Result
 
-HELP = (
-    "Fold the log again: check the read model row by row (--verify), make it anew while the "
-    "projector runs (--rebuild), see what today's rules would have decided (--redecide), have the "
-    "read model as it was (--at), go through a group event by event (--group), or do so with an "
-    "export, a watch recording or an archive (FILE), without NATS."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog replay --verify
@@ -112,7 +106,11 @@ def replay(
     ] = None,
     archive: options.Archive = None,
 ) -> int | None:
-    """Run `gatelog replay`; see HELP."""
+    """Fold the log again: check the read model row by row (--verify), make it anew while the
+    projector runs (--rebuild), see what today's rules would have decided (--redecide), have the
+    read model as it was (--at), go through a group event by event (--group), or do so with an
+    export, a watch recording or an archive (FILE), without NATS.
+    """
     task.check(file, to)
     db = where.db
     if file and not task.verify:

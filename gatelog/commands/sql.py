@@ -11,10 +11,6 @@ import typer
 
 from gatelog.shell import options
 
-HELP = (
-    "Run one SQL query on the read model (read-only) and print the rows. Tables and views are in "
-    "docs/sql.md; v_group_timeline and v_why_pending are good beginnings."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog sql "SELECT name, state, reason FROM groups"
@@ -33,7 +29,9 @@ def sql(
     ] = 1000,
     no_headers: options.NoHeaders = False,
 ) -> None:
-    """Run `gatelog sql`; see HELP."""
+    """Run one SQL query on the read model (read-only) and print the rows. Tables and views are in
+    docs/sql.md; v_group_timeline and v_why_pending are good beginnings.
+    """
     from gatelog.readmodel import freehand
     from gatelog.terminal import printing
     from projector.storage.database import database_url

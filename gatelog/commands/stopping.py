@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from gatelog.cluster.intent import Done, Stop, What
     from runtime.settings import Settings
 
-HELP = (
-    "Stop a ClusterQueue, a LocalQueue or a group: nothing more is admitted, and what is admitted "
-    "is evicted (queues: unless --keep-already-running). The reason is in gatelog why and history."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog stop clusterqueue research --reason "rack 7 is being moved" --keep-already-running
@@ -30,7 +26,6 @@ gatelog stop localqueue user-queue -n team-a --reason "budget is spent"
 gatelog stop group team-a/train --reason "wrong data set"
 
 gatelog stop clusterqueue research --dry-run=server"""
-RESUME_HELP = "Let a ClusterQueue, a LocalQueue or a group that was stopped go on."
 RESUME_EPILOG = """[bold]Examples[/]
 
 gatelog resume clusterqueue research --reason "rack 7 is back"
@@ -91,7 +86,9 @@ def stop(
         typer.Option("--keep-already-running", help="Queues: what is admitted runs on (Hold)."),
     ] = False,
 ) -> None:
-    """Run `gatelog stop`; see HELP."""
+    """Stop a ClusterQueue, a LocalQueue or a group: nothing more is admitted, and what is admitted
+    is evicted (queues: unless --keep-already-running). The reason is in gatelog why and history.
+    """
     from gatelog.shell.errors import UsageFailed
 
     kind = _kind(what)
@@ -108,7 +105,7 @@ def resume(
     name: Name,
     namespace: Namespace = "",
 ) -> None:
-    """Run `gatelog resume`; see RESUME_HELP."""
+    """Let a ClusterQueue, a LocalQueue or a group that was stopped go on."""
     kind = _kind(what)
     _carry_out(where.settings(), kind, qualified(kind, namespace, name), "None", change)
 

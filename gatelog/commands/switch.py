@@ -10,12 +10,6 @@ import typer
 
 from gatelog.shell import options
 
-HELP = (
-    "Change who admits on a cluster that goes on working: builtin (gatelog's own queues) or kueue "
-    "(Kueue's scheduler). Holds all ClusterQueues until it is done: what runs runs on, nothing "
-    "more is admitted. It checks what the new mode needs, says what to apply, and, run again "
-    "afterwards, checks that it works and lets the queues go. --dry-run only looks."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog switch kueue --dry-run
@@ -38,7 +32,11 @@ def switch(
         bool, typer.Option("--dry-run", help="Say what would be done; change nothing.")
     ] = False,
 ) -> None:
-    """Run `gatelog switch`; see HELP."""
+    """Change who admits on a cluster that goes on working: builtin (gatelog's own queues) or kueue
+    (Kueue's scheduler). Holds all ClusterQueues until it is done: what runs runs on, nothing more
+    is admitted. It checks what the new mode needs, says what to apply, and, run again afterwards,
+    checks that it works and lets the queues go. --dry-run only looks.
+    """
     from gatelog.switching.queueing import Queueing
     from runtime.kube import connect
 

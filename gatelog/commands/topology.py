@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from gatelog.readmodel.places import FlavorRoom, Room
     from gatelog.terminal.printing import Column
 
-HELP = (
-    "The domains of each flavor with a Topology, from the outermost level to nodes: what is free "
-    "there, which groups have places, which nodes cannot be used, and how far what is free is in "
-    "pieces; now or at any past moment. docs/queues.md says how it is counted."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog topology
@@ -54,7 +49,10 @@ def topology(
         bool, typer.Option("--sql", help="Print the SQL statements instead of the answer.")
     ] = False,
 ) -> int | None:
-    """Run `gatelog topology`; see HELP."""
+    """The domains of each flavor with a Topology, from the outermost level to nodes: what is free
+    there, which groups have places, which nodes cannot be used, and how far what is free is in
+    pieces; now or at any past moment. docs/queues.md says how it is counted.
+    """
     from gatelog.readmodel import places
     from gatelog.shell.since import moment
     from gatelog.terminal import lookup, printing

@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from gatelog.removal.removing import Step, Wish
     from runtime.settings import Settings
 
-HELP = (
-    "Take gatelog off the cluster of the kubeconfig: admission first, then the deployments, then "
-    "finalizers and gates of pods, then Workloads, then its own objects. Pods that run run on. May "
-    "be interrupted and repeated. Queues, CRDs and data stay unless --also names them."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog uninstall --dry-run
@@ -72,7 +67,10 @@ def uninstall(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
     state_dir: options.StateDirOption = None,
 ) -> None:
-    """Run `gatelog uninstall`; see HELP."""
+    """Take gatelog off the cluster of the kubeconfig: admission first, then the deployments, then
+    finalizers and gates of pods, then Workloads, then its own objects. Pods that run run on. May be
+    interrupted and repeated. Queues, CRDs and data stay unless --also names them.
+    """
     from gatelog.removal.removing import Wish
     from gatelog.shell.errors import UsageFailed
 

@@ -15,11 +15,6 @@ import typer
 from gatelog.shell import options
 from gatelog.shell.narrator import Narrator
 
-HELP = (
-    "Run everything in one process against the current kubeconfig: an event log (embedded "
-    "nats-server), a read model (SQLite) and all three deployments. Keeps its state in .gatelog "
-    "and goes on from there when started again."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog up --install webhook
@@ -57,7 +52,10 @@ def up(
     mode: Mode = None,
     verbose: options.Verbose = False,
 ) -> None:
-    """Run `gatelog up`; see HELP."""
+    """Run everything in one process against the current kubeconfig: an event log (embedded
+    nats-server), a read model (SQLite) and all three deployments. Keeps its state in .gatelog and
+    goes on from there when started again.
+    """
     settings = where.settings(mode=mode)
     narrator = Narrator(settings.log, "up", verbose=verbose)
 

@@ -21,13 +21,6 @@ if TYPE_CHECKING:
     from gatelog.readmodel.usage import Idle, Share
     from runtime.settings import Settings
 
-HELP = (
-    "Resource-hours asked for while pods ran, held while they did not (admitted and not started, "
-    "terminating, a group that is not whole), wasted (attempts that failed, were preempted or "
-    "evicted) and waited for, with what they cost, and apart from that what ran without an "
-    "admission; by queue or flavor also the quota that was idle. Or, by owner and shape: what was "
-    "really used, and what failed. docs/usage.md says what is counted how."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog usage --since 7d
@@ -168,7 +161,12 @@ def usage(
         typer.Option("--rates", metavar="FILE", help="What an hour costs (TOML, docs/usage.md)."),
     ] = None,
 ) -> None:
-    """Run `gatelog usage`; see HELP."""
+    """Resource-hours asked for while pods ran, held while they did not (admitted and not started,
+    terminating, a group that is not whole), wasted (attempts that failed, were preempted or
+    evicted) and waited for, with what they cost, and apart from that what ran without an admission;
+    by queue or flavor also the quota that was idle. Or, by owner and shape: what was really used,
+    and what failed. docs/usage.md says what is counted how.
+    """
     svg.check(form.picture)
     now = datetime.now(UTC)
     drawn_or_divided = what.by is not None or form.picture is not None

@@ -8,10 +8,6 @@ from typing import Annotated, Literal
 
 import typer
 
-HELP = (
-    "Which version this is, and which database schema it works with: what a report of a defect "
-    "should say."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog version
@@ -24,7 +20,9 @@ def version(
         Literal["json", "yaml"] | None, typer.Option("--output", "-o", help="Default: words.")
     ] = None,
 ) -> None:
-    """Run `gatelog version`; see HELP."""
+    """Which version this is, and which database schema it works with: what a report of a defect
+    should say.
+    """
     from gatelog.shell.versions import facts
     from gatelog.terminal import printing
 

@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     from podgroup.model.policy import Policy
     from runtime.settings import Settings
 
-HELP = (
-    "What other quotas, cohorts, flavors, priorities or queues would do: play what came, as the "
-    "log has it (or an export, or an archive: FILE), or the jobs of a trace, through the rules "
-    "that decide live, in simulated time. Shows waits, quota used and idle, preemptions, and who "
-    "gains and loses, side by side; touches nothing live."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog what-if --since 7d --set clusterqueue/research:cpu=60
@@ -198,7 +192,11 @@ def what_if(
         typer.Argument(help="An export, a watch recording, or an archive. Default: the log."),
     ] = None,
 ) -> int | None:
-    """Run `gatelog what-if`; see HELP."""
+    """What other quotas, cohorts, flavors, priorities or queues would do: play what came, as the
+    log has it (or an export, or an archive: FILE), or the jobs of a trace, through the rules that
+    decide live, in simulated time. Shows waits, quota used and idle, preemptions, and who gains and
+    loses, side by side; touches nothing live.
+    """
     if not 0 < changed.runtime <= 1000:
         raise UsageFailed(f"--runtime {changed.runtime:g}: give a factor above 0 and up to 1000")
     svg.check(played.picture)

@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from gatelog.terminal.printing import Column, Output
     from runtime.settings import Settings
 
-HELP = (
-    "Why a pod group or single pod is where it is: the reason now, since when, what it would "
-    "take, who holds the quota, and what it waited for before. Without NAME: everything that waits."
-)
 EPILOG = """[bold]Examples[/]
 
 gatelog why
@@ -74,7 +70,9 @@ def why(
         bool, typer.Option("--sql", help="Print the SQL statement instead of running it.")
     ] = False,
 ) -> int | None:
-    """Run `gatelog why`; see HELP."""
+    """Why a pod group or single pod is where it is: the reason now, since when, what it would take,
+    who holds the quota, and what it waited for before. Without NAME: everything that waits.
+    """
     from gatelog.readmodel.explain import explain, lines
     from gatelog.readmodel.statements import WHY
     from gatelog.terminal import console, lookup, printing
