@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 import yaml
 import yarl
 from aiohttp import web
@@ -432,7 +433,7 @@ async def test_watches_do_not_use_up_the_requests(api: Api, tmp_path: Path) -> N
 
 
 async def test_tls_is_checked_against_the_ca_of_the_kubeconfig(tmp_path: Path) -> None:
-    ca, server_tls = certificate(tmp_path)
+    ca, server_tls = certificate()
     api = Api()
     async with serving(api, server_tls):
         authority = base64.b64encode(ca).decode()
@@ -452,43 +453,11 @@ async def test_tls_is_checked_against_the_ca_of_the_kubeconfig(tmp_path: Path) -
             assert (await kube.request("GET", "/a")).status == 200
 
 
-def certificate(tmp_path: Path) -> tuple[bytes, ssl.SSLContext]:
-    import datetime
-    import ipaddress
-
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(hours=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = made.public_bytes(serialization.Encoding.PEM)
-    (tmp_path / "server.pem").write_bytes(
-        pem
-        + key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
+def certificate() -> tuple[bytes, ssl.SSLContext]:
+    authority = trustme.CA()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(tmp_path / "server.pem")
-    return pem, context
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    return authority.cert_pem.bytes(), context
 
 
 @pytest.mark.parametrize(

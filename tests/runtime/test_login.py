@@ -11,12 +11,12 @@ from pathlib import Path
 
 import nkeys
 import pytest
+import trustme
 from msgspec import structs
 
 from runtime.embedded import server_binary
 from runtime.jetstream import Bus, BusUnavailable, LoginRefused, connect
 from runtime.settings import NatsSettings, StreamSettings
-from tests.runtime.test_kube import certificate
 
 
 @contextlib.asynccontextmanager
@@ -76,10 +76,9 @@ async def test_an_nkey_seed(tmp_path: Path) -> None:
 
 
 async def test_tls_with_our_ca_and_a_client_certificate(tmp_path: Path) -> None:
-    pem, _ = certificate(tmp_path)
-    ca = tmp_path / "ca.pem"
-    ca.write_bytes(pem)
-    both = tmp_path / "server.pem"
+    authority, ca, both = trustme.CA(), tmp_path / "ca.pem", tmp_path / "both.pem"
+    authority.cert_pem.write_to_path(ca)
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(both)
     config = f'tls {{ cert_file: "{both}", key_file: "{both}", ca_file: "{ca}", verify: true }}\n'
     async with server(tmp_path, config) as plain:
         trusting = structs.replace(plain, tls_ca=str(ca))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,8 +21,8 @@ REGATE = [{"op": "add", "path": "/spec/schedulingGates", "value": [{"name": GATE
 
 
 @pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(tmp_path)
+def authority() -> Authority:
+    return Authority()
 
 
 async def register(
@@ -126,11 +125,8 @@ async def test_nobody_listens(
         )
 
 
-async def test_another_authority_is_not_trusted(
-    client: Client, authority: Authority, tmp_path: Path
-) -> None:
-    (tmp_path / "other").mkdir()
-    stranger = Authority(tmp_path / "other")
+async def test_another_authority_is_not_trusted(client: Client, authority: Authority) -> None:
+    stranger = Authority()
     async with serving(authority, allow) as address:
         await register(client, stranger.bundle, address)
         with pytest.raises(ApiFailure, match="failed to verify certificate: x509") as caught:
