@@ -17,8 +17,8 @@ from simcluster import Settings as SimSettings
 from simcluster import SimCluster
 from simcluster.access import User
 from simcluster.client import Client
-from simcluster.metricsserver import API_SERVICE, MetricsServer
 from tests.ingest.world import Log, ingesting, pod, settings_for, until
+from tests.support.metricsserver import API_SERVICE, MetricsServer
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
