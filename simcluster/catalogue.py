@@ -10,13 +10,14 @@ kinds listed.
 
 from __future__ import annotations
 
+from typing import Any
+
 from simcluster.resources import Resource
 
 _ANY: dict[str, object] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _LIST: dict[str, object] = {"type": "array"}
 _TEXT: dict[str, object] = {"type": "string"}
 _NUMBER: dict[str, object] = {"type": "integer"}
-_FLAG: dict[str, object] = {"type": "boolean"}
 
 
 def _object(**properties: dict[str, object]) -> dict[str, object]:
@@ -59,154 +60,66 @@ WORKLOAD_SCHEMA = _object(
 _SPEC_STATUS = _object(spec=_ANY, status=_QUEUE_STATUS)
 
 
+_ADMISSION = "admissionregistration.k8s.io"
+_RBAC = "rbac.authorization.k8s.io"
+_WORKLOAD = ("kwl", "kueueworkload", "kueueworkloads")
+
+
+def _kind(group: str, plural: str, kind: str, *short: str, **facts: Any) -> Resource:
+    return Resource(group=group, plural=plural, kind=kind, short_names=short, **facts)
+
+
+def _wide(group: str, plural: str, kind: str, *short: str, **facts: Any) -> Resource:
+    """A kind whose objects belong to no namespace."""
+    return _kind(group, plural, kind, *short, namespaced=False, **facts)
+
+
 def core() -> list[Resource]:
     """The built-in kinds."""
-    return [*_first(), *_workloads(), *_leases(), *_policies(), *_access(), *_extensions()]
-
-
-def _first() -> list[Resource]:
+    answered: dict[str, Any] = {"status": True, "returns_object": True}
+    kept: dict[str, Any] = {"status": True, "generation": True}
+    parts = ("involvedObject", "source")
+    crds = {**kept, "unconditional": False}
     return [
-        Resource(
-            group="",
-            plural="pods",
-            kind="Pod",
-            short_names=("po",),
-            status=True,
-            generation=True,
-            returns_object=True,
-            graceful=True,
+        _kind("", "pods", "Pod", "po", generation=True, graceful=True, **answered),
+        _wide("", "namespaces", "Namespace", "ns", **answered),
+        _wide("", "nodes", "Node", "no", status=True),
+        _kind("", "events", "Event", "ev", create_on_update=True, typed_parts=parts),
+        _kind("", "configmaps", "ConfigMap", "cm"),
+        _kind("", "secrets", "Secret"),
+        _kind("", "services", "Service", "svc", status=True),
+        _kind("", "serviceaccounts", "ServiceAccount", "sa", returns_object=True),
+        _kind("apps", "replicasets", "ReplicaSet", "rs", **kept),
+        _kind("apps", "deployments", "Deployment", "deploy", **kept),
+        _kind("apps", "statefulsets", "StatefulSet", "sts", **kept),
+        _kind("batch", "jobs", "Job", **kept),
+        _kind("coordination.k8s.io", "leases", "Lease", unconditional=False, create_on_update=True),
+        _wide("scheduling.k8s.io", "priorityclasses", "PriorityClass", "pc", generation=True),
+        *(
+            _wide(_ADMISSION, f"{kind.lower()}s", kind, generation=True)
+            for kind in (
+                "MutatingWebhookConfiguration",
+                "ValidatingWebhookConfiguration",
+                "MutatingAdmissionPolicyBinding",
+                "ValidatingAdmissionPolicyBinding",
+            )
         ),
-        Resource(
-            group="",
-            plural="namespaces",
-            kind="Namespace",
-            namespaced=False,
-            short_names=("ns",),
-            status=True,
-            returns_object=True,
+        *(
+            _wide(_ADMISSION, f"{kind.lower()[:-1]}ies", kind, generation=True)
+            for kind in ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
         ),
-        Resource(
-            group="",
-            plural="nodes",
-            kind="Node",
-            namespaced=False,
-            short_names=("no",),
-            status=True,
+        _wide(_RBAC, "clusterroles", "ClusterRole"),
+        _wide(_RBAC, "clusterrolebindings", "ClusterRoleBinding"),
+        _kind(_RBAC, "roles", "Role"),
+        _kind(_RBAC, "rolebindings", "RoleBinding"),
+        _wide("apiregistration.k8s.io", "apiservices", "APIService", status=True),
+        _wide(
+            "apiextensions.k8s.io",
+            "customresourcedefinitions",
+            "CustomResourceDefinition",
+            *("crd", "crds"),
+            **crds,
         ),
-        Resource(
-            group="",
-            plural="events",
-            kind="Event",
-            short_names=("ev",),
-            create_on_update=True,
-            typed_parts=("involvedObject", "source"),
-        ),
-        Resource(group="", plural="configmaps", kind="ConfigMap", short_names=("cm",)),
-        Resource(group="", plural="secrets", kind="Secret"),
-        Resource(group="", plural="services", kind="Service", short_names=("svc",), status=True),
-        Resource(
-            group="",
-            plural="serviceaccounts",
-            kind="ServiceAccount",
-            short_names=("sa",),
-            returns_object=True,
-        ),
-    ]
-
-
-def _leases() -> list[Resource]:
-    return [
-        Resource(
-            group="coordination.k8s.io",
-            plural="leases",
-            kind="Lease",
-            unconditional=False,
-            create_on_update=True,
-        ),
-        Resource(
-            group="scheduling.k8s.io",
-            plural="priorityclasses",
-            kind="PriorityClass",
-            namespaced=False,
-            short_names=("pc",),
-            generation=True,
-        ),
-    ]
-
-
-def _extensions() -> list[Resource]:
-    return [
-        Resource(
-            group="apiregistration.k8s.io",
-            plural="apiservices",
-            kind="APIService",
-            namespaced=False,
-            status=True,
-        ),
-        Resource(
-            group="apiextensions.k8s.io",
-            plural="customresourcedefinitions",
-            kind="CustomResourceDefinition",
-            namespaced=False,
-            short_names=("crd", "crds"),
-            status=True,
-            generation=True,
-            unconditional=False,
-        ),
-    ]
-
-
-def _workloads() -> list[Resource]:
-    found = [
-        ("apps", "replicasets", "ReplicaSet", "rs"),
-        ("apps", "deployments", "Deployment", "deploy"),
-        ("apps", "statefulsets", "StatefulSet", "sts"),
-        ("batch", "jobs", "Job", ""),
-    ]
-    return [
-        Resource(
-            group=group,
-            plural=plural,
-            kind=kind,
-            short_names=(short,) if short else (),
-            status=True,
-            generation=True,
-        )
-        for group, plural, kind, short in found
-    ]
-
-
-def _policies() -> list[Resource]:
-    group = "admissionregistration.k8s.io"
-    kinds = (
-        "MutatingWebhookConfiguration",
-        "ValidatingWebhookConfiguration",
-        "MutatingAdmissionPolicyBinding",
-        "ValidatingAdmissionPolicyBinding",
-    )
-    found = [
-        Resource(group=group, plural=f"{k.lower()}s", kind=k, namespaced=False, generation=True)
-        for k in kinds
-    ]
-    for kind in ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"):
-        plural = f"{kind.lower()[:-1]}ies"
-        found.append(
-            Resource(group=group, plural=plural, kind=kind, namespaced=False, generation=True)
-        )
-    return found
-
-
-def _access() -> list[Resource]:
-    group = "rbac.authorization.k8s.io"
-    found = [
-        ("clusterroles", "ClusterRole", False),
-        ("clusterrolebindings", "ClusterRoleBinding", False),
-        ("roles", "Role", True),
-        ("rolebindings", "RoleBinding", True),
-    ]
-    return [
-        Resource(group=group, plural=plural, kind=kind, namespaced=namespaced)
-        for plural, kind, namespaced in found
     ]
 
 
@@ -214,56 +127,40 @@ def kueue(versions: tuple[str, ...]) -> list[Resource]:
     """Kueue's kinds in the served versions; the first is the stored one."""
 
     def kind(
-        plural: str,
-        name: str,
-        namespaced: bool,
-        short: tuple[str, ...],
-        schema: dict[str, object],
-        status: bool = True,
+        plural: str, name: str, *short: str, schema: dict[str, object] = _SPEC_STATUS, **facts: Any
     ) -> Resource:
-        return Resource(
-            group="kueue.x-k8s.io",
+        return _kind(
+            "kueue.x-k8s.io",
+            plural,
+            name,
+            *short,
             versions=versions,
-            plural=plural,
-            kind=name,
-            namespaced=namespaced,
-            short_names=short,
-            status=status,
             custom=True,
             generation=True,
             unconditional=False,
             typed_parts=(),
             schema=schema,
+            **{"status": True, "namespaced": False} | facts,
         )
 
-    priority = _object(value=_NUMBER, description=_TEXT)
+    spec, priority = _object(spec=_ANY), _object(value=_NUMBER, description=_TEXT)
     return [
-        kind(
-            "workloads",
-            "Workload",
-            True,
-            ("kwl", "kueueworkload", "kueueworkloads"),
-            WORKLOAD_SCHEMA,
-        ),
-        kind("localqueues", "LocalQueue", True, ("queue", "queues", "lq"), _SPEC_STATUS),
-        kind("clusterqueues", "ClusterQueue", False, ("cq",), _SPEC_STATUS),
+        kind("workloads", "Workload", *_WORKLOAD, schema=WORKLOAD_SCHEMA, namespaced=True),
+        kind("localqueues", "LocalQueue", "queue", "queues", "lq", namespaced=True),
+        kind("clusterqueues", "ClusterQueue", "cq"),
         kind(
             "resourceflavors",
             "ResourceFlavor",
-            False,
-            ("flavor", "flavors", "rf"),
-            _object(spec=_ANY),
+            "flavor",
+            "flavors",
+            "rf",
+            schema=spec,
             status=False,
         ),
         kind(
-            "workloadpriorityclasses",
-            "WorkloadPriorityClass",
-            False,
-            ("wpc",),
-            priority,
-            status=False,
+            "workloadpriorityclasses", "WorkloadPriorityClass", "wpc", schema=priority, status=False
         ),
-        kind("admissionchecks", "AdmissionCheck", False, ("ac",), _SPEC_STATUS),
-        kind("cohorts", "Cohort", False, ("co",), _SPEC_STATUS),
-        kind("topologies", "Topology", False, ("topo",), _object(spec=_ANY), status=False),
+        kind("admissionchecks", "AdmissionCheck", "ac"),
+        kind("cohorts", "Cohort", "co"),
+        kind("topologies", "Topology", "topo", schema=spec, status=False),
     ]
