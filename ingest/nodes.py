@@ -130,7 +130,6 @@ class NodeWatch:
         *,
         resumed: bool,
         metrics: IngestMetrics | None = None,
-        sum_s: float = SUM_S,
     ) -> None:
         self.watchers: Sequence[Watcher] = ()
         self.sums = Sums()
@@ -139,7 +138,6 @@ class NodeWatch:
         self._flavors = flavors
         self._options = options
         self._metrics = metrics
-        self._sum_s = sum_s
         self._unlisted = resumed
         self._naming: set[str] = set()
         self._listing: set[str] | None = None
@@ -280,7 +278,7 @@ class NodeWatch:
 
     async def _sum(self) -> None:
         while True:
-            await asyncio.sleep(self._sum_s)
+            await asyncio.sleep(SUM_S)
             changed, self.sums.changed = sorted(self.sums.changed), set()
             news = self._taken(name for name in changed if name in self._said)
             await self._put("Node", tuple(news), None)

@@ -4,6 +4,7 @@ Invariant: reads only.
 """
 
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 
 from gatelog.shell import options
 from gatelog.shell.errors import FAILED
+from gatelog.shell.since import moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,22 +31,37 @@ gatelog topology --at 2026-11-22T10:00:00Z
 gatelog topology -o json"""
 
 
-def topology(
-    where: options.ReadModelOptions,
-    answer: options.TableOptions,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Topology. Default: all.")] = "",
+@dataclass(frozen=True)
+class DomainOptions:
+    """Which domains are shown, and of when."""
+
     flavor: Annotated[
         str, typer.Option("--flavor", metavar="NAME", help="Of this flavor. Default: of all.")
-    ] = "",
+    ] = ""
     within: Annotated[
         str,
         typer.Option(
             "--in", metavar="VALUE[,VALUE]", help="A domain, by its values from the outermost in."
         ),
-    ] = "",
+    ] = ""
     at: Annotated[
         str | None, typer.Option("--at", metavar="TIME|SPAN", help="A past moment. Default: now.")
-    ] = None,
+    ] = None
+
+    def when(self, now: datetime) -> datetime:
+        """Return the moment that is asked about.
+
+        Raises:
+            UsageFailed: it is no time.
+        """
+        return now if self.at is None else min(moment("--at", self.at, now), now)
+
+
+def topology(
+    where: options.ReadModelOptions,
+    answer: options.TableOptions,
+    domains: DomainOptions,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Topology. Default: all.")] = "",
     sql: Annotated[
         bool, typer.Option("--sql", help="Print the SQL statements instead of the answer.")
     ] = False,
@@ -54,14 +71,12 @@ def topology(
     pieces; now or at any past moment. docs/queues.md says how it is counted.
     """
     from gatelog.readmodel import places
-    from gatelog.shell.since import moment
     from gatelog.terminal import lookup, printing
 
     output = answer.form
-    now = datetime.now(UTC)
-    when = now if at is None else min(moment("--at", at, now), now)
+    when = domains.when(datetime.now(UTC))
     asked: list[str] = []
-    path = within.split(",") if within else []
+    path = domains.within.split(",") if domains.within else []
     with lookup.open_model(where.settings(search=True)) as model:
         everything = places.rooms(
             model, when, lambda _, query, given: asked.append(model.statement(query, given))
@@ -72,7 +87,7 @@ def topology(
     found = [
         (one, room)
         for one in everything
-        if name in ("", one.topology) and flavor in ("", one.flavor)
+        if name in ("", one.topology) and domains.flavor in ("", one.flavor)
         if (room := one.at(path)) is not None
     ]
     if not found:
