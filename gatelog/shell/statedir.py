@@ -104,14 +104,7 @@ class StateDir:
 
     def in_use(self) -> str:
         """Say who runs on it, in a sentence; "" if it is free. Makes nothing."""
-        try:
-            with self.lock.open("rb") as lock:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except FileNotFoundError:
-            return ""
-        except OSError:
-            return self._in_use()
-        return ""
+        return self._in_use() if self.held() else ""
 
     def holder(self) -> int | None:
         """Return the process id in the lock file; None when there is none to be read."""
