@@ -6,8 +6,6 @@ shell. One line of JSON on standard output says where it listens; SIGTERM and SI
 Invariant: nothing is printed before the address answers.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import gc

@@ -8,8 +8,6 @@ through ``Access.allowed`` here. The token of the settings is an administrator's
 Invariant: nothing is cached: a binding that was made or deleted counts for the next question.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -65,7 +63,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 class Check(Asked, frozen=True, kw_only=True):
     """A question put together bit by bit: what policies know as ``authorizer``."""
 
-    access: Access
+    access: "Access"
     user: User
     verb: str = ""
 

@@ -8,8 +8,6 @@ operators read exactly those sentences.
 Invariant: ``mutate`` and ``validate`` do not suspend when no webhook matches.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from collections.abc import Callable

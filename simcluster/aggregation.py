@@ -9,8 +9,6 @@ Invariant: what the user sent as ``Authorization`` or ``X-Remote-*`` never reach
 server; an extension server that does not answer is a 503 in the API server's words.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import logging

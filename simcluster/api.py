@@ -7,8 +7,6 @@ the server.
 Invariant: every method either answers or raises ``ApiError``; none writes to the connection.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 

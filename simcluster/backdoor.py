@@ -6,8 +6,6 @@ object; each is one small JSON request.
 Invariant: reading never changes anything; a body that cannot be read changes nothing and is 400.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sized
 from typing import Any

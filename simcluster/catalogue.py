@@ -8,8 +8,6 @@ Invariant: the facts here equal the discovery answers of Kubernetes 1.36 and Kue
 kinds listed.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from simcluster.resources import Resource

@@ -11,8 +11,6 @@ evaluated (``AVAILABLE``).
 Invariant: an expression sees a request and can change nothing.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import json
@@ -106,7 +104,7 @@ def bindings(
     old: Obj | None,
     params: Obj | None = None,
     authorizer: Any = None,
-) -> Names:
+) -> "Names":
     """What expressions see of a request, but for variables; ``authorizer``: a ``access.Check``."""
     seen = {"request": request, "object": new, "oldObject": old, "params": params}
     return Names(seen, {"authorizer": authorizer, "variables": None})

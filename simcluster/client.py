@@ -6,8 +6,6 @@ Theory: tests read best when a request is one line and its answer is data; error
 Invariant: every failed request raises ``ApiFailure`` unless the raw ``request`` is used.
 """
 
-from __future__ import annotations
-
 import asyncio
 import io
 import ssl
@@ -80,7 +78,7 @@ class Client:
             read_bufsize=1 << 20,
         )
 
-    async def __aenter__(self) -> Client:
+    async def __aenter__(self) -> "Client":
         """Nothing to do: connections are made on demand."""
         return self
 

@@ -7,22 +7,22 @@ Invariant: after ``start`` returns, the address answers; after ``stop`` returns,
 socket of the cluster is left.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from base64 import b64encode
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simcluster import catalogue, kinds
 from simcluster.access import Access
 from simcluster.admission import Admission
+from simcluster.aggregation import Aggregation
 from simcluster.api import Api
 from simcluster.deletion import Deletions
 from simcluster.errors import Obj
 from simcluster.expiry import expire_events
 from simcluster.faults import Faults
+from simcluster.frontproxy import FrontProxy
 from simcluster.garbage import GarbageCollector
 from simcluster.kubelet import Kubelet
 from simcluster.kueue import KueueCore
@@ -37,9 +37,6 @@ from simcluster.settings import Settings
 from simcluster.store import Change, Store, Table
 from simcluster.webhookcall import Caller
 from simcluster.writes import Writes
-
-if TYPE_CHECKING:
-    from simcluster.aggregation import Aggregation
 
 _SPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
@@ -65,9 +62,6 @@ class SimCluster:
         self.api = api = Api(self.store, self.writes, self.deletions, self.pods, settings)
         self.aggregation: Aggregation | None = None
         if settings.front_proxy:
-            from simcluster.aggregation import Aggregation
-            from simcluster.frontproxy import FrontProxy
-
             self.aggregation = Aggregation(self.store, self.webhook_services, FrontProxy())
         self.server = Server(
             api, self.catalogue, self.faults, self.webhook_services, access, self.aggregation
@@ -121,7 +115,7 @@ class SimCluster:
         if self.aggregation is not None:
             await self.aggregation.close()
 
-    async def __aenter__(self) -> SimCluster:
+    async def __aenter__(self) -> "SimCluster":
         """Start."""
         await self.start()
         return self

@@ -10,8 +10,6 @@ Invariant: answers leave in the order of their requests, one at a time; what a r
 for is cancelled when its connection is gone.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import types
@@ -87,7 +85,7 @@ def _rest(work: Coroutine[Any, Any, Any], waits_for: Any) -> Generator[Any, Any,
 class Connection(asyncio.Protocol):
     """One connection; ``known`` is where it is listed while it is open."""
 
-    def __init__(self, handler: Handler, most_bytes: int, known: set[Connection]) -> None:
+    def __init__(self, handler: Handler, most_bytes: int, known: "set[Connection]") -> None:
         self._handler = handler
         self._most = most_bytes
         self._known = known

@@ -7,8 +7,6 @@ sees depend on it.
 Invariant: without webhooks a create runs without suspension, so it is atomic.
 """
 
-from __future__ import annotations
-
 from simcluster import fields, kinds, managed, objects, poddefaults
 from simcluster.errors import Obj, already_exists, bad_request, forbidden, not_found
 from simcluster.names import generated

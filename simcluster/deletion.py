@@ -7,8 +7,6 @@ has no grace: it is marked and removed in one request, and watchers see both.
 Invariant: an object with finalizers, or with grace left, is never removed here.
 """
 
-from __future__ import annotations
-
 import asyncio
 import calendar
 import time

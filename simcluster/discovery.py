@@ -6,8 +6,6 @@ anything; the documents are made from the catalogue each time, so a new CRD show
 Invariant: a group is listed exactly while at least one of its kinds is served.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from simcluster.errors import Obj

@@ -8,8 +8,6 @@ Invariant: every failure that leaves the server is an ``ApiError``; its ``body``
 ``v1 Status``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -144,27 +142,27 @@ class Cause:
         self.message = message
 
     @staticmethod
-    def required(field: str, text: str = "") -> Cause:
+    def required(field: str, text: str = "") -> "Cause":
         """A value is missing."""
         return Cause(field, "FieldValueRequired", f"Required value{': ' + text if text else ''}")
 
     @staticmethod
-    def invalid(field: str, shown: str, text: str) -> Cause:
+    def invalid(field: str, shown: str, text: str) -> "Cause":
         """A value is wrong; ``shown`` is the value as Go prints it."""
         return Cause(field, "FieldValueInvalid", f"Invalid value: {shown}: {text}")
 
     @staticmethod
-    def forbidden(field: str, text: str) -> Cause:
+    def forbidden(field: str, text: str) -> "Cause":
         """A value may not be there or may not change."""
         return Cause(field, "FieldValueForbidden", f"Forbidden: {text}")
 
     @staticmethod
-    def duplicate(field: str, shown: str) -> Cause:
+    def duplicate(field: str, shown: str) -> "Cause":
         """A value occurs twice in a set."""
         return Cause(field, "FieldValueDuplicate", f"Duplicate value: {shown}")
 
     @staticmethod
-    def unsupported(field: str, shown: str, allowed: Sequence[str]) -> Cause:
+    def unsupported(field: str, shown: str, allowed: Sequence[str]) -> "Cause":
         """A value is not one of an enumeration."""
         names = ", ".join(f'"{name}"' for name in allowed)
         return Cause(

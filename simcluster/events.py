@@ -6,8 +6,6 @@ Theory: the server stores one Event; the newer group renames fields and keeps th
 Invariant: ``to_core(to_new(e)) == e`` for a stored event.
 """
 
-from __future__ import annotations
-
 from simcluster.errors import Cause, Obj
 
 _RENAMED = {

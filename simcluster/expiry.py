@@ -3,8 +3,6 @@
 Invariant: an Event is there for at least its time to live, and gone at most a sweep later.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from datetime import UTC, datetime

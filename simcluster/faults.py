@@ -8,8 +8,6 @@ generator, so a run can be repeated.
 Invariant: with no rule set, ``intercept`` costs one attribute read and changes nothing.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable

@@ -10,8 +10,6 @@ all bare members are one empty set; work is proportional to what the write chang
 are skipped by identity).
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 

@@ -7,14 +7,10 @@ that has no such certificate may write the headers and is not believed.
 Invariant: the files live as long as the object; the keys are never shared.
 """
 
-from __future__ import annotations
-
 import json
 import ssl
 import tempfile
 from pathlib import Path
-
-import trustme
 
 from simcluster.errors import Obj
 
@@ -25,6 +21,8 @@ class FrontProxy:
     """An authority and the proxy's client certificate, in a directory of their own."""
 
     def __init__(self) -> None:
+        import trustme  # a tenth of a second, which a stand-in without TLS need not take
+
         self._directory = tempfile.TemporaryDirectory(prefix="simcluster-")
         folder = Path(self._directory.name)
         self.ca_file, self.client_file = folder / "ca.crt", folder / "client.pem"

@@ -12,8 +12,6 @@ an object is looked at a little later, which comes to the same.
 Invariant: nothing is deleted while one of its owners exists under the uid, kind and name it names.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict
 

@@ -8,8 +8,6 @@ Invariant: no function here looks at other objects; what depends on the rest of 
 ``writes`` and the controllers.
 """
 
-from __future__ import annotations
-
 from simcluster import events, poddefaults, podrules
 from simcluster.errors import Cause, Obj
 from simcluster.names import metadata_causes

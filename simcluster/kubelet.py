@@ -8,8 +8,6 @@ Invariant: statuses only move forward (Pending, Running, then Succeeded or Faile
 of other writers are kept.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -8,8 +8,6 @@ Invariant: the port, once known, never changes while the listener lives; after `
 connection is open.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import ssl

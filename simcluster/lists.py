@@ -6,8 +6,6 @@ to go on after, so pages are consistent while history reaches back, and 410 afte
 Invariant: the items of all pages of one list are exactly the objects at the first page's version.
 """
 
-from __future__ import annotations
-
 import base64
 import bisect
 from collections.abc import Mapping

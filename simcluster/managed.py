@@ -8,8 +8,6 @@ Invariant: entries are ordered as the server orders them (Apply first, then time
 subresource), and an entry with an empty set does not exist.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -93,7 +91,7 @@ class Applied(msgspec.Struct, frozen=True):
     owned: Fields
     changed: Fields
 
-    def restricted(self, keep: Callable[[str], bool]) -> Applied:
+    def restricted(self, keep: Callable[[str], bool]) -> "Applied":
         """Only the top-level fields an endpoint may touch."""
         return Applied(
             {k: v for k, v in self.owned.items() if keep(k)},

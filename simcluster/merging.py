@@ -6,8 +6,6 @@ lists and atomic maps; it lives here once, by field name, which is unambiguous f
 Invariant: a name is in at most one of the three tables.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 

@@ -7,8 +7,6 @@ Invariant: a mutation is pure, and what it returns is still an object with map-s
 spec.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -6,8 +6,6 @@ Selectors"; the sentences are those of the server, since people search for them.
 Invariant: an object whose metadata passes ``metadata_causes`` would pass the server's own check.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from functools import lru_cache

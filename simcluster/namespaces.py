@@ -6,8 +6,6 @@ grace periods and finalizers) and removes the namespace when the count of its ob
 Invariant: a namespace disappears only when nothing is left in it.
 """
 
-from __future__ import annotations
-
 import asyncio
 
 from simcluster.access import User

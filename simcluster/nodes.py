@@ -7,8 +7,6 @@ unlimited has room for anything, including resources it never heard of.
 Invariant: ``take`` and ``release`` with the same demand cancel out exactly (exact fractions).
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 
@@ -34,7 +32,7 @@ class Demand(msgspec.Struct, frozen=True):
     amounts: dict[str, Amount]
 
     @classmethod
-    def of(cls, spec: Obj) -> Demand:
+    def of(cls, spec: Obj) -> "Demand":
         """The demand of a pod spec."""
         return cls({**{k: _amount(v) for k, v in requests_of(spec).items()}, "pods": 1})
 
@@ -52,7 +50,7 @@ class NodeState:
         self.used: dict[str, Amount] = {}
 
     @classmethod
-    def from_object(cls, node: Obj) -> NodeState:
+    def from_object(cls, node: Obj) -> "NodeState":
         """A node object's state (use is kept by the caller)."""
         meta, spec = node["metadata"], node.get("spec") or {}
         state = cls(

@@ -7,8 +7,6 @@ Invariant: ``kind``, ``apiVersion`` and ``metadata`` are the first keys of every
 that encodings can be re-headed for lists and other versions without encoding again.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from typing import Any

@@ -7,8 +7,6 @@ cheap. Strategic merge is JSON merge that knows which lists are maps (``merging`
 Invariant: no function here changes its input.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from simcluster.errors import ApiError, bad_request

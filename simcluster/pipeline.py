@@ -6,8 +6,6 @@ Theory: a write pipeline is a base with the parts every write needs, on which ``
 Invariant: whatever is refused here is refused with the causes the server would name.
 """
 
-from __future__ import annotations
-
 import random
 
 from simcluster import podfields, schema

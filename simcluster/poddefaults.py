@@ -8,8 +8,6 @@ first, and mutating webhooks run after the second.
 Invariant: every function is idempotent and shares what it does not change.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

@@ -7,8 +7,6 @@ people and controllers misspell.
 Invariant: ``pruned`` returns the same object when nothing is unknown.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from simcluster.errors import Obj

@@ -7,8 +7,6 @@ frozen except for image, deadline and added tolerations. Texts follow the record
 Invariant: ``update_causes(pod, pod)`` is empty.
 """
 
-from __future__ import annotations
-
 import difflib
 from typing import Any
 

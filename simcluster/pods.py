@@ -7,8 +7,6 @@ managed fields, a status write adds the writer's entry.
 Invariant: a pod that is gated, bound or being deleted is never bound.
 """
 
-from __future__ import annotations
-
 from simcluster.errors import Obj, conflict
 from simcluster.managed import Writer
 from simcluster.objects import new_uid

@@ -9,8 +9,6 @@ Invariant: an expression without a value refuses the request or is passed over, 
 says; it never lets half of a policy act.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

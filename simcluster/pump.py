@@ -8,8 +8,6 @@ Invariant: a bookmark is only sent when nothing is queued, so its version is nev
 that was not sent.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 

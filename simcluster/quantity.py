@@ -7,8 +7,6 @@ rewrites it with the largest suffix that leaves an integer, so ``1000m`` comes b
 Invariant: ``canonical(canonical(x)) == canonical(x)`` and both parse to the same number.
 """
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 from functools import lru_cache

@@ -6,8 +6,6 @@ all, and the Date once a second.
 Invariant: every answer says its length, or is a chunked stream that ``END`` ends.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from email.utils import formatdate

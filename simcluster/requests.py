@@ -6,8 +6,6 @@ used for dispatch, admission, faults and statistics.
 Invariant: ``resolve`` either returns a path whose route is served, or raises ``NotServed``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -8,8 +8,6 @@ larger of the two.
 Invariant: a resize never changes a pod's quality of service, and no pod that has ended is resized.
 """
 
-from __future__ import annotations
-
 from simcluster.errors import Cause, Obj
 from simcluster.poddefaults import qos
 

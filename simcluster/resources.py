@@ -8,8 +8,6 @@ Invariant: a ``Resource`` is immutable; installing or removing a custom kind rep
 the ``Catalogue`` and nothing else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import msgspec

@@ -8,8 +8,6 @@ Invariant: the sum of requests of a node's unfinished pods never exceeds its all
 decision made here; work per change does not depend on the number of pods.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict, deque
 from typing import Any

@@ -7,8 +7,6 @@ preserve-unknown-fields, nullable. CEL rules are not evaluated.
 Invariant: ``shape`` returns a value that contains no field the schema does not know.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

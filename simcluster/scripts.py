@@ -12,8 +12,6 @@ when asked to stop, its grace period at most) or ``linger=forever``. ``T`` is se
 Invariant: every text either parses to a ``Script`` or raises ``ScriptError`` naming the step.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

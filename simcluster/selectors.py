@@ -6,8 +6,6 @@ selectors are used by every list and watch.
 Invariant: a predicate never raises on a stored object; wrong selectors fail while parsing with 400.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import lru_cache

@@ -7,18 +7,16 @@ faults act and requests are counted.
 Invariant: a request without the token reaches nothing but the health endpoints.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from simcluster import discovery
 from simcluster.access import ADMIN, Access, Asked, User
+from simcluster.aggregation import Aggregation
 from simcluster.api import Answer, Api
 from simcluster.backdoor import Backdoor
 from simcluster.connection import Request, Streaming
@@ -30,9 +28,6 @@ from simcluster.replies import PLAIN, reply
 from simcluster.requests import Target, flag, integer, options, resolve
 from simcluster.resources import Catalogue
 from simcluster.watching import Stream, open_stream
-
-if TYPE_CHECKING:
-    from simcluster.aggregation import Aggregation
 
 _log = logging.getLogger("simcluster")
 _encode = msgspec.json.Encoder().encode

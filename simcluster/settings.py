@@ -8,8 +8,6 @@ Invariant: settings never change after ``SimCluster.start``; what changes at run
 (see ``faults``).
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Literal
 

@@ -8,8 +8,6 @@ Invariant: versions strictly grow; a table's history holds every change with a v
 ``compacted`` one; a ``Change`` is encoded at most once per API version however many watch it.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from typing import Protocol

@@ -9,8 +9,6 @@ Invariant: items leave a stream in version order, and a bookmark never carries a
 change the stream has not sent.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Mapping
 

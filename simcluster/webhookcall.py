@@ -8,8 +8,6 @@ Invariant: a call either returns the ``response`` of an AdmissionReview with the
 raises ``CallFailed`` with the server's words.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import ssl

@@ -8,8 +8,6 @@ validation; texts are its own where known.)
 Invariant: ``update_causes(w, w)`` is empty for a Workload that is valid itself.
 """
 
-from __future__ import annotations
-
 from simcluster.errors import Cause, Obj
 from simcluster.podrules import go
 

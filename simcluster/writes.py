@@ -8,8 +8,6 @@ the server does.
 Invariant: the stored object is still the one the update was computed from when it is replaced.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from simcluster import fields, kinds, managed, objects, poddefaults, podrules, workloadrules

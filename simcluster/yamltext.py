@@ -6,8 +6,6 @@ objects, which JSON has no place for.
 Invariant: the result holds only what JSON can hold.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import yaml

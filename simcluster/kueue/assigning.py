@@ -8,8 +8,6 @@ theirs up.
 Invariant: ``assign`` only reads; of two equal questions the answers are equal.
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 from fractions import Fraction
 

@@ -13,8 +13,6 @@ pods, as in Kueue.
 Invariant: what is charged to a ClusterQueue is the sum of ``usage`` of the Workloads in it.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 from fractions import Fraction

@@ -8,8 +8,6 @@ Invariant: removing the targets makes room, and leaving any one of them does not
 its way out already.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from fractions import Fraction
 

@@ -7,8 +7,6 @@ are those of recorded answers of Kueue.
 Invariant: conditions the core does not own come out as they went in.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 from simcluster.errors import Obj

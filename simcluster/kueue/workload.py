@@ -7,8 +7,6 @@ are not reclaimable.
 Invariant: an ``Info`` never changes; ``usage`` is empty exactly when the Workload holds no quota.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import msgspec
