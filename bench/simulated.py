@@ -17,6 +17,7 @@ from podgroup.admission.model import (
     ClusterQueue,
     Flavor,
     LocalQueue,
+    Namespace,
     PodSet,
     Preemption,
     Workload,
@@ -73,13 +74,13 @@ def queues(cohorts: int, per_cohort: int) -> Scheduler:
     """Return a scheduler with the queues of the test and nobody in them."""
     scheduler = Scheduler()
     cache = scheduler.cache
-    cache.set_namespace(NAMESPACE, {})
-    cache.set_flavor(Flavor(name=FLAVOR))
+    cache.apply(Namespace(name=NAMESPACE))
+    cache.apply(Flavor(name=FLAVOR))
     for cohort in range(cohorts):
         for number in range(per_cohort):
             name = queue_name(cohort, number)
             quota = Quota(nominal=NOMINAL * 1000, borrowing_limit=BORROWING * 1000)
-            cache.set_cluster_queue(
+            cache.apply(
                 ClusterQueue(
                     name=name,
                     cohort=f"cohort-{cohort}",
@@ -95,7 +96,7 @@ def queues(cohorts: int, per_cohort: int) -> Scheduler:
                     weight=Fraction(1),
                 )
             )
-            cache.set_local_queue(LocalQueue(namespace=NAMESPACE, name=name, cluster_queue=name))
+            cache.apply(LocalQueue(namespace=NAMESPACE, name=name, cluster_queue=name))
     return scheduler
 
 
@@ -155,8 +156,8 @@ def run(classes: tuple[Class, ...], cohorts: int, per_cohort: int) -> Outcome:
                 waited[kinds[name].name] += now - came[name]
     spent = time.process_time() - begin
     cache = scheduler.cache
-    if len(admitted) != len(works) or cache.waiters or cache.holdings:
-        raise RuntimeError(f"{len(cache.waiters)} of {len(works)} workloads wait")
+    if len(admitted) != len(works) or cache.queues.waiting or cache.reservations.admitted:
+        raise RuntimeError(f"{len(cache.queues.waiting)} of {len(works)} workloads wait")
     used_ms = sum(kind.request * kind.runtime_ms for _, _, kind, _ in works)
     return Outcome(
         workloads=len(works),

@@ -104,9 +104,9 @@ def places(world: World) -> dict[str, int]:
     """Return the position of each that asks for quota, in the order of queues; 0 if not in line."""
     cache = world.scheduler_mirror.scheduler.cache
     found: dict[str, int] = {}
-    for name in sorted(cache.queues):
+    for name in sorted(cache.objects.cluster_queues):
         position = 0
-        for waiter in cache.line(name):
+        for waiter in cache.queues.line(name):
             explained = world.groups[GroupID(waiter.id)].explained
             reason = explained.wait.reason if explained.wait is not None else ""
             queued = stage_of(explained.state, reason) == QUEUED

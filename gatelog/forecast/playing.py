@@ -85,21 +85,21 @@ def stuck(present: Present) -> dict[str, str]:
     """
     scheduler = SchedulerMirror(present.world).scheduler
     cache = scheduler.cache
-    for identity in list(cache.holdings):
-        cache.released(identity, requeue=False)
-    cache.reconsider()
-    for _ in range(len(cache.waiters) + 1):
+    for identity in list(cache.reservations.admitted):
+        cache.release(identity, requeue=False)
+    cache.wake_ups.release_all()
+    for _ in range(len(cache.queues.waiting) + 1):
         verdicts = scheduler.decide(present.now)
         for victim in verdicts.preempted:
-            cache.released(victim.id)
-        gone = [one.id for one in verdicts.admitted if one.id in cache.holdings]
+            cache.release(victim.id)
+        gone = [one.id for one in verdicts.admitted if one.id in cache.reservations.admitted]
         for identity in gone:
-            cache.released(identity, requeue=False)
+            cache.release(identity, requeue=False)
         if not gone:
             break
     found = {}
-    for identity, waiter in cache.waiters.items():
-        answer = cache.answer(identity) or (waiter.reason, waiter.message)
+    for identity, waiter in cache.queues.waiting.items():
+        answer = cache.queues.answer(identity) or (waiter.reason, waiter.message)
         found[identity] = answer[1] or waiter.message
     return found
 
@@ -163,7 +163,7 @@ class QuotaPlay:
         for victim in verdicts.preempted:
             self.ends(victim.id, now + self._course.stop_s, stopped=True)
         for admission in verdicts.admitted:
-            holding = self._scheduler.cache.holdings.get(admission.id)
+            holding = self._scheduler.cache.reservations.admitted.get(admission.id)
             if holding is not None and holding.evicted is None:
                 self.ends(admission.id, now + self._course.runs(admission.id, 0.0))
         return verdicts
@@ -176,7 +176,7 @@ class QuotaPlay:
         elif self._current.get(what.identity) is what:
             del self._current[what.identity]
             again = what.stopped and self._course.returns(what.identity)
-            cache.released(what.identity, requeue=again)
+            cache.release(what.identity, requeue=again)
 
     def _follow(self) -> None:
         """Enter who comes next."""
@@ -195,14 +195,14 @@ class _Drawn:
     def play(self, until_s: float) -> Out:
         present = self._present
         scheduler: Scheduler = SchedulerMirror(present.world).scheduler
-        begin, waiting = present.now, set(scheduler.cache.waiters)
+        begin, waiting = present.now, set(scheduler.cache.queues.waiting)
 
         def together(at: float) -> float:
             return at + GRAIN * (at - begin)
 
         course = Course(self._runs, self._returns, self._coming(), STOP_S, together)
         play = QuotaPlay(scheduler, course)
-        for identity, holding in scheduler.cache.holdings.items():
+        for identity, holding in scheduler.cache.reservations.admitted.items():
             if holding.evicted is not None:
                 play.ends(identity, begin + self._random.random() * STOP_S, stopped=True)
             else:
@@ -213,7 +213,10 @@ class _Drawn:
             if now - begin > HORIZON_S:
                 break
             for admission in verdicts.admitted:
-                if admission.id in waiting and admission.id in scheduler.cache.holdings:
+                if (
+                    admission.id in waiting
+                    and admission.id in scheduler.cache.reservations.admitted
+                ):
                     waiting.remove(admission.id)
                     starts[admission.id] = now - begin
             if not waiting:

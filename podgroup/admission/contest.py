@@ -10,16 +10,18 @@ Nor does one that is larger than a victim: once it has lost, that one would be i
 Invariant: a claim passes to a strictly smaller share, so claims do not go in a circle.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from podgroup.admission.cache import HOPELESS, Claim, SchedulerCache
+from podgroup.admission.cache.claims import Claim
+from podgroup.admission.cache.scheduler_cache import SchedulerCache
 from podgroup.admission.head import Head
 from podgroup.admission.nominate import Nominator
 from podgroup.admission.plan import Mode
 from podgroup.admission.share import share_of, turn
-from podgroup.admission.tree import Forest, sides
+from podgroup.admission.tree import Forest, Usage, sides
 from podgroup.admission.victims import has_room
+from podgroup.admission.wording import HOPELESS
 
 
 class Takeover(NamedTuple):
@@ -43,19 +45,19 @@ def takeover(
         return None
     contested = [
         claim
-        for claim in cache.claims_beside(head.node.name)
+        for claim in cache.claims.beside(head.node.name)
         if claim.waiter.id not in decided and _is_contested(cache, claim)
     ]
     if not contested:
         return None
     other = Head(head.waiter, head.offer, head.node, head.preemptor)
     last = head.waiter.last
-    _give(cache.forest, contested)
-    with cache.places.without(claim.given for claim in contested):
+    _give(cache.objects.forest, contested)
+    with cache.objects.places.without(claim.given for claim in contested):
         nominator.nominate(other, None)
-    _take(cache.forest, contested)
+    _take(cache.objects.forest, contested)
     if other.planned.mode is Mode.FIT or other.deferred:
-        lost = _lost(cache.forest, other, contested)
+        lost = _lost(cache.objects.forest, other, contested)
         if lost:
             return Takeover(other, lost)
     head.waiter.last = last
@@ -64,13 +66,26 @@ def takeover(
 
 def _is_contested(cache: SchedulerCache, claim: Claim) -> bool:
     """Tell whether a claim borrows, and none of its victims would fit where it does not."""
-    if cache.forest.queues[claim.queue].within(claim.usage):
+    if cache.objects.forest.queues[claim.queue].within(claim.usage):
         return False
-    kept: dict[str, int] = {}
-    for (_, resource), amount in claim.usage.items():
-        kept[resource] = kept.get(resource, 0) + amount
-    asked = map(cache.asked_by, claim.victims)
+    kept = _by_resource(claim.usage)
+    asked = (_asked_by(cache, victim) for victim in claim.victims)
     return all(one.get(key, 0) >= amount for one in asked if one for key, amount in kept.items())
+
+
+def _asked_by(cache: SchedulerCache, id: str) -> Mapping[str, int]:
+    """Return how much of each resource a workload holds or waits for; {} if it is gone."""
+    if (holding := cache.reservations.admitted.get(id)) is not None:
+        return _by_resource(holding.usage)
+    waiter = cache.queues.waiting.get(id)
+    return waiter.shape.total(True) if waiter is not None else {}
+
+
+def _by_resource(usage: Usage) -> Mapping[str, int]:
+    found: dict[str, int] = {}
+    for (_, resource), amount in usage.items():
+        found[resource] = found.get(resource, 0) + amount
+    return found
 
 
 def _lost(forest: Forest, head: Head, contested: Iterable[Claim]) -> list[Claim]:

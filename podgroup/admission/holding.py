@@ -43,7 +43,7 @@ class Resumption:
 
 class PendingWorkload:
     """A workload that waits. `place`, `serial`, `apart` and `selected` (the queue selects its
-    namespace) belong to `lines`.
+    namespace) belong to its line.
     """
 
     __slots__ = (
@@ -92,6 +92,15 @@ class PendingWorkload:
     def __lt__(self, other: "PendingWorkload") -> bool:
         """In heaps only: equal in all else are a waiter that left and the same one come back."""
         return False
+
+    def alike(self, other: "PendingWorkload") -> bool:
+        """Tell whether nothing differs that was submitted."""
+        return (
+            self.shape is other.shape
+            and self.local_queue == other.local_queue
+            and (self.evicted, self.waiting_until, self.invalid, self.created)
+            == (other.evicted, other.waiting_until, other.invalid, other.created)
+        )
 
     @property
     def priority(self) -> int:
@@ -147,6 +156,11 @@ class AdmittedWorkload:
     def local_queue(self) -> tuple[str, str]:
         """Namespace and name of the LocalQueue."""
         return self.workload.namespace, self.workload.queue
+
+
+def unadmitted_id(id: str) -> str:
+    """Return by which id it is entered what pods of a workload take that is not admitted."""
+    return f"{id}/running"
 
 
 def usage_of(pod_sets: Iterable[PodSetAssignment]) -> dict[FlavorResource, int]:

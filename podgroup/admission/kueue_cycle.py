@@ -9,7 +9,7 @@ Invariant: after a cycle the trees differ from before by what was admitted alone
 
 from collections.abc import Iterable, Sequence
 
-from podgroup.admission.cache import SchedulerCache
+from podgroup.admission.cache.scheduler_cache import SchedulerCache
 from podgroup.admission.head import Head
 from podgroup.admission.holding import AdmittedWorkload
 from podgroup.admission.nominate import Nominator
@@ -39,7 +39,7 @@ class KueueCycle:
         self, cache: SchedulerCache, nominator: Nominator, placed: Sequence[Given] = ()
     ) -> None:
         """Begin; in what is `placed` already no head has a place."""
-        self._book = cache
+        self._cache = cache
         self._nominator = nominator
         self._preempted: dict[str, AdmittedWorkload] = {}
         self._taken: list[tuple[Node, Usage]] = []
@@ -96,12 +96,12 @@ class KueueCycle:
                     node.remove(key, amount)
         self._taken.clear()
         for placed in self._placed:
-            self._book.places.charge(placed, -1, own_only=True)
+            self._cache.objects.places.charge(placed, -1, own_only=True)
         self._placed.clear()
 
     def _occupy(self, placed: Given) -> None:
         """Keep places from others in this cycle."""
-        self._book.places.charge(placed, own_only=True)
+        self._cache.objects.places.charge(placed, own_only=True)
         self._placed.append(placed)
 
     def _holds(self, head: Head) -> bool:
@@ -112,7 +112,7 @@ class KueueCycle:
             return True
         self._remove(leaving.values())
         placed = _placed(head)
-        free = self._book.places.free(placed, self._book.options.count_pods)
+        free = self._cache.objects.places.free(placed, self._cache.options.count_pods)
         self._restore(leaving.values())
         return free
 
@@ -146,20 +146,21 @@ class KueueCycle:
         """Keep from others what a head waits for that cannot take it back later."""
         if head.offer.queue.preemption.reclaim_within_cohort == "Any":
             return
-        if self._book.options.lend_while_waiting and not self._book.queues[head.node.name].strict:
+        own_only = self._cache.options.lend_while_waiting
+        if own_only and not self._cache.objects.cluster_queues[head.node.name].strict:
             return
-        self._take(head.node, waiting_for(head, self._book.options.lend_while_waiting))
+        self._take(head.node, waiting_for(head, own_only))
         self._occupy(_placed(head))
 
     def _remove(self, holdings: Iterable[AdmittedWorkload]) -> None:
         for holding in holdings:
-            self._book.forest.queues[holding.cluster_queue].give(holding.usage)
-            self._book.places.charge(holding.given, -1)
+            self._cache.objects.forest.queues[holding.cluster_queue].give(holding.usage)
+            self._cache.objects.places.charge(holding.given, -1)
 
     def _restore(self, holdings: Iterable[AdmittedWorkload]) -> None:
         for holding in holdings:
-            self._book.forest.queues[holding.cluster_queue].take(holding.usage)
-            self._book.places.charge(holding.given)
+            self._cache.objects.forest.queues[holding.cluster_queue].take(holding.usage)
+            self._cache.objects.places.charge(holding.given)
 
 
 def _flavors(head: Head) -> list[dict[str, str]]:

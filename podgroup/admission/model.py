@@ -15,7 +15,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from podgroup.model.objects import NodeTerm, ResourceGroup, Selector, Toleration
+from podgroup.model.objects import NodeTerm, NodeView, ResourceGroup, Selector, Toleration
 from podgroup.model.topology import NOTHING_ASKED, TopologyAssignment, TopologyRequest
 
 FlavorResource = tuple[str, str]
@@ -95,6 +95,24 @@ class Flavor(Struct, frozen=True, kw_only=True):
     taints: tuple[Toleration, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     topology: str = ""
+
+
+class Topology(Struct, frozen=True, kw_only=True):
+    """A Topology: the label keys of its levels, outermost first."""
+
+    name: str
+    levels: tuple[str, ...] = ()
+
+
+class Namespace(Struct, frozen=True, kw_only=True):
+    """A namespace and its labels."""
+
+    name: str
+    labels: Mapping[str, str] = {}
+
+
+Object = Flavor | Topology | NodeView | Cohort | Namespace | ClusterQueue | LocalQueue
+"""What quota is made of, and who may use it."""
 
 
 class PodSet(Struct, frozen=True, kw_only=True):

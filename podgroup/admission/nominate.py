@@ -14,7 +14,7 @@ from typing import NamedTuple
 from podgroup.admission import classical, fair
 from podgroup.admission.amounts import PODS
 from podgroup.admission.assign import Assigner, Request
-from podgroup.admission.cache import SchedulerCache
+from podgroup.admission.cache.scheduler_cache import SchedulerCache
 from podgroup.admission.head import Head
 from podgroup.admission.holding import Resumption
 from podgroup.admission.located import Wanted, located, wanted
@@ -36,11 +36,12 @@ class Nominator:
     """Nominates heads against the present cache."""
 
     def __init__(self, cache: SchedulerCache) -> None:
-        self._book = cache
-        self._ways = cache.options
+        self._cache = cache
+        self._options = cache.options
         shares_decide = cache.configuration.fair_sharing
         self._find = fair.search if shares_decide else classical.search
-        self._assigner = Assigner(cache.flavors, shares_decide, cache.options, cache.places)
+        objects = cache.objects
+        self._assigner = Assigner(objects.flavors, shares_decide, cache.options, objects.places)
 
     def examine(self, head: Head) -> bool:
         """Tell whether a head is to be held against quota; note on it why not."""
@@ -48,7 +49,7 @@ class Nominator:
         if not head.node.active:
             head.rejected(PENDING_SUSPENDED, inactive(queue.name))
             return False
-        labels = self._book.namespaces.get(waiter.namespace)
+        labels = self._cache.objects.namespaces.get(waiter.namespace)
         if labels is None:
             head.rejected(PENDING_MISCONFIGURED, no_namespace(waiter.namespace))
             return False
@@ -63,10 +64,10 @@ class Nominator:
     def resumption(self, head: Head) -> Resumption | None:
         """Return where the search for a head's flavors goes on, None for the first flavor."""
         last = head.waiter.last
-        if last is None or self._ways.every_flavor:
+        if last is None or self._options.every_flavor:
             return None
-        generation = self._book.queues[head.node.name].generation
-        outdated = self._book.cycle - last.cycle > 1 and generation > last.generation
+        generation = self._cache.objects.cluster_queues[head.node.name].generation
+        outdated = self._cache.cycle - last.cycle > 1 and generation > last.generation
         return None if last.shape is not head.waiter.shape or outdated else last
 
     def nominate(
@@ -82,7 +83,7 @@ class Nominator:
         """
         tries = [self._try(head, resume, only, gone)]
         seen: list[Resumption] = []
-        while self._ways.every_flavor:
+        while self._options.every_flavor:
             here = self._behind(head, tries[-1], seen[-1] if seen else None)
             if here is None or any(here.tried == one.tried for one in seen):
                 break
@@ -94,12 +95,12 @@ class Nominator:
             plan.also([one.plan for one in tries if one is not best])
         head.plan = plan
         head.message = plan.message
-        generation = self._book.queues[head.node.name].generation
+        generation = self._cache.objects.cluster_queues[head.node.name].generation
         shape = head.waiter.shape
         head.waiter.last = (
             None
-            if self._ways.every_flavor
-            else Resumption(plan.tried, generation, self._book.cycle, shape)
+            if self._options.every_flavor
+            else Resumption(plan.tried, generation, self._cache.cycle, shape)
         )
 
     def _behind(self, head: Head, tried: "_Try", before: Resumption | None) -> Resumption | None:
@@ -108,7 +109,7 @@ class Nominator:
         Where podsets lack places, they alone get other flavors.
         """
         plan, shape = tried.plan, head.waiter.shape
-        if not (plan.lacking and self._ways.better_places):
+        if not (plan.lacking and self._options.better_places):
             here = Resumption(plan.tried, 0, 0, shape)
             return here if _how_good(tried) == _IN_VAIN and here.unfinished else None
         if _how_good(tried) > _IN_VAIN and (
@@ -145,7 +146,7 @@ class Nominator:
         only: Sequence[Mapping[str, str]] | None,
         gone: Set[str],
     ) -> Plan:
-        cache, waiter = self._book, head.waiter
+        cache, objects, waiter = self._cache, self._cache.objects, head.waiter
         found: dict[
             tuple[frozenset[FlavorResource], frozenset[tuple[FlavorResource, int]]], list[Victim]
         ] = {}
@@ -161,39 +162,40 @@ class Nominator:
             needs: Set[FlavorResource], requests: Usage, asked: Wanted = ()
         ) -> list[Victim]:
             field = Field(
-                cache.forest,
-                cache.by_use,
+                objects.forest,
+                lambda name: objects.cluster_queues[name].lines.by_use,
                 cache.configuration,
-                cache.used_by,
-                self._ways.look_again,
-                cache.places,
-                lambda: not asked or cache.places.place(asked).fits,
+                cache.reservations.used_by,
+                self._options.look_again,
+                objects.places,
+                lambda: not asked or objects.places.place(asked).fits,
             )
+            exempt = cache.preemptions.exempt(waiter.id) if self._options.no_circles else set()
             preemptor = Preemptor(
                 waiter.id,
                 head.offer.queue,
                 head.node,
                 waiter.priority,
                 waiter.since,
-                cache.spared_by(waiter.id) | gone,
+                exempt | gone,
             )
             return self._find(field, preemptor, needs, requests)
 
         present = None
-        if cache.present is not cache.forest:
-            present = cache.present.queues[head.node.name]
+        if objects.present is not objects.forest:
+            present = objects.present.queues[head.node.name]
         request = Request(
-            head.offer, cache.forest.queues, present, waiter.shape, resume=resume, only=only
+            head.offer, objects.forest.queues, present, waiter.shape, resume=resume, only=only
         )
         plan = self._assigner.plan(request, search)
         asked: Wanted = ()
-        if cache.places.trees:
+        if objects.places.trees:
             every = self._assigner.places_all(head.offer)
             asked, plan = wanted(plan, waiter.shape.pod_sets, every)
-            plan = located(cache.places, plan, asked, self._ways.better_places)
+            plan = located(objects.places, plan, asked, self._options.better_places)
         head.targets, head.deferred = [], False
         if plan.mode is Mode.PREEMPT:
-            with cache.once_left():
+            with cache.reservations.once_left():
                 self._make_room(head, plan, asked, search_anew if asked else search)
         return plan
 
@@ -201,7 +203,8 @@ class Nominator:
         self, head: Head, plan: Plan, asked: Wanted, search: Callable[..., list[Victim]]
     ) -> None:
         """Find victims for a head, unless it has room once evictions under way are complete."""
-        places, reserving = self._book.places, self._book.present is not self._book.forest
+        objects = self._cache.objects
+        places, reserving = objects.places, objects.present is not objects.forest
         placed = places.place(asked) if asked and reserving else None
         has_place = placed is None or placed.fits
         if reserving and has_place and has_room(head.node, plan.usage, True):
@@ -219,7 +222,7 @@ class Nominator:
         missing = {
             key: amount
             for key, amount in plan.usage.items()
-            if amount and (self._ways.count_pods or key[1] != PODS)
+            if amount and (self._options.count_pods or key[1] != PODS)
         }
         head.targets = search(needs, missing, asked) if asked else search(needs, missing)
         if asked and head.targets:

@@ -14,7 +14,8 @@ A head that was nominated before others took something is nominated again if it 
 Invariant: what is admitted fits what is really free at that moment.
 """
 
-from podgroup.admission.cache import Claim, SchedulerCache
+from podgroup.admission.cache.claims import Claim
+from podgroup.admission.cache.scheduler_cache import SchedulerCache
 from podgroup.admission.contest import takeover
 from podgroup.admission.head import Head
 from podgroup.admission.kueue_cycle import waiting_for
@@ -38,7 +39,7 @@ class ReservingCycle:
     """The processing of one round's heads."""
 
     def __init__(self, cache: SchedulerCache, nominator: Nominator) -> None:
-        self._book = cache
+        self._cache = cache
         self._nominator = nominator
         self._touched: set[Node] = set()
         self._decided: set[str] = set()
@@ -50,7 +51,7 @@ class ReservingCycle:
         near = head.node.root in self._touched or (self._touched and head.planned.places)
         if near and not self._still_fits(head):
             self._nominator.nominate(head, None)
-        if self._book.configuration.fair_sharing:
+        if self._cache.configuration.fair_sharing:
             self._take_over(head)
             self._decided.add(head.waiter.id)
         plan = head.planned
@@ -81,29 +82,30 @@ class ReservingCycle:
     def _still_fits(self, head: Head) -> bool:
         if head.planned.mode is not Mode.FIT:
             return False
-        present = self._book.present.queues[head.node.name]
+        present = self._cache.objects.present.queues[head.node.name]
         usage = head.planned.usage
         placed = given(head.waiter.shape.pod_sets, head.planned.assignments())
-        free = self._book.places.free(placed, self._book.options.count_pods)
+        free = self._cache.objects.places.free(placed, self._cache.options.count_pods)
         return free and has_room(head.node, usage, True) and has_room(present, usage, True)
 
     def _take_over(self, head: Head) -> None:
         """Let a head have what is kept for others, where it comes before them by its share."""
-        found = takeover(self._book, self._nominator, head, self._decided)
+        found = takeover(self._cache, self._nominator, head, self._decided)
         if found is None:
             return
         other = found.head
         head.plan, head.message = other.plan, other.message
         head.targets, head.deferred = [], other.deferred
         for claim in found.claims:
-            self._book.lose(claim, head.waiter.id)
+            self._cache.claims.pass_on(claim, head.waiter.id)
+            self._cache.queues.place(claim.waiter)
         self._touched.add(head.node.root)
 
     def _reserve(self, head: Head) -> None:
-        queue = self._book.queues[head.node.name]
+        queue = self._cache.objects.cluster_queues[head.node.name]
         if queue.strict or head.offer.queue.preemption.reclaim_within_cohort == "Any":
             return  # a StrictFIFO queue reserves when it blocks
-        if not self._book.options.lend_while_waiting:
+        if not self._cache.options.lend_while_waiting:
             usage = {k: max(0, v) for k, v in waiting_for(head, False).items()}
             head.node.take(usage)
             self._reserved.append((head.node, usage))

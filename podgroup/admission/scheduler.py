@@ -16,15 +16,15 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from msgspec.structs import replace
 
 from podgroup.admission import order, second_pass
-from podgroup.admission.cache import HOPELESS, SchedulerCache, own
+from podgroup.admission.cache.cached_queue import CachedQueue
+from podgroup.admission.cache.scheduler_cache import SchedulerCache
 from podgroup.admission.head import Head
-from podgroup.admission.holding import AdmittedWorkload, PendingWorkload
+from podgroup.admission.holding import AdmittedWorkload, PendingWorkload, unadmitted_id
 from podgroup.admission.kueue_cycle import KueueCycle, waiting_for
 from podgroup.admission.model import Configuration, Eviction, PodSetAssignment, Reservation
 from podgroup.admission.nominate import Nominator
 from podgroup.admission.options import BETTER, SchedulerOptions
 from podgroup.admission.plan import Mode
-from podgroup.admission.queue import Queue
 from podgroup.admission.reserving_cycle import ReservingCycle, claim_of
 from podgroup.admission.shortfall import preempted as between
 from podgroup.admission.topology.places import Given
@@ -36,6 +36,7 @@ from podgroup.admission.verdicts import (
 )
 from podgroup.admission.wording import (
     ASSUMED,
+    HOPELESS,
     PENDING_PREEMPTION,
     preempted,
 )
@@ -54,7 +55,7 @@ class Scheduler:
         self.looking_at = ""
         """What it is deciding about, for the error report if that fails."""
         self._nominator = Nominator(self.cache)
-        self._ways = options
+        self._options = options
         self._occasion = -1
         self._let_in: set[str] = set()
         """Who was admitted on this occasion."""
@@ -68,23 +69,24 @@ class Scheduler:
         """Run a pass at `now` (seconds); nothing is looked at if none is to be tried."""
         cache = self.cache
         cache.settle(now)
+        manager = cache.queues
         heads: list[HeadVerdict] = []
         admitted: list[Admission] = []
         evicted: list[PreemptionVerdict] = []
         failures = second_pass.look(cache)
         self._placed_anew = []
-        if not self._ways.better_places:
+        if not self._options.better_places:
             self._placed_anew = [second_pass.more_places(cache, one) for one in failures]
-        if cache.claims and cache.configuration.fair_sharing:
+        if cache.claims.by_id and cache.configuration.fair_sharing:
             # Who has a smaller share takes over claims before they are admitted.
             self._run_rounds(heads, admitted, evicted)
         self._admit_claims(heads, admitted, {one.by_id for one in evicted})
-        cache.try_again()
+        manager.try_released()
         self._run_rounds(heads, admitted, evicted)
-        while cache.end_lost():
-            cache.try_again()
+        while cache.claims.end_lost():
+            manager.try_released()
             self._run_rounds(heads, admitted, evicted)
-        if not self._ways.better_places:
+        if not self._options.better_places:
             for verdict in failures:
                 second_pass.enter(cache, verdict)
         return Verdicts(
@@ -103,7 +105,7 @@ class Scheduler:
         Where workloads preempt one another without end they take one turn per `occasion`, which is
         the number of what has happened.
         """
-        if self._ways.drain:
+        if self._options.drain:
             return self.decide(now)
         if self._occasion != occasion:
             self._occasion, self._circling = occasion, False
@@ -122,7 +124,7 @@ class Scheduler:
         self._let_in |= let_in
         self._looked_at.update(latest)
         if self._circling or not verdicts.changing:
-            self.cache.mark_inadmissible(self._looked_at)
+            self.cache.queues.mark_inadmissible(self._looked_at)
             self._looked_at.clear()
         return replace(verdicts, heads=tuple(latest.values()))
 
@@ -143,14 +145,13 @@ class Scheduler:
     ) -> bool:
         """Run a round; tell whether another one may decide something."""
         cache = self.cache
-        queues = cache.ready()
-        if not queues:
+        brought = cache.queues.heads()
+        if not brought:
             return False
         cache.cycle += 1
         popped = []
-        for queue in queues:
-            waiter = cache.pop(queue)
-            node = cache.forest.queues[queue.spec.name]
+        for queue, waiter in brought:
+            node = cache.objects.forest.queues[queue.spec.name]
             preemptor = queue.preemptor == waiter.id
             popped.append(Head(waiter, queue.offer, node, preemptor))
         nominated = []
@@ -159,7 +160,7 @@ class Scheduler:
                 with self._apart_from_own(head.waiter):
                     self._nominator.nominate(head, self._nominator.resumption(head))
                 nominated.append(head)
-        keep = self._ways.keep_for_preemptor
+        keep = self._options.keep_for_preemptor
         processing = (
             ReservingCycle(cache, self._nominator)
             if keep
@@ -180,13 +181,13 @@ class Scheduler:
             before = len(admitted) + len(evicted)
             if not keep:
                 self._enter(head, admitted, evicted)
-            if head.status != ASSUMED and head.waiter.id not in cache.claims:
+            if head.status != ASSUMED and head.waiter.id not in cache.claims.by_id:
                 progress = self._put_back(head) or progress
             else:
                 progress = True
             progress = progress or len(admitted) + len(evicted) > before
             heads.append(head.verdict())
-        return progress and self._ways.drain
+        return progress and self._options.drain
 
     def _apart_from_own(self, waiter: PendingWorkload) -> AbstractContextManager[None]:
         """Look at quota without what pods of a workload take already that is not admitted.
@@ -194,22 +195,19 @@ class Scheduler:
         As far as it asks for that much: what they take beyond they go on taking.
         """
         self.looking_at = waiter.id
-        taken = self.cache.holdings.get(own(waiter.id))
-        if taken is None or taken.cluster_queue not in self.cache.forest.queues:
+        taken = self.cache.reservations.admitted.get(unadmitted_id(waiter.id))
+        if taken is None or taken.cluster_queue not in self.cache.objects.forest.queues:
             return _AS_IT_IS
         return self._without(taken, waiter)
 
     @contextmanager
     def _without(self, taken: AdmittedWorkload, waiter: PendingWorkload) -> Iterator[None]:
-        asked: dict[str, int] = {}
-        for one in waiter.shape.requests(True):
-            for resource, amount in one.items():
-                asked[resource] = asked.get(resource, 0) + amount
+        asked = waiter.shape.total(True)
         usage = {}
         for key, amount in sorted(taken.usage.items()):
             usage[key] = min(amount, asked.get(key[1], 0))
             asked[key[1]] = asked.get(key[1], 0) - usage[key]
-        forests = dict.fromkeys((self.cache.forest, self.cache.present))
+        forests = dict.fromkeys((self.cache.objects.forest, self.cache.objects.present))
         nodes = [forest.queues[taken.cluster_queue] for forest in forests]
         for node in nodes:
             node.run(usage, -1)
@@ -221,7 +219,7 @@ class Scheduler:
         self, head: Head, admitted: list[Admission], evicted: list[PreemptionVerdict]
     ) -> None:
         """Enter what was decided about a head into the cache."""
-        cache = self.cache
+        cache, objects = self.cache, self.cache.objects
         if head.status == ASSUMED:
             plan = head.planned
             admitted.append(
@@ -241,44 +239,46 @@ class Scheduler:
                         head.waiter.uid,
                         head.waiter.owner_uid,
                         victim.reason,
-                        cache.forest.path_text(head.node.name),
-                        cache.forest.path_text(victim.holding.cluster_queue),
+                        objects.forest.path_text(head.node.name),
+                        objects.forest.path_text(victim.holding.cluster_queue),
                     ),
                     between=between(
                         victim.reason,
-                        cache.present.queues[victim.holding.cluster_queue],
-                        cache.present.queues[head.node.name],
+                        objects.present.queues[victim.holding.cluster_queue],
+                        objects.present.queues[head.node.name],
                     ),
                 )
                 evicted.append(verdict)
-                eviction = Eviction(cache.now, EVICTED_PREEMPTED, verdict.message)
+                eviction = Eviction(cache.wake_ups.now, EVICTED_PREEMPTED, verdict.message)
                 cache.evict(victim.holding.id, eviction, head.waiter.id)
-            if self._ways.keep_for_preemptor:
+            if self._options.keep_for_preemptor:
                 head.waiter.reason, head.waiter.message = head.reason, head.message
-                cache.claim(claim_of(head))
+                cache.claims.begin(claim_of(head))
 
     def _put_back(self, head: Head) -> bool:
         """Put a head back into its line; tell whether that lets others be tried."""
         cache, waiter = self.cache, head.waiter
-        queue = cache.queues[head.node.name]
+        queue = cache.objects.cluster_queues[head.node.name]
         waiter.reason, waiter.message = head.reason, head.message
         waiter.short = () if head.plan is None else head.plan.shortages
-        hopeless = self._ways.pass_hopeless and head.reason in HOPELESS
-        cache.put_back(waiter, head.requeue, head.reason, hopeless)
+        hopeless = self._options.pass_hopeless and head.reason in HOPELESS
+        cache.queues.put_back(waiter, head.requeue, head.reason, hopeless)
         if not queue.lines.is_active(waiter):
             return True
         if queue.strict and self._may_block(head):
-            own_only = self._ways.lend_while_waiting
+            own_only = self._options.lend_while_waiting
             usage = waiting_for(head, own_only) if self._reserves(queue, head) else {}
-            cache.block(queue, waiter.id, {key: max(0, amount) for key, amount in usage.items()})
+            cache.claims.block(
+                queue, waiter.id, {key: max(0, amount) for key, amount in usage.items()}
+            )
         return False
 
     def _may_block(self, head: Head) -> bool:
         unfinished = head.waiter.last is not None and head.waiter.last.unfinished
-        return self._ways.keep_for_preemptor and not unfinished
+        return self._options.keep_for_preemptor and not unfinished
 
     @staticmethod
-    def _reserves(queue: Queue, head: Head) -> bool:
+    def _reserves(queue: CachedQueue, head: Head) -> bool:
         if head.plan is None or head.plan.mode is not Mode.PREEMPT:
             return False
         return queue.spec.preemption.reclaim_within_cohort != "Any"
@@ -290,10 +290,9 @@ class Scheduler:
         pod_sets: tuple[PodSetAssignment, ...],
         borrowing: int,
     ) -> Admission:
-        self.cache.admitted(
-            waiter, Reservation(cluster_queue=queue, at=self.cache.now, pod_sets=pod_sets)
-        )
-        self.cache.remove(own(waiter.id))
+        now = self.cache.wake_ups.now
+        self.cache.admit(waiter, Reservation(cluster_queue=queue, at=now, pod_sets=pod_sets))
+        self.cache.remove(unadmitted_id(waiter.id))
         return Admission(id=waiter.id, cluster_queue=queue, pod_sets=pod_sets, borrowing=borrowing)
 
     def _admit_claims(
@@ -304,24 +303,25 @@ class Scheduler:
         `waiting` are those whose evictions were ordered in this pass: room that is there already
         is for others.
         """
-        cache = self.cache
+        cache, objects = self.cache, self.cache.objects
         claims = sorted(
-            cache.claims.values(), key=lambda c: (-c.waiter.priority, c.waiter.since, c.waiter.uid)
+            cache.claims.by_id.values(),
+            key=lambda c: (-c.waiter.priority, c.waiter.since, c.waiter.uid),
         )
         for claim in claims:
             if claim.waiter.id in waiting:
                 continue
-            present = cache.present.queues[claim.queue]
+            present = objects.present.queues[claim.queue]
             waiter = claim.waiter
             with self._apart_from_own(waiter):
-                fits = present.fits(claim.usage) and cache.places.free(
-                    claim.given, self._ways.count_pods, charged=True
+                fits = present.fits(claim.usage) and objects.places.free(
+                    claim.given, self._options.count_pods, charged=True
                 )
             if fits:
                 heads.append(
                     HeadVerdict(id=waiter.id, cluster_queue=claim.queue, mode="Fit", status=ASSUMED)
                 )
                 admitted.append(self._admit(waiter, claim.queue, claim.pod_sets, claim.borrowing))
-            elif not cache.leaving_beside(claim.queue):
-                cache.end_claim(waiter.id)
-                cache.place(waiter)
+            elif not cache.reservations.leaving_beside(claim.queue):
+                cache.claims.end(waiter.id)
+                cache.queues.place(waiter)

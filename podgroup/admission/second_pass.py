@@ -10,7 +10,8 @@ Invariant: who is evicted keeps its places until it has stopped; those of others
 
 from msgspec.structs import replace
 
-from podgroup.admission.cache import FailedNodes, SchedulerCache
+from podgroup.admission.cache.reservations import FailedNodes
+from podgroup.admission.cache.scheduler_cache import SchedulerCache
 from podgroup.admission.holding import AdmittedWorkload
 from podgroup.admission.model import Eviction, PodSetAssignment
 from podgroup.admission.topology.placement import Placed
@@ -23,13 +24,14 @@ from podgroup.model.names import EVICTED_NODE_FAILURES
 def look(cache: SchedulerCache) -> list[NodeFailureVerdict]:
     """Decide about all whose nodes failed, and enter it at once if that is how it is done."""
     found = []
-    for id, failed in sorted(cache.failed.items()):
-        holding = cache.holdings.get(id)
+    reservations = cache.reservations
+    for id, failed in sorted(reservations.failed_nodes.items()):
+        holding = reservations.admitted.get(id)
         verdict = None
         if holding is not None and holding.evicted is None:
             verdict = _decide(cache, holding, failed)
         if verdict is None:
-            del cache.failed[id]
+            reservations.fail_nodes(id, ())
             continue
         found.append(verdict)
         if cache.options.better_places:
@@ -39,13 +41,13 @@ def look(cache: SchedulerCache) -> list[NodeFailureVerdict]:
 
 def enter(cache: SchedulerCache, verdict: NodeFailureVerdict) -> None:
     """Enter a decision into the cache."""
-    del cache.failed[verdict.id]
+    cache.reservations.fail_nodes(verdict.id, ())
     if verdict.pod_sets is None:
-        eviction = Eviction(cache.now, EVICTED_NODE_FAILURES, verdict.message)
+        eviction = Eviction(cache.wake_ups.now, EVICTED_NODE_FAILURES, verdict.message)
         cache.evict(verdict.id, eviction)
         return
-    holding = cache.holdings[verdict.id]
-    cache.hold(holding.workload, replace(holding.reservation, pod_sets=verdict.pod_sets))
+    holding = cache.reservations.admitted[verdict.id]
+    cache.reserve(holding.workload, replace(holding.reservation, pod_sets=verdict.pod_sets))
 
 
 def _decide(
@@ -57,7 +59,7 @@ def _decide(
     )
     if len(failed.nodes) > 1 and not cache.options.better_places:
         return replace(verdict, message=several_failed(failed.nodes))
-    placed = cache.places.placed_anew(holding.given, failed.nodes, failed.movable)
+    placed = cache.objects.places.placed_anew(holding.given, failed.nodes, failed.movable)
     if not placed.fits:
         return replace(verdict, message=no_other_places(failed.nodes), why=placed.reason)
     if not placed.places:
@@ -68,7 +70,7 @@ def _decide(
 
 def more_places(cache: SchedulerCache, verdict: NodeFailureVerdict) -> Given:
     """Return the places that a workload has got and did not have before."""
-    holding = cache.holdings[verdict.id]
+    holding = cache.reservations.admitted[verdict.id]
     had = {one.name: one.topology for _, one in holding.given}
     found = []
     for pod_set, one in given(holding.workload.pod_sets, verdict.pod_sets or ()):

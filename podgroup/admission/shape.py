@@ -33,6 +33,14 @@ class Shape:
                 self._with_pods.append({name: full[name] for name in ordered(full)})
         return self._with_pods
 
+    def total(self, with_pods: bool) -> dict[str, int]:
+        """Return what all podsets ask for together."""
+        total: dict[str, int] = {}
+        for requests in self.requests(with_pods):
+            for resource, amount in requests.items():
+                total[resource] = total.get(resource, 0) + amount
+        return total
+
 
 class Shapes:
     """The shapes that are in use."""

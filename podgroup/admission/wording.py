@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from podgroup.model.names import (
+    PENDING_EXCEEDS_MAX_QUOTA,
+    PENDING_MISCONFIGURED,
+    PENDING_NO_MATCHING_FLAVOR,
     PENDING_PREEMPTED_WORKLOADS,
+    PENDING_SUSPENDED,
+    PENDING_TOPOLOGY_FAILED,
     PREEMPTED_FAIR_SHARING,
     PREEMPTED_IN_CLUSTER_QUEUE,
     PREEMPTED_IN_COHORT,
@@ -23,6 +28,17 @@ FAILED_AFTER_NOMINATION: Final = "FailedAfterNomination"
 
 AT_ONCE: Final = frozenset({FAILED_AFTER_NOMINATION, PENDING_PREEMPTION, "PreemptionFailed"})
 """Requeue reasons after which a workload is tried again at once."""
+
+HOPELESS: Final = frozenset(
+    {
+        PENDING_EXCEEDS_MAX_QUOTA,
+        PENDING_NO_MATCHING_FLAVOR,
+        PENDING_MISCONFIGURED,
+        PENDING_SUSPENDED,
+        PENDING_TOPOLOGY_FAILED,
+    }
+)
+"""Reasons that nothing which becomes free puts an end to."""
 
 ASSUMED: Final = "assumed"
 SKIPPED: Final = "skipped"

@@ -14,12 +14,12 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from podgroup.admission.cache import SchedulerCache
-from podgroup.admission.ledger import Ledger
+from podgroup.admission.cache.ledger import Ledger
+from podgroup.admission.cache.scheduler_cache import SchedulerCache
 from podgroup.admission.verdicts import Admission, PreemptionVerdict, Verdicts
 from podgroup.admission.wording import ASSUMED
 from podgroup.log.events import Decision
-from podgroup.log.records import Kept, Used
+from podgroup.log.records import Used
 from podgroup.model.commands import AdmitGroup
 from podgroup.model.ids import GroupID
 from podgroup.model.names import PENDING_ON_HOLD, PENDING_PREEMPTED_WORKLOADS
@@ -81,7 +81,7 @@ def admit(ctx: RuleContext) -> Conclusions:
     while quotas.news or quotas.objects or going_on:
         without_verdict.update(quotas.news)
         line = yield from scheduler_mirror(ctx.world)
-        line.scheduler.cache.begin(ctx.here.at.timestamp())
+        line.scheduler.cache.wake_ups.begin(ctx.here.at.timestamp())
         ill = line.follow(ctx.world)
         yield NewsRead()
         for identity in line.near:
@@ -101,8 +101,9 @@ def admit(ctx: RuleContext) -> Conclusions:
         yield from _carry_out(ctx, line, verdicts)
         going_on = verdicts.changing and not cache.options.drain
         if not going_on:
-            without_verdict |= cache.judged
-            cache.judged.clear()
+            judged = cache.queues.judged
+            without_verdict |= judged
+            judged.clear()
     for identity in without_verdict:
         yield from _tell(ctx, identity)
 
@@ -146,13 +147,14 @@ def _carry_out(ctx: RuleContext, line: SchedulerMirror, verdicts: Verdicts) -> C
         if not right:  # what is recorded was applied in its place
             line.correct(ctx.world, group.id)
     cache = line.scheduler.cache
-    for identity in sorted(cache.marked):
+    for identity in sorted(cache.claims.changed):
         yield from _keep(ctx, identity, cache)
-    cache.marked.clear()
-    if cache.ledger is not None:
-        for key in sorted(cache.ledger.marked):
-            yield from _use(ctx, cache.ledger, key)
-        cache.ledger.marked.clear()
+    cache.claims.changed.clear()
+    ledger = cache.reservations.ledger
+    if ledger is not None:
+        for key in sorted(ledger.marked):
+            yield from _use(ctx, ledger, key)
+        ledger.marked.clear()
 
 
 def _keep(ctx: RuleContext, identity: str, cache: SchedulerCache) -> Conclusions:
@@ -160,20 +162,10 @@ def _keep(ctx: RuleContext, identity: str, cache: SchedulerCache) -> Conclusions
     group = ctx.world.groups.get(GroupID(identity))
     if group is None or group.quota.holding is not None:
         return
-    kept = None
-    claim = cache.claims.get(identity)
-    queue, reserved = cache.reserved_for(identity)
-    if claim is not None:
-        sets = snapshot.assignments(claim.pod_sets)
-        kept = Kept(group.id, claim.queue, sets, claim.borrowing, claim.victims)
-    elif cache.has_place(identity):
-        kept = Kept(group.id, cache.has_place(identity), (), head=True)
-    elif reserved or identity in cache.lost:
-        sets = snapshot.assignments(snapshot.per_flavor(reserved))
-        victims, winner = cache.lost.get(identity, ((), ""))
-        kept = Kept(group.id, queue, sets, 0, victims, bool(reserved), winner)
-    if group.quota.kept != kept:
-        yield kept or Kept(group.id)
+    kept = cache.kept_for(identity)
+    record = snapshot.kept_record(group.id, kept)
+    if group.quota.kept != (None if kept is None else record):
+        yield record
 
 
 def _use(ctx: RuleContext, ledger: Ledger, key: tuple[str, str]) -> Conclusions:
@@ -196,8 +188,8 @@ def _tell(ctx: RuleContext, identity: str) -> Conclusions:
     if queue is not None and why is not None:
         yield from record_shortage(ctx, group)
     elif queue is not None and group.quota.reason[0] not in REFUSED:
-        cache = (yield from scheduler_mirror(ctx.world)).scheduler.cache
-        why, short = cache.answer(identity), cache.short_of(identity)
+        manager = (yield from scheduler_mirror(ctx.world)).scheduler.cache.queues
+        why, short = manager.answer(identity), manager.short_of(identity)
         why = why and plainly(ctx.world, group, why, short)
         yield from record_shortage(ctx, group, queue.name, short)
     if why is not None:

@@ -43,7 +43,7 @@ def count(ctx: RuleContext) -> Conclusions:
     if COUNTS_TIMER in meta.timers:
         return  # reported when the log says that its time has come, started anew meanwhile or not
     due = None if meta.counted_at is None else meta.counted_at + timedelta(seconds=interval_s)
-    forest = (yield from scheduler_mirror(world)).scheduler.cache.present
+    forest = (yield from scheduler_mirror(world)).scheduler.cache.objects.present
     wanted = _marked(world, forest) if not quotas.unsure else _all(world, forest)
     found = [(key, standing) for key, standing in wanted if _is_news(world, key, standing)]
     if found and due is not None and ctx.here.at < due:

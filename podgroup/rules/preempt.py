@@ -25,11 +25,11 @@ def preempt(
     Who reads the victim may not see other namespaces: a group of one is named by the decision, not
     by its command. The API and, for who sees one namespace, the console show the command's words.
     """
-    cache = scheduler.cache
-    queue = cache.queue_of(cache.waiters[group.id])
-    path = cache.forest.path_text(queue.spec.name) if queue is not None else ""
+    manager, forest = scheduler.cache.queues, scheduler.cache.objects.forest
+    queue = manager.queue_of(manager.waiting[group.id])
+    path = forest.path_text(queue.spec.name) if queue is not None else ""
     uid = group.mirror.workload.uid if group.mirror.workload is not None else group.id
-    kueues = preempted(uid, "", verdict.reason, path, cache.forest.path_text(verdict.cluster_queue))
+    kueues = preempted(uid, "", verdict.reason, path, forest.path_text(verdict.cluster_queue))
     over = f"(priority {group.composition.priority} over {victim.composition.priority})"
     near = group.namespace == victim.namespace
     who = f"{group.namespace}/{group.name}" if near else "a group of another namespace"

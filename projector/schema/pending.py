@@ -1,10 +1,10 @@
 """Who is pending and in which order queues take them: conditions and an order, as SQL.
 
 Theory. The states are those of `podgroup.model.lifecycle`, the order is that of
-`admission.cache.line`: first for whom quota is kept until others have stopped; then, where
-LocalQueues share by use, the LocalQueue that used least; then for whom others stopped; priority,
-highest first; since when; id.
-Views and questions of the read side take both from here, so a position is the same everywhere.
+`podgroup.admission.cache.queue_manager`: first for whom quota is kept until others have stopped;
+then, where LocalQueues share by use, the LocalQueue that used least; then for whom others stopped;
+priority, highest first; since when; id. Views and questions of the read side take both from here,
+so a position is the same everywhere.
 
 Invariant: texts of our own only, nothing of a user; an order ends in the id.
 """

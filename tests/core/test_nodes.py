@@ -102,8 +102,8 @@ def free(world: World) -> dict[str, dict[str, int]]:
     """What admission takes for free on each node."""
     mirror = world.scheduler_mirror or SchedulerMirror(world)
     cache = mirror.scheduler.cache
-    cache.settle(0, look=False)
-    tree = cache.places.trees.get("f")
+    cache.settle(0, sample=False)
+    tree = cache.objects.places.trees.get("f")
     return {} if tree is None else {path[-1]: leaf.free for path, leaf in tree.leaves.items()}
 
 
@@ -202,11 +202,11 @@ def test_only_news_that_may_free_a_place_has_waiting_groups_tried_again() -> Non
     toy = placed()
     cache = toy.world.scheduler_mirror.scheduler.cache
     view = toy.world.nodes["n1"]
-    cache.settle(0, look=False)
+    cache.settle(0, sample=False)
     more = msgspec.structs.replace(view, taken={"cpu": 1})
-    assert cache.places.set_node(more) == set()
-    assert cache.places.set_node(msgspec.structs.replace(more, taken={})) == {"f"}
+    assert cache.objects.places.set_node(more) == set()
+    assert cache.objects.places.set_node(msgspec.structs.replace(more, taken={})) == {"f"}
     other = msgspec.structs.replace(view, name="other", labels={HOST: "other"})
-    assert cache.places.set_node(other) == set(), "of no flavor"
-    assert cache.places.remove_node("other") == set()
-    assert cache.places.remove_node("n1") == {"f"}
+    assert cache.objects.places.set_node(other) == set(), "of no flavor"
+    assert cache.objects.places.remove_node("other") == set()
+    assert cache.objects.places.remove_node("n1") == {"f"}

@@ -11,8 +11,10 @@ from podgroup.admission.model import (
     Flavor,
     Fungibility,
     LocalQueue,
+    Namespace,
     PodSet,
     Preemption,
+    Topology,
     Workload,
 )
 from podgroup.admission.topology.ungating import GroupPod, Ranks, ungated
@@ -40,23 +42,21 @@ class Racks:
         self.scheduler = Scheduler(options=ways)
         self.cache = self.scheduler.cache
         self.now = 0.0
-        self.cache.set_namespace("ns", {})
-        self.cache.set_topology("t", ["rack", HOSTNAME])
-        self.cache.set_flavor(Flavor(name="f", topology="t"))
+        self.cache.apply(Namespace(name="ns"))
+        self.cache.apply(Topology(name="t", levels=("rack", HOSTNAME)))
+        self.cache.apply(Flavor(name="f", topology="t"))
         quotas = FlavorQuotas(name="f", resources={"cpu": Quota(nominal=quota)})
         groups = (ResourceGroup(covered=("cpu",), flavors=(quotas,)),)
         lower = Preemption(within_cluster_queue="LowerPriority")
-        self.cache.set_cluster_queue(
-            ClusterQueue(name="q", groups=groups, preemption=lower, **more)
-        )
-        self.cache.set_local_queue(LocalQueue(namespace="ns", name="q", cluster_queue="q"))
+        self.cache.apply(ClusterQueue(name="q", groups=groups, preemption=lower, **more))
+        self.cache.apply(LocalQueue(namespace="ns", name="q", cluster_queue="q"))
         for name, cpu in nodes.items():
             self.node(name, cpu)
 
     def node(self, name: str, cpu: int, **labels: str) -> None:
         labels = {"rack": name[0], HOSTNAME: name} | labels
         allocatable = {"cpu": cpu, "pods": 100}
-        self.cache.set_node(NodeView(name=name, labels=labels, allocatable=allocatable))
+        self.cache.apply(NodeView(name=name, labels=labels, allocatable=allocatable))
 
     def submit(self, name: str, count: int, asked: TopologyRequest, priority: int = 0) -> None:
         self.now += 1
@@ -75,8 +75,8 @@ class Racks:
 
     def fail(self, id: str, *names: str, movable: bool = True) -> Verdicts:
         for name in names:
-            self.cache.remove_node(name)
-        self.cache.nodes_failed(id, names, movable)
+            self.cache.delete(NodeView, name)
+        self.cache.reservations.fail_nodes(id, names, movable)
         return self.decide()
 
     def decide(self) -> Verdicts:
@@ -89,7 +89,7 @@ class Racks:
 
     def places(self, id: str) -> dict[str, int]:
         """How many pods of a workload are where."""
-        (one,) = self.cache.holdings[id].reservation.pod_sets
+        (one,) = self.cache.reservations.admitted[id].reservation.pod_sets
         assert one.topology is not None
         return {domain.values[-1]: domain.count for domain in one.topology.domains}
 
@@ -105,7 +105,7 @@ def test_pods_of_a_failed_node_get_another_place_and_the_others_keep_theirs(
     (verdict,) = racks.fail("one", "a1").node_failures
     assert verdict.nodes == ("a1",)
     assert racks.places("one") == {"a2": 2, "a3": 2}
-    assert verdict.pod_sets == racks.cache.holdings["one"].reservation.pod_sets
+    assert verdict.pod_sets == racks.cache.reservations.admitted["one"].reservation.pod_sets
     assert racks.decide().idle
 
 
@@ -120,7 +120,7 @@ def test_where_pods_of_a_failed_node_find_no_place_the_group_is_evicted(
     assert verdict.pod_sets is None
     assert verdict.message.endswith("no replacement for unhealthy node(s): a1")
     assert 'topology "t" allows to fit only 1 out of 2 pod(s)' in verdict.why
-    held = racks.cache.holdings["one"]
+    held = racks.cache.reservations.admitted["one"]
     assert held.evicted is not None
     assert held.evicted.reason == "NodeFailures"
     assert racks.places("one") == {"a1": 2, "a2": 2}
@@ -134,7 +134,7 @@ def test_a_single_pod_keeps_its_place(ways: SchedulerOptions) -> None:
     racks.submit("one", 1, RACK)
     racks.decide()
     (verdict,) = racks.fail("one", "a1", movable=False).node_failures
-    assert verdict.pod_sets == racks.cache.holdings["one"].reservation.pod_sets
+    assert verdict.pod_sets == racks.cache.reservations.admitted["one"].reservation.pod_sets
     assert racks.places("one") == {"a1": 1}
 
 
@@ -143,8 +143,8 @@ def test_a_node_that_is_well_again_changes_nothing(ways: SchedulerOptions) -> No
     racks = Racks(ways, {"a1": 2, "a2": 2})
     racks.submit("one", 1, RACK)
     racks.decide()
-    racks.cache.nodes_failed("one", ["a1"])
-    racks.cache.nodes_failed("one", [])
+    racks.cache.reservations.fail_nodes("one", ["a1"])
+    racks.cache.reservations.fail_nodes("one", [])
     assert racks.decide().idle
     assert racks.fail("one", "a2").idle  # it has no place there
 
@@ -214,12 +214,12 @@ def test_a_share_of_a_rack_stays_in_that_rack() -> None:
 def two_flavors(ways: SchedulerOptions, fungibility: Fungibility = ANY) -> Racks:
     """Racks whose queue has a second flavor, for nodes with label `pool: g`."""
     racks = Racks(ways, {})
-    racks.cache.set_flavor(Flavor(name="f", topology="t", labels={"pool": "f"}))
-    racks.cache.set_flavor(Flavor(name="g", topology="t", labels={"pool": "g"}))
+    racks.cache.apply(Flavor(name="f", topology="t", labels={"pool": "f"}))
+    racks.cache.apply(Flavor(name="g", topology="t", labels={"pool": "g"}))
     quotas = tuple(
         FlavorQuotas(name=name, resources={"cpu": Quota(nominal=100)}) for name in ("f", "g")
     )
-    racks.cache.set_cluster_queue(
+    racks.cache.apply(
         ClusterQueue(
             name="q",
             groups=(ResourceGroup(covered=("cpu",), flavors=quotas),),
@@ -271,7 +271,7 @@ def test_the_reason_names_the_topology_where_that_is_why() -> None:
         racks.submit("two", 1, RACK)
         racks.submit("three", 2, RACK)
         racks.settle()
-        waiting = racks.cache.waiters["three"]
+        waiting = racks.cache.queues.waiting["three"]
         assert (waiting.reason, "quota" in waiting.message) == (reason, False)
 
 
@@ -281,7 +281,7 @@ def test_what_has_no_place_and_no_quota_says_both() -> None:
         racks.submit("one", 2, RACK)
         racks.submit("two", 3, RACK)
         racks.settle()
-        waiting = racks.cache.waiters["two"]
+        waiting = racks.cache.queues.waiting["two"]
         assert "insufficient unused quota" in waiting.message
         assert ("allows to fit only 2 out of 3" in waiting.message) is (ways is BETTER)
 
@@ -292,7 +292,7 @@ def test_a_first_group_that_never_has_a_place_does_not_block_a_strict_queue() ->
         racks.submit("never", 3, RACK)
         racks.submit("one", 1, RACK)
         racks.decide()
-        assert ("one" in racks.cache.waiters) is waits
+        assert ("one" in racks.cache.queues.waiting) is waits
 
 
 def test_places_are_kept_for_the_group_that_others_give_way_to() -> None:
@@ -305,7 +305,7 @@ def test_places_are_kept_for_the_group_that_others_give_way_to() -> None:
     racks.cache.remove("low-1")
     racks.submit("small", 1, RACK)
     racks.decide()
-    assert "small" in racks.cache.waiters
+    assert "small" in racks.cache.queues.waiting
     racks.cache.remove("low-2")
     racks.decide()
     assert racks.places("high") == {"a1": 2, "a2": 2}

@@ -204,8 +204,8 @@ def test_a_cohort_borrows_and_lends_up_to_its_limits() -> None:
         )
         borrowing = {k: v for k, v in limits.items() if k == "borrowing_limit"}
         lending = {k: v for k, v in limits.items() if k == "lending_limit"}
-        tree.cache.set_cohort(cohort("left", "top", **borrowing))
-        tree.cache.set_cohort(cohort("right", "top", **lending))
+        tree.cache.apply(cohort("left", "top", **borrowing))
+        tree.cache.apply(cohort("right", "top", **lending))
         for number in range(6):
             tree.submit(f"a{number}", "a")
         tree.settle()
@@ -224,9 +224,9 @@ def test_a_cohort_of_more_weight_gets_more() -> None:
             queue("b", {"f": {"cpu": 0}}, cohort="right"),
             fair=True,
         )
-        tree.cache.set_cohort(cohort("top", cpu=5))
-        tree.cache.set_cohort(cohort("left", "top", weight))
-        tree.cache.set_cohort(cohort("right", "top"))
+        tree.cache.apply(cohort("top", cpu=5))
+        tree.cache.apply(cohort("left", "top", weight))
+        tree.cache.apply(cohort("right", "top"))
         for number in range(6):
             for name in ("b", "a"):
                 tree.submit(f"{name}{number}", name)

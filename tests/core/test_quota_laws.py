@@ -21,6 +21,7 @@ from podgroup.admission.model import (
     Flavor,
     Fungibility,
     LocalQueue,
+    Namespace,
     PodSet,
     Preemption,
     Workload,
@@ -134,17 +135,9 @@ fungibilities = st.builds(
 
 def enter(scheduler: Scheduler, objects: list[Any]) -> None:
     cache = scheduler.cache
-    cache.set_namespace("ns", {})
+    cache.apply(Namespace(name="ns"))
     for one in objects:
-        match one:
-            case Flavor():
-                cache.set_flavor(one)
-            case Cohort():
-                cache.set_cohort(one)
-            case ClusterQueue():
-                cache.set_cluster_queue(one)
-            case LocalQueue():
-                cache.set_local_queue(one)
+        cache.apply(one)
 
 
 def check_limits(scheduler: Scheduler, objects: list[Any]) -> None:
@@ -153,7 +146,7 @@ def check_limits(scheduler: Scheduler, objects: list[Any]) -> None:
         [one for one in objects if isinstance(one, ClusterQueue)],
         [one for one in objects if isinstance(one, Cohort)],
     )
-    for holding in scheduler.cache.holdings.values():
+    for holding in scheduler.cache.reservations.admitted.values():
         forest.queues[holding.cluster_queue].take(holding.usage)
     nodes: list[Node] = [*forest.queues.values(), *forest.cohorts.values()]
     children: dict[str, list[Node]] = {}
@@ -191,9 +184,9 @@ def play(
         for name in sorted(leaving):
             if leaving[name] <= step:
                 del leaving[name]
-                cache.released(name)
+                cache.release(name)
         if rng.random() < 0.2:
-            staying = sorted(set(cache.holdings) - set(leaving))
+            staying = sorted(set(cache.reservations.admitted) - set(leaving))
             if staying:
                 cache.remove(rng.choice(staying))
         verdicts = scheduler.decide(float(step))
@@ -201,7 +194,7 @@ def play(
         check_limits(scheduler, objects)
         for one in verdicts.preempted:
             leaving[one.id] = step + rng.randint(1, 4)
-        if not coming and not leaving and verdicts.idle and not cache.holdings:
+        if not coming and not leaving and verdicts.idle and not cache.reservations.admitted:
             break
     return told
 
@@ -271,9 +264,11 @@ def test_who_fits_alone_is_admitted_in_the_end(
         verdicts = scheduler.decide(float(step))
         admitted |= {admission.id for admission in verdicts.admitted}
         for victim in verdicts.preempted:
-            scheduler.cache.released(victim.id)
-        if not verdicts.preempted and scheduler.cache.holdings:
-            scheduler.cache.remove(min(scheduler.cache.holdings))  # it has run to its end
+            scheduler.cache.release(victim.id)
+        if not verdicts.preempted and scheduler.cache.reservations.admitted:
+            scheduler.cache.remove(
+                min(scheduler.cache.reservations.admitted)
+            )  # it has run to its end
     assert alone <= admitted
 
 
@@ -290,15 +285,15 @@ def test_a_restart_changes_nothing(
         scheduler.cache.submit(one)
     while (verdicts := scheduler.decide(0.0)).preempted or verdicts.admitted:
         for victim in verdicts.preempted:
-            scheduler.cache.released(victim.id)
+            scheduler.cache.release(victim.id)
     again = Scheduler(configuration, BETTER)
     enter(again, objects)
-    for holding in scheduler.cache.holdings.values():
-        again.cache.hold(holding.workload, holding.reservation)
+    for holding in scheduler.cache.reservations.admitted.values():
+        again.cache.reserve(holding.workload, holding.reservation)
     for one in workloads:
-        if one.id in scheduler.cache.waiters:
+        if one.id in scheduler.cache.queues.waiting:
             again.cache.submit(one)
-    scheduler.cache.reconsider()
+    scheduler.cache.wake_ups.release_all()
     first, second = scheduler.decide(1.0), again.decide(1.0)
     assert first.admitted == second.admitted
     if not first.preempted:
@@ -327,8 +322,8 @@ def test_the_checks_see_a_quota_that_is_exceeded() -> None:
             Workload(id=name, uid=name, namespace="ns", queue="l", created=0, pod_sets=(pods,))
         )
     assert [one.id for one in scheduler.decide(0.0).admitted] == ["a"]
-    holding = scheduler.cache.holdings["a"]
-    waiter = scheduler.cache.waiters["b"]
-    scheduler.cache.admitted(waiter, holding.reservation)
+    holding = scheduler.cache.reservations.admitted["a"]
+    waiter = scheduler.cache.queues.waiting["b"]
+    scheduler.cache.admit(waiter, holding.reservation)
     with pytest.raises(AssertionError, match="uses 2 of 1"):
         check_limits(scheduler, objects)

@@ -16,6 +16,7 @@ from podgroup.admission.model import (
     Flavor,
     Fungibility,
     LocalQueue,
+    Namespace,
     PodSet,
     Preemption,
     Reservation,
@@ -36,16 +37,14 @@ class Tree:
     def __init__(self, ways: SchedulerOptions, *queues: ClusterQueue, fair: bool = False) -> None:
         self.scheduler = Scheduler(Configuration(fair_strategies=() if fair else None), ways)
         self.cache = self.scheduler.cache
-        self.cache.set_namespace("ns", {})
+        self.cache.apply(Namespace(name="ns"))
         self.now = 0.0
         for queue in queues:
             for group in queue.groups:
                 for flavor in group.flavors:
-                    self.cache.set_flavor(Flavor(name=flavor.name))
-            self.cache.set_cluster_queue(queue)
-            self.cache.set_local_queue(
-                LocalQueue(namespace="ns", name=queue.name, cluster_queue=queue.name)
-            )
+                    self.cache.apply(Flavor(name=flavor.name))
+            self.cache.apply(queue)
+            self.cache.apply(LocalQueue(namespace="ns", name=queue.name, cluster_queue=queue.name))
 
     def submit(self, name: str, queue: str, priority: int = 0, **more: Any) -> None:
         self.now += 1
@@ -69,12 +68,12 @@ class Tree:
             verdicts = self.decide()
             told += [(one.id, one.by_id) for one in verdicts.preempted]
             for one in verdicts.preempted:
-                self.cache.released(one.id)
+                self.cache.release(one.id)
         return told
 
     @property
     def holding(self) -> set[str]:
-        return set(self.cache.holdings)
+        return set(self.cache.reservations.admitted)
 
 
 def queue(name: str, quotas: Mapping[str, Mapping[str, int]], **more: Any) -> ClusterQueue:
@@ -114,14 +113,14 @@ def test_q1_what_is_freed_is_kept_for_whom_it_was_freed() -> None:
         tree.submit("a1", "a", requests={"cpu": 4})
         assert {one.id for one in tree.decide().preempted} == {"b1", "b2"}
         tree.submit("b3", "b", priority=9, requests={"cpu": 2})
-        tree.cache.released("b1")
+        tree.cache.release("b1")
         tree.decide()
         return tree
 
     assert "b3" in play(without("keep_for_preemptor")).holding
     tree = play(BETTER)
     assert tree.holding == {"b2"}
-    tree.cache.released("b2")
+    tree.cache.release("b2")
     tree.decide()
     assert tree.holding == {"a1"}
 
@@ -136,7 +135,7 @@ def test_q1_evictions_under_way_count_before_new_victims() -> None:
     verdicts = tree.decide()
     assert not verdicts.preempted
     assert verdicts.heads[0].mode == "DeferredFit"
-    tree.cache.released("old", requeue=False)
+    tree.cache.release("old", requeue=False)
     assert [one.id for one in tree.decide().admitted] == ["new"]
 
 
@@ -191,12 +190,14 @@ def test_q4_other_flavors_are_tried_when_victims_do_not_suffice() -> None:
             ("both", "g", {"cpu": 4, "memory": 4}, 0),
         ):
             tree.submit(name, "q", priority=priority, requests=usage)
-            waiter = tree.cache.waiters[name]
+            waiter = tree.cache.queues.waiting[name]
             pods = {"name": "main", "count": 1, "flavors": dict.fromkeys(usage, flavor)}
-            tree.cache.admitted(waiter, reservation(pods, usage))
+            tree.cache.admit(waiter, reservation(pods, usage))
         tree.submit("high", "q", priority=6, requests={"cpu": 4, "memory": 1})
-        low = tree.cache.holdings["m"].workload
-        tree.cache.hold(replace(low, priority=7), tree.cache.holdings["m"].reservation)
+        low = tree.cache.reservations.admitted["m"].workload
+        tree.cache.reserve(
+            replace(low, priority=7), tree.cache.reservations.admitted["m"].reservation
+        )
         return tree.decide()
 
     assert [one.id for one in first_look(BETTER).preempted] == ["both"]
@@ -310,7 +311,7 @@ def test_q8_nobody_preempts_whom_it_was_preempted_by() -> None:
 
 
 def replace_priority(tree: Tree, name: str, priority: int) -> Workload:
-    waiter = tree.cache.waiters[name]
+    waiter = tree.cache.queues.waiting[name]
     return Workload(
         id=name,
         uid=name,
@@ -322,15 +323,26 @@ def replace_priority(tree: Tree, name: str, priority: int) -> Workload:
     )
 
 
+def test_who_waited_before_the_cluster_queue_came_is_tried_once_it_has() -> None:
+    tree = Tree(BETTER)
+    tree.cache.apply(LocalQueue(namespace="ns", name="q", cluster_queue="q"))
+    tree.submit("early", "q")
+    tree.settle()
+    tree.cache.apply(Flavor(name="f"))
+    tree.cache.apply(queue("q", {"f": {"cpu": 1}}))
+    tree.settle()
+    assert tree.holding == {"early"}
+
+
 def test_q9_a_release_through_a_stopped_local_queue_is_heard() -> None:
     def holding(ways: SchedulerOptions) -> set[str]:
         tree = Tree(ways, queue("q", {"f": {"cpu": 1}}))
-        tree.cache.set_local_queue(LocalQueue(namespace="ns", name="other", cluster_queue="q"))
+        tree.cache.apply(LocalQueue(namespace="ns", name="other", cluster_queue="q"))
         tree.submit("first", "other")
         tree.settle()
         tree.submit("second", "q")
         tree.settle()
-        tree.cache.set_local_queue(
+        tree.cache.apply(
             LocalQueue(namespace="ns", name="other", cluster_queue="q", stop_policy="Hold")
         )
         tree.cache.remove("first")
@@ -393,7 +405,7 @@ def test_q1_what_a_victim_leaves_over_serves_another() -> None:
     verdicts = tree.decide()
     assert [(one.id, one.by_id) for one in verdicts.preempted] == [("big", "one")]
     assert [head.mode for head in verdicts.heads] == ["Preempt", "DeferredFit"]
-    tree.cache.released("big")
+    tree.cache.release("big")
     assert {one.id for one in tree.decide().admitted} == {"one", "two"}
 
 
@@ -523,8 +535,8 @@ def test_an_unselected_namespace_waits_for_its_labels() -> None:
     )
     tree.submit("w", "q")
     tree.settle()
-    assert tree.cache.waiters["w"].reason == "Misconfigured"
-    tree.cache.set_namespace("ns", {"team": "a"})
+    assert tree.cache.queues.waiting["w"].reason == "Misconfigured"
+    tree.cache.apply(Namespace(name="ns", labels={"team": "a"}))
     tree.settle()
     assert tree.holding == {"w"}
 
@@ -533,12 +545,12 @@ def test_cohorts_in_a_circle_admit_nobody_until_it_is_broken() -> None:
     from podgroup.admission.model import Cohort
 
     tree = Tree(BETTER, queue("q", {"f": {"cpu": 1}}, cohort="a"))
-    tree.cache.set_cohort(Cohort(name="a", parent="b"))
-    tree.cache.set_cohort(Cohort(name="b", parent="a"))
+    tree.cache.apply(Cohort(name="a", parent="b"))
+    tree.cache.apply(Cohort(name="b", parent="a"))
     tree.submit("w", "q")
     tree.settle()
-    assert tree.cache.waiters["w"].message == "ClusterQueue q is inactive"
-    tree.cache.set_cohort(Cohort(name="b", weight=Fraction(2)))
+    assert tree.cache.queues.waiting["w"].message == "ClusterQueue q is inactive"
+    tree.cache.apply(Cohort(name="b", weight=Fraction(2)))
     tree.settle()
     assert tree.holding == {"w"}
 
@@ -569,13 +581,13 @@ def test_the_example_of_the_page() -> None:
 
     def most(idle: str) -> int:
         tree = Tree(BETTER)
-        tree.cache.set_flavor(Flavor(name="f"))
+        tree.cache.apply(Flavor(name="f"))
         for name, lending in (("red", 4), ("blue", None)):
             quota = Quota(nominal=10, lending_limit=lending)
             flavors = (FlavorQuotas(name="f", resources={"cpu": quota}),)
             group = ResourceGroup(covered=("cpu",), flavors=flavors)
-            tree.cache.set_cluster_queue(ClusterQueue(name=name, cohort="lab", groups=(group,)))
-            tree.cache.set_local_queue(LocalQueue(namespace="ns", name=name, cluster_queue=name))
+            tree.cache.apply(ClusterQueue(name=name, cohort="lab", groups=(group,)))
+            tree.cache.apply(LocalQueue(namespace="ns", name=name, cluster_queue=name))
         busy = "blue" if idle == "red" else "red"
         for number in range(25):
             tree.submit(f"{busy}{number}", busy)
@@ -619,16 +631,16 @@ def test_q13_use_for_which_nobody_looked_while_it_lasted_is_remembered() -> None
         tree = Tree(ways, queue("a", {"f": {"cpu": 4000}}, usage_based=True))
         tree.scheduler = Scheduler(sharing, ways)
         cache = tree.scheduler.cache
-        cache.set_namespace("ns", {})
-        cache.set_flavor(Flavor(name="f"))
-        cache.set_cluster_queue(queue("a", {"f": {"cpu": 4000}}, usage_based=True))
-        cache.set_local_queue(LocalQueue(namespace="ns", name="a", cluster_queue="a"))
+        cache.apply(Namespace(name="ns"))
+        cache.apply(Flavor(name="f"))
+        cache.apply(queue("a", {"f": {"cpu": 4000}}, usage_based=True))
+        cache.apply(LocalQueue(namespace="ns", name="a", cluster_queue="a"))
         tree.cache = cache
         tree.submit("one", "a", requests={"cpu": 1000})
         tree.decide()
-        cache.begin(tree.now + 3600)
+        cache.wake_ups.begin(tree.now + 3600)
         cache.remove("one")
         tree.scheduler.decide(tree.now + 3600)
-        used[ways.remember_all_use] = cache.used_by(("ns", "a")) or 0.0
+        used[ways.remember_all_use] = cache.reservations.used_by(("ns", "a")) or 0.0
     assert 0.5 <= used[True] < 0.52
     assert used[False] < 0.01

@@ -94,13 +94,13 @@ def _rule_modules() -> list[Path]:
 
 
 ELSEWHERE = {
-    "admit.py": {"cache.judged.clear", "cache.marked.clear", "cache.ledger.marked.clear"},
+    "admit.py": {"judged.clear", "cache.claims.changed.clear", "ledger.marked.clear"},
     "context.py": {"self.world", "self.here"},
     "count.py": {f"total.{part}.update" for part in ("reserved", "used", "unadmitted")},
     "mirror.py": {"wanted.append"},
     "scheduler_mirror.py": {"self.scheduler", "self._ill", "self._new", "self._ill[identity]"}
     | {"self.tenants", "self.near"}
-    | {"cache.remove", "self.scheduler.cache.remove"},
+    | {"cache.remove", "self.scheduler.cache.remove", "cache.preemptions.add"},
 }
 """What else they write to: admission's own cache, themselves, and what their caller made."""
 REFUSED = """

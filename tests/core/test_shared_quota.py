@@ -184,11 +184,11 @@ def test_who_lost_a_claim_is_known_after_a_restart_and_its_victims_wait_on() -> 
         if whole.scheduler_mirror is None:
             continue
         live, fresh = whole.scheduler_mirror.scheduler.cache, SchedulerMirror(whole).scheduler.cache
-        there = live.waiters.keys() | live.holdings.keys()
-        assert fresh.lost == live.lost
+        there = live.queues.waiting.keys() | live.reservations.admitted.keys()
+        assert fresh.claims.lost == live.claims.lost
         for who in there:
-            assert fresh.kept.get(who) == live.kept.get(who)
-        lost += bool(live.lost)
+            assert fresh.claims.held_back.get(who) == live.claims.held_back.get(who)
+        lost += bool(live.claims.lost)
     assert lost, "no claim has passed to a smaller share"
     assert decisions == toy.world.journal.decisions
     replayed(toy)
@@ -321,15 +321,15 @@ def test_what_is_kept_up_to_date_equals_what_is_made_anew(seed: int) -> None:
         SchedulerMirror(toy.world).scheduler.cache,
     )
     kept.settle(0)
-    assert kept.holdings.keys() == anew.holdings.keys()
-    assert kept.waiters.keys() >= anew.waiters.keys()
-    for name, node in anew.present.queues.items():
-        known = kept.present.queues[name]
+    assert kept.reservations.admitted.keys() == anew.reservations.admitted.keys()
+    assert kept.queues.waiting.keys() >= anew.queues.waiting.keys()
+    for name, node in anew.objects.present.queues.items():
+        known = kept.objects.present.queues[name]
         assert {k: v for k, v in known.usage.items() if v} == {
             k: v for k, v in node.usage.items() if v
         }
-    assert sum(kept.present.cohorts["lab"].usage.values()) == sum(
-        anew.present.cohorts["lab"].usage.values()
+    assert sum(kept.objects.present.cohorts["lab"].usage.values()) == sum(
+        anew.objects.present.cohorts["lab"].usage.values()
     )
 
 

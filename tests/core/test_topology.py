@@ -108,7 +108,7 @@ class Racks(Toy):
 
     def taken(self, host: str) -> int:
         """Thousandths of cores that groups hold of a node, as admission counts them."""
-        tree = self.world.scheduler_mirror.scheduler.cache.places.trees["f"]
+        tree = self.world.scheduler_mirror.scheduler.cache.objects.places.trees["f"]
         return int(tree.leaves[(host,)].held.get("cpu", 0))
 
 

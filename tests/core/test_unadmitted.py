@@ -158,7 +158,7 @@ def test_what_runs_unadmitted_takes_its_own_quota_and_gives_all_of_it_back(steps
     toy = Toy()
     team(toy, "red", 5, lends=2)
     team(toy, "blue", 5)
-    forest = SchedulerMirror(toy.world).scheduler.cache.forest
+    forest = SchedulerMirror(toy.world).scheduler.cache.objects.forest
     nodes = forest.queues
     before = [dict(node.usage) for node in (*nodes.values(), *forest.cohorts.values())]
     admitted = dict.fromkeys(nodes, 0)

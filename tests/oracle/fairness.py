@@ -10,10 +10,11 @@ Invariant: the trees are the same afterwards as before.
 
 from collections.abc import Iterator
 
-from podgroup.admission.cache import HOPELESS, SchedulerCache
+from podgroup.admission.cache.scheduler_cache import SchedulerCache
 from podgroup.admission.holding import PendingWorkload
 from podgroup.admission.share import INFINITE, share_of
 from podgroup.admission.tree import Node, Usage
+from podgroup.admission.wording import HOPELESS
 
 
 def excess(cache: SchedulerCache) -> float:
@@ -40,9 +41,9 @@ def excess(cache: SchedulerCache) -> float:
 
 def _asking(cache: SchedulerCache) -> Iterator[tuple[Node, Usage]]:
     """Yield per ClusterQueue what the first one asks for that waits, in the first flavors."""
-    for name in cache.queues:
-        node = cache.present.queues[name]
-        waiting = [waiter for waiter in cache.line(name) if waiter.reason not in HOPELESS]
+    for name in cache.objects.cluster_queues:
+        node = cache.objects.present.queues[name]
+        waiting = [waiter for waiter in cache.queues.line(name) if waiter.reason not in HOPELESS]
         if node.active and node.parent is not None and waiting:
             yield node, _usage(cache, name, waiting[0])
 
@@ -50,7 +51,7 @@ def _asking(cache: SchedulerCache) -> Iterator[tuple[Node, Usage]]:
 def _usage(cache: SchedulerCache, name: str, waiter: PendingWorkload) -> Usage:
     flavors = {
         resource: group.flavors[0].name
-        for group in cache.queues[name].spec.groups
+        for group in cache.objects.cluster_queues[name].spec.groups
         for resource in group.covered
     }
     usage: Usage = {}

@@ -26,10 +26,10 @@ class CheckedPlay(Play):
         # Nobody was overlooked: tried once more without a reason, nobody gets anything. (A head
         # that blocks a queue keeps quota from those who come later; tried together they may win.)
         cache = self.scheduler.cache
-        if any(any(queue.reserved.values()) for queue in cache.queues.values()):
+        if any(any(queue.reserved.values()) for queue in cache.objects.cluster_queues.values()):
             return outcome
-        cache.reconsider()
-        more = self.scheduler.decide(self.scheduler.cache.now)
+        cache.wake_ups.release_all()
+        more = self.scheduler.decide(self.scheduler.cache.wake_ups.now)
         for admission in more.admitted:
             self.broken.append(f"end: {admission.id} would fit and waits")
         return outcome
@@ -57,11 +57,11 @@ class CheckedPlay(Play):
             [reading.cluster_queue(queue) for queue in self.case.cluster_queues],
             [reading.cohort(cohort) for cohort in self.case.cohorts or ()],
         )
-        for holding in self.scheduler.cache.holdings.values():
+        for holding in self.scheduler.cache.reservations.admitted.values():
             forest.queues[holding.cluster_queue].take(holding.usage)
         for one in admitted:
             node = forest.queues[one["clusterQueue"]]
-            for key in self.scheduler.cache.holdings[one["workload"]].usage:
+            for key in self.scheduler.cache.reservations.admitted[one["workload"]].usage:
                 if node.room(key) < 0:
                     self.broken.append(
                         f"{where}: {one['workload']} takes {key[1]} of {key[0]} beyond its quota"

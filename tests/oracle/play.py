@@ -10,7 +10,10 @@ from typing import Any
 
 from podgroup.admission import Scheduler
 from podgroup.admission.holding import AdmittedWorkload
-from podgroup.admission.model import PodSetAssignment
+from podgroup.admission.model import (
+    Namespace,
+    PodSetAssignment,
+)
 from podgroup.admission.options import SchedulerOptions
 from podgroup.admission.share import share_of
 from podgroup.admission.tree import Node, Usage
@@ -36,15 +39,15 @@ class Play:
         """Victim and preemptor, in order."""
         cache = self.scheduler.cache
         for namespace in case.namespaces or ():
-            cache.set_namespace(namespace.name, namespace.labels or {})
+            cache.apply(Namespace(name=namespace.name, labels=namespace.labels or {}))
         for flavor in case.flavors or ():
-            cache.set_flavor(reading.flavor(flavor))
+            cache.apply(reading.flavor(flavor))
         for cohort in case.cohorts or ():
-            cache.set_cohort(reading.cohort(cohort))
+            cache.apply(reading.cohort(cohort))
         for cluster_queue in case.cluster_queues:
-            cache.set_cluster_queue(reading.cluster_queue(cluster_queue))
+            cache.apply(reading.cluster_queue(cluster_queue))
         for local_queue in case.local_queues:
-            cache.set_local_queue(reading.local_queue(local_queue))
+            cache.apply(reading.local_queue(local_queue))
         for one in case.workloads or ():
             self._create(one)
             if one.evicted is not None and one.admission is not None:
@@ -128,7 +131,7 @@ class Play:
             if event.step != step:
                 continue
             for name in event.finish or ():
-                holding = cache.holdings.get(name)
+                holding = cache.reservations.admitted.get(name)
                 if holding is not None and holding.evicted is None:
                     cache.remove(name)
                     self.finished.add(name)
@@ -151,10 +154,10 @@ class Play:
                 cache.remove(name)
                 del self.given[name]
                 continue
-            holding = cache.holdings[name]
+            holding = cache.reservations.admitted[name]
             assert holding.evicted is not None
             self.told[name] = (PENDING_EVALUATION, holding.evicted.message)
-            cache.released(name)
+            cache.release(name)
         return done
 
     def _create(self, one: WorkloadOf) -> None:
@@ -163,7 +166,7 @@ class Play:
         self.told.pop(one.name, None)
         workload = reading.workload(one)
         if one.admission is not None:
-            self.scheduler.cache.hold(workload, reading.reservation(one.admission))
+            self.scheduler.cache.reserve(workload, reading.reservation(one.admission))
             return
         if one.evicted is not None:
             self.told[one.name] = (PENDING_EVALUATION, BEFORE)
@@ -182,8 +185,9 @@ class Play:
     def _lines(self) -> dict[str, dict[str, list[str]]]:
         cache = self.scheduler.cache
         active, aside = {}, {}
-        for name, queue in cache.queues.items():
-            if line := [waiter.id for waiter in cache.in_line(name)]:
+        for name, queue in cache.objects.cluster_queues.items():
+            waiting = cache.queues.line(name)
+            if line := [waiter.id for waiter in waiting if queue.lines.is_active(waiter)]:
                 active[name] = line
             known = set(line)
             if others := sorted(w.id for w in queue.lines if w.id not in known):
@@ -196,14 +200,17 @@ class Play:
             (
                 heads,
                 self._lines(),
-                [(q.preemptor, q.sticky, sorted(map(id, q.failed))) for q in cache.queues.values()],
-                sorted((w.id, w.last and w.last.tried) for w in cache.waiters.values()),
+                [
+                    (q.preemptor, q.sticky, sorted(map(id, q.failed)))
+                    for q in cache.objects.cluster_queues.values()
+                ],
+                sorted((w.id, w.last and w.last.tried) for w in cache.queues.waiting.values()),
             )
         )
 
     def _final(self) -> dict[str, Any]:
         cache = self.scheduler.cache
-        forest = cache.present
+        forest = cache.objects.present
         admitted, pending = [], []
         lines = self._lines()
         place = {
@@ -215,7 +222,7 @@ class Play:
         for name in sorted(self.given, key=self._full_name):
             if name in self.finished:
                 continue
-            holding = cache.holdings.get(name)
+            holding = cache.reservations.admitted.get(name)
             if holding is not None:
                 admitted.append(_holding(holding))
                 continue
@@ -246,10 +253,10 @@ class Play:
         if self.case.config.fair_sharing is not None:
             final["shares"] = {n: share_of(node).value for n, node in shown.items()}
             final["cohortShares"] = {n: share_of(node).value for n, node in forest.cohorts.items()}
-        if cache.ledger is not None:
+        if cache.reservations.ledger is not None:
             final["afs"] = {
-                name: cache.ledger.consumed((namespace, name))
-                for namespace, name in cache.local_queues
+                name: cache.reservations.ledger.consumed((namespace, name))
+                for namespace, name in cache.objects.local_queues
             }
         return final
 

@@ -26,6 +26,7 @@ from podgroup.admission.model import (
     Configuration,
     Flavor,
     LocalQueue,
+    Namespace,
     PodSet,
     Preemption,
     Workload,
@@ -59,15 +60,13 @@ class Burst:
     ) -> None:
         self.scheduler = Scheduler(Configuration(fair_strategies=()), options)
         self.cache = self.scheduler.cache
-        self.cache.set_namespace("ns", {})
-        self.cache.set_flavor(Flavor(name="f"))
+        self.cache.apply(Namespace(name="ns"))
+        self.cache.apply(Flavor(name="f"))
         for cohort in cohorts:
-            self.cache.set_cohort(cohort)
+            self.cache.apply(cohort)
         for queue in queues:
-            self.cache.set_cluster_queue(queue)
-            self.cache.set_local_queue(
-                LocalQueue(namespace="ns", name=queue.name, cluster_queue=queue.name)
-            )
+            self.cache.apply(queue)
+            self.cache.apply(LocalQueue(namespace="ns", name=queue.name, cluster_queue=queue.name))
         self.now = 0
         self.leaving: list[str] = []
 
@@ -93,8 +92,10 @@ class Burst:
         for _ in range(60):
             self.now += 1
             verdicts = self.scheduler.settle(self.now, self.now)
-            waited_for = {lost.winner for lost in self.cache.lost.values()}
-            assert waited_for <= self.cache.claims.keys(), "a victim waits for nothing to come"
+            waited_for = {lost.winner for lost in self.cache.claims.lost.values()}
+            assert waited_for <= self.cache.claims.by_id.keys(), (
+                "a victim waits for nothing to come"
+            )
             self.leaving += [one.id for one in verdicts.preempted]
             if not verdicts.admitted and not verdicts.preempted:
                 return
@@ -104,13 +105,13 @@ class Burst:
         for _ in range(200):
             if not self.leaving:
                 return
-            self.cache.released(self.leaving.pop(0))
+            self.cache.release(self.leaving.pop(0))
             self.decide()
         raise AssertionError("workloads preempt one another without end")
 
     def held(self) -> dict[str, int]:
         """How many pods of each ClusterQueue are admitted."""
-        return Counter(one.cluster_queue for one in self.cache.holdings.values())
+        return Counter(one.cluster_queue for one in self.cache.reservations.admitted.values())
 
 
 def research(options: SchedulerOptions) -> Burst:

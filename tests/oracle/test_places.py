@@ -87,14 +87,14 @@ class FullNodes(Cycles):
 
     def after_step(self) -> None:
         cache = self.scheduler.cache
-        for claim in cache.claims.values():  # what they wait for is held by others
-            cache.places.charge(claim.given, -1)
-        for tree in cache.places.trees.values():
+        for claim in cache.claims.by_id.values():  # what they wait for is held by others
+            cache.objects.places.charge(claim.given, -1)
+        for tree in cache.objects.places.trees.values():
             for leaf in tree.leaves.values():
                 for name, held in leaf.held.items():
                     self.overcommitted += held > 0 and held > leaf.free.get(name, 0)
-        for claim in cache.claims.values():
-            cache.places.charge(claim.given)
+        for claim in cache.claims.by_id.values():
+            cache.objects.places.charge(claim.given)
 
 
 def test_by_the_better_ways_no_node_is_overcommitted(recorded: list[RecordedPlace]) -> None:
@@ -106,7 +106,7 @@ def test_by_the_better_ways_no_node_is_overcommitted(recorded: list[RecordedPlac
         ):
             plays.append(FullNodes(one.case, BETTER))
             plays[-1].run()
-    assert sum(bool(play.scheduler.cache.holdings) for play in plays) > 150
+    assert sum(bool(play.scheduler.cache.reservations.admitted) for play in plays) > 150
     assert [play.overcommitted for play in plays if play.overcommitted] == []
 
 

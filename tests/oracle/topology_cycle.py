@@ -9,7 +9,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from podgroup.admission import KUEUE, Scheduler, SchedulerOptions
-from podgroup.admission.model import Flavor, LocalQueue, Workload
+from podgroup.admission.model import (
+    Flavor,
+    LocalQueue,
+    Namespace,
+    Topology,
+    Workload,
+)
 from podgroup.admission.topology.domains import pods
 from podgroup.admission.verdicts import Verdicts
 from podgroup.model.names import EVICTED_NODE_FAILURES
@@ -106,16 +112,16 @@ class Cycles:
         self.reasons: dict[str, tuple[str, str]] = {}
         self.given: dict[str, Workload] = {}
         cache = self.scheduler.cache
-        cache.set_namespace(NAMESPACE, {})
+        cache.apply(Namespace(name=NAMESPACE))
         for topology in case.topologies:
-            cache.set_topology(topology.name, topology.levels)
+            cache.apply(Topology(name=topology.name, levels=tuple(topology.levels)))
         for flavor in case.flavors:
-            cache.set_flavor(flavor.read())
+            cache.apply(flavor.read())
         for node in case.nodes:
             self._node(node)
         for queue in case.cluster_queues:
-            cache.set_cluster_queue(reading.cluster_queue(queue))
-            cache.set_local_queue(
+            cache.apply(reading.cluster_queue(queue))
+            cache.apply(
                 LocalQueue(namespace=NAMESPACE, name=f"lq-{queue.name}", cluster_queue=queue.name)
             )
         for one in case.workloads:
@@ -156,7 +162,7 @@ class Cycles:
             }
             for one in verdicts.admitted:
                 # No watch runs there that would replace what was admitted by its updated copy.
-                self.scheduler.cache.queues[one.cluster_queue].generation -= 1
+                self.scheduler.cache.objects.cluster_queues[one.cluster_queue].generation -= 1
             self.after_step()
             for id, _, _ in _evicted(verdicts):
                 self.scheduler.cache.remove(id)
@@ -182,9 +188,9 @@ class Cycles:
             self._submit(one)
         if event.node is not None:
             self._node(event.node)
-            cache.reconsider()  # there an update counts that changes nothing, too
+            cache.wake_ups.release_all()  # there an update counts that changes nothing, too
         if event.node_gone:
-            cache.remove_node(event.node_gone)
+            cache.delete(NodeView, event.node_gone)
         if event.fail is not None:
             self._fail(event.fail.workload)
 
@@ -198,7 +204,7 @@ class Cycles:
             if pod.node == one.name and pod.phase not in ("Succeeded", "Failed"):
                 for resource, value in pods(tuple(amounts(pod.requests).items()), 1):
                     taken[resource] = taken.get(resource, 0) + value
-        self.scheduler.cache.set_node(
+        self.scheduler.cache.apply(
             NodeView(
                 name=one.name,
                 labels=one.labels or {},
@@ -212,20 +218,20 @@ class Cycles:
 
     def _fail(self, workload: str) -> None:
         """Let the first node fail where a workload has places."""
-        held = self.scheduler.cache.holdings.get(workload)
+        held = self.scheduler.cache.reservations.admitted.get(workload)
         if held is None or not held.given:
             return
-        self.scheduler.cache.reconsider()
+        self.scheduler.cache.wake_ups.release_all()
         hosts = [
             d.values[-1] for _, one in held.given if one.topology for d in one.topology.domains
         ]
         for node in self.case.nodes:
             if hosts and (node.labels or {}).get(HOSTNAME) == hosts[0]:
                 self._node(replace(node, ready=False))
-        self.scheduler.cache.nodes_failed(workload, hosts[:1])
+        self.scheduler.cache.reservations.fail_nodes(workload, hosts[:1])
 
     def _holding(self, name: str) -> dict[str, Any]:
-        held = self.scheduler.cache.holdings[name]
+        held = self.scheduler.cache.reservations.admitted[name]
         return {
             "workload": name,
             "clusterQueue": held.cluster_queue,
@@ -252,10 +258,10 @@ class Cycles:
         cache = self.scheduler.cache
         found = {}
         for name in self.given:
-            if name in cache.holdings:
+            if name in cache.reservations.admitted:
                 continue
-            waiter = cache.waiters[name]
-            queue = cache.queue_of(waiter)
+            waiter = cache.queues.waiting[name]
+            queue = cache.queues.queue_of(waiter)
             active = queue is not None and queue.lines.is_active(waiter)
             reason, message = self.reasons.get(name, ("", ""))
             shown = {"where": "active" if active else "inadmissible"}

@@ -29,10 +29,10 @@ def line(world: World) -> list[tuple[str, int, str]]:
         apply_derived(world, derived)
     cache = world.scheduler_mirror.scheduler.cache
     found = []
-    for name in sorted(cache.queues):
+    for name in sorted(cache.objects.cluster_queues):
         stages = [
             (one.id, stage_of(group.explained.state, wait.reason if wait else ""))
-            for one in cache.line(name)
+            for one in cache.queues.line(name)
             for group in (world.groups[GroupID(one.id)],)
             for wait in (group.explained.wait,)
         ]
@@ -69,10 +69,13 @@ def test_who_lost_what_was_kept_goes_before_none_by_that(url: str) -> None:
     writer.world.policy = FAIR
     for until, message in enumerate(toy.messages, 1):
         step(world, *message)
-        if world.scheduler_mirror is not None and world.scheduler_mirror.scheduler.cache.lost:
+        if (
+            world.scheduler_mirror is not None
+            and world.scheduler_mirror.scheduler.cache.claims.lost
+        ):
             writer.feed(toy.messages[:until])
             break
-    (loser,) = world.scheduler_mirror.scheduler.cache.lost
+    (loser,) = world.scheduler_mirror.scheduler.cache.claims.lost
     engine = reader(url)
     with engine.connect() as connection:
         found = connection.execute(text(f"SELECT precedence FROM groups WHERE id = '{loser}'"))

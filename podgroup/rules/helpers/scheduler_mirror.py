@@ -14,15 +14,23 @@ over for the marks of a start, since others can write those.
 Invariant: after `follow` queues, holders and who waits are those of the world.
 """
 
-from collections.abc import Callable, Generator
-from typing import Any
+from collections.abc import Callable, Generator, Mapping
+from typing import Final
 
 import msgspec
 
 from podgroup.admission import BETTER, KUEUE, Scheduler
-from podgroup.admission.cache import own
-from podgroup.admission.holding import usage_of
-from podgroup.admission.model import Workload
+from podgroup.admission.holding import unadmitted_id
+from podgroup.admission.model import (
+    ClusterQueue,
+    Cohort,
+    Flavor,
+    LocalQueue,
+    Namespace,
+    Object,
+    Topology,
+    Workload,
+)
 from podgroup.admission.topology.tenants import Tenants
 from podgroup.model.ids import GroupID
 from podgroup.model.names import (
@@ -33,12 +41,12 @@ from podgroup.model.names import (
     PENDING_WAITING_FOR_QUOTA,
     PENDING_WAITING_FOR_TOPOLOGY,
 )
-from podgroup.model.objects import Assignment
+from podgroup.model.objects import Assignment, NodeView, QueueObject
 from podgroup.model.wording import kueues
 from podgroup.rules.helpers import snapshot
 from podgroup.rules.helpers.topology import failed_nodes, hosts_of
 from podgroup.state.derived import AnyDerived, SchedulerKept
-from podgroup.state.facts import nodes_listed, unwell
+from podgroup.state.facts import find_object, nodes_listed, unwell
 from podgroup.state.quota import Charge
 from podgroup.state.world import World
 
@@ -71,46 +79,38 @@ class SchedulerMirror:
         """Groups with places on nodes of which the last news was."""
         cache = self.scheduler.cache
         for kind in _KINDS:
-            for key in world.objects_of(kind):
-                self._object(world, kind, key)
+            for view in world.objects_of(kind).values():
+                self._object(world, kind, view.namespace, view.name)
         for identity in world.quotas.charges:
             self._guarded(world, identity, self._charged)
-        if cache.ledger is not None:
+        ledger = cache.reservations.ledger
+        if ledger is not None:
             for key, used in world.meta.used.items():
                 namespace, _, name = key.partition("/")
                 at = used.at.timestamp() if used.at is not None else 0.0
-                cache.ledger.restore((namespace, name), dict(used.consumed or ()), at)
-        cache.settle(0, look=False)
+                ledger.restore((namespace, name), dict(used.consumed or ()), at)
+        cache.settle(0, sample=False)
         for identity in world.quotas.waiting:
             self._guarded(world, identity)
         for identity in {**world.quotas.charges, **world.quotas.waiting}:
             for by in world.groups[GroupID(identity)].requeueing.beaten_by:
                 if by in world.groups:
-                    cache.beaten(identity, by)
+                    cache.preemptions.add(identity, by)
         self._new = False
         waiting = {one: world.groups[GroupID(one)].quota for one in world.quotas.waiting}
-        keeping = [(identity, quota.kept) for identity, quota in waiting.items() if quota.kept]
-        cache.restore_inadmissible(
+        cache.restore(
             {identity for identity, quota in waiting.items() if quota.reason[0] in REFUSED},
-            {identity: usage_of(snapshot.kept(kept)) for identity, kept in keeping if kept.head},
+            {one: snapshot.kept_quota(quota.kept) for one, quota in waiting.items() if quota.kept},
         )
-        for identity, kept in keeping:
-            if kept.lost_to:
-                cache.keep_waiting(identity, kept.victims, kept.lost_to)
-            elif kept.head and not kept.assignments:
-                cache.keep_place(identity, kept.cluster_queue)
-            elif not kept.head:
-                sets = snapshot.kept(kept)
-                cache.keep(identity, kept.cluster_queue, sets, kept.borrowing, kept.victims)
         if not cache.options.drain:
-            cache.mark_inadmissible(waiting)
+            cache.queues.mark_inadmissible(waiting)
 
     def follow(self, world: World) -> dict[str, Exception]:
         """Take notice of the news; return for which groups that failed, and why."""
         quotas = world.quotas
         for kind, namespace, name in quotas.objects:
             if kind in _KINDS:
-                self._object(world, kind, (namespace, name) if kind == "LocalQueue" else name)
+                self._object(world, kind, namespace, name)
             if kind == "Node":
                 self.tenants.judge(name, unwell(world, name), news=True)
         self.near = self.tenants.concerned()
@@ -128,8 +128,8 @@ class SchedulerMirror:
         cache = self.scheduler.cache
         group = world.groups.get(GroupID(identity))
         if group is not None and group.quota.holding is None:
-            if identity in cache.holdings:
-                cache.released(identity)
+            if identity in cache.reservations.admitted:
+                cache.release(identity)
             cache.submit(snapshot.workload(world, group, asleep=True))
         else:
             cache.remove(identity)
@@ -150,17 +150,17 @@ class SchedulerMirror:
         group = world.groups.get(GroupID(identity))
         charge = world.quotas.charges.get(identity)
         if group is None:
-            cache.remove(own(identity))
+            cache.remove(unadmitted_id(identity))
             cache.remove(identity)
             self._locate(world, identity, ())
             return True
         if group.quota.holding is not None and charge is not None:
-            cache.remove(own(identity))
+            cache.remove(unadmitted_id(identity))
             known = snapshot.workload(world, group)
             over = group.quota.holding.taken_over
             known = msgspec.structs.replace(known, unadmitted=over) if over else known
             given = group.quota.holding.admission.assignments
-            self._hold(known, charge, given)
+            self._reserve(known, charge, given)
             self._locate(world, identity, given)
             eviction = snapshot.eviction(group)
             if eviction is not None:
@@ -171,17 +171,19 @@ class SchedulerMirror:
                 )
                 cache.evict(identity, eviction, by)
             elif nodes := self.tenants.unwell(identity):
-                cache.nodes_failed(identity, failed_nodes(world, group, nodes))
+                cache.reservations.fail_nodes(identity, failed_nodes(world, group, nodes))
             return True
         self._locate(world, identity, ())
-        if identity in cache.holdings:
-            cache.released(identity, requeue=group.ending.finish is None)
+        if identity in cache.reservations.admitted:
+            cache.release(identity, requeue=group.ending.finish is None)
         if charge is not None:
             asked = snapshot.workload(world, group)
-            apart = msgspec.structs.replace(asked, id=own(identity), unadmitted=charge.unadmitted)
-            self._hold(apart, charge)
+            apart = msgspec.structs.replace(
+                asked, id=unadmitted_id(identity), unadmitted=charge.unadmitted
+            )
+            self._reserve(apart, charge)
         else:
-            cache.remove(own(identity))
+            cache.remove(unadmitted_id(identity))
         return False
 
     def _locate(self, world: World, identity: str, given: tuple[Assignment, ...]) -> None:
@@ -195,22 +197,25 @@ class SchedulerMirror:
             return True
         cache, group = self.scheduler.cache, world.groups[GroupID(identity)]
         if identity in world.quotas.waiting:
-            if group.namespace not in cache.namespaces:
-                cache.set_namespace(group.namespace, {})
+            if group.namespace not in cache.objects.namespaces:
+                cache.apply(Namespace(name=group.namespace))
             reason = group.quota.reason[0], kueues(group.quota.reason[1])
-            new = self._new and identity not in cache.waiters and reason[0] in REFUSED
+            new = self._new and identity not in cache.queues.waiting and reason[0] in REFUSED
             short = group.quota.lack.shortages if group.quota.lack is not None else ()
             cache.submit(snapshot.workload(world, group), reason if new else None, short)
-        elif identity in cache.waiters:
-            if group.ending.finish is None and cache.remembers(identity):
+        elif identity in cache.queues.waiting:
+            remembered = identity in cache.preemptions or identity in cache.claims.held_back
+            if group.ending.finish is None and remembered:
                 cache.submit(snapshot.workload(world, group, asleep=True))
             else:
                 cache.remove(identity)
         return True
 
-    def _hold(self, workload: Workload, charge: Charge, given: tuple[Assignment, ...] = ()) -> None:
+    def _reserve(
+        self, workload: Workload, charge: Charge, given: tuple[Assignment, ...] = ()
+    ) -> None:
         cache = self.scheduler.cache
-        held = cache.holdings.get(workload.id)
+        held = cache.reservations.admitted.get(workload.id)
         if held is not None:
             known = held.workload
             same = (known.priority, known.queue, known.fixed) == (
@@ -223,56 +228,28 @@ class SchedulerMirror:
             placed = {one.name: one.place for one in given if one.place and one.name in names}
             same = same and placed == {one.name: one.topology for _, one in held.given}
             if same and not back and held.cluster_queue == charge.cluster_queue:
-                cache.resize(workload.id, dict(snapshot.taken(charge)))
+                cache.reservations.resize(workload.id, dict(snapshot.taken(charge)))
                 return
-        cache.hold(workload, snapshot.reservation(charge, given))
+        cache.reserve(workload, snapshot.reservation(charge, given))
 
-    def _object(self, world: World, kind: str, key: tuple[str, str] | str) -> None:
-        cache = self.scheduler.cache
-        view: Any = world.objects_of(kind).get(key)
-        match kind:
-            case "LocalQueue" if view is None:
-                cache.remove_local_queue(*key)
-            case "LocalQueue":
-                cache.set_local_queue(snapshot.local_queue(view))
-            case "ClusterQueue" if view is None:
-                cache.remove_cluster_queue(str(key))
-            case "ClusterQueue":
-                usable = not any(snapshot.unusable_checks(world.checks, view))
-                cache.set_cluster_queue(snapshot.cluster_queue(view, usable=usable))
-            case "Cohort" if view is None:
-                cache.remove_cohort(str(key))
-            case "Cohort":
-                cache.set_cohort(snapshot.cohort(view))
-            case "ResourceFlavor" if view is None:
-                cache.remove_flavor(str(key))
-            case "ResourceFlavor":
-                cache.set_flavor(snapshot.flavor(view))
-            case "Topology" if view is None or not nodes_listed(world):
-                cache.remove_topology(str(key))
-            case "Topology":
-                cache.set_topology(view.name, view.levels)
-            case "Node" if view is None:
-                cache.remove_node(str(key))
-            case "Node":
-                cache.set_node(view)
-            case "Namespace" if view is None:
-                cache.remove_namespace(str(key))
-            case "Namespace":
-                cache.set_namespace(str(key), view.labels)
-            case _:
-                raise AssertionError(f"{kind} is nothing to admission")
+    def _object(self, world: World, kind: str, namespace: str, name: str) -> None:
+        view: QueueObject | None = find_object(world, (kind, namespace, name))
+        value = snapshot.quota_object(world, view) if view is not None else None
+        if value is not None:
+            self.scheduler.cache.apply(value)
+        else:
+            self.scheduler.cache.delete(_KINDS[kind], name, namespace)
 
 
-_KINDS = (
-    "Namespace",
-    "Topology",
-    "Node",
-    "ResourceFlavor",
-    "Cohort",
-    "ClusterQueue",
-    "LocalQueue",
-)
+_KINDS: Final[Mapping[str, type[Object]]] = {
+    "Namespace": Namespace,
+    "Topology": Topology,
+    "Node": NodeView,
+    "ResourceFlavor": Flavor,
+    "Cohort": Cohort,
+    "ClusterQueue": ClusterQueue,
+    "LocalQueue": LocalQueue,
+}
 """What admission asks for, in the order in which it is entered."""
 
 

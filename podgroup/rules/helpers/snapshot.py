@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from podgroup.admission.cache.claims import KeptQuota
+from podgroup.admission.holding import usage_of
 from podgroup.admission.matching import unsuitable
 from podgroup.admission.model import (
     ClusterQueue,
@@ -22,14 +24,18 @@ from podgroup.admission.model import (
     Flavor,
     Fungibility,
     LocalQueue,
+    Namespace,
+    Object,
     PodSet,
     PodSetAssignment,
     Preemption,
     Reservation,
+    Topology,
     UsageSharing,
     Workload,
 )
 from podgroup.log.records import Kept
+from podgroup.model.ids import GroupID
 from podgroup.model.names import (
     ACTIVE_NODES_NOT_LISTED,
     ACTIVE_TOPOLOGY_NOT_FOUND,
@@ -44,8 +50,12 @@ from podgroup.model.objects import (
     DeclaredSet,
     FlavorView,
     LocalQueueView,
+    NamespaceView,
+    NodeView,
     PodView,
+    QueueObject,
     ResourceGroup,
+    TopologyView,
 )
 from podgroup.model.policy import Policy, weights_of
 from podgroup.state.facts import nodes_listed, place_of, set_named
@@ -88,6 +98,27 @@ def without_places(world: World, view: ClusterQueueView) -> list[tuple[str, str]
             said = f'the nodes of TAS flavor "{flavor.name}" are not listed yet'
             why.append((ACTIVE_NODES_NOT_LISTED, said))
     return why
+
+
+def quota_object(world: World, view: QueueObject) -> Object | None:
+    """Return a queue object as a value of `admission.model`; None if it cannot be used yet."""
+    match view:
+        case ClusterQueueView():
+            return cluster_queue(view, usable=not any(unusable_checks(world.checks, view)))
+        case LocalQueueView():
+            return local_queue(view)
+        case CohortView():
+            return cohort(view)
+        case FlavorView():
+            return flavor(view)
+        case TopologyView() if nodes_listed(world):
+            return Topology(name=view.name, levels=view.levels)
+        case NamespaceView():
+            return Namespace(name=view.name, labels=view.labels)
+        case NodeView():
+            return view
+        case _:
+            return None
 
 
 def cluster_queue(view: ClusterQueueView, *, usable: bool = True) -> ClusterQueue:
@@ -215,9 +246,17 @@ def assignments(pod_sets: Iterable[PodSetAssignment]) -> tuple[Assignment, ...]:
     )
 
 
-def kept(record: Kept) -> tuple[PodSetAssignment, ...]:
-    """Return what is kept for a group: the opposite of `assignments`."""
-    return tuple(
+def kept_record(group: GroupID, kept: KeptQuota | None) -> Kept:
+    """Return what is kept for a group, as the log has it; None: nothing."""
+    if kept is None:
+        return Kept(group)
+    given = assignments(kept.pod_sets or per_flavor(kept.usage))
+    return Kept(group, kept.queue, given, kept.borrowing, kept.victims, kept.head, kept.lost_to)
+
+
+def kept_quota(record: Kept) -> KeptQuota:
+    """Return what the log says is kept for a group: the opposite of `kept_record`."""
+    pod_sets = tuple(
         PodSetAssignment(
             name=one.name,
             count=one.count,
@@ -226,6 +265,15 @@ def kept(record: Kept) -> tuple[PodSetAssignment, ...]:
             topology=one.place,
         )
         for one in record.assignments or ()
+    )
+    return KeptQuota(
+        record.cluster_queue,
+        () if record.head else pod_sets,
+        usage_of(pod_sets) if record.head else {},
+        record.borrowing,
+        record.victims,
+        record.head,
+        record.lost_to,
     )
 
 

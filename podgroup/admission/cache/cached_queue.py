@@ -1,4 +1,4 @@
-"""A ClusterQueue as deciding remembers it: what it offers, who waits, and what failed lately.
+"""A ClusterQueue as it is remembered: what it offers, who waits, what is kept and what failed.
 
 Invariant: what is remembered here beside the offer and the lines can be forgotten at any time; it
 saves work, or is Kueue's own memory, and holds no fact.
@@ -7,8 +7,8 @@ saves work, or is Kueue's own memory, and holds no fact.
 from typing import NamedTuple
 
 from podgroup.admission.assign import Offer
+from podgroup.admission.cache.pending_queue import PendingQueue
 from podgroup.admission.model import ClusterQueue
-from podgroup.admission.pending_queue import PendingQueue
 from podgroup.admission.shape import Shape
 from podgroup.admission.tree import Usage
 from podgroup.model.shortage import Shortage
@@ -25,8 +25,8 @@ class Failure(NamedTuple):
     short: tuple[Shortage, ...] = ()
 
 
-class Queue:
-    """One ClusterQueue."""
+class CachedQueue:
+    """One ClusterQueue. Each attribute is changed by one part of the cache, as noted."""
 
     __slots__ = (
         "active",
@@ -44,28 +44,38 @@ class Queue:
     )
 
     def __init__(self, queue: ClusterQueue, by_use: bool) -> None:
+        # Objects
         self.offer = Offer(queue)
-        self.lines = PendingQueue(by_use)
         self.active = True
         """It admits: not stopped, all its flavors exist."""
-        self.generation = 0
-        """Rises when a workload leaves, or is written anew, and when quotas change."""
+        # QueueManager
+        self.lines = PendingQueue(by_use)
         self.failed: dict[Shape, Failure] = {}
         """Shapes that did not fit since the last release."""
+        # Reservations
+        self.generation = 0
+        """Rises when a workload leaves, or is written anew, and when quotas change."""
+        self.leaving = 0
+        """How many workloads hold quota here and are being evicted."""
+        # Claims
+        self.claims: set[str] = set()
+        """Who waits for evictions with quota kept for it."""
         self.preemptor = ""
         """Who last had others preempted."""
         self.sticky = False
         """That one goes before all others."""
-        self.claims: set[str] = set()
-        """Who waits for evictions with quota kept for it."""
-        self.leaving = 0
-        """How many workloads hold quota here and are being evicted."""
         self.blocked = False
         """The head of a StrictFIFO queue waits; no other passes."""
         self.head = ""
         """For whom the queue is blocked."""
         self.reserved: Usage = {}
         """What is kept from others while the queue is blocked."""
+
+    def carry_over(self, old: "CachedQueue") -> None:
+        """Go on from what was remembered before the ClusterQueue changed."""
+        self.generation, self.leaving = old.generation, old.leaving
+        self.claims = old.claims
+        self.preemptor, self.sticky = old.preemptor, old.sticky
 
     @property
     def spec(self) -> ClusterQueue:

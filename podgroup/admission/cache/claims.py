@@ -1,0 +1,215 @@
+"""Claims: what is kept for pending workloads until others have stopped, or until it is their turn.
+
+Theory. A *claim* is quota and places for a preemptor: they count as used, and whom it preempted is
+*held back*, not tried again before the preemptor is in. With fair sharing another workload may take
+a claim over; the victims then wait for the loser for as long as the winner claims something: then
+the loser has had its turn. A StrictFIFO queue is *blocked* by a head that does not fit, which may
+reserve quota meanwhile. In any other queue the last preemptor may go before all others.
+
+All of that outlives a restart: `changed` says for whom it is to be written down anew.
+
+Invariant: what is claimed and reserved is counted in the tree that decisions are made on.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from podgroup.admission.cache.cached_queue import CachedQueue
+from podgroup.admission.cache.objects import Objects
+from podgroup.admission.cache.wake_ups import WakeUps
+from podgroup.admission.holding import PendingWorkload
+from podgroup.admission.model import FlavorResource, PodSetAssignment
+from podgroup.admission.topology.places import given
+from podgroup.admission.tree import Usage
+
+
+class Claim:
+    """Quota and places kept for a workload that waits until evictions are complete."""
+
+    __slots__ = ("borrowing", "given", "pod_sets", "queue", "usage", "victims", "waiter")
+
+    def __init__(
+        self,
+        waiter: PendingWorkload,
+        queue: str,
+        pod_sets: tuple[PodSetAssignment, ...],
+        usage: Usage,
+        borrowing: int,
+        victims: Iterable[str],
+    ) -> None:
+        self.waiter = waiter
+        self.queue = queue
+        self.pod_sets = pod_sets
+        self.given = given(waiter.shape.pod_sets, pod_sets)
+        self.usage = usage
+        self.borrowing = borrowing
+        self.victims = tuple(victims)
+
+
+class LostClaim(NamedTuple):
+    """What is left of a claim that was taken over: its victims are not tried before the loser."""
+
+    victims: tuple[str, ...]
+    winner: str
+
+
+class KeptQuota(NamedTuple):
+    """What is kept for one workload, as it is written down.
+
+    A claim (`pod_sets`), a `head` of a ClusterQueue that goes first and may reserve (`usage`), or
+    only `victims` that wait for the workload, as long as `lost_to` claims something.
+    """
+
+    queue: str
+    pod_sets: tuple[PodSetAssignment, ...] = ()
+    usage: Mapping[FlavorResource, int] = MappingProxyType({})
+    borrowing: int = 0
+    victims: tuple[str, ...] = ()
+    head: bool = False
+    lost_to: str = ""
+
+
+class Claims:
+    """What is kept, and for whom. `requeue` puts a workload where it belongs now, by its id."""
+
+    def __init__(self, objects: Objects, wake_ups: WakeUps, requeue: Callable[[str], None]) -> None:
+        self.by_id: dict[str, Claim] = {}
+        self.lost: dict[str, LostClaim] = {}
+        """By loser; one that claims anew gets its victims back."""
+        self.held_back: dict[str, str] = {}
+        """By victim, whom it lets in before it is tried itself."""
+        self.changed: set[str] = set()
+        """For whom something is kept or not kept any more since this was read last."""
+        self._objects = objects
+        self._wake_ups = wake_ups
+        self._requeue = requeue
+
+    def begin(self, claim: Claim) -> None:
+        """Keep quota for a workload until evictions are complete."""
+        id = claim.waiter.id
+        lost = self.lost.pop(id, None)
+        if lost is not None:
+            claim.victims = (*lost.victims, *claim.victims)
+        self.by_id[id] = claim
+        self.changed.add(id)
+        self._objects.cluster_queues[claim.queue].claims.add(id)
+        self._objects.forest.queues[claim.queue].take(claim.usage)
+        self._objects.places.charge(claim.given)
+        self._hold_back(claim.victims, id)
+
+    def end(self, id: str) -> None:
+        """Keep no quota for a workload any more, and let its victims be tried again."""
+        claim = self.by_id.pop(id, None)
+        if claim is None:
+            return
+        self.changed.add(id)
+        queue = self._objects.cluster_queues.get(claim.queue)
+        if queue is not None:
+            queue.claims.discard(id)
+            self._wake_ups.due.add(claim.queue)
+        node = self._objects.forest.queues.get(claim.queue)
+        if node is not None:
+            node.give(claim.usage)
+        self._objects.places.charge(claim.given, -1)
+        if queue is not None:
+            self._wake_ups.released.add(claim.queue)
+        self._let_go(claim.victims, id)
+
+    def pass_on(self, claim: Claim, winner: str) -> None:
+        """End a claim that `winner` takes over; who was evicted for it goes on waiting.
+
+        The loser is to be placed in its line again.
+        """
+        loser, victims = claim.waiter.id, claim.victims
+        claim.victims = ()
+        self.end(loser)
+        for other, lost in list(self.lost.items()):
+            if lost.winner == loser:
+                self.lose(other, lost.victims, winner)
+        if victims:
+            self.lose(loser, victims, winner)
+
+    def lose(self, loser: str, victims: tuple[str, ...], winner: str) -> None:
+        """Let victims wait for a workload that lost its claim, or has lost it again."""
+        self.lost[loser] = LostClaim(victims, winner)
+        self.changed.add(loser)
+        self._hold_back(victims, loser)
+
+    def end_lost(self) -> bool:
+        """Let victims go whose loser's winner claims nothing any more; tell whether there are."""
+        over = [id for id, lost in self.lost.items() if lost.winner not in self.by_id]
+        for loser in over:
+            self._forget_lost(loser)
+        return bool(over)
+
+    def drop(self, id: str) -> None:
+        """Keep no quota for a workload that leaves its line, and let nobody wait for it."""
+        self.end(id)
+        self._forget_lost(id)
+
+    def beside(self, name: str) -> list[Claim]:
+        """Return the claims in the tree of a ClusterQueue, without its own, by queue and id."""
+        others = [other for other in self._objects.tree(name) if other != name]
+        queues = self._objects.cluster_queues
+        return [self.by_id[id] for other in others for id in sorted(queues[other].claims)]
+
+    def let_first(self, queue: CachedQueue, id: str, sticky: bool) -> None:
+        """Note who preempted last; `sticky`: it goes before all others of its ClusterQueue."""
+        if (queue.preemptor, queue.sticky) != (id, sticky):
+            self.changed.update(one for one in (queue.preemptor, id) if one)
+            queue.preemptor, queue.sticky = id, sticky
+
+    def block(self, queue: CachedQueue, head: str, reserved: Mapping[FlavorResource, int]) -> None:
+        """Let no workload pass the head of a queue, and keep `reserved` from others."""
+        queue.blocked = True
+        queue.head, queue.reserved = head, {k: amount for k, amount in reserved.items() if amount}
+        if queue.reserved:
+            self.changed.add(head)
+        self._objects.forest.queues[queue.spec.name].take(queue.reserved)
+
+    def unblock(self, queue: CachedQueue) -> None:
+        """Let others of a queue be tried again, if it is blocked."""
+        if queue.blocked:
+            name = queue.spec.name
+            self._objects.forest.queues[name].give(queue.reserved)
+            if queue.reserved:
+                self._wake_ups.released.add(name)
+            self._wake_ups.due.add(name)
+            self._forget_head(queue)
+
+    def on_leave(self, queue: CachedQueue, id: str) -> None:
+        """Note that a workload left a ClusterQueue."""
+        if queue.preemptor == id:
+            queue.preemptor, queue.sticky = "", False
+        self.unblock(queue)
+
+    def forget_heads(self) -> None:
+        """Keep nothing for heads any more, as the trees are built anew."""
+        for queue in self._objects.cluster_queues.values():
+            self._forget_head(queue)
+
+    def _forget_head(self, queue: CachedQueue) -> None:
+        if queue.reserved:
+            self.changed.add(queue.head)
+        queue.blocked, queue.head, queue.reserved = False, "", {}
+
+    def _hold_back(self, victims: Iterable[str], preemptor: str) -> None:
+        """Let victims not be tried before their preemptor is in."""
+        for victim in victims:
+            known = victim in self.held_back
+            self.held_back[victim] = preemptor
+            if not known:
+                self._requeue(victim)
+
+    def _let_go(self, victims: Iterable[str], preemptor: str) -> None:
+        """Let victims be tried again, as far as it is this preemptor that they wait for."""
+        for victim in victims:
+            if self.held_back.get(victim) == preemptor:
+                del self.held_back[victim]
+                self._requeue(victim)
+
+    def _forget_lost(self, loser: str) -> None:
+        if (lost := self.lost.pop(loser, None)) is not None:
+            self.changed.add(loser)
+            self._let_go(lost.victims, loser)

@@ -1,0 +1,113 @@
+"""Objects: what quota is made of, and the trees that are built from it.
+
+Theory. An object is stored as it comes. Those that make up the trees (ClusterQueues, Cohorts,
+ResourceFlavors, Topologies) only note that the trees are out of date, and `build` makes them anew
+before the next pass. From then on reservations and claims keep them up to date, so that no event
+and no pass walks over all of them.
+
+Invariant: while nothing is `stale` the trees are those of the objects.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from podgroup.admission.cache.cached_queue import CachedQueue
+from podgroup.admission.model import (
+    Cohort,
+    Flavor,
+    LocalQueue,
+    Namespace,
+    Object,
+    Topology,
+)
+from podgroup.admission.options import SchedulerOptions
+from podgroup.admission.topology.places import Given, Places
+from podgroup.admission.tree import Forest, Node
+
+
+class Objects:
+    """Objects by name, and the trees of quota and of places."""
+
+    def __init__(self, options: SchedulerOptions) -> None:
+        self.flavors: dict[str, Flavor] = {}
+        self.cohorts: dict[str, Cohort] = {}
+        self.cluster_queues: dict[str, CachedQueue] = {}
+        self.local_queues: dict[tuple[str, str], LocalQueue] = {}
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        self.places = Places(options.better_places)
+        self.forest = Forest((), ())
+        self.present = self.forest
+        self.stale = True
+        """The trees are to be built anew."""
+        self._two_trees = options.keep_for_preemptor
+        self._by_root: dict[Node, list[str]] = {}
+
+    def store(self, value: Object | CachedQueue) -> None:
+        """Store an object, new or changed; nodes are stored by `places`."""
+        match value:
+            case CachedQueue():
+                self.cluster_queues[value.spec.name] = value
+            case Flavor():
+                self.flavors[value.name] = value
+            case Cohort():
+                self.cohorts[value.name] = value
+            case Topology():
+                self.places.set_topology(value.name, value.levels)
+            case Namespace():
+                self.namespaces[value.name] = value.labels
+            case LocalQueue():
+                self.local_queues[value.namespace, value.name] = value
+            case _:
+                raise TypeError(f"{value} is not stored as it is")
+        self.stale = self.stale or not isinstance(value, Namespace | LocalQueue)
+
+    def discard(self, kind: type[Object], name: str, namespace: str = "") -> bool:
+        """Forget an object; tell whether it was there. A Cohort may still be referred to."""
+        if kind is LocalQueue:
+            return self.local_queues.pop((namespace, name), None) is not None
+        if kind is Namespace:
+            return self.namespaces.pop(name, None) is not None
+        if kind is Topology:
+            self.places.remove_topology(name)
+            found = True
+        elif kind is Flavor:
+            found = self.flavors.pop(name, None) is not None
+        elif kind is Cohort:
+            found = self.cohorts.pop(name, None) is not None
+        else:
+            found = self.cluster_queues.pop(name, None) is not None
+        self.stale = self.stale or found
+        return found
+
+    def queue_of(self, local_queue: tuple[str, str]) -> CachedQueue | None:
+        """Return the ClusterQueue that a LocalQueue leads to; None if it leads nowhere."""
+        queue = self.local_queues.get(local_queue)
+        if queue is None or queue.stop_policy != "None":
+            return None
+        return self.cluster_queues.get(queue.cluster_queue)
+
+    def tree(self, name: str) -> list[str]:
+        """Return the ClusterQueues of the tree that a ClusterQueue is in."""
+        return self._by_root[self.forest.queues[name].root]
+
+    def build(self, held: Iterable[Given]) -> None:
+        """Build the trees anew, with what is `held` of places; of quota nothing is used yet."""
+        self.stale = False
+        inactive = []
+        for name, queue in self.cluster_queues.items():
+            queue.active = (
+                queue.spec.stop_policy == "None"
+                and queue.spec.usable
+                and queue.offer.flavors <= self.flavors.keys()
+                and all(self.places.known(self.flavors[one]) for one in queue.offer.flavors)
+            )
+            if not queue.active:
+                inactive.append(name)
+        specs = [queue.spec for queue in self.cluster_queues.values()]
+        self.forest = Forest(specs, self.cohorts.values(), inactive)
+        self.present = self.forest
+        if self._two_trees:
+            self.present = Forest(specs, self.cohorts.values(), inactive)
+        self._by_root = {}
+        for name, node in self.forest.queues.items():
+            self._by_root.setdefault(node.root, []).append(name)
+        self.places.build(self.flavors.values(), held)

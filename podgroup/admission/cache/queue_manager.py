@@ -1,0 +1,388 @@
+"""QueueManager: pending workloads, each in the line of its ClusterQueue, or in none.
+
+Theory. A pending workload is *active* (to be tried), inadmissible (not before something becomes
+free in the tree of its ClusterQueue), or *apart*: until its back-off is over, or held back until a
+preemptor is in. Workloads of one shape that fail are inadmissible together, so a pass costs what it
+admits and the shapes it rejects. The name and the parts are those of Kueue's pkg/cache/queue.
+
+Invariant: a pending workload is in exactly one line, has a claim, or no queue leads it anywhere.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from podgroup.admission.cache.cached_queue import CachedQueue, Failure
+from podgroup.admission.cache.claims import Claims
+from podgroup.admission.cache.objects import Objects
+from podgroup.admission.cache.reservations import Reservations
+from podgroup.admission.cache.wake_ups import WakeUps
+from podgroup.admission.holding import PendingWorkload
+from podgroup.admission.matching import selects
+from podgroup.admission.model import Configuration, Eviction, Workload
+from podgroup.admission.options import SchedulerOptions
+from podgroup.admission.shape import Shape, Shapes
+from podgroup.admission.wording import (
+    AT_ONCE,
+    BYPASSED,
+    HOPELESS,
+    NAMESPACE_MISMATCH,
+    NO_CANDIDATES,
+    NO_FIT,
+    PENDING_PREEMPTION,
+    gave_way,
+    refused_for_now,
+)
+from podgroup.model.names import PENDING_WAITING_FOR_QUOTA
+from podgroup.model.shortage import Shortage
+
+Answer = tuple[str, str]
+"""Reason and message of not being admitted."""
+
+BEHIND: Final[Answer] = (
+    PENDING_WAITING_FOR_QUOTA,
+    "waits behind an earlier workload in a StrictFIFO ClusterQueue",
+)
+BACKING_OFF: Final = "backing off"
+HELD_BACK: Final = "held back"
+
+_Rank = tuple[float, bool, int, float, str]
+
+
+class QueueManager:
+    """Pending workloads by id, and their claims."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        wake_ups: WakeUps,
+        reservations: Reservations,
+        configuration: Configuration,
+        options: SchedulerOptions,
+    ) -> None:
+        self.waiting: dict[str, PendingWorkload] = {}
+        self.claims = Claims(objects, wake_ups, self._requeue)
+        self.shapes = Shapes()
+        self.judged: set[str] = set()
+        """Whom an equal one has answered for since this was read last."""
+        self._unjudged: dict[Shape, set[str]] = {}
+        """By shape, who has no verdict yet; by Kueue's options, which let one answer for all."""
+        self._unplaced: dict[str, PendingWorkload] = {}
+        """Whom no queue leads anywhere."""
+        self._objects = objects
+        self._wake_ups = wake_ups
+        self._used_by = reservations.used_by
+        self._requeue_by = configuration.requeue_by
+        self._options = options
+
+    # Who waits
+
+    def submit(
+        self, workload: Workload, refused: Answer | None = None, short: tuple[Shortage, ...] = ()
+    ) -> None:
+        """Enter a workload that asks for quota, new or changed.
+
+        One that was `refused` before, for falling `short` of something, is not tried before
+        something is released; in a StrictFIFO queue it takes its place in line. By Kueue's options
+        a workload that was to be tried again at once is.
+        """
+        waiter = self._pending(workload)
+        shape = waiter.shape
+        old = self.waiting.get(workload.id)
+        if old is not None:
+            if old.alike(waiter):
+                self.shapes.give_back(shape)
+                return
+            if old.shape is shape:
+                waiter.last = old.last
+            self.take_out(old)
+            self.shapes.give_back(old.shape)
+        self.waiting[workload.id] = waiter
+        if refused is None and not self._options.ask_for_older:
+            self._unjudged.setdefault(shape, set()).add(workload.id)
+        self.place(waiter)
+        queue = self.queue_of(waiter)
+        if refused is not None and queue is not None and queue.lines.is_active(waiter):
+            self._refuse_again(queue, waiter, refused, short)
+
+    def _refuse_again(
+        self,
+        queue: CachedQueue,
+        waiter: PendingWorkload,
+        refused: Answer,
+        short: tuple[Shortage, ...],
+    ) -> None:
+        hopeless = self._options.pass_hopeless and refused[0] in HOPELESS
+        keep = self._options.keep_for_preemptor
+        at_once = queue.strict or (not keep and refused_for_now(*refused))
+        if hopeless or not at_once:
+            queue.lines.drop(waiter)
+            queue.lines.put(waiter, aside=True)
+            if not keep:
+                waiter.reason, waiter.message, waiter.short = *refused, short
+                self._note_failure(queue, waiter, waiter.reason)
+
+    def requeue(self, workload: Workload, evicted: Eviction | None) -> None:
+        """Enter that a workload waits again that was released."""
+        waiter = self._pending(workload)
+        waiter.evicted = evicted
+        self.waiting[workload.id] = waiter
+        self.place(waiter)
+
+    def remove(self, id: str) -> None:
+        """Strike out a workload that waits no longer."""
+        waiter = self.waiting.pop(id, None)
+        if waiter is None:
+            return
+        queue = self.queue_of(waiter)
+        self.take_out(waiter)
+        if (alike := self._unjudged.get(waiter.shape)) is not None:
+            alike.discard(id)
+            if not alike:
+                del self._unjudged[waiter.shape]
+        self.shapes.give_back(waiter.shape)
+        if queue is not None:
+            self.claims.on_leave(queue, id)
+
+    def _pending(self, workload: Workload) -> PendingWorkload:
+        shape = self.shapes.intern(workload.priority, workload.pod_sets)
+        return PendingWorkload(workload, shape, self._requeue_by)
+
+    # Where they wait
+
+    def queue_of(self, waiter: PendingWorkload) -> CachedQueue | None:
+        """Return the ClusterQueue that a workload waits for; None without one."""
+        return self._objects.queue_of(waiter.local_queue)
+
+    def place(self, waiter: PendingWorkload) -> None:
+        """Put a workload in line where it belongs."""
+        queue = self.queue_of(waiter)
+        if queue is None:
+            self._unplaced[waiter.id] = waiter
+            return
+        self._unplaced.pop(waiter.id, None)
+        labels = self._objects.namespaces.get(waiter.namespace)
+        waiter.selected = labels is not None and selects(queue.spec.namespaces, labels)
+        if waiter.id in self.claims.held_back:
+            queue.lines.put_apart(waiter, HELD_BACK)
+        elif waiter.waiting_until is None or waiter.waiting_until > self._wake_ups.now:
+            queue.lines.put_apart(waiter, BACKING_OFF)
+            self._wake_ups.back_off(waiter)
+        else:
+            # An equal one failed since the last release.
+            failed = waiter.shape in queue.failed and not self._options.ask_for_older
+            queue.lines.put(waiter, aside=failed)
+            self._wake_ups.due.add(queue.spec.name)
+            if queue.blocked and self.first(queue) is waiter:
+                self.claims.unblock(queue)  # it goes before who blocks
+
+    def take_out(self, waiter: PendingWorkload) -> None:
+        """Take a workload out of its line; nothing is kept for it any more."""
+        self.claims.drop(waiter.id)
+        self._unplaced.pop(waiter.id, None)
+        queue = self.queue_of(waiter)
+        if queue is not None:
+            queue.lines.drop(waiter)
+        waiter.place = None
+
+    def through(self, local_queue: tuple[str, str]) -> list[PendingWorkload]:
+        """Return who waits in a LocalQueue."""
+        known = local_queue in self._objects.local_queues
+        waiting = self.waiting if known else self._unplaced
+        return [one for one in waiting.values() if one.local_queue == local_queue]
+
+    def set_namespace(self, name: str) -> None:
+        """Place those of a namespace anew, as its labels have changed."""
+        for waiter in [one for one in self.waiting.values() if one.namespace == name]:
+            self._requeue(waiter.id)
+
+    def set_queue(self, old: CachedQueue | None, new: CachedQueue | None) -> None:
+        """Put those in line anew who wait for a ClusterQueue that has changed, come or gone."""
+        if old is None:
+            waiting = [one for one in self._unplaced.values() if self.queue_of(one) is new]
+        else:
+            self._forget_failed(old)
+            waiting = list(old.lines)
+        for waiter in waiting:
+            waiter.place = None
+            self.place(waiter)
+
+    def _requeue(self, id: str) -> None:
+        waiter = self.waiting.get(id)
+        if waiter is not None and id not in self.claims.by_id:
+            self.take_out(waiter)
+            self.place(waiter)
+
+    # Whose turn it is
+
+    def heads(self) -> list[tuple[CachedQueue, PendingWorkload]]:
+        """Take the head out of each line that has a workload to try; by ClusterQueue's name."""
+        found = []
+        due = self._wake_ups.due
+        for name in sorted(due):
+            queue = self._objects.cluster_queues.get(name)
+            if (
+                queue is None
+                or not queue.active
+                or not queue.lines.active
+                or queue.blocked
+                or (queue.claims and queue.strict)
+            ):
+                due.discard(name)  # until one of these changes
+            else:
+                found.append(queue)
+        return [(queue, self._pop(queue)) for queue in found]
+
+    def _pop(self, queue: CachedQueue) -> PendingWorkload:
+        head = self.first(queue)
+        assert head is not None, f"no workload waits in {queue.spec.name}"
+        queue.lines.drop(head)
+        return head
+
+    def first(self, queue: CachedQueue) -> PendingWorkload | None:
+        """Return who is to be tried next in a ClusterQueue."""
+        sticky = self.waiting.get(queue.preemptor) if queue.sticky else None
+        if sticky is not None and not queue.lines.is_active(sticky):
+            sticky = None
+        if not queue.lines.by_use:
+            lane = queue.lines.lanes.get(None)
+            return sticky or (lane.first() if lane is not None else None)
+        best: tuple[_Rank, PendingWorkload] | None = None
+        for key, lane in queue.lines.lanes.items():
+            first = sticky if sticky is not None and sticky.local_queue == key else lane.first()
+            if first is None or key is None:
+                continue
+            rank = self._rank(queue, first)
+            if best is None or rank < best[0]:
+                best = (rank, first)
+        return best[1] if best is not None else None
+
+    def line(self, name: str) -> list[PendingWorkload]:
+        """Return who waits in a ClusterQueue, in the order in which they are tried.
+
+        First those for whom quota is kept. View `v_queue_position` has the same order.
+        """
+        queue = self._objects.cluster_queues[name]
+        claimed = (self.claims.by_id[id].waiter for id in queue.claims)
+        parts = (claimed, queue.lines)
+        return [w for part in parts for w in sorted(part, key=lambda one: self._rank(queue, one))]
+
+    def _rank(self, queue: CachedQueue, waiter: PendingWorkload) -> _Rank:
+        used = self._used_by(waiter.local_queue) if queue.lines.by_use else None
+        later = not queue.sticky or waiter.id != queue.preemptor
+        return (used or 0.0, later, -waiter.priority, waiter.since, waiter.uid)
+
+    def put_back(
+        self, waiter: PendingWorkload, requeue: str, reason: str, hopeless: bool = False
+    ) -> None:
+        """Put a head back that was not admitted, for a requeue reason.
+
+        `hopeless` says that nothing that becomes free would make it fit.
+        """
+        queue = self.queue_of(waiter)
+        if queue is None:
+            self._unplaced[waiter.id] = waiter
+            return
+        if requeue == PENDING_PREEMPTION:
+            sticky = not (queue.strict or self._options.keep_for_preemptor)
+            self.claims.let_first(queue, waiter.id, sticky)
+        at_once = requeue in AT_ONCE
+        if queue.strict:
+            at_once = requeue != NAMESPACE_MISMATCH and not hopeless
+        unfinished = waiter.last is not None and waiter.last.unfinished
+        if at_once or (unfinished and not hopeless and requeue != NAMESPACE_MISMATCH):
+            queue.lines.put(waiter, aside=False)
+            self._wake_ups.due.add(queue.spec.name)
+            return
+        queue.lines.put(waiter, aside=True)
+        if requeue in (NO_FIT, NO_CANDIDATES) and (not queue.strict or hopeless):
+            self._note_failure(queue, waiter, reason)
+
+    def wake(self) -> None:
+        """Let those be tried whose back-off is over, or for whom something became free."""
+        for waiter in self._wake_ups.woken():
+            if self.waiting.get(waiter.id) is waiter and waiter.apart == BACKING_OFF:
+                queue = self.queue_of(waiter)
+                if queue is not None and waiter.place is queue.lines:
+                    self.take_out(waiter)
+                    self.place(waiter)
+        self.try_released()
+
+    def try_released(self) -> None:
+        """Let those be tried again for whom something became free."""
+        released, objects = self._wake_ups.released, self._objects
+        if not released:
+            return
+        trees = {
+            objects.forest.queues[name].root: name
+            for name in released
+            if name in objects.cluster_queues
+        }
+        for one in trees.values():
+            for name in objects.tree(one):
+                queue = objects.cluster_queues[name]
+                self._forget_failed(queue)
+                self.claims.unblock(queue)
+                queue.lines.try_again()
+                self._wake_ups.due.add(name)
+        released.clear()
+
+    # Why they wait
+
+    def mark_inadmissible(self, ids: Iterable[str]) -> None:
+        """Forget where searches stopped, as it is unknown how often they go round between events.
+
+        Where a workload is to be tried again whatever happens, so are all behind it: which of them
+        was tried before it came to the head is not known either after a start.
+        """
+        for id in ids:
+            waiter = self.waiting.get(id)
+            queue = self.queue_of(waiter) if waiter is not None else None
+            if waiter is not None:
+                waiter.last = None
+            if queue is not None and queue.lines.active:
+                self._forget_failed(queue)
+                queue.lines.try_again()
+        for id in [one for one in self.judged if self.answer(one) is None]:
+            self.judged.discard(id)
+            if (waiter := self.waiting.get(id)) is not None:
+                self._unjudged.setdefault(waiter.shape, set()).add(id)
+
+    def answer(self, id: str) -> Answer | None:
+        """Return why a workload waits that was not tried itself, None if that is not known."""
+        waiter = self.waiting.get(id)
+        queue = self.queue_of(waiter) if waiter is not None else None
+        if waiter is None or queue is None or not queue.active:
+            return None
+        if waiter.id in self.claims.by_id:
+            return (waiter.reason, waiter.message) if waiter.reason else None
+        if waiter.apart == HELD_BACK and waiter.place is queue.lines:
+            first = self.waiting.get(self.claims.held_back[id])
+            return (PENDING_WAITING_FOR_QUOTA, gave_way(first.uid)) if first is not None else None
+        failed = queue.failed.get(waiter.shape)
+        if failed is not None and not queue.lines.is_active(waiter):
+            return failed.reason, failed.message if self._options.ask_for_older else BYPASSED
+        if not queue.strict or (self.first(queue) is waiter and not queue.claims):
+            return None
+        return BEHIND if queue.blocked or queue.claims else None
+
+    def short_of(self, id: str) -> tuple[Shortage, ...]:
+        """Return what an equal one fell short of that was tried in place of a workload."""
+        waiter = self.waiting.get(id)
+        queue = self.queue_of(waiter) if waiter is not None else None
+        if waiter is None or queue is None or queue.lines.is_active(waiter):
+            return ()
+        failed = queue.failed.get(waiter.shape)
+        return failed.short if failed is not None else ()
+
+    def _note_failure(self, queue: CachedQueue, waiter: PendingWorkload, reason: str) -> None:
+        if waiter.shape not in queue.failed:
+            self.shapes.intern(waiter.shape.priority, waiter.shape.pod_sets)
+        queue.failed[waiter.shape] = Failure(reason, waiter.message, waiter.since, waiter.short)
+        self.judged |= self._unjudged.pop(waiter.shape, set())
+        older = waiter.since if self._options.ask_for_older else None
+        queue.lines.set_aside(waiter.shape, older)
+
+    def _forget_failed(self, queue: CachedQueue) -> None:
+        for shape in queue.failed:
+            self.shapes.give_back(shape)
+        queue.failed.clear()

@@ -1,0 +1,223 @@
+"""Reservations: admitted workloads, what they hold, and what their LocalQueues have used.
+
+Theory. A workload holds quota and places from its admission until it is released; it is counted in
+the trees all the while, in the tree that decisions are made on only until its eviction begins. Use
+over time is remembered by the `Ledger`, where LocalQueues share by it.
+
+Invariant: while the trees are up to date, each reservation is counted in them once.
+"""
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+from podgroup.admission.cache.ledger import Ledger
+from podgroup.admission.cache.objects import Objects
+from podgroup.admission.cache.wake_ups import WakeUps
+from podgroup.admission.holding import AdmittedWorkload
+from podgroup.admission.model import Configuration, Eviction, Reservation, Workload
+from podgroup.admission.options import SchedulerOptions
+from podgroup.admission.tree import Node, Usage
+
+
+class FailedNodes(NamedTuple):
+    """Nodes that failed where a workload has places; it is `movable` if its pods can be others."""
+
+    nodes: tuple[str, ...]
+    movable: bool
+
+
+class Reservations:
+    """Admitted workloads by id, and use by LocalQueue."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        wake_ups: WakeUps,
+        configuration: Configuration,
+        options: SchedulerOptions,
+    ) -> None:
+        self.admitted: dict[str, AdmittedWorkload] = {}
+        self.failed_nodes: dict[str, FailedNodes] = {}
+        """By workload, until a pass has decided what becomes of it."""
+        sharing = configuration.usage_sharing
+        self.ledger = Ledger(sharing) if sharing is not None else None
+        self._objects = objects
+        self._wake_ups = wake_ups
+        self._requeue_by = configuration.requeue_by
+        self._remember_all_use = options.remember_all_use
+        self._leaving: dict[str, AdmittedWorkload] = {}
+        """Who is being evicted and has places."""
+        self._in_use: dict[tuple[str, str], dict[str, int]] = {}
+
+    def add(self, workload: Workload, reservation: Reservation) -> None:
+        """Enter that a workload holds quota, or holds it otherwise than before."""
+        self.remove(workload.id)
+        holding = AdmittedWorkload(workload, reservation, self._requeue_by)
+        self.admitted[workload.id] = holding
+        self._objects.places.charge(holding.given)
+        self._use(holding, 1)
+        self._count(holding)
+
+    def remove(self, id: str) -> AdmittedWorkload | None:
+        """Take back what a workload holds, and return it; None if it holds nothing."""
+        holding = self.admitted.get(id)
+        if holding is None:
+            return None
+        self._uncount(holding)
+        self._objects.places.charge(holding.given, -1)
+        del self.admitted[id]
+        self._written_anew(holding)
+        self._use(holding, -1)
+        return holding
+
+    def resize(self, id: str, usage: Usage) -> None:
+        """Enter that a workload takes another amount of quota."""
+        holding = self.admitted[id]
+        before = holding.usage
+        if before == usage:
+            return
+        self._uncount(holding)
+        self._use(holding, -1)
+        holding.usage = usage
+        holding.keys.update(usage)
+        self._use(holding, 1)
+        self._count(holding)
+        if any(usage.get(key, 0) < amount for key, amount in before.items()):
+            self._wake_ups.on_release(holding.local_queue, holding.cluster_queue)
+
+    def evict(self, id: str, eviction: Eviction) -> AdmittedWorkload | None:
+        """Enter that an eviction begins; return the workload, None if none begins.
+
+        It holds its quota until it is released.
+        """
+        holding = self.admitted.get(id)
+        if holding is None or holding.evicted is not None:
+            return None
+        self._uncount(holding)
+        holding.evicted = eviction
+        self._count(holding)
+        self._written_anew(holding)
+        return holding
+
+    def charge_use(self, id: str, asked: Mapping[str, int]) -> None:
+        """Charge an admission that was decided to its LocalQueue, where use is shared by."""
+        holding = self.admitted[id]
+        self._written_anew(holding)
+        if (
+            self.ledger is not None
+            and self._objects.cluster_queues[holding.cluster_queue].lines.by_use
+        ):
+            key = holding.local_queue
+            self.ledger.admitted(key, asked, self._in_use.get(key, {}), self._wake_ups.now)
+
+    def fail_nodes(self, id: str, nodes: Iterable[str], movable: bool = True) -> None:
+        """Enter which nodes failed where a workload has places; none of them: all are well again.
+
+        The next pass decides about it. A single pod is not `movable`: it keeps its place.
+        """
+        named = tuple(sorted(set(nodes)))
+        if named:
+            self.failed_nodes[id] = FailedNodes(named, movable)
+        else:
+            self.failed_nodes.pop(id, None)
+
+    def recount(self) -> None:
+        """Count everything in trees that were built anew."""
+        self._leaving.clear()
+        for queue in self._objects.cluster_queues.values():
+            queue.generation += 1
+            queue.leaving = 0
+        for holding in self.admitted.values():
+            self._count(holding)
+
+    def leaving_beside(self, name: str) -> int:
+        """Return how many evictions are under way in the tree of a ClusterQueue."""
+        queues = self._objects.cluster_queues
+        return sum(queues[other].leaving for other in self._objects.tree(name))
+
+    def once_left(self) -> AbstractContextManager[None]:
+        """Have places as they will be once evictions under way are complete, as quota is kept."""
+        one_tree = self._objects.present is self._objects.forest
+        leaving = () if one_tree else self._leaving.values()
+        return self._objects.places.without(holding.given for holding in leaving)
+
+    def used_by(self, local_queue: tuple[str, str]) -> float | None:
+        """Return what a LocalQueue has used lately, None if that does not matter."""
+        queue = self._objects.local_queues.get(local_queue)
+        return None if self.ledger is None or queue is None else self.ledger.used(queue)
+
+    def sample_use(self) -> None:
+        """Bring what LocalQueues have used up to date."""
+        for local_queue in sorted(self._objects.local_queues):
+            self._sample(local_queue)
+
+    def _sample(self, local_queue: tuple[str, str]) -> None:
+        queue = self._objects.local_queues.get(local_queue)
+        if self.ledger is None or queue is None or queue.stop_policy != "None":
+            return
+        found = self._objects.cluster_queues.get(queue.cluster_queue)
+        if (found is not None and found.lines.by_use) or not self._remember_all_use:
+            self.ledger.look(queue, self._in_use.get(local_queue, {}), self._wake_ups.now)
+
+    def _use(self, holding: AdmittedWorkload, sign: int) -> None:
+        if self.ledger is None:
+            return
+        if self._remember_all_use:
+            self._sample(holding.local_queue)
+        in_use = self._in_use.setdefault(holding.local_queue, {})
+        for (_, resource), amount in holding.usage.items():
+            in_use[resource] = in_use.get(resource, 0) + sign * amount
+            if not in_use[resource]:
+                del in_use[resource]
+        if not in_use:
+            del self._in_use[holding.local_queue]
+
+    def _written_anew(self, holding: AdmittedWorkload) -> None:
+        queue = self._objects.cluster_queues.get(holding.cluster_queue)
+        if queue is not None:
+            queue.generation += 1
+
+    def _count(self, holding: AdmittedWorkload) -> None:
+        """Count what a workload holds in the trees."""
+        objects = self._objects
+        queue = objects.cluster_queues.get(holding.cluster_queue)
+        if objects.stale or queue is None:
+            return
+        leaving = holding.evicted is not None
+        queue.leaving += leaving
+        if leaving and holding.given:
+            self._leaving[holding.id] = holding
+        if objects.present is not objects.forest:
+            _take(objects.present.queues[holding.cluster_queue], holding, 1)
+            if leaving:
+                return
+        node = objects.forest.queues[holding.cluster_queue]
+        _take(node, holding, 1)
+        node.holdings[holding.id] = holding
+
+    def _uncount(self, holding: AdmittedWorkload) -> None:
+        objects = self._objects
+        queue = objects.cluster_queues.get(holding.cluster_queue)
+        if objects.stale or queue is None:
+            return
+        leaving = holding.evicted is not None
+        queue.leaving -= leaving
+        self._leaving.pop(holding.id, None)
+        if objects.present is not objects.forest:
+            _take(objects.present.queues[holding.cluster_queue], holding, -1)
+            if leaving:
+                return
+        node = objects.forest.queues[holding.cluster_queue]
+        _take(node, holding, -1)
+        del node.holdings[holding.id]
+
+
+def _take(node: Node, holding: AdmittedWorkload, sign: int) -> None:
+    """Enter what a workload takes of a ClusterQueue, or with `sign` -1 that it takes it no more."""
+    if holding.workload.unadmitted:
+        node.run(holding.usage, sign)
+    elif sign > 0:
+        node.take(holding.usage)
+    else:
+        node.give(holding.usage)

@@ -1,0 +1,247 @@
+"""SchedulerCache: events, entered into all parts of the cache that they concern.
+
+Theory. What happens to one part alone is called there. Here are the events that concern several:
+objects that pending workloads wait for, a workload's way from pending to admitted and back, the
+beginning of a pass, and what is written down of claims and entered again after a start.
+
+Invariant: a workload is pending or admitted, never both.
+"""
+
+from collections.abc import Container, Mapping
+
+from podgroup.admission.cache.cached_queue import CachedQueue
+from podgroup.admission.cache.claims import Claim, KeptQuota
+from podgroup.admission.cache.objects import Objects
+from podgroup.admission.cache.preemptions import Preemptions
+from podgroup.admission.cache.queue_manager import Answer, QueueManager
+from podgroup.admission.cache.reservations import Reservations
+from podgroup.admission.cache.wake_ups import WakeUps
+from podgroup.admission.holding import PendingWorkload, usage_of
+from podgroup.admission.model import (
+    ClusterQueue,
+    Configuration,
+    Eviction,
+    LocalQueue,
+    Namespace,
+    Object,
+    Reservation,
+    Workload,
+)
+from podgroup.admission.options import SchedulerOptions
+from podgroup.model.objects import NodeView
+from podgroup.model.shortage import Shortage
+
+
+class SchedulerCache:
+    """Everything that is remembered, by part. Times in seconds, those of `model`."""
+
+    def __init__(self, configuration: Configuration, options: SchedulerOptions) -> None:
+        self.configuration = configuration
+        self.options = options
+        self.cycle = 0
+        """Counts the rounds of the scheduler, which moves it on."""
+        self.objects = Objects(options)
+        self.wake_ups = WakeUps(self.objects, options)
+        self.reservations = Reservations(self.objects, self.wake_ups, configuration, options)
+        self.queues = QueueManager(
+            self.objects, self.wake_ups, self.reservations, configuration, options
+        )
+        self.claims = self.queues.claims
+        self.preemptions = Preemptions()
+
+    # Objects
+
+    def apply(self, value: Object) -> None:
+        """Enter an object, new or changed."""
+        match value:
+            case NodeView():
+                self._more_fits(self.objects.places.set_node(value))
+            case ClusterQueue():
+                self._apply_cluster_queue(value)
+            case LocalQueue():
+                key = (value.namespace, value.name)
+                if self.objects.local_queues.get(key) != value:
+                    self._change_local_queue(key, value)
+            case Namespace():
+                self.objects.store(value)
+                self.queues.set_namespace(value.name)
+            case _:
+                self.objects.store(value)
+
+    def delete(self, kind: type[Object], name: str, namespace: str = "") -> None:
+        """Strike out an object."""
+        if kind is NodeView:
+            self._more_fits(self.objects.places.remove_node(name))
+        elif kind is LocalQueue:
+            self._change_local_queue((namespace, name), None)
+        elif kind is ClusterQueue:
+            queue = self.objects.cluster_queues.get(name)
+            if self.objects.discard(kind, name) and queue is not None:
+                self.claims.let_first(queue, "", False)
+                self.queues.set_queue(queue, None)
+        elif self.objects.discard(kind, name) and kind is Namespace:
+            self.queues.set_namespace(name)
+
+    def _more_fits(self, flavors: set[str]) -> None:
+        for name, queue in self.objects.cluster_queues.items() if flavors else ():
+            if not flavors.isdisjoint(queue.offer.flavors):
+                self.wake_ups.released.add(name)
+
+    def _apply_cluster_queue(self, spec: ClusterQueue) -> None:
+        old = self.objects.cluster_queues.get(spec.name)
+        fresh = CachedQueue(spec, self.reservations.ledger is not None and spec.usage_based)
+        if old is not None:
+            fresh.carry_over(old)
+        self.objects.store(fresh)
+        self.queues.set_queue(old, fresh)
+
+    def _change_local_queue(self, key: tuple[str, str], queue: LocalQueue | None) -> None:
+        manager = self.queues
+        waiting = manager.through(key)
+        for waiter in waiting:
+            manager.take_out(waiter)
+        if queue is not None:
+            self.objects.store(queue)
+        else:
+            self.objects.discard(LocalQueue, key[1], key[0])
+        for waiter in waiting:
+            manager.place(waiter)
+        if queue is None and self.reservations.ledger is not None:
+            self.reservations.ledger.forget(key)
+
+    # Workloads
+
+    def submit(
+        self, workload: Workload, refused: Answer | None = None, short: tuple[Shortage, ...] = ()
+    ) -> None:
+        """Enter a workload that asks for quota; see there in `queue_manager`."""
+        if workload.id not in self.reservations.admitted:
+            self.queues.submit(workload, refused, short)
+
+    def reserve(self, workload: Workload, reservation: Reservation) -> None:
+        """Enter that a workload holds quota."""
+        self.queues.remove(workload.id)
+        self.reservations.add(workload, reservation)
+
+    def admit(self, waiter: PendingWorkload, reservation: Reservation) -> None:
+        """Enter an admission that was decided."""
+        workload = Workload(
+            id=waiter.id,
+            uid=waiter.uid,
+            namespace=waiter.namespace,
+            queue=waiter.queue,
+            created=waiter.created,
+            priority=waiter.priority,
+            pod_sets=waiter.shape.pod_sets,
+            owner_uid=waiter.owner_uid,
+        )
+        self.reserve(workload, reservation)
+        self.reservations.charge_use(waiter.id, waiter.shape.total(False))
+
+    def evict(self, id: str, eviction: Eviction, by: str = "") -> None:
+        """Enter that a workload is being evicted; `by` is its preemptor, "" if it has none."""
+        holding = self.reservations.evict(id, eviction)
+        if holding is None:
+            return
+        if by:
+            self.preemptions.add(id, by)
+        elif self.objects.present is not self.objects.forest:
+            self.wake_ups.released.add(holding.cluster_queue)  # as good as free
+
+    def release(self, id: str, requeue: bool = True) -> None:
+        """Enter that a workload gave its quota back; it waits again unless `requeue` is false."""
+        holding = self.reservations.remove(id)
+        if holding is None:
+            return
+        self.wake_ups.on_release(holding.local_queue, holding.cluster_queue)
+        if requeue:
+            self.queues.requeue(holding.workload, holding.evicted)
+        else:
+            self._forget(id)
+
+    def remove(self, id: str) -> None:
+        """Enter that a workload is gone, whether it waited or held quota."""
+        self.release(id, requeue=False)
+        waiter = self.queues.waiting.get(id)
+        if waiter is None:
+            return
+        queue = self.queues.queue_of(waiter)
+        self.queues.remove(id)
+        self._forget(id)
+        if queue is not None:
+            self.wake_ups.on_release(waiter.local_queue, queue.spec.name)
+
+    def _forget(self, id: str) -> None:
+        self.claims.held_back.pop(id, None)
+        self.preemptions.forget(id)
+
+    # Passes
+
+    def settle(self, now: float, *, sample: bool = True) -> None:
+        """Bring everything up to date for a pass at `now`; `sample`: use over time as well."""
+        self.wake_ups.begin(now)
+        if self.objects.stale:
+            self._build()
+        self.queues.wake()
+        if sample and self.reservations.ledger is not None:
+            self.reservations.sample_use()
+            for queue in self.objects.cluster_queues.values():
+                if queue.lines.by_use:
+                    self.claims.unblock(queue)  # use may have changed who is first
+
+    def _build(self) -> None:
+        """Build the trees anew, and let every pending workload be tried again."""
+        for id, claim in list(self.claims.by_id.items()):
+            self.claims.end(id)
+            self.queues.place(claim.waiter)
+        self.claims.end_lost()
+        self.claims.forget_heads()
+        self.objects.build(one.given for one in self.reservations.admitted.values())
+        self.reservations.recount()
+        self.wake_ups.release_all()
+
+    # Across a restart
+
+    def kept_for(self, id: str) -> KeptQuota | None:
+        """Return what is kept for a workload, to be written down; None if it is nothing."""
+        claim = self.claims.by_id.get(id)
+        if claim is not None:
+            return KeptQuota(
+                claim.queue, claim.pod_sets, borrowing=claim.borrowing, victims=claim.victims
+            )
+        waiter = self.queues.waiting.get(id)
+        queue = self.queues.queue_of(waiter) if waiter is not None else None
+        if queue is not None and queue.sticky and queue.preemptor == id:
+            return KeptQuota(queue.spec.name, head=True)
+        blocking = queue if queue is not None and queue.blocked and queue.head == id else None
+        name = blocking.spec.name if blocking is not None else ""
+        usage = blocking.reserved if blocking is not None else {}
+        lost = self.claims.lost.get(id)
+        if not usage and lost is None:
+            return None
+        victims, winner = lost or ((), "")
+        return KeptQuota(name, usage=usage, victims=victims, head=bool(usage), lost_to=winner)
+
+    def restore(self, refused: Container[str], kept: Mapping[str, KeptQuota]) -> None:
+        """Enter again what was kept, by id; StrictFIFO queues wait for heads that were `refused`.
+
+        By Kueue's options a head blocks no other: it is tried again and again.
+        """
+        queues = self.objects.cluster_queues
+        for queue in queues.values() if self.options.keep_for_preemptor else ():
+            if queue.strict and queue.active and not queue.blocked:
+                first = self.queues.first(queue)
+                if first is not None and first.id in refused:
+                    here = kept.get(first.id)
+                    self.claims.block(queue, first.id, here.usage if here is not None else {})
+        for id, one in kept.items():
+            waiter = self.queues.waiting.get(id)
+            if one.lost_to:
+                self.claims.lose(id, one.victims, one.lost_to)
+            elif one.head and not one.usage and one.queue in queues:
+                self.claims.let_first(queues[one.queue], id, True)
+            elif not one.head and waiter is not None and one.queue in queues:
+                self.queues.take_out(waiter)
+                usage = usage_of(one.pod_sets)
+                claim = Claim(waiter, one.queue, one.pod_sets, usage, one.borrowing, one.victims)
+                self.claims.begin(claim)

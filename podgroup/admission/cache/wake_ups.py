@@ -1,0 +1,54 @@
+"""Wake-ups: in which ClusterQueues pending workloads are due for a try, and since when.
+
+Theory. What is worth trying again is noted by tree: a *release* in a tree (a holder left, an object
+changed) makes all that was inadmissible in it be tried again; an admission or a new workload does
+not. A workload whose back-off is over is due by itself.
+
+Invariant: a name in `released` or `due` costs a look at that ClusterQueue, nothing more.
+"""
+
+import heapq
+from collections.abc import Iterator
+
+from podgroup.admission.cache.objects import Objects
+from podgroup.admission.holding import PendingWorkload
+from podgroup.admission.options import SchedulerOptions
+
+
+class WakeUps:
+    """Who is due, at `now` (seconds)."""
+
+    def __init__(self, objects: Objects, options: SchedulerOptions) -> None:
+        self.now = 0.0
+        self.released: set[str] = set()
+        """ClusterQueues in which something became free since that was taken up last."""
+        self.due: set[str] = set()
+        """ClusterQueues in which a workload may be due for a try."""
+        self._objects = objects
+        self._hear_every_release = options.hear_every_release
+        self._back_offs: list[tuple[float, str, PendingWorkload]] = []
+
+    def begin(self, now: float) -> None:
+        """Let what is entered next have happened at `now`."""
+        self.now = max(self.now, now)
+
+    def on_release(self, local_queue: tuple[str, str], queue: str) -> None:
+        """Note that something was given back that came through a LocalQueue."""
+        objects = self._objects
+        heard = self._hear_every_release or objects.queue_of(local_queue) is not None
+        if heard and queue in objects.cluster_queues:
+            self.released.add(queue)
+
+    def release_all(self) -> None:
+        """Let every pending workload be tried again, as if something was given back everywhere."""
+        self.released.update(self._objects.cluster_queues)
+
+    def back_off(self, waiter: PendingWorkload) -> None:
+        """Wake a workload when its back-off is over, if that has an end."""
+        if waiter.waiting_until is not None:
+            heapq.heappush(self._back_offs, (waiter.waiting_until, waiter.id, waiter))
+
+    def woken(self) -> Iterator[PendingWorkload]:
+        """Yield workloads whose back-off is over."""
+        while self._back_offs and self._back_offs[0][0] <= self.now:
+            yield heapq.heappop(self._back_offs)[2]
