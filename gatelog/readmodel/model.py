@@ -107,10 +107,17 @@ class ReadModel:
         self.close()
 
     def groups(self, namespace: str, name: str, limit: int = 100) -> list[GroupRow]:
-        """Return the lives of a name, newest first; the name of a pod finds its group."""
+        """Return the lives of a name, newest first; names of pods and Workloads find them."""
         given = {"namespace": namespace, "name": name, "limit": limit}
-        found = list(self.rows(GroupRow, statements.GROUPS, given))
-        return found or list(self.rows(GroupRow, statements.GROUPS_OF_POD, given))
+        for query in (
+            statements.GROUPS,
+            statements.GROUPS_OF_POD,
+            statements.GROUPS_OF_WORKLOAD,
+        ):
+            found = list(self.rows(GroupRow, query, given))
+            if found:
+                return found
+        return []
 
     def newest(self, namespace: str = "") -> GroupRow | None:
         """Return the group that was seen last, in a namespace or anywhere."""

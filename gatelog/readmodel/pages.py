@@ -115,6 +115,13 @@ SELECT {GROUP_COLUMNS}
  ORDER BY g.created_seq DESC, g.id LIMIT :limit
 """
 
+LIFE_OF_WORKLOAD = f"""
+SELECT {GROUP_COLUMNS}
+  FROM {_GROUPS}
+ WHERE g.cluster = :cluster AND g.namespace = :namespace AND g.workload_name = :name
+ ORDER BY g.created_seq DESC, g.id LIMIT :limit
+"""
+
 LIVE = "g.gone_at IS NULL"
 NEWEST = """NOT EXISTS (
        SELECT 1 FROM groups n

@@ -42,6 +42,13 @@ SELECT {_GROUP_COLUMNS}
  ORDER BY created_seq DESC, id LIMIT :limit
 """
 
+GROUPS_OF_WORKLOAD = f"""
+SELECT {_GROUP_COLUMNS}
+  FROM groups
+ WHERE cluster = :cluster AND namespace = :namespace AND workload_name = :name
+ ORDER BY created_seq DESC, id LIMIT :limit
+"""
+
 RECENT_NAMES = """
 SELECT namespace, name, max(created_seq) AS seen
   FROM groups

@@ -80,15 +80,17 @@ class Meter:
         self._asked: dict[str, int] = {}
         self.peak = 0
         """The most that ran at once, in thousandths of a CPU."""
-        self.looks = 0
 
     async def run(self) -> None:
         """Look until cancelled."""
         while True:
-            uids = await asyncio.to_thread(working)
-            for pod in (await self._api.pods(self._namespace)).values():
-                if QUEUE_NAME in (pod["metadata"].get("labels") or {}):
-                    self._asked[pod["metadata"]["uid"]] = asked(pod["spec"])
-            self.peak = max(self.peak, sum(self._asked.get(uid, 0) for uid in uids))
-            self.looks += 1
+            await self.look()
             await asyncio.sleep(LOOK_S)
+
+    async def look(self) -> None:
+        """Look once."""
+        uids = await asyncio.to_thread(working)
+        for pod in (await self._api.pods(self._namespace)).values():
+            if QUEUE_NAME in (pod["metadata"].get("labels") or {}):
+                self._asked[pod["metadata"]["uid"]] = asked(pod["spec"])
+        self.peak = max(self.peak, sum(self._asked.get(uid, 0) for uid in uids))

@@ -19,12 +19,12 @@ async def test_a_pod_resized_upwards_is_charged_and_shown_as_it_is(story: Story)
     kind = "application/strategic-merge-patch+json"
     await story.api.call("PATCH", f"{story.path}/grows/resize", change, kind=kind)
     await story.until_charged(600)
-    assert "LargerThanAdmitted" in await story.gatelog("why", f"{story.namespace}/grows")
+    assert "is charged too" in await story.gatelog("why", f"{story.namespace}/grows")
     await story.pod("next", "sleep 1", cpu="600m")
 
     async def held_by() -> bool:
         text = await story.gatelog("why", f"{story.namespace}/next")
-        return f"{story.namespace}/grows" in text and "beyond" in text
+        return f"{story.namespace}/grows" in text and "charged too" in text
 
     await story.api.until("why names what is beyond the admission", held_by)
     assert "0.6" in await story.gatelog("queue", story.namespace)

@@ -57,7 +57,9 @@ async def until_ready(story: Story) -> None:
 
     async def so() -> bool:
         found = await story.api.call("GET", f"/api/v1/nodes/{NODE}", ok=())
-        conditions: list[Any] = found.get("status", {}).get("conditions", [])
+        if found["kind"] != "Node":
+            return False
+        conditions = found["status"].get("conditions") or []
         return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
     await story.api.until(f"{NODE} is ready", so, 120)

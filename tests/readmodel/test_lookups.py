@@ -4,7 +4,30 @@ import sqlite3
 from pathlib import Path
 
 from gatelog.readmodel import statements
+from gatelog.readmodel.model import ReadModel
+from gatelog.serve.api import finding
 from projector.upkeep import migrate
+from tests.projector.support import Writer
+from tests.support.toy import Toy
+
+
+def test_a_group_is_found_by_its_pods_and_by_its_workload(url: str) -> None:
+    toy = Toy()
+    toy.pod("p0", "g", 2)
+    toy.pod("p1", "g", 2)
+    toy.pod("alone")
+    Writer(url).feed(toy.messages)
+    with ReadModel(url, "test") as model:
+        for group, names in {"g": ("p0", "p1"), "alone": ()}.items():
+            (known,) = model.groups("ns", group)
+            assert known.workload_name
+            for name in (*names, known.workload_name):
+                assert [one.id for one in model.groups("ns", name)] == [known.id]
+                found = finding.life(model, "ns", name)
+                assert found is not None and found.id == known.id
+                told = finding.history(model, found, name)
+                assert name in names or len(told.entries) == len(model.entries(known.id))
+        assert not model.groups("other", known.workload_name)
 
 
 def test_no_part_of_a_story_reads_all_rows_of_the_cluster(tmp_path: Path) -> None:

@@ -51,9 +51,9 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def life(model: ReadModel, namespace: str, name: str) -> LifeRow | None:
-    """Return the newest life of a group, by its name or that of one of its pods."""
+    """Return the newest life of a group, by its name or that of a pod or its Workload."""
     given = {"namespace": namespace, "name": name, "limit": 1}
-    for query in (pages.LIFE, pages.LIFE_OF_POD):
+    for query in (pages.LIFE, pages.LIFE_OF_POD, pages.LIFE_OF_WORKLOAD):
         for row in model.rows(LifeRow, query, given):
             return row
     return None
@@ -193,7 +193,7 @@ def history(model: ReadModel, row: LifeRow, name: str = "") -> o.PodGroupHistory
 
     `name` of one of its pods: to that and to all of them.
     """
-    pod = name if name and name != row.name else ""
+    pod = name if name not in ("", row.name, row.workload_name) else ""
     entries = [
         o.HistoryEntry(
             time=micro(e.at),
