@@ -31,13 +31,15 @@ _BACK_OFF_MOST_S = 5.0
 class _Life:
     """One pod's timers and progress."""
 
-    __slots__ = ("began", "restarts", "script", "stopping", "timer")
+    __slots__ = ("began", "ended", "restarts", "script", "stopping", "timer")
 
     def __init__(self, script: Script) -> None:
         self.script = script
         self.timer: asyncio.TimerHandle | None = None
         self.began = ""
         self.restarts = 0
+        self.ended: Obj = {}
+        """How its containers ended the last time, if they were to start again."""
         self.stopping: float | None = None
         """Grace period in seconds of the deletion it knows of."""
 
@@ -128,6 +130,8 @@ class Kubelet:
             state: Obj = {"waiting": {"reason": "ImagePullBackOff", "message": text}}
             self._write(life, rec, "Pending", state, ready=False, why="ContainersNotReady")
             return
+        if life.ended:
+            life.restarts += 1
         state = {"running": {"startedAt": self.pods.writes.clock.now()}}
         ready = life.script.ready
         why = "" if ready else "ContainersNotReady"
@@ -161,14 +165,16 @@ class Kubelet:
         code = life.script.exit_code
         policy = rec.obj["spec"].get("restartPolicy")
         if policy == "Always" or (policy == "OnFailure" and code):
-            life.restarts += 1
-            back_off_s = min(_BACK_OFF_MOST_S, _BACK_OFF_S * 2**life.restarts)
+            state = self._end_of(life, code, life.script.reason)
+            self._write(life, rec, "Running", state, ready=False, why="ContainersNotReady")
+            life.ended = state
+            back_off_s = min(_BACK_OFF_MOST_S, _BACK_OFF_S * 2 ** (life.restarts + 1))
             self._after(life, back_off_s, self._start, uid)
             return
         self._terminate(life, rec, code, life.script.reason)
 
-    def _terminate(self, life: _Life, rec: Rec, code: int, reason: str) -> None:
-        state: Obj = {
+    def _end_of(self, life: _Life, code: int, reason: str) -> Obj:
+        return {
             "terminated": {
                 "exitCode": code,
                 "reason": reason,
@@ -176,6 +182,9 @@ class Kubelet:
                 "finishedAt": self.pods.writes.clock.now(),
             }
         }
+
+    def _terminate(self, life: _Life, rec: Rec, code: int, reason: str) -> None:
+        state = self._end_of(life, code, reason)
         phase = "Failed" if code else "Succeeded"
         why = "PodFailed" if code else "PodCompleted"
         self._write(life, rec, phase, state, ready=False, why=why)
@@ -208,7 +217,7 @@ class Kubelet:
             if value
             else self.pods.condition(kind, "False", **text)
             for kind, value in (
-                ("PodReadyToStartContainers", phase != "Pending"),
+                ("PodReadyToStartContainers", phase == "Running"),
                 ("Initialized", True),
                 ("Ready", ready),
                 ("ContainersReady", ready),
@@ -224,7 +233,7 @@ class Kubelet:
                 "image": container["image"],
                 "imageID": "",
                 "state": state,
-                "lastState": {},
+                "lastState": life.ended,
                 "ready": ready,
                 "started": ready,
                 "restartCount": life.restarts,

@@ -135,14 +135,14 @@ def runs_since_before(world: World, group: Group) -> bool:
 def end_unseen(view: PodView) -> bool:
     """Tell whether a pod's Node was deleted before a kubelet said that its containers have ended.
 
-    The pod garbage collector says that such a pod has failed; who runs its containers, or whether
-    they run, it does not know. A kubelet that ended them gives readiness one of its own reasons.
+    The pod garbage collector says that such a pod has failed; whether its containers run it does
+    not know. A kubelet that ended them says that their sandbox is gone.
     """
     collected = False
     for one in view.conditions:
         if one.type == DISRUPTION:
             collected = one.status == "True" and one.reason == "DeletionByPodGC"
-        elif one.type == "Ready" and one.reason in ("PodFailed", "PodCompleted"):
+        elif one.type == "PodReadyToStartContainers" and one.status == "False":
             return False
     return collected and bool(view.node)
 

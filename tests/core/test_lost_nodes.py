@@ -104,7 +104,7 @@ def test_a_kubelet_that_comes_back_says_that_it_has_ended() -> None:
     toy.run("lost")
     toy.pod("waits", cpu=2)
     lost("lost", toy)
-    ended = Condition(type="Ready", status="False", reason="PodFailed")
+    ended = Condition(type="PodReadyToStartContainers", status="False")
     assert toy.gated("waits")
     toy.change(toy.named("lost").uid, conditions=(DISRUPTED, ended), phase="Failed")
     assert not toy.gated("waits")

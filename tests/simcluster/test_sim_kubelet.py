@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import AsyncIterator
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +17,7 @@ from simcluster.scripts import Script, ScriptError, parse
 from tests.simcluster.make import GATE, pod, take
 
 NS = "default"
+RECORDED = Path(__file__).parents[1] / "recordings" / "node" / "containers.jsonl.gz"
 
 
 @pytest.fixture
@@ -133,20 +137,55 @@ async def test_finalizer_keeps_the_stopped_pod(client: Client) -> None:
     await client.wait("pods", "a", NS, until=lambda p: p is None)
 
 
-async def test_restart_policy_restarts(client: Client) -> None:
-    await client.create("pods", scripted("a", "run=5ms,fail=1", restartPolicy="OnFailure"), NS)
-    got = await client.wait(
-        "pods",
-        "a",
-        NS,
-        until=lambda p: (
-            p is not None
-            and (p["status"].get("containerStatuses") or [{"restartCount": 0}])[0]["restartCount"]
-            > 0
-        ),
-    )
-    assert got is not None
-    assert got["status"]["phase"] == "Running"
+def told(one: dict[str, Any]) -> tuple[object, ...]:
+    """What a status says of the only container: its state, the one before, and what follows."""
+    status = one["status"]
+    (container,) = status["containerStatuses"]
+    states = []
+    for state in (container["state"], container["lastState"]):
+        kind = next(iter(state), "")
+        states.append(
+            (kind, state.get(kind, {}).get("exitCode"), state.get(kind, {}).get("reason"))
+        )
+    conditions = {c["type"]: (c["status"], c.get("reason", "")) for c in status["conditions"]}
+    sandbox, ready = conditions["PodReadyToStartContainers"][0], conditions["Ready"]
+    return (status["phase"], *states, container["restartCount"], ready, sandbox)
+
+
+def recorded(name: str) -> list[tuple[object, ...]]:
+    """What a real kubelet told of a pod, each once; without what it said as it set the pod up."""
+    raw = gzip.decompress(RECORDED.read_bytes())
+    seen = [one["object"] for one in map(json.loads, raw.splitlines())]
+    found = [told(one) for one in seen if one["metadata"]["name"] == name and named(one)]
+    return list(dict.fromkeys(found))
+
+
+def named(one: dict[str, Any]) -> bool:
+    states = one["status"].get("containerStatuses") or [{"state": {"waiting": {}}}]
+    return "waiting" not in states[0]["state"]
+
+
+async def test_a_container_that_starts_again_is_told_as_by_a_real_kubelet(client: Client) -> None:
+    wanted = recorded("loop")[:4]
+    assert [one[3] for one in wanted] == [0, 0, 1, 1], "two starts and two ends"
+    found: list[tuple[object, ...]] = []
+    loop = scripted("loop", "run=20ms,fail=3", restartPolicy="OnFailure")
+    version = (await client.create("pods", loop, NS))["metadata"]["resourceVersion"]
+    async for _, one in client.watch("pods", NS, resourceVersion=version):
+        if named(one):
+            found.append(told(one))
+        if len(found) == len(wanted):
+            break
+    assert found == wanted
+
+
+@pytest.mark.parametrize(("name", "script"), [("succeeds", "succeed"), ("fails", "fail=7")])
+async def test_a_pod_that_ended_is_told_as_by_a_real_kubelet(
+    client: Client, name: str, script: str
+) -> None:
+    await client.create("pods", scripted(name, f"run=5ms,{script}"), NS)
+    wanted = recorded(name)[-1]
+    assert told(await phase(client, name, str(wanted[0]))) == wanted
 
 
 async def test_conditions_of_others_are_kept(client: Client) -> None:
