@@ -5,9 +5,6 @@ API server, as in a cluster. Each of `PEOPLE` holds a page open: it hears of cha
 the page again as the page's script does. Measured are the projector, with nobody and with all of
 them (by the clock, and by its own processor time, which other work on the machine changes less),
 what serve takes, and how long a page takes then.
-
-Beside that, on a history of a million events and with nobody else: from request to the last byte of
-each kind of page.
 """
 
 import asyncio
@@ -15,43 +12,28 @@ import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import timedelta
 from pathlib import Path
 from statistics import median, quantiles
 
 import aiohttp
-import sqlalchemy as sa
 
 from bench import processes, projecting
 from bench.figures import Figure
-from bench.generated import CLUSTER, fill
 from bench.story import Story
-from gatelog.serve.bootstrap import local_console
-from projector.storage.database import reader
 from runtime.embedded import EmbeddedNats
-from runtime.settings import DatabaseSettings, IngestSettings, ServeSettings, Settings
+from runtime.settings import IngestSettings
 from tests.support.processes import TOKEN
 
 PEOPLE = 100
 PAGES = ("/", "/groups", "/queues/cq", "/preemptions", "/health", "/groups?namespace=ns")
 AGAIN_S = 5.0
 """After how long a page that hears of a change asks again, as `console.js` has it."""
-EVENTS = 1_000_000
-REPEAT = 5
 REPEAT_CROWD = 2
-FIRST_PAINT_MS = 300.0
 MOST_MB = 150.0
 
 
 async def run() -> AsyncIterator[Figure]:
-    """Measure the crowd, then pages of a long history."""
-    async for figure in _crowd():
-        yield figure
-    async for figure in _long():
-        yield figure
-
-
-async def _crowd() -> AsyncIterator[Figure]:
+    """Project with nobody there, and with the crowd."""
     story = Story(2000, 4, 100, message_bytes=IngestSettings().batch_bytes)
     alone, beside = [], []
     with processes.folder() as place, processes.simulator(place, "--front-proxy") as cluster:
@@ -157,55 +139,3 @@ async def _look(http: aiohttp.ClientSession, page: str, told: list[float]) -> No
         await answer.read()
         if answer.status == 200:
             told.append(time.perf_counter() - begin)
-
-
-async def _long() -> AsyncIterator[Figure]:
-    with processes.postgres() as url:
-        fill(url, EVENTS)
-        async for figure in pages(url):
-            yield figure
-
-
-async def pages(url: str) -> AsyncIterator[Figure]:
-    """Measure every kind of page of the long history in a database, now and at a busy moment."""
-    engine = reader(url)
-    with engine.connect() as connection:
-        at, name = connection.execute(
-            sa.text(
-                "SELECT g.queued_at, g.namespace || '/' || g.name FROM groups g "
-                "WHERE g.pods_seen > 4 ORDER BY g.created_seq DESC LIMIT 1"
-            )
-        ).one()
-    engine.dispose()
-    settings = Settings(
-        cluster=CLUSTER, database=DatabaseSettings(url=url), serve=ServeSettings(console_port=0)
-    )
-    moment = f"at={at + timedelta(seconds=1):%Y-%m-%dT%H:%M:%SZ}"
-    asked = {
-        "queues": "/",
-        "queue": f"/queues/cq?{moment}",
-        "queue-week": f"/queues/cq?hours=168&{moment}",
-        "groups": "/groups?gone=1",
-        "group": f"/groups/{name}",
-        "preemptions": f"/preemptions?{moment}",
-        "usage": f"/usage?{moment}",
-        "health": "/health",
-    }
-    async with local_console(settings) as address, aiohttp.ClientSession() as http:
-        for page, path in asked.items():
-            times: list[float] = []
-            for turn in range(REPEAT):
-                # What another asked within a second is shown as it was made for them.
-                mark = f"{'&' if '?' in path else '?'}turn={turn}"
-                await _look(http, address.rstrip("/") + path + mark, times)
-            if len(times) != REPEAT:
-                raise RuntimeError(f"{path} was refused")
-            yield Figure(
-                name=f"serve.paint.{page}",
-                value=1000 * median(times),
-                unit="ms",
-                limit=FIRST_PAINT_MS,
-                limit_name="wanted",
-                samples=REPEAT,
-                note=f"{EVENTS:,} events; slowest {1000 * max(times):.0f} ms",
-            )
