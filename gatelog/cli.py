@@ -8,8 +8,6 @@ Invariant: exit code 0 done, 1 failed, 2 asked wrongly, 130 interrupted; a trace
 `--debug`, which may stand anywhere on the line.
 """
 
-import sys
-import traceback
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import Annotated, Any
@@ -44,10 +42,9 @@ from gatelog.commands import (
     what_if,
     why,
 )
-from gatelog.shell.ending import end
-from gatelog.shell.errors import USAGE, explain
+from gatelog.shell.ending import end, failed
 from gatelog.shell.options import as_options
-from gatelog.shell.visible import only_visible, shown
+from gatelog.shell.visible import shown
 
 DEBUG = "--debug"
 VIA_CLUSTER = "--via-cluster"
@@ -151,31 +148,16 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except (Exception, KeyboardInterrupt) as error:
-        return _failed(error, rest, debug)
+        return failed(error, "gatelog", _help_of(rest), debug=debug)
     return result if isinstance(result, int) else 0
 
 
-def _failed(error: BaseException, arguments: Sequence[str], debug: bool) -> int:
-    usage = getattr(error, "format_message", None)
-    if usage is not None:
-        # A usage error of typer's own; its class differs between typer's releases.
-        command = next((a for a in arguments if not a.startswith("-")), "")
-        groups = {group.name for group in app.registered_groups}
-        known = command in {c.name for c in app.registered_commands} | groups
-        help_of = f"gatelog {command} --help" if known else "gatelog --help"
-        text = str(usage()).strip()
-        if not text:  # a bare `gatelog`: the help was printed already
-            return USAGE
-        sys.stderr.write(f"gatelog: {text.rstrip('.')} (see {help_of})\n")
-        return USAGE
-    if type(error).__name__ == "Abort":
-        error = KeyboardInterrupt()
-    with only_visible():
-        if debug:
-            traceback.print_exception(error)
-        said = explain(error)
-        sys.stderr.write(f"gatelog: {said.sentence}\n")
-    return said.exit_code
+def _help_of(arguments: Sequence[str]) -> str:
+    """Return the command line that helps whoever typed these arguments."""
+    command = next((a for a in arguments if not a.startswith("-")), "")
+    groups = {group.name for group in app.registered_groups}
+    known = command in {c.name for c in app.registered_commands} | groups
+    return f"gatelog {command} --help" if known else "gatelog --help"
 
 
 def main() -> None:

@@ -5,8 +5,12 @@ Invariant: a pipe whose reader went away (head, less) is no failure.
 
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from typing import NoReturn
+
+from gatelog.shell.errors import USAGE, explain
+from gatelog.shell.visible import only_visible
 
 
 def end(run: Callable[[Sequence[str]], int]) -> NoReturn:
@@ -20,3 +24,25 @@ def end(run: Callable[[Sequence[str]], int]) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     sys.exit(code)
+
+
+def failed(error: BaseException, name: str, help_of: str, *, debug: bool = False) -> int:
+    """Say on stderr in one sentence why a command line failed; return its exit code.
+
+    `name` begins the sentence; `help_of` is where a line that was typed wrongly is sent.
+    """
+    usage = getattr(error, "format_message", None)
+    if usage is not None:
+        # A usage error of typer's own; its class differs between typer's releases.
+        text = str(usage()).strip()
+        if text:  # without: a bare command, whose help was printed already
+            sys.stderr.write(f"{name}: {text.rstrip('.')} (see {help_of})\n")
+        return USAGE
+    if type(error).__name__ == "Abort":
+        error = KeyboardInterrupt()
+    with only_visible():
+        if debug:
+            traceback.print_exception(error)
+        said = explain(error)
+        sys.stderr.write(f"{name}: {said.sentence}\n")
+    return said.exit_code

@@ -15,9 +15,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from gatelog.shell.errors import USAGE, CommandFailed, UsageFailed, explain
+from gatelog.shell.ending import end, failed
+from gatelog.shell.errors import CommandFailed, UsageFailed
 from gatelog.shell.options import as_options
-from gatelog.shell.visible import shown, visible
+from gatelog.shell.visible import shown
 from gatelog.terminal.printing import document, table
 from gatelog.viacluster import answers
 from gatelog.viacluster.answers import TableRow
@@ -304,22 +305,10 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except (Exception, KeyboardInterrupt) as error:
-        usage_error = getattr(error, "format_message", None)
-        if usage_error is not None:
-            text = str(usage_error()).strip()
-            if text:
-                sys.stderr.write(f"error: {text.rstrip('.')} (see kubectl gatelog --help)\n")
-            return USAGE
-        if type(error).__name__ == "Abort":
-            error = KeyboardInterrupt()
-        said = explain(error)
-        sys.stderr.write(f"error: {visible(said.sentence)}\n")
-        return said.exit_code
+        return failed(error, "error", "kubectl gatelog --help")
     return result if isinstance(result, int) else 0
 
 
 def main() -> None:
     """Entry point of `kubectl-gatelog`."""
-    from gatelog.shell.ending import end
-
     end(run)

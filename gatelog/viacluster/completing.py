@@ -12,6 +12,7 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
+from gatelog.shell.ending import end
 from gatelog.shell.errors import CommandFailed
 from gatelog.viacluster.apiserver import Cluster, connected, destination
 from runtime.kube_errors import KubeError
@@ -114,6 +115,4 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """Entry point of `kubectl_complete-gatelog`."""
-    from gatelog.shell.ending import end
-
     end(run)
