@@ -43,7 +43,7 @@ from gatelog.commands import (
     why,
 )
 from gatelog.shell.ending import end, failed
-from gatelog.shell.options import as_options
+from gatelog.shell.options import as_options, epilog
 from gatelog.shell.visible import shown
 
 DEBUG = "--debug"
@@ -91,43 +91,44 @@ def _root(
 RUN, DEPLOY, ASK, ACT = "Run", "Deployments", "Ask", "Act"
 
 
-def _add(name: str, command: Callable[..., Any], panel: str, epilog: str) -> None:
+def _add(name: str, command: Callable[..., Any], panel: str, examples: str) -> None:
     """Add a command to the panel of the help that it belongs to; its docstring is its help."""
     help = " ".join((command.__doc__ or "").split())
-    app.command(name, help=help, epilog=epilog, rich_help_panel=panel)(as_options(command))
+    made = app.command(name, help=help, epilog=epilog(examples), rich_help_panel=panel)
+    made(as_options(command))
 
 
-_add("up", up.up, RUN, up.EPILOG)
-_add("demo", demo.demo, RUN, demo.EPILOG)
-_add("ingest", deployments.ingest, DEPLOY, deployments.EPILOG)
-_add("project", deployments.project, DEPLOY, deployments.EPILOG)
-_add("actuate", deployments.actuate, DEPLOY, deployments.EPILOG)
-_add("serve", deployments.serve, DEPLOY, deployments.EPILOG)
-_add("migrate", migrate.migrate, DEPLOY, migrate.EPILOG)
-_add("archive", archive.archive, DEPLOY, archive.EPILOG)
-_add("prune", prune.prune, DEPLOY, prune.EPILOG)
-_add("switch", switch.switch, DEPLOY, switch.EPILOG)
-_add("uninstall", uninstall.uninstall, DEPLOY, uninstall.EPILOG)
-_add("history", history.history, ASK, history.EPILOG)
-_add("why", why.why, ASK, why.EPILOG)
-_add("forecast", forecast.forecast, ASK, forecast.EPILOG)
-_add("list", listing.listing, ASK, listing.EPILOG)
-_add("stop", stopping.stop, ACT, stopping.EPILOG)
-_add("resume", stopping.resume, ACT, stopping.RESUME_EPILOG)
+_add("up", up.up, RUN, up.EXAMPLES)
+_add("demo", demo.demo, RUN, demo.EXAMPLES)
+_add("ingest", deployments.ingest, DEPLOY, deployments.EXAMPLES)
+_add("project", deployments.project, DEPLOY, deployments.EXAMPLES)
+_add("actuate", deployments.actuate, DEPLOY, deployments.EXAMPLES)
+_add("serve", deployments.serve, DEPLOY, deployments.EXAMPLES)
+_add("migrate", migrate.migrate, DEPLOY, migrate.EXAMPLES)
+_add("archive", archive.archive, DEPLOY, archive.EXAMPLES)
+_add("prune", prune.prune, DEPLOY, prune.EXAMPLES)
+_add("switch", switch.switch, DEPLOY, switch.EXAMPLES)
+_add("uninstall", uninstall.uninstall, DEPLOY, uninstall.EXAMPLES)
+_add("history", history.history, ASK, history.EXAMPLES)
+_add("why", why.why, ASK, why.EXAMPLES)
+_add("forecast", forecast.forecast, ASK, forecast.EXAMPLES)
+_add("list", listing.listing, ASK, listing.EXAMPLES)
+_add("stop", stopping.stop, ACT, stopping.EXAMPLES)
+_add("resume", stopping.resume, ACT, stopping.RESUME_EXAMPLES)
 app.add_typer(creating.app, name="create", rich_help_panel=ACT)
-_add("replay", replay.replay, ASK, replay.EPILOG)
-_add("what-if", what_if.what_if, ASK, what_if.EPILOG)
-_add("usage", usage.usage, ASK, usage.EPILOG)
-_add("topology", topology.topology, ASK, topology.EPILOG)
-_add("ask", ask.ask, ASK, ask.EPILOG)
-_add("sql", sql.sql, ASK, sql.EPILOG)
-_add("export", export.export, ASK, export.EPILOG)
-_add("import", export.import_, ASK, export.IMPORT_EPILOG)
-_add("epochs", epochs.epochs, ASK, epochs.EPILOG)
-_add("parked", parked.parked, ASK, parked.EPILOG)
-_add("doctor", doctor.doctor, ASK, doctor.EPILOG)
-_add("bundle", bundle.bundle, ASK, bundle.EPILOG)
-_add("version", version.version, ASK, version.EPILOG)
+_add("replay", replay.replay, ASK, replay.EXAMPLES)
+_add("what-if", what_if.what_if, ASK, what_if.EXAMPLES)
+_add("usage", usage.usage, ASK, usage.EXAMPLES)
+_add("topology", topology.topology, ASK, topology.EXAMPLES)
+_add("ask", ask.ask, ASK, ask.EXAMPLES)
+_add("sql", sql.sql, ASK, sql.EXAMPLES)
+_add("export", export.export, ASK, export.EXAMPLES)
+_add("import", export.import_, ASK, export.IMPORT_EXAMPLES)
+_add("epochs", epochs.epochs, ASK, epochs.EXAMPLES)
+_add("parked", parked.parked, ASK, parked.EXAMPLES)
+_add("doctor", doctor.doctor, ASK, doctor.EXAMPLES)
+_add("bundle", bundle.bundle, ASK, bundle.EXAMPLES)
+_add("version", version.version, ASK, version.EXAMPLES)
 
 
 for made in (*app.registered_commands, *creating.app.registered_commands):

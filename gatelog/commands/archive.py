@@ -14,13 +14,11 @@ from gatelog.shell.errors import FAILED
 from gatelog.terminal.printing import document
 from gatelog.terminal.progress import ProgressReport
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog archive --to /srv/gatelog-archive
-
 gatelog archive --to s3://backups/gatelog --cluster prod-1
-
-gatelog replay --verify --archive s3://backups/gatelog"""
+gatelog replay --verify --archive s3://backups/gatelog
+"""
 
 
 def archive(

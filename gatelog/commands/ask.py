@@ -18,15 +18,12 @@ if TYPE_CHECKING:
     from gatelog.readmodel.questions import Question, Scope
     from runtime.settings import Settings
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog ask
-
 gatelog ask waiting --team red
-
 gatelog ask latency --queue research --since 24h
-
-gatelog ask preempted --sql"""
+gatelog ask preempted --sql
+"""
 
 
 @dataclass(frozen=True)

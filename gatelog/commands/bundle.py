@@ -15,13 +15,11 @@ import typer
 from gatelog.shell import options
 from gatelog.shell.errors import UsageFailed
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog bundle
-
 gatelog bundle case-7.tar.gz --group team-a/train --log-lines 2000
-
-gatelog bundle --log-file up.log                  (gatelog up 2> up.log keeps its lines)"""
+gatelog bundle --log-file up.log                  (gatelog up 2> up.log keeps its lines)
+"""
 
 
 @dataclass(frozen=True)

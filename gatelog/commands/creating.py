@@ -19,17 +19,14 @@ HELP = (
     "Create a ClusterQueue, a LocalQueue or a ResourceFlavor. --dry-run=server lets the API server "
     "check it and stores nothing; --dry-run=client -o yaml prints what to keep in git."
 )
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog create resourceflavor default
-
 gatelog create clusterqueue research --nominal-quota "default:cpu=40;memory=160Gi"
-
 gatelog create localqueue user-queue -n team-a -c research
+gatelog create clusterqueue research --nominal-quota "default:cpu=40" --dry-run=client -o yaml
+"""
 
-gatelog create clusterqueue research --nominal-quota "default:cpu=40" --dry-run=client -o yaml"""
-
-app = typer.Typer(help=HELP, epilog=EPILOG, no_args_is_help=True)
+app = typer.Typer(help=HELP, epilog=options.epilog(EXAMPLES), no_args_is_help=True)
 _Never = Literal["Never", "LowerPriority", "Any"]
 _Within = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"]
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")

@@ -11,15 +11,12 @@ from gatelog.shell import options
 from gatelog.shell.errors import FAILED
 from gatelog.shell.narrator import Narrator
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog demo
-
 gatelog demo --story two-teams
-
 gatelog demo --keep
-
-gatelog demo --state-dir /tmp/demo && gatelog history team-a/training --state-dir /tmp/demo"""
+gatelog demo --state-dir /tmp/demo && gatelog history team-a/training --state-dir /tmp/demo
+"""
 
 DEFAULT_DIR = ".gatelog/demo"
 

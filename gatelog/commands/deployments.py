@@ -16,13 +16,11 @@ from gatelog.shell.narrator import Narrator
 from runtime.health import Checks, serve_health
 from runtime.settings import Settings
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 GATELOG_CONFIG=/etc/gatelog/gatelog.toml gatelog project
-
 gatelog ingest --config gatelog.toml --set health.port=8080
-
-gatelog actuate --set nats.url=nats://nats:4222"""
+gatelog actuate --set nats.url=nats://nats:4222
+"""
 
 Part = Callable[..., Awaitable[None]]
 """`run_ingest`, `run_projector` or `run_actuator`: (settings, stop, *, checks)."""

@@ -10,11 +10,10 @@ from gatelog.shell import options
 from gatelog.shell.errors import FAILED
 from gatelog.terminal.printing import document
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog doctor
-
-gatelog doctor --config /etc/gatelog/gatelog.toml --json | jq '.[] | select(.verdict=="fail")'"""
+gatelog doctor --config /etc/gatelog/gatelog.toml --json | jq '.[] | select(.verdict=="fail")'
+"""
 
 
 def doctor(

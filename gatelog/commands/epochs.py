@@ -15,13 +15,11 @@ from gatelog.terminal.printing import document
 if TYPE_CHECKING:
     from gatelog.readmodel.inforce import EpochLine, InForce
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog epochs
-
 gatelog epochs --shard 1
-
-gatelog epochs --json | jq '.[].in_force[].settings.mode'"""
+gatelog epochs --json | jq '.[].in_force[].settings.mode'
+"""
 
 
 def epochs(

@@ -17,20 +17,16 @@ from gatelog.shell.errors import UsageFailed
 from gatelog.terminal.progress import ProgressReport
 from runtime.settings import Settings
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog export yesterday.jsonl.gz
-
 gatelog export train.jsonl.gz --group team-a/train --pseudonymise
-
 gatelog export night.jsonl.gz --since 2026-11-21T00:00:00Z --until 2026-11-21T06:00:00Z
-
-gatelog export s3://lake/gatelog --format parquet"""
-IMPORT_EPILOG = """[bold]Examples[/]
-
+gatelog export s3://lake/gatelog --format parquet
+"""
+IMPORT_EXAMPLES = """
 gatelog import yesterday.jsonl.gz --to yesterday.sqlite3
-
-gatelog history team-a/train --db yesterday.sqlite3"""
+gatelog history team-a/train --db yesterday.sqlite3
+"""
 
 Moment = Annotated[
     str | None, typer.Option(metavar="TIME", help="UTC if it names no zone: 2026-11-21T03:00:00Z")

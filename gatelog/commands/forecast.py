@@ -22,19 +22,14 @@ if TYPE_CHECKING:
     from gatelog.terminal.printing import Column, Output
     from runtime.settings import Settings
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog forecast
-
 gatelog forecast -n team-a --dry-run
-
 gatelog forecast --every 60s
-
 gatelog forecast --every 60s --tell
-
 gatelog forecast --every 5m --set health.port=9104
-
-gatelog forecast -o json"""
+gatelog forecast -o json
+"""
 
 _MOST = 1000
 """Groups that are listed."""

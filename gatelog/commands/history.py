@@ -23,15 +23,12 @@ if TYPE_CHECKING:
 EARLIER = 5
 """Earlier lives that are named below the newest."""
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog history team-a/train
-
 gatelog history team-a/train --all --utc
-
 gatelog history train -n team-a --follow
-
-gatelog history team-a/train-worker-3 --json | jq '.[0].entries[].kind'"""
+gatelog history team-a/train-worker-3 --json | jq '.[0].entries[].kind'
+"""
 
 Title = Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="Group or pod.")]
 

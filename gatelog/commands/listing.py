@@ -19,19 +19,14 @@ if TYPE_CHECKING:
     from gatelog.readmodel.rows import FlavorRow, GroupRow, QueueRow
     from gatelog.terminal.printing import Column
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog list groups
-
 gatelog list groups -n team-a --state Queued -o wide
-
 gatelog list queues
-
 gatelog list queues --watch
-
 gatelog list workloads -n team-a -o name
-
-gatelog list flavors --no-headers"""
+gatelog list flavors --no-headers
+"""
 
 What = Annotated[
     Literal["groups", "queues", "workloads", "flavors"], typer.Argument(help="What to list.")

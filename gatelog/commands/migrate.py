@@ -21,13 +21,11 @@ from gatelog.shell.narrator import Narrator
 from podgroup.log import subjects
 from runtime.settings import Settings
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog migrate --config gatelog.toml
-
 gatelog migrate --db postgresql://gatelog@db/gatelog --set nats.url=nats://nats:4222
-
-gatelog migrate --db postgresql://gatelog@db/gatelog --reader analysts"""
+gatelog migrate --db postgresql://gatelog@db/gatelog --reader analysts
+"""
 
 _CONNECT_S = 30.0
 

@@ -24,17 +24,13 @@ if TYPE_CHECKING:
     from gatelog.terminal.printing import Output
     from podgroup.log.parked import ParkedMessage
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog parked
-
 gatelog parked -n team-a -o wide
-
 gatelog parked show 1234/0
-
 gatelog parked release 1234/0 --note 'fixed in 0.2'
-
-gatelog parked stream --json | jq '.[].message'"""
+gatelog parked stream --json | jq '.[].message'
+"""
 
 Action = Annotated[
     Literal["list", "show", "release", "discard", "stream"], typer.Argument(help="What to do.")

@@ -17,13 +17,11 @@ from gatelog.terminal.printing import document
 if TYPE_CHECKING:
     from projector.upkeep.pruning import Gone
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog prune --older-than 90d --dry-run
-
 gatelog prune --older-than 12w
-
-gatelog prune --older-than 30d --compact     (SQLite: gives the space back to the disk)"""
+gatelog prune --older-than 30d --compact     (SQLite: gives the space back to the disk)
+"""
 
 _AGE = re.compile(r"(?P<count>[1-9]\d{0,4})(?P<unit>[dw])")
 

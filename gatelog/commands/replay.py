@@ -24,25 +24,17 @@ if TYPE_CHECKING:
     from projector.replay.compare import TableResult
     from projector.replay.fold import Result
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog replay --verify
-
 gatelog replay --rebuild
-
 gatelog replay --redecide
-
 gatelog replay --at 2026-11-21T03:00:00Z --to then.sqlite3
-
 gatelog replay --group team-a/train --step
-
 gatelog replay export.jsonl.gz --redecide
-
 gatelog replay recording.jsonl.gz --to recording.sqlite3
-
 gatelog replay recording.jsonl.gz --verify --db recording.sqlite3
-
-gatelog replay s3://backups/gatelog --cluster prod --to prod.sqlite3"""
+gatelog replay s3://backups/gatelog --cluster prod --to prod.sqlite3
+"""
 
 
 @dataclass(frozen=True)

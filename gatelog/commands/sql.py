@@ -11,13 +11,11 @@ import typer
 
 from gatelog.shell import options
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog sql "SELECT name, state, reason FROM groups"
-
 gatelog sql "SELECT * FROM v_why_pending" --json
-
-gatelog sql "SELECT namespace, count(*) FROM groups GROUP BY 1" --no-headers | sort"""
+gatelog sql "SELECT namespace, count(*) FROM groups GROUP BY 1" --no-headers | sort
+"""
 
 
 def sql(

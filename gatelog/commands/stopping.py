@@ -17,22 +17,17 @@ if TYPE_CHECKING:
     from gatelog.cluster.intent import Done, Stop, What
     from runtime.settings import Settings
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog stop clusterqueue research --reason "rack 7 is being moved" --keep-already-running
-
 gatelog stop localqueue user-queue -n team-a --reason "budget is spent"
-
 gatelog stop group team-a/train --reason "wrong data set"
-
-gatelog stop clusterqueue research --dry-run=server"""
-RESUME_EPILOG = """[bold]Examples[/]
-
+gatelog stop clusterqueue research --dry-run=server
+"""
+RESUME_EXAMPLES = """
 gatelog resume clusterqueue research --reason "rack 7 is back"
-
 gatelog resume localqueue user-queue -n team-a
-
-gatelog resume group team-a/train"""
+gatelog resume group team-a/train
+"""
 
 Kind = Annotated[
     str,

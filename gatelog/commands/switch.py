@@ -10,13 +10,11 @@ import typer
 
 from gatelog.shell import options
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog switch kueue --dry-run
-
 gatelog switch kueue --drain
-
-gatelog switch builtin"""
+gatelog switch builtin
+"""
 
 
 def switch(

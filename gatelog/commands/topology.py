@@ -20,15 +20,12 @@ if TYPE_CHECKING:
     from gatelog.readmodel.places import FlavorRoom, Room
     from gatelog.terminal.printing import Column
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog topology
-
 gatelog topology default --flavor gpu --in block-2
-
 gatelog topology --at 2026-11-22T10:00:00Z
-
-gatelog topology -o json"""
+gatelog topology -o json
+"""
 
 
 @dataclass(frozen=True)

@@ -19,15 +19,12 @@ if TYPE_CHECKING:
     from gatelog.removal.removing import Step, Wish
     from runtime.settings import Settings
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog uninstall --dry-run
-
 gatelog uninstall
-
 gatelog uninstall --gates keep                    (to install it again: what waits goes on waiting)
-
-gatelog uninstall --also crds --also data         (queues, log and passwords too)"""
+gatelog uninstall --also crds --also data         (queues, log and passwords too)
+"""
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,11 @@ import typer
 from gatelog.shell import options
 from gatelog.shell.narrator import Narrator
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog up --install webhook
-
 gatelog up --context kind-test --set webhook.host=0.0.0.0 --set webhook.url=https://172.18.0.1:9443
-
-gatelog up --db postgresql://gatelog@localhost/gatelog --set nats.url=nats://localhost:4222"""
+gatelog up --db postgresql://gatelog@localhost/gatelog --set nats.url=nats://localhost:4222
+"""
 
 Install = Annotated[
     Literal["webhook", "policy", "none"] | None,

@@ -21,21 +21,15 @@ if TYPE_CHECKING:
     from gatelog.readmodel.usage import Idle, Share
     from runtime.settings import Settings
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog usage --since 7d
-
 gatelog usage --by label:team --since 2026-11-01 --until 2026-12-01 --rates rates.toml
-
 gatelog usage --by queue --since 24h
-
 gatelog usage --used --since 7d
-
 gatelog usage --failures --since 30d
-
 gatelog usage --idle --rates rates.toml
-
-gatelog usage --by hour --since 2d -o csv > usage.csv"""
+gatelog usage --by hour --since 2d -o csv > usage.csv
+"""
 
 
 @dataclass(frozen=True)

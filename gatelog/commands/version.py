@@ -8,11 +8,10 @@ from typing import Annotated, Literal
 
 import typer
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog version
-
-gatelog version -o json"""
+gatelog version -o json
+"""
 
 
 def version(

@@ -26,25 +26,17 @@ if TYPE_CHECKING:
     from podgroup.model.policy import Policy
     from runtime.settings import Settings
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog what-if --since 7d --set clusterqueue/research:cpu=60
-
 gatelog what-if --since 7d --change queues.yaml --db other.sqlite3
-
 gatelog what-if export.jsonl.gz --set clusterqueue/research:cpu=60
-
 gatelog what-if --trace jobs.csv --objects queues.yaml
-
 gatelog what-if --trace jobs.csv --objects queues.yaml --set clusterqueue/research:cpu=60
-
 gatelog what-if --trace jobs.csv --objects queues.yaml --change smaller.yaml --json
-
 gatelog what-if --since 7d --set clusterqueue/research:cpu=60 --picture research.svg
-
 gatelog what-if --trace archive.swf --queue hpc/batch --objects queues.yaml
-
-gatelog what-if --trace jobs.csv --objects queues.yaml --db played.sqlite3"""
+gatelog what-if --trace jobs.csv --objects queues.yaml --db played.sqlite3
+"""
 
 
 @dataclass(frozen=True)

@@ -26,21 +26,15 @@ if TYPE_CHECKING:
     from gatelog.terminal.printing import Column, Output
     from runtime.settings import Settings
 
-EPILOG = """[bold]Examples[/]
-
+EXAMPLES = """
 gatelog why
-
 gatelog why team-a
-
 gatelog why team-a/train
-
 gatelog why train -n team-a
-
 gatelog why -A -o wide | sort -k3
-
 gatelog why team-a/train-worker-3 -o json
-
-gatelog why prod/etl --db postgresql://reader@db/gatelog --cluster prod-1"""
+gatelog why prod/etl --db postgresql://reader@db/gatelog --cluster prod-1
+"""
 
 Asked = Annotated[
     str | None,

@@ -140,6 +140,11 @@ def database_option(value: str | None) -> str | None:
     return f"sqlite:///{Path(value).expanduser().resolve()}"
 
 
+def epilog(examples: str) -> str:
+    """Return what is said below the help of a command: its examples, one in a line of text."""
+    return "\n\n".join(["[bold]Examples[/]", *examples.strip().splitlines()])
+
+
 def as_options(command: Callable[..., R]) -> Callable[..., R]:
     """Return a command as typer is to see it: values of this module as the options they have."""
     hints = get_type_hints(command, include_extras=True)

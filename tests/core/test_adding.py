@@ -142,7 +142,7 @@ print(asyncio.run(execute(None, Emitter(), read)).message)
 
 GREETING = '''"""`gatelog greet`: say hello."""
 
-EPILOG = ""
+EXAMPLES = "gatelog greet"
 
 
 def greet() -> int | None:
@@ -166,7 +166,7 @@ def test_a_command_is_its_module_and_its_line_and_of_kubectl_two_files_more(
     changed = {
         "gatelog/cli.py": (
             ("    forecast,\n", "    forecast,\n    greet,\n"),
-            ('_add("why"', '_add("greet", greet.greet, ASK, greet.EPILOG)\n_add("why"'),
+            ('_add("why"', '_add("greet", greet.greet, ASK, greet.EXAMPLES)\n_add("why"'),
         ),
         "gatelog/viacluster/app.py": (('@app.command("why")\n', PLUGIN),),
         "gatelog/viacluster/completing.py": (
