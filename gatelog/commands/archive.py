@@ -25,8 +25,7 @@ def archive(
     answer: options.OutputOptions,
     where: options.ReadModelOptions,
     to: Annotated[
-        str | None,
-        typer.Option("--to", metavar="DIR|URL", help="Where; default: the setting archive.url."),
+        str | None, typer.Option(metavar="DIR|URL", help="Where; default: the setting archive.url.")
     ] = None,
 ) -> int | None:
     """Write what came into the log since the last time to closed files in a directory or a bucket,

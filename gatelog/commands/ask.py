@@ -32,28 +32,23 @@ class AboutOptions:
 
     namespace: options.Namespace = None
     queue: Annotated[
-        str | None,
-        typer.Option("--queue", metavar="NAME", help="Of this ClusterQueue or LocalQueue."),
+        str | None, typer.Option(metavar="NAME", help="Of this ClusterQueue or LocalQueue.")
     ] = None
     group: Annotated[
-        str | None,
-        typer.Option("--group", metavar="NS/NAME", help="Of this group. Default: the newest."),
+        str | None, typer.Option(metavar="NS/NAME", help="Of this group. Default: the newest.")
     ] = None
     team: Annotated[
-        str | None, typer.Option("--team", metavar="NAME", help="Of pods with this team label.")
+        str | None, typer.Option(metavar="NAME", help="Of pods with this team label.")
     ] = None
-    team_label: Annotated[
-        str, typer.Option("--team-label", metavar="LABEL", help="Label that names a team.")
-    ] = "team"
+    team_label: Annotated[str, typer.Option(metavar="LABEL", help="Label that names a team.")] = (
+        "team"
+    )
     since: Annotated[
         str | None,
-        typer.Option(
-            "--since", metavar="TIME|SPAN", help="From: a time, or 7d, 12h before --until."
-        ),
+        typer.Option(metavar="TIME|SPAN", help="From: a time, or 7d, 12h before --until."),
     ] = None
     until: Annotated[
-        str | None,
-        typer.Option("--until", metavar="TIME|SPAN", help="To. Default: the newest event, or now."),
+        str | None, typer.Option(metavar="TIME|SPAN", help="To. Default: the newest event, or now.")
     ] = None
 
     def given(self) -> dict[str, str | None]:
@@ -66,7 +61,7 @@ class AboutOptions:
 class ShownOptions:
     """What is printed."""
 
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Rows printed at most.")] = 1000
+    limit: Annotated[int, typer.Option(min=1, help="Rows printed at most.")] = 1000
     sql: Annotated[bool, typer.Option("--sql", help="Print the SQL instead.")] = False
     grafana: Annotated[
         bool, typer.Option("--grafana", help="Print the SQL with variables of a dashboard.")

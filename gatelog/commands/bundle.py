@@ -28,16 +28,11 @@ class ContentOptions:
 
     group: Annotated[
         str | None,
-        typer.Option(
-            "--group", metavar="NS/NAME", help="Default: the one that has waited longest."
-        ),
+        typer.Option(metavar="NS/NAME", help="Default: the one that has waited longest."),
     ] = None
-    log_lines: Annotated[
-        int, typer.Option("--log-lines", min=0, max=100_000, help="Of each log.")
-    ] = 1000
+    log_lines: Annotated[int, typer.Option(min=0, max=100_000, help="Of each log.")] = 1000
     log_file: Annotated[
-        list[Path] | None,
-        typer.Option("--log-file", metavar="FILE", help="A log of yours. May be repeated."),
+        list[Path] | None, typer.Option(metavar="FILE", help="A log of yours. May be repeated.")
     ] = None
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", metavar="NS", help="Where gatelog is installed.")

@@ -37,7 +37,7 @@ _QUOTA = "FLAVOR:RESOURCE=QUANTITY;... , several by commas or by repeating it"
 class QueueOptions:
     """How a ClusterQueue treats what waits in it, and whom it may preempt."""
 
-    cohort: Annotated[str, typer.Option("--cohort", help="It shares quota with.")] = ""
+    cohort: Annotated[str, typer.Option(help="It shares quota with.")] = ""
     strategy: Annotated[
         Literal["StrictFIFO", "BestEffortFIFO"],
         typer.Option("--queuing-strategy", help="Whether the head holds up the others."),
@@ -78,9 +78,9 @@ class QuotaOptions:
 class _ClusterOptions(options.ClusterOptions):
     """As of other commands, but for -c, which kueuectl gives to the ClusterQueue."""
 
-    config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="Settings file (TOML).")
-    ] = None
+    config: Annotated[Path | None, typer.Option(metavar="FILE", help="Settings file (TOML).")] = (
+        None
+    )
 
 
 @app.command("clusterqueue", help="Create a ClusterQueue (also: cq).")
@@ -156,11 +156,7 @@ def resourceflavor(
     ] = None,
     tolerations: Annotated[
         list[str] | None,
-        typer.Option(
-            "--tolerations",
-            metavar="KEY[=VALUE][:EFFECT]",
-            help="That pods of it are given.",
-        ),
+        typer.Option(metavar="KEY[=VALUE][:EFFECT]", help="That pods of it are given."),
     ] = None,
 ) -> None:
     """Create a ResourceFlavor."""

@@ -23,16 +23,12 @@ DEFAULT_DIR = ".gatelog/demo"
 
 def demo(
     state_dir: Annotated[
-        str,
-        typer.Option(
-            "--state-dir", metavar="DIR", help="Where log and read model are left; made anew."
-        ),
+        str, typer.Option(metavar="DIR", help="Where log and read model are left; made anew.")
     ] = DEFAULT_DIR,
     story: Annotated[
         Literal["pods", "two-teams"],
         typer.Option(
-            "--story",
-            help="pods: stories of KEP-976 and mishaps. two-teams: how two teams share quota.",
+            help="pods: stories of KEP-976 and mishaps. two-teams: how two teams share quota."
         ),
     ] = "pods",
     keep: Annotated[

@@ -26,7 +26,7 @@ def epochs(
     answer: options.OutputOptions,
     where: options.ReadModelOptions,
     shard: Annotated[
-        int | None, typer.Option("--shard", metavar="N", min=0, help="Default: all shards.")
+        int | None, typer.Option(metavar="N", min=0, help="Default: all shards.")
     ] = None,
 ) -> int | None:
     """The beginnings of the log (epochs) with what is missing between them, and which settings,

@@ -38,7 +38,7 @@ class SelectionOptions:
     """Which part of the log is written."""
 
     group: Annotated[
-        str | None, typer.Option("--group", metavar="NS/NAME", help="All lives of one group.")
+        str | None, typer.Option(metavar="NS/NAME", help="All lives of one group.")
     ] = None
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", help="All groups of a namespace.")
@@ -56,8 +56,7 @@ class PseudonymOptions:
         bool, typer.Option("--pseudonymise", help="Replace names, namespaces and label values.")
     ] = False
     key_file: Annotated[
-        Path | None,
-        typer.Option("--key-file", help="Key of pseudonyms, to repeat them; default: random."),
+        Path | None, typer.Option(help="Key of pseudonyms, to repeat them; default: random.")
     ] = None
 
     def key(self) -> bytes | None:
@@ -155,9 +154,7 @@ def import_(
         str,
         typer.Argument(help="An export, a watch recording, or an archive (a directory or URL)."),
     ],
-    to: Annotated[
-        str, typer.Option("--to", metavar="URL|FILE", help="Empty database to write to.")
-    ],
+    to: Annotated[str, typer.Option(metavar="URL|FILE", help="Empty database to write to.")],
     config: options.Config = None,
     cluster: options.Cluster = None,
     assign: options.Assign = None,

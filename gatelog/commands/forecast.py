@@ -42,7 +42,6 @@ class RunOptions:
     every: Annotated[
         str | None,
         typer.Option(
-            "--every",
             metavar="60s",
             help="Go on, and make one so often; /metrics is served at health.port. Default: once.",
         ),
@@ -60,15 +59,12 @@ class RunOptions:
     label: Annotated[
         str | None,
         typer.Option(
-            "--label",
-            metavar="KEY",
-            help="Label of pods that tells runtimes apart. Default: forecast.label.",
+            metavar="KEY", help="Label of pods that tells runtimes apart. Default: forecast.label."
         ),
     ] = None
     budget: Annotated[
         str | None,
         typer.Option(
-            "--budget",
             metavar="20s",
             help="Processor time that it may take, for up to 60 plays. Default: forecast.budget_s.",
         ),

@@ -47,9 +47,7 @@ class FilterOptions:
     gone: Annotated[
         bool, typer.Option("--gone", help="groups, workloads: also those that are gone.")
     ] = False
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, max=1_000_000, help="Rows printed at most.")
-    ] = 1000
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Rows printed at most.")] = 1000
 
 
 def listing(

@@ -35,7 +35,6 @@ def migrate(
     reader: Annotated[
         str | None,
         typer.Option(
-            "--reader",
             metavar="ROLE",
             help="PostgreSQL: let this role read all tables and views, and nothing else. It must "
             "exist. Default: database.reader_role.",
@@ -44,7 +43,6 @@ def migrate(
     stamp: Annotated[
         str,
         typer.Option(
-            "--stamp",
             metavar="REVISION",
             help="The schema of a database that has lost its version (table alembic_version).",
         ),

@@ -47,8 +47,8 @@ class ParkedOptions:
     every: Annotated[
         bool, typer.Option("--all", help="list: settled ones too. release, discard: all open.")
     ] = False
-    note: Annotated[str, typer.Option("--note", help="Why; kept in history.")] = ""
-    by: Annotated[str | None, typer.Option("--by", help="Who; default: the user.")] = None
+    note: Annotated[str, typer.Option(help="Why; kept in history.")] = ""
+    by: Annotated[str | None, typer.Option(help="Who; default: the user.")] = None
     watch: options.Watch = False
 
 

@@ -32,9 +32,7 @@ def prune(
     older_than: Annotated[
         str | None,
         typer.Option(
-            "--older-than",
-            metavar="90d|12w",
-            help="Days or weeks to keep. Default: database.retention_days.",
+            metavar="90d|12w", help="Days or weeks to keep. Default: database.retention_days."
         ),
     ] = None,
     dry_run: Annotated[

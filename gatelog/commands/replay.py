@@ -55,10 +55,10 @@ class TaskOptions:
         bool, typer.Option("--redecide", help="Show what today's rules would decide differently.")
     ] = False
     at: Annotated[
-        str | None, typer.Option("--at", metavar="SEQ|TIME", help="The read model as it was then.")
+        str | None, typer.Option(metavar="SEQ|TIME", help="The read model as it was then.")
     ] = None
     group: Annotated[
-        str | None, typer.Option("--group", metavar="NS/NAME", help="Every step of one group.")
+        str | None, typer.Option(metavar="NS/NAME", help="Every step of one group.")
     ] = None
     step: Annotated[
         bool, typer.Option("--step", help="Go through the steps by keys (n, p, g, q).")
@@ -93,8 +93,7 @@ def replay(
         typer.Argument(help="An export, a watch recording, or an archive (a directory or URL)."),
     ] = None,
     to: Annotated[
-        str | None,
-        typer.Option("--to", metavar="URL|FILE", help="Empty database to write to."),
+        str | None, typer.Option(metavar="URL|FILE", help="Empty database to write to.")
     ] = None,
     archive: options.Archive = None,
 ) -> int | None:

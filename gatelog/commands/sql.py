@@ -22,9 +22,7 @@ def sql(
     answer: options.OutputOptions,
     where: options.DatabaseOptions,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="One SQL statement.")],
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, max=1_000_000, help="Rows printed at most.")
-    ] = 1000,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Rows printed at most.")] = 1000,
     no_headers: options.NoHeaders = False,
 ) -> None:
     """Run one SQL query on the read model (read-only) and print the rows. Tables and views are in

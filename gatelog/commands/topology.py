@@ -33,7 +33,7 @@ class DomainOptions:
     """Which domains are shown, and of when."""
 
     flavor: Annotated[
-        str, typer.Option("--flavor", metavar="NAME", help="Of this flavor. Default: of all.")
+        str, typer.Option(metavar="NAME", help="Of this flavor. Default: of all.")
     ] = ""
     within: Annotated[
         str,
@@ -42,7 +42,7 @@ class DomainOptions:
         ),
     ] = ""
     at: Annotated[
-        str | None, typer.Option("--at", metavar="TIME|SPAN", help="A past moment. Default: now.")
+        str | None, typer.Option(metavar="TIME|SPAN", help="A past moment. Default: now.")
     ] = None
 
     def when(self, now: datetime) -> datetime:

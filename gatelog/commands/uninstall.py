@@ -38,15 +38,13 @@ class WishOptions:
     gates: Annotated[
         Literal["open", "keep"],
         typer.Option(
-            "--gates",
             help="Pods that wait: open (they start, whatever quota there is) or keep (they wait "
-            "until gatelog is back or they are deleted; labels and Workloads stay too).",
+            "until gatelog is back or they are deleted; labels and Workloads stay too)."
         ),
     ] = "open"
     also: Annotated[
         list[str] | None,
         typer.Option(
-            "--also",
             metavar="crds|data",
             help="crds: Kueue's kinds that gatelog installed, with all queues. data: the log's "
             "volume, Secrets, the namespace. May be repeated. The database is never touched.",

@@ -39,7 +39,6 @@ class WhatOptions:
     by: Annotated[
         str | None,
         typer.Option(
-            "--by",
             metavar="KEY",
             help="namespace, queue (ClusterQueue), localqueue, flavor, label:KEY, user, group, "
             "hour or day. Default: namespace.",
@@ -71,7 +70,6 @@ class WhatOptions:
     user_label: Annotated[
         str,
         typer.Option(
-            "--user-label",
             metavar="LABEL",
             help="Label of pods that names their user: Kubernetes does not say who made a pod.",
         ),
@@ -95,15 +93,10 @@ class SpanOptions:
 
     since: Annotated[
         str | None,
-        typer.Option(
-            "--since",
-            metavar="TIME|SPAN",
-            help="From: a time, or 7d, 12h, 30m ago. Default: 7d.",
-        ),
+        typer.Option(metavar="TIME|SPAN", help="From: a time, or 7d, 12h, 30m ago. Default: 7d."),
     ] = None
     until: Annotated[
-        str | None,
-        typer.Option("--until", metavar="TIME|SPAN", help="To: the same. Default: now."),
+        str | None, typer.Option(metavar="TIME|SPAN", help="To: the same. Default: now.")
     ] = None
 
     def period(self, now: datetime) -> tuple[datetime, datetime]:
@@ -151,8 +144,7 @@ def usage(
     span: SpanOptions,
     form: FormOptions,
     rates: Annotated[
-        Path | None,
-        typer.Option("--rates", metavar="FILE", help="What an hour costs (TOML, docs/usage.md)."),
+        Path | None, typer.Option(metavar="FILE", help="What an hour costs (TOML, docs/usage.md).")
     ] = None,
 ) -> None:
     """Resource-hours asked for while pods ran, held while they did not (admitted and not started,

@@ -46,7 +46,6 @@ class TraceOptions:
     trace: Annotated[
         Path | None,
         typer.Option(
-            "--trace",
             metavar="FILE",
             help="Jobs to play: CSV, JSON lines, or the Standard Workload Format (.swf).",
         ),
@@ -54,7 +53,6 @@ class TraceOptions:
     queue: Annotated[
         str,
         typer.Option(
-            "--queue",
             metavar="NS/NAME",
             help="LocalQueue of jobs of a trace that names none; {queue} is their number of it "
             "(.swf).",
@@ -63,7 +61,6 @@ class TraceOptions:
     objects: Annotated[
         list[Path] | None,
         typer.Option(
-            "--objects",
             metavar="FILE",
             help="Queues to play a trace on, or those that FILE lacks (YAML). May be repeated.",
         ),
@@ -75,16 +72,14 @@ class PeriodOptions:
     """Which part of the log counts, and how much of it is played to say how far to trust."""
 
     since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="7d|TIME", help="Count from then on. Default: 7d."),
+        str | None, typer.Option(metavar="7d|TIME", help="Count from then on. Default: 7d.")
     ] = None
     until: Annotated[
-        str | None, typer.Option("--until", metavar="1d|TIME", help="Default: the log's end.")
+        str | None, typer.Option(metavar="1d|TIME", help="Default: the log's end.")
     ] = None
     calibrate: Annotated[
         int,
         typer.Option(
-            "--calibrate",
             metavar="EVENTS",
             min=0,
             help="Beside a change, play with nothing changed so many events of the log that count, "
@@ -100,7 +95,6 @@ class ChangeOptions:
     change: Annotated[
         list[Path] | None,
         typer.Option(
-            "--change",
             metavar="FILE",
             help="Objects that are other than they are, or new (YAML); one with `$patch: delete` "
             "is to go. May be repeated.",
@@ -119,15 +113,13 @@ class ChangeOptions:
     nodes: Annotated[
         list[str] | None,
         typer.Option(
-            "--nodes",
             metavar="FLAVOR=N",
             help="So many more nodes, like most of a flavor's, in a rack of their own. "
             "May be repeated.",
         ),
     ] = None
     runtime: Annotated[
-        float,
-        typer.Option("--runtime", metavar="FACTOR", help="Everything runs so many times as long."),
+        float, typer.Option(metavar="FACTOR", help="Everything runs so many times as long.")
     ] = 1.0
 
     def small(self) -> list[str]:
@@ -147,14 +139,12 @@ class PlayedOptions(options.OutputOptions):
     """What becomes of what was played."""
 
     label: Annotated[
-        str, typer.Option("--label", metavar="KEY", help="Label of pods that names their team.")
+        str, typer.Option(metavar="KEY", help="Label of pods that names their team.")
     ] = "team"
     db: Annotated[
         str | None,
         typer.Option(
-            "--db",
-            metavar="URL|FILE",
-            help="Empty database for the read model of the alternative.",
+            metavar="URL|FILE", help="Empty database for the read model of the alternative."
         ),
     ] = None
     picture: options.Picture = None
