@@ -29,7 +29,6 @@ from simcluster.store import Store
 _log = logging.getLogger("simcluster")
 GROUP = "apiregistration.k8s.io"
 _PASSED = (b"accept", b"content-type", b"user-agent", b"accept-encoding")
-_FIRST_S = 30.0
 
 
 class Aggregation:

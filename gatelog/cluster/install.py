@@ -71,17 +71,10 @@ async def apply(kube: KubeClient, objects: Iterable[Object]) -> list[str]:
         if answer.status >= 400:
             raise CommandFailed(
                 f"cannot install {name}: the API server answered {answer.status}: "
-                f"{_message(answer.body)}"
+                f"{answer.message()}"
             )
         done.append(name)
     return done
-
-
-def _message(body: bytes) -> str:
-    try:
-        return str(msgspec.json.decode(body)["message"])
-    except (msgspec.DecodeError, KeyError, TypeError):
-        return body[:300].decode(errors="replace")
 
 
 class Kinds(NamedTuple):
