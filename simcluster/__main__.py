@@ -17,7 +17,7 @@ from collections.abc import Callable
 import msgspec
 
 from simcluster.cluster import SimCluster
-from simcluster.settings import NodeSettings, Settings, WatchListMode
+from simcluster.settings import MakeController, NodeSettings, Settings, WatchListMode
 
 
 def _arguments() -> argparse.ArgumentParser:
@@ -37,7 +37,6 @@ def _arguments() -> argparse.ArgumentParser:
         '"memory": "256Gi", "pods": 110}]; or a number of unlimited nodes',
     )
     parser.add_argument("--no-kueue", action="store_true", help="without Kueue's kinds")
-    parser.add_argument("--kueue-core", action="store_true", help="admit Workloads as Kueue does")
     parser.add_argument("--kueue-versions", default="v1beta2", help="comma separated, stored first")
     parser.add_argument("--history", type=int, default=10_000, help="watch history per kind")
     parser.add_argument("--bookmark-interval", type=float, default=60.0, help="seconds")
@@ -81,8 +80,11 @@ async def _serve(settings: Settings, kubeconfig: str | None) -> None:
         await stop.wait()
 
 
-def main() -> int:
-    """Run until asked to stop. Exit code 2 for arguments that make no sense."""
+def main(*controllers: MakeController) -> int:
+    """Run until asked to stop, with some `controllers` more.
+
+    Exit code 2 for arguments that make no sense.
+    """
     asked = _arguments().parse_args()
     try:
         settings = Settings(
@@ -94,7 +96,7 @@ def main() -> int:
             kubelet_default_script=asked.script,
             nodes=_nodes(asked.nodes),
             kueue_kinds=not asked.no_kueue,
-            kueue_core=asked.kueue_core,
+            controllers=controllers,
             kueue_versions=tuple(asked.kueue_versions.split(",")),
             history=asked.history,
             bookmark_interval_s=asked.bookmark_interval,

@@ -25,7 +25,6 @@ from simcluster.faults import Faults
 from simcluster.frontproxy import FrontProxy
 from simcluster.garbage import GarbageCollector
 from simcluster.kubelet import Kubelet
-from simcluster.kueue import KueueCore
 from simcluster.namespaces import NamespaceController
 from simcluster.nodes import node_object
 from simcluster.pods import PodWrites
@@ -33,7 +32,7 @@ from simcluster.requests import Options, Target
 from simcluster.resources import Catalogue
 from simcluster.scheduler import Scheduler
 from simcluster.server import Server
-from simcluster.settings import Settings
+from simcluster.settings import Controller, Settings
 from simcluster.store import Change, Store, Table
 from simcluster.webhookcall import Caller
 from simcluster.writes import Writes
@@ -69,7 +68,7 @@ class SimCluster:
         self.store.hooks.append(self._seen)
         self.scheduler: Scheduler | None = None
         self.kubelet: Kubelet | None = None
-        self.kueue: KueueCore | None = None
+        self.controllers: list[Controller] = []
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -91,8 +90,7 @@ class SimCluster:
             )
         if settings.kubelet == "scripted":
             self.kubelet = Kubelet(self.store, self.pods, self.deletions, settings)
-        if settings.kueue_core:
-            self.kueue = KueueCore(self.store, self.writes, settings.kueue_core_delay_s)
+        self.controllers = [made(self.store, self.writes) for made in settings.controllers]
         for name in _SPACES:
             await self.create("", "namespaces", {"metadata": {"name": name}})
         if self.aggregation is not None:
@@ -104,7 +102,7 @@ class SimCluster:
 
     async def stop(self) -> None:
         """Take everything down."""
-        for part in (self.scheduler, self.kubelet, self.kueue):
+        for part in (self.scheduler, self.kubelet, *self.controllers):
             if part is not None:
                 part.stop()
         for task in self._tasks:

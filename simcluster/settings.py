@@ -8,13 +8,16 @@ Invariant: settings never change after ``SimCluster.start``; what changes at run
 (see ``faults``).
 """
 
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
 from simcluster.access import User
 from simcluster.scripts import ScriptSource
+from simcluster.store import Store
+from simcluster.writes import Writes
 
 
 class WatchListMode(StrEnum):
@@ -23,6 +26,16 @@ class WatchListMode(StrEnum):
     ON = "on"
     FORBIDDEN = "forbidden"  # the feature gate is off: 422, as 1.32 to 1.33 answer
     IGNORED = "ignored"  # a server older than the parameter
+
+
+class Controller(Protocol):
+    """A controller of a test's own, which follows the store."""
+
+    def stop(self) -> None:
+        """Follow it no more."""
+
+
+MakeController = Callable[[Store, Writes], Controller]
 
 
 class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,8 +60,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     front_proxy: bool = False  # serve by TLS, and pass requests on to services of APIServices
     kueue_kinds: bool = True
     kueue_versions: tuple[str, ...] = ("v1beta2",)
-    kueue_core: bool = False
-    kueue_core_delay_s: float = 0.0
+    controllers: tuple[MakeController, ...] = ()
     nodes: tuple[NodeSettings, ...] = (NodeSettings(name="node-a", labels={"pool": "a"}),)
     scheduler: bool = True
     scheduler_delay_s: float = 0.0

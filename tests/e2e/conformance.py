@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.processes import GATELOG, PYTHON, Child, Simulator, server_of
+from tests.support.processes import GATELOG, KUEUE_CORE, PYTHON, Child, Simulator, server_of
 
 CONFORMANCE = Path(__file__).parents[1] / "conformance"
 SCENARIOS = sorted(p.stem for p in (CONFORMANCE / "expected").glob("*.json"))
@@ -33,8 +33,8 @@ def stack(folder: Path, mode: str, real: str = "") -> Iterator[Stack]:
     simulator = None
     kubeconfig = Path(real)
     if not real:
-        core = ["--kueue-core"] if mode == "kueue" else []
-        simulator = Simulator(folder, "--kubelet", "off", *core)
+        module = KUEUE_CORE if mode == "kueue" else "simcluster"
+        simulator = Simulator(folder, "--kubelet", "off", module=module)
         simulator.start()
         kubeconfig = simulator.kubeconfig
     up = Child(

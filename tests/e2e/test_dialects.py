@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.ingest.test_podsets import KEP
-from tests.support.processes import KUEUE, Api, make_queue, pod
+from tests.support.processes import KUEUE, KUEUE_CORE, Api, make_queue, pod
 from tests.support.stack import Stack, finished
 
 pytestmark = [
@@ -22,8 +22,8 @@ PREFIX = "kueue.x-k8s.io/"
 
 @pytest.fixture(scope="module", params=["builtin", "kueue"])
 def stack(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    core = ["--kueue-core"] if request.param == "kueue" else []
-    found = Stack(tmp_path_factory.mktemp(f"dialects-{request.param}"), *core)
+    module = KUEUE_CORE if request.param == "kueue" else "simcluster"
+    found = Stack(tmp_path_factory.mktemp(f"dialects-{request.param}"), module=module)
     found.env["GATELOG_MODE"] = request.param
     try:
         found.start()

@@ -11,6 +11,7 @@ from simcluster import Settings, SimCluster
 from simcluster.client import ApiFailure, Client
 from tests.simcluster.make import owner, pod
 from tests.simcluster.replay import Pairs, comparable
+from tests.support.kueuecore import KueueCore
 from tests.support.recordings import lines
 
 KIND = "{}.kueue.x-k8s.io/v1beta2".format
@@ -20,7 +21,7 @@ RECORDING = "external_workloads_under_kueue"
 
 @pytest.fixture
 def settings() -> Settings:
-    return Settings(kueue_core=True, future_version_wait_s=0.1)
+    return Settings(controllers=(KueueCore,), future_version_wait_s=0.1)
 
 
 class Story:
@@ -158,7 +159,8 @@ async def test_the_recorded_story_has_the_same_statuses(
             case ["delete", "owner", "pod"]:
                 await client.delete("pods", "owner", namespace)
         await story.calm()
-    assert sum(cluster.kueue.used[f"cq-{namespace}"].values()) == 0  # type: ignore[union-attr]
+    (core,) = cluster.controllers
+    assert isinstance(core, KueueCore) and sum(core.used[f"cq-{namespace}"].values()) == 0
     for name, then in recorded.items():
         ours = story.versions[name][:-1]  # the last is the deletion by garbage collection
         assert [_essence(o) for o in ours] == [_essence(pairs.translate(w)) for w in then], name

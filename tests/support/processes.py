@@ -99,15 +99,19 @@ class Child:
         raise AssertionError(f"{self.name} never printed {pattern!r}\n{self.tail()}")
 
 
-class Simulator(Child):
-    """`python -m simcluster` on a loopback port, with a kubeconfig."""
+KUEUE_CORE = "tests.support.kueuecore"
+"""Module of the stand-in cluster on which Workloads are admitted as Kueue does."""
 
-    def __init__(self, folder: Path, *args: str) -> None:
+
+class Simulator(Child):
+    """`python -m simcluster` on a loopback port, with a kubeconfig; or another module of it."""
+
+    def __init__(self, folder: Path, *args: str, module: str = "simcluster") -> None:
         self.kubeconfig = folder / "kubeconfig"
         argv = [
             PYTHON,
             "-m",
-            "simcluster",
+            module,
             "--token",
             TOKEN,
             "--kubeconfig",

@@ -34,10 +34,16 @@ _PARTS = {"ingest": "ingest", "projector": "project", "actuator": "actuate"}
 class Stack:
     """The stand-in and `gatelog up` in `folder`."""
 
-    def __init__(self, folder: Path, *simulator: str, install: str = "webhook") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *simulator: str,
+        install: str = "webhook",
+        module: str = "simcluster",
+    ) -> None:
         self.good = 0
         self.state = folder / "state"
-        self.simulator = Simulator(folder, "--kubelet", "scripted", *simulator)
+        self.simulator = Simulator(folder, "--kubelet", "scripted", *simulator, module=module)
         self.env = {
             "KUBECONFIG": str(self.simulator.kubeconfig),
             "GATELOG_STATE_DIR": str(self.state),

@@ -13,6 +13,6 @@ Invariant: a Workload that was evicted is charged until another client clears ``
 it finishes, is deactivated or is deleted.
 """
 
-from simcluster.kueue.core import KueueCore
+from tests.support.kueuecore.core import KueueCore
 
 __all__ = ["KueueCore"]

@@ -10,11 +10,11 @@ Invariant: conditions the core does not own come out as they went in.
 from fractions import Fraction
 
 from simcluster.errors import Obj
-from simcluster.kueue.assigning import Assignment
-from simcluster.kueue.workload import Info, text
 from simcluster.managed import Writer
 from simcluster.store import Rec
 from simcluster.writes import Writes
+from tests.support.kueuecore.assigning import Assignment
+from tests.support.kueuecore.workload import Info, text
 
 MANAGER = "kueue-admission"
 _FIRST = ("QuotaReserved", "Evicted", "Admitted", "Preempted", "Requeued")

@@ -11,8 +11,8 @@ its way out already.
 from collections.abc import Iterable
 from fractions import Fraction
 
-from simcluster.kueue.assigning import Assignment, ClusterQueue
-from simcluster.kueue.workload import Info, Usage
+from tests.support.kueuecore.assigning import Assignment, ClusterQueue
+from tests.support.kueuecore.workload import Info, Usage
 
 
 def targets(

@@ -18,13 +18,13 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from simcluster.errors import Obj
-from simcluster.kueue.assigning import ClusterQueue, Mode, assign, cluster_queue
-from simcluster.kueue.preempting import targets
-from simcluster.kueue.status import StatusWriter, preemption_message
-from simcluster.kueue.workload import Info, Usage, info_of
 from simcluster.selectors import label_selector
 from simcluster.store import Change, Rec, Store, Table
 from simcluster.writes import Writes
+from tests.support.kueuecore.assigning import ClusterQueue, Mode, assign, cluster_queue
+from tests.support.kueuecore.preempting import targets
+from tests.support.kueuecore.status import StatusWriter, preemption_message
+from tests.support.kueuecore.workload import Info, Usage, info_of
 
 _GROUP = "kueue.x-k8s.io"
 _RESTARTS = ("ClusterQueueStopped", "LocalQueueStopped")

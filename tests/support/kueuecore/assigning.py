@@ -14,9 +14,9 @@ from fractions import Fraction
 import msgspec
 
 from simcluster.errors import Obj
-from simcluster.kueue.workload import FlavorResource, Info, PodSet, Usage, text
 from simcluster.nodes import tolerates
 from simcluster.quantity import parse
+from tests.support.kueuecore.workload import FlavorResource, Info, PodSet, Usage, text
 
 
 class Mode(IntEnum):
