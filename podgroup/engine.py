@@ -55,7 +55,8 @@ from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.rule import ClusterRule, Rule
 from podgroup.state.changes import EVERYTHING
 from podgroup.state.derived import Dequeued
-from podgroup.state.world import Group, World
+from podgroup.state.group import Group
+from podgroup.state.world import World
 
 __all__ = [
     "Difference",

@@ -50,8 +50,11 @@ from podgroup.model.objects import (
 )
 from podgroup.model.policy import Policy
 from podgroup.model.standing import StandingReport
+from podgroup.state.group import GROUP, SINGLE, Group
+from podgroup.state.meta import Meta
+from podgroup.state.pod import Pod
 from podgroup.state.quota import QueueKey
-from podgroup.state.world import GROUP, SINGLE, Group, Meta, Pod, World
+from podgroup.state.world import World
 
 
 class PendingWrites(Struct):

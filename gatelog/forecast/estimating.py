@@ -21,7 +21,9 @@ from msgspec import Struct
 from gatelog.forecast.playing import Out, Present, play, stuck
 from podgroup.model.ids import GroupID
 from podgroup.model.lifecycle import QUEUED, stage_of
-from podgroup.state.world import Group, World
+from podgroup.rules.helpers.scheduler_mirror import known_mirror
+from podgroup.state.group import Group
+from podgroup.state.world import World
 
 FEWEST = 10
 """Plays that share the time: fewer do not show what happens nine times in ten."""
@@ -102,7 +104,7 @@ def _outs(present: Present, random: Random, end_s: float) -> list[Out]:
 
 def places(world: World) -> dict[str, int]:
     """Return the position of each that asks for quota, in the order of queues; 0 if not in line."""
-    cache = world.scheduler_mirror.scheduler.cache
+    cache = known_mirror(world).scheduler.cache
     found: dict[str, int] = {}
     for name in sorted(cache.objects.cluster_queues):
         position = 0

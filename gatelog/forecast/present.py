@@ -28,7 +28,8 @@ from podgroup.model.ids import GroupID, ShardId
 from podgroup.rules.admit import prepare
 from podgroup.rules.helpers import snapshot
 from podgroup.state.facts import cluster_queue_name
-from podgroup.state.world import Group, World
+from podgroup.state.group import Group
+from podgroup.state.world import World
 from projector import tables
 from projector.storage.loading import Loaded, load_shard
 from projector.storage.opening import world_of

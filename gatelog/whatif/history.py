@@ -47,7 +47,8 @@ from podgroup.model.objects import (
     PodView,
     QueueObject,
 )
-from podgroup.state.world import Pod, World
+from podgroup.state.pod import Pod
+from podgroup.state.world import World
 from projector.replay.log import Entry
 
 BACK_S = 1.0

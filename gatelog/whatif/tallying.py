@@ -25,7 +25,8 @@ from podgroup.model.ids import GroupID
 from podgroup.model.names import EVICTED_PREEMPTED
 from podgroup.model.objects import ClusterQueueView
 from podgroup.state.facts import cluster_queue_name
-from podgroup.state.world import Group, World
+from podgroup.state.group import Group
+from podgroup.state.world import World
 
 
 class Kind(Struct, frozen=True, order=True):

@@ -44,7 +44,9 @@ from podgroup.log.events import (
 from podgroup.log.journal import At, ParkedRow
 from podgroup.model.ids import GroupID, newer
 from podgroup.model.objects import PodView
-from podgroup.state.world import GROUP, Group, Refusal, World
+from podgroup.state.group import GROUP, Group
+from podgroup.state.meta import Refusal
+from podgroup.state.world import World
 
 __all__ = ["FOLDS", "link", "synced", "unlisted"]
 

@@ -14,8 +14,10 @@ from podgroup.model.names import ADMISSION_GATE, POD_FINALIZER, QUEUE_NAME, RETR
 from podgroup.model.objects import Since
 from podgroup.state.changes import EVERYTHING
 from podgroup.state.facts import role_of
+from podgroup.state.group import Group, Holding, Lack
 from podgroup.state.members import Flag, Members
-from podgroup.state.world import Expectation, Group, Holding, Lack, Pod, World
+from podgroup.state.pod import Expectation, Pod
+from podgroup.state.world import World
 
 EXCESS = "excess"
 REPLACED = "replaced"

@@ -57,7 +57,9 @@ from podgroup.model.names import (
 from podgroup.model.objects import Since
 from podgroup.model.shortage import Preempted
 from podgroup.state.facts import cluster_queue_name, place_of, role_of
-from podgroup.state.world import Eviction, Expectation, Finish, Group, OutOfSelector, Role, World
+from podgroup.state.group import Eviction, Finish, Group, Role
+from podgroup.state.pod import Expectation, OutOfSelector
+from podgroup.state.world import World
 
 
 def apply_decision(world: World, decision: Decision) -> None:

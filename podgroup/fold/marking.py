@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from podgroup.log.events import Decision, OutcomeRecorded
 from podgroup.log.journal import At
 from podgroup.model.objects import MARK_TIMER, ClusterQueueView, Marked, mark_timer
+from podgroup.state.meta import Timer
 from podgroup.state.quota import QueueKey
-from podgroup.state.world import Timer, World
+from podgroup.state.world import World
 
 AGAIN = {False: timedelta(minutes=10), True: timedelta(seconds=30)}
 """After how long a rejected mark is tried again, by whether it is to be taken off."""
@@ -57,7 +58,7 @@ def decided(world: World, decision: Decision) -> None:
     on = decision.command.target
     key = (on.kind, "", on.name)
     view = world.objects_of(on.kind).get(on.name)
-    if view is not None and view.uid == on.uid:
+    if isinstance(view, Marked) and view.uid == on.uid:
         _put(world, key, replace(view, marking=decision.id))
         world.marks[decision.id] = key
 
@@ -66,7 +67,7 @@ def outcome(world: World, here: At, event: OutcomeRecorded) -> None:
     """What became of it; of what is gone the watch will tell."""
     key = world.marks.pop(event.decision, None)
     view = world.objects_of(key[0]).get(key[2]) if key is not None else None
-    if key is None or view is None or view.marking != event.decision:
+    if key is None or not isinstance(view, Marked) or view.marking != event.decision:
         return
     if event.status == "applied":
         _put(world, key, replace(view, marked=not view.marked, marking=""))

@@ -6,7 +6,8 @@ sample that is counted was counted before.
 
 from podgroup.log.events import PodMeasured
 from podgroup.model.ids import PodUID
-from podgroup.state.world import Measured, World
+from podgroup.state.pod import Measured
+from podgroup.state.world import World
 
 
 def pod_measured(world: World, event: PodMeasured) -> None:

@@ -11,7 +11,8 @@ keeps its name as long as it lives.
 
 from podgroup.fold.common import mark
 from podgroup.model.ids import GroupID
-from podgroup.state.world import Group, World
+from podgroup.state.group import Group
+from podgroup.state.world import World
 
 
 def claim_name(world: World, group: Group) -> None:

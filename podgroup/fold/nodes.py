@@ -18,10 +18,10 @@ from podgroup.model.objects import NodeView, Since, TopologyView, kind_of
 from podgroup.state.facts import asks_for_nodes
 from podgroup.state.world import World
 
-V = TypeVar("V", NodeView, TopologyView)
+V = TypeVar("V", bound=NodeView | TopologyView)
 
 
-def carried(world: World, here: At, known: V | None, view: V) -> V:
+def carried(world: World, here: At, known: NodeView | TopologyView | None, view: V) -> V:
     """Return a view with what it does not say itself; have rows written if it is another."""
     if known is not None and known.uid == view.uid:
         view = replace(view, since=known.since)

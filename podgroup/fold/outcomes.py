@@ -27,7 +27,10 @@ from podgroup.model.names import WORKLOAD_FINALIZER
 from podgroup.model.objects import MARK_TIMER, WorkloadView
 from podgroup.model.standing import COUNTS_TIMER
 from podgroup.state.changes import of_pod, of_workload
-from podgroup.state.world import Group, Pod, Timer, World
+from podgroup.state.group import Group
+from podgroup.state.meta import Timer
+from podgroup.state.pod import Pod
+from podgroup.state.world import World
 
 RETRY_AFTER = timedelta(seconds=30)
 RETRY_CEILING = timedelta(minutes=10)

@@ -31,8 +31,10 @@ from podgroup.model.names import ADMISSION_GATE, POD_GROUP_ROLE, PODSET_LABEL
 from podgroup.model.objects import PodView
 from podgroup.model.roles import named_by
 from podgroup.state.facts import UNPLACED, beyond, set_named
+from podgroup.state.group import Group, Role
 from podgroup.state.members import Flag
-from podgroup.state.world import Group, Pod, Role, World
+from podgroup.state.pod import Pod
+from podgroup.state.world import World
 
 
 def declare(world: World, group: Group) -> None:

@@ -69,8 +69,10 @@ from podgroup.state.facts import (
     given_up_at,
     unwell,
 )
+from podgroup.state.group import GROUP, SINGLE, Group, Mirror, Role, Spec
 from podgroup.state.members import Flag
-from podgroup.state.world import GROUP, SINGLE, Group, Mirror, OutOfSelector, Pod, Role, Spec, World
+from podgroup.state.pod import OutOfSelector, Pod
+from podgroup.state.world import World
 
 QUIET = timedelta(minutes=10)
 """After this long in peace a pod that loses its label has lost it for the first time."""

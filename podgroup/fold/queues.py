@@ -30,8 +30,9 @@ from podgroup.model.objects import (
 )
 from podgroup.model.standing import Amount, Standing, StandingReport
 from podgroup.state.facts import asks_for_nodes
+from podgroup.state.group import Group
 from podgroup.state.quota import QueueKey
-from podgroup.state.world import Group, World
+from podgroup.state.world import World
 
 
 def object_applied(world: World, here: At, view: QueueObject, relist: str) -> None:
@@ -48,11 +49,13 @@ def object_applied(world: World, here: At, view: QueueObject, relist: str) -> No
     if isinstance(view, Marked):
         view = marking.carried(world, known, view)
     elif isinstance(view, NodeView | TopologyView):
-        view = nodes.carried(world, here, known, view)
+        placing = known if isinstance(known, NodeView | TopologyView) else None
+        view = nodes.carried(world, here, placing, view)
     store[key] = view
     world.journal.objects.add((kind, view.namespace, view.name))
     if isinstance(view, ClusterQueueView):
-        _quota(world, here, view.name, known, view)
+        before = known if isinstance(known, ClusterQueueView) else None
+        _quota(world, here, view.name, before, view)
     if isinstance(view, Marked | CohortView | LocalQueueView):
         world.unannounced[(kind, view.namespace, view.name)] = None
     if isinstance(view, ClusterQueueView | LocalQueueView):

@@ -29,7 +29,9 @@ from podgroup.log import records as r
 from podgroup.log.journal import At, WaitRow
 from podgroup.model.ids import GroupID
 from podgroup.model.standing import COUNTS_TIMER
-from podgroup.state.world import Group, Lack, Timer, Wait, World
+from podgroup.state.group import Group, Lack, Wait
+from podgroup.state.meta import Timer
+from podgroup.state.world import World
 
 
 def apply_record(world: World, here: At, record: r.AnyRecord) -> None:

@@ -24,7 +24,9 @@ from podgroup.log.journal import At
 from podgroup.model.ids import newer
 from podgroup.model.objects import FIRST_KINDS, Kind, WorkloadView
 from podgroup.state.facts import asks_for_nodes
-from podgroup.state.world import Expectation, Frame, Meta, World
+from podgroup.state.meta import Frame, Meta
+from podgroup.state.pod import Expectation
+from podgroup.state.world import World
 
 
 def synced(world: World) -> bool:
@@ -154,14 +156,14 @@ def _infer(world: World, here: At, kind: Kind, seen: set[str], filtered: bool) -
         for workload in views:
             workload_deleted(world, here, workload)
         return len(views)
-    gone = [view for view in world.objects_of(kind).values() if view.uid not in seen]
-    for view in gone:
+    gone = [known for known in world.objects_of(kind).values() if known.uid not in seen]
+    for known in gone:
         event = ObjectDeleted(
             kind=kind,
-            namespace=view.namespace,
-            name=view.name,
-            uid=view.uid,
-            resource_version=view.resource_version,
+            namespace=known.namespace,
+            name=known.name,
+            uid=known.uid,
+            resource_version=known.resource_version,
         )
         object_deleted(world, here, event)
     return len(gone)

@@ -53,9 +53,7 @@ from podgroup.state.facts import (
     runs_since_before,
     succeeded,
 )
-from podgroup.state.members import Flag
-from podgroup.state.quota import Charge
-from podgroup.state.world import (
+from podgroup.state.group import (
     GROUP,
     SINGLE,
     Eviction,
@@ -64,8 +62,10 @@ from podgroup.state.world import (
     Holding,
     Mirror,
     Role,
-    World,
 )
+from podgroup.state.members import Flag
+from podgroup.state.quota import Charge
+from podgroup.state.world import World
 
 ADOPTED = "adopted"
 """Who decided an admission that stood before we came."""

@@ -10,7 +10,7 @@ rounded up. Times are aware UTC. Invariant: a view is a value and is never chang
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal, NamedTuple, cast
+from typing import Annotated, Final, Literal, NamedTuple, cast
 
 from msgspec import Meta
 
@@ -554,14 +554,18 @@ QueueObject = (
 )
 
 
-class QueueKind(NamedTuple):
-    """A kind of queue object: its view, where the world has its objects, and its scope."""
+ObjectKey = str | tuple[str, str]
+"""A name, or a namespace and a name."""
 
-    view: type[Any]
-    store: str
+
+class QueueKind(NamedTuple):
+    """A kind of queue object: its view, its scope, and the world's field for it, if it has one."""
+
+    view: type[QueueObject]
+    store: str = ""
     namespaced: bool = False
 
-    def key(self, namespace: str, name: str) -> Any:
+    def key(self, namespace: str, name: str) -> ObjectKey:
         """Return the key of an object in its store."""
         return (namespace, name) if self.namespaced else name
 

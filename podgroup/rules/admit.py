@@ -51,7 +51,8 @@ from podgroup.state.derived import (
     SchedulerKept,
 )
 from podgroup.state.facts import cluster_queue_of, pods_of
-from podgroup.state.world import Group, World
+from podgroup.state.group import Group
+from podgroup.state.world import World
 
 _AMOUNT = re.compile(
     r"\S+ more needed|allows to fit only \d+ out of|doesn't allow to fit any of|\d+(?=/\d+ slice)|"

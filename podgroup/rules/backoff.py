@@ -8,7 +8,7 @@ from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.readiness import admitted
 from podgroup.rules.helpers.rule import BUILTIN, Rule
 from podgroup.rules.helpers.timing import no_wake, wake_at
-from podgroup.state.world import Group
+from podgroup.state.group import Group
 
 BACKOFF = "backoff"
 

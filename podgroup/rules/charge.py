@@ -12,8 +12,8 @@ from podgroup.rules.helpers.timing import no_wake, wake_at
 from podgroup.rules.helpers.unadmitted import charge_for, charged_to, usage_of_live
 from podgroup.state.changes import SUCCEEDED
 from podgroup.state.derived import Charged, Recharged
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group
 
 LAPSE = "lapse"
 

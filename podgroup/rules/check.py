@@ -12,8 +12,8 @@ from podgroup.model.names import EVENT_UPDATED_ADMISSION_CHECK
 from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.order import start_key
 from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group
 
 MAX_PODS = 50
 

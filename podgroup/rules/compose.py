@@ -53,8 +53,9 @@ from podgroup.rules.helpers.order import active_key
 from podgroup.rules.helpers.releasing import finalize
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.state.facts import pods_of, set_named
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group, Pod
+from podgroup.state.pod import Pod
 
 
 def compose(ctx: RuleContext, group: Group) -> Conclusions:

@@ -9,8 +9,8 @@ Invariant: a pod that was deleted past its gate has a place until another pod ta
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.releasing import finalize
 from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group
 
 
 def discard(ctx: RuleContext, group: Group) -> Conclusions:

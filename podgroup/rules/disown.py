@@ -16,7 +16,7 @@ from podgroup.model.reasons import UNMANAGED
 from podgroup.rules.helpers.context import Conclusions, RuleContext, workload_free, workload_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.report import unmanaged
-from podgroup.state.world import Group
+from podgroup.state.group import Group
 
 
 def disown(ctx: RuleContext, group: Group) -> Conclusions:

@@ -15,8 +15,8 @@ from podgroup.rules.helpers.releasing import finalize
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.timing import may_run
 from podgroup.rules.release import release_workload
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group
 
 
 def dissolve(ctx: RuleContext, group: Group) -> Conclusions:

@@ -13,7 +13,7 @@ from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
 from podgroup.rules.helpers.wording import because_of
 from podgroup.state.facts import local_queue_of
-from podgroup.state.world import Group
+from podgroup.state.group import Group
 
 
 def drain(ctx: RuleContext, group: Group) -> Conclusions:

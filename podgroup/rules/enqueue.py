@@ -11,7 +11,7 @@ from podgroup.rules.helpers.rule import BUILTIN, Rule
 from podgroup.rules.helpers.shortages import record_shortage
 from podgroup.state.changes import SUCCEEDED
 from podgroup.state.derived import Dequeued, Enqueued
-from podgroup.state.world import Group
+from podgroup.state.group import Group
 
 
 def enqueue(ctx: RuleContext, group: Group) -> Conclusions:

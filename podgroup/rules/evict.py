@@ -7,8 +7,8 @@ from podgroup.model.names import REASON_EVICTED_PREFIX
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.stopping import stop_pod
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group
 
 
 def evict(ctx: RuleContext, group: Group) -> Conclusions:

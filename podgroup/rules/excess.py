@@ -16,8 +16,9 @@ from podgroup.rules.helpers.places import staffed
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.state.changes import WORKLOAD
 from podgroup.state.facts import pods_of
+from podgroup.state.group import Group, Role
 from podgroup.state.members import Flag, Members
-from podgroup.state.world import Group, Pod, Role
+from podgroup.state.pod import Pod
 
 
 def excess_again(ctx: RuleContext, group: Group) -> Conclusions:

@@ -17,7 +17,7 @@ from podgroup.model.names import EVENT_DELETED, EVICTED_DEACTIVATED_PREFIX, REAS
 from podgroup.rules.helpers.context import Conclusions, RuleContext, normal, pod_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.timing import may_run, no_wake, wake_at
-from podgroup.state.world import Group
+from podgroup.state.group import Group
 
 RETENTION = "retention"
 

@@ -35,8 +35,8 @@ from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.wording import refusal
 from podgroup.state.changes import ALL_RELEASED, FIRST_RUNS
 from podgroup.state.facts import beyond_admission
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group
 
 
 def explain(ctx: RuleContext, group: Group) -> Conclusions:

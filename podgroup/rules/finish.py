@@ -14,8 +14,8 @@ from podgroup.model.names import FINISHED_FAILED, FINISHED_FAILED_TO_START, FINI
 from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.state.changes import ALL_SUCCEEDED
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group
 
 
 def start_failed(ctx: RuleContext, group: Group) -> Conclusions:

@@ -28,7 +28,8 @@ from podgroup.rules.helpers.no_workload import without_workload
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.mismatch import followed, mismatched
 from podgroup.state.changes import WORKLOAD
-from podgroup.state.world import Group, Pod
+from podgroup.state.group import Group
+from podgroup.state.pod import Pod
 
 WORKLOAD_PRIORITY_CLASS = "WorkloadPriorityClass"
 

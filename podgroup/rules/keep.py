@@ -19,8 +19,9 @@ from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.timing import no_wake, wake_at
 from podgroup.state.facts import KEEP
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group, Pod
+from podgroup.state.pod import Pod
 
 CEILING_S = 60
 LABEL_PUT_BACK = "LabelPutBack"

@@ -11,8 +11,8 @@ from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
 from podgroup.rules.helpers.timing import no_wake, wake_at
 from podgroup.state.facts import end_unseen, given_up_at
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group
 
 LOST = "lost"
 

@@ -55,8 +55,8 @@ from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.timing import still_running
 from podgroup.state.changes import ALL_READY, SUCCEEDED, WORKLOAD
 from podgroup.state.facts import is_true, ran_s, role_of
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group
 
 READY_MESSAGE = "All pods reached readiness and the workload is running"
 WAITING_MESSAGE = "Not all pods are ready or succeeded"

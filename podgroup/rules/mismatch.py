@@ -19,8 +19,8 @@ from podgroup.rules.helpers.context import (
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.stopping import stop_pod
 from podgroup.state.changes import WORKLOAD
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group
 
 MISMATCH_MESSAGE = "No matching Workload; restoring pod templates according to existent Workload"
 

@@ -11,8 +11,8 @@ from podgroup.rules.disown import withdraw
 from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.timing import still_running
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group
 
 ORPHAN_MESSAGE = "The workload's owner no longer exists"
 

@@ -11,7 +11,7 @@ from podgroup.rules.helpers.evicting import deactivate
 from podgroup.rules.helpers.readiness import admitted
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
 from podgroup.rules.helpers.timing import no_wake, wake_at
-from podgroup.state.world import Group, Holding
+from podgroup.state.group import Group, Holding
 
 OVERRUN = "maxexec"
 

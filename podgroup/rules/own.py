@@ -17,8 +17,9 @@ from podgroup.rules.helpers.order import start_key
 from podgroup.rules.helpers.places import staffed
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.state.changes import WORKLOAD
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group, Pod
+from podgroup.state.pod import Pod
 
 
 def own(ctx: RuleContext, group: Group) -> Conclusions:

@@ -8,8 +8,8 @@ from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.places import staffed
 from podgroup.rules.helpers.rule import Rule
 from podgroup.state.changes import WORKLOAD
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group
 
 
 def peak(ctx: RuleContext, group: Group) -> Conclusions:

@@ -14,8 +14,8 @@ from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
 from podgroup.rules.helpers.lost_workload import still_admitted
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.stopping import stop_pod
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group
 
 OUT_OF_SYNC_MESSAGE = "The prebuilt workload is out of sync with its user job"
 

@@ -14,7 +14,7 @@ from podgroup.model.names import EVICTED_PREEMPTED
 from podgroup.model.wording import joined
 from podgroup.rules.helpers.context import RuleContext, group_ref
 from podgroup.rules.helpers.rule import RuleDoc
-from podgroup.state.world import Group
+from podgroup.state.group import Group
 
 
 def preempt(

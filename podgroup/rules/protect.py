@@ -29,8 +29,12 @@ def protect(ctx: RuleContext) -> Conclusions:
         return
     ending = (("ClusterQueue", "", name) for name in world.ending)
     for kind, _, name in sorted({*(k for k in world.unannounced if k[0] in MARKED_KINDS), *ending}):
-        view: Marked | None = find_object(world, (kind, "", name))
-        if view is None or view.marking or mark_timer(kind, name) in world.meta.timers:
+        view = find_object(world, (kind, "", name))
+        if (
+            not isinstance(view, Marked)
+            or view.marking
+            or mark_timer(kind, name) in world.meta.timers
+        ):
             continue
         if view.deleting and view.marked and not users(world, kind, name):
             yield _tell(ctx, kind, view, off=True)

@@ -15,8 +15,8 @@ from podgroup.rules.helpers.context import (
 )
 from podgroup.rules.helpers.releasing import finalize
 from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.state.group import Finish, Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Finish, Group
 
 
 def release(ctx: RuleContext, group: Group) -> Conclusions:

@@ -17,8 +17,8 @@ from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
 from podgroup.rules.helpers.evicting import evict_group
 from podgroup.rules.helpers.rule import RuleDoc
 from podgroup.rules.helpers.stopping import stop_pod
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group
 
 
 def relocate(ctx: RuleContext, group: Group, verdict: NodeFailureVerdict) -> Conclusions:

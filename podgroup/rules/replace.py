@@ -12,8 +12,8 @@ from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.timing import may_run
 from podgroup.rules.own import lacks_owners
 from podgroup.state.changes import WORKLOAD
+from podgroup.state.group import Group, Role
 from podgroup.state.members import Flag
-from podgroup.state.world import Group, Role
 
 
 def replace(ctx: RuleContext, group: Group) -> Conclusions:

@@ -45,8 +45,10 @@ from podgroup.rules.helpers.order import start_key
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.wording import refusal
 from podgroup.state.facts import UNPLACED, beyond, given_name, pods_of, role_of, unknown_flavor
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group, Pod, World
+from podgroup.state.pod import Pod
+from podgroup.state.world import World
 
 HOLD = timedelta(seconds=5)
 MAX_PODS = 50

@@ -22,7 +22,7 @@ from podgroup.rules.helpers.checks import READY, required_checks, states_of
 from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
 from podgroup.rules.helpers.evicting import deactivate, evict_group
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
-from podgroup.state.world import Group
+from podgroup.state.group import Group
 
 RETRY, REJECTED = "Retry", "Rejected"
 NONE_ASKED = "none is asked for any more"

@@ -9,7 +9,7 @@ from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.places import absent, staffed
 from podgroup.rules.helpers.rule import Rule
 from podgroup.state.changes import WORKLOAD
-from podgroup.state.world import Group
+from podgroup.state.group import Group
 
 
 def shortage(ctx: RuleContext, group: Group) -> Conclusions:

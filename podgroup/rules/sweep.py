@@ -11,7 +11,7 @@ from podgroup.model.commands import FinalizeWorkload
 from podgroup.model.names import MAX_OWNERS, WORKLOAD_FINALIZER
 from podgroup.rules.helpers.context import Conclusions, RuleContext, workload_free, workload_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.state.world import Group
+from podgroup.state.group import Group
 
 
 def sweep(ctx: RuleContext, group: Group) -> Conclusions:

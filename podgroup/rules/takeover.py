@@ -17,7 +17,7 @@ from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
 from podgroup.rules.helpers.snapshot import first_flavors
 from podgroup.state.facts import cluster_queue_of, runs_since_before
-from podgroup.state.world import Group
+from podgroup.state.group import Group
 
 
 def take_over(ctx: RuleContext, group: Group) -> Conclusions:

@@ -16,7 +16,7 @@ from podgroup.rules.helpers.evicting import deactivate, evict_group
 from podgroup.rules.helpers.readiness import admitted, all_ready
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
 from podgroup.rules.helpers.timing import no_wake, wake_at
-from podgroup.state.world import Group, Holding
+from podgroup.state.group import Group, Holding
 
 READY = "podsready"
 

@@ -15,8 +15,9 @@ from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.stopping import stop_pod
 from podgroup.rules.helpers.timing import may_run
 from podgroup.state.facts import started_before
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group, Pod
+from podgroup.state.pod import Pod
 
 NOT_ADMITTED_MESSAGE = "Not admitted by cluster queue"
 

@@ -29,8 +29,9 @@ from podgroup.rules.helpers.order import start_key
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.topology import selectors_of
 from podgroup.state.facts import role_of, unknown_flavor
+from podgroup.state.group import Group, Holding
 from podgroup.state.members import Flag
-from podgroup.state.world import Group, Holding, Pod
+from podgroup.state.pod import Pod
 
 _ELASTIC = (SLICE_NAME, WORKLOAD_ANNOTATION)
 """Annotations of an earlier slice that give way to those of the one that is admitted."""

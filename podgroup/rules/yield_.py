@@ -8,8 +8,8 @@ from podgroup.model.names import EVICTED_DEACTIVATED
 from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.timing import still_running
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group
 
 
 def yield_single(ctx: RuleContext, group: Group) -> Conclusions:

@@ -16,8 +16,9 @@ from typing import Final
 
 from podgroup.model.meaning import declared
 from podgroup.model.objects import PodView, WorkloadView
+from podgroup.state.group import SINGLE, Group
 from podgroup.state.members import Flag
-from podgroup.state.world import SINGLE, Group, World
+from podgroup.state.world import World
 
 FIRST_RUNS: Final = 1
 ALL_READY: Final = 2

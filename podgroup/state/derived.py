@@ -8,8 +8,6 @@ alone change (`fold.deriving`).
 Invariant: a world that was stored and loaded says the same without them.
 """
 
-from typing import Any
-
 from msgspec import Struct
 
 from podgroup.model.ids import GroupID
@@ -64,7 +62,7 @@ class Reevaluated(Derived, frozen=True):
 class SchedulerKept(Derived, frozen=True):
     """What admission remembers between messages; None: it is made anew."""
 
-    scheduler_mirror: Any
+    scheduler_mirror: object
 
 
 class AllReconsidered(Derived, frozen=True):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
 from podgroup.model.commands import Admission
 from podgroup.model.ids import PodUID
@@ -22,13 +22,16 @@ from podgroup.model.objects import (
     DeclaredSet,
     LocalQueueView,
     PodView,
+    QueueObject,
     WorkloadView,
 )
 from podgroup.model.policy import Policy, weights_of
 from podgroup.model.standing import weighted_use
 from podgroup.model.topology import TopologyAssignment
+from podgroup.state.group import Group, Holding
 from podgroup.state.members import Flag
-from podgroup.state.world import Group, Holding, Pod, World
+from podgroup.state.pod import Pod
+from podgroup.state.world import World
 
 KUEUE: Final = "kueue"
 """Who decided an admission that Kueue decided."""
@@ -93,7 +96,7 @@ def used_lately(world: World, local: LocalQueueView) -> float:
     )
 
 
-def find_object(world: World, key: tuple[str, str, str]) -> Any:
+def find_object(world: World, key: tuple[str, str, str]) -> QueueObject | WorkloadView | None:
     """Return the view of a queue object, namespace or unlinked Workload, or None."""
     kind, namespace, name = key
     if kind == "Workload":

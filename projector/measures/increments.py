@@ -21,7 +21,8 @@ from podgroup.log.journal import AdmissionRow
 from podgroup.model.ids import GroupID
 from podgroup.model.names import ADMISSION_GATE
 from podgroup.state.facts import cluster_queue_name
-from podgroup.state.world import Group, World
+from podgroup.state.group import Group
+from podgroup.state.world import World
 
 POD_GATED: Final = "gatelog_pods_gated_total"
 POD_UNGATED: Final = "gatelog_pods_ungated_total"

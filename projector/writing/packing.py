@@ -22,7 +22,9 @@ from msgspec.structs import fields
 
 from podgroup.model.objects import QueueObject, WorkloadView
 from podgroup.model.standing import StandingReport
-from podgroup.state.world import Frame, Group, Meta, Part, Pod
+from podgroup.state.group import Group, Part
+from podgroup.state.meta import Frame, Meta
+from podgroup.state.pod import Pod
 
 T = TypeVar("T")
 

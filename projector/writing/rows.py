@@ -18,9 +18,11 @@ from podgroup.model.ids import GroupID, PodUID
 from podgroup.model.objects import ClusterQueueView, LocalQueueView, PodView
 from podgroup.model.standing import Standing, StandingReport
 from podgroup.state.facts import cluster_queue_name, find_object, shares_by_use, used_lately
+from podgroup.state.group import Group, Role
 from podgroup.state.members import Flag, Members
+from podgroup.state.pod import Pod
 from podgroup.state.quota import QueueKey
-from podgroup.state.world import Group, Pod, Role, World
+from podgroup.state.world import World
 from projector import tables
 from projector.schema.layout import Row, row_of
 from projector.writing import record_rows

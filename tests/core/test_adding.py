@@ -24,7 +24,7 @@ Invariant: once for each admission.
 from podgroup.model.commands import {command}, KubeEvent
 from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.state.world import Group
+from podgroup.state.group import Group
 
 
 def greet(ctx: RuleContext, group: Group) -> Conclusions:
@@ -249,19 +249,14 @@ ROW = """        Watched(
         Watched("Workload","""
 
 
-def test_a_watched_kind_is_its_view_its_store_its_translation_and_its_row(tmp_path: Path) -> None:
+def test_a_watched_kind_is_its_view_its_translation_and_its_row(tmp_path: Path) -> None:
     changed = {
         "podgroup/model/objects.py": (
             ("QueueObject = (\n    LocalQueueView\n", KIND),
             ("QUEUE_KINDS: Final[Mapping[str, QueueKind]] = {\n",
              "QUEUE_KINDS: Final[Mapping[str, QueueKind]] = {\n"
-             '    "Greeting": QueueKind(GreetingView, "greetings"),\n'),
+             '    "Greeting": QueueKind(GreetingView),\n'),
             ("Kind = Literal[\n", 'Kind = Literal[\n    "Greeting",\n'),
-        ),
-        "podgroup/state/world.py": (
-            ("    cohorts: dict[str, CohortView]",
-             "    greetings: dict[str, Any] = field(default_factory=dict)\n"
-             "    cohorts: dict[str, CohortView]"),
         ),
         "ingest/translate/queues.py": (("def namespace_view(", WIRE),),
         "ingest/kinds.py": (

@@ -15,7 +15,7 @@ from podgroup.model.commands import AnyCommand, FinalizeWorkload, WriteWorkloadS
 from podgroup.model.ids import PodUID
 from podgroup.model.names import POD_FINALIZER, PRIORITY_CLASS
 from podgroup.model.policy import Policy
-from podgroup.state.world import Expectation
+from podgroup.state.pod import Expectation
 from tests.support.toy import Toy
 
 

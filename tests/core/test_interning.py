@@ -20,7 +20,8 @@ from podgroup.model.interning import (
     shared,
 )
 from podgroup.model.objects import Condition, PodView
-from podgroup.state.world import Pod, World
+from podgroup.state.pod import Pod
+from podgroup.state.world import World
 
 
 def _half_way() -> tuple[World, dict[str, PodView]]:

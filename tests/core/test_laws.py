@@ -19,9 +19,12 @@ from podgroup.model.names import POD_GROUP_ROLE, PRIORITY_CLASS, RETRIABLE_IN_GR
 from podgroup.model.objects import SPELT_OUT, DeclaredSet, OwnerRef, WorkloadView, split_owners
 from podgroup.model.policy import Policy
 from podgroup.model.standing import StandingReport
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
+from podgroup.state.meta import Meta
+from podgroup.state.pod import Pod
 from podgroup.state.quota import QueueKey
-from podgroup.state.world import Group, Meta, Pod, World
+from podgroup.state.world import World
 from tests.support.examples import examples
 from tests.support.toy import Toy
 

@@ -24,7 +24,7 @@ from podgroup.model.objects import (
     ResourceGroup,
     TopologyView,
 )
-from podgroup.rules.helpers.scheduler_mirror import SchedulerMirror
+from podgroup.rules.helpers.scheduler_mirror import SchedulerMirror, known_mirror
 from podgroup.state.world import World
 from tests.core.test_queueing import said
 from tests.support.toy import Toy
@@ -100,7 +100,7 @@ def with_nodes(toy: Toy) -> Toy:
 
 def free(world: World) -> dict[str, dict[str, int]]:
     """What admission takes for free on each node."""
-    mirror = world.scheduler_mirror or SchedulerMirror(world)
+    mirror = known_mirror(world) if world.scheduler_mirror else SchedulerMirror(world)
     cache = mirror.scheduler.cache
     cache.settle(0, sample=False)
     tree = cache.objects.places.trees.get("f")
@@ -200,7 +200,7 @@ def test_each_time_in_which_a_node_was_as_it_was_is_a_row() -> None:
 
 def test_only_news_that_may_free_a_place_has_waiting_groups_tried_again() -> None:
     toy = placed()
-    cache = toy.world.scheduler_mirror.scheduler.cache
+    cache = known_mirror(toy.world).scheduler.cache
     view = toy.world.nodes["n1"]
     cache.settle(0, sample=False)
     more = msgspec.structs.replace(view, taken={"cpu": 1})

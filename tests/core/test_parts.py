@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import fields
 
 import podgroup.fold.group as owners
-from podgroup.state.world import Group, Part
+from podgroup.state.group import Group, Part
 
 ROOT = Path(__file__).parents[2]
 PARTS = {one.name: one.type for one in fields(Group) if isinstance(one.type, type(Part))}

@@ -13,7 +13,7 @@ from podgroup.model import commands as c
 from podgroup.model.names import QUEUE_NAME
 from podgroup.model.objects import CohortView, FlavorQuotas, LocalQueueView, Quota, ResourceGroup
 from podgroup.model.policy import Policy
-from podgroup.rules.helpers.scheduler_mirror import SchedulerMirror, scheduler_mirror
+from podgroup.rules.helpers.scheduler_mirror import SchedulerMirror, known_mirror, scheduler_mirror
 from tests.core.test_laws import reloaded, replayed
 from tests.support.toy import Toy
 
@@ -183,7 +183,7 @@ def test_who_lost_a_claim_is_known_after_a_restart_and_its_victims_wait_on() -> 
         decisions += world.journal.decisions
         if whole.scheduler_mirror is None:
             continue
-        live, fresh = whole.scheduler_mirror.scheduler.cache, SchedulerMirror(whole).scheduler.cache
+        live, fresh = known_mirror(whole).scheduler.cache, SchedulerMirror(whole).scheduler.cache
         there = live.queues.waiting.keys() | live.reservations.admitted.keys()
         assert fresh.claims.lost == live.claims.lost
         for who in there:
@@ -317,7 +317,7 @@ def test_what_is_kept_up_to_date_equals_what_is_made_anew(seed: int) -> None:
     for derived in scheduler_mirror(toy.world):
         apply_derived(toy.world, derived)
     kept, anew = (
-        toy.world.scheduler_mirror.scheduler.cache,
+        known_mirror(toy.world).scheduler.cache,
         SchedulerMirror(toy.world).scheduler.cache,
     )
     kept.settle(0)

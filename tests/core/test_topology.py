@@ -21,7 +21,7 @@ from podgroup.model.names import (
 )
 from podgroup.model.objects import NodeView, Toleration, TopologyView
 from podgroup.model.topology import HOSTNAME, TopologyAssignment
-from podgroup.rules.helpers.scheduler_mirror import SchedulerMirror
+from podgroup.rules.helpers.scheduler_mirror import SchedulerMirror, known_mirror
 from tests.support.toy import Toy
 
 RACK = "example.com/rack"
@@ -108,7 +108,7 @@ class Racks(Toy):
 
     def taken(self, host: str) -> int:
         """Thousandths of cores that groups hold of a node, as admission counts them."""
-        tree = self.world.scheduler_mirror.scheduler.cache.objects.places.trees["f"]
+        tree = known_mirror(self.world).scheduler.cache.objects.places.trees["f"]
         return int(tree.leaves[(host,)].held.get("cpu", 0))
 
 
@@ -203,7 +203,7 @@ def test_places_are_held_again_after_a_restart() -> None:
     toy = Racks()
     toy.ranked("g", 5, IN_RACK)
     toy.world.scheduler_mirror = SchedulerMirror(toy.world)
-    cache = toy.world.scheduler_mirror.scheduler.cache
+    cache = known_mirror(toy.world).scheduler.cache
     cache.settle(0)
     assert (toy.taken("b1"), toy.taken("b2"), toy.taken("b3")) == (2000, 2000, 1000)
     assert toy.hosts(*toy.ranked("h", 2, IN_RACK)) == ["a1", "a1"]

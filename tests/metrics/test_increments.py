@@ -13,7 +13,8 @@ from podgroup.model.commands import Admission, AdmitGroup, DeletePod, ObjectRef,
 from podgroup.model.ids import GroupID
 from podgroup.model.names import ADMISSION_GATE
 from podgroup.model.objects import LocalQueueView
-from podgroup.state.world import GROUP, Group, Holding, Spec, World
+from podgroup.state.group import GROUP, Group, Holding, Spec
+from podgroup.state.world import World
 from projector.measures.increments import Increments, increments
 from tests.projector.support import Messages, busy_toy
 from tests.support.toy import Toy

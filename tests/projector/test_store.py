@@ -15,7 +15,7 @@ from podgroup.engine import drain_journal, step
 from podgroup.log import events as e
 from podgroup.log.journal import Note, ParkedRow
 from podgroup.model.objects import PodView
-from podgroup.state.world import Frame
+from podgroup.state.meta import Frame
 from projector import tables
 from projector.storage.database import DatabaseError, parse, reader, shown, writer
 from projector.storage.store import SqlStore, StaleProjector, StoreUnavailable

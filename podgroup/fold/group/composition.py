@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from podgroup.state.world import Group
+from podgroup.state.group import Group
 
 
 def composed(group: Group, priority: int, at: datetime | None) -> None:

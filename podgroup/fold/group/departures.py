@@ -1,7 +1,8 @@
 """What became of pods that were taken out of a group (`state.Departures`)."""
 
 from podgroup.model.ids import PodUID
-from podgroup.state.world import Group, Pod
+from podgroup.state.group import Group
+from podgroup.state.pod import Pod
 
 
 def disowned(group: Group, pod: Pod, *, gated: bool) -> None:

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from podgroup.state.world import Finish, Group
+from podgroup.state.group import Finish, Group
 
 
 def finished(group: Group, finish: Finish, at: datetime, cluster_queue: str) -> None:

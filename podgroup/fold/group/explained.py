@@ -1,6 +1,6 @@
 """What is said of a group (`state.Explained`)."""
 
-from podgroup.state.world import Group, Wait
+from podgroup.state.group import Group, Wait
 
 
 def waits(group: Group, wait: Wait | None) -> None:

@@ -1,7 +1,8 @@
 """The Workload of a group, and writes of it (`state.Mirror`)."""
 
 from podgroup.model.objects import WorkloadView
-from podgroup.state.world import Expectation, Group
+from podgroup.state.group import Group
+from podgroup.state.pod import Expectation
 
 
 def named(group: Group, name: str) -> None:

@@ -1,7 +1,7 @@
 """What a group holds of quota (`state.HeldQuota`)."""
 
 from podgroup.log.records import Kept
-from podgroup.state.world import Group, Holding, Lack
+from podgroup.state.group import Group, Holding, Lack
 
 
 def held(group: Group, holding: Holding) -> None:

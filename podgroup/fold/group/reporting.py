@@ -1,7 +1,7 @@
 """What was reported to the users of a group (`state.Reporting`)."""
 
 from podgroup.model.ids import PodUID
-from podgroup.state.world import Group
+from podgroup.state.group import Group
 
 
 def conditions(group: Group, step: int) -> None:

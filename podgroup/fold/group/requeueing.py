@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from podgroup.model.names import EVICTED_ADMISSION_CHECK
 from podgroup.model.policy import Policy
-from podgroup.state.world import Eviction, Group
+from podgroup.state.group import Eviction, Group
 
 
 def queued(group: Group, at: datetime) -> None:

@@ -17,7 +17,7 @@ from podgroup.model.names import (
     prebuilt_name,
 )
 from podgroup.model.objects import PodView
-from podgroup.state.world import Group, Spec
+from podgroup.state.group import Group, Spec
 
 
 def declared(group: Group, view: PodView, key: str) -> None:

@@ -12,7 +12,8 @@ Invariant: nothing is changed here.
 from collections.abc import Iterable
 
 from podgroup.model.objects import Assignment, CheckView, WorkloadView
-from podgroup.state.world import Group, World
+from podgroup.state.group import Group
+from podgroup.state.world import World
 
 PENDING, READY = "Pending", "Ready"
 

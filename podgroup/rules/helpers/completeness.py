@@ -23,8 +23,9 @@ from podgroup.rules.helpers.leading import priority_of
 from podgroup.rules.helpers.malformed import malformed
 from podgroup.rules.helpers.topology import topology_problem
 from podgroup.state.facts import started_before
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group, Pod
+from podgroup.state.pod import Pod
 
 Roles = dict[str, list[Pod]]
 """The pods of each role, oldest first."""

@@ -26,7 +26,8 @@ from podgroup.model.objects import PodView
 from podgroup.rules.helpers.context import Concluding, RuleContext
 from podgroup.rules.helpers.malformed import SHOWN, by_age
 from podgroup.state.derived import Contradicted
-from podgroup.state.world import Group, Pod
+from podgroup.state.group import Group
+from podgroup.state.pod import Pod
 
 _DIFFERENT = {
     TOTAL: "DifferentTotalCounts",

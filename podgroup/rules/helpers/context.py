@@ -18,8 +18,10 @@ from podgroup.model.commands import AnyCommand, KubeEvent, ObjectRef
 from podgroup.model.ids import GroupID, decision_id
 from podgroup.model.lifecycle import IllegalTransition
 from podgroup.state.derived import AnyDerived
+from podgroup.state.group import Group
 from podgroup.state.members import Members
-from podgroup.state.world import Group, Pod, World
+from podgroup.state.pod import Pod
+from podgroup.state.world import World
 
 UNADMITTED_GRACE_S = 2
 """Seconds of grace for a pod that another client let past its gate."""

@@ -13,7 +13,7 @@ from podgroup.model.names import POD_INDEX, integer
 from podgroup.model.objects import PodView
 from podgroup.rules.helpers.context import RuleContext
 from podgroup.rules.helpers.malformed import by_age
-from podgroup.state.world import Group
+from podgroup.state.group import Group
 
 SHOWN = 100
 """Characters of a value that are shown."""

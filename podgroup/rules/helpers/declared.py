@@ -31,8 +31,9 @@ from podgroup.rules.helpers.conflicts import pair, unreadable
 from podgroup.rules.helpers.context import Concluding, RuleContext, pod_ref
 from podgroup.rules.helpers.order import active_key, start_key
 from podgroup.state.facts import UNPLACED
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group, Pod
+from podgroup.state.pod import Pod
 
 Found = tuple[str, str] | None
 """(reason, message), None for nothing wrong."""

@@ -11,8 +11,9 @@ from podgroup.model.names import (
 )
 from podgroup.rules.helpers.wording import because_of
 from podgroup.state.facts import local_queue_of, pods_of
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group, World
+from podgroup.state.world import World
 
 Reason = tuple[str, str]
 

@@ -12,7 +12,7 @@ from podgroup.rules.helpers.context import (
     workload_free,
     workload_ref,
 )
-from podgroup.state.world import Group
+from podgroup.state.group import Group
 
 
 def deactivate(

@@ -6,7 +6,8 @@ Invariant: nothing is changed here.
 from podgroup.model.commands import PriorityRef
 from podgroup.model.names import MAX_EXEC_SECONDS, MAX_INT32, integer
 from podgroup.rules.helpers.context import RuleContext
-from podgroup.state.world import Group, Pod
+from podgroup.state.group import Group
+from podgroup.state.pod import Pod
 
 
 def priority_of(ctx: RuleContext, group: Group) -> tuple[int, PriorityRef | None] | None:

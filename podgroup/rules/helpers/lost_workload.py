@@ -9,8 +9,9 @@ Invariant: nothing is changed here.
 """
 
 from podgroup.rules.helpers.context import RuleContext
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group, Pod
+from podgroup.state.pod import Pod
 
 
 def still_admitted(ctx: RuleContext, group: Group) -> bool:

@@ -18,8 +18,9 @@ from podgroup.model.names import (
     is_dns_subdomain,
 )
 from podgroup.rules.helpers.context import RuleContext
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group, Pod
+from podgroup.state.pod import Pod
 
 SHOWN = 60
 """Characters of a bad value that are shown."""

@@ -11,7 +11,8 @@ Invariant: nothing is changed here, and where nothing else changes the answer st
 from podgroup.model.names import ADMISSION_GATED_BY, MAX_EXEC_SECONDS
 from podgroup.model.policy import Policy
 from podgroup.state.facts import cluster_queue_of
-from podgroup.state.world import Group, World
+from podgroup.state.group import Group
+from podgroup.state.world import World
 
 
 def without_workload(world: World, group: Group) -> bool:

@@ -6,7 +6,7 @@ second, so no order here relies on them alone.
 
 from datetime import datetime
 
-from podgroup.state.world import Pod
+from podgroup.state.pod import Pod
 
 OrderKey = tuple[bool, bool, datetime, str]
 

@@ -12,8 +12,8 @@ Invariant: nothing is changed here.
 """
 
 from podgroup.rules.helpers.context import RuleContext
+from podgroup.state.group import Group, Role
 from podgroup.state.members import Flag
-from podgroup.state.world import Group, Role
 
 
 def staffed(group: Group) -> bool:

@@ -16,7 +16,8 @@ from podgroup.model.shortage import Shortage
 from podgroup.model.topology import NOTHING_ASKED, level_name
 from podgroup.model.wording import NEVER, RAISED_BY, joined, kueues, short_of
 from podgroup.state.facts import pods_of, role_of
-from podgroup.state.world import Group, World
+from podgroup.state.group import Group
+from podgroup.state.world import World
 
 _POD_SET = re.compile(r"pod set (\S+):")
 _UNAVAILABLE = re.compile(rf"resource (\S+) {UNAVAILABLE}")

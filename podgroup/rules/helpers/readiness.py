@@ -4,8 +4,8 @@ Invariant: nothing is changed here.
 """
 
 from podgroup.rules.helpers.context import RuleContext
+from podgroup.state.group import Group, Holding
 from podgroup.state.members import Flag
-from podgroup.state.world import Group, Holding
 
 
 def admitted(group: Group) -> Holding | None:

@@ -6,7 +6,8 @@ Invariant: it comes off only when nothing about the pod is still to be counted, 
 from podgroup.model.commands import FinalizePod
 from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.timing import may_run
-from podgroup.state.world import Group, Pod
+from podgroup.state.group import Group
+from podgroup.state.pod import Pod
 
 
 def finalize(

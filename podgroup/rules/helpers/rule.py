@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.state.changes import EVERYTHING
-from podgroup.state.world import Group, World
+from podgroup.state.group import Group
+from podgroup.state.world import World
 
 BUILTIN = "builtin"
 

@@ -41,12 +41,12 @@ from podgroup.model.names import (
     PENDING_WAITING_FOR_QUOTA,
     PENDING_WAITING_FOR_TOPOLOGY,
 )
-from podgroup.model.objects import Assignment, NodeView, QueueObject
+from podgroup.model.objects import QUEUE_KINDS, Assignment, NodeView
 from podgroup.model.wording import kueues
 from podgroup.rules.helpers import snapshot
 from podgroup.rules.helpers.topology import failed_nodes, hosts_of
 from podgroup.state.derived import AnyDerived, SchedulerKept
-from podgroup.state.facts import find_object, nodes_listed, unwell
+from podgroup.state.facts import nodes_listed, unwell
 from podgroup.state.quota import Charge
 from podgroup.state.world import World
 
@@ -233,7 +233,7 @@ class SchedulerMirror:
         cache.reserve(workload, snapshot.reservation(charge, given))
 
     def _object(self, world: World, kind: str, namespace: str, name: str) -> None:
-        view: QueueObject | None = find_object(world, (kind, namespace, name))
+        view = world.objects_of(kind).get(QUEUE_KINDS[kind].key(namespace, name))
         value = snapshot.quota_object(world, view) if view is not None else None
         if value is not None:
             self.scheduler.cache.apply(value)
@@ -257,5 +257,10 @@ def scheduler_mirror(world: World) -> Generator[AnyDerived, None, SchedulerMirro
     """Return what is remembered of a world; if nothing is, it is made from what there is."""
     if world.scheduler_mirror is None:
         yield SchedulerKept(SchedulerMirror(world))
-    found: SchedulerMirror = world.scheduler_mirror
-    return found
+    return known_mirror(world)
+
+
+def known_mirror(world: World) -> SchedulerMirror:
+    """Return what is remembered of a world of which something is."""
+    assert isinstance(world.scheduler_mirror, SchedulerMirror), "nothing is remembered"
+    return world.scheduler_mirror

@@ -9,7 +9,7 @@ another limit, not because amounts changed. So the cost is that of changes, howe
 from podgroup.log.records import Lacking
 from podgroup.model.shortage import Shortage, same
 from podgroup.rules.helpers.context import Conclusions, RuleContext
-from podgroup.state.world import Group
+from podgroup.state.group import Group
 
 
 def record_shortage(

@@ -59,8 +59,9 @@ from podgroup.model.objects import (
 )
 from podgroup.model.policy import Policy, weights_of
 from podgroup.state.facts import nodes_listed, place_of, set_named
+from podgroup.state.group import Group, Role
 from podgroup.state.quota import Charge, FlavorResource
-from podgroup.state.world import Group, Role, World
+from podgroup.state.world import World
 
 
 def configuration(policy: Policy) -> Configuration:

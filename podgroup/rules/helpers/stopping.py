@@ -7,7 +7,7 @@ from podgroup.log.events import Decision
 from podgroup.model.commands import StopPod
 from podgroup.model.names import EVENT_STOPPED
 from podgroup.rules.helpers.context import RuleContext, normal, pod_ref
-from podgroup.state.world import Pod
+from podgroup.state.pod import Pod
 
 
 def stop_pod(

@@ -16,8 +16,9 @@ from datetime import datetime
 from podgroup.log.records import Timed
 from podgroup.rules.helpers.context import Concluding, Conclusions, RuleContext
 from podgroup.state.facts import given_up_at
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group, Pod
+from podgroup.state.pod import Pod
 
 GRACE = "grace"
 

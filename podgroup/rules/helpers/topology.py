@@ -17,8 +17,10 @@ from podgroup.rules.helpers.context import RuleContext
 from podgroup.rules.helpers.malformed import SHOWN
 from podgroup.rules.helpers.snapshot import sample_of
 from podgroup.state.facts import nodes_listed, role_of
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
-from podgroup.state.world import Group, Pod, World
+from podgroup.state.pod import Pod
+from podgroup.state.world import World
 
 
 def selectors_of(

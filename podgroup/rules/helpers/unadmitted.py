@@ -26,9 +26,10 @@ from podgroup.model.objects import ClusterQueueView
 from podgroup.rules.helpers import snapshot
 from podgroup.rules.helpers.snapshot import counted
 from podgroup.state.facts import cluster_queue_of, given_up_at
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
 from podgroup.state.quota import Charge, FlavorResource
-from podgroup.state.world import Group, World
+from podgroup.state.world import World
 
 
 def charged_to(world: World, group: Group) -> ClusterQueueView | None:

@@ -3,7 +3,7 @@
 Invariant: wording is stable: it names what is missing, never how many are there so far.
 """
 
-from podgroup.state.world import Group
+from podgroup.state.group import Group
 
 
 def refusal(group: Group) -> str:

@@ -16,7 +16,10 @@ from podgroup.model.names import FAST_ADMISSION as FAST
 from podgroup.model.names import SERVING
 from podgroup.model.objects import DeclaredSet, LocalQueueView, PodView, kind_of
 from podgroup.model.policy import Policy
-from podgroup.state.world import Group, Meta, Pod, World
+from podgroup.state.group import Group
+from podgroup.state.meta import Meta
+from podgroup.state.pod import Pod
+from podgroup.state.world import World
 from tests.support.toy import Toy
 
 KINDS = ("Pod", "Workload", "ClusterQueue", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass")

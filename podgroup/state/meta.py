@@ -1,0 +1,72 @@
+"""What is known of the log itself: position, relists, timers, and what could not be read.
+
+Invariant: it is stored with the checkpoint, so it is of the same position as everything else.
+"""
+
+from datetime import datetime
+
+from msgspec import Struct, field
+
+from podgroup.log.events import SettingsRecorded
+from podgroup.log.records import Used
+
+
+class Frame(Struct):
+    """A relist under way. `seen` is not stored: a restarted projector re-reads it from the log."""
+
+    relist: str
+    started_seq: int
+    seen: set[str] = field(default_factory=set)
+
+
+class Timer(Struct, frozen=True):
+    """A timer the fold asked for; it fires as an event."""
+
+    due_at: datetime
+    group: str
+    purpose: str
+
+
+class Refusal(Struct):
+    """A pod that cannot be read: what is wrong with it, and whether it was reported."""
+
+    namespace: str
+    name: str
+    message: str
+    told: bool = False
+    parked: str = ""
+    """Under which `seq/ord` that was parked; "" when there is none to settle."""
+
+
+class Meta(Struct):
+    """What is known of the log itself. Stored with the checkpoint."""
+
+    position: int = 0
+    at: datetime | None = None
+    """Timestamp of the message at `position`."""
+    epoch: int = 1
+    decisions: int = 0
+    versions: dict[str, str] = {}
+    """Highest resource version seen per kind: an older delta is a duplicate."""
+    synced: set[str] = field(default_factory=set)
+    """Kinds that had one complete relist in this epoch."""
+    missing: set[str] = field(default_factory=set)
+    """Kinds that are not installed."""
+    frames: dict[str, Frame] = {}
+    timers: dict[str, Timer] = {}
+    refused: dict[str, Refusal] = {}
+    """Pods that cannot be read, by uid: the latest few."""
+    untold: int = 0
+    """How many of them were not reported yet."""
+    given_up: dict[str, str] = {}
+    """Decisions that were parked, the latest few: `group: why` -> `seq/ord` it is listed under."""
+    settings: SettingsRecorded | None = None
+    """By what is decided, as the log says; None: it does not say (yet)."""
+    unsettled: bool = False
+    """The log is about to say it, and nothing is decided before."""
+    decided_in: int = 0
+    """Epoch of the last decision."""
+    used: dict[str, Used] = {}
+    """What LocalQueues used lately, where they share by that: `namespace/name` -> the record."""
+    counted_at: datetime | None = None
+    """When the standing of queues was last reported."""
