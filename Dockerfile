@@ -2,7 +2,7 @@
 # Python, gatelog with what its parts import, and a NATS server (for `up` alone); no pip, no compiler,
 # no stand-in of a cluster and so no `gatelog demo`, which says to run it in a checkout.
 #
-#   docker build -t gatelog:0.1.0 --build-arg REVISION=$(git rev-parse HEAD) .
+#   docker build -t gatelog:0.2.0 --build-arg REVISION=$(git rev-parse HEAD) .
 ARG PYTHON_VERSION=3.11
 
 FROM python:${PYTHON_VERSION}-slim AS build
@@ -44,7 +44,7 @@ FROM python:${PYTHON_VERSION}-slim
 ARG REVISION=""
 LABEL org.opencontainers.image.title="gatelog" \
       org.opencontainers.image.description="Queues plain pods and pod groups by their scheduling gates" \
-      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.version="0.2.0" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.licenses="Apache-2.0"
 RUN rm -rf /usr/local/lib/python*/site-packages/* /usr/local/bin/pip* /usr/local/lib/python*/ensurepip \

@@ -40,7 +40,7 @@ def image_entrypoint() -> list[str]:
 
 def argv(name: str) -> list[str]:
     """The command line in the container: the image's entry point and the service's command."""
-    own = services()[name].get("image") == "gatelog:0.1.0"
+    own = str(services()[name].get("image")).startswith("gatelog:")
     entry = image_entrypoint() if own else {"nats": ["nats-server"]}[name]
     return [*entry, *services()[name].get("command", ())]
 
