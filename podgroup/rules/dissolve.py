@@ -39,7 +39,7 @@ def _dissolve(ctx: RuleContext, group: Group) -> Conclusions:
     flags = (Flag.STOPPABLE, Flag.GATED, Flag.HELD) if deleting else (Flag.STOPPABLE,)
     for uid in dict.fromkeys(uid for flag in flags for uid in members.listed(flag)):
         pod = ctx.pod(uid)
-        if not pod.free or (pod.deleting and not pod.held):
+        if pod.deleting and not pod.held:
             continue
         if pod.deleting:
             yield from finalize(

@@ -21,9 +21,7 @@ def evict(ctx: RuleContext, group: Group) -> Conclusions:
 
 def _stop_all(ctx: RuleContext, group: Group, reason: str, message: str) -> Conclusions:
     for uid in ctx.members(group).listed(Flag.STOPPABLE):
-        pod = ctx.pod(uid)
-        if pod.free:
-            yield stop_pod(ctx, pod, "evict", reason, message)
+        yield stop_pod(ctx, ctx.pod(uid), "evict", reason, message)
 
 
 RULE = Rule(

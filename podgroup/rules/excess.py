@@ -30,7 +30,7 @@ def excess_again(ctx: RuleContext, group: Group) -> Conclusions:
 def _again(ctx: RuleContext, group: Group, uids: list[str]) -> Conclusions:
     for uid in uids:
         pod = ctx.pod(uid)
-        if pod.free and (pod.held or not pod.deleting):
+        if pod.held or not pod.deleting:
             yield delete_excess(ctx, group, pod, "left over after a rejected attempt")
 
 

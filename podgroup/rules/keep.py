@@ -49,7 +49,7 @@ def _put_back(ctx: RuleContext, group: Group) -> Conclusions:
         due = _due(pod)
         if due > ctx.here.at:
             later.append(due)
-        elif pod.free:
+        else:
             event = KubeEvent(type="Warning", reason=LABEL_PUT_BACK, message=_MESSAGE)
             why = f"pod {pod.view.name} is out of sight: it has lost its label, or is gone"
             yield ctx.decision(

@@ -61,7 +61,7 @@ def mismatched(ctx: RuleContext, group: Group, workload: WorkloadView) -> bool:
 def _start_over(ctx: RuleContext, group: Group, workload: WorkloadView) -> Conclusions:
     for uid in ctx.members(group).listed(Flag.STOPPABLE):
         pod = ctx.pod(uid)
-        if pod.free and pod.opened:
+        if pod.opened:
             yield stop_pod(ctx, pod, "mismatch", REASON_NO_MATCHING_WORKLOAD, MISMATCH_MESSAGE)
     first = ctx.members(group).first()
     if first is None or not workload_free(group):

@@ -65,7 +65,7 @@ def _out_of_sync(ctx: RuleContext, group: Group) -> bool:
 def _stop(ctx: RuleContext, group: Group) -> Conclusions:
     for uid in ctx.members(group).listed(Flag.STOPPABLE):
         pod = ctx.pod(uid)
-        if pod.free and pod.opened:
+        if pod.opened:
             yield stop_pod(ctx, pod, "prebuilt", REASON_NO_MATCHING_WORKLOAD, MISSING_MESSAGE)
 
 

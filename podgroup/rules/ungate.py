@@ -69,7 +69,7 @@ def _start(ctx: RuleContext, group: Group, holding: Holding) -> Conclusions:
             for pod in (
                 ctx.pod(u) for u in members.listed(Flag.GATED) if members.roles[u] == role.name
             )
-            if pod.free and not pod.deleting and not pod.terminated
+            if not pod.deleting and not pod.terminated
         ]
         if not waiting:
             continue

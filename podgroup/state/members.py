@@ -232,7 +232,7 @@ class Members:
     def listed(self, flag: int) -> list[str]:
         """Return the uids with one of the `LISTED` flags, sorted: an order that restarts keep.
 
-        For flags of `IDLE_ONLY` pods with a decision in flight are left out.
+        For flags of `IDLE_ONLY` pods that are not free (`Pod.free`) are left out.
         """
         found = self.sets[flag]
         return sorted(found) if found else []

@@ -4,17 +4,22 @@ The API server answers the write that takes the last finalizer off a deleted obj
 before it, because the write is a removal.
 """
 
+from collections.abc import Callable
+from datetime import timedelta
 from itertools import pairwise
 
 import pytest
 
+from podgroup.engine import decide
 from podgroup.fold.common import expect
 from podgroup.log import events as e
+from podgroup.log.journal import At
 from podgroup.log.outcomes import Status
 from podgroup.model.commands import AnyCommand, FinalizeWorkload, WriteWorkloadStatus
 from podgroup.model.ids import PodUID
 from podgroup.model.names import POD_FINALIZER, PRIORITY_CLASS
 from podgroup.model.policy import Policy
+from podgroup.state.changes import EVERYTHING
 from podgroup.state.pod import Expectation
 from tests.support.toy import Toy
 
@@ -37,6 +42,47 @@ def applied(toy: Toy, decision: e.Decision, version: str) -> list[AnyCommand]:
         )
     )
     return [d.command for d in toy.decisions[before:]]
+
+
+def ungated(toy: Toy) -> None:
+    toy.act = False
+    toy.pod("a", "g", 1)
+
+
+def evicted(toy: Toy) -> None:
+    toy.pod("a", "g", 1)
+    toy.run("a")
+    toy.act = False
+    toy.pod("urgent", cpu=10, labels={PRIORITY_CLASS: "high"})
+
+
+def in_excess(toy: Toy) -> None:
+    toy.pod("a", "g", 1)
+    toy.act = False
+    toy.pod("b", "g", 1)
+
+
+def unlabelled(toy: Toy) -> None:
+    toy.pod("a")
+    toy.run("a")
+    toy.act = False
+    toy.unlabel("a")
+
+
+@pytest.mark.parametrize(
+    ("story", "rule"),
+    [(ungated, "ungate"), (evicted, "evict"), (in_excess, "excess"), (unlabelled, "keep")],
+)
+def test_what_is_in_flight_is_not_decided_again(story: Callable[[Toy], None], rule: str) -> None:
+    """Whatever is thought over, and however late: the lists that rules go over leave it out."""
+    toy = Toy()
+    story(toy)
+    made = toy.world.journal.decisions
+    assert rule in toy.rules()
+    before = len(made)
+    toy.world.dirty_groups.update(dict.fromkeys(toy.world.groups, EVERYTHING))
+    decide(toy.world, At(toy.position, toy.now + timedelta(minutes=2)))
+    assert rule not in [decision.rule for decision in made[before:]]
 
 
 def test_a_pod_that_went_with_its_finalizer_is_not_finalized_again() -> None:

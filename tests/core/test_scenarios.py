@@ -4,6 +4,7 @@ import pytest
 
 from podgroup.model.names import (
     FAST_ADMISSION,
+    POD_FINALIZER,
     PRIORITY_CLASS,
     RETRIABLE_IN_GROUP,
     SERVING,
@@ -317,3 +318,14 @@ def test_who_succeeded_and_is_gone_has_filled_its_place() -> None:
     toy.delete("p0")
     toy.pod("more", "g", 2)
     assert {pod.name for pod in toy.pods.values()} == {"p1"}, "more is in excess"
+
+
+def test_a_pod_on_its_way_out_takes_no_place_of_those_that_may_start() -> None:
+    toy = Toy(cpu=1)
+    toy.pod("other")
+    toy.pod("p0", "g", 1, finalizers=(POD_FINALIZER, "example.com/hold"))
+    toy.delete("p0")
+    toy.pod("p1", "g", 1)
+    toy.run("other")
+    toy.end("other")
+    assert toy.gated("p0") and not toy.gated("p1")
