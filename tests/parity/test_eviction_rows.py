@@ -256,3 +256,17 @@ def test_a_group_that_a_person_deactivated_is_kept() -> None:
     toy.evict("g", reason="Deactivated")
     toy.wait(3600)
     assert toy.held("p0") and "g" in toy.workloads and "Deleted" not in str(toy.said)
+
+
+@pytest.mark.parity("C-86")
+def test_a_group_that_a_person_activates_again_is_kept() -> None:
+    policy = Policy(pods_ready_timeout_s=10, requeuing_limit=0, retention_after_deactivation_s=60)
+    toy = Toy(cpu=1, policy=policy)
+    toy.pod("p0", "g", 1)
+    toy.wait(11)
+    toy.pod("other")
+    toy.run("other")
+    toy.put_workload(msgspec.structs.replace(toy.workloads["g"], active=True))
+    toy.settle()
+    toy.wait(60)
+    assert toy.group("g").quota.holding is None and toy.held("p0"), "it waits for quota"
