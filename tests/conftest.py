@@ -62,14 +62,27 @@ TIDY = (
 what the garbage collector closes, is no error yet."""
 
 
-FIRST = ("standstill",)
-"""Directories of which one test takes a minute, most of it waiting: no worker is to end with it."""
+WAITING = (
+    "standstill",
+    "e2e",
+    "chaos",
+    "cli",
+    "attacks",
+    "actuator",
+    "ingest",
+    "serve",
+    "projector",
+)
+"""Directories whose tests wait for other processes most of the time, the longest waits first: no
+worker is to end with one. Between any two of their files one of another directory is played, so
+that there is something to do on every core."""
 
 IN_MEMORY = pytest.StashKey["Path | None"]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """What commands remember of earlier ones stays in this run, those in child processes too."""
+    gc.disable()  # until all are collected: what is imported stays
     if config.option.markexpr == "not slow":  # as in `make test`
         hypothesis.settings.load_profile(BRIEF)
     if "PYTEST_XDIST_WORKER" not in os.environ:
@@ -88,7 +101,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep what was collected before any choice; a slow test says why it is."""
     config.stash[COLLECTED] = list(items)
-    items.sort(key=lambda item: item.path.relative_to(config.rootpath).parts[1] not in FIRST)
+    items[:] = _in_turns(items)
     for item in items:
         for mark in item.iter_markers("slow_with"):
             if mark.args[0] in _parts(item):
@@ -96,8 +109,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         slow = item.get_closest_marker("slow")
         if slow is not None and not any(slow.args):
             raise pytest.UsageError(f"{item.nodeid}: mark it as slow with a reason, one sentence")
-        if item.path.relative_to(config.rootpath).parts[1] not in TIDY:
+        if _directory(item) not in TIDY:
             item.add_marker(pytest.mark.filterwarnings(f"ignore::{UNRAISABLE}"))
+
+
+def _in_turns(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Spread the files that wait and those that compute over the run, each kind in its order."""
+    files = {item.path: _directory(item) for item in items}
+    waiting = sorted(
+        (path for path, name in files.items() if name in WAITING),
+        key=lambda path: WAITING.index(files[path]),
+    )
+    others = [path for path, name in files.items() if name not in WAITING]
+    places = {p: (i + 0.5) / len(kind) for kind in (waiting, others) for i, p in enumerate(kind)}
+    return sorted(items, key=lambda item: places[item.path])
+
+
+def _directory(node: pytest.Collector | pytest.Item) -> str:
+    """The one below `tests` that a test is in."""
+    return node.nodeid.split("/", 2)[1]
 
 
 def _parts(item: pytest.Item) -> list[str]:
@@ -110,13 +140,14 @@ def pytest_collection_finish() -> None:
     """Collections of garbage do not go over what thousands of collected tests keep."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def collected(request: pytest.FixtureRequest) -> Iterator[None]:
     """What a module left open is collected before another module, maybe a tidy one, begins."""
     yield
-    if request.path.relative_to(request.config.rootpath).parts[1] not in TIDY:
+    if _directory(request.node) not in TIDY:
         gc.collect()
 
 

@@ -17,7 +17,6 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
-from moto.server import ThreadedMotoServer
 
 from podgroup.log.codec import decode_conclusion, split_conclusions
 from podgroup.log.subjects import DECISIONS, EVENTS
@@ -49,6 +48,8 @@ SMALL = ("--set", "archive.segment_bytes=20000")
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     """An object store on loopback, with its place in the environment as users give it."""
+    from moto.server import ThreadedMotoServer
+
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     _, port = server.get_host_and_port()
