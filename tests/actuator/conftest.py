@@ -7,16 +7,18 @@ from typing import Any
 import pytest
 
 from actuator.concurrency import AdaptiveConcurrency
+from actuator.execute import execute
 from actuator.kubeapi import KubeApi
 from actuator.kubeevents import Emitter
-from podgroup.model.commands import ObjectRef
+from actuator.verdicts import Verdict
+from podgroup.model.commands import AnyCommand, ObjectRef
 from runtime.embedded import EmbeddedNats
 from runtime.jetstream import Bus
 from runtime.jetstream import connect as connect_bus
 from runtime.kube import KubeClient, connect
 from runtime.settings import KubernetesSettings, StreamSettings
 from simcluster import Settings, SimCluster
-from tests.actuator.commands import pod
+from tests.actuator.commands import decision, pod
 from tests.actuator.log import Outcomes
 
 NAMESPACE = "team"
@@ -65,6 +67,12 @@ def settings(**changes: Any) -> Settings:
 async def cluster_settings() -> Settings:
     """Overridden by parametrization where a test needs another cluster."""
     return settings()
+
+
+async def carry_out(lab: Lab, command: AnyCommand) -> Verdict:
+    verdict = await execute(lab.api, lab.emitter, decision(command))
+    assert verdict is not None
+    return verdict
 
 
 @pytest.fixture

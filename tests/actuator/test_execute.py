@@ -40,15 +40,9 @@ from tests.actuator.commands import (
     ungate,
     workload_ref,
 )
-from tests.actuator.conftest import NAMESPACE, Lab, settings
+from tests.actuator.conftest import NAMESPACE, Lab, carry_out, settings
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
-
-
-async def carry_out(lab: Lab, command: AnyCommand) -> Verdict:
-    verdict = await execute(lab.api, lab.emitter, decision(command))
-    assert verdict is not None
-    return verdict
 
 
 async def twice(lab: Lab, command: AnyCommand) -> tuple[Verdict, Verdict]:

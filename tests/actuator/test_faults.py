@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from actuator.execute import QUICK_TRIES, execute
-from actuator.verdicts import Verdict
+from actuator.execute import QUICK_TRIES
 from podgroup.model import names
 from podgroup.model.commands import (
     AnyCommand,
@@ -20,16 +19,10 @@ from podgroup.model.commands import (
     WriteWorkloadStatus,
 )
 from podgroup.model.objects import Condition
-from tests.actuator.commands import create_workload, decision, ungate, workload_ref
-from tests.actuator.conftest import Lab
+from tests.actuator.commands import create_workload, ungate, workload_ref
+from tests.actuator.conftest import Lab, carry_out
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
-
-
-async def carry_out(lab: Lab, command: AnyCommand) -> Verdict:
-    verdict = await execute(lab.api, lab.emitter, decision(command))
-    assert verdict is not None
-    return verdict
 
 
 async def every_command(lab: Lab) -> dict[str, AnyCommand]:

@@ -18,7 +18,7 @@ from podgroup.log.events import Batch, OperatorActed, PodApplied, PodDeleted
 from podgroup.model.objects import WATCHED_KINDS
 from runtime.embedded import EmbeddedNats
 from runtime.jetstream import Bus, connect
-from runtime.settings import NatsSettings, Settings, StreamSettings
+from runtime.settings import StreamSettings
 from simcluster.cluster import SimCluster
 from simcluster.settings import Settings as SimSettings
 from simcluster.settings import WatchListMode
@@ -41,20 +41,6 @@ pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared wit
 async def sim() -> AsyncIterator[SimCluster]:
     async with SimCluster(SimSettings()) as running:
         yield running
-
-
-@pytest.fixture
-def settings(
-    sim: SimCluster, nats_settings: NatsSettings, cluster: str, tmp_path: Path
-) -> Settings:
-    return settings_for(sim, nats_settings, cluster, tmp_path)
-
-
-@pytest.fixture
-async def log(bus: Bus, cluster: str) -> AsyncIterator[Log]:
-    one = Log(bus, cluster)
-    yield one
-    await one.close()
 
 
 async def create(sim: SimCluster, *names: str) -> None:

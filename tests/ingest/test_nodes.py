@@ -5,7 +5,6 @@ Not covered: how much memory 100,000 pods take (bench).
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,12 +23,10 @@ from podgroup.log.events import (
 )
 from podgroup.model.objects import NodeView, PodView
 from podgroup.state.world import World
-from runtime.jetstream import Bus
-from runtime.settings import NatsSettings, Settings
 from simcluster.cluster import SimCluster
 from simcluster.settings import NodeSettings
 from simcluster.settings import Settings as SimSettings
-from tests.ingest.world import Log, client, ingesting, pod, settings_for, until
+from tests.ingest.world import Log, client, ingesting, pod, until
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
@@ -44,20 +41,6 @@ TWO = tuple(
 async def sim() -> AsyncIterator[SimCluster]:
     async with SimCluster(SimSettings(nodes=TWO)) as running:
         yield running
-
-
-@pytest.fixture
-def settings(
-    sim: SimCluster, nats_settings: NatsSettings, cluster: str, tmp_path: Path
-) -> Settings:
-    return settings_for(sim, nats_settings, cluster, tmp_path)
-
-
-@pytest.fixture
-async def log(bus: Bus, cluster: str) -> AsyncIterator[Log]:
-    one = Log(bus, cluster)
-    yield one
-    await one.close()
 
 
 def flavor(name: str, topology: str = "t") -> dict[str, Any]:

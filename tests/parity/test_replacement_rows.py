@@ -251,3 +251,15 @@ def test_a_serving_group_takes_the_successor_of_a_pod_that_is_going() -> None:
     assert {"p0-again", "p1-again"} <= toy.there()
     assert not toy.gated("p0-again") and not toy.held("p0")
     assert POD_FINALIZER in toy.named("p0-again").finalizers
+
+
+def test_a_serving_pod_whose_place_is_taken_is_let_go_of_when_it_has_ended() -> None:
+    toy = Toy()
+    toy.slow = True
+    toy.pod("old", "g", 1, annotations={SERVING: "true", FAST_ADMISSION: "true"})
+    toy.run("old")
+    toy.delete("old")
+    toy.pod("new", "g", 1, annotations={SERVING: "true", FAST_ADMISSION: "true"})
+    assert toy.held("old"), "it runs, and is charged"
+    toy.end("old", phase="Failed")
+    assert toy.there() == {"new"}

@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,28 +91,31 @@ def story() -> Toy:
     return toy
 
 
+@contextmanager
+def written(url: str) -> Iterator[tuple[str, Writer, Toy]]:
+    """The story in an empty database."""
+    migrated(url)
+    toy = story()
+    writer = Writer(url)
+    writer.feed(toy.messages)
+    yield url, writer, toy
+    writer.store.close()
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def read_model(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Writer, Toy]]:
     url = f"sqlite:///{tmp_path}/read-model.sqlite3"
     if request.param == "postgresql":
         url = str(request.getfixturevalue("postgres_database"))
-    migrated(url)
-    toy = story()
-    writer = Writer(url)
-    writer.feed(toy.messages)
-    yield url, writer, toy
-    writer.store.close()
+    with written(url) as model:
+        yield model
 
 
 @pytest.fixture
 def sqlite_model(tmp_path: Path) -> Iterator[tuple[str, Writer, Toy]]:
     url = f"sqlite:///{tmp_path}/read-model.sqlite3"
-    migrated(url)
-    toy = story()
-    writer = Writer(url)
-    writer.feed(toy.messages)
-    yield url, writer, toy
-    writer.store.close()
+    with written(url) as model:
+        yield model
 
 
 @pytest.fixture
