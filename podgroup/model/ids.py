@@ -22,9 +22,6 @@ sequences start over; the base (table `epochs`) keeps positions growing, so that
 every key built on them stays total.
 """
 
-ResourceVersion = NewType("ResourceVersion", str)
-"""Kept as text; comparable as an integer within one kind (KEP-5504, GA in Kubernetes 1.35)."""
-
 
 class ShardId(NamedTuple):
     """A shard of a cluster: whose log, read model and decisions are its own."""

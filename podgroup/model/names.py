@@ -165,7 +165,6 @@ PENDING_DEACTIVATED: Final[str] = "Deactivated"
 # -- reasons of Admitted=False -----------------------------------------------------------------
 NOT_ADMITTED_NO_RESERVATION: Final[str] = "NoReservation"
 NOT_ADMITTED_CHECKS: Final[str] = "UnsatisfiedAdmissionChecks"
-NOT_ADMITTED_TOPOLOGY: Final[str] = "PendingDelayedTopologyRequests"
 
 # -- reasons of Requeued -----------------------------------------------------------------------
 REQUEUED_BACKOFF_FINISHED: Final[str] = "BackoffFinished"

@@ -79,11 +79,6 @@ def named_by(label: str, names: Sequence[str]) -> str:
     return close[0] if len(close) == 1 else ""
 
 
-def podset_name(role: str) -> str:
-    """Name of the Workload podset of a role: the role in lower case (kueue: DNS-1123 label)."""
-    return role.lower()
-
-
 def _shape(spec: Mapping[str, Any]) -> dict[str, Any]:
     shape: dict[str, Any] = {
         "affinity": _typed(spec, "affinity", go_shapes.Affinity | None),

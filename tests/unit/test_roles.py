@@ -11,7 +11,7 @@ import pytest
 
 from podgroup.model import names
 from podgroup.model.go_shapes import encode
-from podgroup.model.roles import ShapeError, podset_name, role_hash, role_of
+from podgroup.model.roles import ShapeError, role_hash, role_of
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 Pod = dict[str, Any]
@@ -207,7 +207,6 @@ def test_annotation_is_the_truth() -> None:
     assert role_of(subject) == "dc85db45"
     subject["metadata"]["annotations"] = {names.ROLE_HASH: "Leader"}
     assert role_of(subject) == "Leader"
-    assert podset_name(role_of(subject)) == "leader"
     subject["metadata"]["annotations"] = {names.ROLE_HASH: ""}
     assert role_of(subject) == ""
 
