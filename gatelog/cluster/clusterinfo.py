@@ -7,12 +7,12 @@ Invariant: nothing here writes to the cluster.
 """
 
 import re
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
 from gatelog.shell.errors import CommandFailed
-from runtime.kube import Answer, KubeClient
+from runtime.kube import KubeClient
 
 KUEUE_GROUP = "kueue.x-k8s.io"
 KUEUE_VERSIONS = ("v1beta2", "v1beta1")
@@ -32,18 +32,7 @@ _KUEUE_CONFIG = "/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config
 _WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
-class Asker(Protocol):
-    """The part of `runtime.kube.KubeClient` needed here."""
-
-    @property
-    def server(self) -> str:
-        """Address of the API server."""
-
-    async def request(self, method: str, path: str) -> Answer:
-        """Return the answer, whatever its status."""
-
-
-async def get(kube: Asker, path: str) -> dict[str, Any]:
+async def get(kube: KubeClient, path: str) -> dict[str, Any]:
     """Return an object or discovery document, {} when the server has none to give.
 
     What is not there is answered with text by some servers (404 page not found).
@@ -51,7 +40,7 @@ async def get(kube: Asker, path: str) -> dict[str, Any]:
     return await seen(kube, path) or {}
 
 
-async def seen(kube: Asker, path: str) -> dict[str, Any] | None:
+async def seen(kube: KubeClient, path: str) -> dict[str, Any] | None:
     """Return an object, {} when there is none, None when this account may not look."""
     answer = await kube.request("GET", path)
     if answer.status in (401, 403):
@@ -86,7 +75,7 @@ class Version(NamedTuple):
         return (self.major, self.minor) >= (major, minor)
 
 
-async def version(kube: Asker) -> Version:
+async def version(kube: KubeClient) -> Version:
     """Return the version of the API server.
 
     Raises:
@@ -114,7 +103,7 @@ class Kueue(NamedTuple):
         return [kind for kind in NEEDED_KINDS if kind not in self.kinds]
 
 
-async def kueue(kube: Asker) -> Kueue:
+async def kueue(kube: KubeClient) -> Kueue:
     """Return which of Kueue's kinds the server has, in the version we would use."""
     group = await get(kube, f"/apis/{KUEUE_GROUP}")
     served = {entry["version"] for entry in group.get("versions", ())}
@@ -126,7 +115,7 @@ async def kueue(kube: Asker) -> Kueue:
     return Kueue("", frozenset())
 
 
-async def kinds_are_going(kube: Asker) -> bool:
+async def kinds_are_going(kube: KubeClient) -> bool:
     """Tell whether the kind of Workloads is being deleted and waits for finalizers to go."""
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workloads.{KUEUE_GROUP}"
     return bool((await get(kube, path)).get("metadata", {}).get("deletionTimestamp"))
@@ -141,7 +130,7 @@ class Admission(NamedTuple):
     """Name of the configuration through which Kueue's own pod integration sees pods, or ""."""
 
 
-async def admission(kube: Asker) -> Admission:
+async def admission(kube: KubeClient) -> Admission:
     """Return which of the ways to gate pods are registered."""
     mutating = f"{ADMISSION}/mutatingwebhookconfigurations"
     hook = await seen(kube, f"{mutating}/{WEBHOOK}")
@@ -163,7 +152,7 @@ def _kueue_pods(configurations: Any) -> str:
     return ""
 
 
-async def kueue_pod_frameworks(kube: Asker) -> list[str] | None:
+async def kueue_pod_frameworks(kube: KubeClient) -> list[str] | None:
     """Return the integrations in Kueue's configuration that queue pods; None: not readable."""
     import yaml
 

@@ -206,7 +206,7 @@ def own_url(settings: Settings) -> str:
     return chosen.url.rstrip("/") or f"https://{host}:{chosen.port}"
 
 
-async def registered_url(kube: clusterinfo.Asker) -> str:
+async def registered_url(kube: KubeClient) -> str:
     """Return the address the webhook is registered under; "" when it is not, or by a Service."""
     found = await clusterinfo.get(kube, WEBHOOK_PATH)
     for hook in found.get("webhooks") or ():
@@ -216,7 +216,7 @@ async def registered_url(kube: clusterinfo.Asker) -> str:
     return ""
 
 
-async def wait_registered(kube: clusterinfo.Asker, deadline_s: float = 30.0) -> str:
+async def wait_registered(kube: KubeClient, deadline_s: float = 30.0) -> str:
     """Wait until the webhook is registered and something listens there; return its address.
 
     Raises:
