@@ -5,7 +5,6 @@ Invariant: export only reads the log; import writes to an empty database of its 
 
 import asyncio
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,6 +13,7 @@ import typer
 from gatelog.commands.replay import of_file
 from gatelog.shell import options
 from gatelog.shell.errors import UsageFailed
+from gatelog.shell.since import instant
 from gatelog.terminal.progress import ProgressReport
 from runtime.settings import Settings
 
@@ -119,8 +119,8 @@ def export(
     wanted = Wanted(
         namespace=space,
         name=name,
-        since=_moment("since", selection.since),
-        until=_moment("until", selection.until),
+        since=None if selection.since is None else instant("--since", selection.since),
+        until=None if selection.until is None else instant("--until", selection.until),
     )
     key = pseudonyms.key()
     settings = options.with_archive(where.settings(), selection.archive)
@@ -162,13 +162,3 @@ def import_(
     """Make a read model from an export, a watch recording or an archive, in an empty database."""
     settings = options.settings(config, assign, cluster=cluster)
     return of_file(settings, file, options.database_option(to))
-
-
-def _moment(option: str, text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageFailed(f"--{option} {text}: give a time like 2026-11-21T03:00:00Z") from None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -6,7 +6,7 @@ Invariant: exit code 0 when nothing differs, 1 when something does; nothing live
 import asyncio
 import sys
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +15,7 @@ from rich.console import Console
 from gatelog.shell import options
 from gatelog.shell.errors import FAILED, UsageFailed
 from gatelog.shell.screen import Screen
+from gatelog.shell.since import instant
 from gatelog.shell.visible import raw
 from gatelog.terminal.progress import ProgressReport
 from runtime.settings import Settings
@@ -215,15 +216,7 @@ def _as_of(settings: Settings, at: str, target: str | None, console: Console) ->
 
 
 def _moment(text: str) -> int | datetime:
-    if text.isdecimal():
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageFailed(
-            f"--at {text}: give a position or a time like 2026-11-21T03:00:00Z"
-        ) from None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return int(text) if text.isdecimal() else instant("--at", text, "a position or a")
 
 
 def of_file(

@@ -23,10 +23,19 @@ def moment(option: str, text: str, end: datetime) -> datetime:
     """
     if (found := span(text)) is not None:
         return end - found
+    return instant(option, text, "a span like 7d, 12h or 30m, or a")
+
+
+def instant(option: str, text: str, wanted: str = "a") -> datetime:
+    """Return the time that `text` names, in UTC if it names no zone.
+
+    Raises:
+        UsageFailed: it is none; `wanted` says, before the word time, what else it may be.
+    """
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
         raise UsageFailed(
-            f"{option} {text}: give a span like 7d, 12h or 30m, or a time like 2026-11-21T03:00:00Z"
+            f"{option} {text}: give {wanted} time like 2026-11-21T03:00:00Z"
         ) from None
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
