@@ -43,6 +43,7 @@ from podgroup.admission.wording import (
 from podgroup.model.names import EVICTED_PREEMPTED
 
 _AS_IT_IS = nullcontext()
+_NOTHING = Verdicts()
 
 
 class Scheduler:
@@ -70,11 +71,14 @@ class Scheduler:
         cache = self.cache
         cache.settle(now)
         manager = cache.queues
+        self._placed_anew = []
+        waiting = manager.waiting or cache.claims.by_id or cache.claims.lost
+        if not (waiting or cache.reservations.failed_nodes):
+            return _NOTHING  # most releases, where quota is plenty: 2 us of 5 less each
         heads: list[HeadVerdict] = []
         admitted: list[Admission] = []
         evicted: list[PreemptionVerdict] = []
         failures = second_pass.look(cache)
-        self._placed_anew = []
         if not self._options.better_places:
             self._placed_anew = [second_pass.more_places(cache, one) for one in failures]
         if cache.claims.by_id and cache.configuration.fair_sharing:

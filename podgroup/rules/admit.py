@@ -79,10 +79,11 @@ def admit(ctx: RuleContext) -> Conclusions:
     quotas = ctx.world.quotas
     without_verdict: set[str] = set()
     going_on = False
+    now = ctx.here.at.timestamp()
     while quotas.news or quotas.objects or going_on:
         without_verdict.update(quotas.news)
         line = yield from scheduler_mirror(ctx.world)
-        line.scheduler.cache.wake_ups.begin(ctx.here.at.timestamp())
+        line.scheduler.cache.wake_ups.begin(now)
         ill = line.follow(ctx.world)
         yield NewsRead()
         for identity in line.near:
@@ -91,7 +92,7 @@ def admit(ctx: RuleContext) -> Conclusions:
             yield from _park(ctx, identity, error)
         scheduler, cache = line.scheduler, line.scheduler.cache
         try:
-            verdicts = scheduler.settle(ctx.here.at.timestamp(), ctx.here.position)
+            verdicts = scheduler.settle(now, ctx.here.position)
         except Exception as error:  # a bug of ours stops the group that it shows at, no other
             if not (yield from _park(ctx, scheduler.looking_at, error)):
                 raise
@@ -106,7 +107,8 @@ def admit(ctx: RuleContext) -> Conclusions:
             without_verdict |= judged
             judged.clear()
     for identity in without_verdict:
-        yield from _tell(ctx, identity)
+        if identity in quotas.waiting:
+            yield from _tell(ctx, identity)
 
 
 def _park(ctx: RuleContext, identity: str, error: Exception) -> Concluding[bool]:
@@ -182,7 +184,7 @@ def _use(ctx: RuleContext, ledger: Ledger, key: tuple[str, str]) -> Conclusions:
 def _tell(ctx: RuleContext, identity: str) -> Conclusions:
     """Say why a group waits that has news and was not looked at."""
     group = ctx.world.groups.get(GroupID(identity))
-    if group is None or identity not in ctx.world.quotas.waiting:
+    if group is None:
         return
     queue = cluster_queue_of(ctx.world, group)
     why = _inactive(ctx, queue) if queue is not None else None
@@ -263,7 +265,7 @@ def _admit(ctx: RuleContext, group: Group, admission: Admission) -> Decision:
 
 
 def _due(world: World) -> bool:
-    return world.mode == "builtin"
+    return world.mode == "builtin" and bool(world.quotas.news or world.quotas.objects)
 
 
 RULE = ClusterRule(

@@ -229,6 +229,8 @@ def beyond_admission(
     """Return what live pods take above the share of a place: all of it where they have none."""
     members = world.members[group.id]
     given = {role_of(group, a.name): a for a in admission.assignments}
+    if not members.sets[Flag.LARGER] and given.keys() >= group.roles.keys():
+        return {}
     uids = [uid for uid in members.listed(Flag.LARGER) if members.flags[uid] & Flag.LIVE]
     for name in group.roles:
         if name not in given and members.count(Flag.LIVE, name):

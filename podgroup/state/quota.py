@@ -51,6 +51,16 @@ class Charge(Struct, frozen=True, gc=False):
         """The queues it is counted in."""
         return places(self.local_queue, self.cluster_queue)
 
+    def like(self, other: "Charge") -> bool:
+        """Tell whether another is of the same group, counted among the same: amounts may differ."""
+        return (
+            self.holds == other.holds
+            and self.admitted == other.admitted
+            and self.started == other.started
+            and self.cluster_queue == other.cluster_queue
+            and self.local_queue == other.local_queue
+        )
+
 
 class Tally(Struct):
     """What is counted of a queue: groups, what they hold, and what runs and was never admitted."""
@@ -146,11 +156,18 @@ class Quotas(Struct):
         old = self.charges.get(group)
         if old == charge:
             return
+        self.charges[group] = charge
+        self.news[group] = None
+        if old is not None and old.like(charge):
+            # A pod of it succeeded: to enter the difference takes half of what the two take.
+            more = dict(charge.usage)
+            for key, amount in old.usage.items():
+                more[key] = more.get(key, 0) - amount
+            self._take(charge, more, 1)
+            return
         if old is not None:
             self._add(old, -1)
-        self.charges[group] = charge
         self._add(charge, 1)
-        self.news[group] = None
 
     def discharge(self, group: str) -> None:
         """Give back what `group` was charged."""
@@ -160,25 +177,27 @@ class Quotas(Struct):
             self.news[group] = None
 
     def _add(self, charge: Charge, sign: int) -> None:
-        usage = self.usage.get(charge.cluster_queue)
-        if usage is None:
-            usage = self.usage[charge.cluster_queue] = Counter()
-        for flavor_resource, amount in charge.usage.items():
-            total = usage.get(flavor_resource, 0) + sign * amount
-            if total:
-                usage[flavor_resource] = total
-            else:
-                usage.pop(flavor_resource, None)
         for place in charge.places:
             tally = self._tally(place)
             tally.reserving += sign * charge.holds
             tally.admitted += sign * charge.admitted
-            if charge.unadmitted:
-                _count(tally.unadmitted, charge.usage, sign)
+        self._take(charge, charge.usage, sign)
+
+    def _take(self, charge: Charge, amounts: dict[FlavorResource, int], sign: int) -> None:
+        """Enter amounts that such a charge takes."""
+        usage = self.usage.get(charge.cluster_queue)
+        if usage is None:
+            usage = self.usage[charge.cluster_queue] = Counter()
+        _count(usage, amounts, sign)
+        unadmitted, used = charge.unadmitted, charge.admitted or not charge.holds
+        for place in charge.places:
+            tally = self._tally(place)
+            if unadmitted:
+                _count(tally.unadmitted, amounts, sign)
                 continue
-            _count(tally.reserved, charge.usage, sign)
-            if charge.admitted or not charge.holds:
-                _count(tally.used, charge.usage, sign)
+            _count(tally.reserved, amounts, sign)
+            if used:
+                _count(tally.used, amounts, sign)
 
     def _pending(self, where: Places, sign: int) -> None:
         for place in where:
@@ -194,6 +213,7 @@ class Quotas(Struct):
 
 def _count(total: Counter[FlavorResource], amounts: dict[FlavorResource, int], sign: int) -> None:
     for key, amount in amounts.items():
-        total[key] += sign * amount
-        if not total[key]:
-            del total[key]
+        if left := total.get(key, 0) + sign * amount:
+            total[key] = left
+        else:
+            total.pop(key, None)

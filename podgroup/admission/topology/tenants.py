@@ -29,6 +29,10 @@ class Tenants:
             self._on.setdefault(node, set()).add(id)
         return nodes - left
 
+    def placed(self, id: str) -> bool:
+        """Tell whether a workload has places."""
+        return id in self._nodes
+
     def judge(self, node: str, unwell: bool, news: bool = False) -> None:
         """Enter how a node is; `news`: who has places there is concerned."""
         if node not in self._on:

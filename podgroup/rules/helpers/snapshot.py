@@ -309,7 +309,7 @@ def first_flavors(
     return tuple(found)
 
 
-def taken(charge: Charge) -> Mapping[FlavorResource, int]:
+def taken(charge: Charge) -> dict[FlavorResource, int]:
     """Return what a charge takes, without what it takes nothing of."""
     return {key: amount for key, amount in charge.usage.items() if amount}
 
