@@ -99,7 +99,11 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
             view = shared(view, before)
         else:
             view = made
-            if made.labels is before.labels and made.labels.get(MANAGED_LABEL) == MANAGED_VALUE:
+            if (
+                made.labels is before.labels
+                and made.annotations is before.annotations
+                and made.labels.get(MANAGED_LABEL) == MANAGED_VALUE
+            ):
                 _change(world, here, world.groups[known.group], known, made, True)
                 return
     wanted = (GROUP, view.namespace, group_name(view.labels, view.annotations))

@@ -169,7 +169,9 @@ class PodView(View, frozen=True, kw_only=True):
         Mapping[str, str],
         Means(at_once=_ours, read=True, by=Write.METADATA, shared=Shared.MAP),
     ] = {}
-    annotations: Annotated[Mapping[str, str], Means(read=True, shared=Shared.MAP)] = {}
+    annotations: Annotated[
+        Mapping[str, str], Means(read=True, by=Write.METADATA, shared=Shared.MAP)
+    ] = {}
     finalizers: Annotated[
         tuple[str, ...], Means(at_once=_held, by=Write.METADATA, shared=Shared.VALUE)
     ] = ()
