@@ -106,13 +106,12 @@ def step(
         for derived in prepare(world):
             apply_derived(world, derived)
     here = fold_message(world, position, at, batch)
-    said = world.policy
     if then is None:
         difference = decide(world, here)
     else:
-        world.policy = then.by or said
+        said, world.policy = world.policy, then.by or world.policy
         difference = decide(world, here, then.recorded, then.concluded)
-    world.policy = said
+        world.policy = said
     world.meta.at = at
     return difference
 
@@ -243,31 +242,36 @@ def _enlist(ctx: RuleContext, group: Group) -> Conclusions:
 
 def _look(world: World, applier: Applier) -> dict[GroupID, int]:
     """Run the rules on the groups that are touched and those they lead to; return all of them."""
+    groups, dirty = world.groups, world.dirty_groups
     looked_at: dict[GroupID, int] = {}
     while True:
-        batch = {g: changed for g, changed in world.dirty_groups.items() if g in world.groups}
-        world.dirty_groups.clear()
-        held = {g for g in batch if world.groups[g].quota.holding is not None}
-        for identity, changed in batch.items():
-            looked_at[identity] = looked_at.get(identity, 0) | changed
-        for identity, changed in batch.items():
+        batch = [(groups[g], changed) for g, changed in dirty.items() if g in groups]
+        dirty.clear()
+        held: set[GroupID] = set()
+        for group, changed in batch:
+            looked_at[group.id] = looked_at.get(group.id, 0) | changed
+            if group.quota.holding is not None:
+                held.add(group.id)
+        for group, changed in batch:
             if changed:
-                _run(applier, world.groups[identity], changed, first=True)
+                _run(applier, group, changed, first=True)
         if ADMIT.due(world):
             applier.run(ADMIT.run(applier.ctx))
         world.quotas.reported()
-        again = [g for g in world.dirty_groups if _needs_another_look(world, g, g in held)]
-        for identity, changed in world.dirty_groups.items():
-            if identity in world.groups:
+        if not dirty:
+            break
+        again = [g for g in dirty if _needs_another_look(world, g, g in held)]
+        for identity, changed in dirty.items():
+            if identity in groups:
                 looked_at[identity] = looked_at.get(identity, 0) | changed
-        world.dirty_groups.clear()
+        dirty.clear()
         if not again:
             break
-        world.dirty_groups.update(dict.fromkeys(again, EVERYTHING))
+        dirty.update(dict.fromkeys(again, EVERYTHING))
     for identity, changed in looked_at.items():
-        if changed and identity in world.groups:
-            _run(applier, world.groups[identity], changed, first=False)
-    world.dirty_groups.clear()
+        if changed and identity in groups:
+            _run(applier, groups[identity], changed, first=False)
+    dirty.clear()
     return looked_at
 
 

@@ -204,7 +204,7 @@ def flags_of(pod: Pod, serving: bool, owned: bool) -> int:
         flags |= Flag.HELD
     if pod.larger:
         flags |= Flag.LARGER
-    if pod.hidden:
+    if pod.hiding is not None and pod.hidden:
         flags |= Flag.HIDDEN
     if pod.reported is not None:
         flags |= Flag.TOLD

@@ -69,6 +69,19 @@ def apply_decision(world: World, decision: Decision) -> None:
     meta.decided_in = meta.epoch
     world.journal.decisions.append(decision)
     command = decision.command
+    group = world.groups.get(decision.group)  # type: ignore[call-overload] # text in a decision
+    if group is None:
+        _of_queue(world, decision)
+        return
+    apply = _APPLIED.get(type(command)) or _WRITTEN.get(command.about.kind)
+    if apply is not None:
+        apply(world, group, decision, decision.command)
+    mark(world, group.id)
+
+
+def _of_queue(world: World, decision: Decision) -> None:
+    """Apply a decision about what belongs to no group: a queue, or what is in use."""
+    command = decision.command
     if isinstance(command, WriteQueueStatus):
         expect_condition(world, command)
     elif isinstance(command, MarkInUse):
@@ -77,13 +90,6 @@ def apply_decision(world: World, decision: Decision) -> None:
         on = command.target
         here = At(decision.as_of, decision.at)
         record_status(world, here, (on.kind, on.namespace, on.name), on.uid, command.standing)
-    group = world.groups.get(decision.group)  # type: ignore[call-overload] # text in a decision
-    if group is None:
-        return
-    apply = _APPLIED.get(type(command)) or _WRITTEN.get(command.about.kind)
-    if apply is not None:
-        apply(world, group, decision, decision.command)
-    mark(world, group.id)
 
 
 def _pod_is_written(world: World, group: Group, decision: Decision, command: Any) -> None:

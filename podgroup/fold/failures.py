@@ -29,7 +29,7 @@ def failures(world: World, here: At, pod: Pod, before: PodView | None) -> None:
         and view.ends == before.ends
     ):
         return
-    known = {_same(end) for end in before.ends} if before is not None else set()
+    known = {_same(end) for end in before.ends} if view.ends and before is not None else set()
     for end in view.ends:
         if _same(end) not in known and (end.exit_code or end.reason == OOM_KILLED):
             reason = end.reason or f"exit code {end.exit_code}"
@@ -53,8 +53,10 @@ def _same(end: ContainerEnd) -> object:
 
 
 def _disruption(view: PodView) -> Condition | None:
-    disruptions = (c for c in view.conditions if c.type == DISRUPTION and c.status == "True")
-    return next(disruptions, None)
+    for condition in view.conditions:
+        if condition.type == DISRUPTION and condition.status == "True":
+            return condition
+    return None
 
 
 def _row(world: World, here: At, pod: Pod, end: ContainerEnd, message: str = "") -> None:

@@ -14,7 +14,6 @@ from podgroup.rules.helpers.context import Conclusions, RuleContext, normal, pod
 from podgroup.rules.helpers.order import active_key
 from podgroup.rules.helpers.places import staffed
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.state.changes import WORKLOAD
 from podgroup.state.facts import pods_of
 from podgroup.state.group import Group, Role
 from podgroup.state.members import Flag, Members
@@ -86,6 +85,5 @@ AGAIN = Rule(
 RULE = Rule(
     name="excess",
     run=excess,
-    reads=WORKLOAD,
     docs=(RuleDoc("excess", "a pod is beyond its role's count", "deletes it"),),
 )

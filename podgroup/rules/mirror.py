@@ -54,7 +54,7 @@ from podgroup.rules.helpers.readiness import all_ready
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.timing import still_running
 from podgroup.state.changes import ALL_READY, SUCCEEDED, WORKLOAD
-from podgroup.state.facts import is_true, ran_s, role_of
+from podgroup.state.facts import ran_s, role_of
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
 
@@ -97,9 +97,12 @@ def _mirror_beside_kueue(
     else:
         _reactivated(workload, said, wanted)
     changed = _different(said, wanted)
-    reclaim = _reclaimable(ctx, group)
+    reclaim = _reclaimable(ctx, group, said)
     if changed or releasing or reclaim != workload.reclaimable:
-        yield _write(ctx, group, _status(group, changed, reclaim), clear=releasing)
+        status = WriteWorkloadStatus(
+            target=workload_ref(group), conditions=tuple(changed), reclaimable=reclaim
+        )
+        yield _write(ctx, group, status, clear=releasing)
 
 
 def _mirror(ctx: RuleContext, group: Group, workload: WorkloadView, said: Said) -> Conclusions:
@@ -107,7 +110,7 @@ def _mirror(ctx: RuleContext, group: Group, workload: WorkloadView, said: Said) 
     _quota(group, said, wanted)
     _shared(ctx, group, said, wanted)
     changed = _different(said, wanted)
-    reclaim = _reclaimable(ctx, group)
+    reclaim = _reclaimable(ctx, group, said)
     holding = group.quota.holding
     stale_admission = workload.cluster_queue != (
         holding.admission.cluster_queue if holding is not None else ""
@@ -119,8 +122,10 @@ def _mirror(ctx: RuleContext, group: Group, workload: WorkloadView, said: Said) 
     if not (changed or stale_admission or not same or checks is not None):
         return ()
     clear = holding is None and stale_admission
-    status = replace(
-        _status(group, changed, reclaim),
+    status = WriteWorkloadStatus(
+        target=workload_ref(group),
+        conditions=tuple(changed),
+        reclaimable=reclaim,
         admission=holding.admission if holding is not None else None,
         checks=checks,
         reset_checks=checks is not None and not awaits_checks(group, stale=False),
@@ -133,15 +138,10 @@ def _moved(group: Group, workload: WorkloadView) -> bool:
     """Tell whether the Workload gives a podset another place than it has."""
     holding = group.quota.holding
     said = {one.name: one.place for one in workload.assignments if one.place is not None}
-    return holding is not None and any(
-        one.place != said[one.name] for one in holding.admission.assignments if one.name in said
-    )
-
-
-def _status(group: Group, changed: list[Condition], reclaim: dict[str, int]) -> WriteWorkloadStatus:
-    return WriteWorkloadStatus(
-        target=workload_ref(group), conditions=tuple(changed), reclaimable=reclaim
-    )
+    if holding is None or not said:
+        return False
+    given = holding.admission.assignments
+    return any(one.place != said[one.name] for one in given if one.name in said)
 
 
 def _write(ctx: RuleContext, group: Group, status: WriteWorkloadStatus, *, clear: bool) -> Decision:
@@ -256,6 +256,8 @@ def _requeue_state(group: Group) -> RequeueState:
     Nothing of a group that was deactivated: it begins anew once it is active again.
     """
     evicted = group.requeueing.evicted
+    if not group.requeueing.timeouts and evicted is None:
+        return NOT_REQUEUED
     if evicted is not None and evicted.reason.startswith(EVICTED_DEACTIVATED):
         return NOT_REQUEUED
     at = group.requeueing.requeue_at if evicted is not None else None
@@ -300,7 +302,7 @@ def _pods_ready(
     return False, READY_WAIT_FOR_START, WAITING_MESSAGE
 
 
-def _reclaimable(ctx: RuleContext, group: Group) -> dict[str, int]:
+def _reclaimable(ctx: RuleContext, group: Group, said: Said) -> dict[str, int]:
     """Succeeded pods per podset, capped at its count; none for single pods and serving groups."""
     holding = group.quota.holding
     if group.single or group.spec.serving:
@@ -317,7 +319,8 @@ def _reclaimable(ctx: RuleContext, group: Group) -> dict[str, int]:
         if done:
             found[assignment.name] = done
     workload = group.mirror.workload
-    if workload is not None and is_true(workload, QUOTA_RESERVED):
+    reserved = said.get(QUOTA_RESERVED)
+    if workload is not None and reserved is not None and reserved.status == "True":
         # What was given up stays given up: Kueue refuses a status that takes any of it back.
         for name, before in workload.reclaimable.items():
             found[name] = max(before, found.get(name, 0))

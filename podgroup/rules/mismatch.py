@@ -49,13 +49,11 @@ def mismatched(ctx: RuleContext, group: Group, workload: WorkloadView) -> bool:
         return False
     if group.single:
         return [pod_set.count for pod_set in workload.pod_sets] != [1]
-    members = ctx.members(group)
-    placed = sum(
-        members.count(flag, pod_set.name)
-        for pod_set in workload.pod_sets
-        for flag in (Flag.ACTIVE, Flag.INACTIVE)
-    )
-    return not placed and bool(members.count(Flag.ACTIVE) + members.count(Flag.INACTIVE))
+    pods = ctx.members(group).count
+    for pod_set in workload.pod_sets:
+        if pods(Flag.ACTIVE, pod_set.name) or pods(Flag.INACTIVE, pod_set.name):
+            return False
+    return bool(pods(Flag.ACTIVE) or pods(Flag.INACTIVE))
 
 
 def _start_over(ctx: RuleContext, group: Group, workload: WorkloadView) -> Conclusions:

@@ -7,7 +7,6 @@ from podgroup.log.records import Peaked
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.places import staffed
 from podgroup.rules.helpers.rule import Rule
-from podgroup.state.changes import WORKLOAD
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
 
@@ -35,5 +34,4 @@ def _peak(ctx: RuleContext, group: Group) -> Conclusions:
 RULE = Rule(
     name="peak",
     run=peak,
-    reads=WORKLOAD,
 )

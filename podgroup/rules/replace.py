@@ -11,7 +11,6 @@ from podgroup.rules.helpers.places import places, staffed
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.timing import may_run
 from podgroup.rules.own import lacks_owners
-from podgroup.state.changes import WORKLOAD
 from podgroup.state.group import Group, Role
 from podgroup.state.members import Flag
 
@@ -55,7 +54,6 @@ def _replace(ctx: RuleContext, group: Group, role: Role) -> Conclusions:
 RULE = Rule(
     name="replace",
     run=replace,
-    reads=WORKLOAD,
     docs=(
         RuleDoc(
             "replace",

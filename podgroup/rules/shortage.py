@@ -8,7 +8,6 @@ from podgroup.log.records import Shortened
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.places import absent, staffed
 from podgroup.rules.helpers.rule import Rule
-from podgroup.state.changes import WORKLOAD
 from podgroup.state.group import Group
 
 
@@ -34,5 +33,4 @@ def shortage(ctx: RuleContext, group: Group) -> Conclusions:
 RULE = Rule(
     name="shortage",
     run=shortage,
-    reads=WORKLOAD,
 )

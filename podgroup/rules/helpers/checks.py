@@ -52,9 +52,11 @@ def awaits_checks(group: Group, *, stale: bool = True) -> bool:
 
 def wanted_checks(world: World, group: Group, workload: WorkloadView) -> tuple[str, ...] | None:
     """Return which checks the Workload's status should list anew, None if it is right as it is."""
+    holding = group.quota.holding
+    if not workload.checks and (holding is None or holding.admitted):
+        return None
     listed = tuple(check.name for check in workload.checks)
     settled = all(check.state == PENDING for check in workload.checks)
-    holding = group.quota.holding
     if holding is not None and awaits_checks(group):
         admission = holding.admission
         names = required_checks(world, admission.cluster_queue, admission.assignments)

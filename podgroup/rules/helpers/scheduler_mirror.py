@@ -47,8 +47,9 @@ from podgroup.rules.helpers import snapshot
 from podgroup.rules.helpers.topology import failed_nodes, hosts_of
 from podgroup.state.derived import AnyDerived, SchedulerKept
 from podgroup.state.facts import nodes_listed, unwell
+from podgroup.state.group import Group
 from podgroup.state.quota import Charge
-from podgroup.state.world import Group, World
+from podgroup.state.world import World
 
 REFUSED = frozenset(
     {
