@@ -190,7 +190,8 @@ class Gathered(Struct):
             seen.ran_at = at
         if seen.deleted_at is None and view.deleted_at is not None:
             seen.deleted_at = at
-            seen.stopped = any(
+            # Who had ended by itself when it was asked to stop leaves no place to another.
+            seen.stopped = seen.ended_at is None and any(
                 each.type == TERMINATION_TARGET and each.status == "True"
                 for each in view.conditions
             )
