@@ -20,10 +20,11 @@ from gatelog.whatif.arrivals import Arrival, Cut, Later, Source
 from gatelog.whatif.cluster import Cluster, Hooks, Simulated
 from podgroup.engine import new_world, step
 from podgroup.log import events as e
-from podgroup.log.records import Timed
+from podgroup.log.records import CountsTimed, Timed
 from podgroup.model.commands import StopPod, UngatePod
 from podgroup.model.objects import WATCHED_KINDS, FlavorView, QueueObject, kind_of
 from podgroup.model.policy import Policy
+from podgroup.model.standing import COUNTS_TIMER
 from podgroup.rules import decides_by
 from podgroup.state.world import World
 
@@ -55,7 +56,10 @@ _START, _END, _STOPPED, _GIVE_UP, _REMOVE, _CARRY_OUT = range(6)
 
 
 class Play:
-    """One play of the arrivals of `source`; `events` counts what was folded."""
+    """One play of the arrivals of `source`; `events` counts what was folded.
+
+    `reports_s`: how often queues report what they hold, in seconds; 0: never.
+    """
 
     def __init__(
         self,
@@ -66,12 +70,13 @@ class Play:
         cluster: str = "what-if",
         policy: Policy | None = None,
         later: Iterable[Later | Cut] = (),
+        reports_s: int = 0,
     ) -> None:
         self._later_objects = deque(sorted(later, key=lambda one: one.at))
         self._under_way: dict[str, e.Decision] = {}
-        # No status is read here.
-        quiet = structs.replace(policy or Policy(), status_interval_s=0)
-        self.world = new_world(cluster, "builtin", quiet)
+        # Table `usage` is made of what is reported of queues; no other status is read here.
+        told = structs.replace(policy or Policy(), status_interval_s=reports_s)
+        self.world = new_world(cluster, "builtin", told)
         self.events = 0
         self._source = source
         self._heard = heard
@@ -266,6 +271,8 @@ class Play:
                 if isinstance(record, Timed) and record.at is not None:
                     name = f"{record.purpose}/{record.group}/"
                     self._timers.add(record.at, name, rank=name)
+                elif isinstance(record, CountsTimed):
+                    self._timers.add(record.at, COUNTS_TIMER, rank=COUNTS_TIMER)
         self._heard.each(world, made)
         self._messages += 1
         if self._messages % TELL_EVERY == 0:

@@ -21,6 +21,8 @@ from podgroup.state.world import World
 from projector.replay.fold import BATCH_EVENTS, Sink, collecting_rarely
 
 CLUSTER = "what-if"
+REPORTS_S = 60
+"""How often queues report what they hold in a play that is written down."""
 FORGET_EVENTS = 1_000
 """Events after which the journal of a play that is not written down is dropped."""
 
@@ -99,6 +101,7 @@ def play(
         cluster=cluster,
         policy=scenario.policy,
         later=scenario.later,
+        reports_s=0 if sink is None else REPORTS_S,
     )
     with collecting_rarely():
         try:

@@ -170,6 +170,7 @@ def test_the_alternative_has_a_read_model(
     assert total == 0
     assert not found["what_if"]["preempted"]
     with sqlite3.connect(database) as connection:
+        (reported,) = connection.execute("SELECT max(used) FROM usage").fetchone()
         waited, count = connection.execute(
             "SELECT sum(queue_seconds), count(*) FROM v_admission_latency WHERE cluster = 'what-if'"
         ).fetchone()
@@ -179,6 +180,7 @@ def test_the_alternative_has_a_read_model(
     told = [answer(engine, query) for _, query in asked("sqlite", scope)]
     engine.dispose()
     assert sum(said.count("\n") > 1 for said in told) >= 5
+    assert reported and reported > 10_000
     assert (waited, count) == (0, sum(row["count"] for row in found["what_if"]["waits"]))
     assert "holds a read model already" in refused(capsys, log, *change)
 
