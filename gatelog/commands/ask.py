@@ -83,7 +83,7 @@ def ask(
     newest event.
     """
     from gatelog.readmodel import freehand
-    from gatelog.readmodel.questions import for_grafana, questions, statement
+    from gatelog.readmodel.questions import for_grafana, questions, readable, statement
     from gatelog.terminal import printing
     from projector.storage.database import database_url
 
@@ -107,7 +107,10 @@ def ask(
     names, found = freehand.run(url, query.removesuffix(";"), shown.limit + 1)
     if "since" in question.parameters:
         sys.stderr.write(f"gatelog: from {scope.since:%F %T} to {scope.until:%F %T} UTC\n")
-    printing.result(names, found[: shown.limit], form, headers=headers)
+    answer_rows = found[: shown.limit]
+    if form is None:
+        answer_rows = [readable(names, row) for row in answer_rows]
+    printing.result(names, answer_rows, form, headers=headers)
     if len(found) > shown.limit:
         sys.stderr.write(f"gatelog: more than {shown.limit} rows; see --limit\n")
 

@@ -8,16 +8,19 @@ Invariant: every statement reads one cluster only, and its parameters are of `PA
 """
 
 import re
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
 from functools import cache
 from importlib.resources import files
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 
 from gatelog.readmodel.grouplist import key_parameter
 from gatelog.readmodel.statements import filled
+from podgroup.model.quantities import format_amount
 from projector.tables.base import utc_text
 
 PARAMETERS: Final[Mapping[str, str]] = {
@@ -30,6 +33,11 @@ PARAMETERS: Final[Mapping[str, str]] = {
 }
 """What a question can be asked of; a text that is "" is of all."""
 _ALIASES = {"team_label": "team", "since_day": "since", "until_day": "until"}
+_AMOUNTS = frozenset(
+    ("requested", "available", "without_limit", "nominal", "held", "borrowed", "idle", "lent")
+)
+"""Columns of amounts as the tables have them: cpu in thousandths."""
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 _HEAD = re.compile(r"^-- ([a-z]+): (.+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)\b")
 
@@ -91,6 +99,35 @@ def questions() -> Mapping[str, Question]:
 def statement(question: Question, scope: Scope, dialect: str) -> str:
     """Return a question as it may be pasted into sqlite3, psql or DuckDB."""
     return filled(question.sql, scope.values(dialect))
+
+
+def readable(names: Sequence[str], row: Sequence[Any]) -> tuple[Any, ...]:
+    """Return a row as people read it: times to the second, amounts with units, few digits."""
+    resource = row[names.index("resource")] if "resource" in names else ""
+    return tuple(
+        format_amount(resource, value)
+        if resource and name in _AMOUNTS and isinstance(value, int)
+        else _readable(value)
+        for name, value in zip(names, row, strict=True)
+    )
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, str) and _TIME.fullmatch(value):
+        value = datetime.fromisoformat(value)
+    if isinstance(value, str) and value.startswith('{"'):
+        value = msgspec.json.decode(value)
+    match value:
+        case datetime():
+            return f"{value.astimezone(UTC):%F %TZ}"
+        case float() | Decimal():
+            number = float(value)
+            return f"{number:.2f}" if abs(number) >= 0.1 or abs(number) < 1e-9 else f"{number:.2g}"
+        case dict() if value and all(isinstance(held, dict) for held in value.values()):
+            amounts = ((f, r, a) for f, held in value.items() for r, a in held.items())
+            return ", ".join(f"{format_amount(r, a)} {r} of {f}" for f, r, a in amounts)
+        case _:
+            return value
 
 
 def for_grafana(question: Question) -> str:

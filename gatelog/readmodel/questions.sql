@@ -32,14 +32,21 @@ SELECT cluster_queue, position, namespace, name, expected_at, latest_at, never
    AND (:queue = '' OR cluster_queue = :queue OR queue = :queue)
  ORDER BY cluster_queue, position NULLS LAST, name
 
--- overtook: Who was admitted from the same ClusterQueue while a group waited in it?
+-- overtook: Who was admitted from the same ClusterQueue while a group waited in it, or waits?
+WITH waited AS (
+    SELECT m.cluster, m.cluster_queue, m.queued_at AS from_at, m.admitted_at AS to_at
+      FROM admissions m
+      JOIN groups g ON g.cluster = m.cluster AND g.id = m.group_id
+     WHERE g.cluster = :cluster AND g.namespace = :namespace AND g.name = :group
+     UNION ALL
+    SELECT cluster, cluster_queue, since, NULL
+      FROM v_why_pending
+     WHERE cluster = :cluster AND namespace = :namespace AND name = :group)
 SELECT o.namespace, o.name, o.priority, a.admitted_at
-  FROM admissions mine
-  JOIN groups g ON g.cluster = mine.cluster AND g.id = mine.group_id
-  JOIN admissions a ON a.cluster = mine.cluster AND a.cluster_queue = mine.cluster_queue
-   AND a.admitted_at > mine.queued_at AND a.admitted_at < mine.admitted_at
+  FROM waited w
+  JOIN admissions a ON a.cluster = w.cluster AND a.cluster_queue = w.cluster_queue
+   AND a.admitted_at > w.from_at AND (w.to_at IS NULL OR a.admitted_at < w.to_at)
   JOIN groups o ON o.cluster = a.cluster AND o.id = a.group_id
- WHERE g.cluster = :cluster AND g.namespace = :namespace AND g.name = :group
  ORDER BY a.admitted_at, o.id
 
 -- latency: How many seconds did groups wait for quota, by queue and hour: mean, half, 90 %, worst?

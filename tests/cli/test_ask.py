@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gatelog.readmodel.questions import questions
 from tests.cli.conftest import Ran
+from tests.cli.test_asking import written
+from tests.support.toy import Toy
 
 Gatelog = Callable[..., Ran]
 Db = tuple[str, Any]
@@ -64,3 +67,30 @@ def test_what_would_be_ignored_is_refused(
 ) -> None:
     code, _, err = gatelog("ask", *words, *where(busy_db))
     assert code != 0 and said in " ".join(err.split())
+
+
+def test_who_waits_still_hears_who_was_admitted_meanwhile(gatelog: Gatelog, tmp_path: Path) -> None:
+    toy = Toy(cpu=10)
+    toy.pod("first", cpu=6)
+    toy.pod("large", cpu=6)
+    toy.pod("small", cpu=2)
+    url, writer = written(tmp_path, toy)
+    writer.store.close()
+    code, out, _ = gatelog(
+        "ask", "overtook", "--group", "ns/large", "--no-headers", *where((url, 0))
+    )
+    assert code == 0 and [line.split()[1] for line in out.splitlines()] == ["small"]
+
+
+def test_a_table_is_for_people_and_json_for_programs(gatelog: Gatelog, tmp_path: Path) -> None:
+    toy = Toy(cpu=10)
+    toy.pod("first", cpu=6)
+    toy.pod("large", cpu=6)
+    url, writer = written(tmp_path, toy)
+    writer.store.close()
+    _, out, _ = gatelog("ask", "holding", "--no-headers", *where((url, 0)))
+    assert out.rstrip().endswith("2026-01-01 00:00:00Z   6 cpu of f")
+    _, out, _ = gatelog("ask", "short", "--no-headers", *where((url, 0)))
+    assert "cpu   6   4" in out
+    _, out, _ = gatelog("ask", "short", "--json", *where((url, 0)))
+    assert json.loads(out)[0]["requested"] == 6000
