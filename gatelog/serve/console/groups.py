@@ -239,7 +239,7 @@ def _by_label(asked: Asked, seen: Seen, search: Search) -> tuple[Html, dict[str,
         ]
 
     found = table(
-        [key, "groups", *there, "pods that run", "longest wait"],
+        [key, "groups", *there, "pods that run", "first waits since"],
         [line(value, of) for value, of in values.items()],
         f"By label {key} of the first pod",
         "No group is like that; clear a field, or choose all.",
