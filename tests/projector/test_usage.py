@@ -266,6 +266,10 @@ def test_the_command_tells_cost_and_idle_quota(
     (line,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert (line["label:team"], line["running"], line["cost"]) == ("red", "5.333333", "0.4800")
 
+    assert cli.run([*common, "--by", "group", "-o", "csv"]) == 0
+    (line,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (line["group"], line["running"], line["wasted"]) == ("ns/train", "5.333333", "1.000000")
+
     assert cli.run([*common, "--by", "user", "--user-label", "team"]) == 0
     out = capsys.readouterr().out.splitlines()
     assert out[0].split()[:3] == ["USER", "RESOURCE", "UNIT"]

@@ -5,7 +5,7 @@ console (now, and looked at later as a past moment) and metrics. The questions: 
 borrowed, lent and unadmitted, how many are pending in which stage, positions, reasons, when a group
 is expected to start, and what ran, was held, wasted, waited for or unadmitted on a day.
 
-`TEST_STORIES` is how many random stories are told (4).
+Ten random stories are told, four of them in `make test` (`TEST_STORIES`: how many in all).
 """
 
 import io
@@ -43,7 +43,9 @@ from projector.storage.database import writer
 from tests.projector.support import Writer
 from tests.readmodel.stories import TEAMS, Story, kueue_admits
 
-STORIES = int(os.environ.get("TEST_STORIES", "4"))
+STORIES = int(os.environ.get("TEST_STORIES", "10"))
+BRIEF = 4
+"""Stories of `make test`."""
 ALL = Listing(limit=1000)
 Said = dict[str, Any]
 """What one place says to the questions it answers."""
@@ -326,7 +328,13 @@ def told(seed: int, writer: Writer) -> Iterator[Any]:
 
 
 @pytest.mark.slow_with("postgresql", "the same on the other database; make test plays it on one")
-@pytest.mark.parametrize("seed", range(STORIES))
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(seed, marks=pytest.mark.slow("more stories") if seed >= BRIEF else ())
+        for seed in range(STORIES)
+    ],
+)
 def test_all_places_say_the_same(url: str, seed: int) -> None:
     writer, was = Writer(url), []
     with ReadModel(url, "test") as model:
