@@ -7,10 +7,8 @@ import asyncio
 from collections.abc import Callable
 
 import sqlalchemy as sa
-from msgspec import Struct
 
 from gatelog.shell.errors import CommandFailed, UsageFailed
-from podgroup.log.codec import Conclusions
 from podgroup.log.subjects import DECISIONS, EVENTS, decisions
 from podgroup.model.ids import ShardId
 from projector.archive import parquet
@@ -23,15 +21,6 @@ from projector.replay.log import Log, StreamLog
 from projector.storage.database import database_url, reader
 from runtime.jetstream import Bus
 from runtime.settings import Settings
-
-
-class Run(Struct, frozen=True):
-    """What of the log is wanted: the positions from `first` to `last` of one epoch."""
-
-    epoch: int
-    base: int
-    first: int
-    last: int
 
 
 async def archive(settings: Settings, bus: Bus, progress: Callable[[int], None]) -> Archived:
@@ -52,7 +41,7 @@ async def archive(settings: Settings, bus: Bus, progress: Callable[[int], None])
     engine = reader(database_url(settings), parquet.TIMEOUT_S)
     try:
         with engine.connect() as connection:
-            at = stands(connection, settings)
+            at = live_position(connection, settings.cluster, shard)
 
         def first_number(position: int) -> int | None:
             with engine.connect() as connection:
@@ -67,23 +56,20 @@ async def archive(settings: Settings, bus: Bus, progress: Callable[[int], None])
         engine.dispose()
 
 
-def stands(connection: sa.Connection, settings: Settings) -> Standing:
-    """Return where the read model stands.
+def live_position(connection: sa.Connection, cluster: str, shard: int) -> Standing:
+    """Return the position of the read model.
 
     Raises:
         CommandFailed: no projector has written for this cluster.
     """
-    shard = settings.projector.shard
-    found = standing(connection, settings.cluster, shard)
+    found = standing(connection, cluster, shard)
     if found is None:
-        raise CommandFailed(
-            f"no checkpoint of cluster {settings.cluster!r} (shard {shard}) in the database"
-        )
+        raise CommandFailed(f"no checkpoint of cluster {cluster!r} (shard {shard}) in the database")
     return found
 
 
-async def joined(bus: Bus, settings: Settings, at: Run, unsent: tuple[Conclusions, ...]) -> Log:
-    """Return what is wanted of the log, from archive and stream as one.
+async def joined(bus: Bus, settings: Settings, at: Standing) -> Log:
+    """Return the log of the present epoch up to a position, from archive and stream as one.
 
     What the stream still has is not read from the archive.
 
@@ -96,7 +82,7 @@ async def joined(bus: Bus, settings: Settings, at: Run, unsent: tuple[Conclusion
 
     def stream(first: int) -> StreamLog:
         of, span = ShardId(settings.cluster, shard), (first, at.last - at.base)
-        return StreamLog(bus, of, base=at.base, span=span, unsent=unsent)
+        return StreamLog(bus, of, base=at.base, span=span, unsent=at.unsent)
 
     kept = await _kept_from(bus, settings, at.base)
     if kept <= at.first:

@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gatelog.replay.running import Progress, beginning, live_position, log_of, open_bus
+from gatelog.replay.archiving import joined, live_position
+from gatelog.replay.running import Progress, beginning, open_bus
 from gatelog.shell.errors import CommandFailed
 from projector.replay.files import Export, Header
 from projector.replay.fold import Callbacks, fold
@@ -40,7 +41,7 @@ async def export(
         at = live_position(connection, settings.cluster, shard)
     engine.dispose()
     async with open_bus(settings) as bus:
-        log = await log_of(bus, settings, at)
+        log = await joined(bus, settings, at)
         selection = Selection(wanted)
         if not wanted.everything:
             await fold(
@@ -63,7 +64,7 @@ async def export(
             shard=shard,
             epoch=at.epoch,
             base=at.base,
-            last=at.base + at.stream_seq,
+            last=at.last,
             written_at=datetime.now(UTC),
             selection=words if names is None or not words else "a selection",
             unknown=selection.unknown,

@@ -14,7 +14,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from gatelog.replay.running import SNAPSHOT, held_against, live_position, make_empty
+from gatelog.replay.archiving import live_position
+from gatelog.replay.running import SNAPSHOT, held_against, make_empty
 from gatelog.replay.steps import Stepper
 from gatelog.shell.errors import CommandFailed, UsageFailed
 from projector.archive.reading import WholeArchive
@@ -106,7 +107,7 @@ async def verify(log: Source, settings: Settings) -> tuple[Result, list[TableRes
         migrate.check(url)
         with engine.execution_options(**SNAPSHOT[engine.dialect.name]).connect() as connection:
             at = live_position(connection, header.cluster, header.shard)
-            stands = at.base + at.stream_seq
+            stands = at.last
             if (at.epoch, at.mode) != (header.epoch, header.mode):
                 raise CommandFailed(
                     f"the database is of epoch {at.epoch}, mode {at.mode}, the file of epoch "

@@ -21,10 +21,12 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gatelog.replay.running import LivePosition, beginning, live_position, log_of, open_bus
+from gatelog.replay.archiving import joined, live_position
+from gatelog.replay.running import beginning, open_bus
 from gatelog.shell.errors import CommandFailed
 from podgroup.log.subjects import EVENTS
 from podgroup.model.ids import ShardId
+from projector.archive.standing import Standing
 from projector.replay import merging
 from projector.replay.compare import CACHE_KIB
 from projector.replay.fetching import is_far
@@ -73,13 +75,13 @@ async def rebuild(settings: Settings, progress: Progress, *, from_epoch: bool = 
             at = live_position(connection, cluster, shard)
             _complete(connection, at, settings, from_epoch=from_epoch)
         async with open_bus(settings) as bus:
-            log = await log_of(bus, settings, at)
-            far = await is_far(bus, EVENTS, at.stream_seq - at.first + 1)
+            log = await joined(bus, settings, at)
+            far = await is_far(bus, EVENTS, at.last - at.first + 1)
             stage = await asyncio.to_thread(open_stage, url, cluster, shard, apart=far)
             try:
-                begin = replace(beginning(settings, at), position=at.base + at.first - 1)
+                begin = replace(beginning(settings, at), position=at.first - 1)
                 work = Rebuild(stage, shard, begin, progress)
-                progress.expect(work.position, at.base + at.stream_seq)
+                progress.expect(work.position, at.last)
                 await work.fold(log.entries())
                 progress.say("switching over")
                 return await _Switch(settings, live, bus, stage, work, at).over()
@@ -97,7 +99,7 @@ class _Switch:
         bus: Bus,
         stage: Stage,
         work: Rebuild,
-        at: LivePosition,
+        at: Standing,
     ) -> None:
         self._settings = settings
         self._live = live
@@ -143,7 +145,7 @@ class _Switch:
         """Return the position of the live read model."""
         with self._live.connect() as connection:
             now = live_position(connection, self._settings.cluster, self._settings.projector.shard)
-        return now.stream_seq + now.base if now.epoch == self._at.epoch else self._work.position
+        return now.last if now.epoch == self._at.epoch else self._work.position
 
     async def _follow(self, position: int) -> None:
         if position <= self._work.position:
@@ -181,7 +183,7 @@ def _with_small_cache(connection: Any, _: object) -> None:
 
 
 def _complete(
-    connection: sa.Connection, at: LivePosition, settings: Settings, *, from_epoch: bool
+    connection: sa.Connection, at: Standing, settings: Settings, *, from_epoch: bool
 ) -> None:
     """Refuse to lose what only the live read model knows, unless forced.
 
@@ -190,7 +192,7 @@ def _complete(
     """
     if from_epoch or at.epoch == 1:
         return
-    begin = at.base + at.first - 1
+    begin = at.first - 1
     values: dict[str, Any] = {
         "cluster": settings.cluster,
         "shard": settings.projector.shard,

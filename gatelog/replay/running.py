@@ -11,24 +11,19 @@ from datetime import datetime
 
 import msgspec
 import sqlalchemy as sa
-from msgspec import Struct
 
-from gatelog.replay.archiving import Run, joined
+from gatelog.replay.archiving import joined, live_position
 from gatelog.replay.differing import ignore
 from gatelog.replay.steps import Step, Stepper
 from gatelog.shell import statedir
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.whereabouts import read_model_at
-from podgroup.log.codec import Conclusions
-from podgroup.model.ids import ShardId
 from projector import tables
-from projector.archive.standing import begin
+from projector.archive.standing import Standing
 from projector.replay.compare import TableResult, compare
 from projector.replay.fold import Beginning, Callbacks, Difference, Redeciding, Result, Sink, fold
-from projector.replay.log import Log
 from projector.replay.vouching import introduce, listed_all
 from projector.storage.database import DatabaseError, database_url, reader, writer
-from projector.storage.loading import load_conclusions
 from projector.storage.opening import policy_of
 from projector.upkeep import migrate
 from runtime.embedded import EmbeddedNats, running
@@ -38,19 +33,6 @@ from runtime.settings import NatsSettings, Settings
 _CONNECT_S = 15.0
 SNAPSHOT = {"postgresql": {"isolation_level": "REPEATABLE READ"}, "sqlite": {}}
 Progress = Callable[[int], None]
-
-
-class LivePosition(Struct, frozen=True):
-    """The position of the live read model: what a replay is to come to."""
-
-    mode: str
-    epoch: int
-    base: int
-    stream_seq: int
-    first: int = 1
-    """Stream sequence with which the present epoch begins."""
-    unsent: tuple[Conclusions, ...] = ()
-    """Decisions that are committed and not known to be in their stream."""
 
 
 @asynccontextmanager
@@ -82,42 +64,10 @@ async def open_bus(settings: Settings) -> AsyncIterator[Bus]:
             await own.stop()
 
 
-def live_position(connection: sa.Connection, cluster: str, shard: int) -> LivePosition:
-    """Return the position of the read model.
-
-    Raises:
-        CommandFailed: no projector has written for this cluster.
-    """
-    table = tables.checkpoints
-    row = (
-        connection.execute(
-            sa.select(table).where(table.c.cluster == cluster, table.c.shard == shard)
-        )
-        .mappings()
-        .first()
-    )
-    if row is None:
-        raise CommandFailed(f"no checkpoint of cluster {cluster!r} (shard {shard}) in the database")
-    unsent = load_conclusions(connection, ShardId(cluster, shard), row["published"])
-    first = begin(connection, cluster, shard, row["epoch"], row["base"])
-    stood = row["seq"] - row["base"]
-    return LivePosition(row["mode"], row["epoch"], row["base"], stood, first, tuple(unsent))
-
-
-def beginning(settings: Settings, at: LivePosition) -> Beginning:
+def beginning(settings: Settings, at: Standing) -> Beginning:
     """Return where a fold of the log of the present epoch begins."""
     policy = policy_of(settings.queueing)
     return Beginning(settings.cluster, at.mode, policy, at.epoch, at.base)
-
-
-async def log_of(bus: Bus, settings: Settings, at: LivePosition) -> Log:
-    """Return the log of the present epoch up to the position of the read model, archive included.
-
-    Raises:
-        CommandFailed, LogIncomplete: the beginning is nowhere, so no fold can start there.
-    """
-    run = Run(at.epoch, at.base, at.first + at.base, at.stream_seq + at.base)
-    return await joined(bus, settings, run, at.unsent)
 
 
 async def verify(settings: Settings, progress: Progress) -> tuple[Result, list[TableResult]]:
@@ -131,7 +81,7 @@ async def verify(settings: Settings, progress: Progress) -> tuple[Result, list[T
         with live.execution_options(**SNAPSHOT[live.dialect.name]).connect() as connection:
             at = live_position(connection, settings.cluster, shard)
             async with open_bus(settings) as bus:
-                log = await log_of(bus, settings, at)
+                log = await joined(bus, settings, at)
                 sink = Sink(url, settings.cluster, shard, at.mode)
                 calls = Callbacks(differs=ignore, progress=progress)
                 begins = beginning(settings, at)
@@ -145,7 +95,7 @@ async def verify(settings: Settings, progress: Progress) -> tuple[Result, list[T
 
 
 def held_against(
-    live: sa.Connection, url: str, cluster: str, shard: int, at: LivePosition
+    live: sa.Connection, url: str, cluster: str, shard: int, at: Standing
 ) -> list[TableResult]:
     """Compare the live read model, row by row, with what a replay has written to `url`."""
     floor = 0
@@ -153,7 +103,7 @@ def held_against(
         copy = writer(url)
         with copy.begin() as connection:
             listed_at = listed_all(connection, cluster, shard)
-            floor = at.base + at.stream_seq if listed_at is None else listed_at
+            floor = at.last if listed_at is None else listed_at
             introduce(live, connection, cluster, shard, floor)
         copy.dispose()
     again = reader(url)
@@ -203,11 +153,11 @@ async def as_of(
     with reader(database_url(settings)).connect() as connection:
         at = live_position(connection, settings.cluster, shard)
     if isinstance(moment, int):
-        at = msgspec.structs.replace(at, stream_seq=min(at.stream_seq, moment - at.base))
+        at = msgspec.structs.replace(at, last=min(at.last, moment))
     until = moment if isinstance(moment, datetime) else None
     sink = Sink(target, settings.cluster, shard, at.mode)
     async with open_bus(settings) as bus:
-        log = await log_of(bus, settings, at)
+        log = await joined(bus, settings, at)
         calls = Callbacks(differs=ignore, progress=progress)
         begins = beginning(settings, at)
         result = await fold(log.entries(), begins, sink=sink, calls=calls, until=until)
@@ -228,5 +178,5 @@ async def _folded(
     with reader(database_url(settings)).connect() as connection:
         at = live_position(connection, settings.cluster, settings.projector.shard)
     async with open_bus(settings) as bus:
-        log = await log_of(bus, settings, at)
+        log = await joined(bus, settings, at)
         return await fold(log.entries(), beginning(settings, at), calls=calls, redecide=redecide)

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
+from gatelog.replay.archiving import joined, live_position
 from gatelog.replay.offline import open_source
-from gatelog.replay.running import SNAPSHOT, beginning, live_position, log_of, open_bus
+from gatelog.replay.running import SNAPSHOT, beginning, open_bus
 from gatelog.shell.since import moment
 from gatelog.whatif.courses import Courses
 from gatelog.whatif.history import Gathered
@@ -85,7 +86,7 @@ async def read_log(settings: Settings, asked: Asked, progress: Progress) -> Past
     finally:
         engine.dispose()
     async with open_bus(settings) as bus:
-        log = await log_of(bus, settings, at)
+        log = await joined(bus, settings, at)
         return await _read(log, beginning(settings, at), asked, datetime.now(UTC), progress)
 
 
