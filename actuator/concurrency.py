@@ -194,7 +194,7 @@ class AdaptiveConcurrency:
         loop = asyncio.get_running_loop()
         slot.flow = flow = self._flow(slot.claim.flow)
         if self._may_go(flow, loop.time()):
-            self._take(flow)
+            self._acquire(flow)
         else:
             await self._wait(slot.claim, flow, loop)
         slot.began = loop.time()
@@ -264,7 +264,7 @@ class AdaptiveConcurrency:
         none_before = not flow.taken and not flow.waiting if self._queue else not flow.waiting
         return none_before and flow.taken < flow.limit.value and self._free(flow, now)
 
-    def _take(self, flow: Flow) -> None:
+    def _acquire(self, flow: Flow) -> None:
         self._taken += 1
         flow.taken += 1
         if flow.limit.value <= flow.taken and flow.limit.value < self.limit:
@@ -281,7 +281,7 @@ class AdaptiveConcurrency:
             found = self._queue.next()
             if found is not None:
                 name, turn = found
-                self._take(self._flows[name])
+                self._acquire(self._flows[name])
                 turn.set_result(None)
         if self._queue.urgent:
             self._calm.clear()
@@ -320,9 +320,9 @@ class AdaptiveConcurrency:
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._late is None and self._in_flight:
-            self._late = loop.call_at(next(iter(self._in_flight.values())), self._look)
+            self._late = loop.call_at(next(iter(self._in_flight.values())), self._count_late)
 
-    def _look(self) -> None:
+    def _count_late(self) -> None:
         """Some request may be late."""
         loop = asyncio.get_running_loop()
         self._late, now = None, loop.time()

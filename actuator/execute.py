@@ -80,7 +80,7 @@ async def _once(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict |
         case DeletePod() as command:
             return await podwrites.delete(api, command)
         case KeepPod() as command:
-            return await podwrites.keep(api, command)
+            return await podwrites.restore_label(api, command)
         case ReportPod() as command:
             return await podwrites.report(api, command, decision.at)
         case StopPod() as command:

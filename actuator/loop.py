@@ -162,7 +162,7 @@ class Loop:
                 missing = isinstance(error, StreamMissing)
                 continue
             for count, delivery in enumerate(deliveries, 1):
-                self._take(delivery)
+                self._accept(delivery)
                 if not count % BREATH:
                     await asyncio.sleep(0)
             if len(self._held) >= self._most_held:
@@ -183,7 +183,7 @@ class Loop:
         if back:
             self._log.info("decisions_sent_back", count=len(back), why="their namespaces are slow")
 
-    def _take(self, delivery: Delivery) -> None:
+    def _accept(self, delivery: Delivery) -> None:
         message = delivery.message
         known = self._held.get(message.sequence)
         if known is not None:
@@ -260,7 +260,7 @@ class Loop:
     async def _disbelieve(self, held: Held, reason: str) -> Disposition:
         """Park a message as no decision of ours: what it says of itself counts for nothing."""
         held.left -= 1
-        await self._refusals.tell(held.delivery.message, held.shard, reason)
+        await self._refusals.report(held.delivery.message, held.shard, reason)
         return Park(reason)
 
     async def _handle(self, held: Held, decision: Decision, turn: Turn, place: int) -> Disposition:

@@ -110,7 +110,7 @@ class ActuatorMetrics:
         if decision is not None:
             self.ended(decision, "rejected")
 
-    def refused(self) -> None:
+    def count_refused(self) -> None:
         """Count a message that is no decision of ours; it is parked."""
         self._refused().inc()
         self._parked().inc()

@@ -42,7 +42,7 @@ async def ungate(api: KubeApi, command: UngatePod) -> Verdict:
     """
     if _single(command) and TOPOLOGY_GATE not in command.gates:
         with api.ungated.under_way(command.target.uid):
-            return await _ungate(api, command, api.ungated.keep)
+            return await _ungate(api, command, api.ungated.remember)
     return await _ungate(api, command, lambda _: None)
 
 
@@ -94,7 +94,7 @@ async def _ungate_read(
     gone = gone_from(found, target)
     if gone is not None:
         return gone
-    beyond = _look(api, found)
+    beyond = _not_ours(api, found)
     if beyond is not None:
         return beyond
     pod = found.object()
@@ -117,7 +117,7 @@ async def finalize(api: KubeApi, command: FinalizePod) -> Verdict:
     return judge(reply)
 
 
-async def keep(api: KubeApi, command: KeepPod) -> Verdict:
+async def restore_label(api: KubeApi, command: KeepPod) -> Verdict:
     """Put the label back by which pods are watched, if it still is this pod."""
     target = command.target
     beyond = await _beyond(api, target)
@@ -184,7 +184,7 @@ async def report(api: KubeApi, command: ReportPod, at: datetime) -> Verdict:
     )
     if not reply.ok:
         return judge(reply)
-    return _look(api, reply) or applied(reply)
+    return _not_ours(api, reply) or applied(reply)
 
 
 async def _beyond(api: KubeApi, target: ObjectRef) -> Verdict | None:
@@ -192,10 +192,10 @@ async def _beyond(api: KubeApi, target: ObjectRef) -> Verdict | None:
     if target.uid in api.inside:
         return None
     found = await api.get(target)
-    return gone_from(found, target) or _look(api, found)
+    return gone_from(found, target) or _not_ours(api, found)
 
 
-def _look(api: KubeApi, found: Reply) -> Verdict | None:
+def _not_ours(api: KubeApi, found: Reply) -> Verdict | None:
     """Return a verdict if the pod in an answer is none of ours; one that is, is remembered."""
     if found.uid in api.inside:
         return None

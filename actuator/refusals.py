@@ -30,12 +30,12 @@ class Refusals:
         self._reported_s = float("-inf")
         self._unreported = 0
 
-    async def tell(self, message: Message, shard: int, reason: str) -> None:
+    async def report(self, message: Message, shard: int, reason: str) -> None:
         """Count a message, and say in the log that it was refused unless one was just now.
 
         On return what was to be said is stored.
         """
-        self._metrics.refused()
+        self._metrics.count_refused()
         now = time.monotonic()
         if now < self._reported_s + SPACING_S:
             self._unreported += 1

@@ -40,7 +40,7 @@ class UngatedPods:
             del self._under_way[uid]
             ended.set()
 
-    def keep(self, reply: Reply) -> None:
+    def remember(self, reply: Reply) -> None:
         """Keep the pod in an answer, if there is one."""
         if not reply.ok or not reply.uid:
             return

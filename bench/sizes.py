@@ -131,7 +131,7 @@ async def _project(name: str, server: EmbeddedNats, place: Path, log: Log) -> As
 def _as_parquet(database: str, place: Path) -> int:
     """Write the tables as the archive does, as of a day later; return the bytes of all files."""
     from projector.archive import parquet
-    from projector.archive.shelf import Directory
+    from projector.archive.archive_store import Directory
     from projector.storage.database import writer
 
     engine = writer(database)

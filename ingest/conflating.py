@@ -294,14 +294,14 @@ class Conflating:
             if due_s is None:
                 self._waiting.clear()
                 continue
-            self._tell()
+            self._warn_of_late()
             # What comes meanwhile may be due sooner.
             await asyncio.sleep(min(LOOK_S, max(0.0, due_s - time.monotonic())))
             going, position = self._conflater.release()
             if going:
                 await self._put("Pod", going, position)
 
-    def _tell(self) -> None:
+    def _warn_of_late(self) -> None:
         now, late = time.monotonic(), self._conflater.late
         for namespace, until_s in list(late.items()):
             del late[namespace]

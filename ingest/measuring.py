@@ -143,7 +143,7 @@ class Measuring:
 
     async def _ask(self, namespace: str) -> int:
         path, new = f"{API}/namespaces/{namespace}/pods", 0
-        async for samples in self._pages(path, read_samples, refused):
+        async for samples in self._pages(path, read_samples, explain_refusal):
             new += self.samples.add(samples)
         return new
 
@@ -183,7 +183,7 @@ def _read_pods(body: bytes) -> tuple[list[_Pod], str]:
     return page.items, page.metadata.token
 
 
-def refused(answer: HttpAnswer) -> str:
+def explain_refusal(answer: HttpAnswer) -> str:
     """Say what the metrics API's status means, and what to do."""
     match answer.status:
         case 404:

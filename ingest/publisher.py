@@ -248,7 +248,7 @@ class EventPublisher:
     def _compose(self) -> None:
         """Make messages of what is pending, up to one full one (per shard)."""
         before = dict(self._positions)
-        taken, salt = self._take()
+        taken, salt = self._take_batch()
         if not taken:
             return
         # Only the last of them may claim what all of them contain, and none a kind in a frame.
@@ -306,7 +306,7 @@ class EventPublisher:
             self._metrics.stored(len(message.body), time.monotonic() - began_s)
         return sequence
 
-    def _take(self) -> tuple[list[_Taken], str]:
+    def _take_batch(self) -> tuple[list[_Taken], str]:
         taken: list[_Taken] = []
         size, salt = 0, ""
         while self._pending:

@@ -107,7 +107,7 @@ async def webhook(
         trust = Trust(heard_s, look_s)
         if checks is not None and not chosen.url:  # behind a Service others answer meanwhile
             checks.ready("ingest: webhook", lambda: trust.problem)
-        keeper = asyncio.create_task(_keep(settings, api, certificate, server, trust))
+        keeper = asyncio.create_task(_renew_for_ever(settings, api, certificate, server, trust))
     else:
         if checks is not None:
             checks.ready("ingest: webhook", certificate.problem)
@@ -194,7 +194,7 @@ async def register(api: HttpClient, wanted: Registration) -> str:
     return ""
 
 
-async def _keep(
+async def _renew_for_ever(
     settings: Settings,
     api: HttpClient,
     certificate: ServerCertificate,

@@ -56,7 +56,7 @@ class Rights:
         self._wanted = wanted
         self.problem = ""
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Ask about all of them; without an answer `problem` stays as it was."""
         with suppress(KubeError):
             denied = [one for one in self._wanted if not await allowed(self._kube, one)]
@@ -65,7 +65,7 @@ class Rights:
 
     async def _watch(self) -> None:
         while True:
-            await self.look()
+            await self.check()
             await asyncio.sleep(LOOK_S)
 
 

@@ -166,7 +166,7 @@ class Listener:
             while len(self._open) + len(self._coming) >= self._most:
                 self._make_room()
                 await asyncio.sleep(0.01)
-            task = asyncio.create_task(self._take(accepted))
+            task = asyncio.create_task(self._start(accepted))
             self._coming.add(task)
             task.add_done_callback(self._coming.discard)
 
@@ -177,7 +177,7 @@ class Listener:
         if chosen is not None:
             chosen.drop()
 
-    async def _take(self, accepted: socket.socket) -> None:
+    async def _start(self, accepted: socket.socket) -> None:
         extra: dict[str, Any] = {}
         if self._tls is not None:
             extra = {"ssl": self._tls, "ssl_handshake_timeout": self.head_s}

@@ -110,7 +110,7 @@ class Elector:
         self._changes(self.name, "acquired").inc()
         log.info("lease_acquired", lease=self.name, transitions=transitions)
         working = asyncio.ensure_future(work())
-        keeping = asyncio.create_task(self._keep(working))
+        keeping = asyncio.create_task(self._renew(working))
         try:
             await asyncio.wait({working})
         finally:
@@ -126,11 +126,11 @@ class Elector:
             # After a loss nothing that work says counts: it was cut short.
             working.result()
 
-    async def _keep(self, working: "asyncio.Future[None]") -> None:
+    async def _renew(self, working: "asyncio.Future[None]") -> None:
         """Renew; cancel the work when that cannot go on."""
         loop = asyncio.get_running_loop()
 
-        def lose(why: str) -> None:
+        def give_up(why: str) -> None:
             if self.leading:
                 self.leading = False
                 log.warning("lease_lost", lease=self.name, why=why, holder=self.holder)
@@ -142,7 +142,7 @@ class Elector:
             left_s = self._renewed_at + limit_s - self._clock()
             # By the loop's own timer, which falls due in the first turn after a stop.
             watchdog = loop.call_later(
-                max(0.0, left_s), lambda: lose(late.format(self.problem or "no answer"))
+                max(0.0, left_s), lambda: give_up(late.format(self.problem or "no answer"))
             )
             try:
                 await asyncio.sleep(min(self._settings.retry_period_s, max(0.0, left_s)))
@@ -150,7 +150,7 @@ class Elector:
                 if await self._try(max(0.05, left_s)):
                     self._fine()
                 elif self.holder != self.identity:
-                    lose("another replica took it" if self.holder else "it was taken from us")
+                    give_up("another replica took it" if self.holder else "it was taken from us")
             except KubeError as error:
                 self._trouble(str(error))
             finally:

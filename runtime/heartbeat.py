@@ -72,7 +72,7 @@ async def reporting(
         if beside is not None:
             beside(beat)
         with suppress(BusError):
-            await bus.tell(subject, msgspec.json.encode(beat))
+            await bus.publish_unstored(subject, msgspec.json.encode(beat))
 
     async def beat() -> None:
         said, said_s = None, 0.0

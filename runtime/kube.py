@@ -176,7 +176,7 @@ class KubeClient:
         login = self._current(method, path)
         renewed = False
         while True:
-            login.hold()
+            login.acquire()
             try:
                 url = _url(login.server, path, params)
                 async with await self._sent(
@@ -200,7 +200,7 @@ class KubeClient:
         timeout = _timeout(self._settings, idle_timeout_s)
         renewed = False
         while True:
-            login.hold()
+            login.acquire()
             try:
                 url = _url(login.server, path, params)
                 async with await self._sent(login, "GET", url, None, {}, timeout) as response:

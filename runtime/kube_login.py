@@ -57,7 +57,7 @@ class Login:
         key = await self._configuration.get_api_key_with_prefix("BearerToken")
         return {"Authorization": key} if key else {}
 
-    def hold(self) -> None:
+    def acquire(self) -> None:
         """Count one more user."""
         self._users += 1
 

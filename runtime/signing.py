@@ -94,7 +94,7 @@ class Verifier:
 
     def problem(self, message: Message) -> str:
         """Return why a stored message is not to be believed, "" for nothing."""
-        self._look()
+        self._reload_if_changed()
         if not message.signature:
             return "it is not signed"
         found = _SIGNATURE.fullmatch(message.signature)
@@ -121,7 +121,7 @@ class Verifier:
             )
         return ""
 
-    def _look(self) -> None:
+    def _reload_if_changed(self) -> None:
         now = time.monotonic()
         if now < self._looked_s + LOOK_S:
             return

@@ -31,7 +31,7 @@ class Found(NamedTuple):
     foreign: list[str]
 
 
-async def look(kube: KubeClient) -> Found:
+async def compare(kube: KubeClient) -> Found:
     """Compare what a cluster has with `deploy/crds`."""
     served = (await clusterinfo.kueue(kube)).kinds
     found = Found([], [], [])

@@ -98,7 +98,7 @@ async def install_kinds(kube: KubeClient) -> Kinds:
             "whatever runs under a Workload would be stopped: finish that first with gatelog "
             "uninstall --gates keep, which frees them and stops nothing, then install again"
         )
-    found = await crds.look(kube)
+    found = await crds.compare(kube)
     missing = (await clusterinfo.kueue(kube)).missing
     if found.foreign and missing:
         raise CommandFailed(

@@ -132,7 +132,7 @@ def export(
 
 def _parquet(settings: Settings, url: str) -> None:
     from projector.archive import parquet
-    from projector.archive.shelf import open_shelf
+    from projector.archive.archive_store import open_archive_store
     from projector.storage.database import database_url, reader
 
     engine = reader(database_url(settings), parquet.TIMEOUT_S)
@@ -142,7 +142,7 @@ def _parquet(settings: Settings, url: str) -> None:
             engine.connect() as connection,
         ):
             done = parquet.write(
-                connection, settings.cluster, open_shelf(url), progress=shown.position
+                connection, settings.cluster, open_archive_store(url), progress=shown.position
             )
     finally:
         engine.dispose()

@@ -244,7 +244,7 @@ def _again(
                     "forecast", f"{groups} groups wait, {given} new estimates", groups=groups
                 )
                 if teller is not None:
-                    written, refused = await teller.tell(found)
+                    written, refused = await teller.write(found)
                     if written or refused:
                         said = f"estimates written to {written} Workloads, {refused} refused"
                         narrator.info("estimates_written", said, written=written, refused=refused)

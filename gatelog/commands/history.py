@@ -136,7 +136,7 @@ def _show(out: "Console", life: _Life, pruned: datetime | None, story: StoryOpti
         out.print(console.missing(life.missing))
     if by and briefly(by[0]):
         out.print(f"[{console.QUIET}]decided by {briefly(by[0])} (all: gatelog epochs)[/]")
-    lines = timeline.raw(rows) if story.full else timeline.tell(rows)
+    lines = timeline.raw(rows) if story.full else timeline.story_lines(rows)
     changed = [
         timeline.Line(at=one.at, what="settings changed", why=one.changes())
         for one in by[1:]

@@ -15,7 +15,7 @@ from rich.text import Text
 from gatelog.demo.cluster import NAMESPACE
 from gatelog.demo.stories import Programme, Story
 from gatelog.readmodel.model import ReadModel
-from gatelog.readmodel.timeline import duration, tell
+from gatelog.readmodel.timeline import duration, story_lines
 from gatelog.shell.whereabouts import near, read_model_at
 from gatelog.terminal import console, guidance
 from runtime.settings import Settings
@@ -56,7 +56,9 @@ def _group(out: Console, model: ReadModel, name: str) -> None:
         entries = model.entries(row.id)
         out.print()
         out.print(console.heading(row))
-        out.print(console.timeline(tell(entries), entries[0].at if entries else row.created_at))
+        out.print(
+            console.timeline(story_lines(entries), entries[0].at if entries else row.created_at)
+        )
 
 
 def _closing(

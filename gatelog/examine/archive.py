@@ -34,14 +34,14 @@ async def examine(
             "gatelog replay cannot start there",
             "set archive.url to a directory or bucket; it takes effect for what comes",
         )
+    from projector.archive.archive_store import ArchiveStoreUnavailable, open_archive_store
     from projector.archive.segments import folder_of, parse
-    from projector.archive.shelf import ShelfUnavailable, open_shelf
 
     folder = folder_of(settings.cluster, settings.projector.shard)
     try:
-        shelf = await asyncio.to_thread(open_shelf, settings.archive.url)
-        names = await asyncio.to_thread(shelf.names, folder)
-    except ShelfUnavailable as error:
+        store = await asyncio.to_thread(open_archive_store, settings.archive.url)
+        names = await asyncio.to_thread(store.names, folder)
+    except ArchiveStoreUnavailable as error:
         return fail(AREA, WHAT, str(error), "nothing is archived meanwhile, and the stream goes on")
     found = [one for one in map(parse, names) if one is not None]
     end = max((one.last for one in found), default=0)
@@ -56,7 +56,7 @@ async def examine(
             "archived: no replay can pass them",
             remedy,
         )
-    detail = f"{len(found)} segments in {shelf.url}, {lag} messages not archived yet"
+    detail = f"{len(found)} segments in {store.url}, {lag} messages not archived yet"
     if stream.first_sequence > 1 and headroom < _NARROW * (lag + headroom):
         return warn(
             AREA, WHAT, f"{detail}; only {headroom} more may be dropped before those", remedy

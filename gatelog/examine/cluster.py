@@ -164,7 +164,7 @@ async def kinds(kube: KubeClient) -> Finding:
             f"{'; '.join(_WITHOUT[kind] for kind in absent)}; "
             "kubectl apply -k deploy/crds adds them",
         )
-    outdated = [o["spec"]["names"]["plural"] for o in (await crds.look(kube)).outdated]
+    outdated = [o["spec"]["names"]["plural"] for o in (await crds.compare(kube)).outdated]
     if outdated:
         return warn(
             AREA,

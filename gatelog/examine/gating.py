@@ -104,7 +104,7 @@ async def tried(kube: KubeClient) -> Finding:
 async def _without_endpoints(kube: KubeClient) -> str:
     """Name the Service of the registration if nothing is ready behind it; "" if that is not known.
 
-    Seen from EndpointSlices, as the API server's own resolver does.
+    Examined from EndpointSlices, as the API server's own resolver does.
     """
     registered = await clusterinfo.get(kube, install.WEBHOOK_PATH)
     for hook in registered.get("webhooks") or ():

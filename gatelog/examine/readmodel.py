@@ -26,14 +26,14 @@ MOST_READ = 1 << 30
 """Bytes of a SQLite file that is read from end to end: a second or two."""
 
 
-class Seen(NamedTuple):
+class Examined(NamedTuple):
     """The findings, and the checkpoint for those who compare it with the log."""
 
     findings: list[Finding]
     checkpoint: CheckpointRow | None
 
 
-def examine(settings: Settings) -> Seen:
+def examine(settings: Settings) -> Examined:
     """Look at the database of the settings."""
     from projector.storage.database import DatabaseError, database_url
 
@@ -41,7 +41,7 @@ def examine(settings: Settings) -> Seen:
         url = database_url(settings)
         schema = _schema(url)
         if schema.verdict == "fail":
-            return Seen([schema], None)
+            return Examined([schema], None)
         with ReadModel(url, settings.cluster) as model:
             row = model.checkpoint(settings.projector.shard)
             findings = [schema, *_integrity(url), _checkpoint(model, row), *_parts(model)]
@@ -54,12 +54,12 @@ def examine(settings: Settings) -> Seen:
                 ]
                 findings += stuck.examine(model, datetime.now(UTC))
                 findings.append(_gates(model))
-            return Seen(findings, row)
+            return Examined(findings, row)
     except (CommandFailed, DatabaseError) as error:
         remedy = "is database.url right, and the server up?"
         if "://" not in settings.database.url or settings.database.url.startswith("sqlite"):
             remedy = "is database.url (or state_dir) right? A first `gatelog up` makes the file"
-        return Seen([fail(AREA, "reachable", explain(error).sentence, remedy)], None)
+        return Examined([fail(AREA, "reachable", explain(error).sentence, remedy)], None)
 
 
 def _schema(url: str) -> Finding:
@@ -169,7 +169,7 @@ def _parked(model: ReadModel, now: datetime) -> Finding:
 
 
 def _spared(model: ReadModel) -> list[Finding]:
-    count = model.spared()
+    count = model.without_workload()
     detail = (
         f"{count} single pods do without (queueing.workloads=groups): kubectl get podgroups lists "
         "them, kubectl get workloads does not"

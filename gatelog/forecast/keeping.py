@@ -81,7 +81,7 @@ class Made(Struct):
         return next((one for one in self.forecast.estimates if one.group == group), None)
 
 
-def keep(
+def store(
     connection: Connection,
     made: Made,
 ) -> list[str]:

@@ -67,7 +67,7 @@ def refresh(url: str, cluster: str, now: datetime, *, label: str, effort: Effort
         for made in found:
             with engine.begin() as connection:
                 keeping.enter_outcomes(connection, cluster, made.shard, now)
-                made.fresh = keeping.keep(connection, made)
+                made.fresh = keeping.store(connection, made)
     finally:
         engine.dispose()
     return found

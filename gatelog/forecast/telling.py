@@ -46,7 +46,7 @@ class WorkloadAnnotator:
         self._at_once = at_once
         self._due: dict[str, Notice] = {}
 
-    async def tell(self, found: Iterable[Made]) -> tuple[int, int]:
+    async def write(self, found: Iterable[Made]) -> tuple[int, int]:
         """Write what is new and near; return how many were written, and how many were refused."""
         for made in found:
             waiting = {one.group for one in made.forecast.estimates}

@@ -147,7 +147,7 @@ def _now(found: Explanation, now: datetime, own_only: bool) -> Iterator[Line]:
         yield Line("now", _settled(group, now))
     for number, text in enumerate(found.places):
         yield Line("" if number else "places", text)
-    if group.spared and group.state not in ("Finished", "Gone"):
+    if group.without_workload and group.state not in ("Finished", "Gone"):
         yield Line("no Workload", _SPARED)
 
 

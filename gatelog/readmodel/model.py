@@ -257,7 +257,7 @@ class ReadModel:
         """Return when a group that waits is expected to start, None without a forecast."""
         return next(self.rows(ExpectedRow, statements.EXPECTED, {"group_id": group_id}), None)
 
-    def spared(self) -> int:
+    def without_workload(self) -> int:
         """Return how many single pods do without a Workload."""
         return int(self._value(statements.SPARED, {}))
 

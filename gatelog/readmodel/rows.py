@@ -51,7 +51,7 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.namespace}/{self.name}"
 
     @property
-    def spared(self) -> bool:
+    def without_workload(self) -> bool:
         """Whether it is a single pod that does without a Workload."""
         return self.complete_at is not None and not self.workload_name
 

@@ -4,9 +4,9 @@ Theory. The read model keeps every detail: notes of history, waits, decisions, a
 leaves out what says nothing new (writes that mirror, notes that repeat a decision), and says once
 what was done to many pods. Why something happened is the rule that decided it and its sentence.
 
-`tell` keeps order: entries are taken by (seq, rank, ord) and become lines in that order; pods are
-listed as they came. Entries share a line when they say the same of different pods, follow each
-other closely, and only other pods' doings lie between them.
+`story_lines` keeps order: entries are taken by (seq, rank, ord) and become lines in that order;
+pods are listed as they came. Entries share a line when they say the same of different pods, follow
+each other closely, and only other pods' doings lie between them.
 
 Invariant: pure; the same entries give the same lines.
 """
@@ -88,7 +88,7 @@ class Line(Struct, kw_only=True):
         return why.replace(EACH, f"pod {self.pods[0]}") if len(self.pods) == 1 else why
 
 
-def tell(entries: Iterable[TimelineEntry]) -> list[Line]:
+def story_lines(entries: Iterable[TimelineEntry]) -> list[Line]:
     """Return the story of one group, oldest first."""
     rows = sorted(entries, key=lambda e: (e.seq, _RANK.get(e.source, 9), e.ord))
     decided = {(e.seq, e.kind) for e in rows if e.source == "decision"}

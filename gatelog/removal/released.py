@@ -63,7 +63,7 @@ class Pod(NamedTuple):
         return self.finalizer or (gates == "open" and (self.gated or self.label))
 
 
-def look(pod: Object) -> Pod:
+def inspect(pod: Object) -> Pod:
     """Say what a pod has of ours."""
     meta, spec = pod["metadata"], pod.get("spec") or {}
     phase = (pod.get("status") or {}).get("phase")
@@ -78,7 +78,7 @@ def look(pod: Object) -> Pod:
 
 def pod_patch(pod: Object, gates: Gates) -> list[Object]:
     """Return the JSON patch that takes off what is ours; [] when there is nothing."""
-    found, meta = look(pod), pod["metadata"]
+    found, meta = inspect(pod), pod["metadata"]
     if not found.touched(gates):
         return []
     patch: list[Object] = [{"op": "test", "path": "/metadata/uid", "value": meta["uid"]}]

@@ -39,7 +39,7 @@ from gatelog.removal.released import (
     QUEUE_KINDS,
     Gates,
     finalizer_patch,
-    look,
+    inspect,
     made_by_us,
     release,
 )
@@ -205,7 +205,7 @@ class Removal:
         gated = running = other = 0
         async with asyncio.TaskGroup() as writes:
             async for pod in each(self._kube, PODS):
-                has = look(pod)
+                has = inspect(pod)
                 if not has.touched(self._wish.gates):
                     continue
                 gated += has.gated
@@ -382,4 +382,4 @@ def _counted(names: Collection[str]) -> str:
 
 async def leftovers(kube: KubeClient, gates: Gates) -> int:
     """Return how many pods still have something of ours: another writer puts it back."""
-    return len([1 async for pod in each(kube, PODS) if look(pod).touched(gates)])
+    return len([1 async for pod in each(kube, PODS) if inspect(pod).touched(gates)])

@@ -12,9 +12,9 @@ from gatelog.shell.errors import CommandFailed, UsageFailed
 from podgroup.log.subjects import DECISIONS, EVENTS, decisions
 from podgroup.model.ids import ShardId
 from projector.archive import parquet
+from projector.archive.archive_store import open_archive_store
 from projector.archive.reading import ArchivedLog, before_the_stream, segments_of
 from projector.archive.segments import Span, folder_of
-from projector.archive.shelf import open_shelf
 from projector.archive.standing import Standing, earliest, standing
 from projector.archive.writing import Archived, Archiver, marks_of
 from projector.replay.log import Log, StreamLog
@@ -29,14 +29,14 @@ async def archive(settings: Settings, bus: Bus, progress: Callable[[int], None])
     Raises:
         UsageFailed: there is no archive in the settings.
         CommandFailed: no projector has written for this cluster.
-        ShelfUnavailable, ArchiveDamaged, BusError: see `Archiver.run`.
+        ArchiveStoreUnavailable, ArchiveDamaged, BusError: see `Archiver.run`.
     """
     if not settings.archive.url:
         raise UsageFailed(
             "archive.url is not set: say where the archive is, e.g. --to /srv/gatelog-archive or "
             "--to s3://bucket/prefix"
         )
-    shelf = open_shelf(settings.archive.url)
+    store = open_archive_store(settings.archive.url)
     shard = settings.projector.shard
     engine = reader(database_url(settings), parquet.TIMEOUT_S)
     try:
@@ -47,10 +47,10 @@ async def archive(settings: Settings, bus: Bus, progress: Callable[[int], None])
             with engine.connect() as connection:
                 return earliest(connection, settings.cluster, shard, position)
 
-        done = await Archiver(bus, settings, shelf, first_number).run(at, progress)
+        done = await Archiver(bus, settings, store, first_number).run(at, progress)
         if settings.archive.parquet:
             with engine.connect() as connection:
-                parquet.write(connection, settings.cluster, shelf, prefix=parquet.FOLDER)
+                parquet.write(connection, settings.cluster, store, prefix=parquet.FOLDER)
         return done
     finally:
         engine.dispose()
@@ -76,7 +76,7 @@ async def joined(bus: Bus, settings: Settings, at: Standing) -> Log:
     Raises:
         CommandFailed: the beginning is not in the stream, and there is no archive.
         LogIncomplete: it is not in the archive either.
-        ShelfUnavailable: the archive cannot be reached.
+        ArchiveStoreUnavailable: the archive cannot be reached.
     """
     shard = settings.projector.shard
 
@@ -94,12 +94,12 @@ async def joined(bus: Bus, settings: Settings, at: Standing) -> Log:
             "read model is not affected. If there is an archive, say where with --archive; to keep "
             "one from now on set archive.url (docs/install.md)"
         )
-    shelf = await asyncio.to_thread(open_shelf, settings.archive.url)
-    segments = await segments_of(shelf, settings.cluster, shard, at.epoch)
+    store = await asyncio.to_thread(open_archive_store, settings.archive.url)
+    segments = await segments_of(store, settings.cluster, shard, at.epoch)
     chosen, wanted = before_the_stream(segments, at.first, min(kept, at.last + 1))
     folder = folder_of(settings.cluster, shard)
     rest = stream(max(wanted, kept) - at.base) if wanted <= at.last else None
-    return ArchivedLog(shelf, folder, chosen, span=Span(at.first, at.last), rest=rest)
+    return ArchivedLog(store, folder, chosen, span=Span(at.first, at.last), rest=rest)
 
 
 async def _kept_from(bus: Bus, settings: Settings, base: int) -> int:

@@ -86,7 +86,7 @@ def new_key() -> bytes:
 async def _chosen(log: Log, selection: Selection) -> AsyncIterator[Entry]:
     everything = selection.wanted.everything
     async for entry in _until(log, selection.wanted.until):
-        kept = entry if everything else selection.keep(entry)
+        kept = entry if everything else selection.select(entry)
         if kept is not None:
             yield kept
 

@@ -18,8 +18,8 @@ from gatelog.replay.archiving import live_position
 from gatelog.replay.running import SNAPSHOT, held_against, make_empty
 from gatelog.replay.steps import Stepper
 from gatelog.shell.errors import CommandFailed, UsageFailed
+from projector.archive.archive_store import open_archive_store
 from projector.archive.reading import WholeArchive
-from projector.archive.shelf import open_shelf
 from projector.replay.compare import TableResult
 from projector.replay.files import FileLog, FileRefused, Header, is_export
 from projector.replay.fold import Beginning, Callbacks, Difference, Redeciding, Result, Sink, fold
@@ -43,11 +43,11 @@ def open_source(where: str, settings: Settings) -> Source:
     Raises:
         UsageFailed: there is nothing.
         CommandFailed: it is an export that this gatelog cannot read.
-        LogIncomplete, ShelfUnavailable, ArchiveDamaged: it is an archive that cannot be read.
+        LogIncomplete, ArchiveStoreUnavailable, ArchiveDamaged: an archive that cannot be read.
     """
     path = Path(where).expanduser()
     if "://" in where or path.is_dir():
-        return WholeArchive(open_shelf(where), settings.cluster, settings.projector.shard)
+        return WholeArchive(open_archive_store(where), settings.cluster, settings.projector.shard)
     if not path.exists():
         raise UsageFailed(f"{where}: no such file")
     if not is_export(path):
@@ -81,7 +81,7 @@ async def folded(
         log.entries() if moment is None else _up_to(log, moment),
         beginning(header),
         sink=sink,
-        calls=Callbacks(stepper.look if stepper is not None else None, differs),
+        calls=Callbacks(stepper.observe if stepper is not None else None, differs),
         redecide=Redeciding() if differs is not None else None,
     )
     if sink is not None:

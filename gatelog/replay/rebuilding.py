@@ -111,7 +111,7 @@ class _Switch:
     async def over(self) -> Report:
         await asyncio.to_thread(self._stage.prepare)
         for _ in range(ROUNDS):
-            there = self._look()
+            there = self._live_position()
             if there - self._work.position <= NEAR_MESSAGES:
                 break
             await self._follow(there)
@@ -141,7 +141,7 @@ class _Switch:
             await self._follow(old.seq)
         return await asyncio.to_thread(self._work.finish, old)
 
-    def _look(self) -> int:
+    def _live_position(self) -> int:
         """Return the position of the live read model."""
         with self._live.connect() as connection:
             now = live_position(connection, self._settings.cluster, self._settings.projector.shard)

@@ -168,7 +168,7 @@ async def as_of(
 async def steps(settings: Settings, namespace: str, name: str, progress: Progress) -> list[Step]:
     """Return every step of a group's lives in the log."""
     stepper = Stepper(namespace, name)
-    await _folded(settings, Callbacks(stepper.look, ignore, progress))
+    await _folded(settings, Callbacks(stepper.observe, ignore, progress))
     return stepper.steps
 
 

@@ -50,7 +50,7 @@ class Stepper:
         self._ids: set[str] = set()
         self.steps: list[Step] = []
 
-    def look(self, entry: Entry, world: World, journal: Journal) -> None:
+    def observe(self, entry: Entry, world: World, journal: Journal) -> None:
         """Take in one folded message."""
         for group in {*map(GroupID, journal.groups), *world.gone_groups}:
             found = world.groups.get(group) or world.gone_groups.get(group)

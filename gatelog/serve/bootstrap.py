@@ -75,7 +75,7 @@ async def run_serve(
 
         if checks is not None:
             checks.ready("serve", ready)
-        keeper = asyncio.create_task(_keep(settings, kube, door, certificates))
+        keeper = asyncio.create_task(_renew_for_ever(settings, kube, door, certificates))
         stack.push_async_callback(_end, keeper)
         served = serving(settings.serve, certificates, door, handling, console, ready)
         port = await stack.enter_async_context(served)
@@ -90,7 +90,7 @@ async def _end(task: "asyncio.Task[None]") -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def _keep(
+async def _renew_for_ever(
     settings: Settings, kube: KubeClient, door: Door, certificates: Certificates
 ) -> None:
     """Learn whom to believe, renew certificates, and announce our own authority; for ever."""

@@ -133,13 +133,13 @@ class Feed:
         while True:
             await asyncio.sleep(self._poll_s)
             try:
-                await self._look()
+                await self._poll()
             except Busy as error:
                 log.warning("watch_waits", problem=str(error))
             except Exception:  # watches would wait for ever
                 log.exception("watch_failed")
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         now = await self._questions.run(position)
         if now == self._positions:
             return

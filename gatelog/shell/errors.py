@@ -24,7 +24,7 @@ _SENTENCES = (
     ("runtime.kube", "KubeError"),
     ("runtime.listening", "ListenError"),
     ("projector.archive.reading", "LogIncomplete"),
-    ("projector.archive.shelf", "ShelfUnavailable"),
+    ("projector.archive.archive_store", "ArchiveStoreUnavailable"),
     ("projector.archive.writing", "ArchiveDamaged"),
     ("projector.storage.database", "DatabaseError"),
     ("projector.storage.store", "StoreDamaged"),

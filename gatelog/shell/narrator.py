@@ -54,19 +54,19 @@ class Narrator:
 
     def done(self, event: str, sentence: str, **fields: Any) -> None:
         """A step that went well. `event` and `fields` are for logs, `sentence` is for people."""
-        self._tell("done", event, sentence, fields)
+        self._print("done", event, sentence, fields)
 
     def info(self, event: str, sentence: str, **fields: Any) -> None:
         """Something worth knowing."""
-        self._tell("info", event, sentence, fields)
+        self._print("info", event, sentence, fields)
 
     def warning(self, event: str, sentence: str, **fields: Any) -> None:
         """Something a person should look at; what to do is in the sentence."""
-        self._tell("warning", event, sentence, fields)
+        self._print("warning", event, sentence, fields)
 
     def failed(self, event: str, sentence: str, **fields: Any) -> None:
         """Something that did not work."""
-        self._tell("failed", event, sentence, fields)
+        self._print("failed", event, sentence, fields)
 
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
@@ -88,7 +88,7 @@ class Narrator:
         if self.watched:
             self.console.print(text)
 
-    def _tell(self, mark: str, event: str, sentence: str, fields: dict[str, Any]) -> None:
+    def _print(self, mark: str, event: str, sentence: str, fields: dict[str, Any]) -> None:
         if self.watched:
             self.console.print(f"{_MARKS[mark]} {escape(sentence)}")
         elif mark == "warning":

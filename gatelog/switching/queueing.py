@@ -16,7 +16,7 @@ from typing import Literal
 from gatelog.cluster import clusterinfo, crds, intent
 from gatelog.cluster.ownership import NAME_LABEL, OWN_NAME, each
 from gatelog.examine import gating
-from gatelog.removal.released import PODS, look, made_by_us
+from gatelog.removal.released import PODS, inspect, made_by_us
 from gatelog.shell.errors import CommandFailed
 from gatelog.switching import parts
 from podgroup.model.names import GROUP_NAME, MANAGED_LABEL, MANAGED_VALUE, REASON_ANNOTATION
@@ -196,7 +196,7 @@ class Queueing:
                 "kueue-manager-config): both would gate and ungate the same pods; take them out "
                 "and restart Kueue, then switch"
             )
-        foreign = (await crds.look(self._kube)).foreign
+        foreign = (await crds.compare(self._kube)).foreign
         missing = [kind for kind in clusterinfo.NEEDED_KINDS if kind not in foreign]
         if missing:
             raise CommandFailed(
@@ -296,7 +296,7 @@ class Queueing:
         }
         if self._to == "kueue":
             async for pod in each(self._kube, PODS, selector=f"{MANAGED_LABEL}={MANAGED_VALUE}"):
-                meta, found = pod["metadata"], look(pod)
+                meta, found = pod["metadata"], inspect(pod)
                 alone = GROUP_NAME not in (meta.get("labels") or {}) and meta["uid"] not in owners
                 ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
                 if alone and found.finalizer and not found.gated and not ended:

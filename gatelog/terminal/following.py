@@ -78,7 +78,7 @@ def follow_group(
     rows = list(known)
     start = rows[0].at if rows else group.created_at
     seen = {_key(entry) for entry in rows}
-    tell = timeline.raw if full else timeline.tell
+    tell = timeline.raw if full else timeline.story_lines
     while True:
         try:
             lives = model.groups(group.namespace, group.name)

@@ -155,7 +155,7 @@ class Cluster:
         asked = {**params, "watch": "true"}
         async with self._kube.watch(self.path(plural), asked, idle_timeout_s=_IDLE_S) as found:
             if found.status != 200:
-                raise refused(found.status, _decoded(await found.read()))
+                raise failure_of(found.status, _decoded(await found.read()))
             async for line in found:
                 yield msgspec.json.decode(line)
 
@@ -170,10 +170,10 @@ def _decoded(raw: bytes) -> Any:
 def _accepted(status: int, found: Any) -> Any:
     if status == 200:
         return found
-    raise refused(status, found)
+    raise failure_of(status, found)
 
 
-def refused(status: int, found: Any) -> CommandFailed:
+def failure_of(status: int, found: Any) -> CommandFailed:
     """Return the failure of an answer."""
     said = found.get("message") if isinstance(found, dict) else ""
     if status == 404 and not (isinstance(found, dict) and found.get("details")):

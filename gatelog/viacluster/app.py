@@ -138,7 +138,7 @@ def history(where: ContextOptions, name: Name) -> None:
         out = console.console()
         for one in group["items"]:
             out.print("  ".join(answers.title(one)), style="bold", markup=False, highlight=False)
-        lines = timeline.raw(rows) if output == "wide" else timeline.tell(rows)
+        lines = timeline.raw(rows) if output == "wide" else timeline.story_lines(rows)
         if lines:
             out.print(console.timeline(lines, rows[0].at, absolute=output == "wide"))
 

@@ -88,7 +88,7 @@ class Spread(Struct, frozen=True):
 
 
 class Gathered(Struct):
-    """What a log says of arrivals; `look` is given each entry of it, in order."""
+    """What a log says of arrivals; `observe` is given each entry of it, in order."""
 
     pods: dict[str, _Seen] = field(default_factory=dict)
     objects: list[Later] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Gathered(Struct):
     _going: set[str] = field(default_factory=set)
     """Workloads that go: deleted, or about to be by gatelog."""
 
-    def look(self, entry: Entry, world: World) -> None:
+    def observe(self, entry: Entry, world: World) -> None:
         """Take in one entry, with the world after it, before its journal is taken."""
         at = entry.at
         if self.begin is None:

@@ -105,7 +105,7 @@ async def _read(
 
     def each(entry: Entry, world: World, journal: Journal) -> None:
         nonlocal messages, events, early, measured
-        gathered.look(entry, world)
+        gathered.observe(entry, world)
         _charge(world, journal)
         counting.each(world, journal.decisions)
         if part is not tally and measured is None:

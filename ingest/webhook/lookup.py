@@ -106,7 +106,7 @@ class ApiLookup:
             task = asyncio.create_task(self._fetch(url, read))
             task.add_done_callback(_seen)
             before, entry = entry, _Entry(now_s, task)
-            self._keep(url, entry)
+            self._cache(url, entry)
         else:
             before = None
         try:
@@ -121,7 +121,7 @@ class ApiLookup:
                 return before.task.result()
             raise
 
-    def _keep(self, url: str, entry: _Entry) -> None:
+    def _cache(self, url: str, entry: _Entry) -> None:
         self._entries.pop(url, None)
         while len(self._entries) >= self._max_entries:
             del self._entries[next(iter(self._entries))]

@@ -52,12 +52,12 @@ def takeover(
         return None
     other = Head(head.waiter, head.offer, head.node, head.preemptor)
     last = head.waiter.last
-    _give(cache.objects.forest, contested)
+    _uncount(cache.objects.forest, contested)
     with cache.objects.places.without(claim.given for claim in contested):
         nominator.nominate(other, None)
-    _take(cache.objects.forest, contested)
+    _count(cache.objects.forest, contested)
     if other.planned.mode is Mode.FIT or other.deferred:
-        lost = _lost(cache.objects.forest, other, contested)
+        lost = _claims_to_take(cache.objects.forest, other, contested)
         if lost:
             return Takeover(other, lost)
     head.waiter.last = last
@@ -88,7 +88,7 @@ def _by_resource(usage: Usage) -> Mapping[str, int]:
     return found
 
 
-def _lost(forest: Forest, head: Head, contested: Iterable[Claim]) -> list[Claim]:
+def _claims_to_take(forest: Forest, head: Head, contested: Iterable[Claim]) -> list[Claim]:
     """Return the claims that make room for a head; none if they do not, or keep more than that."""
     needed = dict(head.planned.usage)
     left = {claim.waiter.uid: claim for claim in contested}
@@ -96,14 +96,14 @@ def _lost(forest: Forest, head: Head, contested: Iterable[Claim]) -> list[Claim]
     while not has_room(head.node, head.planned.usage, True):
         claim = _largest(forest, head, left.values())
         if claim is None or any(v > needed.get(key, 0) for key, v in claim.usage.items()):
-            _take(forest, lost)
+            _count(forest, lost)
             return []
         del left[claim.waiter.uid]
-        _give(forest, [claim])
+        _uncount(forest, [claim])
         lost.append(claim)
         for key, amount in claim.usage.items():
             needed[key] = needed.get(key, 0) - amount
-    _take(forest, lost)
+    _count(forest, lost)
     return lost
 
 
@@ -121,11 +121,11 @@ def _largest(forest: Forest, head: Head, contested: Iterable[Claim]) -> Claim | 
     return max(found, key=lambda one: one[:2])[2] if found else None
 
 
-def _give(forest: Forest, claims: Iterable[Claim]) -> None:
+def _uncount(forest: Forest, claims: Iterable[Claim]) -> None:
     for claim in claims:
         forest.queues[claim.queue].give(claim.usage)
 
 
-def _take(forest: Forest, claims: Iterable[Claim]) -> None:
+def _count(forest: Forest, claims: Iterable[Claim]) -> None:
     for claim in claims:
         forest.queues[claim.queue].take(claim.usage)

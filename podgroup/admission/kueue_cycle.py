@@ -68,7 +68,7 @@ class KueueCycle:
         elif head.deferred:
             head.rejected(PENDING_PREEMPTED_WORKLOADS, DEFERRED, PENDING_PREEMPTION)
             head.waiter.last = None
-            self._take(head.node, plan.usage)
+            self._count(head.node, plan.usage)
         elif any(victim.holding.id in self._preempted for victim in head.targets):
             self._skip(head, OVERLAP)
         elif not fits:
@@ -76,7 +76,7 @@ class KueueCycle:
         else:
             for victim in head.targets:
                 self._preempted[victim.holding.id] = victim.holding
-            self._take(head.node, plan.usage)
+            self._count(head.node, plan.usage)
             self._occupy(_placed(head))
             if plan.mode is Mode.FIT:
                 head.status = ASSUMED
@@ -116,7 +116,7 @@ class KueueCycle:
         self._restore(leaving.values())
         return free
 
-    def _take(self, node: Node, usage: Usage) -> None:
+    def _count(self, node: Node, usage: Usage) -> None:
         taken = dict(usage)
         node.take(taken)
         self._taken.append((node, taken))
@@ -149,7 +149,7 @@ class KueueCycle:
         own_only = self._cache.options.lend_while_waiting
         if own_only and not self._cache.objects.cluster_queues[head.node.name].strict:
             return
-        self._take(head.node, waiting_for(head, own_only))
+        self._count(head.node, waiting_for(head, own_only))
         self._occupy(_placed(head))
 
     def _remove(self, holdings: Iterable[AdmittedWorkload]) -> None:

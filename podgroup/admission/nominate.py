@@ -195,7 +195,7 @@ class Nominator:
             plan = located(objects.places, plan, asked, self._options.better_places)
         head.targets, head.deferred = [], False
         if plan.mode is Mode.PREEMPT:
-            with cache.reservations.once_left():
+            with cache.reservations.without_leaving():
                 self._make_room(head, plan, asked, search_anew if asked else search)
         return plan
 

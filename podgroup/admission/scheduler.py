@@ -78,7 +78,7 @@ class Scheduler:
         heads: list[HeadVerdict] = []
         admitted: list[Admission] = []
         evicted: list[PreemptionVerdict] = []
-        failures = second_pass.look(cache)
+        failures = second_pass.decide(cache)
         if not self._options.better_places:
             self._placed_anew = [second_pass.more_places(cache, one) for one in failures]
         if cache.claims.by_id and cache.configuration.fair_sharing:

@@ -21,7 +21,7 @@ from podgroup.admission.wording import no_other_places, several_failed
 from podgroup.model.names import EVICTED_NODE_FAILURES
 
 
-def look(cache: SchedulerCache) -> list[NodeFailureVerdict]:
+def decide(cache: SchedulerCache) -> list[NodeFailureVerdict]:
     """Decide about all whose nodes failed, and enter it at once if that is how it is done."""
     found = []
     reservations = cache.reservations

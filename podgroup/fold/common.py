@@ -14,7 +14,7 @@ from podgroup.model.names import ADMISSION_GATE, POD_FINALIZER, QUEUE_NAME, RETR
 from podgroup.model.objects import Since
 from podgroup.state.changes import EVERYTHING
 from podgroup.state.facts import role_of
-from podgroup.state.group import Group, Holding, Lack
+from podgroup.state.group import Group, Lack, QuotaReservation
 from podgroup.state.members import Flag, Members
 from podgroup.state.pod import Expectation, Pod
 from podgroup.state.world import World
@@ -324,7 +324,7 @@ def write_lack(world: World, group: GroupID, lack: Lack, *, until: At | None = N
 def write_admission(
     world: World,
     group: Group,
-    holding: Holding,
+    holding: QuotaReservation,
     *,
     released_at: At | None = None,
     reason: str = "",
@@ -346,7 +346,9 @@ def write_admission(
     )
 
 
-def write_places(world: World, group: Group, holding: Holding, *, until: At | None = None) -> None:
+def write_places(
+    world: World, group: Group, holding: QuotaReservation, *, until: At | None = None
+) -> None:
     """Have the rows written of where its pods have places, or had them `until`."""
     begin = holding.moved or Since(seq=holding.seq, at=holding.at)
     for given in holding.admission.assignments:

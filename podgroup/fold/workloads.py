@@ -59,8 +59,8 @@ from podgroup.state.group import (
     Eviction,
     Finish,
     Group,
-    Holding,
     Mirror,
+    QuotaReservation,
     Role,
 )
 from podgroup.state.members import Flag
@@ -383,7 +383,7 @@ def hold(world: World, here: At, group: Group, view: WorkloadView, *, decided_by
     admit(world, here, group, admission, decided_by)
 
 
-def checked(world: World, here: At, group: Group, held: Holding, decision: str) -> None:
+def checked(world: World, here: At, group: Group, held: QuotaReservation, decision: str) -> None:
     """Record that all admission checks agreed: what was reserved is an admission."""
     holding = replace(held, admitted=True, admitted_at=here.at, decided_by=decision)
     quota.changed(group, holding)
@@ -402,7 +402,7 @@ def admit(
     checks: tuple[str, ...] = (),
 ) -> None:
     """Record that the group holds quota from now on; with `checks` it is not admitted yet."""
-    holding = Holding(
+    holding = QuotaReservation(
         number=group.quota.admissions + 1,
         admission=admission,
         queued_at=group.requeueing.queued_at,
@@ -435,7 +435,7 @@ def admit(
     mark(world, group.id)
 
 
-def _note_admitted(world: World, here: At, group: Group, holding: Holding) -> None:
+def _note_admitted(world: World, here: At, group: Group, holding: QuotaReservation) -> None:
     decided_by = holding.decided_by
     note(
         world,
@@ -470,7 +470,7 @@ def recharge(world: World, group: Group) -> None:
         world.quotas.charge(group.id, charge_of(world, group, group.quota.holding))
 
 
-def charge_of(world: World, group: Group, holding: Holding) -> Charge:
+def charge_of(world: World, group: Group, holding: QuotaReservation) -> Charge:
     """Return what a group is charged that holds quota: without what succeeded pods do not need.
 
     KEP-976 "Dynamically reclaiming Quota": a succeeded pod's share is free at once. Serving groups

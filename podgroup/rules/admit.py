@@ -108,7 +108,7 @@ def admit(ctx: RuleContext) -> Conclusions:
             judged.clear()
     for identity in without_verdict:
         if identity in quotas.waiting:
-            yield from _tell(ctx, identity)
+            yield from _explain_wait(ctx, identity)
 
 
 def _park(ctx: RuleContext, identity: str, error: Exception) -> Concluding[bool]:
@@ -151,16 +151,16 @@ def _carry_out(ctx: RuleContext, line: SchedulerMirror, verdicts: Verdicts) -> C
             line.correct(ctx.world, group.id)
     cache = line.scheduler.cache
     for identity in sorted(cache.claims.changed):
-        yield from _keep(ctx, identity, cache)
+        yield from _record_kept(ctx, identity, cache)
     cache.claims.changed.clear()
     ledger = cache.reservations.ledger
     if ledger is not None:
         for key in sorted(ledger.marked):
-            yield from _use(ctx, ledger, key)
+            yield from _record_use(ctx, ledger, key)
         ledger.marked.clear()
 
 
-def _keep(ctx: RuleContext, identity: str, cache: SchedulerCache) -> Conclusions:
+def _record_kept(ctx: RuleContext, identity: str, cache: SchedulerCache) -> Conclusions:
     """Conclude that quota is kept for a group, or no longer: that outlives a restart."""
     group = ctx.world.groups.get(GroupID(identity))
     if group is None or group.quota.holding is not None:
@@ -171,7 +171,7 @@ def _keep(ctx: RuleContext, identity: str, cache: SchedulerCache) -> Conclusions
         yield record
 
 
-def _use(ctx: RuleContext, ledger: Ledger, key: tuple[str, str]) -> Conclusions:
+def _record_use(ctx: RuleContext, ledger: Ledger, key: tuple[str, str]) -> Conclusions:
     """Conclude what a LocalQueue is remembered to have used: that outlives a restart."""
     at = ledger.as_of(key)
     if at is None:
@@ -181,7 +181,7 @@ def _use(ctx: RuleContext, ledger: Ledger, key: tuple[str, str]) -> Conclusions:
     yield Used("", "/".join(key), consumed, datetime.fromtimestamp(at, UTC))
 
 
-def _tell(ctx: RuleContext, identity: str) -> Conclusions:
+def _explain_wait(ctx: RuleContext, identity: str) -> Conclusions:
     """Say why a group waits that has news and was not looked at."""
     group = ctx.world.groups.get(GroupID(identity))
     if group is None:

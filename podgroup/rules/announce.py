@@ -42,19 +42,19 @@ def announce(ctx: RuleContext) -> Conclusions:
         for kind, namespace, name in sorted(world.unannounced):
             if kind == "ClusterQueue":
                 if (queue := world.cluster_queues.get(name)) is not None:
-                    yield from _tell(ctx, kind, queue, cluster_queue_active(world, queue))
+                    yield from _announce(ctx, kind, queue, cluster_queue_active(world, queue))
             elif kind == "Cohort":
                 if (cohort := world.cohorts.get(name)) is not None:
-                    yield from _tell(ctx, kind, cohort, cohort_active(world, cohort))
+                    yield from _announce(ctx, kind, cohort, cohort_active(world, cohort))
             elif (
                 kind == "LocalQueue"
                 and (local := world.local_queues.get((namespace, name))) is not None
             ):
-                yield from _tell(ctx, kind, local, local_queue_active(world, local))
+                yield from _announce(ctx, kind, local, local_queue_active(world, local))
     yield StatusesRead()
 
 
-def _tell(
+def _announce(
     ctx: RuleContext, kind: str, queue: ClusterQueueView | CohortView | LocalQueueView, wanted: Said
 ) -> Conclusions:
     if queue.active == wanted:

@@ -51,7 +51,7 @@ def count(ctx: RuleContext) -> Conclusions:
         return
     yield MovesRead(reported=True)
     for key, standing in found:
-        yield from _tell(ctx, key, standing)
+        yield from _report(ctx, key, standing)
 
 
 def _all(world: World, forest: Forest) -> Iterator[tuple[QueueKey, Standing | None]]:
@@ -192,7 +192,7 @@ def _is_news(world: World, key: QueueKey, standing: Standing | None) -> bool:
     return last.standing != standing or last.uid != (view.uid if view is not None else "")
 
 
-def _tell(ctx: RuleContext, key: QueueKey, standing: Standing | None) -> Conclusions:
+def _report(ctx: RuleContext, key: QueueKey, standing: Standing | None) -> Conclusions:
     kind, namespace, name = key
     view = find_object(ctx.world, key)
     fair = bool(ctx.world.policy.fair_sharing)

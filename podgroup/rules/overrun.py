@@ -11,7 +11,7 @@ from podgroup.rules.helpers.evicting import deactivate
 from podgroup.rules.helpers.readiness import admitted
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
 from podgroup.rules.helpers.timing import no_wake, wake_at
-from podgroup.state.group import Group, Holding
+from podgroup.state.group import Group, QuotaReservation
 
 OVERRUN = "maxexec"
 
@@ -22,7 +22,7 @@ def overrun(ctx: RuleContext, group: Group) -> Conclusions:
     return no_wake(ctx, group, OVERRUN) if holding is None else _overrun(ctx, group, holding)
 
 
-def _overrun(ctx: RuleContext, group: Group, holding: Holding) -> Conclusions:
+def _overrun(ctx: RuleContext, group: Group, holding: QuotaReservation) -> Conclusions:
     workload = group.mirror.workload
     if workload is None or not workload.max_execution_s:
         return no_wake(ctx, group, OVERRUN)

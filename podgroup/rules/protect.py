@@ -37,9 +37,9 @@ def protect(ctx: RuleContext) -> Conclusions:
         ):
             continue
         if view.deleting and view.marked and not users(world, kind, name):
-            yield _tell(ctx, kind, view, off=True)
+            yield _mark_in_use(ctx, kind, view, off=True)
         elif not view.deleting and not view.marked:
-            yield _tell(ctx, kind, view, off=False)
+            yield _mark_in_use(ctx, kind, view, off=False)
 
 
 def users(world: World, kind: str, name: str) -> str:
@@ -56,7 +56,7 @@ def users(world: World, kind: str, name: str) -> str:
     return f"used by ClusterQueue {', '.join(queues[:MOST_NAMED])}" if queues else ""
 
 
-def _tell(ctx: RuleContext, kind: str, view: Marked, *, off: bool) -> Decision:
+def _mark_in_use(ctx: RuleContext, kind: str, view: Marked, *, off: bool) -> Decision:
     return ctx.decision_apart(
         "protect",
         "NotInUse" if off else "InUse",

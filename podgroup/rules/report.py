@@ -72,7 +72,7 @@ def _report(ctx: RuleContext, group: Group, key: str) -> Conclusions:
         yield Reported(group.id)
         for pod, (reason, message) in _reports(ctx, group):
             if pod.reported != (reason, message):
-                yield _tell(ctx, group, pod, reason, message)
+                yield _write_event(ctx, group, pod, reason, message)
     if group.reporting.pods and not _waits(group):
         yield from _take_back(ctx, group, everyone=not key)
     if group.mirror.refused != group.mirror.refusal_told:
@@ -228,7 +228,7 @@ def _unknown_flavor(ctx: RuleContext, group: Group, pod: Pod) -> str:
     return next((flavor for a in mine if (flavor := unknown_flavor(ctx.world, a))), "")
 
 
-def _tell(ctx: RuleContext, group: Group, pod: Pod, reason: str, message: str) -> Decision:
+def _write_event(ctx: RuleContext, group: Group, pod: Pod, reason: str, message: str) -> Decision:
     known = reason_of(reason)
     kind = "Warning" if known.serious else "Normal"
     event = KubeEvent(type=kind, reason=known.event_name, message=message)

@@ -16,7 +16,7 @@ from podgroup.rules.helpers.evicting import deactivate, evict_group
 from podgroup.rules.helpers.readiness import admitted, all_ready
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
 from podgroup.rules.helpers.timing import no_wake, wake_at
-from podgroup.state.group import Group, Holding
+from podgroup.state.group import Group, QuotaReservation
 
 READY = "podsready"
 
@@ -29,7 +29,7 @@ def timeout(ctx: RuleContext, group: Group) -> Conclusions:
     return _timeout(ctx, group, holding) if ctx.world.policy.pods_ready_timeout_s else ()
 
 
-def _timeout(ctx: RuleContext, group: Group, holding: Holding) -> Conclusions:
+def _timeout(ctx: RuleContext, group: Group, holding: QuotaReservation) -> Conclusions:
     policy = ctx.world.policy
     if all_ready(ctx, group):
         yield from _readied(group, ready=True, unready_at=None)

@@ -29,7 +29,7 @@ from podgroup.rules.helpers.order import start_key
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.topology import selectors_of
 from podgroup.state.facts import role_of, unknown_flavor
-from podgroup.state.group import Group, Holding
+from podgroup.state.group import Group, QuotaReservation
 from podgroup.state.members import Flag
 from podgroup.state.pod import Pod
 
@@ -50,7 +50,7 @@ def ungate(ctx: RuleContext, group: Group) -> Conclusions:
     return _start(ctx, group, holding)
 
 
-def _start(ctx: RuleContext, group: Group, holding: Holding) -> Conclusions:
+def _start(ctx: RuleContext, group: Group, holding: QuotaReservation) -> Conclusions:
     members = ctx.members(group)
     for assignment in holding.admission.assignments:
         role = group.roles.get(role_of(group, assignment.name))

@@ -28,7 +28,7 @@ from podgroup.model.objects import (
 from podgroup.model.policy import Policy, weights_of
 from podgroup.model.standing import weighted_use
 from podgroup.model.topology import TopologyAssignment
-from podgroup.state.group import Group, Holding
+from podgroup.state.group import Group, QuotaReservation
 from podgroup.state.members import Flag
 from podgroup.state.pod import Pod
 from podgroup.state.world import World
@@ -208,7 +208,7 @@ def given_name(role: str, view: PodView | None) -> str:
     return label or ("" if _HASH.fullmatch(role) else role)
 
 
-def ran_s(holding: Holding, now: datetime) -> int:
+def ran_s(holding: QuotaReservation, now: datetime) -> int:
     """Return for how long an admission has lasted, in seconds; 0 for a mere reservation."""
     begin = holding.admitted_at or holding.at
     lasts = holding.admitted or holding.decided_by == KUEUE

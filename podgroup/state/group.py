@@ -51,7 +51,7 @@ class Role(Struct, gc=False):
     succeeded_gone: int = 0
 
 
-class Holding(Struct, frozen=True, gc=False):
+class QuotaReservation(Struct, frozen=True, gc=False):
     """Quota held by a group: the `number`-th admission of its life."""
 
     number: int
@@ -176,7 +176,7 @@ class Mirror(Part):
 class HeldQuota(Part):
     """What it holds of quota, held before, and reported about having none."""
 
-    holding: Holding | None = None
+    holding: QuotaReservation | None = None
     admissions: int = 0
     executed_s: int = 0
     reason: tuple[str, str] = field(default=("", ""), name="queue_reason")
@@ -198,7 +198,7 @@ class Requeueing(Part):
     """Evictions for not being ready, since it was last activated."""
     requeue_at: datetime | None = None
     """End of the back-off after such an eviction."""
-    beaten_by: tuple[str, ...] = ()
+    preempted_for: tuple[str, ...] = field(default=(), name="beaten_by")
     """Groups that it was preempted for, ever: it never preempts them."""
 
 

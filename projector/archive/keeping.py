@@ -20,7 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from podgroup.log import subjects
 from projector.archive import parquet
-from projector.archive.shelf import ShelfUnavailable, open_shelf
+from projector.archive.archive_store import ArchiveStoreUnavailable, open_archive_store
 from projector.archive.standing import Standing, earliest, standing
 from projector.archive.writing import Archived, ArchiveDamaged, Archiver
 from projector.storage.database import DatabaseError, database_url, reader
@@ -100,8 +100,8 @@ class Keeper:
         """Look, and archive when it is due, for ever."""
         while True:
             try:
-                await self.look()
-            except (BusError, ShelfUnavailable, ArchiveDamaged, DatabaseError) as error:
+                await self.archive_if_due()
+            except (BusError, ArchiveStoreUnavailable, ArchiveDamaged, DatabaseError) as error:
                 self._metrics.failures().inc()
                 log.error("archive_failed", message=str(error))
             except SQLAlchemyError as error:
@@ -109,11 +109,11 @@ class Keeper:
                 log.error("archive_failed", message=str(getattr(error, "orig", None) or error))
             await asyncio.sleep(LOOK_S)
 
-    async def look(self) -> Archived | None:
+    async def archive_if_due(self) -> Archived | None:
         """Archive if it is due; returns what was done, None if nothing was due.
 
         Raises:
-            BusError, ShelfUnavailable, ArchiveDamaged, DatabaseError, SQLAlchemyError
+            BusError, ArchiveStoreUnavailable, ArchiveDamaged, DatabaseError, SQLAlchemyError
         """
         settings = self._settings
         at = await asyncio.to_thread(self._standing)
@@ -126,8 +126,8 @@ class Keeper:
         if time.monotonic() < self._due_at and worth < settings.archive.segment_bytes:
             return None
         if self._archiver is None:
-            shelf = await asyncio.to_thread(open_shelf, settings.archive.url)
-            self._archiver = Archiver(self._bus, settings, shelf, self._earliest)
+            store = await asyncio.to_thread(open_archive_store, settings.archive.url)
+            self._archiver = Archiver(self._bus, settings, store, self._earliest)
         done = await self._archiver.run(at)
         if settings.archive.parquet:
             await asyncio.to_thread(self._tables)
@@ -153,9 +153,9 @@ class Keeper:
 
     def _tables(self) -> None:
         """Write what is new of the tables; the read model may have been replaced meanwhile."""
-        shelf = open_shelf(self._settings.archive.url)
+        store = open_archive_store(self._settings.archive.url)
         with self._reading() as connection:
-            done = parquet.write(connection, self._settings.cluster, shelf, prefix=parquet.FOLDER)
+            done = parquet.write(connection, self._settings.cluster, store, prefix=parquet.FOLDER)
         log.info("tables_archived", rows=done.rows, files=done.files, bytes=done.bytes)
 
     def _standing(self) -> Standing | None:

@@ -30,7 +30,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from podgroup.log.subjects import check_cluster
-from projector.archive.shelf import Shelf, ShelfUnavailable
+from projector.archive.archive_store import ArchiveStore, ArchiveStoreUnavailable
 from projector.schema.dialect import DUCKDB, home
 from projector.schema.views import VIEWS
 from projector.tables import UtcTime, metadata
@@ -86,7 +86,7 @@ class Written(Struct, kw_only=True):
         return f"days before {self.complete_to:%Y-%m-%d} (UTC) are complete"
 
 
-class ParquetMissing(ShelfUnavailable):
+class ParquetMissing(ArchiveStoreUnavailable):
     """The package that writes Parquet is not installed."""
 
 
@@ -103,16 +103,16 @@ def columns(table: sa.Table) -> "list[sa.Column[Any]]":
 def write(
     connection: sa.Connection,
     cluster: str,
-    shelf: Shelf,
+    store: ArchiveStore,
     *,
     prefix: str = "",
     progress: Callable[[int], None] = lambda _: None,
 ) -> Written:
-    """Write what is new of a cluster; `prefix` is a folder of the shelf, `progress` gets rows.
+    """Write what is new of a cluster; `prefix` is a folder of the store, `progress` gets rows.
 
     Raises:
         ParquetMissing: pyarrow is not installed.
-        ShelfUnavailable: the place cannot be used.
+        ArchiveStoreUnavailable: the place cannot be used.
     """
     try:
         import pyarrow  # noqa: F401
@@ -124,12 +124,12 @@ def write(
     done = Written(complete_to=_complete_to(connection, cluster))
     for table in tables():
         rows = partial(_rows, connection, table, cluster, done.complete_to)
-        _table(table, rows, shelf, (_folder(prefix, table.name), f"{cluster}."), done, progress)
+        _table(table, rows, store, (_folder(prefix, table.name), f"{cluster}."), done, progress)
     with tempfile.TemporaryDirectory(prefix="gatelog-parquet-") as home:
         script = Path(home) / "duckdb.sql"
-        root = f"{shelf.url.rstrip('/')}/{prefix}".rstrip("/")
+        root = f"{store.url.rstrip('/')}/{prefix}".rstrip("/")
         script.write_text(duckdb_script(root))
-        shelf.put(script, _folder(prefix, "views"), script.name)
+        store.put(script, _folder(prefix, "views"), script.name)
     return done
 
 
@@ -166,14 +166,14 @@ def _complete_to(connection: sa.Connection, cluster: str) -> datetime | None:
 def _table(
     table: sa.Table,
     rows_after: Callable[[str], Iterator[Any]],
-    shelf: Shelf,
+    store: ArchiveStore,
     place: tuple[str, str],
     done: Written,
     progress: Callable[[int], None],
 ) -> None:
     """Write what is new of a table; `place` is the folder, and how names in it begin."""
     folder, head = place
-    names, tail = shelf.names(folder), ".parquet"
+    names, tail = store.names(folder), ".parquet"
     known = [name[len(head) : -len(tail)] for name in names if name.startswith(head)]
     last = max((day for day in known if day != OPEN), default="")
 
@@ -183,7 +183,7 @@ def _table(
             for count in _written(table, rows, path):
                 done.rows += count
                 progress(done.rows)
-            shelf.put(path, f"{folder}/day={day}", f"{head}{day}{tail}")
+            store.put(path, f"{folder}/day={day}", f"{head}{day}{tail}")
             done.files += 1
             done.bytes += path.stat().st_size
 

@@ -15,8 +15,8 @@ from contextlib import ExitStack
 
 import msgspec
 
+from projector.archive.archive_store import ArchiveStore
 from projector.archive.segments import Segment, Span, chain, folder_of, gaps, parse
-from projector.archive.shelf import Shelf
 from projector.archive.writing import ArchiveDamaged
 from projector.replay.files import FileLog, FileRefused, Header
 from projector.replay.log import Entry, Log
@@ -35,7 +35,7 @@ class ArchivedLog:
 
     def __init__(
         self,
-        shelf: Shelf,
+        store: ArchiveStore,
         folder: str,
         segments: Sequence[Segment],
         *,
@@ -43,7 +43,7 @@ class ArchivedLog:
         rest: Log | None = None,
         lenient: bool = False,
     ) -> None:
-        self.shelf = shelf
+        self.store = store
         self.segments = tuple(segments)
         self.unread: list[str] = []
         self.lines = 0
@@ -56,13 +56,13 @@ class ArchivedLog:
         """Yield every message, in order.
 
         Raises:
-            ShelfUnavailable: the archive cannot be reached.
+            ArchiveStoreUnavailable: the archive cannot be reached.
             ArchiveDamaged: a segment is not what it was (unless lenient).
         """
         wanted = self._first
         for segment in self.segments:
             with ExitStack() as stack:
-                fetched = self.shelf.fetched(self._folder, segment.name)
+                fetched = self.store.fetched(self._folder, segment.name)
                 path = await asyncio.to_thread(stack.enter_context, fetched)
                 try:
                     log = FileLog(path)
@@ -91,19 +91,19 @@ class ArchivedLog:
     def _damaged(self, segment: Segment, text: str) -> None:
         if not self._lenient:
             raise ArchiveDamaged(
-                f"{self.shelf.url}/{self._folder}/{segment.name}: {text}. Restore it from a copy; "
+                f"{self.store.url}/{self._folder}/{segment.name}: {text}. Restore it from a copy; "
                 f"`gatelog import` of that file keeps what can be read"
             )
         self.unread.append(f"{segment.name}: {text}")
 
 
-async def segments_of(shelf: Shelf, cluster: str, shard: int, epoch: int) -> list[Segment]:
+async def segments_of(store: ArchiveStore, cluster: str, shard: int, epoch: int) -> list[Segment]:
     """Return the segments of an epoch, sorted.
 
     Raises:
-        ShelfUnavailable: the archive cannot be reached.
+        ArchiveStoreUnavailable: the archive cannot be reached.
     """
-    names = await asyncio.to_thread(shelf.names, folder_of(cluster, shard))
+    names = await asyncio.to_thread(store.names, folder_of(cluster, shard))
     known = [one for one in map(parse, names) if one is not None]
     return sorted(one for one in known if one.epoch == epoch)
 
@@ -137,37 +137,37 @@ class WholeArchive(ArchivedLog):
     What cannot be read is noted in `unread`. `header` is that of the first segment.
     """
 
-    def __init__(self, shelf: Shelf, cluster: str, shard: int) -> None:
+    def __init__(self, store: ArchiveStore, cluster: str, shard: int) -> None:
         """Look what there is.
 
         Raises:
             LogIncomplete: there is none of this cluster, or positions are missing in it.
-            ShelfUnavailable, ArchiveDamaged: it cannot be read.
+            ArchiveStoreUnavailable, ArchiveDamaged: it cannot be read.
         """
         folder = folder_of(cluster, shard)
-        known = sorted(one for one in map(parse, shelf.names(folder)) if one is not None)
+        known = sorted(one for one in map(parse, store.names(folder)) if one is not None)
         if not known:
             raise LogIncomplete(
-                f"{shelf.url}: no segments of cluster {cluster}, shard {shard} (folder {folder}); "
+                f"{store.url}: no segments of cluster {cluster}, shard {shard} (folder {folder}); "
                 "--cluster names another"
             )
         epoch = [one for one in known if one.epoch == known[-1].epoch]
         first = epoch[0].first
         if holes := gaps(epoch, first):
             raise LogIncomplete(
-                f"{shelf.url}/{folder}: {', '.join(map(str, holes))} are missing between its "
+                f"{store.url}/{folder}: {', '.join(map(str, holes))} are missing between its "
                 "segments: they expired before they were archived, or a file was removed. A single "
                 "segment can be read as a FILE of its own"
             )
         chosen, wanted = chain(epoch, first)
-        super().__init__(shelf, folder, chosen, span=Span(first, wanted - 1), lenient=True)
-        self.header = msgspec.structs.replace(_header(shelf, folder, chosen[0]), last=wanted - 1)
+        super().__init__(store, folder, chosen, span=Span(first, wanted - 1), lenient=True)
+        self.header = msgspec.structs.replace(_header(store, folder, chosen[0]), last=wanted - 1)
         if first > 1 and epoch[0].epoch == 1:
             self.unread.append(f"{Span(1, first - 1)} were never archived: the log begins later")
 
 
-def _header(shelf: Shelf, folder: str, segment: Segment) -> Header:
-    with shelf.fetched(folder, segment.name) as path:
+def _header(store: ArchiveStore, folder: str, segment: Segment) -> Header:
+    with store.fetched(folder, segment.name) as path:
         try:
             return FileLog(path).header
         except FileRefused as error:

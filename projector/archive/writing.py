@@ -9,7 +9,7 @@ The streams drop their oldest messages while we read. What was read in order was
 read; that nothing was skipped is known when the stream still begins before the last place that was
 looked at. Messages wait in memory, `PROVEN` at most, until that is known.
 
-Invariant: a segment is put on the shelf whole, or not at all; what is missing between two of them
+Invariant: a segment is put in the store whole, or not at all; what is missing between two of them
 is missing in the stream.
 """
 
@@ -33,8 +33,8 @@ from podgroup.log.codec import (
     split_conclusions,
 )
 from podgroup.log.events import Batch, Decision, SettingsRecorded
+from projector.archive.archive_store import ArchiveStore
 from projector.archive.segments import Span, folder_of, name_of, parse
-from projector.archive.shelf import Shelf
 from projector.archive.standing import Standing
 from projector.replay.files import Covered, Export, FileLog, FileRefused, Header
 from projector.storage.opening import policy_of
@@ -73,13 +73,17 @@ class Archiver:
     """
 
     def __init__(
-        self, bus: Bus, settings: Settings, shelf: Shelf, earliest: Callable[[int], int | None]
+        self,
+        bus: Bus,
+        settings: Settings,
+        store: ArchiveStore,
+        earliest: Callable[[int], int | None],
     ) -> None:
         self._bus = bus
         self._earliest = earliest
         self._settings = settings
         self._shard = settings.projector.shard
-        self._shelf = shelf
+        self._store = store
         self._folder = folder_of(settings.cluster, self._shard)
         self._end: tuple[int, Covered] | None = None
         """Epoch and cover of the last segment, once it was read."""
@@ -92,7 +96,7 @@ class Archiver:
         """Archive everything up to the position of the read model.
 
         Raises:
-            ShelfUnavailable, BusError: it cannot be read or written now; run again later.
+            ArchiveStoreUnavailable, BusError: it cannot be read or written now; run again later.
             ArchiveDamaged: the last segment there is cannot be read.
         """
         done = Archived()
@@ -114,7 +118,7 @@ class Archiver:
 
     async def _last_segment(self, standing: Standing) -> Covered | None:
         """Return what the newest segment of the epoch covers, after reading it to its end."""
-        names = await asyncio.to_thread(self._shelf.names, self._folder)
+        names = await asyncio.to_thread(self._store.names, self._folder)
         known = [one for one in map(parse, names) if one is not None]
         mine = [one for one in known if one.epoch == standing.epoch]
         if not mine:
@@ -132,13 +136,13 @@ class Archiver:
 
     def _read_through(self, name: str, created: datetime) -> Covered:
         why, covered = "", None
-        with self._shelf.fetched(self._folder, name) as path:
+        with self._store.fetched(self._folder, name) as path:
             try:
                 log = FileLog(path)
                 theirs = log.header.stream_created_at
                 if theirs is not None and theirs != created:
                     raise ArchiveDamaged(
-                        f"{self._shelf.url}/{self._folder}/{name}: is of another stream of this "
+                        f"{self._store.url}/{self._folder}/{name}: is of another stream of this "
                         f"name, made {theirs:%Y-%m-%d %H:%M:%S} UTC; this one was made "
                         f"{created:%Y-%m-%d %H:%M:%S}. Archive to another place, or move that one "
                         "away: as one log they would make no sense"
@@ -149,7 +153,7 @@ class Archiver:
                 why = str(error).partition(": ")[2]
         if why or covered is None:
             raise ArchiveDamaged(
-                f"{self._shelf.url}/{self._folder}/{name}: {why or 'is an export, no segment'}. "
+                f"{self._store.url}/{self._folder}/{name}: {why or 'is an export, no segment'}. "
                 "Move it away; what it held is written again as long as the stream has it"
             )
         return covered
@@ -219,7 +223,7 @@ class Archiver:
             if last < first:
                 return None
             name = name_of(settings.cluster, self._shard, standing.epoch, Span(first, last))
-            await asyncio.to_thread(self._shelf.put, path, self._folder, name)
+            await asyncio.to_thread(self._store.put, path, self._folder, name)
             done.bytes += path.stat().st_size
         done.segments.append(name)
         done.messages += out.messages
@@ -355,15 +359,15 @@ class _Decisions:
             if not messages and not self._bus.connected:
                 raise BusUnavailable(f"NATS went away: {self._bus.last_error}")
             for message in messages:
-                self._keep(marks_of(message.body))
+                self._gather(marks_of(message.body))
             if not messages or messages[-1].sequence >= self._last:
                 await self.close()
             return True
         unsent, self._unsent = self._unsent, ()
-        self._keep((Mark(d.number, d.as_of), _body(d)) for d in unsent)
+        self._gather((Mark(d.number, d.as_of), _body(d)) for d in unsent)
         return bool(unsent)
 
-    def _keep(self, found: Iterable[tuple[Mark, bytes]]) -> None:
+    def _gather(self, found: Iterable[tuple[Mark, bytes]]) -> None:
         for mark, body in found:
             if mark.number > self._seen:  # what was sent again was seen
                 self._seen = mark.number

@@ -49,7 +49,7 @@ class Backlog:
         fresh, self._fresh = self._fresh, False
         return fresh
 
-    async def look(self, bus: Bus, cluster: str) -> None:
+    async def refresh(self, bus: Bus, cluster: str) -> None:
         """Ask the server once."""
         try:
             # In this order: what is delivered in between makes us wait, not send again.
@@ -66,5 +66,5 @@ class Backlog:
     async def watch(self, bus: Bus, cluster: str) -> None:
         """Look until cancelled."""
         while True:
-            await self.look(bus, cluster)
+            await self.refresh(bus, cluster)
             await asyncio.sleep(LOOK_S)

@@ -159,13 +159,13 @@ class Outbox:
             at_hand = not self.holding and self._taken == self._newest
             self._newest = decision.number
             if at_hand and self._room:
-                self._take(decision)
+                self._send_first(decision)
                 self._taken = decision.number
 
     def resolve(self, decision: str) -> None:
         """The outcome of a decision is known."""
         if self._unresolved.pop(decision, None) is not None:
-            self._look()
+            self._check_behind()
 
     def heard(self, decision: str) -> None:
         """An actuator is at it: leave it another while before it is sent again."""
@@ -262,7 +262,7 @@ class Outbox:
                 elif sent:
                     continue
                 elif not rebuilt or self._still_wanted(decision):
-                    self._take(decision)
+                    self._send_first(decision)
             self._taken = found[-1].number if len(found) == limit else end
             if not self._sending.waiting:
                 self.published = max(self.published, self._taken)
@@ -281,7 +281,7 @@ class Outbox:
     def _room(self) -> int:
         return max(0, self._most - max(len(self._unresolved), self._sending.waiting))
 
-    def _take(self, decision: Conclusions) -> None:
+    def _send_first(self, decision: Conclusions) -> None:
         """Send a decision, or records, for the first time, as far as we know."""
         if isinstance(decision, Concluded):
             body, number = encode_concluded(decision), decision.number
@@ -310,7 +310,7 @@ class Outbox:
         found.due_s = time.monotonic() + self._timeout_s
         self._unresolved.move_to_end(identity)
 
-    def _look(self) -> None:
+    def _check_behind(self) -> None:
         if self._behind:
             self._moved.set()
 
@@ -332,7 +332,7 @@ class Outbox:
         if entry.number:
             self.published = entry.number
         self.parked_seq = max(self.parked_seq, entry.parked_seq)
-        self._look()
+        self._check_behind()
 
     def _give_up(self, entry: Outgoing, error: str) -> None:
         self.published = entry.number or self.published

@@ -56,7 +56,7 @@ class Announcer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._relists = RelistRequests()
 
-    def refused(self, outcome: OutcomeRecorded) -> None:
+    def record_refused(self, outcome: OutcomeRecorded) -> None:
         """Record that a decision could not be published."""
         self._publish((outcome,))
 

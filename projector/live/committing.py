@@ -202,9 +202,9 @@ class Committer:
                 self._outbox.heard(outcome.decision)
         if len(journal.decisions) > 1:
             await asyncio.sleep(0)  # on their way before a line is written about each of them
-        self._tell(journal)
+        self._log_decisions(journal)
 
-    def _tell(self, journal: Journal) -> None:
+    def _log_decisions(self, journal: Journal) -> None:
         holding = self._outbox.holding
         # Of a log that is caught up with there may be millions: not even asked for one by one.
         quiet = holding and not logging.getLogger().isEnabledFor(logging.DEBUG)

@@ -100,7 +100,7 @@ class Projection:
         self._outbox = Outbox(
             bus,
             settings,
-            refused=self._announcer.refused,
+            refused=self._announcer.record_refused,
             expected=lambda identity: identity in self.world.expecting,
         )
         self._metrics = metrics or ProjectorMetrics(Metrics(settings))
@@ -157,7 +157,7 @@ class Projection:
         beside = [publishing, looking]
         if self._replicas is not None:
             write = self._committer.write_replicas
-            beside.append(asyncio.create_task(self._replicas.keep(write)))
+            beside.append(asyncio.create_task(self._replicas.write_regularly(write)))
         self._bus.on_reconnect.append(self._on_reconnect)
         try:
             await self._start()

@@ -82,7 +82,7 @@ class Replicas:
         self._written, self._written_at = said, now
         return sorted(self._known.values(), key=lambda one: (one.part, one.instance))
 
-    async def keep(self, write: Callable[[list[Replica]], Awaitable[None]]) -> None:
+    async def write_regularly(self, write: Callable[[list[Replica]], Awaitable[None]]) -> None:
         """Have it written until cancelled."""
         while True:
             rows = self.due(datetime.now(UTC))

@@ -59,7 +59,7 @@ class Lag:
 @asynccontextmanager
 async def watching(lag: Lag, bus: Bus, cluster: str, shard: int) -> AsyncIterator[None]:
     """Look while the context is open; a server that is away is looked for again."""
-    task = asyncio.create_task(_look(lag, bus, subjects.events_of(cluster, shard)))
+    task = asyncio.create_task(_sample(lag, bus, subjects.events_of(cluster, shard)))
     try:
         yield
     finally:
@@ -68,7 +68,7 @@ async def watching(lag: Lag, bus: Bus, cluster: str, shard: int) -> AsyncIterato
             await task
 
 
-async def _look(lag: Lag, bus: Bus, subject: str) -> None:
+async def _sample(lag: Lag, bus: Bus, subject: str) -> None:
     while True:
         try:
             newest = await bus.last(subjects.EVENTS, subject)

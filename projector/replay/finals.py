@@ -79,7 +79,7 @@ class Finals:
         self._resolve(rows)
         return rows
 
-    def rest(self, world: World) -> Rows:
+    def open_rows(self, world: World) -> Rows:
         """Return the rows of everything that is still open; the world's journal must be taken."""
         journal = world.journal
         journal.waits = _all(self._waits)

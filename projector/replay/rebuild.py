@@ -129,7 +129,7 @@ class Rebuild:
         # decisions knows them.
         known = unpack_meta(old.folded).decisions
         world.meta.decisions = max(world.meta.decisions, known)
-        rest = self._finals.rest(world)
+        rest = self._finals.open_rows(world)
         self.rows += sum(map(len, rest.tables.values()))
         self._stage.append(rest)
         new = replaced(old, pack_meta(world.meta))

@@ -121,7 +121,7 @@ class Selection:
         self._names = {key for group in self.groups for key in self._workloads.get(group, ())}
         self._spaces = {namespace for namespace, _ in self._names}
 
-    def keep(self, entry: Entry) -> Entry | None:
+    def select(self, entry: Entry) -> Entry | None:
         """Return what is kept of a message, None if nothing is."""
         events: list[Event | Undecodable] = []
         for ordinal, event in enumerate(entry.batch.events):

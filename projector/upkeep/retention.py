@@ -47,13 +47,13 @@ async def _retain(url: str, days: int, ended: Event, first_s: float, every_s: fl
     while True:
         before = limit(datetime.now(UTC), timedelta(days=days))
         try:
-            await asyncio.to_thread(prune, url, before, tell=_tell, stop=ended.is_set)
+            await asyncio.to_thread(prune, url, before, tell=_log_removed, stop=ended.is_set)
         except DatabaseError as error:
             log.warning("pruning_failed", error=str(error), wait_s=every_s)
         await asyncio.sleep(every_s)
 
 
-def _tell(gone: Gone) -> None:
+def _log_removed(gone: Gone) -> None:
     log.info(
         "pruned",
         table=gone.table,

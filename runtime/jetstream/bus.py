@@ -96,7 +96,7 @@ class Bus:
         """Why the server stores nothing of what was published lately, "" when it does."""
         return self._connection.unstored
 
-    async def tell(self, subject: str, body: bytes) -> None:
+    async def publish_unstored(self, subject: str, body: bytes) -> None:
         """Send a message that no stream keeps, to those who listen now.
 
         Raises:

@@ -188,7 +188,7 @@ class Connection:
             subject = subject or client.new_inbox()
             subscription = await client.subscribe(subject, cb=callback)
         except _FAILURES as error:
-            self._look(client)
+            self._check_closed(client)
             raise self.unavailable(f"cannot subscribe: {error!r}") from error
         return Inbox(subject, generation, subscription)
 
@@ -221,7 +221,7 @@ class Connection:
         except (nats.errors.BadSubjectError, nats.errors.BadHeaderError) as error:
             raise PublishRefused(f"{subject}: {error!r}") from error
         except _FAILURES as error:
-            self._look(client)
+            self._check_closed(client)
             raise self.unavailable(f"cannot send to {subject}: {error!r}") from error
 
     async def request(
@@ -290,7 +290,7 @@ class Connection:
                 log.error("nats_callback_failed", error=repr(error))
 
         async def on_closed() -> None:
-            self._lost(client)
+            self._on_lost(client)
 
         opening = asyncio.create_task(
             open_client(client, self.settings, self._name, on_error, on_closed)
@@ -322,14 +322,14 @@ class Connection:
 
     async def _watch(self, client: Client) -> None:
         while client is self._client:
-            self._look(client)
+            self._check_closed(client)
             await asyncio.sleep(LOOK_S)
 
-    def _look(self, client: Client) -> None:
+    def _check_closed(self, client: Client) -> None:
         if client.is_closed:
-            self._lost(client)
+            self._on_lost(client)
 
-    def _lost(self, client: Client) -> None:
+    def _on_lost(self, client: Client) -> None:
         if self._closing or client is not self._client:
             return
         self._client = None

@@ -194,7 +194,7 @@ class Publisher:
                 self._connection.stored(entry.subject)
                 self._resolve()
             elif ack.error.code in _REFUSALS:
-                self._break(refused(entry.subject, ack.error))
+                self._break(refusal_error(entry.subject, ack.error))
             else:
                 self._start_repair(ack.error.description)
 
@@ -330,12 +330,12 @@ async def publish_once(
     if ack.error.err_code == _WRONG_LAST_SEQUENCE:
         raise Overtaken(f"{subject}: {ack.error.description}, expected {after}")
     if ack.error.code in _REFUSALS and ack.error.err_code != _BEING_STORED:
-        raise refused(subject, ack.error)
+        raise refusal_error(subject, ack.error)
     connection.stored(subject, ack.error.description)
     raise connection.unavailable(f"publish to {subject}: {ack.error.description}")
 
 
-def refused(subject: str, error: ApiError) -> PublishRefused:
+def refusal_error(subject: str, error: ApiError) -> PublishRefused:
     """Return the error for an answer that repeating cannot change."""
     return PublishRefused(f"{subject}: {error.description} (error {error.err_code})")
 

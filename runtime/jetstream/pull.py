@@ -63,7 +63,7 @@ class Heartbeat(NamedTuple):
     consumer_sequence: int
 
 
-class Lost(NamedTuple):
+class SessionLost(NamedTuple):
     """The session is over; make another."""
 
     why: str
@@ -157,7 +157,7 @@ class Session:
             self._waited_at = loop.time()
         return True
 
-    def pop(self) -> Data | Heartbeat | Lost | None:
+    def pop(self) -> Data | Heartbeat | SessionLost | None:
         """Return the next thing that arrived; None when nothing is left."""
         while self._queue:
             message = self._queue.popleft()
@@ -173,7 +173,7 @@ class Session:
                 return Heartbeat(int(headers.get("Nats-Last-Consumer") or 0))
             pending = headers.get("Nats-Pending-Messages")
             if status not in _ENDS_REQUEST or pending is None:
-                return Lost(f"{status} {headers.get('Description', '')}".strip())
+                return SessionLost(f"{status} {headers.get('Description', '')}".strip())
             self.outstanding = max(0, self.outstanding - int(pending))
         self.arrived.clear()
         return None

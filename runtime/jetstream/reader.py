@@ -26,7 +26,7 @@ from runtime.jetstream import streams
 from runtime.jetstream.api import STREAM_NOT_FOUND, ApiRefused, api
 from runtime.jetstream.connection import Connection
 from runtime.jetstream.publisher import FOLLOWS
-from runtime.jetstream.pull import DEFAULT_TIMING, Data, Heartbeat, Lost, Session, Timing
+from runtime.jetstream.pull import DEFAULT_TIMING, Data, Heartbeat, Session, SessionLost, Timing
 from runtime.jetstream.values import (
     BusClosed,
     BusUnavailable,
@@ -177,7 +177,7 @@ class Reader:
                 case Heartbeat(known):
                     if known > self._seen:
                         return found, f"{known - self._seen} messages lost on the way"
-                case Lost(why):
+                case SessionLost(why):
                     return found, why
                 case None:
                     break

@@ -22,7 +22,7 @@ from runtime.jetstream.acks import DeliveryMetadata
 from runtime.jetstream.api import CONSUMER_NOT_FOUND, STREAM_NOT_FOUND, ApiRefused, ask
 from runtime.jetstream.connection import Connection
 from runtime.jetstream.publisher import SIGNATURE
-from runtime.jetstream.pull import DEFAULT_TIMING, Data, Heartbeat, Lost, Session
+from runtime.jetstream.pull import DEFAULT_TIMING, Data, Heartbeat, Session, SessionLost
 from runtime.jetstream.values import (
     BusClosed,
     BusError,
@@ -301,7 +301,7 @@ class Worker:
                     found.append(self._delivery(message, place))
                 case Heartbeat():
                     continue
-                case Lost(why):
+                case SessionLost(why):
                     return found, why
                 case None:
                     return found, ""

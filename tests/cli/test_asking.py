@@ -280,7 +280,7 @@ def test_rows_come_with_aware_times_and_in_order(busy_db: Db) -> None:
         entries: list[TimelineEntry] = model.entries(group.id)
     assert [e.seq for e in entries] == sorted(e.seq for e in entries)
     assert all(e.at.tzinfo is not None for e in entries)
-    lines = timeline.tell(entries)
+    lines = timeline.story_lines(entries)
     assert [line.at for line in lines] == sorted(line.at for line in lines)
 
 

@@ -75,7 +75,7 @@ async def test_kinds_of_an_earlier_release_are_brought_up_to_date(bare_cluster: 
     changed = {name for name in there if versions(cluster)[name] != there[name]}
     assert {d.split()[1] for d in done} == changed
     assert len(done) == 6 and left == []
-    assert (await crds.look(kube)) == ([], [], [])
+    assert (await crds.compare(kube)) == ([], [], [])
     assert (await cluster_examine.kinds(kube)).verdict == "ok"
 
 

@@ -13,7 +13,7 @@ from gatelog.readmodel.timeline import (
     listed,
     plain,
     raw,
-    tell,
+    story_lines,
 )
 from podgroup.model.wording import shown
 
@@ -38,7 +38,7 @@ class Story:
         return self
 
     def told(self) -> list[tuple[str, str, str]]:
-        return [(line.state, line.text(), line.because()) for line in tell(self.entries)]
+        return [(line.state, line.text(), line.because()) for line in story_lines(self.entries)]
 
 
 def seen(story: Story, seq: int, *pods: str) -> Story:

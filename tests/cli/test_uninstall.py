@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gatelog.cluster import install, policies
-from gatelog.removal.released import look
+from gatelog.removal.released import inspect
 from gatelog.removal.removing import Removal, Wish, leftovers
 from podgroup.model.names import (
     ADMISSION_GATE,
@@ -145,7 +145,7 @@ async def test_what_runs_runs_on_and_nothing_of_ours_is_left(installed: Bare) ->
     pods = {o["metadata"]["name"]: o for o in cluster.objects("", "pods")}
     assert set(pods) == {"runs", "waits", "unlabelled", "stranger"}
     for name in ("runs", "waits", "unlabelled"):
-        assert not look(pods[name]).touched("open")
+        assert not inspect(pods[name]).touched("open")
         assert pods[name]["metadata"]["finalizers"] == ["example.com/other"], "others' stay"
         assert "deletionTimestamp" not in pods[name]["metadata"]
     assert pods["waits"]["spec"]["schedulingGates"] == [{"name": "example.com/other"}]
@@ -180,8 +180,8 @@ async def test_kept_gates_wait_for_a_gatelog_that_comes_back(installed: Bare) ->
     cluster, kube = installed
     await run(kube, gates="keep")
     pods = {o["metadata"]["name"]: o for o in cluster.objects("", "pods")}
-    assert look(pods["waits"]).gated and look(pods["runs"]).label
-    assert not any(look(p).finalizer for p in pods.values())
+    assert inspect(pods["waits"]).gated and inspect(pods["runs"]).label
+    assert not any(inspect(p).finalizer for p in pods.values())
     kept = {
         o["metadata"]["name"]: o["metadata"] for o in cluster.objects("kueue.x-k8s.io", "workloads")
     }

@@ -13,7 +13,7 @@ from podgroup.model.commands import Admission, AdmitGroup, DeletePod, ObjectRef,
 from podgroup.model.ids import GroupID
 from podgroup.model.names import ADMISSION_GATE
 from podgroup.model.objects import LocalQueueView
-from podgroup.state.group import GROUP, Group, Holding, Spec
+from podgroup.state.group import GROUP, Group, QuotaReservation, Spec
 from podgroup.state.world import World
 from projector.measures.increments import Increments, increments
 from tests.projector.support import Messages, busy_toy
@@ -35,7 +35,7 @@ def world(*, holding: str = "", since: float = 0.0, queue: str = "lq") -> World:
     group = Group(GroupID("g"), "ns", "g", GROUP, T0, 1, spec=Spec(queue=queue))
     if holding:
         admission = Admission(cluster_queue=holding, assignments=())
-        group.quota.holding = Holding(1, admission, None, at(since), 1)
+        group.quota.holding = QuotaReservation(1, admission, None, at(since), 1)
     found.groups[group.id] = group
     return found
 

@@ -13,7 +13,7 @@ from pyarrow import parquet as pq
 from gatelog import cli
 from projector import tables
 from projector.archive import parquet
-from projector.archive.shelf import Directory
+from projector.archive.archive_store import Directory
 from projector.storage.database import reader, writer
 from projector.upkeep import migrate
 from tests.projector.support import Writer

@@ -9,7 +9,7 @@ from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.quota import QuotaRow
 from gatelog.serve.console.cohort import cohorts
-from gatelog.serve.console.parts import Seen
+from gatelog.serve.console.parts import PageView
 from podgroup.log.events import ObjectApplied
 from podgroup.model.objects import FlavorQuotas, Quota, ResourceGroup
 from tests.projector.support import Writer
@@ -69,7 +69,7 @@ def test_a_long_page_says_what_it_leaves_out(url: str):
     )
     toy.do(ObjectApplied(object=queue))
     Writer(url).feed(toy.messages)
-    seen = Seen(at=None, query={}, now=toy.now)
+    seen = PageView(at=None, query={}, now=toy.now)
     with ReadModel(url, "test") as model:
         page = cohorts(Asked(model), seen)
     assert "6 more pools, from cpu of f24 in cohort lab on, are not drawn" in str(page.body)

@@ -10,7 +10,7 @@ from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.moments import Asked
 from gatelog.serve.api import finding
 from gatelog.serve.console.group import group
-from gatelog.serve.console.parts import Seen
+from gatelog.serve.console.parts import PageView
 from gatelog.serve.console.preemptions import preemptions
 from gatelog.viacluster import answers
 from podgroup.log.events import ObjectApplied
@@ -60,7 +60,7 @@ def test_why_and_console_say_first_which_limit_keeps_a_group_from_ever_starting(
     )
     assert lines(asked(url, "huge"), NOW)[1].text == limit
     with ReadModel(url, "test") as model:
-        seen = Seen(at=None, query={}, now=NOW)
+        seen = PageView(at=None, query={}, now=NOW)
         page = str(group(Asked(model), seen, "ns", "huge").body)
     assert limit in page[: page.index("<h2>")]
 
@@ -103,7 +103,7 @@ def test_a_preemptor_of_another_namespace_is_not_named_to_who_sees_one(url: str)
         life = finding.life(model, "ns", "low")
         assert life is not None
         for quota in (True, False):
-            seen = Seen(at=None, query={"namespace": "ns"}, now=toy.now, quota=quota)
+            seen = PageView(at=None, query={"namespace": "ns"}, now=toy.now, quota=quota)
             for page in (preemptions(Asked(model), seen), group(Asked(model), seen, "ns", "low")):
                 shown = f"{page.body}{msgspec.json.encode(page.data).decode()}"
                 assert ("secret" in shown) == quota

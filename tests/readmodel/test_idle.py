@@ -14,7 +14,7 @@ from gatelog.readmodel.moments import Asked
 from gatelog.serve.api import finding
 from gatelog.serve.console import group as group_page
 from gatelog.serve.console import queue as queue_page
-from gatelog.serve.console.parts import Seen
+from gatelog.serve.console.parts import PageView
 from gatelog.viacluster import answers
 from podgroup.model.commands import ReportPod
 from projector.schema.pending import IDLE_REASON
@@ -49,7 +49,7 @@ def test_it_says_so_everywhere_and_no_longer_once_it_has_a_replacement(url: str)
             msgspec.json.decode(msgspec.json.encode(finding.explained(model, life))),
             None,
         )
-        seen = Seen(at=None, query={}, now=NOW)
+        seen = PageView(at=None, query={}, now=NOW)
         queue = str(queue_page.queue(Asked(model), seen, "cq").body)
         page = str(group_page.group(Asked(model), seen, "ns", "gang").body)
         doctor = stuck.examine(model, NOW)[-1]

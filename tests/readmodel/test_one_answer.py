@@ -32,7 +32,7 @@ from gatelog.serve.api.table import table
 from gatelog.serve.console import queue as queue_page
 from gatelog.serve.console import queues
 from gatelog.serve.console import usage as usage_page
-from gatelog.serve.console.parts import Seen
+from gatelog.serve.console.parts import PageView
 from gatelog.serve.words import amount
 from gatelog.viacluster import answers
 from podgroup.model.lifecycle import PENDING, STAGES
@@ -223,10 +223,10 @@ def plugin_says(
 
 def console_says(model: ReadModel, now: datetime, at: datetime | None) -> Said:
     def page(name: str) -> dict[str, Any]:
-        seen = Seen(at=at, query={}, now=now)
+        seen = PageView(at=at, query={}, now=now)
         return dict(queue_page.queue(Asked(model), seen, name).data)
 
-    overview = queues.queues(Asked(model), Seen(at=at, query={}, now=now)).data
+    overview = queues.queues(Asked(model), PageView(at=at, query={}, now=now)).data
     pages = {name: page(name) for name in TEAMS}
     waiting = {name: found["waiting"] for name, found in pages.items()}
     ends = {name: one for name, found in pages.items() for one in found["overTime"]["series"]}
@@ -257,7 +257,7 @@ def usage_agrees(url: str, model: ReadModel, now: datetime) -> dict[str, float]:
     wanted = spans_say(model, now)
     begin, end = day_of(now)
     assert command_says_usage(url, now) == wanted
-    page = usage_page.usage(Asked(model), Seen(at=now, query={}, now=end))
+    page = usage_page.usage(Asked(model), PageView(at=now, query={}, now=end))
     assert page.data["day"] == begin.date().isoformat()
     assert columns_of(list(page.data["usage"])) == wanted
     days = finding.usage_of(model, "", begin.date().isoformat())

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from podgroup.log.codec import decode_conclusion, split_conclusions
 from podgroup.log.subjects import DECISIONS, EVENTS
 from projector import tables
+from projector.archive.archive_store import ArchiveStoreUnavailable, open_archive_store
 from projector.archive.keeping import Keeper
 from projector.archive.segments import Segment, Span, chain, folder_of, gaps, name_of, parse
-from projector.archive.shelf import ShelfUnavailable, open_shelf
 from projector.archive.standing import earliest
 from projector.replay.files import FileLog
 from projector.schema.layout import COMPARED as TABLES
@@ -104,16 +104,16 @@ def test_tables_are_kept_beside_the_segments(
         *("archive", "--to", place, "--set", "archive.parquet=true", *simple.options)
     )
     assert (code, err) == (0, "")
-    names = open_shelf(place).names("parquet")
+    names = open_archive_store(place).names("parquet")
     assert "duckdb.sql" in names and f"{CLUSTER}.open.parquet" in names
     other = f"{place}-tables"
     code, out, err = gatelog("export", other, "--format", "parquet", *simple.options)
     assert (code, err) == (0, "") and "rows in" in out
-    assert open_shelf(other).names("") == names
+    assert open_archive_store(other).names("") == names
 
 
 def segments(place: str) -> list[Segment]:
-    return [one for one in map(parse, open_shelf(place).names(FOLDER)) if one is not None]
+    return [one for one in map(parse, open_archive_store(place).names(FOLDER)) if one is not None]
 
 
 def test_what_the_stream_dropped_is_read_from_the_archive(
@@ -419,9 +419,9 @@ def test_the_projector_keeps_it_by_itself(simple: Played, tmp_path: Path) -> Non
         bus = await connect(simple.nats, "test", deadline_s=20)
         metrics = Metrics(settings)
         keeper = Keeper(settings, bus, metrics)
-        done = await keeper.look()
+        done = await keeper.archive_if_due()
         assert done is not None and done.last == count
-        assert await keeper.look() is None, "nothing is due yet"
+        assert await keeper.archive_if_due() is None, "nothing is due yet"
         assert (keeper.behind.lag, keeper.behind.headroom) == (0, count)
         await bus.close()
         return metrics().decode()
@@ -433,13 +433,13 @@ def test_the_projector_keeps_it_by_itself(simple: Played, tmp_path: Path) -> Non
 
 def test_places_that_cannot_be_used_are_named(gatelog: Gatelog, tmp_path: Path) -> None:
     for url in ("s3://", "ftp://somewhere/x", "https://x"):
-        with pytest.raises(ShelfUnavailable, match="give a directory"):
-            open_shelf(url)
+        with pytest.raises(ArchiveStoreUnavailable, match="give a directory"):
+            open_archive_store(url)
     (tmp_path / "file").write_text("")
-    shelf = open_shelf(str(tmp_path / "file"))
-    with pytest.raises(ShelfUnavailable, match="Not a directory"):
-        shelf.put(tmp_path / "file", "a/0000", "name")
-    with pytest.raises(ShelfUnavailable, match="Not a directory"), shelf.fetched("a", "b"):
+    store = open_archive_store(str(tmp_path / "file"))
+    with pytest.raises(ArchiveStoreUnavailable, match="Not a directory"):
+        store.put(tmp_path / "file", "a/0000", "name")
+    with pytest.raises(ArchiveStoreUnavailable, match="Not a directory"), store.fetched("a", "b"):
         pass
 
 
@@ -479,9 +479,9 @@ def test_doctor_compares_archive_and_stream(
 
 
 def test_unfinished_files_are_nobodys_segments(tmp_path: Path) -> None:
-    shelf = open_shelf(str(tmp_path / "archive"))
+    store = open_archive_store(str(tmp_path / "archive"))
     (tmp_path / "source").write_bytes(b"x" * 100)
-    shelf.put(tmp_path / "source", FOLDER, name_of(CLUSTER, 0, 1, Span(1, 2)))
+    store.put(tmp_path / "source", FOLDER, name_of(CLUSTER, 0, 1, Span(1, 2)))
     part = tmp_path / "archive" / FOLDER / ".old.part"
     part.write_bytes(b"half")
     assert len(segments(str(tmp_path / "archive"))) == 1
@@ -489,7 +489,7 @@ def test_unfinished_files_are_nobodys_segments(tmp_path: Path) -> None:
     import os
 
     os.utime(part, (1, 1))
-    shelf.put(tmp_path / "source", FOLDER, name_of(CLUSTER, 0, 1, Span(3, 4)))
+    store.put(tmp_path / "source", FOLDER, name_of(CLUSTER, 0, 1, Span(3, 4)))
     assert not part.exists()
 
 

@@ -59,7 +59,7 @@ async def chosen(toy: Toy, wanted: Wanted) -> tuple[Selection, list[Entry]]:
     begin = Beginning("test", "builtin")
     await fold(log.entries(), begin, calls=Callbacks(selection.learn))
     selection.close()
-    kept = [selection.keep(entry) async for entry in log.entries()]
+    kept = [selection.select(entry) async for entry in log.entries()]
     return selection, [entry for entry in kept if entry is not None]
 
 

@@ -66,7 +66,7 @@ async def test_history_is_told_as_the_command_line_tells_it(gatelog: Ask, world:
     assert code == 0, err
     with ReadModel(world.url, "test") as model:
         (group,) = model.groups("ns", "a", 1)
-        told = timeline.tell(model.entries(group.id))
+        told = timeline.story_lines(model.entries(group.id))
     for line in told:
         assert line.text().split("\n")[0][:20] in out
     assert len(out.splitlines()) >= len(told)

@@ -39,7 +39,7 @@ from gatelog.serve.console import (
     usage,
 )
 from gatelog.serve.console.html import Html, h
-from gatelog.serve.console.parts import Page, Seen, read_moment
+from gatelog.serve.console.parts import Page, PageView, read_moment
 from gatelog.serve.feed import Feed, TooOld
 from gatelog.serve.questions import Busy, Questions
 from gatelog.serve.streamlimits import NoRoom, StreamLimiter, UserAtLimit
@@ -75,7 +75,7 @@ MOST_STREAMS = 500
 SHARED_S = 1.0
 """Seconds for which a page that was made is shown to others who ask for the same."""
 
-View = Callable[[Asked, Seen], Page]
+View = Callable[[Asked, PageView], Page]
 Found = tuple[Page, list[tuple[str, str]]]
 """A page and its statements with their titles."""
 
@@ -143,7 +143,7 @@ class Console:
                 raise Refused(400, f"parameter {key[:40]!r} is given twice: once is allowed")
         now = datetime.now(UTC)
         at = read_moment(request.query.get("at", ""), now)
-        seen = Seen(at=at, query=request.query, now=now)
+        seen = PageView(at=at, query=request.query, now=now)
         if request.path == "/events":
             await self._permit_any(caller, request.query.get("namespace", ""))
             with self._streams.opened(caller.name if caller is not None else ""):
@@ -187,7 +187,7 @@ class Console:
         # A client that goes away must not take the page away from the others.
         return await asyncio.shield(self._pages[key][1])
 
-    async def _view(self, path: str, seen: Seen, caller: Caller | None) -> View:
+    async def _view(self, path: str, seen: PageView, caller: Caller | None) -> View:
         namespace = seen.query.get("namespace", "").strip()
         if namespace:
             params.name(namespace, "namespace")
@@ -270,7 +270,7 @@ class Console:
     def _html(
         self,
         request: web.Request,
-        seen: Seen,
+        seen: PageView,
         title: str,
         body: Html,
         status: int = 200,
@@ -319,7 +319,7 @@ class Console:
                 body=raw, status=code, content_type="application/json", headers=HEADERS
             )
         now = datetime.now(UTC)
-        seen = Seen(at=None, query={}, now=now)
+        seen = PageView(at=None, query={}, now=now)
         titles = {
             401: "Not logged in",
             403: "Not yours to see",
@@ -378,7 +378,7 @@ def _head(title: str) -> Html:
     )
 
 
-def _nav(seen: Seen, path: str, within: str, *, everywhere: bool) -> list[Html]:
+def _nav(seen: PageView, path: str, within: str, *, everywhere: bool) -> list[Html]:
     """Return links to the pages; who may see some namespaces only stays in this one."""
     stays = {"/": not seen.quota} | dict.fromkeys(_OF_ALL, False)
     return [
@@ -404,7 +404,7 @@ def _within(path: str, to: str) -> bool:
     )
 
 
-def _picker(seen: Seen, path: str, same: Mapping[str, str]) -> Html:
+def _picker(seen: PageView, path: str, same: Mapping[str, str]) -> Html:
     """Return the form that chooses a moment."""
     hidden = [h("input", type="hidden", name=key, value=value) for key, value in same.items()]
     value = f"{seen.at:%Y-%m-%dT%H:%M:%S}" if seen.at else ""

@@ -10,14 +10,14 @@ from gatelog.readmodel.quota import QuotaRow
 from gatelog.serve.api.status import Refused
 from gatelog.serve.console import picture
 from gatelog.serve.console.html import Html, h, listing
-from gatelog.serve.console.parts import Page, Seen, page, queue_link
+from gatelog.serve.console.parts import Page, PageView, page, queue_link
 from gatelog.serve.console.window import fitting, others, slider
 from gatelog.serve.words import amount
 
 _MOST_POOLS = 24
 
 
-def cohorts(asked: Asked, seen: Seen, name: str = "") -> Page:
+def cohorts(asked: Asked, seen: PageView, name: str = "") -> Page:
     """Return one cohort with all that are below it, or all cohorts.
 
     Raises:
@@ -71,7 +71,7 @@ def _left_out(rest: list[Pool]) -> str:
     )
 
 
-def _pool(pool: Pool, seen: Seen, *, named: bool) -> Html:
+def _pool(pool: Pool, seen: PageView, *, named: bool) -> Html:
     what = f"{pool.resource} of {pool.flavor or 'no flavor'}"
     owed = pools.debts(pool)
 

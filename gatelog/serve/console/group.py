@@ -22,7 +22,7 @@ from gatelog.serve.console.html import Columns, Html, h, listing
 from gatelog.serve.console.parts import (
     ROWS,
     Page,
-    Seen,
+    PageView,
     clock,
     page,
     pager,
@@ -41,7 +41,7 @@ _STORY = 300
 _DRAWN = 20_000
 
 
-def group(asked: Asked, seen: Seen, namespace: str, name: str) -> Page:
+def group(asked: Asked, seen: PageView, namespace: str, name: str) -> Page:
     """Return a group: its picture, decisions, waits, who stood in the way, and its pods."""
     life = _life(asked, seen, namespace, name)
     begin = life.created_at
@@ -102,7 +102,7 @@ def group(asked: Asked, seen: Seen, namespace: str, name: str) -> Page:
     return page(title, data, body)
 
 
-def _decisions(asked: Asked, seen: Seen, given: dict[str, Any]) -> list[moments.DecidedRow]:
+def _decisions(asked: Asked, seen: PageView, given: dict[str, Any]) -> list[moments.DecidedRow]:
     of = {**given, "limit": _MOST, "own_only": int(not seen.quota)}
     rows = asked.rows("decisions", moments.DecidedRow, moments.DECIDED, of)
     return [one for one in rows if one.first_at <= seen.moment]
@@ -127,7 +127,7 @@ def _decided(decided: Iterable[moments.DecidedRow], *, fine: bool) -> Html:
     )
 
 
-def _ended(asked: Asked, seen: Seen, given: dict[str, Any]) -> list[tuple[datetime, str]]:
+def _ended(asked: Asked, seen: PageView, given: dict[str, Any]) -> list[tuple[datetime, str]]:
     """Return when admissions ended that something else than its end took back, and why."""
     return [
         (one.released_at, one.release_reason)
@@ -138,7 +138,7 @@ def _ended(asked: Asked, seen: Seen, given: dict[str, Any]) -> list[tuple[dateti
     ]
 
 
-def _life(asked: Asked, seen: Seen, namespace: str, name: str) -> LifeRow:
+def _life(asked: Asked, seen: PageView, namespace: str, name: str) -> LifeRow:
     uid = seen.query.get("life", "")
     fields = [Term("metadata.uid", "in", (uid,))] if uid else []
     if uid:
@@ -156,7 +156,7 @@ def _life(asked: Asked, seen: Seen, namespace: str, name: str) -> LifeRow:
     return found
 
 
-def _standing(life: LifeRow, why: Explanation, seen: Seen) -> Html:
+def _standing(life: LifeRow, why: Explanation, seen: PageView) -> Html:
     what = "single pod" if life.kind == "single" else f"group of {life.total_count:,} pods"
     cluster_queue = (
         [" of ClusterQueue ", queue_link(seen, life.cluster_queue)] if life.cluster_queue else None
@@ -199,7 +199,7 @@ def _case(life: LifeRow, said: Sequence[Line]) -> tuple[Html, list[Line]]:
     return words, [one for n, one in enumerate(said) if n >= until and n != to_do]
 
 
-def _estimates(rows: Sequence[moments.EstimateRow], seen: Seen) -> Html | None:
+def _estimates(rows: Sequence[moments.EstimateRow], seen: PageView) -> Html | None:
     def came(one: moments.EstimateRow) -> str:
         if one.came_at is None or one.came_at > seen.moment:
             return "it waits still"
@@ -219,7 +219,7 @@ def _estimates(rows: Sequence[moments.EstimateRow], seen: Seen) -> Html | None:
     )
 
 
-def _wait_table(waits: Iterable[WaitRow], seen: Seen, *, fine: bool) -> Html:
+def _wait_table(waits: Iterable[WaitRow], seen: PageView, *, fine: bool) -> Html:
     def took(one: WaitRow) -> str:
         span = (one.to_at or seen.moment) - one.from_at
         return timeline.duration(span.total_seconds()) + ("" if one.to_at else ", and still")
@@ -233,9 +233,9 @@ def _wait_table(waits: Iterable[WaitRow], seen: Seen, *, fine: bool) -> Html:
     return listing(columns, waits, "Newest first", "it never waited")
 
 
-def _story(asked: Asked, life: LifeRow, seen: Seen, *, fine: bool) -> Html:
+def _story(asked: Asked, life: LifeRow, seen: PageView, *, fine: bool) -> Html:
     entries = asked.model.entries(life.id, own_only=not seen.quota)
-    lines = [line for line in timeline.tell(entries) if line.at <= seen.moment]
+    lines = [line for line in timeline.story_lines(entries) if line.at <= seen.moment]
     columns: Columns = {
         "when": lambda line: clock(line.at, fine=fine),
         "state": lambda line: line.state or "",
@@ -246,7 +246,7 @@ def _story(asked: Asked, life: LifeRow, seen: Seen, *, fine: bool) -> Html:
     return h("div", h("h2", "Story"), table)
 
 
-def _pods(pods: list[picture.PodRow], seen: Seen, title: str, uid: str) -> Html:
+def _pods(pods: list[picture.PodRow], seen: PageView, title: str, uid: str) -> Html:
     columns: Columns = {
         "pod": "name",
         "phase": "phase",

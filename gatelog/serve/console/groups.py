@@ -21,7 +21,7 @@ from gatelog.serve.console.html import Columns, Html, choices, h, listing, table
 from gatelog.serve.console.parts import (
     ROWS,
     Page,
-    Seen,
+    PageView,
     group_link,
     page,
     pager,
@@ -59,7 +59,7 @@ class Search(Struct, frozen=True, kw_only=True):
     past: bool
 
 
-def read_search(asked: Asked, seen: Seen) -> Search:
+def read_search(asked: Asked, seen: PageView) -> Search:
     """Return what an address searches for.
 
     Raises:
@@ -101,7 +101,7 @@ def read_search(asked: Asked, seen: Seen) -> Search:
     )
 
 
-def groups(asked: Asked, seen: Seen) -> Page:
+def groups(asked: Asked, seen: PageView) -> Page:
     """Return groups that were searched for, their counts by state, and the views of them."""
     search = read_search(asked, seen)
     counts = asked.rows(
@@ -128,11 +128,11 @@ def groups(asked: Asked, seen: Seen) -> Page:
     return page("Groups", {"states": states, **data}, body)
 
 
-def _link(seen: Seen, search: Search, **change: str) -> str:
+def _link(seen: PageView, search: Search, **change: str) -> str:
     return seen.link("/groups", **{**search.chosen, **change})
 
 
-def _views(seen: Seen, search: Search) -> Html:
+def _views(seen: PageView, search: Search) -> Html:
     """Return links to views; a person's own are kept by their browser (console.js)."""
     kept = {name: search.chosen[name] for name in search.chosen if name != "namespace"}
     namespace = search.chosen["namespace"]
@@ -144,7 +144,7 @@ def _views(seen: Seen, search: Search) -> Html:
     return choices("Views", links, data_views="groups")
 
 
-def _counts(seen: Seen, search: Search, counts: list[StateCount]) -> Html:
+def _counts(seen: PageView, search: Search, counts: list[StateCount]) -> Html:
     """Return how many are in each state, as links that choose it."""
     number = {one.state: one.groups for one in counts}
     chosen = search.chosen["state"]
@@ -161,7 +161,7 @@ def _counts(seen: Seen, search: Search, counts: list[StateCount]) -> Html:
     return choices("Groups by state", links, class_="choices counts")
 
 
-def _list(asked: Asked, seen: Seen, search: Search) -> tuple[Html, dict[str, Any]]:
+def _list(asked: Asked, seen: PageView, search: Search) -> tuple[Html, dict[str, Any]]:
     order = search.chosen["sort"] or "age"
     query = grouplist.page(search.past, search.conditions, order)
     rows = asked.rows("groups", ListedRow, query, search.given)
@@ -189,7 +189,7 @@ def _list(asked: Asked, seen: Seen, search: Search) -> tuple[Html, dict[str, Any
     return h("div", found, more), {"groups": [finding.podgroup(one) for one in rows[:ROWS]]}
 
 
-def _sorted(words: str, order: str, seen: Seen, search: Search) -> Html:
+def _sorted(words: str, order: str, seen: PageView, search: Search) -> Html:
     """Return a heading that sorts; where it does already, the other way round if there is one."""
     now = search.chosen["sort"] or "age"
     to = "oldest" if order == now == "age" else order
@@ -208,7 +208,7 @@ def _labelled(one: ListedRow) -> str:
     return ", ".join(labels[key] for key in (TEAM, "user") if labels.get(key)) or "–"
 
 
-def _by_label(asked: Asked, seen: Seen, search: Search) -> tuple[Html, dict[str, Any]]:
+def _by_label(asked: Asked, seen: PageView, search: Search) -> tuple[Html, dict[str, Any]]:
     key = search.chosen["by"]
     rows = asked.rows(
         f"groups by label {key}",
@@ -247,7 +247,7 @@ def _by_label(asked: Asked, seen: Seen, search: Search) -> tuple[Html, dict[str,
     return found, {"by": key, "rows": rows}
 
 
-def _form(seen: Seen, chosen: Mapping[str, str]) -> Html:
+def _form(seen: PageView, chosen: Mapping[str, str]) -> Html:
     def field(name: str, label: str, **more: Any) -> Html:
         more = {"autocapitalize": "off", **more}
         return h("label", label, h("input", name=name, value=chosen.get(name, ""), **more))

@@ -7,10 +7,10 @@ from gatelog.readmodel import moments
 from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.timeline import anonymous
 from gatelog.serve.console.html import h, listing
-from gatelog.serve.console.parts import ROWS, Page, Seen, page, whens
+from gatelog.serve.console.parts import ROWS, Page, PageView, page, whens
 
 
-def health(asked: Asked, seen: Seen) -> Page:
+def health(asked: Asked, seen: PageView) -> Page:
     """Return what operators look at: how far the projector is, what is parked, what is missing."""
     given = {"limit": ROWS}
     shards = asked.rows("checkpoints", moments.ShardRow, moments.SHARDS, given)

@@ -22,7 +22,7 @@ DAYS = {1: "day", 7: "week", 30: "month"}
 _FIRST_YEAR = 1971
 
 
-class Seen(Struct, frozen=True, kw_only=True):
+class PageView(Struct, frozen=True, kw_only=True):
     """What an address says: the moment (None: now), and its parameters."""
 
     at: datetime | None
@@ -66,7 +66,7 @@ def page(title: str, data: Any, *body: Any, heading: str = "") -> Page:
     return Page(title=title, data=data, body=h("div", h("h1", heading or title), body))
 
 
-def whens(seen: Seen, field: str) -> Callable[[Any], Html]:
+def whens(seen: PageView, field: str) -> Callable[[Any], Html]:
     """Return `when` of a field of a row."""
     return lambda row: when(getattr(row, field), seen)
 
@@ -76,7 +76,7 @@ def age(seconds: float) -> str:
     return duration(seconds) if seconds >= 60 else f"{max(0, int(seconds))} s"
 
 
-def when(at: datetime | None, seen: Seen) -> Html:
+def when(at: datetime | None, seen: PageView) -> Html:
     """Return a time with how long ago it was."""
     if at is None:
         return h("span", "–")
@@ -111,17 +111,17 @@ def state(word: str) -> Html:
     return h("span", sign, f" {word or 'unknown'}", class_=f"state s-{word.lower()}")
 
 
-def group_link(seen: Seen, namespace: str, name: str, uid: str = "") -> Html:
+def group_link(seen: PageView, namespace: str, name: str, uid: str = "") -> Html:
     """Return a link to a group."""
     return h("a", f"{namespace}/{name}", href=seen.link(f"/groups/{namespace}/{name}", life=uid))
 
 
-def queue_link(seen: Seen, name: str) -> Html:
+def queue_link(seen: PageView, name: str) -> Html:
     """Return a ClusterQueue's name, as a link for those who may see it."""
     return h("a", name, href=seen.link(f"/queues/{name}")) if seen.quota else h("span", name)
 
 
-def pager(seen: Seen, path: str, shown: int, **query: Any) -> Html | None:
+def pager(seen: PageView, path: str, shown: int, **query: Any) -> Html | None:
     """Return links to the pages before and after."""
     before, behind = seen.offset > 0, shown > ROWS
     if not before and not behind:
@@ -145,7 +145,7 @@ def held_text(resources: Mapping[str, Mapping[str, int]]) -> str:
     )
 
 
-def read_days(seen: Seen, default: int = 1) -> int:
+def read_days(seen: PageView, default: int = 1) -> int:
     """Return how many days an address chose: a day, a week or a month.
 
     Raises:

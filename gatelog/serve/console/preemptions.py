@@ -14,7 +14,7 @@ from gatelog.serve.console.parts import (
     DAYS,
     ROWS,
     Page,
-    Seen,
+    PageView,
     clock,
     group_link,
     page,
@@ -27,7 +27,7 @@ _ANOTHER = "another namespace"
 _NONE = "none was preempted"
 
 
-def preemption_table(rows: Iterable[moments.PreemptedRow], seen: Seen, mine: str = "") -> Html:
+def preemption_table(rows: Iterable[moments.PreemptedRow], seen: PageView, mine: str = "") -> Html:
     """Return preemptions, newest first; `mine`: id of the group whose they are."""
     columns: Columns = {
         "when": lambda one: clock(one.issued_at),
@@ -40,7 +40,7 @@ def preemption_table(rows: Iterable[moments.PreemptedRow], seen: Seen, mine: str
     return listing(columns, rows, "Newest first, a hundred at most", empty)
 
 
-def preemptions(asked: Asked, seen: Seen) -> Page:
+def preemptions(asked: Asked, seen: PageView) -> Page:
     """Return who was preempted for whom in the days before the moment: sums, then each."""
     namespace, days = seen.query.get("namespace", ""), read_days(seen, 7)
     given = {
@@ -73,11 +73,11 @@ def preemptions(asked: Asked, seen: Seen) -> Page:
     )
 
 
-def _group(seen: Seen, namespace: str, name: str, uid: str) -> Html:
+def _group(seen: PageView, namespace: str, name: str, uid: str) -> Html:
     return group_link(seen, namespace, name, uid) if namespace else h("span", _ANOTHER)
 
 
-def _side(namespace: str, queue: str, seen: Seen) -> Html:
+def _side(namespace: str, queue: str, seen: PageView) -> Html:
     if not namespace:
         return h("span", _ANOTHER)
     return h("span", f"{namespace}, ", queue_link(seen, queue))

@@ -16,7 +16,7 @@ from gatelog.serve.console.html import Columns, Html, h, listing
 from gatelog.serve.console.parts import (
     ROWS,
     Page,
-    Seen,
+    PageView,
     age,
     group_link,
     held_text,
@@ -29,7 +29,7 @@ from gatelog.serve.console.waiting import forecast_line, line_table, who_waits
 from gatelog.serve.console.window import fitting, others
 
 
-def queue(asked: Asked, seen: Seen, name: str) -> Page:
+def queue(asked: Asked, seen: PageView, name: str) -> Page:
     """Return one ClusterQueue: who waits, who holds, and what was held in the last day."""
     named = finding.queue_objects(asked.model, "ClusterQueue", "", name, limit=1)
     if not named:
@@ -100,7 +100,7 @@ def _charts(series: Sequence[quota.Series], since: datetime, until: datetime) ->
     return [*drawn, picture.usage_legend()]
 
 
-def _quota(usage: o.ClusterQueueUsage, seen: Seen) -> Html:
+def _quota(usage: o.ClusterQueueUsage, seen: PageView) -> Html:
     columns: Columns = {
         "flavor and resource": lambda one: f"{one.resource} of {one.flavor}",
         "quota": "nominal",
@@ -113,7 +113,7 @@ def _quota(usage: o.ClusterQueueUsage, seen: Seen) -> Html:
     return listing(columns, usage.usage, "Quota at the time" if seen.at else "Quota", "no quota")
 
 
-def _holders(holding: Sequence[moments.HoldingRow], seen: Seen) -> Html:
+def _holders(holding: Sequence[moments.HoldingRow], seen: PageView) -> Html:
     columns: Columns = {
         "group": lambda one: group_link(seen, one.namespace, one.name, one.id),
         "priority": "priority",
@@ -124,14 +124,14 @@ def _holders(holding: Sequence[moments.HoldingRow], seen: Seen) -> Html:
     return listing(columns, holding, "Oldest admission first")
 
 
-def _runs(one: moments.HoldingRow, seen: Seen) -> Html:
+def _runs(one: moments.HoldingRow, seen: PageView) -> Html:
     """Say how many of a holder's pods run, or since when none does."""
     if one.nothing_since is None:
         return h("span", f"{one.running:,} pods" if one.running > 1 else "1 pod", class_="num")
     return h("span", h("b", "nothing"), ", since ", when(one.nothing_since, seen))
 
 
-def _idle(asked: Asked, seen: Seen, queue: str) -> Html | None:
+def _idle(asked: Asked, seen: PageView, queue: str) -> Html | None:
     """Return who holds quota and runs nothing, as it is now."""
     rows = [] if seen.at else asked.model.idle(queue=queue, limit=ROWS)
     if not rows:

@@ -16,7 +16,7 @@ from gatelog.serve.console.html import Html, h
 from gatelog.serve.console.parts import (
     ROWS,
     Page,
-    Seen,
+    PageView,
     age,
     page,
     pager,
@@ -29,7 +29,7 @@ from podgroup.model.lifecycle import STAGES
 _MOST_CARDS = 200
 
 
-def queues(asked: Asked, seen: Seen) -> Page:
+def queues(asked: Asked, seen: PageView) -> Page:
     """Return ClusterQueues: quota, what is held, who waits."""
     model = asked.model
     objects = finding.all_queues(model)
@@ -73,7 +73,7 @@ def queues(asked: Asked, seen: Seen) -> Page:
     return page("Queues", data_, body)
 
 
-def local_queues(asked: Asked, seen: Seen, namespace: str) -> Page:
+def local_queues(asked: Asked, seen: PageView, namespace: str) -> Page:
     """Return the LocalQueues of a namespace: what its groups hold, and who of them waits."""
     objects = finding.all_queues(asked.model, "LocalQueue", namespace)
     stood: dict[str, list[QuotaRow]] = defaultdict(list)
@@ -134,13 +134,13 @@ def _holds(u: Mapping[str, str]) -> str:
     return f"holds {u['held']} {u['resource']} ({u['flavor']}){apart}"
 
 
-def _lengths(asked: Asked, seen: Seen, namespace: str) -> list[CountRow]:
+def _lengths(asked: Asked, seen: PageView, namespace: str) -> list[CountRow]:
     query = moments.LENGTHS_AT if seen.at else moments.LENGTHS_NOW
     given = {"queue": "", "namespace": namespace, "limit": finding.MOST_ROWS, "at": seen.moment}
     return asked.rows("how many wait", CountRow, query, given)
 
 
-def _wait_line(rows: Iterable[CountRow], seen: Seen) -> Html:
+def _wait_line(rows: Iterable[CountRow], seen: PageView) -> Html:
     """Say how many are pending in which stage, and for how long."""
     found = list(rows)
     since = [row.oldest for row in found if row.oldest is not None]

@@ -12,13 +12,13 @@ from gatelog.readmodel.places import NAMED, FlavorRoom, Room
 from gatelog.serve.api.status import Refused
 from gatelog.serve.console import picture
 from gatelog.serve.console.html import Html, h
-from gatelog.serve.console.parts import Page, Seen, group_link, page
+from gatelog.serve.console.parts import Page, PageView, group_link, page
 from gatelog.serve.console.window import fitting, others, slider
 from gatelog.serve.words import amount
 from podgroup.model.topology import level_name
 
 
-def topology(asked: Asked, seen: Seen) -> Page:
+def topology(asked: Asked, seen: PageView) -> Page:
     """Return the domains of each flavor with a Topology, or those within one (`in`).
 
     Raises:
@@ -47,7 +47,7 @@ def topology(asked: Asked, seen: Seen) -> Page:
     return page(title, {"topologies": [one.data(room) for one, room in here]}, body)
 
 
-def _flavor(one: FlavorRoom, room: Room, seen: Seen) -> Html:
+def _flavor(one: FlavorRoom, room: Room, seen: PageView) -> Html:
     left: dict[int, int] = {}
     return h(
         "section",
@@ -57,7 +57,7 @@ def _flavor(one: FlavorRoom, room: Room, seen: Seen) -> Html:
     )
 
 
-def _boxes(one: FlavorRoom, room: Room, seen: Seen, left: dict[int, int]) -> Html:
+def _boxes(one: FlavorRoom, room: Room, seen: PageView, left: dict[int, int]) -> Html:
     """Draw the domains below one, as far as boxes of their level are left."""
     domains, more = places.first_below(room, left)
     hosts = len(room.path) + 1 == len(one.levels)
@@ -69,7 +69,7 @@ def _boxes(one: FlavorRoom, room: Room, seen: Seen, left: dict[int, int]) -> Htm
     )
 
 
-def _box(one: FlavorRoom, room: Room, seen: Seen, left: dict[int, int]) -> list[Any]:
+def _box(one: FlavorRoom, room: Room, seen: PageView, left: dict[int, int]) -> list[Any]:
     measure = one.measure
     total, free = (each.get(measure, 0) for each in (room.total, room.free))
     words = f"{amount(measure, free)} of {amount(measure, total)} {measure} free"

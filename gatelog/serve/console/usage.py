@@ -16,7 +16,7 @@ from gatelog.readmodel.rates import missing, unit_name
 from gatelog.serve.api import finding
 from gatelog.serve.console import picture
 from gatelog.serve.console.html import Html, choices, h, table
-from gatelog.serve.console.parts import DAYS, Page, Seen, page, read_days
+from gatelog.serve.console.parts import DAYS, Page, PageView, page, read_days
 
 _DIVIDED = {
     **{key: key for key in ("namespace", "localqueue", "queue", "flavor")},
@@ -33,7 +33,7 @@ _DRAWN = 4
 """Resources that are drawn."""
 
 
-def usage(asked: Asked, seen: Seen) -> Page:
+def usage(asked: Asked, seen: PageView) -> Page:
     """Return resource-hours by a key, on the day of the moment or in the days up to it."""
     namespace = seen.query.get("namespace", "")
     day, days = seen.moment.date(), read_days(seen)

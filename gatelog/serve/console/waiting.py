@@ -10,11 +10,11 @@ from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.starts import sentence
 from gatelog.readmodel.timeline import plain
 from gatelog.serve.console.html import Columns, Html, listing
-from gatelog.serve.console.parts import ROWS, Seen, age, group_link, whens
+from gatelog.serve.console.parts import ROWS, PageView, age, group_link, whens
 
 
 def who_waits(
-    asked: Asked, seen: Seen, queue: str, limit: int, offset: int, namespace: str = ""
+    asked: Asked, seen: PageView, queue: str, limit: int, offset: int, namespace: str = ""
 ) -> list[moments.WaitingRow]:
     """Return who is pending in a ClusterQueue ("": in all), in its order."""
     given = {"queue": queue, "namespace": namespace, "limit": limit, "offset": offset}
@@ -22,7 +22,7 @@ def who_waits(
     return asked.rows("who waits", moments.WaitingRow, query, {**given, "at": seen.moment})
 
 
-def line_table(waiting: Sequence[moments.WaitingRow], seen: Seen) -> Html:
+def line_table(waiting: Sequence[moments.WaitingRow], seen: PageView) -> Html:
     """Return who is pending, first those that have a position in the ClusterQueue."""
     columns: Columns = {
         "position": "position",
@@ -38,7 +38,7 @@ def line_table(waiting: Sequence[moments.WaitingRow], seen: Seen) -> Html:
     return listing(columns, waiting[:ROWS], "In the order of the queue", "nothing is pending")
 
 
-def forecast_line(asked: Asked, seen: Seen) -> str:
+def forecast_line(asked: Asked, seen: PageView) -> str:
     """Say how old expected starts are."""
     given = {"at": seen.moment, "limit": 1}
     (found,) = asked.rows("forecast", moments.ForecastRow, moments.FORECAST, given)
@@ -50,7 +50,7 @@ def forecast_line(asked: Asked, seen: Seen) -> str:
     )
 
 
-def _start(one: moments.WaitingRow, seen: Seen) -> str:
+def _start(one: moments.WaitingRow, seen: PageView) -> str:
     if one.never is None:
         return "–"
     return sentence(one.expected_at, one.latest_at, one.never, seen.moment)

@@ -15,7 +15,7 @@ from gatelog.readmodel import moments
 from gatelog.readmodel.moments import Asked
 from gatelog.serve.api.status import bad
 from gatelog.serve.console.html import Html, choices, h
-from gatelog.serve.console.parts import Seen
+from gatelog.serve.console.parts import PageView
 from gatelog.serve.words import rfc
 
 WINDOWS = {1: "hour", 6: "6 hours", 24: "day", 168: "week"}
@@ -34,7 +34,7 @@ class Window(Struct, frozen=True):
     hours: int
 
 
-def fitting(asked: Asked, seen: Seen, *, around: bool = False) -> Window:
+def fitting(asked: Asked, seen: PageView, *, around: bool = False) -> Window:
     """Return the window that an address wishes for, or one that fits the log.
 
     It ends at the moment that is looked at, or now (`around`) if that moment is within; where
@@ -69,7 +69,7 @@ def _fits(story: moments.StoryRow, until: datetime) -> int:
     return 24
 
 
-def others(seen: Seen, path: str, window: Window) -> Html:
+def others(seen: PageView, path: str, window: Window) -> Html:
     """Return links to the other windows."""
     links = (
         (words, seen.link(path, hours=one), one == window.hours) for one, words in WINDOWS.items()
@@ -77,7 +77,7 @@ def others(seen: Seen, path: str, window: Window) -> Html:
     return choices("Window", links)
 
 
-def slider(seen: Seen, path: str, window: Window) -> Html:
+def slider(seen: PageView, path: str, window: Window) -> Html:
     """Return a slider over the window: the page of the moment that it is at."""
     begin, end = int(window.since.timestamp()), int(window.until.timestamp())
     value = min(max(int(seen.moment.timestamp()), begin), end)

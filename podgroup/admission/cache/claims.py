@@ -126,11 +126,11 @@ class Claims:
         self.end(loser)
         for other, lost in list(self.lost.items()):
             if lost.winner == loser:
-                self.lose(other, lost.victims, winner)
+                self.let_wait_for_loser(other, lost.victims, winner)
         if victims:
-            self.lose(loser, victims, winner)
+            self.let_wait_for_loser(loser, victims, winner)
 
-    def lose(self, loser: str, victims: tuple[str, ...], winner: str) -> None:
+    def let_wait_for_loser(self, loser: str, victims: tuple[str, ...], winner: str) -> None:
         """Let victims wait for a workload that lost its claim, or has lost it again."""
         self.lost[loser] = LostClaim(victims, winner)
         self.changed.add(loser)

@@ -64,7 +64,7 @@ class Ledger:
         consumed = {} if account is None else account.consumed
         return weighted_use(consumed, self._weights, float(queue.weight))
 
-    def look(self, queue: LocalQueue, usage: Mapping[str, int], now: float) -> None:
+    def sample(self, queue: LocalQueue, usage: Mapping[str, int], now: float) -> None:
         """Bring an account up to now, unless that was done less than an interval ago.
 
         The first look opens the account with what the LocalQueue's status says.

@@ -136,7 +136,7 @@ class Reservations:
         queues = self._objects.cluster_queues
         return sum(queues[other].leaving for other in self._objects.tree(name))
 
-    def once_left(self) -> AbstractContextManager[None]:
+    def without_leaving(self) -> AbstractContextManager[None]:
         """Have places as they will be once evictions under way are complete, as quota is kept."""
         one_tree = self._objects.present is self._objects.forest
         leaving = () if one_tree else self._leaving.values()
@@ -158,7 +158,7 @@ class Reservations:
             return
         found = self._objects.cluster_queues.get(queue.cluster_queue)
         if (found is not None and found.lines.by_use) or not self._remember_all_use:
-            self.ledger.look(queue, self._in_use.get(local_queue, {}), self._wake_ups.now)
+            self.ledger.sample(queue, self._in_use.get(local_queue, {}), self._wake_ups.now)
 
     def _use(self, holding: AdmittedWorkload, sign: int) -> None:
         if self.ledger is None:
@@ -189,11 +189,11 @@ class Reservations:
         if leaving and holding.given:
             self._leaving[holding.id] = holding
         if objects.present is not objects.forest:
-            _take(objects.present.queues[holding.cluster_queue], holding, 1)
+            _enter_usage(objects.present.queues[holding.cluster_queue], holding, 1)
             if leaving:
                 return
         node = objects.forest.queues[holding.cluster_queue]
-        _take(node, holding, 1)
+        _enter_usage(node, holding, 1)
         node.holdings[holding.id] = holding
 
     def _uncount(self, holding: AdmittedWorkload) -> None:
@@ -205,15 +205,15 @@ class Reservations:
         queue.leaving -= leaving
         self._leaving.pop(holding.id, None)
         if objects.present is not objects.forest:
-            _take(objects.present.queues[holding.cluster_queue], holding, -1)
+            _enter_usage(objects.present.queues[holding.cluster_queue], holding, -1)
             if leaving:
                 return
         node = objects.forest.queues[holding.cluster_queue]
-        _take(node, holding, -1)
+        _enter_usage(node, holding, -1)
         del node.holdings[holding.id]
 
 
-def _take(node: Node, holding: AdmittedWorkload, sign: int) -> None:
+def _enter_usage(node: Node, holding: AdmittedWorkload, sign: int) -> None:
     """Enter what a workload takes of a ClusterQueue, or with `sign` -1 that it takes it no more."""
     if holding.workload.unadmitted:
         node.run(holding.usage, sign)

@@ -237,7 +237,7 @@ class SchedulerCache:
         for id, one in kept.items():
             waiter = self.queues.waiting.get(id)
             if one.lost_to:
-                self.claims.lose(id, one.victims, one.lost_to)
+                self.claims.let_wait_for_loser(id, one.victims, one.lost_to)
             elif one.head and not one.usage and one.queue in queues:
                 self.claims.let_first(queues[one.queue], id, True)
             elif not one.head and waiter is not None and one.queue in queues:

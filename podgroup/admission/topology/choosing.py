@@ -21,7 +21,7 @@ from podgroup.admission.topology.dividing import (
     leader_first,
     tightest,
 )
-from podgroup.admission.topology.refusal import refused
+from podgroup.admission.topology.refusal import refusal
 from podgroup.admission.topology.request import Plan, Refused
 
 
@@ -39,7 +39,7 @@ def choose(counts: Counts, plan: Plan, leading: Leading) -> tuple[int, list[Shar
         if alone is not None:
             return level, [alone]
         if plan.required:
-            raise refused(counts, plan, level, _best(counts, leading, level))
+            raise refusal(counts, plan, level, _best(counts, leading, level))
         if not (plan.widens and level):
             break
         level -= 1
@@ -60,7 +60,7 @@ def _several(counts: Counts, plan: Plan, level: int) -> list[Share]:
     holders = _holders(counts, plan, level)
     given = divide(holders, plan.slices, plan.least)
     if not given:
-        raise refused(counts, plan, level, sum(one.units for one in holders))
+        raise refusal(counts, plan, level, sum(one.units for one in holders))
     return given
 
 
@@ -108,7 +108,7 @@ def _led_alone(counts: Counts, plan: Plan, leading: Leading, level: int) -> Shar
 def _led_several(counts: Counts, plan: Plan, leading: Leading, level: int) -> list[Share]:
     holders = leader_first(_led(counts, plan, leading, level), plan.slices)
     if not holders[0].leader:
-        raise refused(counts, plan, level, 0)
+        raise refusal(counts, plan, level, 0)
     first, missing = holders[0], plan.slices
     if not plan.least and first.beside >= missing:
         first = tightest(holders, missing)
@@ -119,7 +119,7 @@ def _led_several(counts: Counts, plan: Plan, leading: Leading, level: int) -> li
         given = divide(rest, missing, plan.least)
         if not given:
             total = (first.units if plan.rest else first.beside) + sum(one.units for one in rest)
-            raise refused(counts, plan, level, min(total, plan.slices))
+            raise refusal(counts, plan, level, min(total, plan.slices))
         by_domain = {one.domain: one for one in rest}
         chosen += [by_domain[one.domain] for one in given]
     return divide(chosen, plan.slices, plan.least, 1)

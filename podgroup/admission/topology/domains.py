@@ -214,9 +214,9 @@ class DomainTree:
     def charge(self, assignment: TopologyAssignment, requests: Requests, times: int = 1) -> None:
         """Count what pods hold in their domains; `times` -1 takes it away again."""
         for domain in assignment.domains:
-            self.hold(domain.values, pods(requests, domain.count * times))
+            self.add_held(domain.values, pods(requests, domain.count * times))
 
-    def hold(self, key: Path, amounts: Iterable[tuple[str, int]]) -> None:
+    def add_held(self, key: Path, amounts: Iterable[tuple[str, int]]) -> None:
         """Add amounts to what is held in a leaf, which need not be there now."""
         held = self._held.setdefault(key, {})
         _add(held, amounts, 1)

@@ -12,7 +12,7 @@ from podgroup.admission.topology.domains import Domain
 from podgroup.admission.topology.request import Plan, Refused
 
 
-def refused(counts: Counts, plan: Plan, level: int, fitting: int) -> Refused:
+def refusal(counts: Counts, plan: Plan, level: int, fitting: int) -> Refused:
     """Return the refusal where `fitting` slices fit, and `level` was searched last."""
     topology = f'topology "{counts.tree.name}"'
     unit = "pod(s)" if plan.size == 1 else "slice(s)"

@@ -1,10 +1,10 @@
 """What a group holds of quota (`state.HeldQuota`)."""
 
 from podgroup.log.records import Kept
-from podgroup.state.group import Group, Holding, Lack
+from podgroup.state.group import Group, Lack, QuotaReservation
 
 
-def held(group: Group, holding: Holding) -> None:
+def held(group: Group, holding: QuotaReservation) -> None:
     """It holds quota from now on, for the first time or anew."""
     quota = group.quota
     quota.admissions = holding.number
@@ -13,7 +13,7 @@ def held(group: Group, holding: Holding) -> None:
     quota.kept = None
 
 
-def changed(group: Group, holding: Holding) -> None:
+def changed(group: Group, holding: QuotaReservation) -> None:
     """What it holds is admitted now, or not any more."""
     group.quota.holding = holding
 

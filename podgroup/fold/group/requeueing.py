@@ -17,8 +17,8 @@ def evicted(group: Group, eviction: Eviction) -> None:
     requeueing = group.requeueing
     requeueing.evicted = eviction
     by = eviction.preempted_by
-    if by and by not in requeueing.beaten_by:
-        requeueing.beaten_by = (*requeueing.beaten_by, by)
+    if by and by not in requeueing.preempted_for:
+        requeueing.preempted_for = (*requeueing.preempted_for, by)
 
 
 def timed_out(group: Group, at: datetime, policy: Policy) -> None:

@@ -4,11 +4,11 @@ Invariant: nothing is changed here.
 """
 
 from podgroup.rules.helpers.context import RuleContext
-from podgroup.state.group import Group, Holding
+from podgroup.state.group import Group, QuotaReservation
 from podgroup.state.members import Flag
 
 
-def admitted(group: Group) -> Holding | None:
+def admitted(group: Group) -> QuotaReservation | None:
     """Return what a group holds that is admitted and neither evicted nor over."""
     holding = group.quota.holding
     if holding is None or not holding.admitted:

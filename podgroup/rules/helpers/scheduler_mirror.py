@@ -94,7 +94,7 @@ class SchedulerMirror:
         for identity in world.quotas.waiting:
             self._guarded(world, identity)
         for identity in {**world.quotas.charges, **world.quotas.waiting}:
-            for by in world.groups[GroupID(identity)].requeueing.beaten_by:
+            for by in world.groups[GroupID(identity)].requeueing.preempted_for:
                 if by in world.groups:
                     cache.preemptions.add(identity, by)
         self._new = False

@@ -31,12 +31,12 @@ _RETRIES = 4
 _RETRY_TIMEOUT_S = 60
 
 
-class ShelfUnavailable(Exception):
+class ArchiveStoreUnavailable(Exception):
     """The place of the archive cannot be used; the message says why and what to do."""
 
 
-class Shelf(Protocol):
-    """Blocking; every method raises ShelfUnavailable."""
+class ArchiveStore(Protocol):
+    """Blocking; every method raises ArchiveStoreUnavailable."""
 
     url: str
 
@@ -50,11 +50,11 @@ class Shelf(Protocol):
         """Give a local path of a file while the context is open."""
 
 
-def open_shelf(url: str) -> Shelf:
-    """Return the shelf that `archive.url` names.
+def open_archive_store(url: str) -> ArchiveStore:
+    """Return the store that `archive.url` names.
 
     Raises:
-        ShelfUnavailable: it is no such URL, or obstore is not installed.
+        ArchiveStoreUnavailable: it is no such URL, or obstore is not installed.
     """
     scheme, colon, rest = url.partition("://")
     if not colon:
@@ -63,7 +63,7 @@ def open_shelf(url: str) -> Shelf:
         return Directory(Path(urlsplit(url).path))
     if scheme in SCHEMES and rest:
         return Bucket(url)
-    raise ShelfUnavailable(
+    raise ArchiveStoreUnavailable(
         f"archive.url {url}: give a directory, or s3://bucket/prefix, gs://bucket/prefix or "
         "az://account/container/prefix"
     )
@@ -77,13 +77,13 @@ class Directory:
         self.url = str(self._path)
 
     def names(self, folder: str) -> list[str]:
-        """See Shelf."""
+        """See ArchiveStore."""
         with self._refusing(folder):
             below = os.walk(self._path / folder, onerror=_unless_missing)
             return sorted(name for _, _, names in below for name in names)
 
     def put(self, file: Path, folder: str, name: str) -> None:
-        """See Shelf."""
+        """See ArchiveStore."""
         place = self._path / folder
         part = place / f".{name}.{secrets.token_hex(4)}.part"
         with self._refusing(folder):
@@ -102,7 +102,7 @@ class Directory:
 
     @contextlib.contextmanager
     def fetched(self, folder: str, name: str) -> Iterator[Path]:
-        """See Shelf."""
+        """See ArchiveStore."""
         path = self._path / folder / name
         with self._refusing(folder):
             path.stat()
@@ -121,7 +121,7 @@ class Directory:
             yield
         except OSError as error:
             where = error.filename or self._path / folder
-            raise ShelfUnavailable(
+            raise ArchiveStoreUnavailable(
                 f"archive {where}: {error.strerror or error}; is the directory mounted, writable "
                 "for this user, and has it room?"
             ) from error
@@ -149,7 +149,7 @@ class Bucket:
         try:
             from obstore.store import from_url
         except ModuleNotFoundError as error:
-            raise ShelfUnavailable(
+            raise ArchiveStoreUnavailable(
                 f"archive.url {url}: object stores need the package obstore: "
                 "pip install 'gatelog[archive]'"
             ) from error
@@ -163,7 +163,7 @@ class Bucket:
             )
 
     def names(self, folder: str) -> list[str]:
-        """See Shelf."""
+        """See ArchiveStore."""
         import obstore
 
         with self._refusing():
@@ -175,7 +175,7 @@ class Bucket:
         return sorted(found)
 
     def put(self, file: Path, folder: str, name: str) -> None:
-        """See Shelf."""
+        """See ArchiveStore."""
         import obstore
 
         with self._refusing():
@@ -183,7 +183,7 @@ class Bucket:
 
     @contextlib.contextmanager
     def fetched(self, folder: str, name: str) -> Iterator[Path]:
-        """See Shelf."""
+        """See ArchiveStore."""
         import obstore
 
         with tempfile.TemporaryDirectory(prefix="gatelog-archive-") as home:
@@ -202,7 +202,7 @@ class Bucket:
         except (BaseError, OSError, ValueError) as error:
             # Of what the library tells the first line is for people; the rest is its own types.
             said = str(error).strip().partition("\n")[0].partition(": <?xml")[0]
-            raise ShelfUnavailable(
+            raise ArchiveStoreUnavailable(
                 f"archive {self.url}: {said}; are bucket, region, endpoint and credentials right "
                 "(AWS_REGION, AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID and the like)?"
             ) from error
