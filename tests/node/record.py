@@ -20,7 +20,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.node.conftest import Story, _quota
+from tests.node.conftest import KUBELETS, Story, _quota
 from tests.node.meter import Meter, milli
 from tests.node.test_lost_nodes import NODE, THERE, kubelet, start_kubelet, until_ready
 from tests.support.processes import Api
@@ -59,7 +59,8 @@ async def _containers(story: Story) -> None:
 
 async def _nodes(story: Story) -> None:
     await until_ready(story)
-    await story.pod("resized", "sleep 600", cpu="100m")
+    elsewhere = {"kubernetes.io/hostname": next(node for node in KUBELETS if node != NODE)}
+    await story.pod("resized", "sleep 600", cpu="100m", nodeSelector=elsewhere)
     await story.pod("preempted", "sleep 600", cpu="100m", **THERE)
     await story.pod("collected", "sleep 600", cpu="100m", **THERE)
     await story.until("Running", "resized", "preempted", "collected")
