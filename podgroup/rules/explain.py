@@ -9,7 +9,9 @@ never how many are there so far, so that a group of a thousand pods has one reas
 Invariant: a group that is admitted, or is over, waits for nothing.
 """
 
+from podgroup.log.events import Decision
 from podgroup.log.records import Explained
+from podgroup.model.commands import EmitEvent, KubeEvent
 from podgroup.model.lifecycle import IllegalTransition, may_become, next_states
 from podgroup.model.names import (
     MANAGED_LABEL,
@@ -28,7 +30,7 @@ from podgroup.model.reasons import (
 )
 from podgroup.model.topology import placed_at
 from podgroup.rules.helpers.checks import holds, unchecked
-from podgroup.rules.helpers.context import Conclusions, RuleContext
+from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.places import idle
 from podgroup.rules.helpers.plainly import kueue_plainly
 from podgroup.rules.helpers.rule import Rule, RuleDoc
@@ -60,17 +62,29 @@ def explain(ctx: RuleContext, group: Group) -> Conclusions:
     ):
         return ()
     known = (wanted if begins else None) or (group.explained.reason, group.explained.message)
-    return (
-        Explained(
-            group.id,
-            state if state != group.explained.state else None,
-            wanted[0] if begins and wanted else "" if over else None,
-            wanted[1] if begins and wanted else "",
-            begins and wanted is not None and blocks(wanted[0]),
-            reason if reason != known[0] else None,
-            message if message != known[1] else None,
-        ),
+    told = Explained(
+        group.id,
+        state if state != group.explained.state else None,
+        wanted[0] if begins and wanted else "" if over else None,
+        wanted[1] if begins and wanted else "",
+        begins and wanted is not None and blocks(wanted[0]),
+        reason if reason != known[0] else None,
+        message if message != known[1] else None,
     )
+    if reason == LARGER_THAN_ADMITTED and (reason, message) != known:
+        return (told, *_warned(ctx, group, reason, message))
+    return (told,)
+
+
+def _warned(ctx: RuleContext, group: Group, reason: str, message: str) -> list[Decision]:
+    """Warn of what is taken beyond the admission, on the first of the pods that are larger."""
+    event = KubeEvent(type="Warning", reason=reason, message=message)
+    return [
+        ctx.decision(
+            group, "explain", reason, message, EmitEvent(target=pod_ref(pod), events=(event,))
+        )
+        for pod in map(ctx.pod, ctx.members(group).listed(Flag.LARGER)[:1])
+    ]
 
 
 def _impossible(ctx: RuleContext, group: Group, state: str) -> str:
@@ -204,7 +218,7 @@ RULE = Rule(
         RuleDoc(
             "explain",
             "state or reason of the group changed",
-            "records state, reason, message and wait",
+            "records state, reason, message and wait; warns of a resize beyond the admission",
         ),
     ),
 )

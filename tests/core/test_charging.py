@@ -329,3 +329,19 @@ def test_nobody_runs_on_the_admission_of_somebody_elses_workload(first: str) -> 
     toy.wait(120)
     assert not toy.pods and not toy.workloads and not toy.world.groups
     assert not toy.world.by_workload and not toy.world.rivals
+
+
+def test_a_pod_resized_beyond_its_admission_is_warned_of_once() -> None:
+    toy = Toy(cpu=4)
+    toy.pod("grows", cpu=1)
+    toy.run("grows")
+    uid = toy.named("grows").uid
+    toy.change(uid, requests={"cpu": 3000})
+    toy.change(uid, labels={**toy.named("grows").labels, "any": "change"})
+    warned = [one for one in toy.said if one[1] == "LargerThanAdmitted"]
+    more = "it takes 2 cpu of f more than it was given, which is charged too"
+    assert [one[2] for one in warned] == [f"admitted by ClusterQueue cq; {more}"]
+    toy.change(uid, requests={"cpu": 1000})
+    toy.pod("next", cpu=3)
+    assert not toy.gated("next")
+    assert len([one for one in toy.said if one[1] == "LargerThanAdmitted"]) == 1
