@@ -3,8 +3,8 @@
 `python -m bench real --server URL ...` measures on a cluster that is there already; its figures
 are printed and not kept. All else runs on what it starts itself.
 
-What was measured replaces the figures of the same names in the results, so that parts can be
-measured one at a time; each figure says when it was taken, and beside what load.
+What was measured goes to the results of its name, so that parts can be measured one at a time; each
+figure says of what commit it is, when it was taken, and beside what load.
 
 Invariant: bounded: every part but those of `LONG` waits at most a minute for anything, all together
 a few minutes.
@@ -36,7 +36,7 @@ from bench import (
     sizes,
     topology,
 )
-from bench.figures import Figure, printed, read, show, write
+from bench.figures import Figure, commit_of, kept, printed, read, show, write
 from bench.processes import machine
 from runtime import eventloop
 
@@ -84,9 +84,10 @@ PARTS: dict[str, Callable[[], AsyncIterator[Figure]]] = {
 
 async def _run(names: list[str]) -> list[Figure]:
     found = []
+    commit = commit_of(RESULTS.parent)
     for name in names:
         begin = time.monotonic()
-        found += await printed(PARTS[name](), machine())
+        found += await printed(PARTS[name](), machine(), commit)
         sys.stderr.write(f"bench: {name} took {time.monotonic() - begin:.0f} s\n")
     return found
 
@@ -102,10 +103,10 @@ def main() -> int:
     usual = [part for part in PARTS if part not in LONG]
     asked = parser.parse_args().parts or usual
     figures = eventloop.run(_run(asked))
-    show(figures)
-    measured = {figure.name for figure in figures}
-    kept = [one for one in read(RESULTS) if one.name not in measured]
-    write(RESULTS, sorted([*kept, *figures], key=lambda one: one.name))
+    known = read(RESULTS)
+    results = kept(known, figures)
+    show(figures, [one for one in results if one not in figures])
+    write(RESULTS, results)
     return 0
 
 

@@ -117,8 +117,7 @@ def _figure(name: str, taken: list[float], note: str) -> Figure:
         name=f"console.{name}",
         value=median(taken),
         unit="ms",
-        limit=WANTED_MS,
-        limit_name="wanted",
+        target=WANTED_MS,
         samples=len(taken),
         note=note,
     )

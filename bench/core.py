@@ -45,6 +45,7 @@ def run() -> Iterator[Figure]:
                 unit="events/s",
                 limit=story.events / bare,
                 limit_name="decoding alone",
+                target=100_000,
                 samples=REPEAT,
                 note=f"{costs_us[-1]:.1f} us per event, {story.events} events in "
                 f"{len(story.messages)} messages, {story.decisions} decisions",
@@ -53,6 +54,7 @@ def run() -> Iterator[Figure]:
             name=f"core.growth{suffix}",
             value=max(costs_us) / min(costs_us),
             unit="times",
+            target=1.2,
             note="cost per event, the largest of these shapes by the smallest",
         )
 

@@ -2,13 +2,16 @@
 
 Theory. One figure is one JSON line, so that runs can be compared with a line of jq; the table is
 for people. `ratio` is always value over limit as a rate of the best possible: 1 means that gatelog
-costs nothing, 0.5 that it takes twice as long as the limit.
+costs nothing, 0.5 that it takes twice as long as the limit. What is wanted of a figure is said
+where it is made, as its `target`. Results keep, of each name, the figures of the last `HISTORY`
+commits: a slowdown is seen beside the commit that brought it.
 
 Invariant: percentiles are of all samples, by the nearest-rank method; none is dropped.
 """
 
 import math
 import os
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime
@@ -20,10 +23,15 @@ from rich.table import Table
 
 RATES = frozenset({"events/s", "deltas/s", "decisions/s", "creates/s"})
 """Units of which more is better; of all others less is."""
+HISTORY = 6
+"""Commits of which a figure is kept."""
 
 
 class Figure(msgspec.Struct, omit_defaults=True, kw_only=True):
     """One measured value. `limit` is the bound measured in the same run, in the same unit.
+
+    `target` is what is wanted of it, None if it is only looked at. `commit` is what was measured,
+    with a `+` if files had changed since; "" of old figures.
 
     `load` is the machine's load average over a minute when the run began: what others did.
     """
@@ -34,11 +42,20 @@ class Figure(msgspec.Struct, omit_defaults=True, kw_only=True):
     limit: float | None = None
     limit_name: str = ""
     ratio: float | None = None
+    target: float | None = None
     samples: int = 1
     note: str = ""
     at: str = ""
     machine: str = ""
     load: float = 0.0
+    commit: str = ""
+
+    @property
+    def missed(self) -> float:
+        """How much more or longer than wanted it is, as a share; 0 or less if it is met."""
+        if self.target is None or not self.value:
+            return 0.0
+        return (self.target / self.value if self.unit in RATES else self.value / self.target) - 1
 
     def __post_init__(self) -> None:
         """Work out the ratio."""
@@ -71,12 +88,37 @@ def read(path: Path) -> list[Figure]:
     return [msgspec.json.decode(line, type=Figure) for line in path.read_bytes().splitlines()]
 
 
-async def printed(figures: AsyncIterator[Figure], machine: str) -> list[Figure]:
+def kept(known: Iterable[Figure], measured: Iterable[Figure]) -> list[Figure]:
+    """Return what results keep, by name and time: of each name the last `HISTORY` commits.
+
+    What was measured takes the place of what the same commit had, also with files changed.
+    """
+    found: dict[str, list[Figure]] = {}
+    for one in (*known, *measured):
+        before = found.setdefault(one.name, [])
+        same = one.commit.rstrip("+")
+        before[:] = [old for old in before if old.commit.rstrip("+") != same] + [one]
+    return [one for name in sorted(found) for one in found[name][-HISTORY:]]
+
+
+def commit_of(repository: Path) -> str:
+    """Return the commit of a tree, with a `+` if anything but results differs from it."""
+    git = ["git", "-C", str(repository)]
+    done = subprocess.run(
+        [*git, "rev-parse", "--short=9", "HEAD"], capture_output=True, text=True, check=False
+    )
+    same = subprocess.run(
+        [*git, "diff", "--quiet", "HEAD", "--", ".", ":!bench/*.json*"], check=False
+    )
+    return done.stdout.strip() + "+" * (same.returncode == 1)
+
+
+async def printed(figures: AsyncIterator[Figure], machine: str, commit: str = "") -> list[Figure]:
     """Print each figure as a JSON line when it comes, with when and beside what load it was."""
     found = []
     load = round(os.getloadavg()[0], 2)
     async for figure in figures:
-        figure.machine, figure.load = machine, load
+        figure.machine, figure.load, figure.commit = machine, load, commit
         figure.at = datetime.now(UTC).isoformat(timespec="seconds")
         found.append(figure)
         sys.stdout.write(msgspec.json.encode(figure).decode() + "\n")
@@ -84,22 +126,46 @@ async def printed(figures: AsyncIterator[Figure], machine: str) -> list[Figure]:
     return found
 
 
-def show(figures: Iterable[Figure]) -> None:
-    """Print a table, under an empty line."""
+def show(figures: Sequence[Figure], known: Iterable[Figure] = ()) -> None:
+    """Print a table, beside what each figure was at another commit; under it wanted and had."""
     console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
     console.print()
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("figure", no_wrap=True)
-    for name in ("value", "unit", "limit", "ratio"):
-        table.add_column(name, justify="left" if name == "unit" else "right", no_wrap=True)
-    table.add_column("limit is / note", overflow="fold")
+    earlier = {one.name: one for one in known}
+    table = _table("figure", "value", "unit", "limit", "ratio", "before", "limit is / note")
     for one in figures:
         table.add_row(
             one.name,
-            f"{one.value:,g}" if one.value < 1000 else f"{one.value:,.0f}",
+            _number(one.value),
             one.unit,
             "" if one.limit is None else f"{one.limit:,.6g}",
             "" if one.ratio is None else f"{one.ratio:.2f}",
+            _before(earlier.get(one.name)),
             "; ".join(text for text in (one.limit_name, one.note) if text),
         )
     console.print(table)
+    wanted = _table("figure", "wanted", "had", "unit", "")
+    for one in figures:
+        if one.target is not None:
+            told = f"missed by {one.missed:.0%}" if one.missed > 0 else "met"
+            wanted.add_row(one.name, _number(one.target), _number(one.value), one.unit, told)
+    if wanted.row_count:
+        console.print()
+        console.print(wanted)
+
+
+def _table(name: str, *others: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column(name, no_wrap=True)
+    for other in others[:-1]:
+        left = other in ("unit", "before")
+        table.add_column(other, justify="left" if left else "right", no_wrap=True)
+    table.add_column(others[-1], overflow="fold")
+    return table
+
+
+def _number(value: float) -> str:
+    return f"{value:,g}" if value < 1000 else f"{value:,.0f}"
+
+
+def _before(one: Figure | None) -> str:
+    return "" if one is None else f"{_number(one.value)} ({one.commit or one.at[:10]})"

@@ -52,8 +52,7 @@ async def run() -> AsyncIterator[Figure]:
                 name=f"queries.{name}",
                 value=median(times),
                 unit="ms",
-                limit=LIMIT_MS,
-                limit_name="not noticed",
+                target=LIMIT_MS,
                 samples=REPEAT,
                 note=f"{count} rows",
             )

@@ -36,6 +36,8 @@ SHAPES = (
     Shape("", EVENTS_WANTED, 65, IngestSettings().batch_bytes, "hundreds of events each"),
     Shape(".trickle", EVENTS_WANTED // 10, 87, 0, "one event each"),
 )
+WANTED_S = 25.0
+"""Seconds for a million events in full messages."""
 _WAITED = re.compile(r"the projector waited ([0-9.]+) s")
 
 
@@ -69,6 +71,7 @@ async def _both(
             unit="s",
             limit=bare,
             limit_name="reading and decoding alone",
+            target=None if shape.name else WANTED_S * shape.events / 1_000_000,
             note=f"{log.note}; {cpu_s:.1f} s of processor without the servers', "
             f"{cpu_s / log.events * 1e6:.0f} us per event, {rss_mb:.0f} MB resident at most, "
             f"projector held up {waited} s",

@@ -1,14 +1,16 @@
 """What the benchmarks measure is what they say: the story is whole, the arithmetic is right."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from bench.cluster import Line, Meta, SeenPod, Spec, Status
 from bench.core import _fold
-from bench.figures import Figure, percentile, write
+from bench.figures import HISTORY, Figure, kept, percentile, show, write
 from bench.latency import _without_own
 from bench.load import Users, _outcome, _Work
+from bench.paired import ROOT, Log, Turn, by_turns, other_version, said
 from bench.pending import PODS
 from bench.pending import Line as WaitingLine
 from bench.queues import Queues
@@ -82,6 +84,66 @@ def test_results_are_json_lines(tmp_path: Path) -> None:
     place = tmp_path / "results.jsonl"
     write(place, [Figure(name="a", value=1, unit="ms"), Figure(name="b", value=2, unit="ms")])
     assert [line[:11] for line in place.read_text().splitlines()] == ['{"name":"a"', '{"name":"b"']
+
+
+def test_results_keep_the_last_commits_of_a_name_and_of_a_commit_the_last_figure() -> None:
+    found: list[Figure] = []
+    for number in range(HISTORY + 2):
+        for value in (1.0, 2.0):  # measured twice, the first time with files changed
+            commit = f"c{number}{'+' if value < 2 else ''}"
+            found = kept(found, [Figure(name="a", value=value, unit="ms", commit=commit)])
+    found = kept(found, [Figure(name="b", value=1, unit="ms")])
+    assert [one.commit for one in found if one.name == "a"] == [f"c{n}" for n in range(2, 8)]
+    assert {one.value for one in found if one.name == "a"} == {2}
+    assert found[-1].name == "b"
+
+
+def test_what_is_wanted_is_held_against_what_was_had(capsys: pytest.CaptureFixture[str]) -> None:
+    slow = Figure(name="rate", value=500, unit="events/s", target=1000)
+    quick = Figure(name="time", value=9, unit="ms", target=10)
+    show([slow, quick, Figure(name="seen", value=1, unit="ms")], [quick])
+    table = capsys.readouterr().out.split("wanted")[1]
+    assert "missed by 100%" in next(line for line in table.splitlines() if "rate" in line)
+    assert next(line for line in table.splitlines() if "time" in line).split()[-1] == "met"
+    assert "seen" not in table
+
+
+def test_a_tree_is_measured_beside_another_version_by_turns() -> None:
+    logs = (Log("small", 2, 3, 0),)
+    [turns] = by_turns(ROOT, logs, turns=2)
+    assert len(turns) == 2
+    assert all(turn.now_us > 0 and turn.before_us > 0 for turn in turns)
+    assert "WARNING" in said(logs[0], [Turn(10.0, 11.5)])
+    assert "WARNING" not in said(logs[0], [Turn(10.0, 10.5)])
+
+
+def test_a_version_that_cannot_be_measured_is_said_to_be(tmp_path: Path) -> None:
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "__init__.py").touch()
+    (tmp_path / "bench" / "core.py").write_text("before = 'there were stories'\n")
+    with pytest.raises(ValueError, match="cannot import name 'Story'"):
+        by_turns(tmp_path, (Log("small", 2, 3, 0),), turns=1)
+
+
+def test_the_other_version_is_where_main_was_left(tmp_path: Path) -> None:
+    def git(*words: str) -> str:
+        told = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "init.defaultBranch=main")
+        done = subprocess.run(
+            ["git", "-C", tmp_path, *told, *words], check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    git("init")
+    git("commit", "--allow-empty", "-m", "first")
+    assert other_version(tmp_path) == "", "as in a shallow clone"
+    first = git("rev-parse", "HEAD")
+    git("commit", "--allow-empty", "-m", "second")
+    assert other_version(tmp_path) == first, "main itself: the commit before"
+    git("checkout", "-q", "-b", "work", first)
+    git("commit", "--allow-empty", "-m", "third")
+    git("commit", "--allow-empty", "-m", "fourth")
+    assert other_version(tmp_path) == first, "a branch: where it left main"
+    assert other_version(tmp_path, "HEAD~1") == git("rev-parse", "HEAD~1")
 
 
 def test_in_simulated_time_everybody_runs_to_the_end_and_quota_is_used() -> None:
