@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from importlib import metadata
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from gatelog.agenda import Agenda
 from gatelog.whatif.arrivals import Arrival, Cut, Later, Source
@@ -56,10 +56,7 @@ _START, _END, _STOPPED, _GIVE_UP, _REMOVE, _CARRY_OUT = range(6)
 
 
 class Play:
-    """One play of the arrivals of `source`; `events` counts what was folded.
-
-    `reports_s`: how often queues report what they hold, in seconds; 0: never.
-    """
+    """One play of the arrivals of `source`; `events` counts what was folded."""
 
     def __init__(
         self,
@@ -70,13 +67,10 @@ class Play:
         cluster: str = "what-if",
         policy: Policy | None = None,
         later: Iterable[Later | Cut] = (),
-        reports_s: int = 0,
     ) -> None:
         self._later_objects = deque(sorted(later, key=lambda one: one.at))
         self._under_way: dict[str, e.Decision] = {}
-        # Table `usage` is made of what is reported of queues; no other status is read here.
-        told = structs.replace(policy or Policy(), status_interval_s=reports_s)
-        self.world = new_world(cluster, "builtin", told)
+        self.world = new_world(cluster, "builtin", policy)
         self.events = 0
         self._source = source
         self._heard = heard

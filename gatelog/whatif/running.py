@@ -6,7 +6,7 @@ Invariant: of a play that is not written down nothing is kept but the tally and 
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gatelog.replay.running import make_empty
 from gatelog.shell.errors import CommandFailed
@@ -94,14 +94,15 @@ def play(
             assert world.at is not None
             sink.write(world, world.at, [])
 
+    # Table `usage` is made of what is reported of queues; no other status is read here.
+    reports_s = 0 if sink is None else REPORTS_S
     run = Play(
         scenario.source,
         scenario.objects,
         Heard(counting.each, pause, progress),
         cluster=cluster,
-        policy=scenario.policy,
+        policy=structs.replace(scenario.policy or Policy(), status_interval_s=reports_s),
         later=scenario.later,
-        reports_s=0 if sink is None else REPORTS_S,
     )
     with collecting_rarely():
         try:
