@@ -25,7 +25,7 @@ from gatelog import cli
 from gatelog.readmodel import usage
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.moments import Asked
-from gatelog.serve.api import finding
+from gatelog.serve.api import finding, finding_queues, finding_usage
 from gatelog.serve.api.kinds import BY_PLURAL
 from gatelog.serve.api.params import Listing
 from gatelog.serve.api.table import table
@@ -173,7 +173,7 @@ def command_line_says(model: ReadModel) -> Said:
 
 
 def api_says(model: ReadModel) -> Said:
-    queues, _ = finding.cluster_queues_page(model, "", ALL)
+    queues, _ = finding_queues.cluster_queues_page(model, "", ALL)
     mine = [one for one in queues if one.metadata.name in TEAMS]
     positions, _ = finding.positions_page(model, "", ALL)
     groups, _ = finding.groups_page(model, "", ALL)
@@ -260,7 +260,7 @@ def usage_agrees(url: str, model: ReadModel, now: datetime) -> dict[str, float]:
     page = usage_page.usage(Asked(model), PageView(at=now, query={}, now=end))
     assert page.data["day"] == begin.date().isoformat()
     assert columns_of(list(page.data["usage"])) == wanted
-    days = finding.usage_of(model, "", begin.date().isoformat())
+    days = finding_usage.usage_of(model, "", begin.date().isoformat())
     assert {
         (day.metadata.namespace, u.resource): {word: getattr(u, word) for word in usage.COLUMNS}
         for day in days

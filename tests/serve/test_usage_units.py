@@ -3,7 +3,7 @@
 import pytest
 
 from gatelog.readmodel.usage import Share
-from gatelog.serve.api.finding import resource_hours
+from gatelog.serve.api.finding_usage import resource_hours
 
 HOUR_US = 3_600_000_000
 

@@ -1,4 +1,4 @@
-"""How objects are found: from rows to the Structs of `objects`.
+"""How groups are found: from rows to the Structs of `objects`.
 
 Theory. Each function asks the read model for one object or one page, in a thread. A kind that tells
 one thing about groups (history, reasons, admissions, positions) pages through groups and looks at
@@ -7,46 +7,28 @@ each; a page of those is short, since each is a question of its own.
 Invariant: reads only; what is made is bounded by the page's limit.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
 
 from gatelog.readmodel import pages
-from gatelog.readmodel import usage as sums
 from gatelog.readmodel.explain import explain, lines
 from gatelog.readmodel.model import Note, ReadModel
-from gatelog.readmodel.quota import QuotaRow
-from gatelog.readmodel.rates import Rates
 from gatelog.readmodel.rows import (
     AdmissionRow,
-    CountRow,
     LifeRow,
-    LineRow,
-    ObjectRow,
     WaitRow,
 )
 from gatelog.readmodel.starts import sentence
 from gatelog.serve.api import objects as o
-from gatelog.serve.api.params import Listing, PageStart
+from gatelog.serve.api.params import Listing, Page, PageStart
 from gatelog.serve.api.selectors import equal, field_conditions, holds, label_conditions
-from gatelog.serve.api.status import bad
 from gatelog.serve.words import amount, micro, rfc
-from gatelog.shell.errors import UsageFailed
-from podgroup.model.lifecycle import QUEUED, STAGES
-from podgroup.model.objects import ClusterQueueView, LocalQueueView
-from projector.schema.dialect import home
 
 DETAILS = 50
 """Objects of one page of a kind that asks a question for each."""
-DAYS = 7
-MOST_ROWS = 100_000
-_AT_ONCE = 1000
-
-Page = tuple[list[Any], PageStart | None]
-"""Objects, and where the next page begins; None after the last."""
 T = TypeVar("T", bound=msgspec.Struct)
 
 
@@ -329,282 +311,3 @@ def details_page(
         return [make(model, row) for row in rows], going_on
 
     return page
-
-
-# Queues and usage.
-
-
-def queues_page(model: ReadModel, namespace: str, asked: Listing) -> Page:
-    """Return a page of LocalQueues with who waits and what is held."""
-    rows, going_on = _objects(model, "LocalQueue", namespace, asked)
-    counts = model.rows(CountRow, pages.COUNTS, _scope(namespace, ""))
-    by_queue: dict[tuple[str, str], list[CountRow]] = defaultdict(list)
-    for count in counts:
-        by_queue[count.namespace, count.queue].append(count)
-    stood: dict[tuple[str, str], list[QuotaRow]] = defaultdict(list)
-    for one in model.quota("LocalQueue", namespace):
-        stood[one.namespace, one.name].append(one)
-    found = []
-    for row in rows:
-        key = (row.namespace, row.name)
-        found.append(
-            o.QueueUsage(
-                kind="QueueUsage",
-                api_version=o.API_VERSION,
-                metadata=o.ObjectMeta(name=row.name, namespace=row.namespace, uid=row.uid),
-                cluster_queue=cluster_queue_of(row),
-                groups=counted(by_queue[key]),
-                usage=[_shown(one) for one in stood[key] if one.held or one.unadmitted],
-            )
-        )
-    return found, going_on
-
-
-def cluster_queues_page(model: ReadModel, _: str, asked: Listing) -> Page:
-    """Return a page of ClusterQueues with quota, usage and who waits."""
-    rows, going_on = _objects(model, "ClusterQueue", "", asked)
-    counts: dict[str, list[CountRow]] = defaultdict(list)
-    for count in model.rows(CountRow, pages.COUNTS, _scope("", "")):
-        counts[count.cluster_queue].append(count)
-    stood: dict[str, list[QuotaRow]] = defaultdict(list)
-    for one in model.quota("ClusterQueue"):
-        stood[one.name].append(one)
-    return [cluster_queue(row, counts[row.name], stood[row.name]) for row in rows], going_on
-
-
-def cluster_queue_of(row: ObjectRow) -> str:
-    """Return the ClusterQueue of a LocalQueue, "" for none that can be read."""
-    view = view_of(row)
-    return view.cluster_queue if isinstance(view, LocalQueueView) else ""
-
-
-def cluster_queue(
-    row: ObjectRow, counts: Iterable[CountRow], stood: Iterable[QuotaRow]
-) -> o.ClusterQueueUsage:
-    """Return a ClusterQueue by who waits, its quota, and what of it is held, borrowed and lent."""
-    view = view_of(row)
-    return o.ClusterQueueUsage(
-        kind="ClusterQueueUsage",
-        api_version=o.API_VERSION,
-        metadata=o.ObjectMeta(name=row.name, uid=row.uid),
-        cohort=view.cohort if isinstance(view, ClusterQueueView) else "",
-        strategy=view.strategy if isinstance(view, ClusterQueueView) else "",
-        groups=counted(counts),
-        usage=[_shown(one) for one in stood],
-    )
-
-
-def _shown(row: QuotaRow) -> o.FlavorUsage:
-    def some(value: int) -> str:
-        return amount(row.resource, value) if value else ""
-
-    return o.FlavorUsage(
-        flavor=row.flavor,
-        resource=row.resource,
-        nominal="" if row.kind == "LocalQueue" else amount(row.resource, row.nominal),
-        held=amount(row.resource, row.held),
-        borrowed=some(row.borrowed),
-        unadmitted=some(row.unadmitted),
-        idle=some(row.idle),
-        lent=some(row.lent),
-    )
-
-
-def counted(rows: Iterable[CountRow]) -> o.QueueCounts:
-    """Return how many groups do what."""
-    found: dict[str, int] = defaultdict(int)
-    oldest: datetime | None = None
-    for row in rows:
-        found[row.stage] += row.groups
-        if row.stage == QUEUED and row.oldest is not None:
-            oldest = row.oldest if oldest is None else min(oldest, row.oldest)
-    stages = {one.name: found[one.name] for one in STAGES}
-    return o.QueueCounts(
-        pending=sum(stages.values()), admitted=found["admitted"], oldest=rfc(oldest), **stages
-    )
-
-
-def _scope(namespace: str, queue: str) -> dict[str, Any]:
-    return {"namespace": namespace, "queue": queue, "limit": MOST_ROWS}
-
-
-def _objects(
-    model: ReadModel, kind: str, namespace: str, asked: Listing
-) -> tuple[list[ObjectRow], PageStart | None]:
-    if asked.labels:
-        raise bad("labels of queues are not kept: select by --field-selector metadata.name=NAME")
-    if any(t.key not in ("metadata.name", "metadata.namespace") for t in asked.fields):
-        raise bad("queues are selected by metadata.name or metadata.namespace only")
-    found = queue_objects(
-        model,
-        kind,
-        namespace,
-        equal(asked.fields, "metadata.name"),
-        PageStart(asked.after.namespace, asked.after.name),
-        asked.limit + 1,
-    )
-    kept = [
-        row
-        for row in found
-        if holds(asked.fields, {"metadata.name": row.name, "metadata.namespace": row.namespace})
-    ]
-    if len(found) <= asked.limit:
-        return kept, None
-    last = found[asked.limit - 1]
-    return [row for row in kept if row is not found[-1]], PageStart(last.namespace, last.name)
-
-
-def queue_objects(
-    model: ReadModel,
-    kind: str,
-    namespace: str = "",
-    name: str = "",
-    after: PageStart | None = None,
-    limit: int = _AT_ONCE,
-) -> list[ObjectRow]:
-    """Return queue objects of a kind, by namespace and name, `limit` of them."""
-    begin = after or PageStart()
-    given = {
-        "kind": kind,
-        "namespace": namespace,
-        "name": name,
-        "after_namespace": begin.namespace,
-        "after_name": begin.name,
-        "limit": limit,
-    }
-    return list(model.rows(ObjectRow, pages.OBJECTS, given))
-
-
-def all_queues(
-    model: ReadModel, kind: str = "ClusterQueue", namespace: str = ""
-) -> list[ObjectRow]:
-    """Return all queue objects of a kind, by namespace and name, however many there are."""
-    found: list[ObjectRow] = []
-    while True:
-        last = PageStart(found[-1].namespace, found[-1].name) if found else PageStart()
-        page = queue_objects(model, kind, namespace, after=last)
-        found += page
-        if len(page) < _AT_ONCE:
-            return found
-
-
-def view_of(row: ObjectRow) -> Any:
-    """Return the view of a queue object, None if there is none that can be read."""
-    from projector.writing.packing import unpack_object
-
-    if row.folded is None:
-        return None
-    try:
-        return unpack_object(row.folded)
-    except msgspec.MsgspecError:
-        return None
-
-
-def usage_page(model: ReadModel, namespace: str, asked: Listing) -> Page:
-    """Return what namespaces used on each of the last days, newest first."""
-    if asked.labels:
-        raise bad("usage of a namespace has no labels: ask view v_pod_usage_daily by label")
-    if any(t.key not in ("metadata.name", "metadata.namespace") for t in asked.fields):
-        raise bad("usage is selected by metadata.name (a day) or metadata.namespace only")
-    today = datetime.now(UTC).date()
-    days = [(today - timedelta(days=back)).isoformat() for back in range(DAYS)]
-    wanted = equal(asked.fields, "metadata.name")
-    found: list[Any] = []
-    for day in [wanted] if wanted else days:
-        found += usage_of(model, namespace, day)
-    keep = [
-        one
-        for one in found
-        if holds(
-            asked.fields,
-            {"metadata.name": one.metadata.name, "metadata.namespace": one.metadata.namespace},
-        )
-    ]
-    return keep, None
-
-
-def usage_of(model: ReadModel, namespace: str, day: str) -> list[o.NamespaceUsage]:
-    """Return what namespaces used on a day (YYYY-MM-DD)."""
-    try:
-        since = datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC)
-        until = since + timedelta(days=1)
-    except (ValueError, OverflowError):
-        return []  # a name that no day has
-    by_namespace: dict[str, list[sums.Share]] = defaultdict(list)
-    for share in spent_by(model, "namespace", since, until, namespace).shares:
-        by_namespace[share.key].append(share)
-    return [
-        o.NamespaceUsage(
-            kind="NamespaceUsage",
-            api_version=o.API_VERSION,
-            metadata=o.ObjectMeta(name=day, namespace=name),
-            usage=[resource_hours(share, model.rates) for share in shares],
-            currency=model.rates.currency if model.rates else "",
-        )
-        for name, shares in by_namespace.items()
-    ]
-
-
-def resource_hours(share: sums.Share, known: Rates | None) -> o.ResourceHours:
-    """Return a share as `gatelog usage` shows it: hours of cores, of GiB, of one of all else."""
-    hours = {
-        word: float(sums.hours(share.resource, amount))
-        for word, amount in share.spent.columns.items()
-    }
-    return o.ResourceHours(
-        resource=share.resource,
-        pods=share.pods,
-        capped=share.capped,
-        cost=None if known is None else float(sums.money(share.cost)),
-        **hours,
-    )
-
-
-class Divided(msgspec.Struct, frozen=True, kw_only=True):
-    """What was spent, by a key and by hour or day; `unpriced` (flavor, resource) has no rate."""
-
-    shares: list[sums.Share]
-    steps: list[sums.Share]
-    unpriced: list[tuple[str, str]]
-    query: str
-    given: dict[str, Any]
-
-
-def spent_by(
-    model: ReadModel, by: str, since: datetime, until: datetime, namespace: str = "", step: str = ""
-) -> Divided:
-    """Return what was spent by a key as `gatelog usage` counts it, by the rates that are set.
-
-    `step`: by `hour` or `day`, too, of the same statement.
-
-    Raises:
-        Refused: 400, no such key.
-    """
-    if step and by in sums.STEPS:
-        steps = spent_by(model, step, since, until, namespace).shares
-        found = spent_by(model, by, since, until, namespace)
-        return msgspec.structs.replace(found, steps=steps)
-    dialect = home(model.dialect)
-    try:
-        query = sums.query(by, dialect, one_namespace=bool(namespace), step=step)
-        cut = sums.first_cut(step or by, since, until)
-    except UsageFailed as error:
-        raise bad(str(error).replace("--by", "by")) from None
-    given: dict[str, Any] = {"since": since, "until": until, "limit": MOST_ROWS}
-    given |= {"cut": cut} if step or by in sums.STEPS else {}
-    given |= {"namespace": namespace} if namespace else {}
-    given |= {"key": by.removeprefix(sums.LABEL)} if by.startswith(sums.LABEL) else {}
-    rows = list(model.dicts(query, given))
-    stepped = [row for row in rows if row["begins"] is not None] if step else []
-    keyed = [row for row in rows if row["begins"] is None] if step else rows
-    shares, unpriced = sums.added_up(keyed, model.rates)
-    steps, _ = sums.added_up(stepped, model.rates)
-    return Divided(shares=shares, steps=steps, unpriced=unpriced, query=query, given=given)
-
-
-def line(
-    model: ReadModel, query: str, limit: int, offset: int, queue: str, namespace: str = ""
-) -> list[LineRow]:
-    """Return a part of a queue in its order."""
-    given = {"queue": queue, "namespace": namespace, "limit": limit, "offset": offset}
-    return list(model.rows(LineRow, query, given))

@@ -170,7 +170,7 @@ class Handling:
     async def _list(
         self, asked: Path, kind: Kind, listing: Listing, request: web.Request
     ) -> web.Response:
-        def look(model: Any) -> tuple[int, finding.Page]:
+        def look(model: Any) -> tuple[int, params.Page]:
             before = sum(position(model).values())
             return before, kind.page(model, asked.namespace, listing)
 

@@ -17,9 +17,9 @@ from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.rows import LifeRow
 from gatelog.readmodel.starts import short_of
 from gatelog.serve.api import finding as f
+from gatelog.serve.api import finding_queues, finding_usage
 from gatelog.serve.api import objects as o
-from gatelog.serve.api.finding import Page
-from gatelog.serve.api.params import Listing
+from gatelog.serve.api.params import Listing, Page
 from gatelog.serve.api.selectors import Term
 from gatelog.serve.words import ago, span
 
@@ -335,8 +335,8 @@ KINDS: tuple[Kind, ...] = (
             _BLOCKED,
             Column("Usage", _usage, "What its groups hold", 1),
         ),
-        one=_named(f.queues_page),
-        page=f.queues_page,
+        one=_named(finding_queues.queues_page),
+        page=finding_queues.queues_page,
     ),
     Kind(
         plural="clusterqueueusages",
@@ -351,8 +351,8 @@ KINDS: tuple[Kind, ...] = (
             Column("Strategy", "strategy", "Queueing strategy", 1),
             _BLOCKED,
         ),
-        one=_named(f.cluster_queues_page),
-        page=f.cluster_queues_page,
+        one=_named(finding_queues.cluster_queues_page),
+        page=finding_queues.cluster_queues_page,
     ),
     Kind(
         plural="namespaceusages",
@@ -384,8 +384,8 @@ KINDS: tuple[Kind, ...] = (
                 1,
             ),
         ),
-        one=_named(f.usage_page),
-        page=f.usage_page,
+        one=_named(finding_usage.usage_page),
+        page=finding_usage.usage_page,
     ),
 )
 

@@ -10,6 +10,7 @@ import base64
 import json
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec import Struct
 
@@ -18,6 +19,8 @@ from gatelog.serve.api.status import Refused, bad
 
 MOST = 500
 """Objects of one page; more are continued."""
+MOST_ROWS = 100_000
+"""Rows of one statement that an answer is made of."""
 _LONGEST = 4096
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _TRUE, _FALSE = ("1", "t", "true"), ("", "0", "f", "false")
@@ -30,6 +33,10 @@ class PageStart(Struct, frozen=True):
     namespace: str = ""
     name: str = ""
     id: str = ""
+
+
+Page = tuple[list[Any], PageStart | None]
+"""Objects, and where the next page begins; None after the last."""
 
 
 class Listing(Struct, frozen=True, kw_only=True):

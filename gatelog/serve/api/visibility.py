@@ -16,7 +16,7 @@ from msgspec import Meta
 from gatelog.readmodel import pages
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.rows import LineRow
-from gatelog.serve.api import finding
+from gatelog.serve.api import finding_queues
 from gatelog.serve.api.objects import ObjectMeta, Part
 from gatelog.serve.api.status import Refused, bad
 from gatelog.serve.words import rfc
@@ -79,12 +79,12 @@ def pending(
     Raises:
         Refused: 404, there is no such queue.
     """
-    if not finding.queue_objects(model, _KINDS[plural], namespace, name, limit=1):
+    if not finding_queues.queue_objects(model, _KINDS[plural], namespace, name, limit=1):
         singular = plural.removesuffix("s")
         details = {"name": name, "group": GROUP, "kind": singular}
         raise Refused(404, f'{singular}.{GROUP} "{name}" not found', details)
     query = pages.IN_LOCAL_QUEUE if namespace else pages.IN_CLUSTER_QUEUE
-    rows = finding.line(model, query, limit, offset, name, namespace)
+    rows = finding_queues.line(model, query, limit, offset, name, namespace)
     return PendingWorkloadsSummary(
         kind="PendingWorkloadsSummary",
         api_version=f"{GROUP}/{VERSION}",

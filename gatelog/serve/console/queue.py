@@ -8,7 +8,7 @@ from datetime import datetime
 
 from gatelog.readmodel import moments, quota
 from gatelog.readmodel.moments import Asked
-from gatelog.serve.api import finding
+from gatelog.serve.api import finding_queues, params
 from gatelog.serve.api import objects as o
 from gatelog.serve.api.status import Refused
 from gatelog.serve.console import picture
@@ -31,7 +31,7 @@ from gatelog.serve.console.window import fitting, others
 
 def queue(asked: Asked, seen: PageView, name: str) -> Page:
     """Return one ClusterQueue: who waits, who holds, and what was held in the last day."""
-    named = finding.queue_objects(asked.model, "ClusterQueue", "", name, limit=1)
+    named = finding_queues.queue_objects(asked.model, "ClusterQueue", "", name, limit=1)
     if not named:
         raise Refused(404, f"there is no ClusterQueue {name}")
     (found,) = named
@@ -44,7 +44,7 @@ def queue(asked: Asked, seen: PageView, name: str) -> Page:
     since, until = window.since, window.until
     series = _over_time(asked, name, since, until)
     stood = asked.model.quota("ClusterQueue", name=name, at=seen.at, note=asked.note)
-    usage = finding.cluster_queue(found, (), stood)
+    usage = finding_queues.cluster_queue(found, (), stood)
     root = stood[0].root if stood and stood[0].root else usage.cohort
     path = f"/queues/{name}"
     body = [
@@ -146,6 +146,6 @@ def _idle(asked: Asked, seen: PageView, queue: str) -> Html | None:
 
 def _over_time(asked: Asked, name: str, since: datetime, until: datetime) -> list[quota.Series]:
     """Return what a queue held, borrowed and lent over a window."""
-    given = {**quota.window(since, until), "name": name, "limit": finding.MOST_ROWS}
+    given = {**quota.window(since, until), "name": name, "limit": params.MOST_ROWS}
     query = quota.OVER_TIME[asked.model.dialect]
     return quota.over_time(name, asked.rows("quota over time", quota.StepRow, query, given))

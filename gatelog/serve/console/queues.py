@@ -10,7 +10,7 @@ from gatelog.readmodel import moments
 from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.quota import QuotaRow
 from gatelog.readmodel.rows import CountRow
-from gatelog.serve.api import finding
+from gatelog.serve.api import finding_queues, params
 from gatelog.serve.console import picture
 from gatelog.serve.console.html import Html, h
 from gatelog.serve.console.parts import (
@@ -32,7 +32,7 @@ _MOST_CARDS = 200
 def queues(asked: Asked, seen: PageView) -> Page:
     """Return ClusterQueues: quota, what is held, who waits."""
     model = asked.model
-    objects = finding.all_queues(model)
+    objects = finding_queues.all_queues(model)
     stood: dict[str, list[QuotaRow]] = defaultdict(list)
     for one in asked.model.quota("ClusterQueue", at=seen.at, note=asked.note):
         stood[one.name].append(one)
@@ -41,7 +41,7 @@ def queues(asked: Asked, seen: PageView) -> Page:
         lengths[row.cluster_queue].append(row)
     cards, data = [], []
     for known in objects[seen.offset : seen.offset + ROWS]:
-        queue = finding.cluster_queue(known, (), stood[known.name])
+        queue = finding_queues.cluster_queue(known, (), stood[known.name])
         pending = sum(row.groups for row in lengths[known.name])
         data.append(
             {"name": known.name, "cohort": queue.cohort, "pending": pending, "usage": queue.usage}
@@ -75,7 +75,7 @@ def queues(asked: Asked, seen: PageView) -> Page:
 
 def local_queues(asked: Asked, seen: PageView, namespace: str) -> Page:
     """Return the LocalQueues of a namespace: what its groups hold, and who of them waits."""
-    objects = finding.all_queues(asked.model, "LocalQueue", namespace)
+    objects = finding_queues.all_queues(asked.model, "LocalQueue", namespace)
     stood: dict[str, list[QuotaRow]] = defaultdict(list)
     for one in asked.model.quota("LocalQueue", namespace, at=seen.at, note=asked.note):
         stood[one.name].append(one)
@@ -96,7 +96,7 @@ def local_queues(asked: Asked, seen: PageView, namespace: str) -> Page:
             if u.held or u.unadmitted
         ]
         pending = sum(row.groups for row in lengths[known.name])
-        cluster_queue = finding.cluster_queue_of(known)
+        cluster_queue = finding_queues.cluster_queue_of(known)
         data.append(
             {
                 "name": known.name,
@@ -136,7 +136,7 @@ def _holds(u: Mapping[str, str]) -> str:
 
 def _lengths(asked: Asked, seen: PageView, namespace: str) -> list[CountRow]:
     query = moments.LENGTHS_AT if seen.at else moments.LENGTHS_NOW
-    given = {"queue": "", "namespace": namespace, "limit": finding.MOST_ROWS, "at": seen.moment}
+    given = {"queue": "", "namespace": namespace, "limit": params.MOST_ROWS, "at": seen.moment}
     return asked.rows("how many wait", CountRow, query, given)
 
 

@@ -13,7 +13,7 @@ from msgspec import structs
 from gatelog.readmodel import usage as sums
 from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.rates import missing, unit_name
-from gatelog.serve.api import finding
+from gatelog.serve.api import finding_usage
 from gatelog.serve.console import picture
 from gatelog.serve.console.html import Html, choices, h, table
 from gatelog.serve.console.parts import DAYS, Page, PageView, page, read_days
@@ -42,7 +42,7 @@ def usage(asked: Asked, seen: PageView) -> Page:
     until = min(since + timedelta(days=days), seen.now)
     period = "hour" if days == 1 else "day"
     key = _DIVIDED.get(by, by)
-    spent = finding.spent_by(asked.model, key, since, until, namespace, period)
+    spent = finding_usage.spent_by(asked.model, key, since, until, namespace, period)
     shares, periods = spent.shares, spent.steps
     asked.note(f"usage by {by} and by {period}", spent.query, spent.given)
     title = f"Usage of the {DAYS[days]} to {day}" if days > 1 else f"Usage on {day}"
