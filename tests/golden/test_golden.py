@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,8 @@ def test_what_was_said_then_stays_whatever_rules_say_now(tmp_path: Path, url: st
     migrate.upgrade(again := f"{url}.worded")
     log, cluster = FileLog(path), WAITING.name.partition(".")[0]
     begin = Beginning(cluster, "builtin")
-    asyncio.run(fold(log.entries(), begin, sink=Sink(again, cluster, 0, "")))
+    with closing(Sink(again, cluster, 0, "")) as sink:
+        asyncio.run(fold(log.entries(), begin, sink=sink))
     found = golden.rows(again, cluster)
     said = [row["message"] for row in (*found["waits"], *found["groups"])]
     assert any(new in message for message in said)
