@@ -35,8 +35,8 @@ lock:
 demo: $(STAMP)
 	$(BIN)/gatelog demo
 
-# Every law and every part real, in five and a half minutes on two quiet cores: six workers, since
-# much of it waits.
+# Every law and every part real, in about five minutes on two quiet cores: six workers, since much
+# of it waits.
 test: $(STAMP)
 	$(BIN)/pytest -n 6 -m 'not slow'
 
