@@ -337,7 +337,7 @@ class History:
             start_s=self._start_s(seen),
             phase="Failed" if failed else "Succeeded",
             asked_s=self._asked_s
-            if not seen.stopped
+            if seen.asked_at is None or seen.deleted_at is None
             else _between_s(seen.asked_at, seen.deleted_at),
             stop_s=self._stop_s(seen),
             gives_up_s=gives_up_s,

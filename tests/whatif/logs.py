@@ -1,7 +1,8 @@
 """A log as a live gatelog would have written it, made of a play: what follows is known of it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +57,15 @@ class _Kept(Play):
 
 
 class _Late(_Kept):
-    """Takes gates off, and stops pods, `lag_s` after that was decided, as a busy actuator does."""
+    """Takes gates off, and stops pods, later than that was decided, as a busy actuator does.
 
-    def __init__(self, *args: Any, lag_s: float, **given: Any):
+    `lags_s` are taken in turn.
+    """
+
+    def __init__(self, *args: Any, lags_s: Sequence[float], **given: Any):
         super().__init__(*args, **given)
-        self._lag = timedelta(seconds=lag_s)
+        self._lags = cycle(timedelta(seconds=one) for one in lags_s)
+        self._lag = any(lags_s)
         self._open: dict[str, e.Decision] = {}
 
     def _step(self, said: list[e.Event]) -> list[e.Decision]:
@@ -70,7 +75,7 @@ class _Late(_Kept):
         late = [one for one in made if isinstance(one.command, UngatePod | StopPod)]
         for one in late:
             self._open[one.id] = one
-            self._due.add(self._cluster.now + self._lag, (_CARRY_OUT, one.id))
+            self._due.add(self._cluster.now + next(self._lags), (_CARRY_OUT, one.id))
         return [one for one in made if one.id not in self._open]
 
     def _happen(self, what: int, uid: str) -> None:
@@ -84,16 +89,20 @@ _CARRY_OUT = -1
 
 
 def log_of(
-    trace: Path | Trace, objects: Path, to: Path, policy: Policy | None = None, lag_s: float = 0.0
+    trace: Path | Trace,
+    objects: Path,
+    to: Path,
+    policy: Policy | None = None,
+    lags_s: Sequence[float] = (0.0,),
 ) -> int:
     """Write what comes of a trace as an export; returns how many events it has.
 
-    With `lag_s` pods are let in and stopped so long after it was decided.
+    With `lags_s` pods are let in and stopped so long after it was decided, in turn.
     """
     jobs = trace if isinstance(trace, Trace) else Trace(trace)
     found = read_objects([objects])
     found = with_namespaces(found + jobs.classes(found), jobs.namespaces)
-    return write_log(jobs, found, to, jobs.begin, policy=policy or Policy(), lag_s=lag_s)
+    return write_log(jobs, found, to, jobs.begin, policy=policy or Policy(), lags_s=lags_s)
 
 
 def write_log(
@@ -104,11 +113,11 @@ def write_log(
     *,
     policy: Policy,
     later: Iterable[Later] = (),
-    lag_s: float = 0.0,
+    lags_s: Sequence[float] = (0.0,),
 ) -> int:
     """Write what comes of arrivals as an export; returns how many events it has."""
     header = Header(cluster="past", mode="builtin", policy=policy)
     with Export(to, header) as export:
-        kept = _Late(export, source, objects, policy=policy, later=later, lag_s=lag_s)
+        kept = _Late(export, source, objects, policy=policy, later=later, lags_s=lags_s)
         kept.run(begin)
         return kept.events

@@ -64,7 +64,7 @@ def test_what_a_busy_actuator_takes_is_played_as_well(
     """Quota is held from the decision on: who is let in late keeps others waiting as long."""
     log = tmp_path / "late.jsonl.gz"
     text = mixed(40).replace(",5,red", ",0,red").replace(",5,blue", ",0,blue")
-    log_of(jobs(tmp_path, text), queues(tmp_path, 6), log, lag_s=3.5)
+    log_of(jobs(tmp_path, text), queues(tmp_path, 6), log, lags_s=(3.5,))
     found = what_if(capsys, log, "--since", "2000-01-01")
     calibration = found["calibration"]
     assert found["then"]["waits"][0]["total_s"] > 100
@@ -86,7 +86,7 @@ def test_victims_of_a_busy_actuator_come_again_as_they_did(
 ) -> None:
     """Who is evicted before its gate was off is not stopped, and keeps its place."""
     log = tmp_path / "late.jsonl.gz"
-    log_of(jobs(tmp_path, mixed(150, 7)), queues(tmp_path, 10), log, lag_s=3.5)
+    log_of(jobs(tmp_path, mixed(150, 7)), queues(tmp_path, 10), log, lags_s=(3.5,))
     found = what_if(capsys, log, "--since", "2000-01-01")
     assert found["then"]["preempted"]["research"] > 30
     assert found["same"]["preempted"] == found["then"]["preempted"]
@@ -112,6 +112,18 @@ def test_what_users_delete_is_deleted_again(
     assert sum(found["then"]["preempted"].values()) > 1
     reproduced(found)
     assert found["same"]["preempted"] == found["then"]["preempted"]
+
+
+def test_who_ends_while_it_is_asked_to_stop_ends_so_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each pod is stopped as late as it was then, those too that had ended by that time."""
+    log = tmp_path / "late.jsonl.gz"
+    lags = (0.5, 0.5, 0.5, 25.0, 0.5)
+    log_of(jobs(tmp_path, mixed(100, 5)), queues(tmp_path, 6), log, lags_s=lags)
+    found = what_if(capsys, log, "--since", "2000-01-01")
+    assert found["same"]["preempted"] == found["then"]["preempted"]
+    reproduced(found)
 
 
 class _Uneven(Trace):
