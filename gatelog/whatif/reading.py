@@ -15,7 +15,7 @@ from gatelog.shell.since import moment
 from gatelog.whatif.courses import Courses
 from gatelog.whatif.history import Gathered
 from gatelog.whatif.tallying import Counting, Tally
-from podgroup.fold.workloads import charge_of
+from podgroup.fold.reservations import charge_of
 from podgroup.log.journal import Journal
 from podgroup.model.ids import GroupID
 from podgroup.model.policy import Policy

@@ -12,7 +12,8 @@ Invariant: what a world decides by is what the newest such event says, if there 
 
 from podgroup.fold.common import mark, note
 from podgroup.fold.queues import mark_conditions_stale
-from podgroup.fold.workloads import disbelieve, recharge
+from podgroup.fold.reservations import recharge
+from podgroup.fold.workloads import disbelieve
 from podgroup.log.events import SettingsRecorded
 from podgroup.log.journal import At
 from podgroup.state.quota import Quotas

@@ -26,7 +26,7 @@ from podgroup.fold.common import (
 from podgroup.fold.group import composition, ending, mirror, quota, reporting, requeueing
 from podgroup.fold.placing import needed, replace
 from podgroup.fold.queues import expect_condition, record_status
-from podgroup.fold.workloads import admit, checked, recharge, release
+from podgroup.fold.reservations import admit, checked, recharge, release
 from podgroup.log.events import Decision
 from podgroup.log.journal import At, PreemptionRow
 from podgroup.model.commands import (

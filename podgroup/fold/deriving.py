@@ -6,7 +6,7 @@ Invariant: applying what is derived depends on the state and on what it says onl
 from collections.abc import Callable
 from typing import Any, Final
 
-from podgroup.fold.workloads import recharge
+from podgroup.fold.reservations import recharge
 from podgroup.state import derived as d
 from podgroup.state.changes import EVERYTHING
 from podgroup.state.quota import places

@@ -13,21 +13,18 @@ from msgspec.structs import replace
 
 from podgroup.fold.common import (
     end_expectation,
-    lacks_no_more,
     listed,
     mark,
     new_members,
     note,
     own,
     stale,
-    write_admission,
-    write_places,
 )
 from podgroup.fold.group import composition, ending, mirror, quota, requeueing, spec
 from podgroup.fold.placing import needed, replace_all
 from podgroup.fold.pods import retire
+from podgroup.fold.reservations import ADOPTED, release, take_over_admission
 from podgroup.log.journal import At
-from podgroup.model.commands import Admission
 from podgroup.model.ids import PodUID, group_id, newer
 from podgroup.model.names import (
     ADMITTED,
@@ -35,7 +32,6 @@ from podgroup.model.names import (
     FINISHED,
     IS_GROUP_WORKLOAD,
     JOB_UID,
-    QUOTA_RESERVED,
     SINGLE_PODSET,
     WAITING_FOR_REPLACEMENT_PODS,
     WORKLOAD_FINALIZER,
@@ -44,14 +40,10 @@ from podgroup.model.objects import WorkloadView
 from podgroup.state.changes import EVERYTHING, of_workload, same_but_status
 from podgroup.state.facts import (
     KUEUE,
-    beyond_admission,
     cluster_queue_name,
     condition,
     is_true,
-    ran_s,
-    role_of,
     runs_since_before,
-    succeeded,
 )
 from podgroup.state.group import (
     GROUP,
@@ -60,15 +52,9 @@ from podgroup.state.group import (
     Finish,
     Group,
     Mirror,
-    QuotaReservation,
     Role,
 )
-from podgroup.state.members import Flag
-from podgroup.state.quota import Charge
 from podgroup.state.world import World
-
-ADOPTED = "adopted"
-"""Who decided an admission that stood before we came."""
 
 
 def workload_applied(world: World, here: At, view: WorkloadView, relist: str) -> None:
@@ -243,7 +229,7 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
         if before is None and group.quota.holding is None and group.ending.finish is None:
             # First sight of a Workload that says admitted: an admission of an earlier epoch.
             if _stood(world, group, view):
-                hold(world, here, group, view, decided_by=ADOPTED)
+                take_over_admission(world, here, group, view, decided_by=ADOPTED)
             else:
                 mirror.distrust_checks(group)
         if group.mirror.checks_stale and all(check.state == "Pending" for check in view.checks):
@@ -372,134 +358,6 @@ def _take_admission(world: World, here: At, group: Group, view: WorkloadView) ->
         return
     admitted = is_true(view, ADMITTED)
     if group.quota.holding is None and admitted:
-        hold(world, here, group, view, decided_by=KUEUE)
+        take_over_admission(world, here, group, view, decided_by=KUEUE)
     elif group.quota.holding is not None:
         quota.changed(group, replace(group.quota.holding, admitted=admitted))
-
-
-def hold(world: World, here: At, group: Group, view: WorkloadView, *, decided_by: str) -> None:
-    """Take an admission over from a Workload's status."""
-    admission = Admission(cluster_queue=view.cluster_queue, assignments=view.assignments)
-    admit(world, here, group, admission, decided_by)
-
-
-def checked(world: World, here: At, group: Group, held: QuotaReservation, decision: str) -> None:
-    """Record that all admission checks agreed: what was reserved is an admission."""
-    holding = replace(held, admitted=True, admitted_at=here.at, decided_by=decision)
-    quota.changed(group, holding)
-    write_admission(world, group, holding)
-    _note_admitted(world, here, group, holding)
-    recharge(world, group)
-    mark(world, group.id)
-
-
-def admit(
-    world: World,
-    here: At,
-    group: Group,
-    admission: Admission,
-    decided_by: str,
-    checks: tuple[str, ...] = (),
-) -> None:
-    """Record that the group holds quota from now on; with `checks` it is not admitted yet."""
-    holding = QuotaReservation(
-        number=group.quota.admissions + 1,
-        admission=admission,
-        queued_at=group.requeueing.queued_at,
-        at=here.at,
-        seq=here.position,
-        admitted=not checks,
-        decided_by=decided_by,
-        taken_over=runs_since_before(world, group),
-    )
-    quota.held(group, holding)
-    write_places(world, group, holding)
-    requeueing.admitted(group)
-    lacks_no_more(world, here, group)
-    if checks:
-        note(
-            world,
-            here,
-            "QuotaReserved",
-            group=group.id,
-            reason=QUOTA_RESERVED,
-            message=f"in ClusterQueue {admission.cluster_queue}, for admission checks: "
-            + ", ".join(checks),
-            decision=decided_by,
-        )
-    else:
-        write_admission(world, group, holding)
-        _note_admitted(world, here, group, holding)
-    world.quotas.dequeue(group.id)
-    recharge(world, group)
-    mark(world, group.id)
-
-
-def _note_admitted(world: World, here: At, group: Group, holding: QuotaReservation) -> None:
-    decided_by = holding.decided_by
-    note(
-        world,
-        here,
-        "GroupAdmitted",
-        group=group.id,
-        reason="Adopted" if decided_by == ADOPTED else ADMITTED,
-        message=f"in ClusterQueue {holding.admission.cluster_queue}",
-        decision="" if decided_by in (ADOPTED, KUEUE) else decided_by,
-    )
-
-
-def release(world: World, here: At, group: Group, reason: str) -> None:
-    """Record that the group no longer holds quota."""
-    holding = group.quota.holding
-    if holding is None:
-        return
-    quota.released(group, ran_s(holding, here.at))
-    write_places(world, group, holding, until=here)
-    if holding.admitted or world.mode == "kueue":
-        write_admission(world, group, holding, released_at=here, reason=reason)
-    if world.mode != "kueue":
-        mirror.distrust_checks(group)
-    note(world, here, "QuotaReleased", group=group.id, reason=reason)
-    world.quotas.discharge(group.id)
-    mark(world, group.id)
-
-
-def recharge(world: World, group: Group) -> None:
-    """Charge the group what it holds; Kueue keeps its own books, so in kueue mode nothing is."""
-    if world.mode != "kueue" and group.quota.holding is not None:
-        world.quotas.charge(group.id, charge_of(world, group, group.quota.holding))
-
-
-def charge_of(world: World, group: Group, holding: QuotaReservation) -> Charge:
-    """Return what a group is charged that holds quota: without what succeeded pods do not need.
-
-    KEP-976 "Dynamically reclaiming Quota": a succeeded pod's share is free at once. Serving groups
-    keep theirs.
-
-    What runs is charged even where it is more than was given: pods beyond the count of their role
-    (in a serving group those that terminate have given their places up), pods of a role that has
-    no places, and what a pod was resized to.
-    """
-    usage: dict[tuple[str, str], int] = {}
-    live = world.members[group.id].count
-    for assignment in holding.admission.assignments:
-        count = left = max(assignment.count, 1)
-        if not group.spec.serving:
-            done = succeeded(world, group, assignment.name)
-            left = count - done if done < count else 0
-        left = max(left, live(Flag.LIVE, role_of(group, assignment.name)))
-        for resource, flavor in assignment.flavors.items():
-            per_pod = assignment.usage.get(resource, 0) // count
-            key = (flavor, resource)
-            usage[key] = usage.get(key, 0) + per_pod * left
-    for key, amount in beyond_admission(world, group, holding.admission).items():
-        usage[key] = usage.get(key, 0) + amount
-    return Charge(
-        holding.admission.cluster_queue,
-        usage,
-        group.composition.priority,
-        holding.at,
-        local_queue=(group.namespace, group.spec.queue),
-        holds=True,
-        admitted=holding.admitted,
-    )

@@ -1,0 +1,174 @@
+"""Reservations of quota: how a group comes to hold it, is charged for it, and gives it back.
+
+Theory. A group holds quota from the decision that admits it, or from the status of its Workload
+where Kueue decides. With admission checks to wait for it holds quota and nothing starts. What it is
+charged follows from the reservation and from which of its pods are over.
+
+Invariant: a group holds at most one reservation, and is charged for it while it does.
+"""
+
+from msgspec.structs import replace
+
+from podgroup.fold.common import (
+    lacks_no_more,
+    mark,
+    note,
+    write_admission,
+    write_places,
+)
+from podgroup.fold.group import mirror, quota, requeueing
+from podgroup.log.journal import At
+from podgroup.model.commands import Admission
+from podgroup.model.names import (
+    ADMITTED,
+    QUOTA_RESERVED,
+)
+from podgroup.model.objects import WorkloadView
+from podgroup.state.facts import (
+    KUEUE,
+    beyond_admission,
+    ran_s,
+    role_of,
+    runs_since_before,
+    succeeded,
+)
+from podgroup.state.group import (
+    Group,
+    QuotaReservation,
+)
+from podgroup.state.members import Flag
+from podgroup.state.quota import Charge
+from podgroup.state.world import World
+
+ADOPTED = "adopted"
+"""Who decided an admission that stood before we came."""
+
+
+def take_over_admission(
+    world: World, here: At, group: Group, view: WorkloadView, *, decided_by: str
+) -> None:
+    """Take an admission over from a Workload's status."""
+    admission = Admission(cluster_queue=view.cluster_queue, assignments=view.assignments)
+    admit(world, here, group, admission, decided_by)
+
+
+def checked(world: World, here: At, group: Group, held: QuotaReservation, decision: str) -> None:
+    """Record that all admission checks agreed: what was reserved is an admission."""
+    holding = replace(held, admitted=True, admitted_at=here.at, decided_by=decision)
+    quota.changed(group, holding)
+    write_admission(world, group, holding)
+    _note_admitted(world, here, group, holding)
+    recharge(world, group)
+    mark(world, group.id)
+
+
+def admit(
+    world: World,
+    here: At,
+    group: Group,
+    admission: Admission,
+    decided_by: str,
+    checks: tuple[str, ...] = (),
+) -> None:
+    """Record that the group holds quota from now on; with `checks` it is not admitted yet."""
+    holding = QuotaReservation(
+        number=group.quota.admissions + 1,
+        admission=admission,
+        queued_at=group.requeueing.queued_at,
+        at=here.at,
+        seq=here.position,
+        admitted=not checks,
+        decided_by=decided_by,
+        taken_over=runs_since_before(world, group),
+    )
+    quota.held(group, holding)
+    write_places(world, group, holding)
+    requeueing.admitted(group)
+    lacks_no_more(world, here, group)
+    if checks:
+        note(
+            world,
+            here,
+            "QuotaReserved",
+            group=group.id,
+            reason=QUOTA_RESERVED,
+            message=f"in ClusterQueue {admission.cluster_queue}, for admission checks: "
+            + ", ".join(checks),
+            decision=decided_by,
+        )
+    else:
+        write_admission(world, group, holding)
+        _note_admitted(world, here, group, holding)
+    world.quotas.dequeue(group.id)
+    recharge(world, group)
+    mark(world, group.id)
+
+
+def _note_admitted(world: World, here: At, group: Group, holding: QuotaReservation) -> None:
+    decided_by = holding.decided_by
+    note(
+        world,
+        here,
+        "GroupAdmitted",
+        group=group.id,
+        reason="Adopted" if decided_by == ADOPTED else ADMITTED,
+        message=f"in ClusterQueue {holding.admission.cluster_queue}",
+        decision="" if decided_by in (ADOPTED, KUEUE) else decided_by,
+    )
+
+
+def release(world: World, here: At, group: Group, reason: str) -> None:
+    """Record that the group no longer holds quota."""
+    holding = group.quota.holding
+    if holding is None:
+        return
+    quota.released(group, ran_s(holding, here.at))
+    write_places(world, group, holding, until=here)
+    if holding.admitted or world.mode == "kueue":
+        write_admission(world, group, holding, released_at=here, reason=reason)
+    if world.mode != "kueue":
+        mirror.distrust_checks(group)
+    note(world, here, "QuotaReleased", group=group.id, reason=reason)
+    world.quotas.discharge(group.id)
+    mark(world, group.id)
+
+
+def recharge(world: World, group: Group) -> None:
+    """Charge the group what it holds; Kueue keeps its own books, so in kueue mode nothing is."""
+    if world.mode != "kueue" and group.quota.holding is not None:
+        world.quotas.charge(group.id, charge_of(world, group, group.quota.holding))
+
+
+def charge_of(world: World, group: Group, holding: QuotaReservation) -> Charge:
+    """Return what a group is charged that holds quota: without what succeeded pods do not need.
+
+    KEP-976 "Dynamically reclaiming Quota": a succeeded pod's share is free at once. Serving groups
+    keep theirs.
+
+    What runs is charged even where it is more than was given: pods beyond the count of their role
+    (in a serving group those that terminate have given their places up), pods of a role that has
+    no places, and what a pod was resized to.
+    """
+    usage: dict[tuple[str, str], int] = {}
+    live = world.members[group.id].count
+    for assignment in holding.admission.assignments:
+        count = left = max(assignment.count, 1)
+        if not group.spec.serving:
+            done = succeeded(world, group, assignment.name)
+            left = count - done if done < count else 0
+        left = max(left, live(Flag.LIVE, role_of(group, assignment.name)))
+        for resource, flavor in assignment.flavors.items():
+            per_pod = assignment.usage.get(resource, 0) // count
+            key = (flavor, resource)
+            usage[key] = usage.get(key, 0) + per_pod * left
+    for key, amount in beyond_admission(world, group, holding.admission).items():
+        usage[key] = usage.get(key, 0) + amount
+    return Charge(
+        holding.admission.cluster_queue,
+        usage,
+        group.composition.priority,
+        holding.at,
+        local_queue=(group.namespace, group.spec.queue),
+        holds=True,
+        admitted=holding.admitted,
+    )
