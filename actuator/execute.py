@@ -86,7 +86,7 @@ async def _once(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict |
         case StopPod() as command:
             return await podwrites.stop(api, command, decision.at)
         case CreateWorkload() as command:
-            return await workloadwrites.create(api, command)
+            return await workloadwrites.create(api, command, decision.at)
         case UpdateWorkload() as command:
             return await workloadwrites.update(api, command)
         case WriteWorkloadStatus() as command:

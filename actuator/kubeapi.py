@@ -21,7 +21,7 @@ from actuator.patches import FIELD_MANAGER
 from actuator.replies import NOT_INSTALLED, NOT_SERVED, Reply, read
 from actuator.ungated import UngatedPods
 from actuator.workloadcache import Unread, WorkloadCache
-from actuator.workloads import GROUP, VERSIONS
+from actuator.workloads import GROUP, VERSIONS, WITH_STATUS
 from podgroup.model.commands import ObjectRef
 from runtime.kube import KubeError, KubeUnauthorized
 from runtime.kube_answer import HttpClient
@@ -59,6 +59,8 @@ class KubeApi:
         self._last_answer_s = float("-inf")
         self._answered = answered
         self._version: str | None = None
+        self.takes_status = False
+        """Whether a Workload can be created with its status; known with the version."""
         self._looked_at = float("-inf")
         self.unread = {single: Unread(annotated=not single) for single in (False, True)}
         """What is guessed of pods of groups, and of single ones."""
@@ -84,7 +86,7 @@ class KubeApi:
         return found if found.ok and found.uid == ref.uid else await self.get(ref)
 
     async def create(self, ref: ObjectRef, body: Mapping[str, Any]) -> Reply:
-        """POST an object to the collection of `ref`."""
+        """POST an object to the collection of `ref`; a Workload at the version that it says."""
         return await self._on(ref, "POST", body=body)
 
     async def delete(self, ref: ObjectRef, body: Mapping[str, Any]) -> Reply:
@@ -123,6 +125,7 @@ class KubeApi:
             if reply.ok:
                 listed = {v.get("version") for v in reply.object().get("versions") or ()}
                 self._version = next((v for v in VERSIONS if v in listed), "")
+                self.takes_status = WITH_STATUS in listed
             elif reply.status == 404:
                 self._version = ""
             else:
@@ -148,6 +151,8 @@ class KubeApi:
             message = f"this cluster serves no {GROUP} Workloads: install Kueue's CRDs"
             path = f"/apis/{GROUP}"
             return Reply(verb=verb, path=path, status=404, reason=NOT_INSTALLED, message=message)
+        if verb == "POST":
+            version = body["apiVersion"].rpartition("/")[2]
         place = f"namespaces/{ref.namespace}/" if ref.namespace else ""
         path = f"/apis/{GROUP}/{version}/{place}{_PLURALS[ref.kind]}{tail}"
         reply = await self._send(verb, path, body, content_type, cached=cached)

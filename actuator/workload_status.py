@@ -63,6 +63,13 @@ def status(
     return {"metadata": guard, "status": changed}
 
 
+def first(command: WriteWorkloadStatus, version: str, at: datetime) -> Json:
+    """Return the status that a Workload is created with."""
+    new = {"metadata": {"uid": "", "resourceVersion": "", "generation": 1}}
+    patch = status(command, new, version, at)
+    return patch["status"] if patch is not None else {}
+
+
 def _differs(key: str, status: Mapping[str, Any], after: Any) -> bool:
     before = status.get(key)
     if key == "reclaimablePods":  # a map by name in the API: its order means nothing

@@ -41,6 +41,8 @@ from podgroup.model.topology_json import request
 GROUP = "kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
 """Versions of Kueue's API we can write, best first."""
+WITH_STATUS = "v1beta2-with-status"
+"""The version of gatelog's own CRD at which a new Workload's status is taken (deploy/crds)."""
 
 _CLASS_GROUPS = {"WorkloadPriorityClass": GROUP, "PriorityClass": "scheduling.k8s.io"}
 _CLASS_SOURCES = {

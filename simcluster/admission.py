@@ -47,10 +47,11 @@ class Hook(msgspec.Struct, frozen=True, eq=False):
         """Whether a rule names this operation on this resource."""
         resource = target.route.resource
         path = f"{resource.plural}/{target.subresource}" if target.subresource else resource.plural
+        any_version = resource.custom and self.config.get("matchPolicy") != "Exact"
         return any(
             _has(rule.get("operations"), operation)
             and _has(rule.get("apiGroups"), target.route.group)
-            and (_has(rule.get("apiVersions"), target.route.version) or resource.custom)
+            and (_has(rule.get("apiVersions"), target.route.version) or any_version)
             and any(_resource(wanted, path) for wanted in rule.get("resources") or ())
             and rule.get("scope", "*") in ("*", "Namespaced" if resource.namespaced else "Cluster")
             for rule in self.rules

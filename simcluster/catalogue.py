@@ -10,6 +10,8 @@ kinds listed.
 
 from typing import Any
 
+import msgspec
+
 from simcluster.resources import Resource
 
 _ANY: dict[str, object] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -122,7 +124,10 @@ def core() -> list[Resource]:
 
 
 def kueue(versions: tuple[str, ...]) -> list[Resource]:
-    """Kueue's kinds in the served versions; the first is the stored one."""
+    """Kueue's kinds in the served versions; the first is the stored one.
+
+    Workloads at v1beta2 come with the version of gatelog's CRD at which they keep their status.
+    """
 
     def kind(
         plural: str, name: str, *short: str, schema: dict[str, object] = _SPEC_STATUS, **facts: Any
@@ -142,8 +147,12 @@ def kueue(versions: tuple[str, ...]) -> list[Resource]:
         )
 
     spec, priority = _object(spec=_ANY), _object(value=_NUMBER, description=_TEXT)
+    workload = kind("workloads", "Workload", *_WORKLOAD, schema=WORKLOAD_SCHEMA, namespaced=True)
+    if "v1beta2" in versions:
+        whole = ("v1beta2-with-status",)
+        workload = msgspec.structs.replace(workload, versions=versions + whole, whole=whole)
     return [
-        kind("workloads", "Workload", *_WORKLOAD, schema=WORKLOAD_SCHEMA, namespaced=True),
+        workload,
         kind("localqueues", "LocalQueue", "queue", "queues", "lq", namespaced=True),
         kind("clusterqueues", "ClusterQueue", "cq"),
         kind(

@@ -12,7 +12,6 @@ from simcluster.errors import Obj, already_exists, bad_request, forbidden, not_f
 from simcluster.names import generated
 from simcluster.pipeline import Pipeline
 from simcluster.requests import Options, Target
-from simcluster.resources import Resource
 from simcluster.store import Rec
 
 
@@ -29,7 +28,7 @@ class Creates(Pipeline):
             meta["name"] = self._generated(target, meta["generateName"])
         obj = self.shaped(resource, obj, options) if resource.plural == "pods" else obj
         obj = kinds.defaulted(resource, obj)
-        obj = self._customised(resource, obj, options)
+        obj = self._customised(target, obj, options)
         obj = self._created_fields(target, obj, options)
         if resource.plural == "pods":
             obj = poddefaults.admitted(obj, self.priorities)
@@ -39,7 +38,7 @@ class Creates(Pipeline):
         if changed is not obj:
             obj = {**changed, "metadata": objects.cleaned(changed["metadata"])}
             obj = kinds.defaulted(resource, obj) if resource.plural == "pods" else obj
-        obj = kinds.registered(resource, obj, self.clock.now())
+        obj = kinds.registered(target.route, obj, self.clock.now())
         system: Obj = {"uid": objects.new_uid(), "creationTimestamp": self.clock.now()}
         if resource.generation:
             system["generation"] = 1
@@ -116,7 +115,7 @@ class Creates(Pipeline):
     def _created_fields(self, target: Target, obj: Obj, options: Options) -> Obj:
         resource = target.route.resource
         base = kinds.baseline(resource)
-        seen = {k: v for k, v in obj.items() if not (k == "status" and resource.status)}
+        seen = {k: v for k, v in obj.items() if not (k == "status" and target.route.has_status)}
         old = fields.tracked({}, base, None)
         new = fields.tracked(seen, base, None)
         now = self.clock.now()
@@ -131,11 +130,12 @@ class Creates(Pipeline):
             obj = {**obj, "metadata": {**obj["metadata"], "managedFields": entries}}
         return obj
 
-    def _customised(self, resource: Resource, obj: Obj, options: Options) -> Obj:
+    def _customised(self, target: Target, obj: Obj, options: Options) -> Obj:
         """A custom object by its schema; a create never sets a status that has its endpoint."""
+        resource = target.route.resource
         if not resource.custom:
             return obj
         obj = self.shaped(resource, obj, options)
-        if resource.status and "status" in obj:
+        if target.route.has_status and "status" in obj:
             obj = {k: v for k, v in obj.items() if k != "status"}
         return obj

@@ -11,7 +11,7 @@ Invariant: no function here looks at other objects; what depends on the rest of 
 from simcluster import events, poddefaults, podrules
 from simcluster.errors import Cause, Obj
 from simcluster.names import metadata_causes
-from simcluster.resources import Resource
+from simcluster.resources import Resource, Route
 
 _CRD_GROUP = "apiextensions.k8s.io"
 
@@ -59,8 +59,9 @@ def _webhook(hook: Obj) -> Obj:
     return {**defaults, **hook}
 
 
-def registered(resource: Resource, obj: Obj, now: str) -> Obj:
+def registered(route: Route, obj: Obj, now: str) -> Obj:
     """A new object's status, in place of whatever the request said."""
+    resource = route.resource
     if resource.plural == "pods":
         return poddefaults.registered(obj, now)
     if resource.plural == "namespaces":
@@ -69,7 +70,7 @@ def registered(resource: Resource, obj: Obj, now: str) -> Obj:
         return {**obj, "status": _established(obj, now)}
     if resource.plural == "nodes":
         return obj
-    if resource.status:
+    if route.has_status:
         return {k: v for k, v in obj.items() if k != "status"} | (
             {} if resource.custom else {"status": {}}
         )
@@ -142,6 +143,7 @@ def custom_resource(crd: Obj) -> Resource:
         namespaced=spec.get("scope", "Namespaced") == "Namespaced",
         short_names=tuple(names.get("shortNames") or ()),
         status="status" in (storage.get("subresources") or {}),
+        whole=tuple(v["name"] for v in served if "status" not in (v.get("subresources") or {})),
         custom=True,
         generation=True,
         unconditional=False,

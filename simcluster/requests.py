@@ -80,7 +80,7 @@ def _fits(route: Route, namespace: str, name: str, subresource: str) -> bool:
     if resource.namespaced and name and not namespace:
         return False
     if subresource == "status":
-        return resource.status
+        return route.has_status
     if subresource:
         return resource.key == ("", "pods") and subresource in _SUBRESOURCES
     return True

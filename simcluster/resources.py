@@ -19,7 +19,11 @@ CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", 
 
 
 class Resource(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind. ``versions[0]`` is the stored version."""
+    """One kind. ``versions[0]`` is the stored version.
+
+    With ``status`` it has a subresource of that name, but not at the versions in ``whole``: there a
+    new object keeps the status it brings.
+    """
 
     group: str
     versions: tuple[str, ...] = ("v1",)
@@ -28,6 +32,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
     namespaced: bool = True
     short_names: tuple[str, ...] = ()
     status: bool = False
+    whole: tuple[str, ...] = ()
     custom: bool = False
     generation: bool = False
     returns_object: bool = False
@@ -64,6 +69,11 @@ class Route(msgspec.Struct, frozen=True):
     def api_version(self) -> str:
         """What ``apiVersion`` says in objects on this route."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def has_status(self) -> bool:
+        """Whether the status is a subresource here."""
+        return self.resource.status and self.version not in self.resource.whole
 
     @property
     def foreign(self) -> bool:
@@ -112,7 +122,7 @@ class Catalogue:
             return None
         found: list[Obj] = [*extra]
         for route in sorted(routes, key=lambda r: r.resource.plural):
-            found.extend(_entries(route.resource))
+            found.extend(_entries(route))
         body: Obj = {"kind": "APIResourceList"}
         if group:
             body["apiVersion"] = "v1"
@@ -121,7 +131,8 @@ class Catalogue:
         return body
 
 
-def _entries(resource: Resource) -> list[Obj]:
+def _entries(route: Route) -> list[Obj]:
+    resource = route.resource
     entry: Obj = {
         "name": resource.plural,
         "singularName": resource.kind.lower(),
@@ -135,7 +146,7 @@ def _entries(resource: Resource) -> list[Obj]:
         entry["shortNames"] = list(resource.short_names)
     found = [entry]
     subresources = (
-        [("status", resource.kind, ["get", "patch", "update"])] if resource.status else []
+        [("status", resource.kind, ["get", "patch", "update"])] if route.has_status else []
     )
     if resource.key == ("", "pods"):
         subresources = [

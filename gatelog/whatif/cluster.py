@@ -292,6 +292,8 @@ class Cluster:
             max_execution_s=command.max_execution_s,
             pod_sets=_pod_sets(command.pod_sets),
         )
+        if command.status is not None:
+            view = command.status.on(view)
         made = self._workloads[key] = _Workload(view, [], set())
         self._own(key, made, command.owners, controller=command.controller)
         owners, owner_pods = split_owners(made.owners)

@@ -196,48 +196,6 @@ class ReportPod(Command, tag="ReportPod", frozen=True, kw_only=True):
     message: str
 
 
-class CreateWorkload(Command, tag="CreateWorkload", frozen=True, kw_only=True):
-    """Create the Workload of a group or single pod.
-
-    `controller` makes the only owner the controlling one (single pods). At most
-    `names.MAX_OWNERS` owner references are written, since each costs bytes of a 1.5 MiB object.
-    Without `topology` no podset asks for one, whatever its pods say.
-    """
-
-    about: ClassVar[About] = About("Workload", "write the Workload", urgency=Urgency.BESIDE_KUEUE)
-
-    queue: str
-    pod_sets: tuple[PodSetSpec, ...]
-    owners: tuple[ObjectRef, ...]
-    controller: bool = False
-    labels: Mapping[str, str] = {}
-    annotations: Mapping[str, str] = {}
-    priority: int = 0
-    priority_ref: PriorityRef | None = None
-    max_execution_s: int | None = None
-    topology: bool = True
-
-
-class UpdateWorkload(Command, tag="UpdateWorkload", frozen=True, kw_only=True):
-    """Change metadata or spec of a Workload; None leaves a field alone.
-
-    `controller` makes the added owner the controlling one. `max_execution_s` 0 takes the bound
-    away.
-    """
-
-    about: ClassVar[About] = About("Workload", urgency=Urgency.BESIDE_KUEUE)
-
-    add_owners: tuple[ObjectRef, ...] = ()
-    controller: bool = False
-    labels: Mapping[str, str] = {}
-    active: bool | None = None
-    max_execution_s: int | None = None
-    queue: str | None = None
-    pod_sets: tuple[PodSetSpec, ...] | None = None
-    priority: int | None = None
-    priority_ref: PriorityRef | None = None
-
-
 class Admission(Value, frozen=True, kw_only=True):
     """status.admission to mirror."""
 
@@ -287,6 +245,50 @@ class WriteWorkloadStatus(Command, tag="WriteWorkloadStatus", frozen=True, kw_on
                 known.get(name, CheckView(name=name, state="Pending")) for name in self.checks
             )
         return replace(view, **changes)
+
+
+class CreateWorkload(Command, tag="CreateWorkload", frozen=True, kw_only=True):
+    """Create the Workload of a group or single pod.
+
+    `controller` makes the only owner the controlling one (single pods). At most
+    `names.MAX_OWNERS` owner references are written, since each costs bytes of a 1.5 MiB object.
+    Without `topology` no podset asks for one, whatever its pods say. `status` is written with it
+    where the API server takes a new object's status; elsewhere it is a write of its own.
+    """
+
+    about: ClassVar[About] = About("Workload", "write the Workload", urgency=Urgency.BESIDE_KUEUE)
+
+    queue: str
+    pod_sets: tuple[PodSetSpec, ...]
+    owners: tuple[ObjectRef, ...]
+    controller: bool = False
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    priority: int = 0
+    priority_ref: PriorityRef | None = None
+    max_execution_s: int | None = None
+    topology: bool = True
+    status: WriteWorkloadStatus | None = None
+
+
+class UpdateWorkload(Command, tag="UpdateWorkload", frozen=True, kw_only=True):
+    """Change metadata or spec of a Workload; None leaves a field alone.
+
+    `controller` makes the added owner the controlling one. `max_execution_s` 0 takes the bound
+    away.
+    """
+
+    about: ClassVar[About] = About("Workload", urgency=Urgency.BESIDE_KUEUE)
+
+    add_owners: tuple[ObjectRef, ...] = ()
+    controller: bool = False
+    labels: Mapping[str, str] = {}
+    active: bool | None = None
+    max_execution_s: int | None = None
+    queue: str | None = None
+    pod_sets: tuple[PodSetSpec, ...] | None = None
+    priority: int | None = None
+    priority_ref: PriorityRef | None = None
 
 
 class FinalizeWorkload(Command, tag="FinalizeWorkload", frozen=True, kw_only=True):

@@ -92,6 +92,7 @@ RULES: tuple[Rule | ClusterRule, ...] = (
     enqueue.RULE,
     admit.RULE,
     ungate.RULE,
+    compose.CREATE,
     mirror.RULE,
     sweep.RULE,
     check.RULE,

@@ -1,5 +1,9 @@
 """Rule: all pods of a group are there: roles and counts are fixed, and the Workload is made.
 
+In builtin mode the Workload is decided on after admission (`CREATE`), so that it is made with what
+its status has to say: a write of its own saved, of which a single pod has two (a third of what it
+costs the API server). Beside Kueue it comes first, since admission waits for it.
+
 Pods that failed or were deleted before they ran are released, composed or not. Then what is missing
 or wrong is said (`helpers.completeness`); excess pods go, all roles together, by the active order
 (declared groups: per role, by `excess`); KEP-976 story 2.
@@ -51,7 +55,8 @@ from podgroup.rules.helpers.leading import max_execution_s, priority_of
 from podgroup.rules.helpers.no_workload import without_workload
 from podgroup.rules.helpers.order import active_key
 from podgroup.rules.helpers.releasing import finalize
-from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
+from podgroup.rules.mirror import first_status
 from podgroup.state.facts import pods_of, set_named
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
@@ -139,7 +144,7 @@ def _compose(ctx: RuleContext, group: Group, roles: Roles) -> Conclusions:
         sets = _by_shape(group, roles)
         pods = [pod for members in roles.values() for pod in members]
     sets = tuple(replace(one, topology=_asked(ctx, group, one)) for one in sets)
-    if without_workload(ctx.world, group):
+    if ctx.world.mode == BUILTIN:
         yield _fix(ctx, group, sets)
     else:
         yield create(ctx, group, sets, pods, _there(group))
@@ -156,13 +161,19 @@ def _asked(ctx: RuleContext, group: Group, one: PodSetSpec) -> TopologyRequest:
 
 
 def _fix(ctx: RuleContext, group: Group, sets: tuple[PodSetSpec, ...]) -> Decision:
-    """Compose a single pod that does without a Workload."""
+    """Compose a group whose Workload comes later, or a single pod that does without one."""
     priority, ref = priority_of(ctx, group) or (0, None)
+    none = without_workload(ctx.world, group)
     return ctx.decision(
         group,
         "compose",
         "GroupComplete",
-        _there(group) + "a single pod does without a Workload (queueing.workloads)",
+        _there(group)
+        + (
+            "a single pod does without a Workload (queueing.workloads)"
+            if none
+            else ", ".join(_named(ctx, group, one) for one in sets)
+        ),
         ComposeGroup(target=group_ref(group), pod_sets=sets, priority=priority, priority_ref=ref),
     )
 
@@ -192,6 +203,7 @@ def create(
             priority_ref=ref,
             max_execution_s=max_execution_s(lead),
             topology=ctx.world.policy.topology_aware_scheduling,
+            status=first_status(ctx, group),
             events=normal(
                 EVENT_CREATED_WORKLOAD,
                 f"Created Workload: {group.namespace}/{group.mirror.name}",
@@ -258,7 +270,9 @@ def _restore(ctx: RuleContext, group: Group) -> Conclusions:
     sets = _pod_sets(group, pods)
     if sets:
         everyone = [pod for name in pods for pod in pods[name]]
-        yield create(ctx, group, sets, everyone, "the Workload is missing and made again: ")
+        fresh = group.composition.complete_at == ctx.here.at
+        why = _there(group) if fresh else "the Workload is missing and made again: "
+        yield create(ctx, group, sets, everyone, why)
         return
     if group.quota.holding is not None and not foreign and not any(pods.values()):
         yield no_pods_left(ctx, group)
@@ -325,3 +339,7 @@ RULE = Rule(
         ),
     ),
 )
+
+
+CREATE = Rule(name="compose", run=restore, mode=BUILTIN)
+"""The Workload of what was composed just now, once admission has had its look."""

@@ -51,7 +51,7 @@ from podgroup.rules.helpers.context import (
     workload_ref,
 )
 from podgroup.rules.helpers.readiness import all_ready
-from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
 from podgroup.rules.helpers.timing import still_running
 from podgroup.state.changes import ALL_READY, SUCCEEDED, WORKLOAD
 from podgroup.state.facts import ran_s, role_of
@@ -106,23 +106,36 @@ def _mirror_beside_kueue(
 
 
 def _mirror(ctx: RuleContext, group: Group, workload: WorkloadView, said: Said) -> Conclusions:
-    wanted: Wanted = []
-    _quota(group, said, wanted)
-    _shared(ctx, group, said, wanted)
-    changed = _different(said, wanted)
-    reclaim = _reclaimable(ctx, group, said)
     holding = group.quota.holding
     stale_admission = workload.cluster_queue != (
         holding.admission.cluster_queue if holding is not None else ""
     )
     stale_admission = stale_admission or _moved(group, workload)
+    status = _due(ctx, group, workload, said, stale=stale_admission)
+    if status is None:
+        return ()
+    return (_write(ctx, group, status, clear=holding is None and stale_admission),)
+
+
+def _due(
+    ctx: RuleContext, group: Group, workload: WorkloadView, said: Said, *, stale: bool
+) -> WriteWorkloadStatus | None:
+    """Return what is to be written of a Workload's status, None if it says so already.
+
+    `stale`: its admission is not the one that there is.
+    """
+    wanted: Wanted = []
+    _quota(group, said, wanted)
+    _shared(ctx, group, said, wanted)
+    changed = _different(said, wanted)
+    reclaim = _reclaimable(ctx, group, said)
     checks = wanted_checks(ctx.world, group, workload)
     requeue = _requeue_state(group)
     same = reclaim == workload.reclaimable and requeue == workload.requeue
-    if not (changed or stale_admission or not same or checks is not None):
-        return ()
-    clear = holding is None and stale_admission
-    status = WriteWorkloadStatus(
+    if not (changed or stale or not same or checks is not None):
+        return None
+    holding = group.quota.holding
+    return WriteWorkloadStatus(
         target=workload_ref(group),
         conditions=tuple(changed),
         reclaimable=reclaim,
@@ -131,7 +144,20 @@ def _mirror(ctx: RuleContext, group: Group, workload: WorkloadView, said: Said) 
         reset_checks=checks is not None and not awaits_checks(group, stale=False),
         requeue=requeue if requeue != workload.requeue else None,
     )
-    return (_write(ctx, group, status, clear=clear),)
+
+
+def first_status(ctx: RuleContext, group: Group) -> WriteWorkloadStatus | None:
+    """Return what a Workload is to say from the beginning, None for nothing yet (builtin mode)."""
+    if ctx.world.mode != BUILTIN:
+        return None
+    new = WorkloadView(
+        uid="",
+        namespace=group.namespace,
+        name=group.mirror.name,
+        resource_version="",
+        created_at=ctx.here.at,
+    )
+    return _due(ctx, group, new, {}, stale=group.quota.holding is not None)
 
 
 def _moved(group: Group, workload: WorkloadView) -> bool:

@@ -15,6 +15,7 @@ from podgroup.model.commands import (
     Admission,
     AdmitGroup,
     AnyCommand,
+    CreateWorkload,
     DeletePod,
     EmitEvent,
     FinalizePod,
@@ -33,6 +34,7 @@ from podgroup.model.objects import Assignment, Condition, Toleration
 from podgroup.model.standing import Amount, Standing
 from simcluster import Settings
 from tests.actuator.commands import (
+    NOW,
     create_workload,
     decision,
     pod,
@@ -438,7 +440,7 @@ async def test_samples_come_from_the_cache_unless_it_lags(lab: Lab) -> None:
         owner = await lab.pod(name)
         command = create_workload(owner, f"for-{name}")
         asked.clear()
-        verdict = await workloadwrites.create(api, command)
+        verdict = await workloadwrites.create(api, command, NOW)
         assert verdict.status == "applied"
         assert asked == [*reads, "POST etcd"]
 
@@ -610,16 +612,44 @@ async def test_a_workload_of_another_life_is_not_touched(lab: Lab) -> None:
     assert await lab.live(target) == before
 
 
+async def test_a_workload_is_created_with_its_status_in_one_request(lab: Lab) -> None:
+    owner = await lab.pod()
+    writes = lab.cluster.faults.delay(0, method="POST|PATCH", path=r"/workloads")
+    assert (await carry_out(lab, with_status(owner))).status == "applied"
+    assert await conditions_of(lab, workload_ref()) == {"QuotaReserved"}
+    assert writes.hits == 1
+    live = await lab.live(workload_ref())
+    assert live is not None and live["apiVersion"] == "kueue.x-k8s.io/v1beta2"
+    assert live["status"]["conditions"][0]["lastTransitionTime"] == "2026-11-20T12:30:15Z"
+
+
+@pytest.mark.parametrize("status", [403, 422])
+async def test_where_a_status_is_refused_a_workload_is_created_without(
+    lab: Lab, status: int
+) -> None:
+    owner = await lab.pod()
+    lab.cluster.faults.answer(status, method="POST", path=r"/v1beta2-with-status/")
+    assert (await carry_out(lab, with_status(owner))).status == "applied"
+    live = await lab.live(workload_ref())
+    assert live is not None and not live.get("status")
+
+
+def with_status(owner: ObjectRef) -> CreateWorkload:
+    said = Condition(type="QuotaReserved", status="False", reason="Pending", message="waits")
+    status = WriteWorkloadStatus(target=workload_ref(), conditions=(said,))
+    return create_workload(owner, status=status)
+
+
 @pytest.mark.parametrize(
     "cluster_settings", [settings(kueue_versions=("v1beta1",))], ids=["v1beta1"]
 )
 async def test_the_older_version_is_used_where_it_is_all_there_is(
     lab: Lab, cluster_settings: Settings
 ) -> None:
-    _owner, target, _ = await made(lab)
-    live = await lab.live(target)
+    assert (await carry_out(lab, with_status(await lab.pod()))).status == "applied"
+    live = await lab.live(workload_ref())
     assert live is not None
-    assert live["apiVersion"] == "kueue.x-k8s.io/v1beta1"
+    assert live["apiVersion"] == "kueue.x-k8s.io/v1beta1" and not live.get("status")
 
 
 @pytest.mark.parametrize("cluster_settings", [settings(kueue_kinds=False)], ids=["no kueue"])

@@ -558,3 +558,25 @@ async def test_the_fence_keeps_the_actuator_off_what_queues_grant(door: Door) ->
     for finalizers in (["example.com/f", mark], ["example.com/f"]):
         kept = {"metadata": {"finalizers": finalizers}}
         await door.actuator.ok("PATCH", f"{path}/cq", kept, content_type=MERGE)
+
+
+async def test_the_actuator_alone_creates_workloads_with_a_status(door: Door) -> None:
+    """Others have the version without: what a status says is gatelog's word."""
+    path = "/apis/kueue.x-k8s.io/{}/namespaces/default/workloads"
+    whole, plain = "v1beta2-with-status", "v1beta2"
+    said = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": "waits"}
+    said["lastTransitionTime"] = "2026-11-24T12:00:00Z"
+    one = {"name": "c", "image": "x"}
+    sets = [{"name": "main", "count": 1, "template": {"spec": {"containers": [one]}}}]
+
+    def body(name: str, version: str) -> dict[str, Any]:
+        head = {"apiVersion": f"kueue.x-k8s.io/{version}", "kind": "Workload"}
+        rest = {"metadata": {"name": name}, "spec": {"podSets": sets}}
+        return {**head, **rest, "status": {"conditions": [said]}}
+
+    with pytest.raises(ApiFailure, match="gatelog-new-workloads"):
+        await door.admin.ok("POST", path.format(whole), body("a", whole))
+    made = await door.admin.ok("POST", path.format(plain), body("b", plain))
+    assert "status" not in made
+    mine = await door.actuator.ok("POST", path.format(whole), body("c", whole))
+    assert mine["status"]["conditions"] == [said]

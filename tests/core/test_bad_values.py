@@ -8,6 +8,7 @@ import pytest
 
 from podgroup.log.codec import decode_batch, encode_batch
 from podgroup.log.events import Batch, DeltaRefused, PodApplied, Undecodable
+from podgroup.model.commands import CreateWorkload
 from podgroup.model.names import GROUP_NAME, GROUP_TOTAL_COUNT, MAX_EXEC_SECONDS, ROLE_HASH
 from podgroup.model.objects import NodeTerm, Requirement
 from tests.support.toy import Toy
@@ -62,8 +63,8 @@ def test_a_group_no_workload_can_be_named_after(name: str) -> None:
 def test_seconds_beyond_what_a_workload_takes_are_no_limit() -> None:
     toy = Toy()
     toy.pod("long", labels={MAX_EXEC_SECONDS: "9" * 30})
-    (command,) = [d.command for d in toy.decisions if d.rule == "compose"]
-    assert command.max_execution_s is None  # type: ignore[union-attr]  # a CreateWorkload
+    (command,) = [d.command for d in toy.decisions if isinstance(d.command, CreateWorkload)]
+    assert command.max_execution_s is None
     assert not toy.gated("long")
 
 

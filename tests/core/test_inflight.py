@@ -17,7 +17,7 @@ from podgroup.log.journal import At
 from podgroup.log.outcomes import Status
 from podgroup.model.commands import AnyCommand, FinalizeWorkload, WriteWorkloadStatus
 from podgroup.model.ids import PodUID
-from podgroup.model.names import POD_FINALIZER, PRIORITY_CLASS
+from podgroup.model.names import JOB_UID, POD_FINALIZER, PRIORITY_CLASS
 from podgroup.model.policy import Policy
 from podgroup.state.changes import EVERYTHING
 from podgroup.state.pod import Expectation
@@ -226,6 +226,7 @@ def test_a_write_that_is_rejected_again_and_again_is_tried_ever_less_often(
 ) -> None:
     """A gate is tried every minute: what is mended is noticed within one (law 11)."""
     toy = Toy()
+    toy.takes_status = False
     toy.rejecting = {action}
     toy.pod("p0")
     found = pauses(toy, action, 2500)
@@ -269,3 +270,22 @@ def test_an_outcome_ends_no_wait_for_a_later_decision(
         e.OutcomeRecorded(decision=first.id, group=first.group, status=status, resource_version="1")
     )
     assert (group.mirror.expect if pod is None else pod.expect) == later
+
+
+@pytest.mark.parametrize(("takes", "writes"), [(True, 0), (False, 1)])
+def test_a_workload_is_made_with_what_its_status_has_to_say(takes: bool, writes: int) -> None:
+    """Where the API server takes a new object's status no write follows, else one does."""
+    toy = Toy(cpu=1)
+    toy.takes_status = takes
+    for name in ("runs", "waits"):
+        toy.decisions.clear()
+        toy.pod(name)
+        toy.settle()
+        of_status = [d for d in toy.decisions if isinstance(d.command, WriteWorkloadStatus)]
+        assert len(of_status) == writes, name
+    said = {
+        view.labels[JOB_UID]: {one.type: one.status for one in view.conditions}
+        for view in toy.workloads.values()
+    }
+    assert said[toy.last["runs"].uid] == {"QuotaReserved": "True", "Admitted": "True"}
+    assert said[toy.last["waits"].uid] == {"QuotaReserved": "False"}

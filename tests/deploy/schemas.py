@@ -34,7 +34,7 @@ def plurals() -> list[str]:
 
 
 def schema(plural: str) -> Json:
-    (version,) = crd(plural)["spec"]["versions"]
+    version = crd(plural)["spec"]["versions"][0]
     return version["schema"]["openAPIV3Schema"]
 
 

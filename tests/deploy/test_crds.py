@@ -55,7 +55,10 @@ def test_one_crd_per_kind_named_as_the_api_asks():
         assert spec["group"] == "kueue.x-k8s.io"
         assert spec["names"]["kind"] == kind
         assert spec["names"]["listKind"] == f"{kind}List"
-        (version,) = spec["versions"]
+        version, *others = spec["versions"]
+        assert [other["name"] for other in others] == (
+            ["v1beta2-with-status"] if kind == "Workload" else []
+        )
         assert (version["name"], version["served"], version["storage"]) == ("v1beta2", True, True)
         has_status = plural not in ("resourceflavors", "topologies", "workloadpriorityclasses")
         assert ("status" in version.get("subresources", {})) is has_status

@@ -78,6 +78,8 @@ class Toy:
         self.pods: dict[str, PodView] = {}
         self.last: dict[str, PodView] = {}
         """The last state of every pod there ever was, by name."""
+        self.takes_status = True
+        """A Workload is created with its status, as with gatelog's own CRD."""
         self.slow = False
         """Running pods that are deleted go on running until a test ends them."""
         self.workloads: dict[str, WorkloadView] = {}
@@ -416,33 +418,43 @@ class Toy:
                 if self.refusing or t.name in self.workloads:
                     return "rejected", "", ""
                 self._uid += 1
+                first = (command.status if self.takes_status else None) or c.WriteWorkloadStatus(
+                    target=t
+                )
                 w = self.put_workload(
-                    WorkloadView(
-                        uid=f"w{self._uid}",
-                        namespace="ns",
-                        name=t.name,
-                        resource_version="",
-                        created_at=self.now,
-                        labels=command.labels,
-                        annotations=command.annotations,
-                        finalizers=(WORKLOAD_FINALIZER,),
-                        owners=tuple(
-                            OwnerRef(
-                                kind="Pod", name=o.name, uid=o.uid, controller=command.controller
-                            )
-                            for o in command.owners
-                        ),
-                        queue=command.queue,
-                        priority=command.priority,
-                        priority_class=command.priority_ref.name if command.priority_ref else "",
-                        priority_class_kind=(
-                            command.priority_ref.kind if command.priority_ref else ""
-                        ),
-                        max_execution_s=command.max_execution_s,
-                        pod_sets=tuple(
-                            PodSetView(name=p.name, count=p.count, requests=p.requests)
-                            for p in command.pod_sets
-                        ),
+                    first.on(
+                        WorkloadView(
+                            uid=f"w{self._uid}",
+                            namespace="ns",
+                            name=t.name,
+                            resource_version="",
+                            created_at=self.now,
+                            labels=command.labels,
+                            annotations=command.annotations,
+                            finalizers=(WORKLOAD_FINALIZER,),
+                            owners=tuple(
+                                OwnerRef(
+                                    kind="Pod",
+                                    name=o.name,
+                                    uid=o.uid,
+                                    controller=command.controller,
+                                )
+                                for o in command.owners
+                            ),
+                            queue=command.queue,
+                            priority=command.priority,
+                            priority_class=command.priority_ref.name
+                            if command.priority_ref
+                            else "",
+                            priority_class_kind=(
+                                command.priority_ref.kind if command.priority_ref else ""
+                            ),
+                            max_execution_s=command.max_execution_s,
+                            pod_sets=tuple(
+                                PodSetView(name=p.name, count=p.count, requests=p.requests)
+                                for p in command.pod_sets
+                            ),
+                        )
                     )
                 )
                 return "applied", w.resource_version, w.uid
