@@ -12,7 +12,6 @@ command and live object; a plan against its own result is `Unchanged`.
 
 import json
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from typing import Any
 
 from actuator.patches import (
@@ -119,22 +118,24 @@ def pod_set(item: PodSetSpec, sample: Mapping[str, Any] | None, *, topology: boo
 
 
 def template_spec(spec: Mapping[str, Any]) -> Json:
-    """Return a copy of a pod spec in which each container names a variable once, the last one.
+    """Return a pod spec in which each container names a variable once, the last one.
 
     Pods may repeat a variable, Workloads may not: `env` is a map by name in their schema.
     """
-    copy: Json = deepcopy(dict(spec))
+    copy: Json = dict(spec)
     for key in ("initContainers", "containers"):
-        for container in copy.get(key) or ():
-            variables = container.get("env")
-            if variables:
-                last = {variable["name"]: at for at, variable in enumerate(variables)}
-                container["env"] = [
-                    variable
-                    for at, variable in enumerate(variables)
-                    if last[variable["name"]] == at
-                ]
+        if copy.get(key):
+            copy[key] = [_named_once(container) for container in copy[key]]
     return copy
+
+
+def _named_once(container: Json) -> Json:
+    variables = container.get("env")
+    if not variables:
+        return container
+    last = {variable["name"]: at for at, variable in enumerate(variables)}
+    named = [one for at, one in enumerate(variables) if last[one["name"]] == at]
+    return {**container, "env": named}
 
 
 def topology_request(pod: Mapping[str, Any]) -> Json:

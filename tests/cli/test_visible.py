@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 import unicodedata
 from collections.abc import Callable
 
@@ -75,3 +76,11 @@ def test_colours_of_ours_stay_and_those_of_others_do_not(folded: bool) -> None:
     assert "\x1b[31m" in text, "ours"
     assert "\x1b]0;" not in text and "\x1b[8m" not in text and "\x07" not in text
     assert "\u241b]0;" in text
+
+
+def test_what_is_printable_passes_as_it_is() -> None:
+    """Texts of such characters alone are not looked at again, so none may be one that is shown."""
+    printable = "".join(c for c in map(chr, range(sys.maxunicode + 1)) if c.isprintable())
+    assert not controls(printable)
+    assert visible(f"{printable}\n") == f"{printable}\n"
+    assert visible(f"{printable}\x1b") == f"{printable}␛"
