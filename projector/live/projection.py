@@ -13,15 +13,17 @@ Invariant: nothing is published that is not committed, and nothing is committed 
 
 import asyncio
 import time
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from importlib import metadata
 from uuid import uuid4
 
 from podgroup.engine import step
+from podgroup.folding import replay
 from podgroup.log import subjects
-from podgroup.log.codec import decode_batch, decode_conclusions, encode_batch
+from podgroup.log.codec import decode_batch, encode_batch
 from podgroup.log.events import Batch
+from podgroup.model.ids import ShardId
 from podgroup.rules import decides_by
 from podgroup.state.world import World
 from projector.delivery.outbox import Outbox
@@ -29,6 +31,7 @@ from projector.live import epochs
 from projector.live.announcing import Announcer
 from projector.live.committing import Committer, EpochBase
 from projector.live.logclock import LogClock
+from projector.live.recorded import last_recorded, recorded_log
 from projector.live.replicas import Replicas
 from projector.live.unreadable import unreadable
 from projector.measures.metrics import ProjectorMetrics
@@ -51,6 +54,7 @@ from runtime.jetstream import (
     StreamChanged,
     StreamMismatch,
     StreamMissing,
+    StreamState,
 )
 from runtime.log import get_logger
 from runtime.metrics import Metrics
@@ -96,7 +100,7 @@ class Projection:
         self._announcer = Announcer(bus, settings.cluster, self._shard)
         self._replicas = replicas
         self._trouble = ""
-        self._fresh = False
+        self._compared = False
         self._outbox = Outbox(
             bus,
             settings,
@@ -190,7 +194,6 @@ class Projection:
         loaded = await self._committer.load()
         settings = self._settings
         self.world = world_of(loaded, settings.cluster, settings.mode, policy_of(settings.queueing))
-        self._fresh = loaded is None
         if loaded is None:
             return
         check_shard(self.world, self._shard, settings.shards)
@@ -249,6 +252,9 @@ class Projection:
         elif committer.checkpoint is not None and self._outbox.holding:
             count = await refill_frames(self._bus, world, committer.checkpoint, stream, self._shard)
             log.debug("frames_refilled", messages=count)
+        if not self._compared:
+            await self._apply_recorded(stream)
+            self._compared = True
         await self._look_at_decisions()
         self._missed = None
         self._target = stream.last_sequence
@@ -260,18 +266,53 @@ class Projection:
             batch=self._settings.projector.batch_messages,
         )
 
+    async def _apply_recorded(self, events: StreamState) -> None:
+        """Fold what the log says was concluded behind the place that the read model has reached."""
+        world, of = self.world, ShardId(self.world.cluster, self._shard)
+        last = await last_recorded(self._bus, of)
+        if last is None or last.number <= world.meta.decisions:
+            return
+        self._outbox.recorded_to = last.number
+        base = self._committer.place.base
+        recorded = await recorded_log(self._bus, of, events, world, base, last)
+        if recorded is None:
+            return  # what was concluded is concluded once more
+        try:
+            async with aclosing(recorded.entries()) as entries:
+                async for entry in entries:
+                    if recorded.exhausted or self._stop.is_set():
+                        break
+                    parked = len(world.journal.parked)
+                    replay(
+                        world,
+                        entry.position,
+                        entry.at,
+                        entry.batch,
+                        entry.recorded,
+                        entry.concluded,
+                    )
+                    self._count(entry.batch, entry.at, parked)
+                    if self._events >= MAX_EVENTS:
+                        await self._commit()
+        finally:
+            await self._begin_again(events)
+        meta = self.world.meta
+        self._outbox.recorded_to = max(last.number, meta.decisions)
+        log.info("conclusions_applied", position=meta.position, decisions=meta.decisions)
+
+    async def _begin_again(self, events: StreamState) -> None:
+        """Load what was folded without rules, as a projector does that starts there."""
+        await self._write_all()
+        loaded, settings = await self._committer.load(), self._settings
+        self.world = world_of(loaded, settings.cluster, settings.mode, policy_of(settings.queueing))
+        if loaded is not None:
+            self._at = self.world.at = loaded.checkpoint.at
+            await refill_frames(self._bus, self.world, loaded.checkpoint, events, self._shard)
+
     async def _look_at_decisions(self) -> None:
         """Send everything open again if the stream DECISIONS is not what we published to."""
         stream = await self._bus.stream_state(subjects.DECISIONS)
         outbox = self._outbox
-        # A fresh read model beside decisions that were published: they are being made once more.
-        if self._fresh:
-            subject = subjects.decisions(self.world.cluster, self._shard)
-            last = await self._bus.last(subjects.DECISIONS, subject)
-            # Of one that was sent again the number is lower, and more is sent twice: no harm.
-            numbers = [each.number for each in decode_conclusions(last.body)] if last else []
-            outbox.recorded_to = max(numbers, default=0)
-            self._fresh = False
         if decisions_lost(stream, outbox.stream_created_at, outbox.stream_seq):
             count = outbox.repeat_all()
             log.warning("decisions_lost", created=stream.created.isoformat(), repeated=count)
@@ -389,15 +430,18 @@ class Projection:
 
     def _fold(self, message: Message) -> None:
         batch = decode_batch(message.body, subjects.source_of(message.subject))
-        journal = self.world.journal
-        before = len(journal.parked)
+        before = len(self.world.journal.parked)
         step(self.world, message.sequence + self._committer.place.base, message.at, batch)
-        self._at = message.at
+        self._count(batch, message.at, before)
+
+    def _count(self, batch: Batch, at: datetime, parked: int) -> None:
+        """Count a message that was folded; `parked` events were parked before it."""
+        self._at = at
         self._events += len(batch.events)
         self._messages += 1
-        self._metrics.folded(batch.source, len(batch.events), message.at)
-        self._settled += settled(batch, message.at)
-        keep_raw(journal.parked, before, batch)
+        self._metrics.folded(batch.source, len(batch.events), at)
+        self._settled += settled(batch, at)
+        keep_raw(self.world.journal.parked, parked, batch)
 
     async def _commit(self) -> None:
         self._spacing.begin()

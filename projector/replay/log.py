@@ -14,7 +14,7 @@ Invariant: a message comes with exactly the decisions made after it was folded, 
 reading fails.
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from datetime import datetime
 from typing import Protocol
 
@@ -76,8 +76,10 @@ class StreamLog:
         self._first, self._last = span
         self._unsent = tuple(unsent)
         self._published = published
+        self.exhausted = False
+        """No conclusion is recorded behind the entry that was given last."""
 
-    async def entries(self) -> AsyncIterator[Entry]:
+    async def entries(self) -> AsyncGenerator[Entry]:
         """Yield every message up to `last`.
 
         Raises:
@@ -106,7 +108,9 @@ class StreamLog:
                         return
                     position = message.sequence + self._base
                     batch = decode_batch(message.body, subjects.source_of(message.subject))
-                    yield Entry(position, message.at, batch, *await decisions.at(position))
+                    concluded = await decisions.at(position)
+                    self.exhausted = decisions.exhausted
+                    yield Entry(position, message.at, batch, *concluded)
                     if message.sequence == end:
                         return
         finally:
@@ -147,6 +151,11 @@ class _Decisions:
                     found[one.id] = one
                 else:
                     said = one
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether all of them were asked for."""
+        return self._over and not self._waiting
 
     async def _more(self) -> bool:
         if self._over:

@@ -294,6 +294,9 @@ def test_a_move_that_was_cut_short_is_repeated(way: str, tmp_path: Path):
     for cut_short in (source, target.with_name("copying")):
         cut_short.mkdir(parents=True)
         (cut_short / cut_short.name).write_text("")
+    before = tmp_path / "standalone/state"
+    before.mkdir(parents=True, exist_ok=True)
+    (before / "read-model.sqlite3").write_text("")
     text = (DEPLOY / f"move/{way}.yaml").read_text()
     job = next(o for o in yaml.safe_load_all(text) if o["kind"] == "Job")
     (script,) = pod_template(job)["spec"]["containers"][0]["args"]
@@ -302,6 +305,8 @@ def test_a_move_that_was_cut_short_is_repeated(way: str, tmp_path: Path):
     subprocess.run(["sh", "-euc", script], check=True, capture_output=True)
     assert [p.name for p in target.iterdir()] == ["jetstream"]
     assert not target.with_name("copying").exists()
+    kept = "before.sqlite3" if way == "to-standalone" else "read-model.sqlite3"
+    assert [p.name for p in before.glob("*.sqlite3")] == [kept]
 
 
 def test_the_actuator_may_write_what_its_commands_write():
