@@ -63,7 +63,7 @@ async def test_pods_wait_at_the_gate_run_and_finish_across_a_kill(
         (ready,) = events(child, "ready")
         assert ready["kinds"] == len(WATCHED_KINDS) and ready["missing"] == []
         assert ready["database"].endswith("read-model.sqlite3")
-        assert len(events(child, "installed")) == 12  # eight kinds, two fences and their bindings
+        assert len(events(child, "installed")) == 14  # eight kinds, three fences and their bindings
         async with Api(simulator.url, simulator.token) as api:
             await make_queue(api, "ns", cpu="4")
             await api.call("POST", NS, pod("hog", cpu="4", script="run=forever"))

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from podgroup.model.commands import WriteWorkloadStatus
+from podgroup.model.commands import CreateWorkload, WriteWorkloadStatus
 from podgroup.model.names import (
     GROUP_TOTAL_COUNT,
 )
@@ -64,8 +64,10 @@ def test_pods_ready_is_written_where_somebody_waits_for_it(
     if mode == "kueue":
         toy.admit("g")
     toy.run("p0", "p1")
-    writes = [d.command for d in toy.decisions if isinstance(d.command, WriteWorkloadStatus)]
-    written = [c for write in writes for c in write.conditions if c.type == "PodsReady"]
+    commands = [d.command for d in toy.decisions]
+    writes = [c for c in commands if isinstance(c, WriteWorkloadStatus)]
+    first = [c.status for c in commands if isinstance(c, CreateWorkload) and c.status is not None]
+    written = [c for write in (*first, *writes) for c in write.conditions if c.type == "PodsReady"]
     assert [(c.status, c.reason) for c in written] == said
     if mode == "kueue":
         assert len(writes) == len(said), "nothing else is ours to write"

@@ -95,7 +95,7 @@ async def test_a_projector_killed_around_a_commit(
         found = await sent_decisions(bus, cluster, len(decisions))
         world = projection.world
     assert [d for _, d in found] == decisions
-    assert len(decisions) == 3
+    assert len(decisions) == 4
     if before:
         assert [d.id for d in decisions] == before
     assert comparable(reloaded(url, cluster)) == comparable(world)

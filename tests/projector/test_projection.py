@@ -74,14 +74,14 @@ async def test_decisions_come_out_in_order_and_once(url: str, bus: Bus, cluster:
         before = len(toy.messages)
         toy.pod("foo")
         await publish(bus, cluster, batches(toy)[before:])
-        found = await sent_decisions(bus, cluster, 3)
-        assert [d.number for _, d in found] == [1, 2, 3]
+        found = await sent_decisions(bus, cluster, 4)
+        assert [d.number for _, d in found] == [1, 2, 3, 4]
         together = Counter(i for i, _ in found)
         assert all((i == d.id) == (together[i] == 1) for i, d in found)
         assert {type(d.command).__name__ for _, d in found} >= {"AdmitGroup", "UngatePod"}
         assert [d for _, d in found] == decided(url, cluster)
-    # The fourth conclusion is why the group is in the state it is in.
-    assert rows_of(url, tables.checkpoints)[0]["published"] == 4
+    # The fifth conclusion is why the group is in the state it is in.
+    assert rows_of(url, tables.checkpoints)[0]["published"] == 5
     newest = await bus.last(subjects.DECISIONS, subjects.decisions(cluster, 0))
     async with running(settings_for(url, cluster), bus) as projection:
         await eventually(lambda: not projection.problem, "caught up")
