@@ -27,7 +27,7 @@ async def test_a_pod_resized_upwards_is_charged_and_shown_as_it_is(story: Story)
         return f"{story.namespace}/grows" in text and "charged too" in text
 
     await story.api.until("why names what is beyond the admission", held_by)
-    assert "0.6" in await story.gatelog("queue", "-n", story.namespace)
+    assert "cpu 600m" in await story.gatelog("queue", "-n", story.namespace)
     path = f"/api/v1/namespaces/{story.namespace}/events"
 
     async def warned() -> bool:
