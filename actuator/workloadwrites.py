@@ -9,7 +9,7 @@ made.
 
 With gatelog's own CRD a Workload is created with its status, at a version without the subresource:
 2.3 ms of the API server's processor time where two writes take 5.9 (kube-apiserver 1.36, medians of
-five times 40 by turns, load 11 to 20). Where that is refused, as by somebody's policy, or there is
+five times 40 by turns, load 11 to 20). Where that is refused, as by another policy, or there is
 no such version, it is created without, and the status follows as ever.
 
 Invariant: what is written was computed from exactly the version it replaces.

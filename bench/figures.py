@@ -146,8 +146,8 @@ def show(figures: Sequence[Figure], known: Iterable[Figure] = ()) -> None:
     wanted = _table("figure", "wanted", "had", "unit", "")
     for one in figures:
         if one.target is not None:
-            told = f"missed by {one.missed:.0%}" if one.missed > 0 else "met"
-            wanted.add_row(one.name, _number(one.target), _number(one.value), one.unit, told)
+            verdict = f"missed by {one.missed:.0%}" if one.missed > 0 else "met"
+            wanted.add_row(one.name, _number(one.target), _number(one.value), one.unit, verdict)
     if wanted.row_count:
         console.print()
         console.print(wanted)

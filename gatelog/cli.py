@@ -154,7 +154,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _help_of(arguments: Sequence[str]) -> str:
-    """Return the command line that helps whoever typed these arguments."""
+    """Return the command line whose help fits these arguments."""
     command = next((a for a in arguments if not a.startswith("-")), "")
     groups = {group.name for group in app.registered_groups}
     known = command in {c.name for c in app.registered_commands} | groups

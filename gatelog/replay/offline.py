@@ -107,7 +107,7 @@ async def verify(log: Source, settings: Settings) -> tuple[Result, list[TableRes
         migrate.check(url)
         with engine.execution_options(**SNAPSHOT[engine.dialect.name]).connect() as connection:
             at = live_position(connection, header.cluster, header.shard)
-            stands = at.last
+            reached_live = at.last
             if (at.epoch, at.mode) != (header.epoch, header.mode):
                 raise CommandFailed(
                     f"the database is of epoch {at.epoch}, mode {at.mode}, the file of epoch "
@@ -115,11 +115,11 @@ async def verify(log: Source, settings: Settings) -> tuple[Result, list[TableRes
                 )
             with tempfile.TemporaryDirectory(prefix="gatelog-replay-") as folder:
                 again = f"sqlite:///{folder}/replay.sqlite3"
-                result = await folded(log, again, moment=stands)
+                result = await folded(log, again, moment=reached_live)
                 reached = result.world.meta.position
-                if reached < stands and not log.unread:
+                if reached < reached_live and not log.unread:
                     raise CommandFailed(
-                        f"the database is at position {stands}, the file ends at {reached}: "
+                        f"the database is at position {reached_live}, the file ends at {reached}: "
                         "export again, or compare a database made from this file (gatelog import)"
                     )
                 found = await asyncio.to_thread(

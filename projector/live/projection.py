@@ -35,6 +35,7 @@ from projector.live.recorded import last_recorded, recorded_log
 from projector.live.replicas import Replicas
 from projector.live.unreadable import unreadable
 from projector.measures.metrics import ProjectorMetrics
+from projector.storage.loading import Loaded
 from projector.storage.opening import (
     check_shard,
     decisions_lost,
@@ -191,14 +192,11 @@ class Projection:
         self._reconnected = True
 
     async def _start(self) -> None:
-        loaded = await self._committer.load()
-        settings = self._settings
-        self.world = world_of(loaded, settings.cluster, settings.mode, policy_of(settings.queueing))
+        loaded = await self._load()
         if loaded is None:
             return
-        check_shard(self.world, self._shard, settings.shards)
+        check_shard(self.world, self._shard, self._settings.shards)
         checkpoint = loaded.checkpoint
-        self._at = self.world.at = checkpoint.at
         self._outbox.parked_seq = checkpoint.parked_seq
         self._outbox.stream_created_at = checkpoint.decisions_created_at
         self._outbox.stream_seq = checkpoint.decisions_seq
@@ -212,6 +210,14 @@ class Projection:
             pods=len(self.world.pods),
             unpublished=self.world.meta.decisions - checkpoint.published,
         )
+
+    async def _load(self) -> Loaded | None:
+        """Begin with what the database holds, or with an empty world."""
+        loaded, settings = await self._committer.load(), self._settings
+        self.world = world_of(loaded, settings.cluster, settings.mode, policy_of(settings.queueing))
+        if loaded is not None:
+            self._at = self.world.at = loaded.checkpoint.at
+        return loaded
 
     async def _attach(self) -> None:
         """Find the log and our place in it; begin an epoch if it is not the one we knew."""
@@ -303,10 +309,8 @@ class Projection:
     async def _begin_again(self, events: StreamState) -> None:
         """Load what was folded without rules, as a projector does that starts there."""
         await self._write_all()
-        loaded, settings = await self._committer.load(), self._settings
-        self.world = world_of(loaded, settings.cluster, settings.mode, policy_of(settings.queueing))
+        loaded = await self._load()
         if loaded is not None:
-            self._at = self.world.at = loaded.checkpoint.at
             await refill_frames(self._bus, self.world, loaded.checkpoint, events, self._shard)
 
     async def _look_at_decisions(self) -> None:

@@ -144,7 +144,7 @@ class Claims:
         return bool(over)
 
     def drop(self, id: str) -> None:
-        """Keep no quota for a workload that leaves its line, and let nobody wait for it."""
+        """Keep no quota for a workload that leaves its line, and let no workload wait for it."""
         self.end(id)
         self._forget_lost(id)
 
