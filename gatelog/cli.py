@@ -33,7 +33,6 @@ from gatelog.commands import (
     replay,
     sql,
     stopping,
-    switch,
     topology,
     uninstall,
     up,
@@ -107,7 +106,6 @@ _add("serve", deployments.serve, DEPLOY, deployments.EXAMPLES)
 _add("migrate", migrate.migrate, DEPLOY, migrate.EXAMPLES)
 _add("archive", archive.archive, DEPLOY, archive.EXAMPLES)
 _add("prune", prune.prune, DEPLOY, prune.EXAMPLES)
-_add("switch", switch.switch, DEPLOY, switch.EXAMPLES)
 _add("uninstall", uninstall.uninstall, DEPLOY, uninstall.EXAMPLES)
 _add("history", history.history, ASK, history.EXAMPLES)
 _add("why", why.why, ASK, why.EXAMPLES)

@@ -63,7 +63,6 @@ TABLE = {
     "create localqueue": ACT,
     "create clusterqueue": "-o --dry-run",
     "create resourceflavor": "-o --dry-run",
-    "switch": "--dry-run",
     "uninstall": "-n -o --dry-run --state-dir",
     # What goes on until it is stopped.
     "up": "--db --state-dir",
