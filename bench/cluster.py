@@ -10,7 +10,6 @@ Invariant: a sign, once seen, stays seen until its pod is forgotten.
 
 import asyncio
 import contextlib
-import math
 import time
 from collections.abc import Coroutine, Iterable
 from typing import Any, Self
@@ -58,20 +57,16 @@ async def ungate(api: Api, namespace: str, name: str, gate: str = ADMISSION_GATE
     await api.call("PATCH", f"{pods_of(namespace)}/{name}", steps, kind=STEPS)
 
 
-async def together(
-    work: Iterable[Coroutine[Any, Any, Any]], at_once: int = AT_ONCE, per_s: float = math.inf
-) -> None:
-    """Do all of it, so many at once and in a second.
+async def together(work: Iterable[Coroutine[Any, Any, Any]], at_once: int = AT_ONCE) -> None:
+    """Do all of it, so many at once.
 
     Raises:
         Exception: whatever the first that failed has raised.
     """
-    waiting, began = enumerate(work), time.monotonic()
+    waiting = iter(work)
 
     async def some() -> None:
-        for number, one in waiting:
-            if (early := began + number / per_s - time.monotonic()) > 0:
-                await asyncio.sleep(early)
+        for one in waiting:
             await one
 
     try:

@@ -1,7 +1,7 @@
 """Kueue's performance test on the stand-in: three processes of gatelog, and pods that come and go.
 
 5 cohorts of 6 ClusterQueues that lend to and borrow from one another; to each of them come single
-pods of three classes (`simulated.BASELINE`), by the clock, run for a moment, and end. A pod that is
+pods of three classes (`BASELINE`), by the clock, run for a moment, and end. A pod that is
 preempted is gone, as pods are; its user makes another one, as a Job does, and the work counts from
 when its first pod came. Times are seen by a watch: admitted is whose gate is gone.
 
@@ -25,18 +25,37 @@ from typing import Any, NamedTuple
 from bench import processes
 from bench.cluster import AT_ONCE, Line, PodWatch, gated, pods_of
 from bench.figures import Figure
-from bench.simulated import BASELINE, BORROWING, NOMINAL, Class, queue_name
 from podgroup.model.names import QUEUE_NAME
 from tests.support.processes import KUEUE, Api
 
 NAMESPACE = "load"
 COHORTS, PER_COHORT = 5, 6
+NOMINAL, BORROWING = 20, 100
 PATIENCE_S = 600.0
 VERSION = "kueue.x-k8s.io/v1beta2"
 KUEUES = {"whole": 351.0, "large": 16.5, "medium": 76.8, "small": 215.0, "usage": 55.9}
 """What Kueue publishes: seconds, and percent of the quota in use."""
 WANTED_S = {"load": 100, "load.groups": 90, "medium": 41, "small": 65}
 """What is wanted: all of it by name of the figure, and mean waits by class."""
+
+
+class Class(NamedTuple):
+    """Workloads alike: how many a queue gets, how often, and what they are."""
+
+    name: str
+    workloads: int
+    every_ms: int
+    runtime_ms: int
+    priority: int
+    request: int
+
+
+BASELINE = (
+    Class("small", 350, 100, 200, 50, 1),
+    Class("medium", 100, 500, 500, 100, 5),
+    Class("large", 50, 1200, 1000, 200, 20),
+)
+"""Kueue's performance test: 5 cohorts of 6 ClusterQueues, 15,000 workloads."""
 
 
 class Outcome(NamedTuple):
@@ -128,6 +147,11 @@ class Users(PodWatch):
             body["spec"]["containers"][0]["resources"]["requests"] = requests
             self.came.setdefault(name, time.perf_counter())
             await self._api.call("POST", pods_of(NAMESPACE), body)
+
+
+def queue_name(cohort: int, number: int) -> str:
+    """Return the name of a queue."""
+    return f"queue-{cohort:02}-{number:03}"
 
 
 async def _objects(api: Api, classes: tuple[Class, ...], cohorts: int, per_cohort: int) -> None:

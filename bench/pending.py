@@ -15,7 +15,6 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from statistics import median
-from typing import Protocol
 
 from bench.figures import Figure
 from bench.processes import answer, resident_kib
@@ -26,16 +25,6 @@ SIZES = (0, 100, 1_000, 10_000, 100_000)
 TURNS = 30
 PODS = 10
 TAKE_EVERY = 1000
-
-
-class Waiting(Protocol):
-    """A line of some length; costs are in seconds of processor time."""
-
-    def new(self) -> float:
-        """Return what one more costs."""
-
-    def freed(self) -> float:
-        """Return what it costs that quota is given back, and that others are let in."""
 
 
 class Line:
@@ -114,7 +103,7 @@ async def run() -> AsyncIterator[Figure]:
         "a new single pod, folded and decided on, with {:,} in line",
         "quota of one given back and one let in, with {:,} in line",
     )
-    for figure in by_length("pending", [(size, Line(size)) for size in SIZES], TURNS, notes):
+    for figure in _by_length([(size, Line(size)) for size in SIZES], notes):
         yield figure
     yield Figure(
         name="pending.memory",
@@ -125,9 +114,7 @@ async def run() -> AsyncIterator[Figure]:
     )
 
 
-def by_length(
-    part: str, lines: Sequence[tuple[int, Waiting]], turns: int, notes: tuple[str, str]
-) -> Iterator[Figure]:
+def _by_length(lines: Sequence[tuple[int, Line]], notes: tuple[str, str]) -> Iterator[Figure]:
     """Measure what one more and a pass cost in lines of some lengths, turn by turn."""
     gc.collect()
     gc.freeze()
@@ -136,8 +123,8 @@ def by_length(
             line.new()
             line.freed()
         filled = [(size, line) for size, line in lines if size]
-        news = [[line.new() for _, line in lines] for _ in range(turns)]
-        frees = [[line.freed() for _, line in filled] for _ in range(turns)]
+        news = [[line.new() for _, line in lines] for _ in range(TURNS)]
+        frees = [[line.freed() for _, line in filled] for _ in range(TURNS)]
     finally:
         gc.unfreeze()
     for what, costs, measured, note in (
@@ -147,10 +134,10 @@ def by_length(
         sizes = [size for size, _ in measured]
         for place, size in enumerate(sizes):
             yield Figure(
-                name=f"{part}.{what}.{size}",
+                name=f"pending.{what}.{size}",
                 value=median(turn[place] for turn in costs) * 1e3,
                 unit="ms",
-                samples=turns,
+                samples=TURNS,
                 note=note.format(size),
             )
         dearest = max(
@@ -159,7 +146,7 @@ def by_length(
             if place
         )
         yield Figure(
-            name=f"{part}.{what}.growth",
+            name=f"pending.{what}.growth",
             value=dearest[0],
             unit="times",
             limit=1.2,

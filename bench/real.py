@@ -5,8 +5,6 @@ singles     pods at once, each a group of its own, from the first creation until
 groups      the same for groups of some sizes
 bare        beside each, by turns: as many pods that no queue sees, created and then ungated by this
             client, which is what admission comes down to
-creates     pods created a second (`--creates`): with a queue, without one, and in a namespace that
-            is left out of the policies (`--outside`), by turns
 
 Of processes whose ids are given (on this machine) the processor time per pod is told as well; of
 the API server, where it lets us read its metrics, the requests per pod, everybody's together.
@@ -29,7 +27,6 @@ import aiohttp
 from msgspec import Struct
 
 from bench.cluster import GATE, UNGATED, PodWatch, WatchFailed, together, ungate
-from bench.creating import OUTSIDE, PLAIN, QUEUED, Load, creating
 from bench.elsewhere import Cluster, Unusable, trust
 from bench.figures import Figure, percentile, printed, show
 from bench.processes import cpu_s, machine
@@ -240,20 +237,6 @@ def body(name: str, queue: str, group: str, total: int, *, bare: bool) -> dict[s
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
-def _kinds(cluster: Cluster, pods: int, outside: str, group: str) -> dict[str, dict[str, Any]]:
-    """Return a body of each kind of pod to create; those outside have a gate of our own.
-
-    The group wants one pod more than there will be, so that nothing but creations is measured.
-    """
-    found = {
-        QUEUED: body("", cluster.queue, group, pods + 1, bare=False),
-        PLAIN: body("", cluster.queue, "", 0, bare=True),
-        OUTSIDE: body("", cluster.queue, group, pods + 1, bare=False),
-    }
-    found[OUTSIDE]["spec"]["schedulingGates"] = [{"name": GATE}]
-    return found if outside else {kind: found[kind] for kind in (QUEUED, PLAIN)}
-
-
 def requests_of(metrics: str) -> Counter[str]:
     """Requests that an API server has counted so far, by verb and resource; no lists or watches.
 
@@ -319,8 +302,6 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--pids", default="", help="api=PID,gatelog=PID: whose time to tell")
     parser.add_argument("--singles", type=int, default=500, help="single pods; 0: none")
     parser.add_argument("--groups", default="10x100,500,2000", help="SIZExCOUNT, ...")
-    parser.add_argument("--creates", type=int, default=0, help="pods of a kind to create; 0: none")
-    parser.add_argument("--outside", default="", help="namespace left out of webhook and policies")
     parser.add_argument("--rounds", type=int, default=1, help="rounds of each; medians are told")
     parser.add_argument("--at-once", type=int, default=20, help="requests of ours at once")
     parser.add_argument("--timeout-s", type=float, default=300, help="seconds for one round")
@@ -349,16 +330,6 @@ async def run(options: argparse.Namespace) -> AsyncIterator[Figure]:
             table = Table(cluster, pids, at_once, options.timeout_s)
             for shape in wanted:
                 for figure in await table.measure(shape, rounds):
-                    yield figure
-            if options.creates:
-                pods = min(options.creates, MOST_PODS)
-                async for figure in creating(
-                    cluster,
-                    partial(_kinds, cluster, pods, options.outside),
-                    options.outside,
-                    Load(pods, rounds, at_once),
-                    pids,
-                ):
                     yield figure
         finally:
             await cluster.release()

@@ -9,12 +9,10 @@ from bench.cluster import Line, Meta, SeenPod, Spec, Status
 from bench.core import _fold
 from bench.figures import HISTORY, Figure, kept, percentile, show, write
 from bench.latency import _without_own
-from bench.load import Users, _outcome, _Work
+from bench.load import BASELINE, NOMINAL, Users, _outcome, _Work
 from bench.paired import ROOT, Log, Turn, by_turns, other_version, said
 from bench.pending import PODS
 from bench.pending import Line as WaitingLine
-from bench.queues import Queues
-from bench.simulated import BASELINE, NOMINAL, run
 from bench.story import CLUSTER, Story
 from podgroup.engine import new_world, step
 from podgroup.log.codec import decode_batch
@@ -144,33 +142,6 @@ def test_the_other_version_is_where_main_was_left(tmp_path: Path) -> None:
     git("commit", "--allow-empty", "-m", "fourth")
     assert other_version(tmp_path) == first, "a branch: where it left main"
     assert other_version(tmp_path, "HEAD~1") == git("rev-parse", "HEAD~1")
-
-
-def test_in_simulated_time_everybody_runs_to_the_end_and_quota_is_used() -> None:
-    kinds = tuple(kind._replace(workloads=kind.workloads // 10) for kind in BASELINE)
-    got = run(kinds, 2, 3)
-    assert got.workloads == 2 * 3 * 50
-    assert set(got.waited_s) == {"small", "medium", "large"}
-    assert got.waited_s["large"] < got.waited_s["medium"] < got.waited_s["small"]
-    assert 0.6 < got.usage <= 1
-    work_s = sum(kind.workloads * kind.request * kind.runtime_ms for kind in kinds) / 1000 / NOMINAL
-    assert got.whole_s >= work_s
-    again = run(kinds, 2, 3)
-    assert again._replace(processor_s=0) == got._replace(processor_s=0)
-
-
-def test_the_length_of_a_line_costs_nothing() -> None:
-    """Ten times the line, by looks taken and not by time: the same heads, the same admissions."""
-    looks = []
-    for waiting in (600, 6000):
-        some = Queues(waiting)
-        leaving = some.holding[:10]
-        for one in leaving:
-            some.scheduler.cache.remove(one)
-        verdicts = some.scheduler.decide(some.now)
-        assert len(verdicts.admitted) == 10
-        looks.append(len(verdicts.heads))
-    assert looks[1] <= 1.2 * looks[0]
 
 
 def test_each_pass_lets_the_next_one_of_the_line_in() -> None:
