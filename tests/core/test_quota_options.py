@@ -644,3 +644,19 @@ def test_q13_use_for_which_nobody_looked_while_it_lasted_is_remembered() -> None
         used[ways.remember_all_use] = cache.reservations.used_by(("ns", "a")) or 0.0
     assert 0.5 <= used[True] < 0.52
     assert used[False] < 0.01
+
+
+def test_no_more_is_looked_at_in_a_longer_queue() -> None:
+    looks = []
+    for waiting in (60, 600):
+        tree = Tree(KUEUE, queue("q", {"one": {"cpu": 10}}))
+        for number in range(10 + waiting):
+            tree.submit(f"w{number:03}", "q")
+        while len(tree.holding) < 10:
+            tree.decide()
+        tree.decide()
+        tree.cache.remove("w000")
+        verdicts = tree.decide()
+        assert [one.id for one in verdicts.admitted] == ["w010"]
+        looks.append(len(verdicts.heads))
+    assert looks[0] == looks[1]
