@@ -78,12 +78,3 @@ class Applier:
             number=meta.decisions, as_of=here.position, at=here.at, records=records
         )
         self.world.journal.concluded.append(concluded)
-
-
-class ObservingApplier(Applier):
-    """Applies records alone: why groups wait in a cluster on which another controller decides."""
-
-    __slots__ = ()
-
-    def decision(self, decision: Decision) -> None:
-        """Leave a decision out: it was not made there."""

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from podgroup.applying import Applier, ObservingApplier
+from podgroup.applying import Applier
 from podgroup.fold.deriving import apply_derived
 from podgroup.fold.pods import renewable, retirable
 from podgroup.fold.relists import synced
@@ -68,7 +68,6 @@ __all__ = [
     "due_timers",
     "load_world",
     "new_world",
-    "observe",
     "read_back",
     "rejoin_frames",
     "step",
@@ -116,25 +115,16 @@ def step(
     return difference
 
 
-def observe(world: World, position: int, at: datetime, batch: Batch) -> None:
-    """Fold one message of a cluster on which another controller decides: rules explain only."""
-    here = fold_message(world, position, at, batch)
-    decide(world, here, observing=True)
-    world.meta.at = at
-
-
 def decide(
     world: World,
     here: At,
     recorded: Mapping[str, Decision] | None = None,
     concluded: Concluded | None = None,
-    *,
-    observing: bool = False,
 ) -> Difference:
     """Decide on everything the last message touched; conclusions go to the journal.
 
     With `recorded` those decisions and the records in `concluded` are applied instead, and the
-    difference is returned. When `observing`, decisions have no effect.
+    difference is returned.
     """
     if not synced(world) and not recorded and not (concluded and concluded.records):
         return _NONE
@@ -145,7 +135,10 @@ def decide(
         world.dirty_groups.clear()
         return _NONE
     world.loaded = False
-    applier, comparing = _applier(world, here, recorded, concluded, observing=observing)
+    comparing = None
+    applier = Applier(world, here)
+    if recorded is not None:
+        applier = comparing = ComparingApplier(world, here, recorded, concluded)
     if loaded:
         _enlist_all(world, applier)
     for identity in list(world.dirty_groups):
@@ -176,23 +169,6 @@ def decide(
         return _NONE
     world.evaluate_all = True
     return difference
-
-
-def _applier(
-    world: World,
-    here: At,
-    recorded: Mapping[str, Decision] | None,
-    concluded: Concluded | None,
-    *,
-    observing: bool,
-) -> tuple[Applier, ComparingApplier | None]:
-    """Return what applies conclusions; twice, if it holds them against what is recorded."""
-    if observing:
-        return ObservingApplier(world, here), None
-    if recorded is None:
-        return Applier(world, here), None
-    comparing = ComparingApplier(world, here, recorded, concluded)
-    return comparing, comparing
 
 
 def _run_last(world: World, applier: Applier) -> None:

@@ -152,13 +152,13 @@ def _parquet(settings: Settings, url: str) -> None:
 def import_(
     file: Annotated[
         str,
-        typer.Argument(help="An export, a watch recording, or an archive (a directory or URL)."),
+        typer.Argument(help="An export, or an archive (a directory or URL)."),
     ],
     to: Annotated[str, typer.Option(metavar="URL|FILE", help="Empty database to write to.")],
     config: options.Config = None,
     cluster: options.Cluster = None,
     assign: options.Assign = None,
 ) -> int | None:
-    """Make a read model from an export, a watch recording or an archive, in an empty database."""
+    """Make a read model from an export or an archive, in an empty database."""
     settings = options.settings(config, assign, cluster=cluster)
     return of_file(settings, file, options.database_option(to))

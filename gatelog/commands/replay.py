@@ -30,10 +30,9 @@ gatelog replay --verify
 gatelog replay --rebuild
 gatelog replay --redecide
 gatelog replay --at 2026-11-21T03:00:00Z --to then.sqlite3
-gatelog replay --group team-a/train --step
+gatelog replay --group team-a/train
 gatelog replay export.jsonl.gz --redecide
-gatelog replay recording.jsonl.gz --to recording.sqlite3
-gatelog replay recording.jsonl.gz --verify --db recording.sqlite3
+gatelog replay export.jsonl.gz --verify --db copy.sqlite3
 gatelog replay s3://backups/gatelog --cluster prod --to prod.sqlite3
 """
 
@@ -61,9 +60,6 @@ class TaskOptions:
     group: Annotated[
         str | None, typer.Option(metavar="NS/NAME", help="Every step of one group.")
     ] = None
-    step: Annotated[
-        bool, typer.Option("--step", help="Go through the steps by keys (n, p, g, q).")
-    ] = False
 
     def check(self, file: str | None, to: str | None) -> None:
         """Refuse what does not go together.
@@ -91,7 +87,7 @@ def replay(
     where: options.ReadModelOptions,
     file: Annotated[
         str | None,
-        typer.Argument(help="An export, a watch recording, or an archive (a directory or URL)."),
+        typer.Argument(help="An export, or an archive (a directory or URL)."),
     ] = None,
     to: Annotated[
         str | None, typer.Option(metavar="URL|FILE", help="Empty database to write to.")
@@ -101,7 +97,7 @@ def replay(
     """Fold the log again: check the read model row by row (--verify), make it anew while the
     projector runs (--rebuild), see what today's rules would have decided (--redecide), have the
     read model as it was (--at), go through a group event by event (--group), or do so with an
-    export, a watch recording or an archive (FILE), without NATS.
+    export or an archive (FILE), without NATS.
     """
     task.check(file, to)
     db = where.db
@@ -111,8 +107,7 @@ def replay(
     target = options.database_option(to or (db if file else None))
     console = Screen(file=raw(sys.stderr))
     if task.group:
-        by_key = task.step and sys.stdin.isatty()
-        return _steps(settings, file, task.group, by_key=by_key, console=console)
+        return _steps(settings, file, task.group, console)
     if file and task.verify:
         return _verify_file(settings, file)
     if file:
@@ -230,11 +225,8 @@ def of_file(
     """Fold a file and say what came of it; 1 if some of it could not be read, or differs."""
     from gatelog.replay import offline
     from gatelog.replay.differing import DifferencePrinter
-    from gatelog.replay.recordings import Recording
 
     log = offline.open_source(file, settings)
-    if redecide and isinstance(log, Recording):
-        raise UsageFailed(f"{file}: is no export, so it has no decisions of ours to compare with")
     if moment is not None and target is None:
         raise UsageFailed("--at needs --to: an empty database to write to, e.g. --to then.sqlite3")
     printer = DifferencePrinter()
@@ -273,11 +265,8 @@ def _unread(file: str, unread: list[str]) -> None:
         sys.stderr.write(f"gatelog: {file}: {text}\n")
 
 
-def _steps(
-    settings: Settings, file: str | None, group: str, *, by_key: bool, console: Console
-) -> int | None:
+def _steps(settings: Settings, file: str | None, group: str, console: Console) -> int | None:
     from gatelog.replay import offline, running
-    from gatelog.replay.keys import walk
     from gatelog.replay.steps import Stepper, screen, text
     from gatelog.terminal.console import console as terminal
     from gatelog.terminal.lookup import parse_title
@@ -296,9 +285,6 @@ def _steps(
     if not found:
         sys.stderr.write(f"gatelog: the log says nothing of {group}\n")
         return FAILED
-    if by_key:
-        walk(found)
-        return FAILED if damaged else None
     out = terminal()
     for number, one in enumerate(found, 1):
         if out.is_terminal:

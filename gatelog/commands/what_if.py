@@ -171,7 +171,7 @@ def what_if(
     place: PlaceOptions,
     file: Annotated[
         str | None,
-        typer.Argument(help="An export, a watch recording, or an archive. Default: the log."),
+        typer.Argument(help="An export, or an archive. Default: the log."),
     ] = None,
 ) -> int | None:
     """What other quotas, cohorts, flavors, priorities or queues would do: play what came, as the

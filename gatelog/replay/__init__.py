@@ -1,6 +1,5 @@
 """`gatelog replay`: the parts that know files, terminals and words; folding is projector.replay's.
 
-recordings   watch recordings of a cluster as a log
 exporting    from the log to a file
 parking      what was parked, and what a person says about it
 steps        one group, event by event: what came, what changed, what was decided and why

@@ -1,4 +1,4 @@
-"""Replay without NATS: of an export, a segment of an archive, a whole archive, or a recording.
+"""Replay without NATS: of an export, a segment of an archive, or a whole archive.
 
 Theory. All of them are logs (`projector.replay.log.Log`) that bring along by which rules they were
 decided, so what is done with the streams can be done with them. What of them cannot be read is
@@ -21,7 +21,7 @@ from gatelog.shell.errors import CommandFailed, UsageFailed
 from projector.archive.archive_store import open_archive_store
 from projector.archive.reading import WholeArchive
 from projector.replay.compare import TableResult
-from projector.replay.files import FileLog, FileRefused, Header, is_export
+from projector.replay.files import FileLog, FileRefused, Header
 from projector.replay.fold import Beginning, Callbacks, Difference, Redeciding, Result, Sink, fold
 from projector.replay.log import Entry, Log
 from projector.storage.database import database_url, reader
@@ -50,10 +50,6 @@ def open_source(where: str, settings: Settings) -> Source:
         return WholeArchive(open_archive_store(where), settings.cluster, settings.projector.shard)
     if not path.exists():
         raise UsageFailed(f"{where}: no such file")
-    if not is_export(path):
-        from gatelog.replay.recordings import Recording
-
-        return Recording(path, settings.cluster)
     try:
         return FileLog(path)
     except FileRefused as error:

@@ -67,7 +67,7 @@ class Past(Struct):
 
 
 async def read_file(where: str, settings: Settings, asked: Asked, progress: Progress) -> Past:
-    """Read an export, a recording or an archive; spans are before it was written."""
+    """Read an export or an archive; spans are before it was written."""
     log = open_source(where, settings)
     header = log.header
     now = header.written_at or datetime.now(UTC)

@@ -235,15 +235,6 @@ class Export:
 _json: msgspec.json.Decoder[Raw] = msgspec.json.Decoder(Raw)
 
 
-def is_export(path: Path) -> bool:
-    """Tell whether the first line says that the file is an export, of whatever version."""
-    first = next(iter(Lines(path)), b"")
-    try:
-        return msgspec.json.decode(first, type=_Format).format == FORMAT
-    except msgspec.MsgspecError:
-        return False
-
-
 class _Format(Struct):
     format: str
     version: int

@@ -196,11 +196,6 @@ async def _fold(
 
 def _applied(entry: Entry, result: Result) -> None:
     """Apply conclusions as they are in the log."""
-    if entry.observed:
-        from projector.replay.redeciding import observe
-
-        observe(result.world, entry.position, entry.at, entry.batch)
-        return
     what = (entry.position, entry.at, entry.batch, entry.recorded, entry.concluded)
     replay(result.world, *what)
 

@@ -42,12 +42,10 @@ class Entry(Struct, frozen=True):
     recorded: Mapping[str, Decision]
     concluded: Concluded | None = None
     """The records made there; None: none."""
-    observed: bool = False
-    """It is of a watch recording: another controller decided there, and rules only explain."""
 
 
 class Log(Protocol):
-    """A source of entries: the streams, an export, a recording."""
+    """A source of entries: the streams, an export, an archive."""
 
     def entries(self) -> AsyncIterator[Entry]:
         """Yield every message, in order."""

@@ -1,8 +1,8 @@
-"""Where a replay asks rules: to decide again, and to explain what a watch recording shows.
+"""Where a replay asks rules: to decide again.
 
 Invariant: no other module of a replay imports a rule.
 """
 
-from podgroup.engine import Then, observe, step
+from podgroup.engine import Then, step
 
-__all__ = ["Then", "observe", "step"]
+__all__ = ["Then", "step"]

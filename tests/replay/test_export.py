@@ -252,6 +252,42 @@ def test_export_asks_for_what_makes_sense(
     assert code == 1 and "No such file or directory" in err and "unexpected" not in err
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"hello\nworld\n",
+        b'{"some": "document"}\n',
+        bytes(range(256)) * 40,
+        gzip.compress(b"hello\n"),
+        b"\x1f\x8bno gzip at all",
+    ],
+    ids=("empty", "text", "json", "binary", "gzipped", "no-gzip"),
+)
+def test_foreign_files_are_called_so(gatelog: Gatelog, tmp_path: Path, data: bytes) -> None:
+    file = tmp_path / "foreign"
+    file.write_bytes(data)
+    code, out, err = gatelog("replay", str(file))
+    assert code == 1 and out == ""
+    assert f"{file}: is no export of gatelog" in err and "unexpected" not in err
+
+
+def test_what_a_file_cannot_be_asked_is_said(
+    gatelog: Gatelog, exported: Path, tmp_path: Path
+) -> None:
+    file, to = str(exported), f"sqlite:///{tmp_path}/x.sqlite3"
+    for code, words, said in (
+        (2, ("replay", str(tmp_path / "nothing")), "no such file"),
+        (2, ("replay", file, "--at", "100"), "--at needs --to"),
+        (1, ("replay", file, "--verify", "--db", to), "no such database"),
+        (0, ("replay", file, "--to", to), ""),
+        (2, ("replay", file, "--verify", "--db", to, "--to", to), "--verify writes nothing"),
+        (2, ("replay", file, "--rebuild", "--db", to), "leave FILE out"),
+    ):
+        found, _, err = gatelog(*words)
+        assert found == code and said in err, (words, err)
+
+
 def test_a_choice_of_nothing_is_said_and_leaves_no_file(
     gatelog: Gatelog, simple: Played, tmp_path: Path
 ) -> None:

@@ -1,12 +1,7 @@
 """`replay --at` and `replay --group`: the read model as it was then, and one group step by step."""
 
-import os
-import pty
 import re
-import select
 import sqlite3
-import subprocess
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +12,6 @@ import pytest
 from podgroup.engine import new_world, step
 from tests.replay.conftest import Ran
 from tests.replay.support import Played
-from tests.support.processes import GATELOG
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
@@ -99,48 +93,3 @@ def test_steps_as_text(gatelog: Gatelog, simple: Played) -> None:
     assert code == 1 and "nothing of ns/nobody" in err
     code, _, err = gatelog("replay", "--group", "nobody", *simple.options)
     assert code == 2 and "NAMESPACE/NAME" in err
-
-
-def test_keys_walk_through_the_steps(simple: Played) -> None:
-    master, slave = pty.openpty()
-    child = subprocess.Popen(
-        [GATELOG, "replay", "--group", "ns/a", "--step", *simple.options],
-        stdin=slave,
-        stdout=slave,
-        stderr=subprocess.DEVNULL,
-        env={"PATH": "/usr/bin:/bin", "COLUMNS": "100", "TERM": "xterm"},
-    )
-    os.close(slave)
-
-    def shown(wanted: str) -> str:
-        text, end = "", time.monotonic() + 20
-        while time.monotonic() < end:
-            if select.select([master], [], [], 0.2)[0]:
-                text += re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", os.read(master, 65536).decode())
-            if re.search(wanted, text):
-                return text
-        raise AssertionError(f"never shown: {wanted}\n{text}")
-
-    def press(keys: str, wanted: str) -> str:
-        os.write(master, keys.encode())
-        return shown(wanted)
-
-    try:
-        first = shown(r"\[q\]uit")
-        found = re.search(r" 1/(\d+) +seq (\d+)", first)
-        assert found, first
-        count, position = int(found[1]), int(found[2])
-        press("n", r" 2/\d+ ")
-        press("\x1b[C", r" 3/\d+ ")
-        press("p", r" 2/\d+ ")
-        press(">", rf" {count}/{count} ")
-        press("<", r" 1/\d+ ")
-        press("p", r" 1/\d+ ")
-        press("g", "seq: ")
-        press(f"{position + 1}\n", r" 2/\d+ ")
-        os.write(master, b"q")
-        assert child.wait(10) == 0
-    finally:
-        child.kill()
-        child.wait()
-        os.close(master)
