@@ -20,8 +20,8 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from bench.figures import Figure
-from gatelog.forecast import keeping, refreshing
-from gatelog.whatif import running
+from gatelog.forecast import estimates, refreshing
+from gatelog.whatif import scenarios
 from gatelog.whatif.objects import read_objects, with_namespaces
 from gatelog.whatif.playing import Heard, Play
 from gatelog.whatif.trace import Trace
@@ -156,7 +156,7 @@ def measure(load: Load, folder: Path, seed: int = 3) -> Came:
     found = read_objects([objects])
     found = with_namespaces(found + source.classes(found), source.namespaces)
     url = f"sqlite:///{folder / load.name}.sqlite3"
-    sink = running.sink_of(url)
+    sink = scenarios.sink_of(url)
     assert sink is not None
     next_at = source.begin + WARM
     longest, forecasts, most = 0.0, 0, 0
@@ -169,7 +169,7 @@ def measure(load: Load, folder: Path, seed: int = 3) -> Came:
         sink.write(world, world.at, [])
         begin = time.process_time()
         effort = refreshing.Effort(BUDGET_S)
-        made = refreshing.refresh(url, running.CLUSTER, world.at, label="team", effort=effort)
+        made = refreshing.refresh(url, scenarios.CLUSTER, world.at, label="team", effort=effort)
         longest = max(longest, time.process_time() - begin)
         forecasts += 1
         most = max(most, len(made[0].forecast.estimates))
@@ -186,7 +186,7 @@ def _came(url: str, end: datetime, longest: float, forecasts: int, most: int) ->
     table = tables.estimates
     try:
         with engine.begin() as connection:
-            keeping.enter_outcomes(connection, running.CLUSTER, 0, end)
+            estimates.enter_outcomes(connection, scenarios.CLUSTER, 0, end)
             rows = list(connection.execute(sa.select(table)).mappings())
     finally:
         engine.dispose()

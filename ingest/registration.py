@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ingest.webhook.admission import Admission
+from ingest.webhook.admission import AdmissionWebhooks
 from ingest.webhook.ca_bundle import merged, registered, trusts
 from ingest.webhook.install import (
     CONFIGURATION_NAME,
@@ -94,7 +94,7 @@ async def webhook(
     chosen = settings.webhook
     certificate = ServerCertificate(chosen.cert_file, chosen.key_file, own_certificates(settings))
     server = WebhookServer(
-        Admission(policy_for(settings), ApiLookup(_getter(api))),
+        AdmissionWebhooks(policy_for(settings), ApiLookup(_getter(api))),
         tls=certificate.context,
         host=chosen.host,
         port=chosen.port,

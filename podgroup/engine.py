@@ -145,14 +145,14 @@ def decide(
         group = world.groups.get(identity)
         if group is not None and renewable(world, group):
             applier.apply(Renewed(identity))
-    looked_at = _look(world, applier)
+    looked_at = _decide_dirty(world, applier)
     if loaded:
         # After a start every group is looked at once, in case the rules are newer than the state.
         # What the message touched comes first, as if there had been no start.
         others = (g for g in sorted(world.groups) if g not in looked_at)
         world.dirty_groups.update(dict.fromkeys(others, EVERYTHING))
         applier.ctx.here = At(here.position, _before_timers(world, here))
-        looked_at.update(_look(world, applier))
+        looked_at.update(_decide_dirty(world, applier))
         applier.ctx.here = here
     _run_last(world, applier)
     world.dirty_groups.clear()
@@ -216,7 +216,7 @@ def _enlist(ctx: RuleContext, group: Group) -> Conclusions:
     yield from enqueue(ctx, group)
 
 
-def _look(world: World, applier: Applier) -> dict[GroupID, int]:
+def _decide_dirty(world: World, applier: Applier) -> dict[GroupID, int]:
     """Run the rules on the groups that are touched and those they lead to; return all of them."""
     groups, dirty = world.groups, world.dirty_groups
     looked_at: dict[GroupID, int] = {}

@@ -8,7 +8,7 @@ import sys
 from contextlib import AsyncExitStack, suppress
 
 from podgroup.log import subjects
-from projector.archive.keeping import archiving
+from projector.archive.periodic import archiving
 from projector.live.projection import Projection
 from projector.live.replicas import Replicas
 from projector.measures.lag import watching

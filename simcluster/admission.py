@@ -83,7 +83,7 @@ def _resource(pattern: str, path: str) -> bool:
     return base in ("*", have) and bool(have_sub) and sub in ("*", have_sub)
 
 
-class Admission:
+class AdmissionChain:
     """Asks the registered webhooks."""
 
     def __init__(self, store: Store, caller: Caller, access: Access) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from simcluster import catalogue, kinds
 from simcluster.access import Access
-from simcluster.admission import Admission
+from simcluster.admission import AdmissionChain
 from simcluster.aggregation import Aggregation
 from simcluster.api import Api
 from simcluster.deletion import Deletions
@@ -53,7 +53,7 @@ class SimCluster:
         self.webhook_services: dict[str, str] = dict(settings.webhook_services)
         self._caller = Caller(self.webhook_services)
         access = Access(self.store, settings.token, settings.users)
-        self.admission = Admission(self.store, self._caller, access)
+        self.admission = AdmissionChain(self.store, self._caller, access)
         self.writes = Writes(self.store, self.admission, settings.seed)
         self.deletions = Deletions(self.writes)
         self.pods = PodWrites(self.writes)

@@ -9,7 +9,7 @@ Invariant: whatever is refused here is refused with the causes the server would 
 import random
 
 from simcluster import podfields, schema
-from simcluster.admission import Admission
+from simcluster.admission import AdmissionChain
 from simcluster.errors import Cause, Obj, bad_request, invalid, not_found
 from simcluster.objects import Clock
 from simcluster.requests import Options, Target
@@ -20,7 +20,7 @@ from simcluster.store import Rec, Store, Table
 class Pipeline:
     """Common ground of all writes over one store."""
 
-    def __init__(self, store: Store, admission: Admission, seed: int) -> None:
+    def __init__(self, store: Store, admission: AdmissionChain, seed: int) -> None:
         self.store = store
         self.admission = admission
         self.clock = Clock()

@@ -121,7 +121,7 @@ async def kinds_are_going(kube: KubeClient) -> bool:
     return bool((await get(kube, path)).get("metadata", {}).get("deletionTimestamp"))
 
 
-class Admission(NamedTuple):
+class GateRegistrations(NamedTuple):
     """What gates pods on this cluster; None is not for this account to see."""
 
     webhook: bool | None
@@ -130,12 +130,12 @@ class Admission(NamedTuple):
     """Name of the configuration through which Kueue's own pod integration sees pods, or ""."""
 
 
-async def admission(kube: KubeClient) -> Admission:
+async def admission(kube: KubeClient) -> GateRegistrations:
     """Return which of the ways to gate pods are registered."""
     mutating = f"{ADMISSION}/mutatingwebhookconfigurations"
     hook = await seen(kube, f"{mutating}/{WEBHOOK}")
     policy = await seen(kube, f"{ADMISSION}/mutatingadmissionpolicies/{POLICY}")
-    return Admission(
+    return GateRegistrations(
         webhook=None if hook is None else bool(hook),
         policy=None if policy is None else bool(policy),
         kueue_pods=_kueue_pods((await get(kube, mutating)).get("items", ())),

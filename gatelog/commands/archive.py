@@ -34,7 +34,7 @@ def archive(
     time. Exit code 1 if something was dropped by the streams before it could be archived.
     """
     from gatelog.replay import archiving
-    from gatelog.replay.running import open_bus
+    from gatelog.replay.online import open_bus
     from projector.archive.writing import Archived
 
     output = answer.form

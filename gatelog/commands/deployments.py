@@ -120,7 +120,7 @@ def _need_nats(settings: Settings, command: str) -> None:
 
 
 def _run(name: str, settings: Settings, verbose: bool, part: Part, on: str = "") -> None:
-    from gatelog.shell.running import run
+    from gatelog.shell.runner import run
 
     narrator = Narrator(settings.log, name, verbose=verbose)
 

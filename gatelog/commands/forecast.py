@@ -18,7 +18,7 @@ from gatelog.shell import options
 from gatelog.shell.errors import UsageFailed
 
 if TYPE_CHECKING:
-    from gatelog.forecast.keeping import Made
+    from gatelog.forecast.estimates import Made
     from gatelog.terminal.printing import Column, Output
     from runtime.settings import Settings
 
@@ -216,7 +216,7 @@ def _again(
     from gatelog.forecast import metering
     from gatelog.forecast.telling import WorkloadAnnotator
     from gatelog.shell.narrator import Narrator
-    from gatelog.shell.running import run
+    from gatelog.shell.runner import run
     from runtime import kube
     from runtime.health import Checks, serve_health
     from runtime.metrics import of

@@ -138,7 +138,7 @@ def _show(out: "Console", life: _Life, pruned: datetime | None, story: StoryOpti
         out.print(f"[{console.QUIET}]decided by {briefly(by[0])} (all: gatelog epochs)[/]")
     lines = timeline.raw(rows) if story.full else timeline.story_lines(rows)
     changed = [
-        timeline.Line(at=one.at, what="settings changed", why=one.changes())
+        timeline.StoryLine(at=one.at, what="settings changed", why=one.changes())
         for one in by[1:]
         if one.at is not None
     ]

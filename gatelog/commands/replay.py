@@ -122,10 +122,10 @@ def replay(
 
 
 def _verify(settings: Settings, console: Console) -> int | None:
-    from gatelog.replay import running
+    from gatelog.replay import online
 
     with ProgressReport("folding the log", console) as shown:
-        result, tables = asyncio.run(running.verify(settings, shown.position))
+        result, tables = asyncio.run(online.verify(settings, shown.position))
     return _compared(result, tables)
 
 
@@ -185,12 +185,12 @@ def _rebuild(settings: Settings, console: Console, *, from_epoch: bool) -> None:
 
 
 def _redecide(settings: Settings, console: Console) -> int | None:
-    from gatelog.replay import running
+    from gatelog.replay import online
     from gatelog.replay.differing import DifferencePrinter
 
     printer = DifferencePrinter()
     with ProgressReport("deciding again", console) as shown:
-        result = asyncio.run(running.redecide(settings, shown.position, printer))
+        result = asyncio.run(online.redecide(settings, shown.position, printer))
     return _differences(result, printer)
 
 
@@ -200,12 +200,12 @@ def _differences(result: "Result", printer: "DifferencePrinter") -> int | None:
 
 
 def _as_of(settings: Settings, at: str, target: str | None, console: Console) -> int | None:
-    from gatelog.replay import running
+    from gatelog.replay import online
 
     if target is None:
         raise UsageFailed("--at needs --to: an empty database to write to, e.g. --to then.sqlite3")
     with ProgressReport("folding the log", console) as shown:
-        result = asyncio.run(running.as_of(settings, _moment(at), target, shown.position))
+        result = asyncio.run(online.as_of(settings, _moment(at), target, shown.position))
     print(f"the read model as of seq {result.world.meta.position} is in {target}")
     return None
 
@@ -266,7 +266,7 @@ def _unread(file: str, unread: list[str]) -> None:
 
 
 def _steps(settings: Settings, file: str | None, group: str, console: Console) -> int | None:
-    from gatelog.replay import offline, running
+    from gatelog.replay import offline, online
     from gatelog.replay.steps import Stepper, screen, text
     from gatelog.terminal.console import console as terminal
     from gatelog.terminal.lookup import parse_title
@@ -280,7 +280,7 @@ def _steps(settings: Settings, file: str | None, group: str, console: Console) -
         found, damaged = stepper.steps, bool(log.unread)
     else:
         with ProgressReport("folding the log", console) as shown:
-            found = asyncio.run(running.steps(settings, namespace, name, shown.position))
+            found = asyncio.run(online.steps(settings, namespace, name, shown.position))
         damaged = False
     if not found:
         sys.stderr.write(f"gatelog: the log says nothing of {group}\n")

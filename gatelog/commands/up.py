@@ -59,7 +59,7 @@ def up(
 
     from gatelog.allinone import Setup, run_up
     from gatelog.readmodel.readiness import Ready
-    from gatelog.shell.running import run
+    from gatelog.shell.runner import run
     from gatelog.terminal.following import follow
     from gatelog.terminal.guidance import tell_ready
 

@@ -244,7 +244,7 @@ def _policy(settings: "Settings", texts: list[str]) -> dict[str, Any]:
 def _of_trace(
     trace: Path, objects: list[Path], queue: str, policy: "Policy", wanted: Wanted
 ) -> None:
-    from gatelog.whatif import running
+    from gatelog.whatif import scenarios
     from gatelog.whatif.objects import changed, merged, read_objects, with_namespaces
     from gatelog.whatif.trace import Trace
 
@@ -255,24 +255,24 @@ def _of_trace(
     base += jobs.classes(base)
     other += jobs.classes(other)
     two = bool(wanted.change or wanted.small or wanted.policy)
-    sink = running.sink_of(wanted.db)
+    sink = scenarios.sink_of(wanted.db)
     plays = [("", base, policy, sink)]
     if two:
         changed_policy = replace(policy, **wanted.policy)
         plays = [("as it is", base, policy, None), ("changed", other, changed_policy, sink)]
     pictured = wanted.picture is not None
-    counted = running.Counted(label=wanted.label, starts=two, courses=pictured)
+    counted = scenarios.Counted(label=wanted.label, starts=two, courses=pictured)
     tallies = []
     for name, there, rules, written in plays:
         with ProgressReport(f"playing {name}".rstrip()) as shown:
             progress = shown.until(jobs.begin, jobs.last)
-            scenario = running.Scenario(
+            scenario = scenarios.Scenario(
                 source=jobs,
                 objects=with_namespaces(there, jobs.namespaces),
                 begin=jobs.begin,
                 policy=rules,
             )
-            tally, _ = running.play(scenario, counted, sink=written, progress=progress)
+            tally, _ = scenarios.play(scenario, counted, sink=written, progress=progress)
         tallies.append(tally)
     then, changes = tallies[0], tallies[1] if two else None
     _draw(wanted, trace.name, then, changes, ("as it is", "changed"))

@@ -21,7 +21,7 @@ from gatelog.demo.stories import Programme, Story
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.readiness import Ready
 from gatelog.readmodel.timeline import duration
-from gatelog.shell import running
+from gatelog.shell import runner
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.narrator import Narrator
 from runtime.settings import (
@@ -72,7 +72,7 @@ def play(
                 narrator.say("It goes on until Ctrl-C; the console above shows it in a browser.")
                 await stop.wait()
 
-    running.run(main, event_loop=settings.event_loop)
+    runner.run(main, event_loop=settings.event_loop)
     if len(played) < len(programme.stories):
         raise CommandFailed("the demo was stopped before its end")
     return not any(one.problem for one in played)

@@ -32,7 +32,7 @@ _POD: dict[str, Any] = {
 """A pod of a queue that every Pod Security Standard lets pass."""
 
 
-async def examine(kube: KubeClient, found: clusterinfo.Admission) -> Finding:
+async def examine(kube: KubeClient, found: clusterinfo.GateRegistrations) -> Finding:
     """Say by what pods get their gate, and whether that works."""
     if found.webhook:
         url = await install.registered_url(kube)

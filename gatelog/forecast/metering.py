@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
+from gatelog.forecast.estimates import Made
 from gatelog.forecast.estimating import Estimate
-from gatelog.forecast.keeping import Made
 from podgroup.model.ids import GroupID
 from podgroup.state.facts import cluster_queue_name
 from runtime.metrics import Labels, Metrics

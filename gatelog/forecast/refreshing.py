@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from sqlalchemy import Engine
 
-from gatelog.forecast import keeping, present
+from gatelog.forecast import estimates, present
+from gatelog.forecast.estimates import Made
 from gatelog.forecast.estimating import ENDS, forecast
-from gatelog.forecast.keeping import Made
-from gatelog.replay.running import SNAPSHOT
+from gatelog.replay.online import SNAPSHOT
 from projector.storage.database import reader, writer
 
 
@@ -66,8 +66,8 @@ def refresh(url: str, cluster: str, now: datetime, *, label: str, effort: Effort
     try:
         for made in found:
             with engine.begin() as connection:
-                keeping.enter_outcomes(connection, cluster, made.shard, now)
-                made.fresh = keeping.store(connection, made)
+                estimates.enter_outcomes(connection, cluster, made.shard, now)
+                made.fresh = estimates.store(connection, made)
     finally:
         engine.dispose()
     return found

@@ -2,7 +2,7 @@
 
 Theory. What is written is a time, which stays true without a write, and no place in line, which
 changes for thousands whenever one starts. An estimate stands while a new one says about the same
-(`keeping`), so a Workload is written once for each new estimate of its group. At most `AT_ONCE` are
+(`estimates`), so a Workload is written once for each new estimate of its group. At most `AT_ONCE` are
 written after a forecast, the nearest starts first; the others keep their turn, each with the newest
 estimate. What has started keeps its last one: its other columns say that it has.
 
@@ -16,7 +16,7 @@ from datetime import timedelta
 
 import msgspec
 
-from gatelog.forecast.keeping import Made
+from gatelog.forecast.estimates import Made
 from gatelog.readmodel.starts import TOO_LATE
 from podgroup.model.ids import GroupID
 from runtime.kube import KubeClient

@@ -53,7 +53,7 @@ _ANOTHER_LIFE = (
 )
 
 
-class Line(Struct, frozen=True):
+class ExplanationLine(Struct, frozen=True):
     """A word, and what it says; no word: the sentence goes on with that of before."""
 
     label: str
@@ -115,7 +115,7 @@ def _held_up(model: ReadModel, group: GroupRow, now: datetime) -> HeldUpRow | No
     return next(iter(model.held_up(now, group_id=group.id)), None)
 
 
-def lines(found: Explanation, now: datetime, *, own_only: bool = False) -> list[Line]:
+def lines(found: Explanation, now: datetime, *, own_only: bool = False) -> list[ExplanationLine]:
     """Return the lines; `own_only`: for somebody who may see the group's own namespace alone."""
     return [
         *_now(found, now, own_only),
@@ -125,53 +125,55 @@ def lines(found: Explanation, now: datetime, *, own_only: bool = False) -> list[
     ]
 
 
-def _now(found: Explanation, now: datetime, own_only: bool) -> Iterator[Line]:
+def _now(found: Explanation, now: datetime, own_only: bool) -> Iterator[ExplanationLine]:
     group = found.group
     if group.wait_since is not None and group.wait_reason:
-        yield Line("waits for", f"{group.wait_reason}, since {_when(group.wait_since, now)}")
+        yield ExplanationLine(
+            "waits for", f"{group.wait_reason}, since {_when(group.wait_since, now)}"
+        )
         short = short_of(group.wait_reason, found.shared.short)
         for said in short or [plain(group.wait_message)]:
-            yield Line("", said)
+            yield ExplanationLine("", said)
         if short or first(group.wait_message) != group.wait_message:
-            yield Line("Kueue", plain(kueues(group.wait_message)))
+            yield ExplanationLine("Kueue", plain(kueues(group.wait_message)))
         for number, (room, held) in enumerate(found.best):
-            yield Line("" if number else "room", room)
+            yield ExplanationLine("" if number else "room", room)
             if held and not own_only:
-                yield Line("", held)
-        yield Line("it takes", found.takes)
+                yield ExplanationLine("", held)
+        yield ExplanationLine("it takes", found.takes)
         yield from _queue(found, now, own_only)
     elif found.held_up is not None:
-        yield Line("held up", heldup.sentence(found.held_up, now))
-        yield Line("it takes", heldup.advice(found.held_up))
+        yield ExplanationLine("held up", heldup.sentence(found.held_up, now))
+        yield ExplanationLine("it takes", heldup.advice(found.held_up))
     else:
-        yield Line("now", _settled(group, now))
+        yield ExplanationLine("now", _settled(group, now))
     for number, text in enumerate(found.places):
-        yield Line("" if number else "places", text)
+        yield ExplanationLine("" if number else "places", text)
     if group.without_workload and group.state not in ("Finished", "Gone"):
-        yield Line("no Workload", _SPARED)
+        yield ExplanationLine("no Workload", _SPARED)
 
 
-def _queue(found: Explanation, now: datetime, own_only: bool) -> Iterator[Line]:
+def _queue(found: Explanation, now: datetime, own_only: bool) -> Iterator[ExplanationLine]:
     group, expected = found.group, found.expected
     if found.position is not None:
-        yield Line("position", f"{found.position} in ClusterQueue {group.cluster_queue}")
+        yield ExplanationLine("position", f"{found.position} in ClusterQueue {group.cluster_queue}")
     last = ""
     for label, text in sentences(found.shared, group.priority):
         if not own_only:
-            yield Line("" if label == last else label, text)
+            yield ExplanationLine("" if label == last else label, text)
             last = label
     if expected is not None and expected.unknown:
-        yield Line("expected", expected.unknown)
+        yield ExplanationLine("expected", expected.unknown)
     elif expected is not None:
         when = (expected.expected_at, expected.latest_at, expected.never, now)
-        yield Line("expected", sentence(*when) + _as_of(expected, now))
+        yield ExplanationLine("expected", sentence(*when) + _as_of(expected, now))
     held = [_holding(one, now) for one in found.holders]
     if own_only:
         mine = [one for one in found.holders if one.namespace == group.namespace]
         others = [one for one in found.holders if one.namespace != group.namespace]
         held = [*(_holding(one, now) for one in mine), *_others(others)]
     for number, text in enumerate(held):
-        yield Line("" if number else "held by", text)
+        yield ExplanationLine("" if number else "held by", text)
 
 
 def _others(holders: list[HolderRow]) -> list[str]:
@@ -192,39 +194,39 @@ def _others(holders: list[HolderRow]) -> list[str]:
     return [f"{least}{groups} of other namespaces: {amounts}"]
 
 
-def _pods(found: Explanation, now: datetime) -> Iterator[Line]:
+def _pods(found: Explanation, now: datetime) -> Iterator[ExplanationLine]:
     for number, pod in enumerate(found.not_started):
-        yield Line("" if number else "not started", _late(pod, found.group))
+        yield ExplanationLine("" if number else "not started", _late(pod, found.group))
     if found.not_started:
-        yield Line("it takes", _ANOTHER_LIFE)
+        yield ExplanationLine("it takes", _ANOTHER_LIFE)
     late = [one for one in found.ending if one.deleted_at < now]
     for number, one in enumerate(late):
         ago = duration((now - one.deleted_at).total_seconds())
         text = f"pod {one.name} should have ended {ago} ago; node {one.node} has not said so"
-        yield Line("" if number else "unknown", text)
+        yield ExplanationLine("" if number else "unknown", text)
     if late:
-        yield Line("it takes", _GONE_NODE)
+        yield ExplanationLine("it takes", _GONE_NODE)
     for number, lost in enumerate(found.not_replaced):
-        yield Line("" if number else "failed", _failure(lost, now))
+        yield ExplanationLine("" if number else "failed", _failure(lost, now))
     if found.not_replaced:
         ends = 'or retriable-in-group: "false" on a pod, which ends the group when nothing runs'
-        yield Line("it takes", f"{replacements(found.group)}; {ends} any more")
+        yield ExplanationLine("it takes", f"{replacements(found.group)}; {ends} any more")
 
 
-def _writes(found: Explanation, now: datetime) -> Iterator[Line]:
+def _writes(found: Explanation, now: datetime) -> Iterator[ExplanationLine]:
     repeated = found.repeated[: repeats.MOST]
     for number, write in enumerate(repeated):
-        yield Line("" if number else "failing", repeats.sentence(write, now))
+        yield ExplanationLine("" if number else "failing", repeats.sentence(write, now))
     for text in dict.fromkeys(repeats.advice(write) for write in repeated):
-        yield Line("it takes", text)
+        yield ExplanationLine("it takes", text)
     for number, one in enumerate(found.set_aside):
-        yield Line("" if number else "parked", f"{one.object}: {anonymous(one.message)}")
+        yield ExplanationLine("" if number else "parked", f"{one.object}: {anonymous(one.message)}")
 
 
-def _before(waits: list[WaitRow]) -> Iterator[Line]:
+def _before(waits: list[WaitRow]) -> Iterator[ExplanationLine]:
     for number, (took, wait) in enumerate(_past(waits)):
         text = f"{took} {wait.reason}: {plain(wait.message)}"
-        yield Line("" if number else "before that", text)
+        yield ExplanationLine("" if number else "before that", text)
 
 
 def _as_of(expected: ExpectedRow, now: datetime) -> str:

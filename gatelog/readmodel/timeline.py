@@ -59,7 +59,7 @@ class TimelineEntry(Struct, frozen=True, kw_only=True):
     until: datetime | None = None
 
 
-class Line(Struct, kw_only=True):
+class StoryLine(Struct, kw_only=True):
     """One line: when, what, and why. `state` is the group's new state, "" if it did not change.
 
     `last` is the time of the last entry that shares the line.
@@ -88,14 +88,14 @@ class Line(Struct, kw_only=True):
         return why.replace(EACH, f"pod {self.pods[0]}") if len(self.pods) == 1 else why
 
 
-def story_lines(entries: Iterable[TimelineEntry]) -> list[Line]:
+def story_lines(entries: Iterable[TimelineEntry]) -> list[StoryLine]:
     """Return the story of one group, oldest first."""
     rows = sorted(entries, key=lambda e: (e.seq, _RANK.get(e.source, 9), e.ord))
     decided = {(e.seq, e.kind) for e in rows if e.source == "decision"}
-    lines: list[Line] = []
+    lines: list[StoryLine] = []
     for _, message in groupby(rows, key=lambda e: e.seq):
         state: TimelineEntry | None = None
-        latest: Line | None = None
+        latest: StoryLine | None = None
         for entry in message:
             if entry.source == "history" and entry.kind == "StateChanged":
                 state = entry
@@ -105,32 +105,32 @@ def story_lines(entries: Iterable[TimelineEntry]) -> list[Line]:
                 latest = _add(lines, line)
         if state is not None:
             if latest is None or latest.state:
-                latest = Line(at=state.at, what="")
+                latest = StoryLine(at=state.at, what="")
                 lines.append(latest)
             latest.state = state.reason
     return lines
 
 
-def raw(entries: Iterable[TimelineEntry]) -> list[Line]:
+def raw(entries: Iterable[TimelineEntry]) -> list[StoryLine]:
     """Return one line for every entry, in the order of the log."""
     rows = sorted(entries, key=lambda e: (e.seq, _RANK.get(e.source, 9), e.ord))
     return [_raw(entry) for entry in rows]
 
 
-def _raw(entry: TimelineEntry) -> Line:
+def _raw(entry: TimelineEntry) -> StoryLine:
     if entry.source == "wait":
         return _waiting(entry)
     why = ": ".join(part for part in (entry.reason, _message(entry)) if part)
     if entry.source not in ("history", "failure"):
         why += f" [{entry.source} {entry.decision}: {entry.status}]"
     elif entry.kind == "StateChanged":
-        return Line(at=entry.at, what=entry.kind, why=entry.message, state=entry.reason)
+        return StoryLine(at=entry.at, what=entry.kind, why=entry.message, state=entry.reason)
     pods = [entry.pod] if entry.pod else []
     what = entry.kind + (" {pods}" if pods else "")
-    return Line(at=entry.at, what=what, why=why, rule=entry.rule, pods=pods)
+    return StoryLine(at=entry.at, what=what, why=why, rule=entry.rule, pods=pods)
 
 
-def _add(lines: list[Line], line: Line) -> Line:
+def _add(lines: list[StoryLine], line: StoryLine) -> StoryLine:
     """Append a line, or let a recent one that says the same speak of its pods too."""
     for earlier in reversed(lines):
         if not (earlier.pods and line.pods) or line.at - earlier.last > _TOGETHER:
@@ -145,7 +145,7 @@ def _add(lines: list[Line], line: Line) -> Line:
     return line
 
 
-def _line(entry: TimelineEntry, decided: set[tuple[int, str]]) -> Line | None:
+def _line(entry: TimelineEntry, decided: set[tuple[int, str]]) -> StoryLine | None:
     match entry.source:
         case "history" | "failure":
             return _note(entry, decided)
@@ -159,7 +159,7 @@ def _line(entry: TimelineEntry, decided: set[tuple[int, str]]) -> Line | None:
             return None
 
 
-def _note(entry: TimelineEntry, decided: set[tuple[int, str]]) -> Line | None:
+def _note(entry: TimelineEntry, decided: set[tuple[int, str]]) -> StoryLine | None:
     repeats = {(entry.seq, action) for action in phrases.REPEATED.get(entry.kind, ())}
     if entry.kind in phrases.QUIET_NOTES or repeats & decided:
         return None
@@ -174,10 +174,10 @@ def _note(entry: TimelineEntry, decided: set[tuple[int, str]]) -> Line | None:
         why = entry.reason
     elif entry.kind in phrases.REASONED:
         why = ": ".join(part for part in (entry.reason, why) if part)
-    return _with_pod(entry, Line(at=entry.at, what=what, why=why, tone=tone))
+    return _with_pod(entry, StoryLine(at=entry.at, what=what, why=why, tone=tone))
 
 
-def _decision(entry: TimelineEntry) -> Line | None:
+def _decision(entry: TimelineEntry) -> StoryLine | None:
     if entry.kind in phrases.QUIET_ACTIONS and entry.status != "rejected":
         return None
     known = phrases.DECISIONS.get((entry.rule, entry.kind)) or phrases.ACTIONS.get(entry.kind)
@@ -186,19 +186,19 @@ def _decision(entry: TimelineEntry) -> Line | None:
         what, tone = f"finished: {entry.reason}", "good" if entry.reason == "Succeeded" else "bad"
     if entry.status == "rejected":
         what, tone = f"{what} (refused by the API server)", "bad"
-    line = Line(at=entry.at, what=what, why=_message(entry), rule=entry.rule, tone=tone)
+    line = StoryLine(at=entry.at, what=what, why=_message(entry), rule=entry.rule, tone=tone)
     return _with_pod(entry, line)
 
 
-def _wait(entry: TimelineEntry) -> Line | None:
+def _wait(entry: TimelineEntry) -> StoryLine | None:
     if entry.until is not None and entry.until - entry.at < NO_WAIT:
         return None
     return _waiting(entry)
 
 
-def _waiting(entry: TimelineEntry) -> Line:
+def _waiting(entry: TimelineEntry) -> StoryLine:
     span = "still" if entry.until is None else duration((entry.until - entry.at).total_seconds())
-    return Line(
+    return StoryLine(
         at=entry.at,
         what=f"waits ({span})",
         why=f"{entry.reason}: {_message(entry)}",
@@ -206,12 +206,12 @@ def _waiting(entry: TimelineEntry) -> Line:
     )
 
 
-def _outcome(entry: TimelineEntry) -> Line | None:
+def _outcome(entry: TimelineEntry) -> StoryLine | None:
     if entry.status not in ("rejected", "retrying"):
         return None
     word = "refused" if entry.status == "rejected" else "trying again"
     what, tone = f"{entry.kind} {word}", "bad"
-    return _with_pod(entry, Line(at=entry.at, what=what, why=entry.message, tone=tone))
+    return _with_pod(entry, StoryLine(at=entry.at, what=what, why=entry.message, tone=tone))
 
 
 def _message(entry: TimelineEntry) -> str:
@@ -220,7 +220,7 @@ def _message(entry: TimelineEntry) -> str:
     return first(entry.message) if ours else entry.message
 
 
-def _with_pod(entry: TimelineEntry, line: Line) -> Line:
+def _with_pod(entry: TimelineEntry, line: StoryLine) -> StoryLine:
     if entry.pod:
         line.pods.append(entry.pod)
         line.why = line.why.replace(f"pod {entry.pod}", EACH)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gatelog.replay.archiving import joined, live_position
-from gatelog.replay.running import Progress, beginning, open_bus
+from gatelog.replay.online import Progress, beginning, open_bus
 from gatelog.shell.errors import CommandFailed
 from projector.replay.files import Export, Header
 from projector.replay.fold import Callbacks, fold

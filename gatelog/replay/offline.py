@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gatelog.replay.archiving import live_position
-from gatelog.replay.running import SNAPSHOT, held_against, make_empty
+from gatelog.replay.online import SNAPSHOT, held_against, make_empty
 from gatelog.replay.steps import Stepper
 from gatelog.shell.errors import CommandFailed, UsageFailed
 from projector.archive.archive_store import open_archive_store

@@ -15,7 +15,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
-from gatelog.replay.running import open_bus
+from gatelog.replay.online import open_bus
 from gatelog.shell.errors import CommandFailed, UsageFailed
 from podgroup.log import subjects
 from podgroup.log.codec import encode_batch

@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gatelog.replay.archiving import joined, live_position
-from gatelog.replay.running import beginning, open_bus
+from gatelog.replay.online import beginning, open_bus
 from gatelog.shell.errors import CommandFailed
 from podgroup.log.subjects import EVENTS
 from podgroup.model.ids import ShardId

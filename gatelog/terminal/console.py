@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gatelog.readmodel.rows import GroupRow, SummaryRow
-from gatelog.readmodel.timeline import Line, duration, listed
+from gatelog.readmodel.timeline import StoryLine, duration, listed
 from gatelog.shell.screen import Screen
 from gatelog.shell.visible import raw
 
@@ -78,7 +78,7 @@ def state_text(state: str) -> Text:
     return Text(state, style=_STATES.get(state, ""))
 
 
-def timeline(lines: Sequence[Line], start: datetime, *, absolute: bool = False) -> Table:
+def timeline(lines: Sequence[StoryLine], start: datetime, *, absolute: bool = False) -> Table:
     """Return a story as a table: time of day (UTC, when it changes) and time since `start`.
 
     With `absolute` every line has its date and milliseconds instead.
@@ -122,7 +122,7 @@ def missing(sentences: Sequence[str]) -> Table:
     return table
 
 
-def explained(lines: "Sequence[explain.Line]") -> Table:
+def explained(lines: "Sequence[explain.ExplanationLine]") -> Table:
     """Return why a group is where it is: labels, and what they say."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 2))
     table.add_column(style="bold", no_wrap=True)

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gatelog.replay.archiving import joined, live_position
 from gatelog.replay.offline import open_source
-from gatelog.replay.running import SNAPSHOT, beginning, open_bus
+from gatelog.replay.online import SNAPSHOT, beginning, open_bus
 from gatelog.shell.since import moment
 from gatelog.whatif.courses import Courses
 from gatelog.whatif.history import Gathered

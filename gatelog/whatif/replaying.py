@@ -19,12 +19,12 @@ from msgspec.structs import replace
 from gatelog.readmodel.timeline import duration
 from gatelog.terminal.printing import table
 from gatelog.terminal.progress import ProgressReport
-from gatelog.whatif import comparing, reporting, running
+from gatelog.whatif import comparing, reporting, scenarios
 from gatelog.whatif.arrivals import Cut, Later
 from gatelog.whatif.history import History
 from gatelog.whatif.objects import changed, key_of, merged, read_objects, with_namespaces
 from gatelog.whatif.reading import Past
-from gatelog.whatif.running import Counted, Scenario
+from gatelog.whatif.scenarios import Counted, Scenario
 from gatelog.whatif.tallying import Tally
 from podgroup.model.objects import QueueObject
 
@@ -63,7 +63,7 @@ def alternatives(past: Past, change: Change, *, db: str | None) -> Found:
     differ = {key for key in was | now if was.get(key) != now.get(key)}
     other_policy = replace(past.policy, **change.policy)
     two = bool(differ) or change.factor != 1.0 or other_policy != past.policy
-    sink = running.sink_of(db)
+    sink = scenarios.sink_of(db)
     source = History(past.gathered)
     courses = past.then.courses is not None
     counted = Counted(since=past.since, label=past.then.label, starts=True, courses=courses)
@@ -78,7 +78,7 @@ def alternatives(past: Past, change: Change, *, db: str | None) -> Found:
             until=measured,
             policy=past.policy,
         )
-        same, events = running.play(
+        same, events = scenarios.play(
             was_so, counted, sink=kept, progress=shown.until(begin, past.end)
         )
     other = None
@@ -95,7 +95,7 @@ def alternatives(past: Past, change: Change, *, db: str | None) -> Found:
                 until=past.end,
                 policy=other_policy,
             )
-            other, more = running.play(
+            other, more = scenarios.play(
                 changed_so, counted, sink=sink, progress=shown.until(begin, past.end)
             )
         events += more

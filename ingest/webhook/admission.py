@@ -36,7 +36,7 @@ class Reviewed(msgspec.Struct, frozen=True):
     outcome: str
 
 
-class Admission:
+class AdmissionWebhooks:
     """The webhooks for one policy; stateless apart from what the lookup caches.
 
     All methods raise `owners.LookupFailed` when the API server could not be asked. That is no

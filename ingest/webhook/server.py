@@ -24,7 +24,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from ingest.webhook import review
-from ingest.webhook.admission import Admission
+from ingest.webhook.admission import AdmissionWebhooks
 from ingest.webhook.bounds import Body, Budget
 from ingest.webhook.owners import LookupFailed
 from runtime.connections import HEAD_S, MAX_CONNECTIONS, Connection, Listener
@@ -65,7 +65,7 @@ LIMITS = Limits()
 
 
 class WebhookServer:
-    """Serves one `Admission` over HTTPS (or plain HTTP where ``tls`` is None, for tests).
+    """Serves one `AdmissionWebhooks` over HTTPS (or plain HTTP where ``tls`` is None, for tests).
 
     Args:
         admission: the decisions.
@@ -78,7 +78,7 @@ class WebhookServer:
 
     def __init__(
         self,
-        admission: Admission,
+        admission: AdmissionWebhooks,
         *,
         tls: ssl.SSLContext | None,
         host: str = "127.0.0.1",

@@ -29,7 +29,7 @@ from podgroup.admission.reserving_cycle import ReservingCycle, claim_of
 from podgroup.admission.shortfall import preempted as between
 from podgroup.admission.topology.places import Given
 from podgroup.admission.verdicts import (
-    Admission,
+    AdmissionVerdict,
     HeadVerdict,
     PreemptionVerdict,
     Verdicts,
@@ -76,7 +76,7 @@ class Scheduler:
         if not (waiting or cache.reservations.failed_nodes):
             return _NOTHING  # most releases, where quota is plenty: 2 us of 5 less each
         heads: list[HeadVerdict] = []
-        admitted: list[Admission] = []
+        admitted: list[AdmissionVerdict] = []
         evicted: list[PreemptionVerdict] = []
         failures = second_pass.decide(cache)
         if not self._options.better_places:
@@ -135,7 +135,7 @@ class Scheduler:
     def _run_rounds(
         self,
         heads: list[HeadVerdict],
-        admitted: list[Admission],
+        admitted: list[AdmissionVerdict],
         evicted: list[PreemptionVerdict],
     ) -> None:
         while self._round(heads, admitted, evicted):
@@ -144,7 +144,7 @@ class Scheduler:
     def _round(
         self,
         heads: list[HeadVerdict],
-        admitted: list[Admission],
+        admitted: list[AdmissionVerdict],
         evicted: list[PreemptionVerdict],
     ) -> bool:
         """Run a round; tell whether another one may decide something."""
@@ -220,7 +220,7 @@ class Scheduler:
             node.run(usage)
 
     def _enter(
-        self, head: Head, admitted: list[Admission], evicted: list[PreemptionVerdict]
+        self, head: Head, admitted: list[AdmissionVerdict], evicted: list[PreemptionVerdict]
     ) -> None:
         """Enter what was decided about a head into the cache."""
         cache, objects = self.cache, self.cache.objects
@@ -293,14 +293,16 @@ class Scheduler:
         queue: str,
         pod_sets: tuple[PodSetAssignment, ...],
         borrowing: int,
-    ) -> Admission:
+    ) -> AdmissionVerdict:
         now = self.cache.wake_ups.now
         self.cache.admit(waiter, Reservation(cluster_queue=queue, at=now, pod_sets=pod_sets))
         self.cache.remove(unadmitted_id(waiter.id))
-        return Admission(id=waiter.id, cluster_queue=queue, pod_sets=pod_sets, borrowing=borrowing)
+        return AdmissionVerdict(
+            id=waiter.id, cluster_queue=queue, pod_sets=pod_sets, borrowing=borrowing
+        )
 
     def _admit_claims(
-        self, heads: list[HeadVerdict], admitted: list[Admission], waiting: Container[str]
+        self, heads: list[HeadVerdict], admitted: list[AdmissionVerdict], waiting: Container[str]
     ) -> None:
         """Admit those whose evictions have made room; drop claims that wait for nothing.
 

@@ -47,7 +47,7 @@ class HeadVerdict(Struct, frozen=True, kw_only=True):
     shortages: tuple[Shortage, ...] = ()
 
 
-class Admission(Struct, frozen=True, kw_only=True):
+class AdmissionVerdict(Struct, frozen=True, kw_only=True):
     """A workload has quota now."""
 
     id: str
@@ -88,7 +88,7 @@ class Verdicts(Struct, frozen=True, kw_only=True):
     """Everything one pass decided, in the order in which it was decided."""
 
     heads: tuple[HeadVerdict, ...] = ()
-    admitted: tuple[Admission, ...] = ()
+    admitted: tuple[AdmissionVerdict, ...] = ()
     preempted: tuple[PreemptionVerdict, ...] = ()
     node_failures: tuple[NodeFailureVerdict, ...] = ()
 

@@ -14,7 +14,7 @@ from podgroup.model.names import ADMISSION_GATE, POD_FINALIZER, QUEUE_NAME, RETR
 from podgroup.model.objects import Since
 from podgroup.state.changes import EVERYTHING
 from podgroup.state.facts import role_of
-from podgroup.state.group import Group, Lack, QuotaReservation
+from podgroup.state.group import Group, QuotaReservation, QuotaShortage
 from podgroup.state.members import Flag, Members
 from podgroup.state.pod import Expectation, Pod
 from podgroup.state.world import World
@@ -232,7 +232,7 @@ def index(world: World, group: Group, pod: Pod, old: int | None = None) -> int:
     return new
 
 
-def own(world: World, group: Group, owners: frozenset[str]) -> bool:
+def take_owners(world: World, group: Group, owners: frozenset[str]) -> bool:
     """Take over the Workload's owners; only pods that became or ceased to be one are touched.
 
     Returns whether there is a difference.
@@ -299,24 +299,26 @@ def new_members(world: World, group: Group) -> Members:
     return members
 
 
-def lacks_no_more(world: World, here: At, group: Group) -> None:
+def end_shortage(world: World, here: At, group: Group) -> None:
     """End what the group fell short of."""
-    if group.quota.lack is not None:
-        write_lack(world, group.id, group.quota.lack, until=here)
-        quota.lacks(group, None)
+    if group.quota.shortage is not None:
+        write_shortage(world, group.id, group.quota.shortage, until=here)
+        quota.set_shortage(group, None)
 
 
-def write_lack(world: World, group: GroupID, lack: Lack, *, until: At | None = None) -> None:
+def write_shortage(
+    world: World, group: GroupID, shortage: QuotaShortage, *, until: At | None = None
+) -> None:
     """Have the rows written of what a group falls short of, or fell short of `until`."""
-    for one in lack.shortages:
-        world.journal.shortages[group, lack.from_seq, one.flavor, one.resource] = ShortageRow(
+    for one in shortage.shortages:
+        world.journal.shortages[group, shortage.from_seq, one.flavor, one.resource] = ShortageRow(
             group=group,
-            cluster_queue=lack.cluster_queue,
+            cluster_queue=shortage.cluster_queue,
             shortage=one,
-            from_at=lack.from_at,
-            from_seq=lack.from_seq,
+            from_at=shortage.from_at,
+            from_seq=shortage.from_seq,
             # The log's clock may have been set back; what came later did not end earlier.
-            to_at=None if until is None else max(lack.from_at, until.at),
+            to_at=None if until is None else max(shortage.from_at, until.at),
             to_seq=None if until is None else until.position,
         )
 

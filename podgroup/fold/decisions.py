@@ -16,9 +16,9 @@ from podgroup.fold import marking
 from podgroup.fold.common import (
     EXCESS,
     REPLACED,
+    end_shortage,
     expect,
     index,
-    lacks_no_more,
     mark,
     note,
     write_places,
@@ -217,7 +217,7 @@ def _finished(world: World, group: Group, decision: Decision, command: FinishGro
     finish = Finish(command.reason, command.message, here.at)
     ending.finished(group, finish, here.at, cluster_queue_name(world, group))
     ending.start_failed(group, "")
-    lacks_no_more(world, here, group)
+    end_shortage(world, here, group)
     _note(world, here, group, "GroupFinished", decision, command)
     release(world, here, group, "Finished")
     world.quotas.dequeue(group.id)

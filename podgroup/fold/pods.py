@@ -23,9 +23,9 @@ from podgroup.fold.common import (
     KEPT,
     LOST,
     end_expectation,
+    end_shortage,
     flags_of,
     index,
-    lacks_no_more,
     listed,
     mark,
     new_members,
@@ -702,7 +702,7 @@ def retire(world: World, here: At, identity: GroupID) -> None:
     note(world, here, "GroupGone", group=group.id)
     if group.explained.wait is not None:
         close_wait(world, here, group)
-    lacks_no_more(world, here, group)
+    end_shortage(world, here, group)
     del world.groups[identity]
     del world.members[identity]
     key = (group.kind, group.namespace, group.name)

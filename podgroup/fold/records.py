@@ -10,7 +10,7 @@ Invariant: applying a record depends on the state and the record only, never on 
 from collections.abc import Callable
 from typing import Any, Final
 
-from podgroup.fold.common import Cause, lacks_no_more, note, park, write_lack
+from podgroup.fold.common import Cause, end_shortage, note, park, write_shortage
 from podgroup.fold.group import (
     composition,
     departures,
@@ -29,7 +29,7 @@ from podgroup.log import records as r
 from podgroup.log.journal import At, WaitRow
 from podgroup.model.ids import GroupID
 from podgroup.model.standing import COUNTS_TIMER
-from podgroup.state.group import Group, Lack, Wait
+from podgroup.state.group import Group, QuotaShortage, Wait
 from podgroup.state.meta import Timer
 from podgroup.state.world import World
 
@@ -100,11 +100,11 @@ def _kept(world: World, _: At, group: Group, record: r.Kept) -> None:
 
 
 def _lacking(world: World, here: At, group: Group, record: r.Lacking) -> None:
-    lacks_no_more(world, here, group)
+    end_shortage(world, here, group)
     if record.shortages:
-        lack = Lack(record.cluster_queue, record.shortages, here.at, here.position)
-        quota.lacks(group, lack)
-        write_lack(world, group.id, lack)
+        shortage = QuotaShortage(record.cluster_queue, record.shortages, here.at, here.position)
+        quota.set_shortage(group, shortage)
+        write_shortage(world, group.id, shortage)
 
 
 def _timed(world: World, _: At, group: Group, record: r.Timed) -> None:
@@ -181,7 +181,7 @@ def _recount_reported(world: World, _: At, group: Group, record: r.RecountReport
 def _parked(world: World, here: At, group: Group, record: r.Parked) -> None:
     """Stop deciding for a group that the rules cannot deal with, and say so in the open."""
     world.quotas.dequeue(group.id)
-    lacks_no_more(world, here, group)
+    end_shortage(world, here, group)
     why = Cause(record.ordinal, record.reason, record.message, record.name)
     park(world, here, why, group)
 

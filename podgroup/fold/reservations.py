@@ -10,7 +10,7 @@ Invariant: a group holds at most one reservation, and is charged for it while it
 from msgspec.structs import replace
 
 from podgroup.fold.common import (
-    lacks_no_more,
+    end_shortage,
     mark,
     note,
     write_admission,
@@ -84,7 +84,7 @@ def admit(
     quota.held(group, holding)
     write_places(world, group, holding)
     requeueing.admitted(group)
-    lacks_no_more(world, here, group)
+    end_shortage(world, here, group)
     if checks:
         note(
             world,

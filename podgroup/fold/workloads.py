@@ -17,8 +17,8 @@ from podgroup.fold.common import (
     mark,
     new_members,
     note,
-    own,
     stale,
+    take_owners,
 )
 from podgroup.fold.group import composition, ending, mirror, quota, requeueing, spec
 from podgroup.fold.placing import needed, replace_all
@@ -72,7 +72,7 @@ def workload_applied(world: World, here: At, view: WorkloadView, relist: str) ->
     if group is None:
         world.workloads[key] = view
         world.journal.objects.add(("Workload", *key))
-        _wake(world, key)
+        _mark_by_name(world, key)
         return
     link(world, here, group, view)
 
@@ -139,7 +139,7 @@ def workload_deleted(world: World, here: At, view: WorkloadView) -> None:
     if other is not None and other.uid == view.uid:
         del world.workloads[key]
         world.journal.objects.add(("Workload", *key))
-        _wake(world, key)
+        _mark_by_name(world, key)
     identity = world.by_workload.get(key)
     group = world.groups.get(identity) if identity is not None else None
     if group is None or group.mirror.workload is None or group.mirror.workload.uid != view.uid:
@@ -153,12 +153,12 @@ def workload_is_gone(world: World, here: At, group: Group) -> None:
     note(world, here, "WorkloadGone", group=group.id, message=f"Workload {name}")
     mirror.gone(group, lost=group.ending.finish is None and group.composition.done)
     end_expectation(world, group, None)
-    own(world, group, frozenset())
+    take_owners(world, group, frozenset())
     mark(world, group.id)
     retire(world, here, group.id)
 
 
-def _wake(world: World, key: tuple[str, str]) -> None:
+def _mark_by_name(world: World, key: tuple[str, str]) -> None:
     # A group that was blocked by a foreign Workload of its name, or is now.
     identity = world.by_workload.get(key)
     if identity is not None:
@@ -275,7 +275,7 @@ def _take_owners(
         and before.owners == view.owners
     ):
         return False
-    return own(world, group, frozenset(view.owner_uids))
+    return take_owners(world, group, frozenset(view.owner_uids))
 
 
 def _adopt(world: World, here: At, group: Group, view: WorkloadView) -> None:

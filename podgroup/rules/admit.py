@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 
 from podgroup.admission.cache.ledger import Ledger
 from podgroup.admission.cache.scheduler_cache import SchedulerCache
-from podgroup.admission.verdicts import Admission, PreemptionVerdict, Verdicts
+from podgroup.admission.verdicts import AdmissionVerdict, PreemptionVerdict, Verdicts
 from podgroup.admission.wording import ASSUMED
 from podgroup.log.events import Decision
 from podgroup.log.records import Used
@@ -235,7 +235,7 @@ def _refuse(ctx: RuleContext, group: Group, why: Reason) -> Conclusions:
         yield Reevaluated(group.id)
 
 
-def _admit(ctx: RuleContext, group: Group, admission: Admission) -> Decision:
+def _admit(ctx: RuleContext, group: Group, admission: AdmissionVerdict) -> Decision:
     sets = admission.pod_sets
     amounts = ", ".join(
         f"{pods_of(ctx.world, group, a.name, a.count)} in "

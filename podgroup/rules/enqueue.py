@@ -37,7 +37,7 @@ def _wait(ctx: RuleContext, group: Group) -> Conclusions:
 
 
 def _leave(ctx: RuleContext, group: Group) -> Conclusions:
-    if group.quota.lack is None and group.id not in ctx.world.quotas.waiting:
+    if group.quota.shortage is None and group.id not in ctx.world.quotas.waiting:
         return ()
     return (*record_shortage(ctx, group), Dequeued(group.id))
 

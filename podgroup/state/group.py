@@ -98,7 +98,7 @@ class Wait(Struct, frozen=True, gc=False):
     from_seq: int
 
 
-class Lack(Struct, frozen=True, gc=False):
+class QuotaShortage(Struct, frozen=True, gc=False):
     """What a group fell short of when it was tried, or an equal one, and since when it does."""
 
     cluster_queue: str
@@ -181,7 +181,7 @@ class HeldQuota(Part):
     executed_s: int = 0
     reason: tuple[str, str] = field(default=("", ""), name="queue_reason")
     """(reason, message) that quota admission last gave for not admitting it."""
-    lack: Lack | None = None
+    shortage: QuotaShortage | None = field(default=None, name="lack")
     kept: Kept | None = None
     """Quota that waits for it, until others have given it back."""
     held_in: str = ""

@@ -28,7 +28,7 @@ SERVER = """
 import asyncio, sys
 from datetime import UTC, datetime
 from pathlib import Path
-from ingest.webhook.admission import Admission
+from ingest.webhook.admission import AdmissionWebhooks
 from runtime.certificates import OwnCertificates, server_context
 from ingest.webhook.policy import WebhookPolicy
 from ingest.webhook.server import (Limits, WebhookServer)
@@ -39,7 +39,7 @@ async def main():
     certificates.ensure(datetime.now(UTC))
     tls = server_context()
     certificates.load(tls)
-    admission = Admission(WebhookPolicy(), Cluster())
+    admission = AdmissionWebhooks(WebhookPolicy(), Cluster())
     limits = Limits(body_s=8.0, head_s=float(sys.argv[2]))
     server = WebhookServer(admission, tls=tls, limits=limits)
     await server.start()

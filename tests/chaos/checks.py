@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gatelog.replay.running import verify
+from gatelog.replay.online import verify
 from projector.storage.database import reader
 from tests.chaos.lab import CLUSTER, Lab
 from tests.e2e.audit import Cluster, audit

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gatelog.readmodel.timeline import (
-    Line,
+    StoryLine,
     TimelineEntry,
     duration,
     listed,
@@ -174,7 +174,7 @@ def test_ids_of_groups_are_left_out_for_people() -> None:
         "the cohort; preemptor path: /lab/red; preemptee path: /lab/blue"
     )
     assert plain(kueues) == "preempted for another group: reclamation within the cohort"
-    assert Line(at=T0, what="x", why=said).because() == plain(said)
+    assert StoryLine(at=T0, what="x", why=said).because() == plain(said)
 
 
 def test_only_our_own_reasons_are_cut_where_the_words_of_kueue_begin() -> None:

@@ -18,7 +18,7 @@ def said(toy: Toy) -> list[Lacking]:
 
 
 def short(toy: Toy, name: str) -> Shortage:
-    lack = toy.group(name).quota.lack
+    lack = toy.group(name).quota.shortage
     assert lack is not None
     (one,) = lack.shortages
     assert (one.flavor, one.resource) == ("f", "cpu")
@@ -78,11 +78,11 @@ def test_it_is_told_once_however_often_it_is_tried_and_whoever_waits_with_it() -
     told = len(said(toy))
     for number in range(2):
         toy.end(f"lq{number}")  # there is 1, then 2: everybody is tried again
-    assert toy.group("w0").quota.lack == toy.group("w0").quota.lack
+    assert toy.group("w0").quota.shortage == toy.group("w0").quota.shortage
     assert len(said(toy)) == told, "of the same short, by the same limit"
     toy.end("lq2", "lq3")
     assert not toy.gated("w0") or not toy.gated("other")
-    lacking = {g.name for g in toy.world.groups.values() if g.quota.lack is not None}
+    lacking = {g.name for g in toy.world.groups.values() if g.quota.shortage is not None}
     assert lacking == {p.name for p in toy.pods.values() if p.gates}, "who is in lacks nothing"
     replayed(toy)
 
@@ -91,11 +91,11 @@ def test_rows_begin_and_end_and_what_is_short_outlives_a_restart() -> None:
     toy = Toy(cpu=4)
     toy.run(*singles(toy, "lq", 4))
     toy.pod("w", cpu=2)
-    was = toy.group("w").quota.lack
+    was = toy.group("w").quota.shortage
     journal = toy.world.journal
     toy.world = reloaded(toy.world)
     toy.world.journal = journal
-    assert toy.group("w").quota.lack == was is not None
+    assert toy.group("w").quota.shortage == was is not None
     toy.end("lq0")
     (row,) = toy.world.journal.shortages.values()
     assert (row.group, row.cluster_queue, row.to_at) == (toy.group("w").id, "cq", None)
@@ -111,13 +111,13 @@ def test_a_queue_that_is_stopped_ends_what_its_groups_fall_short_of(kind: str) -
     toy = Toy(cpu=1)
     toy.run(*singles(toy, "lq", 1))
     toy.pod("w")
-    assert toy.group("w").quota.lack is not None
+    assert toy.group("w").quota.shortage is not None
     for stop in ("Hold", "None"):
         (view,) = getattr(toy.world, kind).values()
         stopped = replace(view, stop_policy=stop, resource_version=toy.bump())
         toy.do(e.ObjectApplied(object=stopped))
         assert (toy.group("w").quota.reason[0] == "OnHold") == (stop == "Hold")
-        assert (toy.group("w").quota.lack is None) == (stop == "Hold")
+        assert (toy.group("w").quota.shortage is None) == (stop == "Hold")
     replayed(toy)
 
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from gatelog import cli
 from gatelog.forecast.beside import due, forecasting, once
-from gatelog.forecast.keeping import Made
+from gatelog.forecast.estimates import Made
 from gatelog.forecast.metering import Meters, Readings
 from gatelog.forecast.refreshing import Effort, make, refresh
 from gatelog.readmodel.model import ReadModel

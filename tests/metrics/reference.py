@@ -13,7 +13,7 @@ from actuator.metrics import ActuatorMetrics
 from gatelog.forecast.metering import Meters
 from ingest.metrics import IngestMetrics, WebhookMetrics
 from podgroup.engine import new_world
-from projector.archive.keeping import ArchiveMetrics, Behind
+from projector.archive.periodic import ArchiveMetrics, Behind
 from projector.measures.metrics import ProjectorMetrics
 from runtime.election import lease_metrics
 from runtime.health import Checks

@@ -17,7 +17,7 @@ from podgroup.admission.model import (
 from podgroup.admission.options import SchedulerOptions
 from podgroup.admission.share import share_of
 from podgroup.admission.tree import Node, Usage
-from podgroup.admission.verdicts import Admission, HeadVerdict
+from podgroup.admission.verdicts import AdmissionVerdict, HeadVerdict
 from podgroup.model.names import PENDING_EVALUATION
 from tests.oracle import case as reading
 from tests.oracle.case import Case, WorkloadOf, write_amount
@@ -283,7 +283,7 @@ def _head(head: HeadVerdict) -> dict[str, Any]:
     return shown
 
 
-def _admission(one: Admission) -> dict[str, Any]:
+def _admission(one: AdmissionVerdict) -> dict[str, Any]:
     return {
         "workload": one.id,
         "clusterQueue": one.cluster_queue,

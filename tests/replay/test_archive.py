@@ -22,7 +22,7 @@ from podgroup.log.codec import decode_conclusion, split_conclusions
 from podgroup.log.subjects import DECISIONS, EVENTS
 from projector import tables
 from projector.archive.archive_store import ArchiveStoreUnavailable, open_archive_store
-from projector.archive.keeping import Keeper
+from projector.archive.periodic import Keeper
 from projector.archive.segments import Segment, Span, chain, folder_of, gaps, name_of, parse
 from projector.archive.standing import earliest
 from projector.replay.files import FileLog

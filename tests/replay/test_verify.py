@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import sqlalchemy as sa
 
-from gatelog.replay.running import verify
+from gatelog.replay.online import verify
 from projector import tables
 from projector.schema.layout import COMPARED as TABLES
 from projector.storage.database import writer

@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gatelog.replay.running import verify
+from gatelog.replay.online import verify
 from podgroup.engine import Then, new_world, step
 from podgroup.log.codec import decode_batch, decode_conclusion, split_conclusions
 from podgroup.log.events import Decision

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from ingest.webhook.admission import Admission
+from ingest.webhook.admission import AdmissionWebhooks
 from ingest.webhook.owners import Owner
 from ingest.webhook.pod import OwnerRef
 from ingest.webhook.policy import ACTUATOR_USER, OwnerKind, WebhookPolicy
@@ -85,7 +85,7 @@ async def client(cluster: Cluster, tmp_path: Path) -> AsyncIterator[Client]:
     certificates.load(tls)
     trust = ssl.create_default_context(cadata=certificates.ca_bundle().decode())
     limits = Limits(timeout_s=2.0)
-    server = WebhookServer(Admission(WebhookPolicy(), cluster), tls=tls, limits=limits)
+    server = WebhookServer(AdmissionWebhooks(WebhookPolicy(), cluster), tls=tls, limits=limits)
     await server.start()
     connector = aiohttp.TCPConnector(ssl=trust)
     try:
@@ -288,7 +288,7 @@ async def test_review_of_something_else_is_refused(client: Client, bad: Any) -> 
 async def test_bounds(cluster: Cluster) -> None:
     slow = Slow()
     server = WebhookServer(
-        Admission(WebhookPolicy(), slow),
+        AdmissionWebhooks(WebhookPolicy(), slow),
         tls=None,
         limits=Limits(timeout_s=0.3, max_body_bytes=20_000, max_in_flight=2),
     )
@@ -325,7 +325,7 @@ async def test_a_pod_of_the_largest_size_is_served(client: Client) -> None:
 
 async def test_two_servers_on_one_port_fail_with_the_address(client: Client) -> None:
     port = int(client.server.url.rpartition(":")[2])
-    second = WebhookServer(Admission(WebhookPolicy(), Cluster()), tls=None, port=port)
+    second = WebhookServer(AdmissionWebhooks(WebhookPolicy(), Cluster()), tls=None, port=port)
     with pytest.raises(ListenError, match=rf"{port}: address already in use.*webhook\.port"):
         await second.start()
     await second.stop()

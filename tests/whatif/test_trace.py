@@ -11,7 +11,7 @@ import pytest
 from gatelog import cli
 from gatelog.whatif.arrivals import Arrival
 from gatelog.whatif.objects import read_objects, with_namespaces
-from gatelog.whatif.running import Scenario, play
+from gatelog.whatif.scenarios import Scenario, play
 from gatelog.whatif.trace import Trace
 from tests.whatif.files import HEAD, QUEUES, jobs, queues
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gatelog.readmodel import moments, pages, timeline
-from gatelog.readmodel.explain import Explanation, Line, explain, lines
+from gatelog.readmodel.explain import Explanation, ExplanationLine, explain, lines
 from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.phrases import QUIET_ACTIONS
 from gatelog.readmodel.rows import AdmissionRow, LifeRow, WaitRow
@@ -183,7 +183,7 @@ def _standing(life: LifeRow, why: Explanation, seen: PageView) -> Html:
     )
 
 
-def _case(life: LifeRow, said: Sequence[Line]) -> tuple[Html, list[Line]]:
+def _case(life: LifeRow, said: Sequence[ExplanationLine]) -> tuple[Html, list[ExplanationLine]]:
     """Return what is the case and what to do about it, for the top, and the lines that are left."""
     until = next((n for n, one in enumerate(said) if n and one.label), len(said))
     case = ". ".join(one.text.rstrip(".") for one in said[:until])

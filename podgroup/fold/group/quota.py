@@ -1,7 +1,7 @@
 """What a group holds of quota (`state.HeldQuota`)."""
 
 from podgroup.log.records import Kept
-from podgroup.state.group import Group, Lack, QuotaReservation
+from podgroup.state.group import Group, QuotaReservation, QuotaShortage
 
 
 def held(group: Group, holding: QuotaReservation) -> None:
@@ -31,9 +31,9 @@ def refused(group: Group, reason: str, message: str) -> None:
     group.quota.reason = (reason, message)
 
 
-def lacks(group: Group, lack: Lack | None) -> None:
+def set_shortage(group: Group, shortage: QuotaShortage | None) -> None:
     """An attempt to admit it fell short of something; None: that is over."""
-    group.quota.lack = lack
+    group.quota.shortage = shortage
 
 
 def kept(group: Group, kept: Kept | None) -> None:

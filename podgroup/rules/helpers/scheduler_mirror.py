@@ -231,7 +231,7 @@ class SchedulerMirror:
                 cache.apply(Namespace(name=group.namespace))
             reason = group.quota.reason[0], kueues(group.quota.reason[1])
             new = self._new and identity not in cache.queues.waiting and reason[0] in REFUSED
-            short = group.quota.lack.shortages if group.quota.lack is not None else ()
+            short = group.quota.shortage.shortages if group.quota.shortage is not None else ()
             cache.submit(snapshot.workload(world, group), reason if new else None, short)
         elif identity in cache.queues.waiting:
             remembered = identity in cache.preemptions or identity in cache.claims.held_back

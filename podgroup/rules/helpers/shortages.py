@@ -16,7 +16,7 @@ def record_shortage(
     ctx: RuleContext, group: Group, queue: str = "", shortages: tuple[Shortage, ...] = ()
 ) -> Conclusions:
     """Conclude what a group falls short of in a ClusterQueue, if that is news; (): of nothing."""
-    known = group.quota.lack
+    known = group.quota.shortage
     before = ("", ()) if known is None else (known.cluster_queue, known.shortages)
     queue = queue if shortages else ""
     if before[0] != queue or not same(before[1], shortages):

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from msgspec import Struct, structs
 
-from gatelog.replay.running import make_empty
+from gatelog.replay.online import make_empty
 from gatelog.shell.errors import CommandFailed
 from gatelog.whatif.arrivals import Cut, Later, Source
 from gatelog.whatif.courses import Courses
