@@ -1,10 +1,10 @@
 """Expected starts on the cluster: an annotation of the Workload, for `kubectl get workloads`.
 
 Theory. What is written is a time, which stays true without a write, and no place in line, which
-changes for thousands whenever one starts. An estimate stands while a new one says about the same
-(`estimates`), so a Workload is written once for each new estimate of its group. At most `AT_ONCE` are
-written after a forecast, the nearest starts first; the others keep their turn, each with the newest
-estimate. What has started keeps its last one: its other columns say that it has.
+changes for thousands whenever one starts. An estimate is kept while a new one says about the same
+(`estimates`), so a Workload is written once for each new estimate of its group. At most `AT_ONCE`
+are written after a forecast, the nearest starts first; the others keep their turn, each with the
+newest estimate. What has started keeps its last one: its other columns say that it has.
 
 Invariant: one annotation is written, on the object that was meant (its uid) or on none; an answer
 other than success is counted, and nothing else is done about it.
