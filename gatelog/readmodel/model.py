@@ -378,10 +378,16 @@ class ReadModel:
         values = bound(self._engine.dialect, {"cluster": self.cluster, **given})
         try:
             with self._engine.connect() as connection:
-                found = connection.execute(text(query), values).mappings().all()
+                found = connection.execute(text(query), values)
+                names = tuple(found.keys())
+                rows = [dict(zip(names, row, strict=True)) for row in found]
         except SQLAlchemyError as error:
             raise CommandFailed(self._why(error)) from error
-        yield [{name: _plain(name, value) for name, value in row.items()} for row in found]
+        if "resources" in names:  # PostgreSQL's driver has read documents already
+            for row in rows:
+                if isinstance(row["resources"], str):
+                    row["resources"] = msgspec.json.decode(row["resources"])
+        yield rows
 
     def _why(self, error: SQLAlchemyError) -> str:
         said = str(getattr(error, "orig", None) or error).splitlines()[0]
@@ -397,15 +403,6 @@ def _add(total: Held, more: Held) -> None:
         amounts = total.setdefault(key, {})
         for resource, amount in resources.items():
             amounts[resource] = amounts.get(resource, 0) + amount
-
-
-def _plain(name: str, value: Any) -> Any:
-    """Even out what the two databases and drivers give."""
-    if isinstance(value, memoryview):
-        return bytes(value)
-    if name == "resources" and isinstance(value, str):
-        return msgspec.json.decode(value)
-    return value
 
 
 def _entry(row: Mapping[str, Any]) -> TimelineEntry:

@@ -221,12 +221,12 @@ def added_up(
     """Return shares by key and resource, in this order, and the unpriced (flavor, resource)."""
     shares: dict[tuple[str, str], Share] = {}
     unpriced: set[tuple[str, str]] = set()
+    texts: dict[Any, str] = {}
     for row in rows:
-        key, resource, flavor = (
-            _text(row.get("begins") or row["key"]),
-            str(row["resource"]),
-            str(row["flavor"]),
-        )
+        named = row.get("begins") or row["key"]
+        if (key := texts.get(named)) is None:
+            key = texts[named] = _text(named)
+        resource, flavor = str(row["resource"]), str(row["flavor"])
         share = shares.setdefault((key, resource), Share(key=key, resource=resource))
         taken = int(row["amount"]) * int(row["micros"])
         share.spent.add(row["what"], row["why"], taken)

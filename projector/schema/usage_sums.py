@@ -5,9 +5,10 @@ is the difference of two moments, each moved into the period; and a sum of diffe
 difference of two sums. So the moments of pods that ask for the same are added up first, and only
 those few sums are cut into pieces and opened by resource and flavor.
 
-For hours and days, pods are added up that have each moment in the same hour. The part of any hour
-is then whole, or one sum of moments, for all of them at once. Moments are microseconds since the
-period began: a sum of those since 1970 has no place in 64 bits.
+For hours and days, pods are added up that have each moment in the same hour, whatever their key,
+apart from the sums by key. The part of any hour is then whole, or one sum of moments, for all of
+them at once. Moments are microseconds since the period began: a sum of those since 1970 has no
+place in 64 bits.
 
 Pods that were never past their gate only wait: they are most of a busy cluster, and are added up
 apart, with a look at admissions only where the key asks for a ClusterQueue.
@@ -18,7 +19,7 @@ Invariant: by whatever key, by whatever hours, the sums are those of `usage_view
 from collections.abc import Sequence
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from projector.schema.dialect import Dialect
 from projector.schema.usage_views import (
@@ -57,12 +58,21 @@ _SHAPE = "form, kind, role, doc, flavors, flavored, what, why"
 
 
 class _Asked(Struct, frozen=True):
-    """What is asked for; `step` divides the period, "" does not."""
+    """What is asked for: sums by key, or those by step, which divides the period."""
 
     d: Dialect
     key: str
     only: str
-    step: str
+    step: str = ""
+
+    @property
+    def sums(self) -> str:
+        """The end of its parts' names."""
+        return "steps" if self.step else "keys"
+
+    def keyed(self, *columns: str) -> str:
+        """Return columns that only sums by key have."""
+        return "" if self.step else "".join(f"{one}, " for one in columns)
 
     @property
     def labels(self) -> bool:
@@ -83,7 +93,7 @@ class _Asked(Struct, frozen=True):
 
     def place(self, moment: str) -> str:
         """Return SQL of the number of the hour or day that a moment of `at` lies in."""
-        return f"({moment} + c.before) / {SIZES[self.step]}" if self.step else "0"
+        return f"({moment} + c.before) / {SIZES[self.step]}"
 
 
 def sums(d: Dialect, key: str, *, only: str, step: str = "", keyed: bool = True) -> str:
@@ -102,9 +112,10 @@ def sums(d: Dialect, key: str, *, only: str, step: str = "", keyed: bool = True)
         step: `hour`, `day` or "".
         keyed: rows by key are asked for; else there are none but those by step.
     """
-    asked = _Asked(d, key if keyed else "''", only, step)
-    added = [_by_step()] if step else []
-    added += [_by_key(step)] if keyed else []
+    asked = _Asked(d, key if keyed else "''", only)
+    both = [structs.replace(asked, step=step)] if step else []
+    both += [asked] if keyed else []
+    added = " UNION ALL ".join(_by_step() if one.step else _by_key(step) for one in both)
     periods = _periods(d, step) if step else ""
     shown = "s.flavor" if not key and keyed else "s.key"
     if not key and step and keyed:
@@ -114,13 +125,9 @@ WITH RECURSIVE {_period(d, step)},{periods}
 {owned(d, in_window(d), _OWNED, f"NOT ({_AT_GATE})")},{_firsts(asked)}
 {_moments(asked)},
 {_gated(asked)},
-lives AS MATERIALIZED (
-{_lives(asked)}),
-spans AS MATERIALIZED (
-SELECT * FROM (
-{_spans(asked)}) s WHERE s.s_to > s.s_from),
+{",".join(_lives(one) + _spans(one) for one in both)},
 added AS MATERIALIZED (
-{" UNION ALL ".join(added)})
+{added})
 SELECT coalesce({shown}, '') AS key, s.begins, s.flavor, s.resource, s.what, s.why, s.amount,
        max(s.capped) AS capped,
        CAST(sum(s.pods) AS BIGINT) AS pods, CAST(sum(s.micros) AS BIGINT) AS micros
@@ -208,53 +215,58 @@ SELECT o.key, o.whose, o.kind, o.role, o.requests, o.place, o.flavors, o.wasted,
 
 def _lives(asked: _Asked) -> str:
     """Return sums of moments of those pods, by what they ask for and where."""
-    shape = "c.key, c.whose, c.kind, c.role, c.requests, c.place, c.flavors, c.wasted"
-    return f"""
+    shape = asked.keyed("c.key", "c.whose")
+    shape += "c.kind, c.role, c.requests, c.place, c.flavors, c.wasted"
+    return f"""lives_{asked.sums} AS MATERIALIZED (
 SELECT {shape}, {_sums(asked, _LIFE)},
        sum(CASE WHEN c.doomed > c.started THEN 1 ELSE 0 END) AS ran
   FROM moments c
- GROUP BY {shape}{_places(asked, _LIFE)}"""
+ GROUP BY {shape}{_places(asked, _LIFE)}),
+"""
 
 
 def _sums(asked: _Asked, moments: Sequence[str]) -> str:
     """Return columns: how many, and of each moment its sum, and its place (with prefix p_)."""
-    each = (f"{_place(asked, name)} AS p_{name}, sum(c.{name}) AS {name}" for name in moments)
-    return f"count(*) AS many, {', '.join(each)}"
+    places = [f"{asked.place(f'c.{name}')} AS p_{name}" for name in moments if asked.step]
+    return ", ".join(
+        ["count(*) AS many", *places, *(f"sum(c.{name}) AS {name}" for name in moments)]
+    )
 
 
 def _places(asked: _Asked, moments: Sequence[str]) -> str:
     """Return the end of a GROUP BY that keeps apart what lies in different hours."""
-    return "".join(f", {asked.place(f'c.{name}')}" for name in moments) if asked.step else ""
-
-
-def _place(asked: _Asked, moment: str) -> str:
-    return asked.place(f"c.{moment}")
+    return "".join(f", {asked.place(f'c.{name}')}" for name in moments if asked.step)
 
 
 def _spans(asked: _Asked) -> str:
     """Return pieces of lives, what only waits, what admissions hold, and what pods fill of it."""
+    prefixes = ("p_", "") if asked.step else ("",)
     ends = []
-    for name, end in (("from", 0), ("to", 1)):
-        for to, prefix in ((f"p_{name}", "p_"), (f"s_{name}", "")):
+    for prefix in prefixes:
+        for name, end in (("from", 0), ("to", 1)):
             cases = " ".join(
                 f"WHEN '{piece}' THEN o.{prefix}{_LIFE[places[end]]}"
                 for piece, places in _FROM_TO.items()
             )
-            ends.append(f"CASE s.piece {cases} END AS {to}")
-    return f"""
-SELECT o.key, 'asked' AS form, o.kind, o.role, o.requests AS doc, o.flavors,
+            ends.append(f"CASE s.piece {cases} END AS {prefix or 's_'}{name}")
+    filled = ", ".join(f"o.{prefix}{name}" for prefix in prefixes for name in ("entered", "filled"))
+    whose = asked.keyed("o.whose" if asked.labels else "o.key")
+    return f"""spans_{asked.sums} AS MATERIALIZED (
+SELECT * FROM (
+SELECT {asked.keyed("o.key")}'asked' AS form, o.kind, o.role, o.requests AS doc, o.flavors,
        CASE WHEN {HAS_FLAVOR} THEN 1 ELSE 0 END AS flavored, {WHAT} AS what, {WHY} AS why,
        CASE s.piece WHEN 'running' THEN o.ran ELSE 0 END AS pods, o.many,
        {", ".join(ends)}
-  FROM lives o CROSS JOIN ({PIECES}) s
+  FROM lives_{asked.sums} o CROSS JOIN ({PIECES}) s
 UNION ALL
-SELECT {"o.whose" if asked.labels else "o.key"}, 'filled', o.kind, o.role, o.place, o.flavors, 1,
-       'held', 'incomplete', 0, o.many, o.p_entered, o.entered, o.p_filled, o.filled
-  FROM lives o WHERE o.place IS NOT NULL
+SELECT {whose}'filled', o.kind, o.role, o.place, o.flavors, 1,
+       'held', 'incomplete', 0, o.many, {filled}
+  FROM lives_{asked.sums} o WHERE o.place IS NOT NULL
 UNION ALL
 {_waiting(asked)}
 UNION ALL
-{_quota(asked)}"""
+{_quota(asked)}) s WHERE s.s_to > s.s_from)
+"""
 
 
 def _gated(asked: _Asked) -> str:
@@ -291,24 +303,17 @@ SELECT {asked.its(FIRST_LABELS.format("o"))} AS key, o.resources, t.before,
 def _waiting(asked: _Asked) -> str:
     ends = ("created", "ended")
     return f"""
-SELECT c.key, 'asked', '', '', c.requests, NULL, 0, 'waited', '', 0,
-       {_ends(_sums(asked, ends), ends)}
-  FROM gated c GROUP BY c.key, c.requests{_places(asked, ends)}"""
+SELECT {asked.keyed("c.key")}'asked', '', '', c.requests, NULL, 0, 'waited', '', 0,
+       {_sums(asked, ends)}
+  FROM gated c GROUP BY {asked.keyed("c.key")}c.requests{_places(asked, ends)}"""
 
 
 def _quota(asked: _Asked) -> str:
     ends = ("admitted", "released")
     return f"""
-SELECT c.key, 'quota', '', '', c.resources, NULL, 1, 'held', 'incomplete', 0,
-       {_ends(_sums(asked, ends), ends)}
-  FROM admitted c GROUP BY c.key, c.resources{_places(asked, ends)}"""
-
-
-def _ends(columns: str, moments: Sequence[str]) -> str:
-    """Return the columns of `_sums` without the names that lie about what they are in `spans`."""
-    for name in moments:
-        columns = columns.replace(f" AS p_{name}", "").replace(f" AS {name}", "")
-    return columns.replace(" AS many", "")
+SELECT {asked.keyed("c.key")}'quota', '', '', c.resources, NULL, 1, 'held', 'incomplete', 0,
+       {_sums(asked, ends)}
+  FROM admitted c GROUP BY {asked.keyed("c.key")}c.resources{_places(asked, ends)}"""
 
 
 def _by_step() -> str:
@@ -318,22 +323,19 @@ def _by_step() -> str:
     shape = ", ".join(f"s.{name}" for name in _SHAPE.split(", "))
     return f"""
 SELECT '' AS key, b.begins, {shape}, 0 AS pods, sum({to} - {begin}) AS micros
-  FROM b JOIN (
-SELECT {shape}, s.p_from, s.p_to, sum(s.many) AS many, sum(s.s_from) AS s_from, sum(s.s_to) AS s_to
-  FROM spans s GROUP BY {shape}, s.p_from, s.p_to) s
-    ON s.p_from <= b.number AND s.p_to >= b.number
+  FROM b JOIN spans_steps s ON s.p_from <= b.number AND s.p_to >= b.number
  GROUP BY b.begins, {shape}
 """
 
 
 def _by_key(step: str) -> str:
+    """Return what spans have: few are alike, and are added up with what they are opened to."""
     shape = ", ".join(f"s.{name}" for name in _SHAPE.split(", "))
     # Without a step, no branch before this one says of what kind the column is.
     begins = "NULL" if step else "CAST(NULL AS TEXT) AS begins"
     return f"""
-SELECT s.key, {begins}, {shape}, sum(s.pods) AS pods, sum(s.s_to - s.s_from) AS micros
-  FROM spans s
- GROUP BY s.key, {shape}
+SELECT s.key, {begins}, {shape}, s.pods, s.s_to - s.s_from AS micros
+  FROM spans_keys s
 """
 
 

@@ -22,6 +22,8 @@ from runtime.settings import READ_MODEL_FILE, Settings
 
 _BRIEF_CACHE_KIB = 8192
 """Cache of a connection for brief questions; there are several, and the system has its own."""
+_MAPPED_BYTES = 1 << 30
+"""Of a file as much is read where the system has it, without a copy for each connection."""
 _STEPS = 10_000
 """Instructions of SQLite's machine between two looks at the clock: well under a millisecond."""
 
@@ -156,6 +158,7 @@ def _interrupt(engine: Engine, after_s: float) -> None:
     def connected(connection: Any, _: Any) -> None:
         key = id(connection)
         connection.execute(f"PRAGMA cache_size = -{_BRIEF_CACHE_KIB}").close()
+        connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}").close()
         connection.set_progress_handler(lambda: time.monotonic() > ends.get(key, math.inf), _STEPS)
 
     @event.listens_for(engine, "begin")

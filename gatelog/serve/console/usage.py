@@ -3,7 +3,7 @@
 Invariant: amounts are those of `gatelog usage`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -16,7 +16,7 @@ from gatelog.readmodel.rates import missing, unit_name
 from gatelog.serve.api import finding_usage
 from gatelog.serve.console import picture
 from gatelog.serve.console.html import Html, choices, h, table
-from gatelog.serve.console.parts import DAYS, Page, PageView, page, read_days
+from gatelog.serve.console.parts import DAYS, ROWS, Page, PageView, page, pager, read_days
 
 _DIVIDED = {
     **{key: key for key in ("namespace", "localqueue", "queue", "flavor")},
@@ -47,7 +47,9 @@ def usage(asked: Asked, seen: PageView) -> Page:
     asked.note(f"usage by {by} and by {period}", spent.query, spent.given)
     title = f"Usage of the {DAYS[days]} to {day}" if days > 1 else f"Usage on {day}"
     rates = asked.model.rates
-    shown = _rows(shares, priced=rates is not None)
+    keys = sorted({one.key for one in shares})
+    listed = set(keys[seen.offset : seen.offset + ROWS])
+    shown = _rows(shares, listed, priced=rates is not None)
     head = [by, "resource", *sums.COLUMNS]
     head += [f"cost {rates.currency}".rstrip()] if rates else []
     path, chosen = "/usage", {"namespace": namespace, "by": by}
@@ -79,6 +81,7 @@ def usage(asked: Asked, seen: PageView) -> Page:
         _charts(periods, since, until, period),
         choices("Divided by", divisions),
         table(head, shown, f"{title}, by {by}", "nothing ran, held or waited"),
+        pager(seen, path, len(keys) - seen.offset, **kept),
         h("p", _cost_note(rates is not None, spent.unpriced), class_="quiet"),
         [h("p", note, class_="notice") for note in sums.capped(shares)],
     ]
@@ -93,8 +96,10 @@ def usage(asked: Asked, seen: PageView) -> Page:
     return page(title, data, body)
 
 
-def _rows(shares: Sequence[sums.Share], *, priced: bool) -> list[list[Html | str | None]]:
-    """Return a row for each share, and where there are several one for all of each resource."""
+def _rows(
+    shares: Sequence[sums.Share], listed: Set[str], *, priced: bool
+) -> list[list[Html | str | None]]:
+    """Return a row for each share of keys, and where there are several one for all of each."""
     places = sums.decimals(
         sums.hours(one.resource, number)
         for one in sums.totals(shares)
@@ -107,7 +112,10 @@ def _rows(shares: Sequence[sums.Share], *, priced: bool) -> list[list[Html | str
             *(_hours_of(one.resource, number, places) for number in one.spent.columns.values()),
             *([f"{sums.money(one.cost):,.2f}"] if priced else []),
         ]
-        for one in [*shares, *(_all_of(one) for one in sums.totals(shares) if len(shares) > 1)]
+        for one in [
+            *(one for one in shares if one.key in listed),
+            *(_all_of(one) for one in sums.totals(shares) if len(shares) > 1),
+        ]
     ]
 
 
