@@ -18,7 +18,6 @@ from gatelog.commands import (
     archive,
     ask,
     bundle,
-    creating,
     demo,
     deployments,
     doctor,
@@ -113,7 +112,6 @@ _add("forecast", forecast.forecast, ASK, forecast.EXAMPLES)
 _add("list", listing.listing, ASK, listing.EXAMPLES)
 _add("stop", stopping.stop, ACT, stopping.EXAMPLES)
 _add("resume", stopping.resume, ACT, stopping.RESUME_EXAMPLES)
-app.add_typer(creating.app, name="create", rich_help_panel=ACT)
 _add("replay", replay.replay, ASK, replay.EXAMPLES)
 _add("what-if", what_if.what_if, ASK, what_if.EXAMPLES)
 _add("usage", usage.usage, ASK, usage.EXAMPLES)
@@ -129,7 +127,7 @@ _add("bundle", bundle.bundle, ASK, bundle.EXAMPLES)
 _add("version", version.version, ASK, version.EXAMPLES)
 
 
-for made in (*app.registered_commands, *creating.app.registered_commands):
+for made in app.registered_commands:
     if made.callback is not None:
         made.callback = shown(made.callback)
 
@@ -154,8 +152,7 @@ def run(arguments: Sequence[str]) -> int:
 def _help_of(arguments: Sequence[str]) -> str:
     """Return the command line whose help fits these arguments."""
     command = next((a for a in arguments if not a.startswith("-")), "")
-    groups = {group.name for group in app.registered_groups}
-    known = command in {c.name for c in app.registered_commands} | groups
+    known = command in {c.name for c in app.registered_commands}
     return f"gatelog {command} --help" if known else "gatelog --help"
 
 

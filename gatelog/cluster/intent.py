@@ -1,4 +1,4 @@
-"""What people want of queues and groups, as requests to the API server: stop, resume, create.
+"""What people want of queues and groups, as requests to the API server: stop, resume.
 
 Theory. A ClusterQueue and a LocalQueue say in `spec.stopPolicy` whether they admit (Hold) and
 whether what is admitted is evicted (HoldAndDrain); the Workload of a group says it in
@@ -25,12 +25,10 @@ What = Literal["clusterqueue", "localqueue", "group"]
 Stop = Literal["None", "Hold", "HoldAndDrain"]
 DryRun = Literal["none", "client", "server"]
 """Whether a write is kept, only shown (client), or checked by the API server and not stored."""
-NEWEST = "v1beta2"
-_PLURALS = {
+_PLURALS: dict[What, str] = {
     "clusterqueue": "clusterqueues",
     "localqueue": "localqueues",
     "group": "workloads",
-    "resourceflavor": "resourceflavors",
 }
 _TRIES = 5
 
@@ -91,48 +89,13 @@ async def set_group(
     raise CommandFailed(f"{path} changes all the time: try again")
 
 
-def drafted(what: str, body: dict[str, Any], reason: str) -> Done:
-    """Return what `create` would send, with no request: it does not say who gave the reason."""
-    marks: dict[str, str | None] = {REASON_ANNOTATION: _one_line(reason)} if reason else {}
-    return Done(_object(NEWEST, body, marks), _title(what, body["metadata"]["name"]))
-
-
-async def create(
-    kube: KubeClient, what: str, namespace: str, body: dict[str, Any], reason: str, *, dry: DryRun
-) -> Done:
-    """Create a queue or flavor; `body` has the fields of kueue.x-k8s.io/v1beta2.
-
-    Raises:
-        CommandFailed: it is there already, or the API server refuses.
-    """
-    path = await _path(kube, what, namespace)
-    version = path.split("/")[3]
-    made = _object(version, body, await _reason(kube, reason) if reason else {})
-    meta = made["metadata"]
-    status, answer = await kube.json("POST", path, body=made, params=_params(dry))
-    if status not in (200, 201):
-        raise CommandFailed(f"cannot create {what} {meta['name']}: {_said(status, answer)}")
-    return Done(answer, _title(what, meta["name"]))
-
-
-def _object(version: str, body: dict[str, Any], marks: dict[str, str | None]) -> dict[str, Any]:
-    spec = dict(body["spec"])
-    if version == "v1beta1" and "cohortName" in spec:
-        spec["cohort"] = spec.pop("cohortName")
-    meta = {**body["metadata"]}
-    if marks:
-        meta["annotations"] = marks
-    head = {"apiVersion": f"{clusterinfo.KUEUE_GROUP}/{version}"}
-    return {**head, **body, "metadata": meta, "spec": spec}
-
-
-async def there(kube: KubeClient, what: str, namespace: str, name: str) -> bool:
-    """Tell whether an object is there; True where this account may not look."""
-    found = await clusterinfo.seen(kube, await _path(kube, what, namespace, name))
+async def _has_workload(kube: KubeClient, namespace: str, name: str) -> bool:
+    """Tell whether a Workload is there; True where this account may not look."""
+    found = await clusterinfo.seen(kube, await _path(kube, "group", namespace, name))
     return found is None or bool(found)
 
 
-async def _path(kube: KubeClient, what: str, namespace: str, name: str = "") -> str:
+async def _path(kube: KubeClient, what: What, namespace: str, name: str) -> str:
     version = (await clusterinfo.kueue(kube)).version
     if not version:
         raise CommandFailed(
@@ -140,8 +103,7 @@ async def _path(kube: KubeClient, what: str, namespace: str, name: str = "") -> 
             "installed on this cluster?"
         )
     place = f"/namespaces/{namespace}" if what in ("localqueue", "group") else ""
-    path = f"/apis/{clusterinfo.KUEUE_GROUP}/{version}{place}/{_PLURALS[what]}"
-    return f"{path}/{name}" if name else path
+    return f"/apis/{clusterinfo.KUEUE_GROUP}/{version}{place}/{_PLURALS[what]}/{name}"
 
 
 async def _read(kube: KubeClient, path: str, title: str) -> dict[str, Any]:
@@ -204,14 +166,14 @@ def _one_line(reason: str) -> str:
 
 async def _workload_of(kube: KubeClient, namespace: str, name: str) -> str:
     """Return the Workload of a group, of a pod of a group, or of a single pod."""
-    if await there(kube, "group", namespace, name):
+    if await _has_workload(kube, namespace, name):
         return name
     status, pod = await kube.json("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
     if status == 200:
         meta = pod["metadata"]
         texts = {**(meta.get("labels") or {}), **(meta.get("annotations") or {})}
         workload = texts.get(GROUP_NAME) or workload_name(name, meta["uid"])
-        if GROUP_NAME in texts or await there(kube, "group", namespace, workload):
+        if GROUP_NAME in texts or await _has_workload(kube, namespace, workload):
             return str(workload)
         raise CommandFailed(
             f"pod {namespace}/{name} has no Workload, which is what is stopped: gatelog has not "

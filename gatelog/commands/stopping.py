@@ -90,7 +90,7 @@ def stop(
     if kind == "group" and keep:
         raise UsageFailed("--keep-already-running is for queues: a stopped group is evicted")
     policy: Stop = "Hold" if keep else "HoldAndDrain"
-    _carry_out(where.settings(), kind, qualified(kind, namespace, name), policy, change)
+    _carry_out(where.settings(), kind, _qualified(kind, namespace, name), policy, change)
 
 
 def resume(
@@ -102,13 +102,13 @@ def resume(
 ) -> None:
     """Let a ClusterQueue, a LocalQueue or a group that was stopped go on."""
     kind = _kind(what)
-    _carry_out(where.settings(), kind, qualified(kind, namespace, name), "None", change)
+    _carry_out(where.settings(), kind, _qualified(kind, namespace, name), "None", change)
 
 
 def plain_dry_run(arguments: Sequence[str]) -> list[str]:
     """Return the words of a command line with the form that a bare --dry-run stands for."""
     found = list(arguments)
-    if not set(found[:1]) & {"stop", "resume", "create"}:
+    if not set(found[:1]) & {"stop", "resume"}:
         return found
     for index, word in enumerate(found):
         if word == "--dry-run" and found[index + 1 : index + 2] not in _DRY_RUNS:
@@ -124,7 +124,7 @@ def _kind(text: str) -> "What":
     return _KINDS[text.lower()]
 
 
-def qualified(kind: str, namespace: str, name: str) -> tuple[str, str]:
+def _qualified(kind: str, namespace: str, name: str) -> tuple[str, str]:
     """Return namespace and name of what was named with -n or as NAMESPACE/NAME.
 
     Raises:
@@ -133,7 +133,7 @@ def qualified(kind: str, namespace: str, name: str) -> tuple[str, str]:
     from gatelog.shell.errors import UsageFailed
 
     space, slash, rest = name.rpartition("/")
-    if kind in ("clusterqueue", "resourceflavor"):
+    if kind == "clusterqueue":
         if slash or namespace:
             raise UsageFailed(f"a {kind} belongs to no namespace: name it without one")
         return "", name
@@ -169,10 +169,10 @@ def _carry_out(
 
     words = {"None": "resumed", "Hold": "stopped (what is admitted runs on)"}
     said = words.get(policy, "stopped (what is admitted is evicted)")
-    tell(asyncio.run(run()), said, change)
+    _tell(asyncio.run(run()), said, change)
 
 
-def tell(done: "Done", said: str, change: ChangeOptions) -> None:
+def _tell(done: "Done", said: str, change: ChangeOptions) -> None:
     """Print what became of an object: a line as kubectl's, or the object."""
     import sys
 

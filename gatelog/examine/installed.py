@@ -90,7 +90,7 @@ async def _queues(kube: KubeClient, api: str, plural: str) -> Finding:
             QUEUES,
             plural,
             "there is none: no group can be admitted",
-            f"gatelog create {plural.removesuffix('s')}, or apply deploy/examples/first-queue.yaml",
+            "make one as in deploy/examples/first-queue.yaml",
         )
     broken = [said for obj in items if plural == "clusterqueues" for said in _incomplete(obj)]
     if broken:

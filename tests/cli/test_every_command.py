@@ -60,9 +60,6 @@ TABLE = {
     # What is changed are objects of the cluster.
     "stop": ACT,
     "resume": ACT,
-    "create localqueue": ACT,
-    "create clusterqueue": "-o --dry-run",
-    "create resourceflavor": "-o --dry-run",
     "uninstall": "-n -o --dry-run --state-dir",
     # What goes on until it is stopped.
     "up": "--db --state-dir",

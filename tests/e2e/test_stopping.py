@@ -1,4 +1,4 @@
-"""Queues and groups that people make, stop and let go on with the command line, end to end.
+"""Queues and groups that people stop and let go on with the command line, end to end.
 
 One `gatelog up` on the stand-in serves the module.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.processes import Api, pod
+from tests.support.processes import KUEUE, Api, pod
 from tests.support.stack import Stack, running_stack
 
 pytestmark = [
@@ -35,13 +35,25 @@ async def done(stack: Stack, *words: str) -> str:
     return found.stdout
 
 
-async def queues(stack: Stack, api: Api, team: str, cpu: int = 2) -> None:
+async def queues(api: Api, team: str, cpu: int = 2) -> None:
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team}}
     await api.call("POST", "/api/v1/namespaces", body)
-    await done(stack, "create", "resourceflavor", f"f-{team}")
-    quota = f"f-{team}:cpu={cpu};memory=8Gi"
-    await done(stack, "create", "cq", f"cq-{team}", "--nominal-quota", quota)
-    await done(stack, "create", "lq", f"{team}/user-queue", "-c", f"cq-{team}")
+    quotas = [
+        {"name": "cpu", "nominalQuota": str(cpu)},
+        {"name": "memory", "nominalQuota": "8Gi"},
+    ]
+    group = {
+        "coveredResources": ["cpu", "memory"],
+        "flavors": [{"name": f"f-{team}", "resources": quotas}],
+    }
+    for kind, name, spec in (
+        ("ResourceFlavor", f"f-{team}", {}),
+        ("ClusterQueue", f"cq-{team}", {"namespaceSelector": {}, "resourceGroups": [group]}),
+        ("LocalQueue", "user-queue", {"clusterQueue": f"cq-{team}"}),
+    ):
+        space = f"namespaces/{team}/" if kind == "LocalQueue" else ""
+        made = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}}
+        await api.call("POST", f"{KUEUE}/{space}{kind.lower()}s", made | {"spec": spec})
 
 
 async def told(stack: Stack, api: Api, what: str, query: str, *values: object) -> dict[str, Any]:
@@ -57,7 +69,7 @@ async def told(stack: Stack, api: Api, what: str, query: str, *values: object) -
 async def test_a_stopped_queue_says_why_and_goes_on(stack: Stack) -> None:
     team = "hold"
     async with stack.api() as api:
-        await queues(stack, api, team)
+        await queues(api, team)
         await api.call("POST", PODS.format(team), pod("runs"))
         admitted = "SELECT id FROM groups WHERE name = ? AND state IN ('Admitted', 'Running')"
         await told(stack, api, "runs is admitted", admitted, "runs")
@@ -85,7 +97,7 @@ async def test_a_stopped_queue_says_why_and_goes_on(stack: Stack) -> None:
 async def test_a_stopped_group_is_evicted_and_comes_back(stack: Stack) -> None:
     team = "group"
     async with stack.api() as api:
-        await queues(stack, api, team)
+        await queues(api, team)
         for name in ("a0", "a1"):
             await api.call("POST", PODS.format(team), pod(name, "a", 2))
         state = "SELECT id FROM groups WHERE namespace = 'group' AND name = 'a' AND state = ?"
@@ -107,7 +119,7 @@ async def test_a_queue_in_use_is_not_deleted_before_its_last_group_has_ended(sta
     queue = f"/apis/kueue.x-k8s.io/v1beta2/clusterqueues/cq-{team}"
     flavor = f"/apis/kueue.x-k8s.io/v1beta2/resourceflavors/f-{team}"
     async with stack.api() as api:
-        await queues(stack, api, team)
+        await queues(api, team)
 
         async def marked() -> bool:
             found = [(await api.call("GET", path))["metadata"] for path in (queue, flavor)]
