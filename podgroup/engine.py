@@ -184,9 +184,8 @@ def _due(world: World) -> bool:
         if changed:
             return True
     quotas = world.quotas
-    return bool(
-        world.meta.untold or world.unannounced or quotas.news or quotas.objects or quotas.moved
-    )
+    known = quotas.news or quotas.objects or quotas.moved or ADMIT.due(world)
+    return bool(known or world.meta.untold or world.unannounced)
 
 
 def _before_timers(world: World, here: At) -> datetime:
@@ -208,7 +207,8 @@ def _enlist_all(world: World, applier: Applier) -> None:
             known = identity in world.quotas.waiting and identity not in world.quotas.news
             _guarded(applier, group, _enlist)
             if known and identity in world.quotas.waiting:
-                world.quotas.news.pop(identity, None)  # it waits as it did before the start
+                for news in (world.quotas.news, world.quotas.charged):
+                    news.pop(identity, None)  # it waits as it did before the start
 
 
 def _enlist(ctx: RuleContext, group: Group) -> Conclusions:

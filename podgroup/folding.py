@@ -102,7 +102,7 @@ def replay(
     # For rules, and there are none.
     world.dirty_groups.clear()
     world.unannounced.clear()
-    world.quotas.reported()
+    world.quotas.read()
     world.loaded = False
     world.meta.at = at
 

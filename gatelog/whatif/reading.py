@@ -158,4 +158,4 @@ def _charge(world: World, journal: Journal) -> None:
             quotas.charge(identity, charge)
         else:
             quotas.discharge(identity)
-    quotas.reported()
+    quotas.read()

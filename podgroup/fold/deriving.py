@@ -59,7 +59,7 @@ def _all_reconsidered(world: World, what: d.AllReconsidered) -> None:
 
 
 def _news_read(world: World, what: d.NewsRead) -> None:
-    world.quotas.reported()
+    world.quotas.read()
 
 
 def _statuses_read(world: World, what: d.StatusesRead) -> None:

@@ -711,7 +711,7 @@ def retire(world: World, here: At, identity: GroupID) -> None:
     give_up_name(world, group)
     world.quotas.dequeue(identity)
     world.quotas.discharge(identity)
-    world.quotas.news[identity] = None
+    world.quotas.charged[identity] = None
     world.meta.timers.pop(report_timer(identity), None)
     world.dirty_groups.pop(identity, None)
     world.journal.groups.discard(identity)

@@ -24,6 +24,7 @@ from podgroup.model.commands import AdmitGroup
 from podgroup.model.ids import GroupID
 from podgroup.model.names import PENDING_ON_HOLD, PENDING_PREEMPTED_WORKLOADS
 from podgroup.model.objects import ClusterQueueView
+from podgroup.model.standing import COUNTS_TIMER
 from podgroup.model.topology import placed_at
 from podgroup.model.wording import kueues
 from podgroup.rules.helpers import snapshot
@@ -80,8 +81,8 @@ def admit(ctx: RuleContext) -> Conclusions:
     without_verdict: set[str] = set()
     going_on = False
     now = ctx.here.at.timestamp()
-    while quotas.news or quotas.objects or going_on:
-        without_verdict.update(quotas.news)
+    while going_on or _news(ctx.world):
+        without_verdict.update(quotas.news, quotas.charged)
         line = yield from scheduler_mirror(ctx.world)
         line.scheduler.cache.wake_ups.begin(now)
         ill = line.follow(ctx.world)
@@ -265,7 +266,22 @@ def _admit(ctx: RuleContext, group: Group, admission: AdmissionVerdict) -> Decis
 
 
 def _due(world: World) -> bool:
-    return world.mode == "builtin" and bool(world.quotas.news or world.quotas.objects)
+    return world.mode == "builtin" and _news(world)
+
+
+def _news(world: World) -> bool:
+    """Tell whether there is anything to take notice of now.
+
+    That a group gave quota back can wait for a group that asks for some, unless use over time
+    counts, a place on a node is looked for, or it is told how queues stand (`count`). So a success
+    of a pod seldom comes here, nor does what was admitted come back: a tenth of a trickle.
+    """
+    quotas, policy = world.quotas, world.policy
+    if quotas.news or quotas.objects:
+        return True
+    told = policy.status_interval_s and COUNTS_TIMER not in world.meta.timers
+    waits = quotas.waiting or world.nodes or policy.usage_half_life_s >= 0
+    return bool(quotas.charged and (waits or told))
 
 
 RULE = ClusterRule(

@@ -89,6 +89,8 @@ class Quotas(Struct):
     """Groups of which something may have changed that admission asks for."""
     objects: dict[tuple[str, str, str], None] = field(default_factory=dict)
     """(kind, namespace, name) of objects of which the same is true."""
+    charged: dict[str, None] = field(default_factory=dict)
+    """Groups that are charged otherwise or wait no longer: no news while nobody waits (`admit`)."""
     tallies: dict[QueueKey, Tally] = field(default_factory=dict)
     marked: dict[QueueKey, None] = field(default_factory=dict)
     """Queues that may stand otherwise than was reported."""
@@ -116,7 +118,7 @@ class Quotas(Struct):
         where = self.waiting.pop(group, None)
         if where is not None:
             self._pending(where, -1)
-            self.news[group] = None
+            self.charged[group] = None
 
     def tally(self, queue: QueueKey) -> Tally:
         """Return what is counted of a queue."""
@@ -151,13 +153,18 @@ class Quotas(Struct):
         self.news.clear()
         self.objects.clear()
 
+    def read(self) -> None:
+        """All of it was taken notice of."""
+        self.reported()
+        self.charged.clear()
+
     def charge(self, group: str, charge: Charge) -> None:
         """Charge quota to `group`, in place of what it was charged before."""
         old = self.charges.get(group)
         if old == charge:
             return
         self.charges[group] = charge
-        self.news[group] = None
+        self.charged[group] = None
         if old is not None and old.like(charge):
             # A pod of it succeeded: to enter the difference takes half of what the two take.
             more = dict(charge.usage)
@@ -174,7 +181,7 @@ class Quotas(Struct):
         old = self.charges.pop(group, None)
         if old is not None:
             self._add(old, -1)
-            self.news[group] = None
+            self.charged[group] = None
 
     def _add(self, charge: Charge, sign: int) -> None:
         for place in charge.places:

@@ -209,3 +209,13 @@ def test_nor_in_a_log_of_whole_lives(at_once: int) -> None:
     story = Story(6, 5, at_once=3)
     messages = [(m.position, m.at, decode_batch(m.body)) for m in story.messages]
     same(messages, "builtin", Policy(), at_once)
+
+
+def test_what_is_given_back_and_nobody_waits_for_is_entered_later() -> None:
+    world, looks, kept = new_world("test"), 0, 0
+    for message in Story(2, 3).messages:
+        step(world, message.position, message.at, decode_batch(message.body))
+        kept += bool(world.quotas.charged)
+        looks += not world.quotas.charged and bool(world.quotas.charges)
+        assert not (world.quotas.charged and world.quotas.waiting)
+    assert kept > looks

@@ -115,8 +115,9 @@ class SchedulerMirror:
             if kind == "Node":
                 self.tenants.judge(name, unwell(world, name), news=True)
         self.near = self.tenants.concerned()
-        gone = [g for g in quotas.news if g not in quotas.waiting and g not in quotas.charges]
-        for identity in dict.fromkeys((*gone, *quotas.news, *self.near)):
+        news = (*quotas.charged, *quotas.news)
+        gone = [g for g in news if g not in quotas.waiting and g not in quotas.charges]
+        for identity in dict.fromkeys((*gone, *news, *self.near)):
             self._guarded(world, identity)
         ill, self._ill = self._ill, {}
         return ill
