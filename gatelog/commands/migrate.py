@@ -40,13 +40,6 @@ def migrate(
             "exist. Default: database.reader_role.",
         ),
     ] = None,
-    stamp: Annotated[
-        str,
-        typer.Option(
-            metavar="REVISION",
-            help="The schema of a database that has lost its version (table alembic_version).",
-        ),
-    ] = "",
     verbose: options.Verbose = False,
 ) -> None:
     """Bring the database to the schema of this version, and create the NATS streams and the
@@ -63,7 +56,7 @@ def migrate(
     url = database_url(settings)
     _refuse_new_directory(settings.database.url)
     role = settings.database.reader_role
-    migrations.upgrade(url, reader_role=role, stamp=stamp)
+    migrations.upgrade(url, reader_role=role)
     schema = migrations.head()
     narrator.done("database", f"{read_model_at(url)} is at schema {schema}", schema=schema)
     if role:

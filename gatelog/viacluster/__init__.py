@@ -4,10 +4,9 @@ Theory. People with kubectl and a namespace have neither the database nor the lo
 aggregated API (`gatelog.serve`) and their own rights. This asks it with the current kubeconfig, and
 answers in kubectl's manner: its flags, its tables, its exit codes.
 
-    app          the commands and their flags
-    asking       the API server: where, as whom, and what it said
-    answers      what is printed
-    completing   shell completion of namespaces and groups
+    app         the commands and their flags
+    apiserver   where, as whom, and what it said
+    answers     what is printed
 
 Invariant: nothing here opens a database, a log, or writes to the cluster.
 """

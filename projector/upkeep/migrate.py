@@ -62,11 +62,10 @@ def revision(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
-def upgrade(url: str, *, reader_role: str = "", stamp: str = "") -> None:
+def upgrade(url: str, *, reader_role: str = "") -> None:
     """Bring the database at `url` up to `head()`; does nothing when it is there already.
 
-    `reader_role` may read everything afterwards (`reading_role`). `stamp` is the revision that a
-    database is at which has lost it.
+    `reader_role` may read everything afterwards (`reading_role`).
 
     Raises:
         DatabaseError: the database was migrated by a newer gatelog, the URL is unusable, or there
@@ -79,8 +78,6 @@ def upgrade(url: str, *, reader_role: str = "", stamp: str = "") -> None:
             connection.exec_driver_sql(f"SELECT pg_advisory_lock({LOCK})")
             connection.commit()
         try:
-            if stamp:
-                _stamp(connection, url, stamp)
             _upgrade(connection, url)
             if reader_role:
                 reading_role.grant(connection, reader_role)
@@ -143,18 +140,13 @@ def check_not_newer(connection: Connection, url: str) -> None:
             no revision.
     """
     at = revision(connection)
-    known = _known()
     if at is None:
         _check_empty(connection, url)
-    if at is not None and at not in known:
+    elif at not in {one.revision for one in ScriptDirectory.from_config(config()).walk_revisions()}:
         raise DatabaseError(
             f"{shown(url)} is at schema {at}, which is newer than this gatelog knows "
             f"(its newest is {head()}): run the gatelog that migrated it, or a later one"
         )
-
-
-def _known() -> set[str]:
-    return {script.revision for script in ScriptDirectory.from_config(config()).walk_revisions()}
 
 
 def _check_empty(connection: Connection, url: str) -> None:
@@ -163,51 +155,13 @@ def _check_empty(connection: Connection, url: str) -> None:
     Raises:
         DatabaseError: there are some.
     """
-    missing, there = _compared(connection)
-    if not there:
-        return
-    lost = f"{shown(url)} has tables of gatelog ({len(there)}) but not their version: table "
-    lost += "alembic_version is empty or gone, as after a restore without it. "
-    if missing:
+    there = set(inspect(connection).get_table_names()) & set(tables.metadata.tables)
+    if there:
         raise DatabaseError(
-            f"{lost}They are of an older schema, or incomplete (without {', '.join(missing[:3])}): "
-            "restore the backup with alembic_version, or, if you know the schema they are of, run "
-            f"`gatelog migrate --stamp REVISION` (one of {', '.join(sorted(_known()))})"
+            f"{shown(url)} has tables of gatelog ({len(there)}) but not their version: table "
+            "alembic_version is empty or gone, as after a restore without it. Restore the backup "
+            "with it, or name an empty database: gatelog fills it from the log"
         )
-    raise DatabaseError(
-        f"{lost}They have all that schema {head()} has: run `gatelog migrate --stamp {head()}`, "
-        "which writes that down"
-    )
-
-
-def _compared(connection: Connection) -> tuple[list[str], list[str]]:
-    """Return the tables and columns of our schema that are missing, and the tables there are."""
-    found = inspect(connection)
-    there = [name for name in found.get_table_names() if name in tables.metadata.tables]
-    missing: list[str] = []
-    for name, table in tables.metadata.tables.items():
-        if name not in there:
-            missing.append(name)
-            continue
-        have = {column["name"] for column in found.get_columns(name)}
-        missing += [f"{name}.{column.name}" for column in table.columns if column.name not in have]
-    return missing, there
-
-
-def _stamp(connection: Connection, url: str, to: str) -> None:
-    if to not in _known():
-        raise DatabaseError(
-            f"--stamp {to}: there is no such schema; known are {', '.join(sorted(_known()))}"
-        )
-    at = revision(connection)
-    if at is not None:
-        raise DatabaseError(
-            f"--stamp {to}: {shown(url)} knows that it is at schema {at}; run `gatelog migrate` "
-            "without it"
-        )
-    connection.rollback()
-    command.stamp(config(connection), to)
-    connection.commit()
 
 
 def check(url: str, *, brief: bool = False) -> None:

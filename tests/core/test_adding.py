@@ -160,7 +160,7 @@ def greet() -> None:
 '''
 
 
-def test_a_command_is_its_module_and_its_line_and_of_kubectl_two_files_more(
+def test_a_command_is_its_module_and_its_line_and_of_kubectl_one_file_more(
     tmp_path: Path,
 ) -> None:
     changed = {
@@ -169,15 +169,10 @@ def test_a_command_is_its_module_and_its_line_and_of_kubectl_two_files_more(
             ('_add("why"', '_add("greet", greet.greet, ASK, greet.EXAMPLES)\n_add("why"'),
         ),
         "gatelog/viacluster/app.py": (('@app.command("why")\n', PLUGIN),),
-        "gatelog/viacluster/completing.py": (
-            ("COMMANDS = {\n", 'COMMANDS = {\n    "greet": "say hello",\n'),
-        ),
     }
     added(tmp_path, {"gatelog/commands/greet.py": GREETING}, changed)
     assert printed(tmp_path, "-m", "gatelog", "greet") == ["hello"]
     assert printed(tmp_path, "-m", "gatelog", "--via-cluster", "greet") == ["hello, API server"]
-    complete = "from gatelog.viacluster.completing import main; main()"
-    assert "greet\tsay hello" in printed(tmp_path, "-c", complete, "gre")
 
 
 def test_a_column_is_in_its_table_and_its_writer(tmp_path: Path) -> None:

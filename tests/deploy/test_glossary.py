@@ -19,7 +19,7 @@ import pytest
 import typer
 
 from gatelog.cli import app
-from gatelog.viacluster.completing import COMMANDS
+from gatelog.viacluster.app import app as plugin
 from runtime.settings_source import describe
 from tests.deploy.test_names import everything as identifiers
 from tests.deploy.test_names import missing, ticked
@@ -182,7 +182,8 @@ def families() -> frozenset[str]:
 @cache
 def commands() -> set[str]:
     """Names of the commands of the shell and of the plugin."""
-    return {*getattr(typer.main.get_command(app), "commands", {}), *COMMANDS}
+    found = (getattr(typer.main.get_command(one), "commands", {}) for one in (app, plugin))
+    return {name for names in found for name in names}
 
 
 @pytest.mark.parametrize("source", SOURCES)

@@ -42,25 +42,13 @@ def test_a_projector_goes_on_while_a_later_release_migrates(empty_url: str) -> N
 
 
 @pytest.mark.parametrize("how", ["dropped", "emptied"])
-def test_a_lost_version_is_explained_and_can_be_written_down(empty_url: str, how: str) -> None:
+def test_a_lost_version_is_explained(empty_url: str, how: str) -> None:
     migrate.upgrade(empty_url)
     engine = writer(empty_url)
     with engine.begin() as connection:
         lost = "DROP TABLE" if how == "dropped" else "DELETE FROM"
         connection.execute(sa.text(f"{lost} alembic_version"))
-    said = rf"not their version.*all that schema {migrate.head()} has.*--stamp {migrate.head()}"
-    for refused in (migrate.upgrade, migrate.check):
-        with pytest.raises(DatabaseError, match=said):
-            refused(empty_url)
-    with pytest.raises(DatabaseError, match="no such schema"):
-        migrate.upgrade(empty_url, stamp="9999")
-    migrate.upgrade(empty_url, stamp=migrate.head())
-    migrate.check(empty_url)
-    with pytest.raises(DatabaseError, match="knows that it is at schema"):
-        migrate.upgrade(empty_url, stamp=migrate.head())
-    with engine.begin() as connection:
-        connection.execute(sa.text("DELETE FROM alembic_version"))
-        connection.execute(sa.text("DROP TABLE pruned"))
-    with pytest.raises(DatabaseError, match=r"older schema, or incomplete \(without pruned"):
-        migrate.check(empty_url)
     engine.dispose()
+    for refused in (migrate.upgrade, migrate.check):
+        with pytest.raises(DatabaseError, match=r"not their version.*Restore the backup with it"):
+            refused(empty_url)

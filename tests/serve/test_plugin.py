@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gatelog.viacluster import app, completing
+from gatelog.viacluster import app
 from gatelog.viacluster.apiserver import destination
 from tests.serve.conftest import World, needs_kubectl, yaml_of
 from tests.serve.test_kubectl import STANDS_FOR, spoken
@@ -141,41 +141,16 @@ def test_the_namespace_is_that_of_the_context(tmp_path: Path):
     assert destination(str(file), "", "", True).namespace == ""
 
 
-async def test_completion_offers_commands_namespaces_and_groups(
-    world: World, capsys: pytest.CaptureFixture[str]
-):
-    config = ["--kubeconfig", str(world.kubeconfig())]
-
-    async def offered(*words: str) -> list[str]:
-        capsys.readouterr()
-        assert await asyncio.to_thread(completing.run, [*config, *words]) == 0
-        *found, last = capsys.readouterr().out.splitlines()
-        assert last == ":4"
-        return found
-
-    assert [one.partition("\t")[0] for one in await offered("w")] == ["why", "watch"]
-    assert await offered("why", "-n", "ns", "") == ["a", "b", "c", "d"]
-    assert await offered("why", "-n", "o") == ["other"]
-    assert await offered("queue", "-n", "ns", "l") == ["lq"]
-    assert await offered("top", "-o", "j") == ["json"]
-    assert "--namespace" in await offered("why", "--n")
-    assert await offered("why", "c", "") == []
-    assert await offered("--kubeconfig", "/nowhere", "why", "") == []
-
-
 @needs_kubectl
-async def test_kubectl_finds_the_plugin_and_its_completion(world: World):
+async def test_kubectl_finds_the_plugin(world: World):
     code, out, err = await world.kubectl("gatelog", "why", "c", "-n", "ns", user="ann")
     assert code == 0, err
     assert "WaitingForQuota" in out
-    code, out, err = await world.kubectl("__complete", "gatelog", "why", "-n", "ns", "", user="ann")
-    assert code == 0, err
-    assert out.splitlines()[:4] == ["a", "b", "c", "d"]
 
 
 async def test_every_command_of_the_page_that_is_the_plugins_runs(gatelog: Ask):
     commands = [one.removeprefix("gatelog ") for one in spoken() if one.startswith("gatelog ")]
-    assert {one.split()[0] for one in commands} == set(completing.COMMANDS)
+    assert {one.split()[0] for one in commands} == {one.name for one in app.app.registered_commands}
     pattern = re.compile("|".join(rf"\b{k}\b" for k in sorted(STANDS_FOR, key=len, reverse=True)))
     for command in commands:
         told = pattern.sub(lambda found: STANDS_FOR[found[0]], command)

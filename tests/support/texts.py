@@ -24,7 +24,7 @@ import yaml
 from gatelog.cli import app
 from gatelog.readmodel.questions import questions
 from gatelog.serve.api import discovery, openapi
-from gatelog.viacluster.completing import COMMANDS
+from gatelog.viacluster.app import app as plugin
 from podgroup.model.lifecycle import ARROWS, STATES
 from podgroup.model.reasons import REASONS
 from podgroup.rules import RULES
@@ -86,8 +86,7 @@ def _command_line() -> Iterator[Text]:
             yield from of(inner, f"{path} {name}")
 
     yield from of(typer.main.get_command(app), "gatelog")
-    for name, says in COMMANDS.items():
-        yield Text(f"kubectl gatelog {name}", says)
+    yield from of(typer.main.get_command(plugin), "kubectl gatelog")
 
 
 def _metrics() -> Iterator[Text]:
