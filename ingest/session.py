@@ -36,6 +36,8 @@ from runtime.jetstream import BusClosed, BusUnavailable
 from runtime.log import get_logger
 from runtime.settings import Settings
 
+PUBLISH_INTERVAL_S = 0.005
+"""Seconds between messages of the log; a full one, or one after a pause, goes at once."""
 DRAIN_S = 5.0
 """Seconds allowed at the end to get stored what was already seen; what is not is seen again."""
 
@@ -77,7 +79,7 @@ class Session:
                 cluster=settings.cluster,
                 shards=settings.shards,
                 batch_bytes=settings.ingest.batch_bytes,
-                interval_s=settings.ingest.publish_interval_ms / 1000,
+                interval_s=PUBLISH_INTERVAL_S,
             ),
             positions=begin.positions,
             lasts=begin.lasts,

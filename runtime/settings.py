@@ -69,12 +69,8 @@ class StreamSettings(Section, frozen=True, kw_only=True):
     """Bytes of EVENTS, before compression, before the oldest go."""
     decisions_max_bytes: Annotated[int, Meta(ge=1024**2)] = 2 * GIB
     """Bytes of DECISIONS before the oldest go."""
-    parked_max_bytes: Annotated[int, Meta(ge=1024**2)] = GIB // 4
-    """Bytes of PARKED before the oldest go."""
     replicas: Annotated[int, Meta(ge=1, le=5)] = 1
     """Copies of each stream: 1, or 3 on a NATS cluster."""
-    duplicate_window_s: Annotated[int, Meta(ge=120, le=3600)] = 120
-    """Seconds in which the server drops a repeated message id."""
 
 
 class ArchiveSettings(Section, frozen=True, kw_only=True):
@@ -135,8 +131,6 @@ class IngestSettings(Section, frozen=True, kw_only=True):
     """Stream the initial list (KEP-3157) where the server can."""
     batch_bytes: Annotated[int, Meta(ge=10_000, le=4_000_000)] = 1_000_000
     """Bytes of one message of the log."""
-    publish_interval_ms: Annotated[int, Meta(ge=0, le=1000)] = 5
-    """Milliseconds between messages of the log; a full one, or one after a pause, goes at once."""
     pod_change_interval_s: Annotated[float, Meta(ge=0, le=60)] = 5.0
     """Seconds between changes of a pod in the log after a burst (20 that decisions need, 5 others);
     the last is kept. 0: no limit."""
@@ -205,8 +199,6 @@ class ProjectorSettings(Section, frozen=True, kw_only=True):
     """The shard this projector folds, from 0."""
     batch_messages: Annotated[int, Meta(ge=1, le=10_000)] = 5000
     """Messages of the log per transaction."""
-    commit_interval_ms: Annotated[int, Meta(ge=0, le=10_000)] = 10
-    """Milliseconds between transactions while live."""
     signing_key_file: str = ""
     """Key (PEM, Ed25519) that signs decisions. Empty: unsigned."""
     decision_timeout_s: Annotated[float, Meta(ge=1, le=3600)] = 60.0

@@ -3,7 +3,7 @@
 Theory. Read what is there, fold and decide message by message, write everything that changed in one
 transaction, then publish the decisions. While the database works on one batch the next is folded,
 and grows until the database is free again or the batch is full; transactions of a stream of events
-are spaced (`commit_interval_ms`). So a lone event is written at once, and under load batches grow
+are spaced (`COMMIT_INTERVAL_S`). So a lone event is written at once, and under load batches grow
 by themselves. Both databases work outside of the interpreter's lock.
 
 Decisions are held, and timers do not fire, until the end that the log had when we came is reached.
@@ -62,6 +62,8 @@ from runtime.metrics import Metrics
 from runtime.settings import Settings
 from runtime.spacing import Spacing
 
+COMMIT_INTERVAL_S = 0.01
+"""Seconds between transactions while live."""
 MAX_EVENTS = 5_000
 """Events per transaction at most, so that a transaction stays short and its rows fit in memory."""
 BREATH_EVENTS = 500
@@ -97,7 +99,7 @@ class Projection:
         self._bus = bus
         self._stop = stop
         self._shard = settings.projector.shard
-        self._spacing = Spacing(settings.projector.commit_interval_ms / 1000)
+        self._spacing = Spacing(COMMIT_INTERVAL_S)
         self._announcer = Announcer(bus, settings.cluster, self._shard)
         self._replicas = replicas
         self._trouble = ""

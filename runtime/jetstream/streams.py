@@ -20,6 +20,9 @@ from runtime.jetstream.values import StreamMismatch, StreamMissing, StreamState
 from runtime.settings import StreamSettings
 
 _NS = 1_000_000_000
+PARKED_MAX_BYTES = 256 * 1024**2
+DUPLICATE_WINDOW_S = 120
+"""Seconds in which the server drops a repeated message id."""
 _FIXED = ("storage", "retention", "discard")
 _FOLLOWS = (
     "max_age",
@@ -125,7 +128,7 @@ def _wanted(settings: StreamSettings) -> list[dict[str, Any]]:
     descriptions = {
         EVENTS: ("events.>", settings.max_bytes, "gatelog: everything that happened, in order"),
         DECISIONS: ("decisions.>", settings.decisions_max_bytes, "gatelog: decisions to carry out"),
-        PARKED: ("parked.>", settings.parked_max_bytes, "gatelog: parked messages"),
+        PARKED: ("parked.>", PARKED_MAX_BYTES, "gatelog: parked messages"),
     }
     return [
         {
@@ -139,7 +142,7 @@ def _wanted(settings: StreamSettings) -> list[dict[str, Any]]:
             "num_replicas": settings.replicas,
             "max_age": settings.max_age_s * _NS,
             "max_bytes": max_bytes,
-            "duplicate_window": settings.duplicate_window_s * _NS,
+            "duplicate_window": DUPLICATE_WINDOW_S * _NS,
             "allow_direct": True,
             "deny_delete": True,
             "deny_purge": True,

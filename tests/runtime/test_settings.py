@@ -81,7 +81,7 @@ def test_lists_come_from_the_environment_separated_by_commas() -> None:
         ("GATELOG_LOG_LEVEL", "loud", "one of debug, info, warning, error"),
         ("GATELOG_NATS_URI", "x", "no setting is called GATELOG_NATS_URI; did you mean"),
         ("GATELOG_WEBHOOK_ENABLED", "perhaps", "must be true or false"),
-        ("GATELOG_STREAMS_DUPLICATE_WINDOW_S", "60", "from 120 to 3600"),
+        ("GATELOG_STREAMS_REPLICAS", "7", "from 1 to 5"),
     ],
 )
 def test_a_bad_value_is_refused_with_its_name_its_source_and_what_is_allowed(
