@@ -50,7 +50,7 @@ _FRESH = timedelta(minutes=5)
 """Age up to which a kept forecast is shown, and none is made."""
 _BUDGET_S = 1.0
 """Processor time that a forecast may take."""
-_MOST_PLAYED = 1000
+_MOST_PLAYED = 2000
 """Groups that wait above which `gatelog forecast` is left to work out when they start."""
 
 
@@ -237,10 +237,14 @@ def _expected(model: "ReadModel", settings: "Settings", group: "GroupRow") -> "E
     known = model.expected(group.id)
     if known is not None and now - known.as_of < _FRESH:
         return known
-    if model.waiting() > _MOST_PLAYED:
-        return known
-    from gatelog.forecast.refreshing import Effort, make
     from gatelog.readmodel.rows import ExpectedRow
+
+    if (waiting := model.waiting()) > _MOST_PLAYED:
+        said = f"not known: {waiting:,} wait; `gatelog forecast` plays what comes, and keeps it"
+        return known or ExpectedRow(
+            None, None, None, never="", position=None, as_of=now, unknown=said
+        )
+    from gatelog.forecast.refreshing import Effort, make
 
     shard = model.shard_of(group.id)
     url = database_url(settings)

@@ -7,18 +7,21 @@ does not start counts as later than any other.
 
 What nothing is known of is not guessed: before `ENDS` ends were seen there is no estimate. The
 first `FEWEST` plays share the processor time, and a play stops in its middle when its part is used
-up: who has not started by then counts as later, and of who starts in too few nothing is said.
+up, or a third of all while little has started in it. Who has not started by then counts as later:
+of who starts in too few it is said up to when most do not start it, and how much was played.
 
 Invariant: no play goes on for longer than processor time is left, by more than one pass.
 """
 
 import math
 import time
+from collections.abc import Sequence
 from random import Random
 
 from msgspec import Struct
 
-from gatelog.forecast.playing import Out, Present, play, stuck
+from gatelog.forecast.playing import Limit, Out, Present, play, stuck
+from gatelog.readmodel.starts import rough
 from podgroup.model.ids import GroupID
 from podgroup.model.lifecycle import QUEUED, stage_of
 from podgroup.rules.helpers.scheduler_mirror import known_mirror
@@ -27,6 +30,8 @@ from podgroup.state.world import World
 
 FEWEST = 10
 """Plays that share the time: fewer do not show what happens nine times in ten."""
+_LEAST = 3
+"""Plays for which there is time in any case: a middle has two sides."""
 ENDS = 20
 """Ends that must have been seen before anything is said."""
 MOST = 60
@@ -70,8 +75,8 @@ def forecast(
     unknown = f"not known yet: {seen} of {ends} ends seen" if seen < ends else ""
     if waiting and not unknown:
         outs = _outs(present, Random(seed), began + budget_s)
-    cut = not outs or any(out.cut for out in outs)
-    late = f"not known: it takes more than {budget_s:g} s of processor time" if cut else ""
+    late = f"stopped after {budget_s:.2g} s of processor time with {_played(outs):,} of "
+    late += f"{len(waiting):,} played"
     found = []
     for identity, place in positions.items():
         starts = [out.starts[identity] for out in outs if identity in out.starts]
@@ -81,7 +86,7 @@ def forecast(
             why = said if why in said else why  # the wait has plain words before the scheduler's
             one = Estimate(group=identity, position=place, never=why or "it is not looked at")
         else:
-            one = _estimate(identity, place, starts, len(outs), unknown, late)
+            one = _estimate(identity, place, outs, unknown, late)
         found.append(one)
     found += [
         Estimate(group=group.id, never=why)
@@ -96,10 +101,17 @@ def _outs(present: Present, random: Random, end_s: float) -> list[Out]:
     outs: list[Out] = []
     while len(outs) < MOST:
         now = time.process_time()
-        if now >= end_s:
+        left = end_s - now
+        if left <= 0:
             break
-        outs.append(play(present, random, now + (end_s - now) / max(1, FEWEST - len(outs))))
+        part, most = (left / max(1, plays - len(outs)) for plays in (FEWEST, _LEAST))
+        outs.append(play(present, random, Limit(now + part, now + most)))
     return outs
+
+
+def _played(outs: Sequence[Out]) -> int:
+    """Return how many have started in most plays."""
+    return round(middle([float(len(out.starts)) for out in outs], len(outs)) or 0)
 
 
 def places(world: World) -> dict[str, int]:
@@ -136,11 +148,18 @@ def middle(starts: list[float], plays: int) -> float | None:
 
 
 def _estimate(
-    identity: str, position: int, starts: list[float], plays: int, unknown: str, late: str
+    identity: str, position: int, outs: Sequence[Out], unknown: str, late: str
 ) -> Estimate:
+    starts, plays = [out.starts[identity] for out in outs if identity in out.starts], len(outs)
     expected = middle(starts, plays)
-    if unknown or (expected is None and late):
-        return Estimate(group=identity, position=position, unknown=unknown or late)
+    if expected is None and not unknown:
+        reached = middle([out.starts.get(identity, out.reached_s) for out in outs], plays)
+        if reached is None or reached < math.inf:
+            hardly = f", hardly within {rough(reached)}" if reached else ""
+            before = [f"{position - 1:,} before it"] if position else []
+            unknown = "; ".join([f"not known yet{hardly}", *before, late])
+    if unknown:
+        return Estimate(group=identity, position=position, unknown=unknown)
     return Estimate(
         group=identity,
         position=position,

@@ -36,6 +36,8 @@ STOP_S = 30.0
 other."""
 HORIZON_S = 30 * 86_400.0
 """Seconds after which a play ends."""
+FEW = 10
+"""Starts that a play is to see before it is cut."""
 MOST_COMING = 20_000
 """Others that come in one play, after which it ends."""
 
@@ -66,16 +68,34 @@ class Present(Struct):
 class Out(Struct, frozen=True):
     """What came of a play: in how many seconds each group starts that waits and starts in it.
 
-    `cut`: processor time was up before the end, and of the others nothing is known.
+    `reached_s`: that far it was played when processor time was up, and of the others is known only
+    that they start later; without an end where the play came to its own.
     """
 
     starts: dict[str, float]
-    cut: bool = False
+    reached_s: float = math.inf
 
 
-def play(present: Present, random: Random, until_s: float = math.inf) -> Out:
-    """Play until all have started, or until processor time (`time.process_time`) is `until_s`."""
-    return _Drawn(present, random).play(until_s)
+class Limit(Struct, frozen=True):
+    """When a play ends early, by processor time (`time.process_time`).
+
+    At `until_s` if it has seen `FEW` starts by then, else at `last_s`: less says nothing.
+    """
+
+    until_s: float = math.inf
+    last_s: float = math.inf
+
+    def over(self, starts: int) -> bool:
+        """Tell whether a play that has seen so many starts ends now."""
+        return time.process_time() > (self.until_s if starts >= FEW else self.last_s)
+
+
+ENDLESS = Limit()
+
+
+def play(present: Present, random: Random, limit: Limit = ENDLESS) -> Out:
+    """Play until all have started, or until a limit."""
+    return _Drawn(present, random).play(limit)
 
 
 def stuck(present: Present) -> dict[str, str]:
@@ -192,7 +212,7 @@ class _Drawn:
         self._random = random
         self._keys: dict[str, Key] = {}
 
-    def play(self, until_s: float) -> Out:
+    def play(self, limit: Limit) -> Out:
         present = self._present
         scheduler: Scheduler = SchedulerMirror(present.world).scheduler
         begin, waiting = present.now, set(scheduler.cache.queues.waiting)
@@ -221,8 +241,8 @@ class _Drawn:
                     starts[admission.id] = now - begin
             if not waiting:
                 break
-            if not play.over and time.process_time() > until_s:
-                return Out(starts, cut=True)
+            if not play.over and limit.over(len(starts)):
+                return Out(starts, now - begin)
         return Out(starts)
 
     def _runs(self, identity: str, held_s: float) -> float:

@@ -31,6 +31,7 @@ from podgroup.state.facts import cluster_queue_name
 from podgroup.state.group import Group
 from podgroup.state.world import World
 from projector import tables
+from projector.schema.usage_views import FIRST_LABELS
 from projector.storage.loading import Loaded, load_shard
 from projector.storage.opening import world_of
 from projector.tables.base import bound
@@ -43,11 +44,10 @@ QUIET = timedelta(hours=1)
 """Time without arrivals that stands before a log of less than a day: a few minutes in which many
 came say little about a day."""
 
-_RUNS = """
+_RUNS = f"""
 SELECT a.group_id, a.number, a.cluster_queue, a.queued_at, a.admitted_at, a.released_at,
        a.release_reason, g.namespace, g.queue, g.priority,
-       (SELECT p.labels FROM pods p WHERE p.cluster = a.cluster AND p.group_id = a.group_id
-         ORDER BY p.uid LIMIT 1) AS labels
+       {FIRST_LABELS.format("a")} AS labels
   FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
  WHERE a.cluster = :cluster AND g.shard = :shard AND a.admitted_at <= :now
  ORDER BY a.admitted_at DESC, a.group_id, a.number LIMIT :limit

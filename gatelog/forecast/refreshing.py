@@ -3,6 +3,7 @@
 Invariant: no transaction is open while the present is played.
 """
 
+import time
 from datetime import datetime
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from projector.storage.database import reader, writer
 
 
 class Effort(NamedTuple):
-    """Processor seconds for plays, and how many ends are looked for."""
+    """Processor seconds for a forecast, half of them for plays in any case, and ends looked for."""
 
     budget_s: float
     ends: int = ENDS
@@ -76,11 +77,13 @@ def refresh(url: str, cluster: str, now: datetime, *, label: str, effort: Effort
 def _one(
     engine: Engine, cluster: str, shard: int, now: datetime, label: str, effort: Effort
 ) -> Made | None:
+    began = time.process_time()
     with engine.execution_options(**SNAPSHOT[engine.dialect.name]).connect() as connection:
         read = present.read(connection, cluster, shard, now, label)
     if read is None:
         return None
     loaded, begin = read
-    found = forecast(begin, budget_s=effort.budget_s, ends=effort.ends)
+    left_s = effort.budget_s - (time.process_time() - began)
+    found = forecast(begin, budget_s=max(left_s, effort.budget_s / 2), ends=effort.ends)
     drawn_from = {"runs": begin.runtimes.count, "coming": len(begin.coming)}
     return Made(shard, begin.world, now, loaded.checkpoint.seq, found, drawn_from)

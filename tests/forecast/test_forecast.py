@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sqlite3
 import time
 from datetime import UTC, datetime, timedelta
@@ -314,3 +315,34 @@ def test_the_play_that_runs_stops_when_time_is_up(tmp_path: Path) -> None:
     (made,) = make(url, "test", toy.now, label="team", effort=Effort(0.2))
     assert made.forecast.took_s < 0.6
     assert time.process_time() - began < 3
+
+
+def test_of_a_line_too_long_to_be_played_the_nearest_starts_are_known(tmp_path: Path) -> None:
+    """U5. A tenth of the time is too little for each play: fewer plays, that see some starts."""
+    url = f"sqlite:///{tmp_path}/model.sqlite3"
+    migrated(url)
+    toy = one_at_a_time(waiting=400)
+    Writer(url).feed(toy.messages)
+    (made,) = make(url, "test", toy.now, label="team", effort=Effort(0.4))
+    estimates = sorted(made.forecast.estimates, key=lambda one: one.position)
+    known = [one for one in estimates if one.expected_s is not None]
+    assert 5 <= len(known) < 400 and known == estimates[: len(known)]
+    last = estimates[-1]
+    assert re.fullmatch(
+        r"not known yet, hardly within \d+ [a-z]+; 399 before it; "
+        r"stopped after 0.\d+ s of processor time with \d+ of 400 played",
+        last.unknown,
+    )
+
+
+@pytest.mark.slow("so many wait that none is played")
+def test_why_of_a_line_too_long_to_be_played_says_who_plays_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path}/model.sqlite3"
+    migrated(url)
+    Writer(url).feed(one_at_a_time(waiting=2001, ran=1).messages)
+    assert cli.run(["why", "ns/wait-7", "--db", url, "--cluster", "test"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "position 8 in ClusterQueue cq" in out
+    assert "expected not known: 2,001 wait; `gatelog forecast` plays what comes" in out
