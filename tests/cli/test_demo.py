@@ -214,7 +214,7 @@ def test_as_it_was_at_a_position_and_at_a_time(demo: Demo, tmp_path: Path) -> No
 
 @pytest.mark.timeout(240)
 def test_one_group_step_by_step_into_a_pipe(demo: Demo) -> None:
-    done = demo.run("replay", "--group", "team-a/night", "--step")
+    done = demo.run("replay", "--group", "team-a/night")
     assert done.returncode == 0, done.stderr
     steps = re.findall(r"^\[(\d+)/(\d+)\] seq (\d+)  \S+ \S+  (\w+)$", done.stdout, re.M)
     assert [int(n) for n, *_ in steps] == list(range(1, len(steps) + 1))
