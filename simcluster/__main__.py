@@ -43,9 +43,6 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--event-ttl", type=float, default=3600.0, help="seconds Events are kept")
     parser.add_argument("--watch-list", choices=list(WatchListMode), default=WatchListMode.ON)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--front-proxy", action="store_true", help="TLS, and requests passed on to APIServices"
-    )
     return parser
 
 
@@ -66,22 +63,22 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _serve(settings: Settings, kubeconfig: str | None) -> None:
+async def _serve(made: type[SimCluster], settings: Settings, kubeconfig: str | None) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
     # Stored objects are trees without cycles: collecting less often avoids long pauses.
     gc.set_threshold(200_000, 20, 100)
-    async with SimCluster(settings) as cluster:
+    async with made(settings) as cluster:
         if kubeconfig:
             cluster.kubeconfig(kubeconfig)
         print(json.dumps({"url": cluster.url, "kubeconfig": kubeconfig}), flush=True)
         await stop.wait()
 
 
-def main(*controllers: MakeController) -> int:
-    """Run until asked to stop, with some `controllers` more.
+def main(made: type[SimCluster] = SimCluster, *controllers: MakeController) -> int:
+    """Run a cluster that is `made` so until asked to stop, with some `controllers` more.
 
     Exit code 2 for arguments that make no sense.
     """
@@ -91,7 +88,6 @@ def main(*controllers: MakeController) -> int:
             host=asked.host,
             port=asked.port,
             token=asked.token,
-            front_proxy=asked.front_proxy,
             kubelet=asked.kubelet,
             kubelet_default_script=asked.script,
             nodes=_nodes(asked.nodes),
@@ -108,7 +104,7 @@ def main(*controllers: MakeController) -> int:
         print(f"--nodes: {error}", file=sys.stderr)
         return 2
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(settings, asked.kubeconfig))
+        runner.run(_serve(made, settings, asked.kubeconfig))
     return 0
 
 

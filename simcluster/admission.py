@@ -1,9 +1,9 @@
-"""Admission policies and webhooks: which are asked, what they are asked, what their answers do.
+"""Webhooks: which are asked, what they are asked, what their answers do.
 
 Theory: the compiled form of all configurations is kept by a store hook, so a write that nothing
-matches costs one look at an empty list. Policies are evaluated here (``policies``), before the
-webhooks of the same half. Calls, refusals and failures are worded as the server words them, since
-operators read exactly those sentences.
+matches costs one look at an empty list. Match conditions are CEL, which is not evaluated: they hold
+here; tests have a chain of their own that evaluates them, and admission policies. Calls, refusals
+and failures are worded as the server words them, since operators read exactly those sentences.
 
 Invariant: ``mutate`` and ``validate`` do not suspend when no webhook matches.
 """
@@ -11,15 +11,14 @@ Invariant: ``mutate`` and ``validate`` do not suspend when no webhook matches.
 import asyncio
 import base64
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import msgspec
 
-from simcluster import cel, patches, policies
-from simcluster.access import Access, Check, user_info
-from simcluster.errors import ApiError, Obj, bad_request, forbidden
+from simcluster import patches
+from simcluster.access import Access, user_info
+from simcluster.errors import ApiError, Obj, bad_request
 from simcluster.objects import new_uid
-from simcluster.policies import MUTATING, VALIDATING, Policy
 from simcluster.requests import Options, Target
 from simcluster.selectors import label_selector
 from simcluster.store import Change, Store, Table
@@ -29,19 +28,17 @@ _KINDS = {
     "mutatingwebhookconfigurations": "mutating",
     "validatingwebhookconfigurations": "validating",
 }
-_GROUP = "admissionregistration.k8s.io"
-_POLICIES = {"mutating": MUTATING, "validating": VALIDATING}
+GROUP = "admissionregistration.k8s.io"
 
 
 class Hook(msgspec.Struct, frozen=True, eq=False):
-    """One webhook of one configuration, or one bound policy, ready to be matched."""
+    """One webhook of one configuration, ready to be matched."""
 
     name: str
     config: Obj
     rules: tuple[Obj, ...]
     in_namespace: Callable[[dict[str, str]], bool]
     on_object: Callable[[dict[str, str]], bool]
-    policy: Policy | None = None
 
     def covers(self, target: Target, operation: str) -> bool:
         """Whether a rule names this operation on this resource."""
@@ -57,16 +54,17 @@ class Hook(msgspec.Struct, frozen=True, eq=False):
             for rule in self.rules
         )
 
-
-def _hook(config: Obj, policy: Policy | None = None) -> Hook:
-    return Hook(
-        config["name"],
-        config,
-        tuple(config.get("rules") or ()),
-        label_selector(config.get("namespaceSelector")),
-        label_selector(config.get("objectSelector")),
-        policy,
-    )
+    @classmethod
+    def of(cls, config: Obj, **more: Any) -> Self:
+        """The compiled form of a configuration."""
+        return cls(
+            name=config["name"],
+            config=config,
+            rules=tuple(config.get("rules") or ()),
+            in_namespace=label_selector(config.get("namespaceSelector")),
+            on_object=label_selector(config.get("objectSelector")),
+            **more,
+        )
 
 
 def _has(values: Any, wanted: str) -> bool:
@@ -83,6 +81,9 @@ def _resource(pattern: str, path: str) -> bool:
     return base in ("*", have) and bool(have_sub) and sub in ("*", have_sub)
 
 
+AnyHook = TypeVar("AnyHook", bound=Hook)
+
+
 class AdmissionChain:
     """Asks the registered webhooks."""
 
@@ -91,32 +92,29 @@ class AdmissionChain:
         self.access = access
         self.caller = caller
         self.hooks: dict[str, list[Hook]] = {"mutating": [], "validating": []}
-        self.policies: dict[str, list[Hook]] = {"mutating": [], "validating": []}
         self.calls = 0
         store.hooks.append(self._changed)
 
     def _changed(self, table: Table, change: Change) -> None:
-        if table.resource.group != _GROUP:
-            return
+        if table.resource.group == GROUP:
+            self.configured(table)
+
+    def configured(self, table: Table) -> None:
+        """Compile what a table of configurations has."""
         kind = _KINDS.get(table.resource.plural)
         if kind is None:
-            self._rebind()
             return
         records = sorted(table.iterate(), key=lambda r: r.name)
         hooks = (hook for rec in records for hook in rec.obj.get("webhooks") or ())
-        self.hooks[kind] = [_hook(hook) for hook in hooks]
+        self.hooks[kind] = [Hook.of(hook) for hook in hooks]
 
-    def _rebind(self) -> None:
-        for half, kind in _POLICIES.items():
-            plural = f"{kind.lower()[:-1]}ies"
-            tables = (self.store.tables[_GROUP, p] for p in (plural, f"{kind.lower()}bindings"))
-            found, bindings = ([rec.obj for rec in table.iterate()] for table in tables)
-            bound = policies.bound(found, bindings)
-            self.policies[half] = [_hook(p.constraints, p) for p in bound]
+    def anything(self) -> bool:
+        """Whether there is anything to ask."""
+        return any(self.hooks.values())
 
     def review(self, target: Target, operation: str, name: str, options: Options) -> Obj:
         """The part of an AdmissionReview request that does not depend on the object."""
-        if not any((*self.hooks.values(), *self.policies.values())):
+        if not self.anything():
             return {"target": target}
         resource, route = target.route.resource, target.route
         kind = {"group": route.group, "version": route.version, "kind": resource.kind}
@@ -139,14 +137,15 @@ class AdmissionChain:
             found["subResource"] = found["requestSubResource"] = target.subresource
         return found
 
-    def _matching(
-        self, hooks: list[Hook], review: Obj, new: Obj | None, old: Obj | None
-    ) -> list[Hook]:
+    def matching(
+        self, hooks: list[AnyHook], review: Obj, new: Obj | None, old: Obj | None
+    ) -> list[AnyHook]:
+        """The hooks that are to be asked of a review."""
         if not hooks or "kind" not in review:
             return []
         target: Target = review["target"]
-        if target.route.group == _GROUP:
-            return []  # neither policies nor webhooks ever see their own kinds
+        if target.route.group == GROUP:
+            return []  # webhooks never see their own kinds
         spaces = [self._namespace_labels(target, new or old)]
         objects = [(o["metadata"].get("labels") or {}) for o in (new, old) if o is not None]
         return [
@@ -168,9 +167,7 @@ class AdmissionChain:
 
     async def mutate(self, review: Obj, new: Obj, old: Obj | None, options: Options) -> Obj:
         """The object after all mutation. Raises what a refusal or failure means."""
-        for hook in self._matching(self.policies["mutating"], review, new, old):
-            new = self._evaluated(hook, review, new, old, options) or new
-        hooks = self._matching(self.hooks["mutating"], review, new, old)
+        hooks = self.matching(self.hooks["mutating"], review, new, old)
         asked: list[Hook] = []
         again: list[Hook] = []
         for hook in hooks:
@@ -200,60 +197,20 @@ class AdmissionChain:
         self, review: Obj, new: Obj | None, old: Obj | None, options: Options
     ) -> None:
         """Ask all that validates. Raises what a refusal or failure means."""
-        for hook in self._matching(self.policies["validating"], review, new, old):
-            self._evaluated(hook, review, new, old, options)
-        for hook in self._matching(self.hooks["validating"], review, new, old):
+        for hook in self.matching(self.hooks["validating"], review, new, old):
             await self._ask(hook, review, new, old, options)
-
-    def _evaluated(
-        self, hook: Hook, review: Obj, new: Obj | None, old: Obj | None, options: Options
-    ) -> Obj | None:
-        """What a policy makes of the object; ``None`` for nothing. Raises its refusal."""
-        policy, target = hook.policy, review["target"]
-        assert policy is not None
-        params = None
-        if policy.parameter:
-            params = self._parameter(policy, target)
-            if params is None:
-                return None
-        names = self._names(review, new, old, options, params)
-        try:
-            if not policy.concerns(names):
-                return None
-            names = cel.with_variables(names, policy.spec.get("variables") or [])
-            if policy.kind == MUTATING:
-                return policy.mutated(new or {}, names)
-            refusal = policy.refusal(names)
-        except cel.CelError as error:
-            if policy.ignores_failures:
-                return None
-            refusal = ("Invalid", str(error))
-        if refusal is None:
-            return None
-        name = ((new or old or {}).get("metadata") or {}).get("name") or ""
-        raise policies.denied(policy, target, name, *refusal)
-
-    def _parameter(self, policy: Policy, target: Target) -> Obj | None:
-        """The object named by a binding's paramRef, in the request's namespace."""
-        kind = policy.spec["paramKind"]["kind"]
-        for table in self.store.tables.values():
-            if table.resource.kind == kind:
-                space = target.namespace if table.resource.namespaced else ""
-                rec = table.get(space, policy.parameter)
-                return rec.obj if rec else None
-        return None
 
     async def _ask(
         self, hook: Hook, review: Obj, new: Obj | None, old: Obj | None, options: Options
     ) -> Obj | None:
         """One call; ``None`` when it was not due, or failed and the policy is Ignore."""
-        if not self._concerns(hook, review, new, old, options):
+        if not self.concerns(hook, review, new, old, options):
             return None
         effects = hook.config.get("sideEffects")
         if options.dry_run and effects not in ("None", "NoneOnDryRun"):
             raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
         uid = new_uid()
-        request = _request(review) | {"uid": uid, "object": new, "oldObject": old}
+        request = request_of(review) | {"uid": uid, "object": new, "oldObject": old}
         body = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
         self.calls += 1
         if asyncio.current_task() is None:
@@ -270,35 +227,15 @@ class AdmissionChain:
             raise _denied(hook.name, response.get("status") or {})
         return response
 
-    def _concerns(
+    def concerns(
         self, hook: Hook, review: Obj, new: Obj | None, old: Obj | None, options: Options
     ) -> bool:
-        """Whether a webhook's match conditions hold; one that does not counts before an error."""
-        if not hook.config.get("matchConditions") or not cel.AVAILABLE:
-            return True
-        try:
-            return policies.concerns(hook.config, self._names(review, new, old, options))
-        except cel.CelError as error:
-            if hook.config.get("failurePolicy") == "Ignore":
-                return False
-            target: Target = review["target"]
-            name = review["name"]
-            raise forbidden(target.plural, target.route.group, name, str(error)) from None
-
-    def _names(
-        self,
-        review: Obj,
-        new: Obj | None,
-        old: Obj | None,
-        options: Options,
-        params: Obj | None = None,
-    ) -> cel.Names:
-        """What expressions see of a request."""
-        check = Check(access=self.access, user=options.user)
-        return cel.bindings(_request(review), new, old, params, check)
+        """Whether a webhook's match conditions hold."""
+        return True
 
 
-def _request(review: Obj) -> Obj:
+def request_of(review: Obj) -> Obj:
+    """What a webhook is sent of a review, but for the object."""
     return {key: value for key, value in review.items() if key != "target"}
 
 

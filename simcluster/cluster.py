@@ -11,18 +11,16 @@ import asyncio
 import json
 from base64 import b64encode
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from simcluster import catalogue, kinds
 from simcluster.access import Access
 from simcluster.admission import AdmissionChain
-from simcluster.aggregation import Aggregation
 from simcluster.api import Api
 from simcluster.deletion import Deletions
 from simcluster.errors import Obj
 from simcluster.expiry import expire_events
 from simcluster.faults import Faults
-from simcluster.frontproxy import FrontProxy
 from simcluster.garbage import GarbageCollector
 from simcluster.kubelet import Kubelet
 from simcluster.namespaces import NamespaceController
@@ -31,7 +29,7 @@ from simcluster.pods import PodWrites
 from simcluster.requests import Options, Target
 from simcluster.resources import Catalogue
 from simcluster.scheduler import Scheduler
-from simcluster.server import Server
+from simcluster.server import Front, Server
 from simcluster.settings import Controller, Settings
 from simcluster.store import Change, Store, Table
 from simcluster.webhookcall import Caller
@@ -43,6 +41,8 @@ _SPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 class SimCluster:
     """A stand-in cluster. ``async with SimCluster(Settings(...)) as cluster: ...``."""
 
+    chain: type[AdmissionChain] = AdmissionChain
+
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings = settings or Settings()
         self.store = Store(settings.history)
@@ -53,23 +53,25 @@ class SimCluster:
         self.webhook_services: dict[str, str] = dict(settings.webhook_services)
         self._caller = Caller(self.webhook_services)
         access = Access(self.store, settings.token, settings.users)
-        self.admission = AdmissionChain(self.store, self._caller, access)
+        self.admission = self.chain(self.store, self._caller, access)
         self.writes = Writes(self.store, self.admission, settings.seed)
         self.deletions = Deletions(self.writes)
         self.pods = PodWrites(self.writes)
         self.faults = Faults(settings.seed)
         self.api = api = Api(self.store, self.writes, self.deletions, self.pods, settings)
-        self.aggregation: Aggregation | None = None
-        if settings.front_proxy:
-            self.aggregation = Aggregation(self.store, self.webhook_services, FrontProxy())
+        self.front = self.in_front()
         self.server = Server(
-            api, self.catalogue, self.faults, self.webhook_services, access, self.aggregation
+            api, self.catalogue, self.faults, self.webhook_services, access, self.front
         )
         self.store.hooks.append(self._seen)
         self.scheduler: Scheduler | None = None
         self.kubelet: Kubelet | None = None
         self.controllers: list[Controller] = []
         self._tasks: list[asyncio.Task[None]] = []
+
+    def in_front(self) -> Front | None:
+        """What is in front of the API server; nothing, but for clusters of tests."""
+        return None
 
     async def start(self) -> None:
         """Bring up controllers, built-in namespaces, nodes, and listen."""
@@ -93,9 +95,8 @@ class SimCluster:
         self.controllers = [made(self.store, self.writes) for made in settings.controllers]
         for name in _SPACES:
             await self.create("", "namespaces", {"metadata": {"name": name}})
-        if self.aggregation is not None:
-            trust = self.aggregation.proxy.config_map()
-            await self.create("", "configmaps", trust, "kube-system")
+        if self.front is not None:
+            await self.create("", "configmaps", self.front.trust(), "kube-system")
         for node in settings.nodes:
             await self.create("", "nodes", node_object(node))
         await self.server.start()
@@ -110,10 +111,10 @@ class SimCluster:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.server.stop()
         await self._caller.close()
-        if self.aggregation is not None:
-            await self.aggregation.close()
+        if self.front is not None:
+            await self.front.close()
 
-    async def __aenter__(self) -> "SimCluster":
+    async def __aenter__(self) -> Self:
         """Start."""
         await self.start()
         return self
@@ -125,13 +126,13 @@ class SimCluster:
     @property
     def url(self) -> str:
         """Address of the API server."""
-        scheme = "http" if self.aggregation is None else "https"
+        scheme = "http" if self.front is None else "https"
         return f"{scheme}://{self.settings.host}:{self.server.listener.port}"
 
     @property
     def authority(self) -> Path | None:
         """File of the authority of our certificate; None without TLS."""
-        return None if self.aggregation is None else self.aggregation.proxy.ca_file
+        return None if self.front is None else self.front.authority
 
     @property
     def token(self) -> str:

@@ -9,18 +9,20 @@ Invariant: a request without the token reaches nothing but the health endpoints.
 
 import asyncio
 import logging
+import ssl
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
 from simcluster import discovery
 from simcluster.access import ADMIN, Access, Asked, User
-from simcluster.aggregation import Aggregation
 from simcluster.api import Answer, Api
 from simcluster.backdoor import Backdoor
 from simcluster.connection import Request, Streaming
-from simcluster.errors import ApiError, NotServed
+from simcluster.errors import ApiError, NotServed, Obj
 from simcluster.faults import Faults, Rule
 from simcluster.listener import Listener
 from simcluster.pump import Pump
@@ -39,6 +41,32 @@ _NOTICED_S = 0.01
 _AUTHORIZATION, _AUTHENTICATION = "authorization.k8s.io/v1", "authentication.k8s.io/v1"
 
 
+class Front(Protocol):
+    """What may be in front of the API server: TLS, and kinds that other servers have."""
+
+    tls: ssl.SSLContext
+    authority: Path
+    """File of the authority of its certificate."""
+
+    def trust(self) -> Obj:
+        """Return the ConfigMap by which those servers know it."""
+
+    def groups(self) -> dict[str, list[str]]:
+        """Return their API groups, and the versions of each."""
+
+    def service(self, path: str) -> Obj | None:
+        """Return the APIService of a path; None: it is ours."""
+
+    async def openapi(self, path: str) -> bytes | None:
+        """Answer what is asked about their kinds."""
+
+    async def passed(self, service: Obj, request: Request, user: User) -> bytes | Streaming:
+        """Pass a request on. Raises 503."""
+
+    async def close(self) -> None:
+        """Close connections."""
+
+
 class Server:
     """Listens, answers, counts."""
 
@@ -49,12 +77,12 @@ class Server:
         faults: Faults,
         services: dict[str, str],
         access: Access,
-        aggregation: Aggregation | None = None,
+        front: Front | None = None,
     ) -> None:
         store, settings = api.store, api.settings
         self.store = store
         self.access = access
-        self.aggregation = aggregation
+        self.front = front
         self.catalogue = catalogue
         self.api = api
         self.faults = faults
@@ -62,8 +90,7 @@ class Server:
         self.stats: Counter[tuple[str, str, int]] = Counter()
         self.streams: dict[Stream, Pump] = {}
         self.backdoor = Backdoor(store, faults, services, self.stats, self.streams)
-        tls = aggregation.proxy.server_context() if aggregation is not None else None
-        self.listener = Listener(self.handle, settings, tls)
+        self.listener = Listener(self.handle, settings, None if front is None else front.tls)
         self._bearer = f"Bearer {settings.token}"
         faults.on_drop = self.drop
         faults.on_compact = store.compact
@@ -117,8 +144,8 @@ class Server:
             special = self._special(request, method, path, user)
             if special is not None:
                 return reply(*special)
-            if self.aggregation is not None:
-                passed = await self._aggregated(self.aggregation, request, verb, user)
+            if self.front is not None:
+                passed = await self._aggregated(self.front, request, verb, user)
                 if passed is not None:
                     return passed
             target = resolve(self.catalogue, path)
@@ -154,7 +181,7 @@ class Server:
     ) -> Answer | None:
         """Discovery and reviews of who may do what."""
         if method == "GET":
-            others = self.aggregation.groups() if self.aggregation is not None else None
+            others = None if self.front is None else self.front.groups()
             found = discovery.document(self.catalogue, path, others)
             return None if found is None else (200, _encode(found))
         if method != "POST" or not path.endswith("reviews"):
@@ -182,15 +209,15 @@ class Server:
         return None
 
     async def _aggregated(
-        self, aggregation: Aggregation, request: Request, verb: str, user: User | None
+        self, front: Front, request: Request, verb: str, user: User | None
     ) -> bytes | Streaming | None:
         """Pass on what an APIService gives to others; None if it is ours."""
         if not request.path.startswith(("/openapi/v3", "/apis/")):
             return None
         await asyncio.sleep(0)  # what waits becomes a task, which the HTTP client needs
         if request.path.startswith("/openapi/v3"):
-            return await aggregation.openapi(request.path)
-        service = aggregation.service(request.path)
+            return await front.openapi(request.path)
+        service = front.service(request.path)
         if service is None:
             return None
         asker = user or self.access.user(self._bearer)
@@ -198,7 +225,7 @@ class Server:
         asked = _path_asked(request, verb)
         self.access.refuse(asker, asked)
         self.stats[asked.verb, asked.full or request.path, 200] += 1
-        return await aggregation.passed(service, request, asker)
+        return await front.passed(service, request, asker)
 
     async def _verb(
         self, request: Request, verb: str, target: Target, warnings: list[str], user: User

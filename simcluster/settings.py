@@ -57,7 +57,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 0
     token: str = "sim-token"
     users: dict[str, User] = {}  # by token; what they may do is in the stored roles
-    front_proxy: bool = False  # serve by TLS, and pass requests on to services of APIServices
     kueue_kinds: bool = True
     kueue_versions: tuple[str, ...] = ("v1beta2",)
     controllers: tuple[MakeController, ...] = ()

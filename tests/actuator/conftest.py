@@ -17,9 +17,10 @@ from runtime.jetstream import Bus
 from runtime.jetstream import connect as connect_bus
 from runtime.kube import KubeClient, connect
 from runtime.settings import KubernetesSettings, StreamSettings
-from simcluster import Settings, SimCluster
+from simcluster import Settings
 from tests.actuator.commands import decision, pod
 from tests.actuator.log import Outcomes
+from tests.support.standin import SimCluster
 
 NAMESPACE = "team"
 

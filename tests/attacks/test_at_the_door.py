@@ -22,12 +22,12 @@ from podgroup.model import names
 from runtime.kube import connect
 from runtime.settings import KubernetesSettings, Settings, WebhookSettings
 from simcluster import Settings as SimSettings
-from simcluster import SimCluster
 from simcluster.access import User
 from simcluster.client import ApiFailure, Client
 from tests.attacks import chains
 from tests.support import realcluster
 from tests.support.processes import Api, server_of
+from tests.support.standin import SimCluster
 
 pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
 

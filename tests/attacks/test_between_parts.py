@@ -32,12 +32,12 @@ from runtime.settings import (
 )
 from runtime.signing import Signer
 from simcluster.client import Client
-from simcluster.cluster import SimCluster
 from simcluster.settings import Settings as SimSettings
 from tests.actuator.commands import decision, pod, pod_ref
 from tests.support import realcluster
 from tests.support.processes import Api, server_of
 from tests.support.shippednats import ShippedNats
+from tests.support.standin import SimCluster
 
 pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
 

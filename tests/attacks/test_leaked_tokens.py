@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from simcluster import Settings as SimSettings
-from simcluster import SimCluster
 from simcluster.access import User
 from tests.deploy.manifests import DEPLOY, objects
 from tests.support import realcluster
 from tests.support.processes import Api, server_of
+from tests.support.standin import SimCluster
 
 PARTS = ("ingest", "projector", "actuator", "serve", "doctor")
 SPACE = realcluster.NAMESPACE

@@ -16,10 +16,10 @@ import pytest
 from bench.cluster import GATE, UNGATED, PodWatch, ungate
 from bench.elsewhere import Cluster, Unusable, trust
 from bench.real import Shape, Table, body, pids_of, requests_of, shapes
-from simcluster import SimCluster
 from simcluster.settings import Settings
 from tests.support.processes import Simulator
 from tests.support.stack import Stack, running_stack
+from tests.support.standin import SimCluster
 
 pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
 

@@ -12,9 +12,9 @@ from gatelog import cli
 from runtime.kube import KubeClient, connect
 from runtime.settings import KubernetesSettings
 from simcluster import Settings as SimSettings
-from simcluster import SimCluster
 from tests.projector.support import Writer, busy_toy
 from tests.support.databases import migrated
+from tests.support.standin import SimCluster
 from tests.support.toy import Toy
 
 Ran = tuple[int, str, str]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from gatelog.cluster import install
 from runtime.kube import KubeClient
-from simcluster import SimCluster
 from tests.cli.conftest import Ran
+from tests.support.standin import SimCluster
 
 Gatelog = Callable[..., Ran]
 Bare = tuple[SimCluster, KubeClient]

@@ -19,8 +19,8 @@ from projector.upkeep import migrate
 from runtime.jetstream import Bus
 from runtime.kube import KubeClient, connect
 from runtime.settings import KubernetesSettings, NatsSettings, Settings, WebhookSettings
-from simcluster import SimCluster
 from tests.cli.conftest import Ran
+from tests.support.standin import SimCluster
 from tests.support.toy import Toy
 
 Gatelog = Callable[..., Ran]

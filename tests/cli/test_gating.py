@@ -19,7 +19,7 @@ from runtime import manifests
 from runtime.certificates import OwnCertificates
 from runtime.kube import KubeClient, connect
 from runtime.settings import KubernetesSettings, Settings, WebhookSettings
-from simcluster import SimCluster
+from tests.support.standin import SimCluster
 
 Bare = tuple[SimCluster, KubeClient]
 SPACE = "gatelog-system"

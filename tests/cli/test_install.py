@@ -20,9 +20,9 @@ from runtime.kube import KubeClient, connect
 from runtime.settings import KubernetesSettings, Settings, WebhookSettings
 from runtime.settings_source import load
 from simcluster import Settings as SimSettings
-from simcluster import SimCluster
 from simcluster.access import User
 from simcluster.patches import json_patch
+from tests.support.standin import SimCluster
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

@@ -14,9 +14,9 @@ from gatelog.shell.statedir import StateDir
 from runtime.kube import KubeClient, connect
 from runtime.settings import KubernetesSettings
 from simcluster import Settings as SimSettings
-from simcluster import SimCluster
 from simcluster.access import User
 from tests.cli.conftest import Ran
+from tests.support.standin import SimCluster
 
 Gatelog = Callable[..., Ran]
 Bare = tuple[SimCluster, KubeClient]

@@ -6,7 +6,7 @@ from gatelog.examine import leases
 from runtime.kube import connect
 from runtime.lease import LeaseStore, lease_name
 from runtime.settings import KubernetesSettings, LeaseSettings, Settings
-from simcluster.cluster import SimCluster
+from tests.support.standin import SimCluster
 
 
 async def test_holders_are_named_and_missing_ones_are_failures(tmp_path):

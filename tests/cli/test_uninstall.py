@@ -21,8 +21,8 @@ from podgroup.model.names import (
 from runtime import manifests
 from runtime.kube import KubeClient
 from runtime.settings import Settings
-from simcluster import SimCluster
 from simcluster.faults import Rule
+from tests.support.standin import SimCluster
 
 Bare = tuple[SimCluster, KubeClient]
 SYSTEM, TEAM = "gatelog-system", "team-a"

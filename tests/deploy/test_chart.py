@@ -23,10 +23,9 @@ from runtime.settings import Settings, WebhookSettings
 from runtime.settings_source import load
 from runtime.signing import Signer, Verifier
 from simcluster.client import Client
-from simcluster.cluster import SimCluster
-from simcluster.settings import Settings as SimSettings
 from tests.deploy import helm, reference
 from tests.deploy.manifests import DEPLOY, Json
+from tests.support.standin import SimCluster
 
 pytestmark = [
     pytest.mark.skipif(helm.helm() is None, reason="no helm for this machine"),
@@ -729,7 +728,7 @@ async def test_an_upgrade_to_the_webhook_registers_it_once_it_is_served(
     profile: str, tmp_path: Path
 ) -> None:
     """Else policies and webhook change in one step, and queued pods are refused for a while."""
-    async with SimCluster(SimSettings(front_proxy=True)) as cluster:
+    async with SimCluster(front_proxy=True) as cluster:
         asked = _upgrading(cluster, tmp_path)
         webhook = _simulable(profile) | {"admission": {"way": "webhook"}}
         gating = {
@@ -767,7 +766,7 @@ async def test_an_upgrade_without_its_profile_deletes_nothing_that_runs(
     alone = profile == "standalone"
     runs = ("StatefulSet", "gatelog") if alone else ("Deployment", "gatelog-projector")
     other = "production" if alone else "standalone"
-    async with SimCluster(SimSettings(front_proxy=True)) as cluster:
+    async with SimCluster(front_proxy=True) as cluster:
         await cluster.create("", "namespaces", {"metadata": {"name": "gatelog-system"}})
         obj = by_name({"profile": profile})[runs]
         resource = f"{runs[0].lower()}s"

@@ -33,7 +33,7 @@ def stack(folder: Path, mode: str, real: str = "") -> Iterator[Stack]:
     simulator = None
     kubeconfig = Path(real)
     if not real:
-        module = KUEUE_CORE if mode == "kueue" else "simcluster"
+        module = KUEUE_CORE if mode == "kueue" else "tests.support.standin"
         simulator = Simulator(folder, "--kubelet", "off", module=module)
         simulator.start()
         kubeconfig = simulator.kubeconfig

@@ -10,10 +10,10 @@ from gatelog.forecast.telling import EXPECTED_START, WorkloadAnnotator, news
 from podgroup.model.ids import GroupID
 from runtime.kube import connect
 from runtime.settings import KubernetesSettings
-from simcluster import SimCluster
 from tests.forecast.test_forecast import BRIEF_S, one_at_a_time, told
 from tests.projector.support import Writer
 from tests.support.databases import migrated
+from tests.support.standin import SimCluster
 
 WORKLOADS = ("kueue.x-k8s.io", "workloads")
 

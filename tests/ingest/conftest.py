@@ -7,8 +7,8 @@ import pytest
 
 from runtime.jetstream import Bus
 from runtime.settings import NatsSettings, Settings
-from simcluster.cluster import SimCluster
 from tests.ingest.world import Log, settings_for
+from tests.support.standin import SimCluster
 
 
 @pytest.fixture

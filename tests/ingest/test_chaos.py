@@ -14,11 +14,11 @@ from podgroup.log.events import RelistCompleted, RelistStarted
 from podgroup.model.objects import WATCHED_KINDS
 from runtime.embedded import EmbeddedNats
 from simcluster.client import ApiFailure, Client
-from simcluster.cluster import SimCluster
 from simcluster.settings import Settings as SimSettings
 from simcluster.settings import WatchListMode
 from tests.ingest.test_endtoend import published
 from tests.ingest.world import Ingester, client, pod, settings_for
+from tests.support.standin import SimCluster
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

@@ -19,7 +19,6 @@ from podgroup.model.objects import WATCHED_KINDS
 from runtime.embedded import EmbeddedNats
 from runtime.jetstream import Bus, connect
 from runtime.settings import StreamSettings
-from simcluster.cluster import SimCluster
 from simcluster.settings import Settings as SimSettings
 from simcluster.settings import WatchListMode
 from tests.ingest.world import (
@@ -33,6 +32,7 @@ from tests.ingest.world import (
     truth,
     until,
 )
+from tests.support.standin import SimCluster
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

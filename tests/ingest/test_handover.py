@@ -23,8 +23,8 @@ from runtime.health import Checks
 from runtime.kube import KubeClient, connect
 from runtime.rotation import GivenFiles, keep_fresh
 from runtime.settings import KubernetesSettings, Settings, WebhookSettings
-from simcluster.cluster import SimCluster
 from tests.ingest.world import until
+from tests.support.standin import SimCluster
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

@@ -14,11 +14,11 @@ from runtime.jetstream import Bus
 from runtime.kube import KubeClient, connect
 from runtime.settings import IngestSettings, KubernetesSettings, NatsSettings
 from simcluster import Settings as SimSettings
-from simcluster import SimCluster
 from simcluster.access import User
 from simcluster.client import Client
 from tests.ingest.world import Log, ingesting, pod, settings_for, until
 from tests.support.metricsserver import API_SERVICE, MetricsServer
+from tests.support.standin import SimCluster
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
@@ -28,9 +28,8 @@ LATER = datetime.now(UTC) + timedelta(hours=1)
 @pytest.fixture
 async def sim() -> AsyncIterator[SimCluster]:
     users = {"weak": User(name="weak")}
-    async with SimCluster(
-        SimSettings(front_proxy=True, kubelet="scripted", users=users)
-    ) as running:
+    settings = SimSettings(kubelet="scripted", users=users)
+    async with SimCluster(settings, front_proxy=True) as running:
         yield running
 
 

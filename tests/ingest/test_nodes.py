@@ -23,10 +23,10 @@ from podgroup.log.events import (
 )
 from podgroup.model.objects import NodeView, PodView
 from podgroup.state.world import World
-from simcluster.cluster import SimCluster
 from simcluster.settings import NodeSettings
 from simcluster.settings import Settings as SimSettings
 from tests.ingest.world import Log, client, ingesting, pod, until
+from tests.support.standin import SimCluster
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

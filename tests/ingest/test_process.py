@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from runtime.settings import NatsSettings
-from simcluster.cluster import SimCluster
 from tests.ingest.test_endtoend import create
 from tests.ingest.world import Log, caught_up
+from tests.support.standin import SimCluster
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

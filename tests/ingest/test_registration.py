@@ -12,8 +12,8 @@ from ingest.webhook.install import ServiceEndpoint, UrlEndpoint
 from podgroup.log.subjects import check_cluster
 from runtime.settings import NatsSettings, Settings, WebhookSettings
 from simcluster.client import ApiFailure
-from simcluster.cluster import SimCluster
 from tests.ingest.world import client, ingesting, settings_for, until
+from tests.support.standin import SimCluster
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

@@ -31,7 +31,7 @@ from runtime.health import Checks
 from runtime.jetstream import Bus, Reader
 from runtime.settings import IngestSettings, KubernetesSettings, NatsSettings, Settings
 from simcluster.client import Client
-from simcluster.cluster import SimCluster
+from tests.support.standin import SimCluster
 
 LABELS = {"kueue.x-k8s.io/managed": "true", "kueue.x-k8s.io/queue-name": "q"}
 

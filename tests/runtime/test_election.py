@@ -16,7 +16,7 @@ from runtime.lease import LeaseStore, lease_name, namespace_of
 from runtime.metrics import Metrics
 from runtime.settings import KubernetesSettings, LeaseSettings, SettingsError
 from runtime.settings_source import load
-from simcluster.cluster import SimCluster
+from tests.support.standin import SimCluster
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

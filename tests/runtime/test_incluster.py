@@ -10,8 +10,7 @@ from runtime.kube_errors import KubeError
 from runtime.kube_incluster import InCluster
 from runtime.kube_login import Login
 from runtime.settings import KubernetesSettings
-from simcluster import SimCluster
-from simcluster.settings import Settings
+from tests.support.standin import SimCluster
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
@@ -80,7 +79,7 @@ def test_a_pod_does_not_pay_for_the_client_library(account: Path):
 
 
 async def test_the_files_open_a_server_that_they_verify(tmp_path: Path):
-    async with SimCluster(Settings(front_proxy=True)) as cluster:
+    async with SimCluster(front_proxy=True) as cluster:
         assert cluster.authority is not None
         (tmp_path / "ca.crt").write_bytes(cluster.authority.read_bytes())
         (tmp_path / "token").write_text(cluster.token)

@@ -21,13 +21,13 @@ from gatelog.serve.bootstrap import run_serve
 from podgroup.model.names import QUEUE_NAME
 from runtime.kube import connect
 from runtime.settings import DatabaseSettings, KubernetesSettings, ServeSettings, Settings
-from simcluster import SimCluster
 from simcluster.access import User
 from simcluster.client import Client
 from simcluster.settings import Settings as SimSettings
 from tests.deploy.manifests import DEPLOY, objects
 from tests.projector.support import Writer, busy_toy
 from tests.support.databases import migrated
+from tests.support.standin import SimCluster
 from tests.support.toy import Toy
 
 KUBECTL = shutil.which("kubectl")
@@ -132,7 +132,7 @@ async def both(read_model: tuple[str, Writer, Toy], tmp_path: Path) -> AsyncIter
 
 async def serve_on(model: tuple[str, Writer, Toy], folder: Path) -> AsyncIterator[World]:
     url, writer, toy = model
-    async with SimCluster(SimSettings(users=USERS, front_proxy=True)) as cluster:
+    async with SimCluster(SimSettings(users=USERS), front_proxy=True) as cluster:
         await install(cluster)
         settings = Settings(
             cluster="test",

@@ -39,8 +39,7 @@ async def ask(
 
 
 async def test_forged_headers_are_refused(world: World, tmp_path: Path):
-    assert world.cluster.aggregation is not None
-    proxy = world.cluster.aggregation.proxy
+    proxy = world.cluster.proxy
     status, said = await ask(world, GROUPS, FORGED)
     assert status == 401
     assert "without a client certificate" in said["message"]
@@ -61,7 +60,7 @@ async def test_forged_headers_are_refused(world: World, tmp_path: Path):
 
 
 async def test_a_certificate_of_another_authority_ends_the_connection(world: World):
-    from simcluster.frontproxy import FrontProxy
+    from tests.support.standin.frontproxy import FrontProxy
 
     stranger = FrontProxy()
     with pytest.raises((aiohttp.ClientError, ssl.SSLError)):
@@ -201,7 +200,7 @@ def test_a_config_map_that_says_nothing_is_named(data: dict[str, str], word: str
 
 
 def test_lists_of_the_config_map_are_read(tmp_path: Path):
-    from simcluster.frontproxy import FrontProxy
+    from tests.support.standin.frontproxy import FrontProxy
 
     proxy = FrontProxy()
     data = proxy.config_map()["data"]

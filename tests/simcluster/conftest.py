@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from simcluster import Settings, SimCluster
+from simcluster import Settings
 from simcluster.client import Client
+from tests.support.standin import SimCluster
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from simcluster import Settings, SimCluster
+from simcluster import Settings
 from simcluster.client import Client
 from tests.simcluster.make import config_map
+from tests.support.standin import SimCluster
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

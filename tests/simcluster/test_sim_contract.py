@@ -22,9 +22,9 @@ from typing import Any
 
 import pytest
 
-from simcluster import SimCluster
 from simcluster.client import Client
 from tests.simcluster.replay import Pairs, comparable, differences
+from tests.support.standin import SimCluster
 
 RECORDED = Path(__file__).parent.parent / "recordings" / "api_exchanges.jsonl.gz"
 EXCHANGES = [json.loads(line) for line in gzip.decompress(RECORDED.read_bytes()).splitlines()]

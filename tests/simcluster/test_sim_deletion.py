@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from simcluster import SimCluster
 from simcluster.client import ApiFailure, Client
 from tests.simcluster.make import config_map, owner, pod, take
+from tests.support.standin import SimCluster
 
 NS = "default"
 OTHER: dict[str, Any] = {"schedulerName": "nobody"}

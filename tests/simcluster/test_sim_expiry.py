@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from simcluster import Settings, SimCluster
+from simcluster import Settings
+from tests.support.standin import SimCluster
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

@@ -8,9 +8,9 @@ import time
 import aiohttp
 import pytest
 
-from simcluster import SimCluster
 from simcluster.client import ApiFailure, Client
 from tests.simcluster.make import brief, config_map, take
+from tests.support.standin import SimCluster
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

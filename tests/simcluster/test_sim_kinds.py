@@ -15,9 +15,10 @@ from kubernetes_asyncio import client as kclient
 from kubernetes_asyncio import config as kconfig
 from kubernetes_asyncio import watch as kwatch
 
-from simcluster import Settings, SimCluster
+from simcluster import Settings
 from simcluster.client import ApiFailure, Client
 from tests.simcluster.make import GATE, pod, take
+from tests.support.standin import SimCluster
 
 NS = "default"
 WIDGETS = "widgets.x.io/v1"

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from simcluster import Settings, SimCluster
+from simcluster import Settings
 from simcluster.client import Client
 from simcluster.scripts import Script, ScriptError, parse
 from tests.simcluster.make import GATE, pod, take
+from tests.support.standin import SimCluster
 
 NS = "default"
 RECORDED = Path(__file__).parents[1] / "recordings" / "node" / "containers.jsonl.gz"

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from simcluster import Settings, SimCluster
+from simcluster import Settings
 from simcluster.client import ApiFailure, Client
 from tests.simcluster.make import owner, pod
 from tests.simcluster.replay import Pairs, comparable
 from tests.support.kueuecore import KueueCore
 from tests.support.recordings import lines
+from tests.support.standin import SimCluster
 
 KIND = "{}.kueue.x-k8s.io/v1beta2".format
 WORKLOADS, NS = KIND("workloads"), "default"

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from simcluster import SimCluster
 from simcluster.client import ApiFailure, Client
 from tests.simcluster.make import config_map
+from tests.support.standin import SimCluster
 
 NS = "default"
 

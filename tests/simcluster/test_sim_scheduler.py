@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from simcluster import NodeSettings, Settings, SimCluster
+from simcluster import NodeSettings, Settings
 from simcluster.client import ApiFailure, Client
 from tests.simcluster.make import GATE, pod
+from tests.support.standin import SimCluster
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from simcluster import Settings, SimCluster, WatchListMode
+from simcluster import Settings, WatchListMode
 from simcluster.client import ApiFailure, Client
 from tests.simcluster.make import brief, config_map, take
+from tests.support.standin import SimCluster
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from simcluster import SimCluster
 from simcluster.client import STRATEGIC, ApiFailure, Client
 from tests.simcluster.make import GATE, config_map, pod
 from tests.simcluster.webhook import Authority, json_patch, serving
+from tests.support.standin import SimCluster
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

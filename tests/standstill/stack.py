@@ -24,7 +24,6 @@ import yaml
 from psycopg import sql
 
 from simcluster import Settings as SimSettings
-from simcluster import SimCluster
 from simcluster.access import User
 from tests.chaos.postgres import DATABASE, Postgres
 from tests.deploy.compose import free_port
@@ -35,6 +34,7 @@ from tests.support.invariants import gated
 from tests.support.processes import KUEUE, Api, Child, make_queue, server_of
 from tests.support.promql import Prometheus
 from tests.support.shippednats import ShippedNats
+from tests.support.standin import SimCluster
 
 CLUSTER, NAMESPACE, ROLE = "default", "batch", "gatelog"
 COMMANDS = {"ingest": "ingest", "projector": "project", "actuator": "actuate"}
@@ -151,7 +151,7 @@ class Stack:
             f"token-{n}": User(name=f"system:serviceaccount:{space}:gatelog-{n}", groups=groups)
             for n in names
         }
-        self.sim = SimCluster(SimSettings(users=users, kubelet="scripted", front_proxy=True))
+        self.sim = SimCluster(SimSettings(users=users, kubelet="scripted"), front_proxy=True)
         await self.sim.__aenter__()
         self.kubeconfig = Path(self.sim.kubeconfig(self.folder / "kubeconfig"))
         self.api = Api(self.sim.url, self.sim.token)

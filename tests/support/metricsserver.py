@@ -18,9 +18,9 @@ import msgspec
 from aiohttp import web
 
 from simcluster import selectors
-from simcluster.cluster import SimCluster
 from simcluster.errors import Obj
 from simcluster.quantity import parse
+from tests.support.standin import SimCluster
 
 ANNOTATION = "simcluster/usage"
 GROUP_VERSION = "metrics.k8s.io/v1beta1"
@@ -41,7 +41,7 @@ API_SERVICE: Obj = {
 class MetricsServer:
     """Serves a stand-in cluster's metrics, on loopback; `sample` takes a sample of every pod.
 
-    ``asked`` are the path and query of each request. The cluster needs setting ``front_proxy``.
+    ``asked`` are the path and query of each request. The cluster needs its ``front_proxy``.
     """
 
     def __init__(self, cluster: SimCluster) -> None:

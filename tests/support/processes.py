@@ -104,9 +104,9 @@ KUEUE_CORE = "tests.support.kueuecore"
 
 
 class Simulator(Child):
-    """`python -m simcluster` on a loopback port, with a kubeconfig; or another module of it."""
+    """`python -m MODULE`, a stand-in cluster, on a loopback port, with a kubeconfig."""
 
-    def __init__(self, folder: Path, *args: str, module: str = "simcluster") -> None:
+    def __init__(self, folder: Path, *args: str, module: str = "tests.support.standin") -> None:
         self.kubeconfig = folder / "kubeconfig"
         argv = [
             PYTHON,

@@ -39,7 +39,7 @@ class Stack:
         folder: Path,
         *simulator: str,
         install: str = "webhook",
-        module: str = "simcluster",
+        module: str = "tests.support.standin",
     ) -> None:
         self.good = 0
         self.state = folder / "state"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from simcluster import cel
+from tests.support.standin import cel
 from tests.webhook.cluster import RAW
 
 

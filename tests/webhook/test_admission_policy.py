@@ -27,9 +27,10 @@ from ingest.webhook.policy import (
 )
 from podgroup.model import names
 from runtime import settings as ours
-from simcluster import Settings, SimCluster, patches
+from simcluster import Settings, patches
 from simcluster.client import Client
 from tests.support.examples import examples
+from tests.support.standin import SimCluster
 from tests.webhook.cel import Activation
 from tests.webhook.cluster import (
     RAW,

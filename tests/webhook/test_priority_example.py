@@ -7,9 +7,10 @@ import pytest
 import yaml
 
 from podgroup.model import names
-from simcluster import Settings, SimCluster
+from simcluster import Settings
 from simcluster.access import User
 from simcluster.client import ApiFailure, Client
+from tests.support.standin import SimCluster
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "examples" / "priority-classes.yaml"
 RBAC = "rbac.authorization.k8s.io/v1"

@@ -4,6 +4,7 @@ import sys
 
 from simcluster.__main__ import main
 from tests.support.kueuecore import KueueCore
+from tests.support.standin import SimCluster
 
 if __name__ == "__main__":
-    sys.exit(main(KueueCore))
+    sys.exit(main(SimCluster, KueueCore))

@@ -22,9 +22,9 @@ import msgspec
 from simcluster.access import User
 from simcluster.connection import Connection, Request, Streaming
 from simcluster.errors import ApiError, Obj
-from simcluster.frontproxy import FrontProxy
 from simcluster.replies import PLAIN, reply
 from simcluster.store import Store
+from tests.support.standin.frontproxy import FrontProxy
 
 _log = logging.getLogger("simcluster")
 GROUP = "apiregistration.k8s.io"
@@ -38,6 +38,7 @@ class Aggregation:
         self._store = store
         self._services = services
         self.proxy = proxy
+        self.tls, self.authority = proxy.server_context(), proxy.ca_file
         self._session: aiohttp.ClientSession | None = None
         self._contexts: dict[str, ssl.SSLContext] = {}
 
@@ -46,6 +47,9 @@ class Aggregation:
         if self._session is not None:
             await self._session.close()
         self.proxy.close()
+
+    def trust(self) -> Obj:
+        return self.proxy.config_map()
 
     def service(self, path: str) -> Obj | None:
         """The APIService that serves a path, None if we do ourselves."""

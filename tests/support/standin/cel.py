@@ -5,14 +5,10 @@ and ``JSONPatch{...}`` in mutations become plain maps before an expression is co
 field names are all that matters. Variables are evaluated when first asked for, as the server does,
 so that one which cannot be evaluated harms no expression that does not ask.
 
-cel-python comes with the development dependencies; without it policies are stored and not
-evaluated (``AVAILABLE``).
-
 Invariant: an expression sees a request and can change nothing.
 """
 
 import functools
-import importlib.util
 import json
 import re
 from typing import Any
@@ -22,7 +18,6 @@ import msgspec
 from simcluster import quantity
 from simcluster.errors import Obj
 
-AVAILABLE = importlib.util.find_spec("celpy") is not None
 _TYPE = re.compile(r"\b(?:Object(?:\.\w+)*|JSONPatch)\s*\{")
 _QUOTED = re.compile(_TYPE.pattern + r"\s*[\"']")
 _NAMES = ("request", "object", "oldObject", "params", "authorizer", "variables")

@@ -12,6 +12,8 @@ import ssl
 import tempfile
 from pathlib import Path
 
+import trustme
+
 from simcluster.errors import Obj
 
 NAME = "front-proxy-client"
@@ -21,8 +23,6 @@ class FrontProxy:
     """An authority and the proxy's client certificate, in a directory of their own."""
 
     def __init__(self) -> None:
-        import trustme  # a tenth of a second, which a stand-in without TLS need not take
-
         self._directory = tempfile.TemporaryDirectory(prefix="simcluster-")
         folder = Path(self._directory.name)
         self.ca_file, self.client_file = folder / "ca.crt", folder / "client.pem"
