@@ -3,7 +3,7 @@
 Invariant: exit code 0 exactly when every story came out as it should.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -13,7 +13,6 @@ from gatelog.shell.narrator import Narrator
 
 EXAMPLES = """
 gatelog demo
-gatelog demo --story two-teams
 gatelog demo --keep
 gatelog demo --state-dir /tmp/demo && gatelog history team-a/training --state-dir /tmp/demo
 """
@@ -25,12 +24,6 @@ def demo(
     state_dir: Annotated[
         str, typer.Option(metavar="DIR", help="Where log and read model are left; made anew.")
     ] = DEFAULT_DIR,
-    story: Annotated[
-        Literal["pods", "two-teams"],
-        typer.Option(
-            help="pods: stories of KEP-976 and mishaps. two-teams: how two teams share quota."
-        ),
-    ] = "pods",
     keep: Annotated[
         bool,
         typer.Option("--keep", help="Go on when the stories are over, with the console, until ^C."),
@@ -40,14 +33,10 @@ def demo(
 ) -> int | None:
     """Show it without a cluster: starts a simulated one, runs all of gatelog against it over real
     HTTP, NATS and SQLite, plays the stories of KEP-976 and some mishaps, and prints what the read
-    model has to tell about them. Takes less than a minute. --story two-teams: how two teams lend,
-    borrow, take back and share.
+    model has to tell about them. Takes less than a minute.
     """
     from gatelog.demo.play import play
-    from gatelog.demo.stories import PODS
-    from gatelog.demo.teams import TEAMS
     from runtime.settings import LogSettings
 
     narrator = Narrator(LogSettings(), "demo", verbose=verbose, plain=True)
-    programme = TEAMS if story == "two-teams" else PODS
-    return None if play(state_dir, narrator, programme, keep=keep, database=db or "") else FAILED
+    return None if play(state_dir, narrator, keep=keep, database=db or "") else FAILED

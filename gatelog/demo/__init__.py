@@ -2,7 +2,6 @@
 
     cluster   the simulated cluster, and users acting on it through HTTP
     stories   what the users do, and what must come of it
-    teams     the same of two teams that share quota
     play      the whole run: cluster, `gatelog up`, stories, report
     report    what is printed at the end, from SQL
 

@@ -88,11 +88,10 @@ async def set_up_queues(client: Client) -> None:
 
 
 class Gang(NamedTuple):
-    """A pod group, of so many pods, in the namespace of a team."""
+    """A pod group, of so many pods."""
 
     name: str
     total: int
-    team: str = NAMESPACE
 
 
 class Stage:
@@ -112,7 +111,7 @@ class Stage:
         priority: str = "",
         image: str = "job",
     ) -> None:
-        """Create a pod in the namespace of its group; `does` is the script its kubelet plays."""
+        """Create a pod; `does` is the script its kubelet plays."""
         labels = {QUEUE_NAME: QUEUE}
         annotations = {_SCRIPT: does}
         if of is not None:
@@ -130,46 +129,8 @@ class Stage:
                     "containers": [container],
                 },
             },
-            NAMESPACE if of is None else of.team,
+            NAMESPACE,
         )
-
-    async def finish(self, name: str, team: str) -> None:
-        """Let a pod that runs succeed, as its kubelet would say."""
-        over = {"status": {"phase": "Succeeded"}}
-        await self._client.patch("pods", name, over, team, sub="status")
-
-    async def until_running(self, name: str, team: str) -> None:
-        """Wait until a pod of a team runs."""
-
-        async def runs(one: str) -> bool:
-            pod = await self._get(one, team)
-            return pod is not None and pod["status"].get("phase") == "Running"
-
-        await self.until("running", runs, name)
-
-    async def reports(
-        self,
-        plural: str,
-        name: str,
-        *,
-        admitted: int,
-        cpu: str,
-        borrowed: str,
-        share: int | None = None,
-    ) -> None:
-        """Wait until the status of a ClusterQueue says so many groups, CPUs and such a share."""
-
-        async def says(queue: str) -> bool:
-            found = (await self._client.get(f"{plural}.{_KUEUE}", queue)).get("status") or {}
-            if "flavorsUsage" not in found or found.get("admittedWorkloads") != admitted:
-                return False
-            used = found["flavorsUsage"][0]["resources"][0]
-            alike = share is None or found["fairSharing"]["weightedShare"] == share
-            return alike and (used["total"], used["borrowed"]) == (cpu, borrowed)
-
-        more = "" if share is None else f" and a share of {share}"
-        what = f"{admitted} groups with {cpu} CPUs, {borrowed} of them borrowed{more}"
-        await self.until(f"reported to have {what}", says, name)
 
     async def gated(self, name: str) -> bool:
         """Tell whether a pod carries our gate."""
@@ -191,14 +152,12 @@ class Stage:
         pod = await self._get(name)
         return pod is not None and pod["status"].get("phase") == "Running"
 
-    async def group(self, name: str, team: str = NAMESPACE) -> GroupRow | None:
+    async def group(self, name: str) -> GroupRow | None:
         """Return the newest life of a group or single pod, as the read model has it."""
-        found = await asyncio.to_thread(self._model.groups, team, name, 1)
+        found = await asyncio.to_thread(self._model.groups, NAMESPACE, name, 1)
         return found[0] if found else None
 
-    async def state(
-        self, name: str, *wanted: str, reason: str = "", team: str = NAMESPACE
-    ) -> GroupRow:
+    async def state(self, name: str, *wanted: str, reason: str = "") -> GroupRow:
         """Wait until a group is in one of the states (and waits for `reason`, if given).
 
         Raises:
@@ -208,7 +167,7 @@ class Stage:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 while True:
-                    found = await self.group(name, team)
+                    found = await self.group(name)
                     if found is not None and found.state in wanted:
                         if not reason or found.wait_reason == reason:
                             return found
@@ -237,9 +196,9 @@ class Stage:
         except TimeoutError:
             raise StoryFailed(f"{left[0]} should be {what} within {PATIENCE_S:.0f} s") from None
 
-    async def _get(self, name: str, team: str = NAMESPACE) -> dict[str, Any] | None:
+    async def _get(self, name: str) -> dict[str, Any] | None:
         try:
-            return await self._client.get("pods", name, team)
+            return await self._client.get("pods", name, NAMESPACE)
         except ApiFailure as failure:
             if failure.status != 404:
                 raise

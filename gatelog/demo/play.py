@@ -15,9 +15,9 @@ from pathlib import Path
 
 from gatelog.allinone import Setup, run_up
 from gatelog.demo import report
-from gatelog.demo.cluster import Stage, StoryFailed, cluster_settings
+from gatelog.demo.cluster import Stage, StoryFailed, cluster_settings, set_up_queues
 from gatelog.demo.report import Played
-from gatelog.demo.stories import Programme, Story
+from gatelog.demo.stories import STORIES, Story
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.readiness import Ready
 from gatelog.readmodel.timeline import duration
@@ -40,7 +40,6 @@ START_S = 30.0
 def play(
     directory: str,
     narrator: Narrator,
-    programme: Programme,
     *,
     keep: bool = False,
     database: str = "",
@@ -56,24 +55,23 @@ def play(
         kubernetes=KubernetesSettings(kubeconfig=str(place / "kubeconfig")),
         webhook=WebhookSettings(port=0),
         database=DatabaseSettings(url=database),
-        queueing=programme.queueing,
     )
     began = time.monotonic()
     played: list[Played] = []
 
     async def main(stop: asyncio.Event) -> None:
-        await _perform(settings, programme, stop, narrator, over)
+        await _perform(settings, stop, narrator, over)
 
     async def over(found: list[Played], stop: asyncio.Event) -> None:
         played.extend(found)
-        if len(played) == len(programme.stories):
-            report.show(settings, programme, played, time.monotonic() - began)
+        if len(played) == len(STORIES):
+            report.show(settings, played, time.monotonic() - began)
             if keep:
                 narrator.say("It goes on until Ctrl-C; the console above shows it in a browser.")
                 await stop.wait()
 
     runner.run(main, event_loop=settings.event_loop)
-    if len(played) < len(programme.stories):
+    if len(played) < len(STORIES):
         raise CommandFailed("the demo was stopped before its end")
     return not any(one.problem for one in played)
 
@@ -98,7 +96,6 @@ Over = Callable[[list[Played], asyncio.Event], Awaitable[None]]
 
 async def _perform(
     settings: Settings,
-    programme: Programme,
     stop: asyncio.Event,
     narrator: Narrator,
     over: Over,
@@ -120,8 +117,8 @@ async def _perform(
             if not await _first(up, ready, stop):
                 return
             async with Client(cluster.url, cluster.token, "users/1") as client:
-                await programme.set_up(client)
-                played = await _all(settings, programme.stories, client, up, stop, narrator)
+                await set_up_queues(client)
+                played = await _all(settings, client, up, stop, narrator)
                 await over(played, stop)
         finally:
             up_stop.set()
@@ -149,7 +146,6 @@ async def _first(up: asyncio.Task[None], ready: asyncio.Event, stop: asyncio.Eve
 
 async def _all(
     settings: Settings,
-    stories: tuple[Story, ...],
     client: Client,
     up: asyncio.Task[None],
     stop: asyncio.Event,
@@ -160,10 +156,10 @@ async def _all(
     played: list[Played] = []
     with ReadModel(database_url(settings), settings.cluster) as model:
         stage = Stage(client, model)
-        for number, story in enumerate(stories, 1):
+        for number, story in enumerate(STORIES, 1):
             if stop.is_set() or up.done():
                 break
-            with narrator.working(f"{number}/{len(stories)} {story.title}"):
+            with narrator.working(f"{number}/{len(STORIES)} {story.title}"):
                 one = await _one(story, stage)
             played.append(one)
             if one.problem:

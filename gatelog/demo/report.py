@@ -13,14 +13,14 @@ from rich.console import Console
 from rich.text import Text
 
 from gatelog.demo.cluster import NAMESPACE
-from gatelog.demo.stories import Programme, Story
+from gatelog.demo.stories import Story
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.timeline import duration, story_lines
 from gatelog.shell.whereabouts import near, read_model_at
 from gatelog.terminal import console, guidance
 from runtime.settings import Settings
 
-QUERY = "SELECT name, at, kind, reason, message FROM v_group_timeline WHERE name = '{name}' ORDER BY seq, ord"  # noqa: E501 - one line to paste
+QUERY = "SELECT name, at, kind, reason, message FROM v_group_timeline WHERE name = 'night' ORDER BY seq, ord"  # noqa: E501 - one line to paste
 
 
 class Played(Struct, frozen=True):
@@ -31,7 +31,7 @@ class Played(Struct, frozen=True):
     took_s: float
 
 
-def show(settings: Settings, programme: Programme, played: Sequence[Played], took_s: float) -> None:
+def show(settings: Settings, played: Sequence[Played], took_s: float) -> None:
     """Print the report to stdout."""
     from projector.storage.database import database_url
 
@@ -47,12 +47,11 @@ def show(settings: Settings, programme: Programme, played: Sequence[Played], too
         out.print(console.title("all groups"))
         out.print(console.summary(model.summary()))
     out.print()
-    _closing(out, settings, programme, url, played, took_s)
+    _closing(out, settings, url, played, took_s)
 
 
 def _group(out: Console, model: ReadModel, name: str) -> None:
-    team, _, name = name.rpartition("/")
-    for row in model.groups(team or NAMESPACE, name, 1):
+    for row in model.groups(NAMESPACE, name, 1):
         entries = model.entries(row.id)
         out.print()
         out.print(console.heading(row))
@@ -64,7 +63,6 @@ def _group(out: Console, model: ReadModel, name: str) -> None:
 def _closing(
     out: Console,
     settings: Settings,
-    programme: Programme,
     url: str,
     played: Sequence[Played],
     took_s: float,
@@ -82,9 +80,9 @@ def _closing(
     out.print(f"The read model is {kind}: [bold]{read_model_at(url)}[/]")
     out.print("Ask it:")
     for command in (
-        f"{guidance.program()} history {programme.ask[0]}{where}",
-        f"{guidance.program()} why {programme.ask[1]}{where}",
-        guidance.query_command(QUERY.format(name=programme.ask[1].rpartition("/")[2]), where),
+        f"{guidance.program()} history {NAMESPACE}/tuning{where}",
+        f"{guidance.program()} why {NAMESPACE}/night{where}",
+        guidance.query_command(QUERY, where),
     ):
         out.print(f"  {command}", soft_wrap=True, markup=False)
     out.print()

@@ -1,7 +1,7 @@
 """The stories: what users do, and what must come of it.
 
 Stories 1 and 2 are those of KEP-976. All share one ClusterQueue with 10 CPUs and run one after the
-other, so that each sees an empty queue. Those of two teams are in `teams`.
+other, so that each sees an empty queue.
 
 Invariant: a story returns only if everything it promises in its title was observed; it checks pods
 at the API server and groups in the read model.
@@ -12,27 +12,15 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-from gatelog.demo.cluster import QUOTA_CPU, Gang, Stage, expect, set_up_queues
-from runtime.settings import QueueingSettings
-from simcluster.client import Client
+from gatelog.demo.cluster import QUOTA_CPU, Gang, Stage, expect
 
 
 class Story(Struct, frozen=True):
-    """A title, the groups it is about (`team-a/` left out), and the play."""
+    """A title, the groups of `team-a` that it is about, and the play."""
 
     title: str
     groups: tuple[str, ...]
     play: Callable[[Stage], Awaitable[None]]
-
-
-class Programme(Struct, frozen=True, kw_only=True):
-    """Stories that are played one after the other, and what they are played on."""
-
-    stories: tuple[Story, ...]
-    set_up: Callable[[Client], Awaitable[None]]
-    ask: tuple[str, str]
-    """Groups that the reader is invited to ask about: whose history, and why whom."""
-    queueing: QueueingSettings = QueueingSettings()
 
 
 async def single_pod(stage: Stage) -> None:
@@ -136,5 +124,3 @@ STORIES = (
     Story("a preemption, and the way back", ("night", "urgent"), preempted_and_back),
 )
 """The stories in the order they are played."""
-
-PODS = Programme(stories=STORIES, set_up=set_up_queues, ask=("team-a/tuning", "team-a/night"))

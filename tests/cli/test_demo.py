@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from gatelog.demo.stories import STORIES
-from gatelog.demo.teams import TEAMS
 from tests.support.forking import GATELOG, ran
 
 README = Path(__file__).parents[2] / "README.md"
@@ -226,61 +225,3 @@ def test_one_group_step_by_step_into_a_pipe(demo: Demo) -> None:
     assert len(re.findall(r"^  decided ", done.stdout, re.M)) == made
     done = demo.run("replay", "--group", "team-a/nobody")
     assert done.returncode == 1 and "the log says nothing of team-a/nobody" in done.stderr
-
-
-SLOW = pytest.mark.slow("the same stories on the other database, in their own time")
-
-
-@pytest.mark.slow(
-    "half a minute of waiting; tests/oracle and tests/core/test_shared_quota.py have its laws"
-)
-@pytest.mark.timeout(180)
-@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=SLOW)])
-def test_two_teams_lend_borrow_take_back_and_share(
-    tmp_path: Path, database: str, request: pytest.FixtureRequest
-) -> None:
-    url = request.getfixturevalue("postgres_database") if database == "postgresql" else ""
-    where = ["--db", url] if url else []
-
-    def run(*args: str) -> subprocess.CompletedProcess[str]:
-        env = {"PATH": "/usr/bin:/bin", "COLUMNS": "200"}
-        return ran([GATELOG, *args], env, tmp_path, cwd=tmp_path, timeout_s=120)
-
-    done = run("demo", "--story", "two-teams", *where)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
-    for story in TEAMS.stories:
-        assert f"✓ {story.title}" in done.stderr
-        for name in story.groups:
-            assert re.search(rf"^{name}  group of 2 pods, .*Finished", done.stdout, re.M)
-    for command in re.findall(r"^  (\S*gatelog (?:history|why|sql) .*)$", done.stdout, re.M):
-        asked = run(*shlex.split(command)[1:])
-        assert asked.returncode == 0 and "Finished" in asked.stdout, asked
-    asked = run("replay", "--verify", "--state-dir", ".gatelog/demo", *where)
-    assert asked.returncode == 0 and "differ" not in asked.stdout, asked
-    for table in ("usage", "shortages", "preemptions"):
-        assert re.search(rf"^{table} +[1-9]\d* rows +equal$", asked.stdout, re.M), asked.stdout
-    told = run("history", "team-red/sweep-4", "--state-dir", ".gatelog/demo", *where).stdout
-    history = " ".join(told.split())
-    words = (
-        "borrowing from its cohort",
-        "preempted by team-blue/train-1",
-        "reclamation within the cohort",
-        "WaitingForReplacementPods",
-        "created sweep-4-0-again, sweep-4-1-again",
-        "finished: Succeeded",
-    )
-    places = [history.find(one) for one in words]
-    assert -1 not in places and places == sorted(places), history
-    asked = run(
-        *("sql", "--json", "--state-dir", ".gatelog/demo", *where),
-        "SELECT name, max(borrowed) AS most FROM usage WHERE kind = 'ClusterQueue' "
-        "GROUP BY name ORDER BY name",
-    )
-    query = "SELECT policy, victim_name, preemptor_name FROM preemptions ORDER BY seq"
-    told = run("sql", "--json", "--state-dir", ".gatelog/demo", *where, query).stdout
-    assert [tuple(row.values()) for row in json.loads(told)] == [
-        ("InCohortReclamation", "sweep-4", "train-1"),
-        ("InCohortFairSharing", "sweep-3", "train-2"),
-    ]
-    most = {row["name"]: int(row["most"]) for row in json.loads(asked.stdout)}
-    assert most == {"team-blue": 2000, "team-red": 6000}, asked
