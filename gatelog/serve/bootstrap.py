@@ -20,6 +20,7 @@ from gatelog.serve.console.app import MOST_STREAMS, Console
 from gatelog.serve.feed import Feed, position
 from gatelog.serve.questions import Busy, Questions
 from gatelog.serve.server import Door, on_loopback, serving
+from gatelog.serve.spending import Spending
 from gatelog.serve.tls import Certificates, announce
 from projector.storage.database import database_url
 from runtime import kube as kubernetes
@@ -28,6 +29,7 @@ from runtime.health import Checks
 from runtime.kube import KubeClient
 from runtime.kube_errors import KubeError
 from runtime.log import get_logger
+from runtime.metrics import of
 from runtime.settings import Settings
 
 REFRESH_S = 60.0
@@ -75,6 +77,8 @@ async def run_serve(
 
         if checks is not None:
             checks.ready("serve", ready)
+            spending = Spending(of(checks, settings))
+            stack.push_async_callback(_end, asyncio.create_task(spending.keep(questions)))
         keeper = asyncio.create_task(_renew_for_ever(settings, kube, door, certificates))
         stack.push_async_callback(_end, keeper)
         served = serving(settings.serve, certificates, door, handling, console, ready)

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from actuator.metrics import ActuatorMetrics
 from gatelog.forecast.metering import Meters
+from gatelog.serve.spending import Spending
 from ingest.metrics import IngestMetrics, WebhookMetrics
 from podgroup.engine import new_world
 from projector.archive.periodic import ArchiveMetrics, Behind
@@ -36,6 +37,7 @@ def everything() -> Metrics:
     ActuatorMetrics(metrics).watch(nobody, nobody, lambda: 0)
     lease_metrics(metrics, dict)
     Meters(metrics)
+    Spending(metrics)
     return metrics
 
 

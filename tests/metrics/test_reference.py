@@ -20,7 +20,7 @@ UNITS = ("seconds", "bytes", "events")
 LABELS = {
     *("cluster", "version", "mode", "cluster_queue", "flavor", "resource", "reason", "rule"),
     *("action", "status", "state", "source", "kind", "type", "outcome", "verb", "result"),
-    *("webhook", "lease", "change", "outlook", "place", "chance", "stage", "part"),
+    *("webhook", "lease", "change", "outlook", "place", "chance", "stage", "part", "what"),
 }
 ABBREVIATIONS = ("_ms", "_sec", "_secs", "_millis", "_milliseconds", "_kb", "_mb", "_minutes")
 

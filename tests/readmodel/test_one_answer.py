@@ -25,6 +25,8 @@ from gatelog import cli
 from gatelog.readmodel import usage
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.moments import Asked
+from gatelog.readmodel.rates import unit
+from gatelog.serve import spending
 from gatelog.serve.api import finding, finding_queues, finding_usage
 from gatelog.serve.api.kinds import BY_PLURAL
 from gatelog.serve.api.params import Listing
@@ -49,6 +51,7 @@ BRIEF = 4
 ALL = Listing(limit=1000)
 Said = dict[str, Any]
 """What one place says to the questions it answers."""
+MICROSECOND = timedelta(microseconds=1)
 QUOTA = ("nominal", "held", "borrowed", "lent", "unadmitted")
 
 
@@ -57,12 +60,14 @@ def day_of(now: datetime) -> tuple[datetime, datetime]:
     return begin, begin + timedelta(days=1)
 
 
-def spans_say(model: ReadModel, now: datetime) -> dict[tuple[str, str], dict[str, float]]:
-    """Hours by namespace, resource and column, of view v_usage_spans on the day."""
+def spans_say(
+    model: ReadModel, now: datetime, by: str = "namespace"
+) -> dict[tuple[str, str], dict[str, float]]:
+    """Hours by namespace (or `by`), resource and column, of view v_usage_spans on the day."""
     begin, end = day_of(now)
     shares: dict[tuple[str, str], usage.Share] = {}
     for row in model.dicts("SELECT * FROM v_usage_spans", {}):
-        key = row["namespace"], row["resource"]
+        key = row[by], row["resource"]
         share = shares.setdefault(key, usage.Share(key=key[0], resource=key[1]))
         cut = [datetime.fromisoformat(str(row[name])) for name in ("from_at", "to_at")]
         lasts = max(timedelta(), min(cut[1], end) - max(cut[0], begin))
@@ -271,7 +276,17 @@ def usage_agrees(url: str, model: ReadModel, now: datetime) -> dict[str, float]:
     assert {(line[0], line[2]): [float(line[n]) for n in words] for line in lines} == {
         key: [round(n, 3) for n in one.values()] for key, one in wanted.items()
     }
+    assert metrics_say_usage(model, end) == spans_say(model, now, "cluster_queue")
     return {word: sum(one[word] for one in wanted.values()) for word in usage.COLUMNS}
+
+
+def metrics_say_usage(model: ReadModel, end: datetime) -> dict[tuple[str, str], dict[str, float]]:
+    """The metric of the day that ends, in hours of what people call one."""
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    for (queue, resource, what), seconds in spending.today(model, end - MICROSECOND).items():
+        one = 1.0 if resource == "cpu" else float(unit(resource))
+        found.setdefault((queue, resource), {})[what] = round(seconds / one / 3600, 6)
+    return found
 
 
 def metrics_say(world: World) -> Said:
