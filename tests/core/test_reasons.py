@@ -1,5 +1,12 @@
-"""The table of reasons against what groups of the golden logs waited for."""
+"""The table of reasons against what groups of the golden logs waited for, and what rules say."""
 
+import ast
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from podgroup import rules
+from podgroup.model import names
 from podgroup.model.reasons import REASONS
 from tests.golden import rows as golden
 
@@ -25,3 +32,30 @@ def test_blocked_is_what_the_golden_logs_call_blocked() -> None:
         for row in golden.parsed(golden.kept(path)).get("groups", []):
             if row["state"] == "Blocked" and row["wait_reason"]:
                 assert row["wait_reason"] in blocked, (path.name, row["wait_reason"])
+
+
+def _warnings() -> Iterator[tuple[str, str]]:
+    """Yield (module, reason) of every Warning that a rule writes, by name or as it is."""
+    for page in Path(rules.__path__[0]).rglob("*.py"):
+        inside = page.relative_to(Path(rules.__path__[0]).parents[1]).with_suffix("")
+        for call in ast.walk(ast.parse(page.read_text())):
+            if not isinstance(call, ast.Call) or getattr(call.func, "id", "") != "KubeEvent":
+                continue
+            given = {k.arg: k.value for k in call.keywords}
+            kind, reason = given["type"], given["reason"]
+            if isinstance(kind, ast.Constant) and kind.value != "Warning":
+                continue
+            if isinstance(reason, ast.Constant):
+                yield page.name, reason.value
+            elif isinstance(reason, ast.Name):
+                module = importlib.import_module(".".join(inside.parts))
+                if isinstance(named := getattr(module, reason.id, None), str):
+                    yield page.name, named
+
+
+def test_whatever_rules_warn_of_is_in_the_table_or_is_kueues() -> None:
+    known = {reason.event_name for reason in REASONS}
+    known |= {value for name, value in vars(names).items() if name.startswith("EVENT_")}
+    said = set(_warnings())
+    assert len(said) >= 5
+    assert {(where, word) for where, word in said if word not in known} == set()
