@@ -229,7 +229,7 @@ class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def waited_s(self) -> float | None:
-        """Seconds from its first pod to its first admission; None while there was none."""
+        """Seconds from when it was first seen to its first admission; None: there was none."""
         if self.first_admitted_at is None:
             return None
         return (self.first_admitted_at - self.created_at).total_seconds()

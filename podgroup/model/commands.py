@@ -381,7 +381,7 @@ class EvictGroup(Command, tag="EvictGroup", frozen=True, kw_only=True):
     """Record: the group must stop. `preempted_by` is the group id of a preemptor.
 
     With `requeue_after_s` it stays out of the queue for so many seconds. `preemption` is how both
-    sides stood; None where none is preempted, and in logs from before rules of version 4.
+    sides stood; None where none is preempted, and in logs from before it was kept.
     """
 
     about: ClassVar[About] = About(says="evicted", tone="bad", record=True)

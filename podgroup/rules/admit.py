@@ -273,15 +273,15 @@ def _news(world: World) -> bool:
     """Tell whether there is anything to take notice of now.
 
     That a group gave quota back can wait for a group that asks for some, unless use over time
-    counts, a place on a node is looked for, or it is told how queues stand (`count`). So a success
+    counts, a place on a node is looked for, or queues' counts are due (`count`). So a success
     of a pod seldom comes here, nor does what was admitted come back: a tenth of a trickle.
     """
     quotas, policy = world.quotas, world.policy
     if quotas.news or quotas.objects:
         return True
-    told = policy.status_interval_s and COUNTS_TIMER not in world.meta.timers
+    counts_due = policy.status_interval_s and COUNTS_TIMER not in world.meta.timers
     waits = quotas.waiting or world.nodes or policy.usage_half_life_s >= 0
-    return bool(quotas.charged and (waits or told))
+    return bool(quotas.charged and (waits or counts_due))
 
 
 RULE = ClusterRule(

@@ -8,14 +8,14 @@ Invariant: a group is charged for what it holds, or for what runs without an adm
 from podgroup.model.objects import ClusterQueueView, FlavorView
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.rule import BUILTIN, Rule
-from podgroup.rules.helpers.timing import no_wake, wake_at
+from podgroup.rules.helpers.timing import no_wake, timer_of, wake_at
 from podgroup.rules.helpers.unadmitted import charge_for, charged_to, usage_of_live
 from podgroup.state.changes import SUCCEEDED
 from podgroup.state.derived import Charged, Recharged
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
 
-LAPSE = "lapse"
+GIVEN_UP = "lapse"
 
 
 def charge(ctx: RuleContext, group: Group) -> Conclusions:
@@ -34,7 +34,7 @@ def charge_unadmitted(ctx: RuleContext, group: Group) -> Conclusions:
     if not members.count(Flag.LIVE) or queue is None:
         if group.id in charges:
             yield Charged(group.id, None)
-        yield from no_wake(ctx, group, LAPSE)
+        yield from no_wake(ctx, group, GIVEN_UP)
         return
     # One pass whenever a pod starts or ends to run, not for every other event of the group.
     source = (members.moves, group.composition.priority, queue, _flavors(ctx, queue))
@@ -42,9 +42,9 @@ def charge_unadmitted(ctx: RuleContext, group: Group) -> Conclusions:
         return
     usage, lapses = usage_of_live(ctx.world, group, queue, ctx.here.at)
     if lapses:
-        yield from wake_at(ctx, group, LAPSE, min(lapses))
+        yield from wake_at(ctx, group, GIVEN_UP, min(lapses))
     else:
-        yield from no_wake(ctx, group, LAPSE)
+        yield from no_wake(ctx, group, GIVEN_UP)
     # Of a pod that is to lapse: worked out anew once its timer is gone.
     worked_out = (*source, not lapses)
     yield Charged(group.id, charge_for(ctx.world, group, queue, usage), worked_out)
@@ -52,8 +52,7 @@ def charge_unadmitted(ctx: RuleContext, group: Group) -> Conclusions:
 
 def _lapsed(ctx: RuleContext, group: Group) -> bool:
     """Tell whether a kubelet should have answered for a pod by now."""
-    timers = ctx.world.meta.timers
-    return f"{LAPSE}/{group.id}/" not in timers
+    return timer_of(ctx, group, GIVEN_UP) is None
 
 
 def _flavors(ctx: RuleContext, queue: ClusterQueueView) -> tuple[FlavorView | None, ...]:

@@ -17,7 +17,7 @@ from podgroup.model.names import MANAGED_LABEL
 from podgroup.model.reasons import UNMANAGED
 from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.rules.helpers.timing import no_wake, wake_at
+from podgroup.rules.helpers.timing import no_wake, timer_of, wake_at
 from podgroup.state.facts import KEEP
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
@@ -39,8 +39,7 @@ def restore_managed_label(ctx: RuleContext, group: Group) -> Conclusions:
 
 
 def _put_back(ctx: RuleContext, group: Group) -> Conclusions:
-    members, timers = ctx.members(group), ctx.world.meta.timers
-    wish = timers.get(f"{KEEP}/{group.id}/")
+    members, wish = ctx.members(group), timer_of(ctx, group, KEEP)
     if wish is not None and wish.due_at > ctx.here.at:
         return  # constant work per event: nothing is due before
     later = []

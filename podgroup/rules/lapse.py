@@ -9,17 +9,17 @@ Invariant: a group has a timer for the next such pod, or has none.
 from podgroup.model.commands import FinalizePod
 from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
-from podgroup.rules.helpers.timing import no_wake, wake_at
+from podgroup.rules.helpers.timing import no_wake, timer_of, wake_at
 from podgroup.state.facts import end_unseen, given_up_at
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
 
-LOST = "lost"
+LOST_NODE = "lost"
 
 
 def lapse(ctx: RuleContext, group: Group) -> Conclusions:
     """Release pods of deleted Nodes that have had time enough to end."""
-    wish = ctx.world.meta.timers.get(f"{LOST}/{group.id}/")
+    wish = timer_of(ctx, group, LOST_NODE)
     policy, members = ctx.world.policy, ctx.members(group)
     if wish is None and not (policy.deleted_node_timeout_s and members.count(Flag.DELETING)):
         return
@@ -36,9 +36,9 @@ def lapse(ctx: RuleContext, group: Group) -> Conclusions:
         why = f"Node {pod.view.node} was deleted, and pod {pod.view.name} must have ended by now"
         yield ctx.decision(group, "lapse", "NodeDeleted", why, FinalizePod(target=pod_ref(pod)))
     if coming:
-        yield from wake_at(ctx, group, LOST, min(coming))
+        yield from wake_at(ctx, group, LOST_NODE, min(coming))
     else:
-        yield from no_wake(ctx, group, LOST)
+        yield from no_wake(ctx, group, LOST_NODE)
 
 
 RULE = Rule(

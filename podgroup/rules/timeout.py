@@ -18,14 +18,14 @@ from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
 from podgroup.rules.helpers.timing import no_wake, wake_at
 from podgroup.state.group import Group, QuotaReservation
 
-READY = "podsready"
+PODS_READY = "podsready"
 
 
 def timeout(ctx: RuleContext, group: Group) -> Conclusions:
     """Evict a group that does not get ready."""
     holding = admitted(group)
     if holding is None:
-        return (*_readied(group, ready=False, unready_at=None), *no_wake(ctx, group, READY))
+        return (*_readied(group, ready=False, unready_at=None), *no_wake(ctx, group, PODS_READY))
     return _timeout(ctx, group, holding) if ctx.world.policy.pods_ready_timeout_s else ()
 
 
@@ -33,7 +33,7 @@ def _timeout(ctx: RuleContext, group: Group, holding: QuotaReservation) -> Concl
     policy = ctx.world.policy
     if all_ready(ctx, group):
         yield from _readied(group, ready=True, unready_at=None)
-        yield from no_wake(ctx, group, READY)
+        yield from no_wake(ctx, group, PODS_READY)
         return
     since = group.readiness.unready_at
     if since is None:
@@ -44,7 +44,7 @@ def _timeout(ctx: RuleContext, group: Group, holding: QuotaReservation) -> Concl
         limit_s = policy.pods_ready_recovery_timeout_s or limit_s
     due = since + timedelta(seconds=limit_s)
     if due > ctx.here.at:
-        yield from wake_at(ctx, group, READY, due)
+        yield from wake_at(ctx, group, PODS_READY, due)
     elif 0 <= policy.requeuing_limit <= group.requeueing.timeouts:
         why = "exceeding the maximum number of re-queuing retries"
         yield from deactivate(ctx, group, "timeout", EVICTED_REQUEUING_LIMIT, why)

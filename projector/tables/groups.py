@@ -57,7 +57,7 @@ groups = Table(
     text("wait_message", "What it waits for now, in words"),
     time("wait_since", "Since when it has waited for that"),
     text("parked", "Why nothing more is decided for it until a person releases it; empty: not so"),
-    time("created_at", "Creation of its first pod", null=False),
+    time("created_at", "When gatelog saw it first", null=False),
     number("created_seq", "Position at which it was first seen"),
     time("complete_at", "When its pods were all there"),
     time("queued_at", "Since when it has queued, for its present or latest place in the queue"),

@@ -9,11 +9,11 @@ from podgroup.log.events import TimerFired
 from podgroup.model.names import MAX_EXEC_SECONDS
 from podgroup.model.policy import Policy
 from podgroup.rules.backoff import BACKOFF
-from podgroup.rules.charge import LAPSE
+from podgroup.rules.charge import GIVEN_UP
 from podgroup.rules.expire import RETENTION
 from podgroup.rules.helpers.timing import GRACE
 from podgroup.rules.overrun import OVERRUN
-from podgroup.rules.timeout import READY
+from podgroup.rules.timeout import PODS_READY
 from podgroup.state.facts import KEEP
 from tests.support.toy import Toy
 
@@ -81,7 +81,7 @@ def unanswered() -> Toy:
     ("story", "purpose", "rule"),
     [
         (deactivated, RETENTION, "expire"),
-        (not_ready, READY, "timeout"),
+        (not_ready, PODS_READY, "timeout"),
         (evicted, BACKOFF, "ungate"),
         (limited, OVERRUN, "overrun"),
         (unanswered, GRACE, "yield"),
@@ -101,7 +101,7 @@ def test_a_pod_that_was_never_admitted_is_charged_until_its_kubelet_is_given_up(
     toy.run("sly")
     toy.delete("sly")
     assert toy.world.quotas.usage["cq"][("f", "cpu")] == 1000
-    fire(toy, LAPSE)
+    fire(toy, GIVEN_UP)
     assert not toy.world.quotas.usage["cq"].get(("f", "cpu"))
 
 

@@ -18,6 +18,7 @@ from podgroup.rules.helpers.context import Concluding, Conclusions, RuleContext
 from podgroup.state.facts import given_up_at
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
+from podgroup.state.meta import Timer
 from podgroup.state.pod import Pod
 
 GRACE = "grace"
@@ -25,8 +26,7 @@ GRACE = "grace"
 
 def wake_at(ctx: RuleContext, group: Group, purpose: str, at: datetime) -> Conclusions:
     """Have the rules look at a group again at `at`, in place of an earlier wish of that purpose."""
-    name = f"{purpose}/{group.id}/"
-    known = ctx.world.meta.timers.get(name)
+    known = timer_of(ctx, group, purpose)
     if known is None or known.due_at != at:
         return (Timed(group.id, purpose, at),)
     return ()
@@ -34,9 +34,13 @@ def wake_at(ctx: RuleContext, group: Group, purpose: str, at: datetime) -> Concl
 
 def no_wake(ctx: RuleContext, group: Group, purpose: str) -> Conclusions:
     """Take a wish back."""
-    if (timers := ctx.world.meta.timers) and f"{purpose}/{group.id}/" in timers:
-        return (Timed(group.id, purpose),)
-    return ()
+    return (Timed(group.id, purpose),) if timer_of(ctx, group, purpose) is not None else ()
+
+
+def timer_of(ctx: RuleContext, group: Group, purpose: str) -> Timer | None:
+    """Return a group's timer of that purpose; None if there is none."""
+    timers = ctx.world.meta.timers
+    return timers.get(f"{purpose}/{group.id}/") if timers else None
 
 
 def may_run(ctx: RuleContext, pod: Pod) -> bool:
@@ -58,7 +62,7 @@ def still_running(ctx: RuleContext, group: Group) -> Concluding[bool]:
     if ctx.world.policy.fast_quota_release:
         yield from no_wake(ctx, group, GRACE)
         return False
-    wish = ctx.world.meta.timers.get(f"{GRACE}/{group.id}/")
+    wish = timer_of(ctx, group, GRACE)
     if wish is not None and wish.due_at > ctx.here.at:
         return True  # looked at before: constant work per event
     ends: list[datetime] = []
