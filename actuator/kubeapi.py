@@ -20,7 +20,7 @@ from actuator.fence import Known
 from actuator.patches import FIELD_MANAGER
 from actuator.replies import NOT_INSTALLED, NOT_SERVED, Reply, read
 from actuator.ungated import UngatedPods
-from actuator.workloadcache import Unread, WorkloadCache
+from actuator.workloadcache import Guess, Unread, WorkloadCache
 from actuator.workloads import GROUP, VERSIONS, WITH_STATUS
 from podgroup.model.commands import ObjectRef
 from runtime.kube import KubeError, KubeUnauthorized
@@ -61,6 +61,8 @@ class KubeApi:
         self._version: str | None = None
         self.takes_status = False
         """Whether a Workload can be created with its status; known with the version."""
+        self.with_status = Guess()
+        """How creating Workloads with their status has fared."""
         self._looked_at = float("-inf")
         self.unread = {single: Unread(annotated=not single) for single in (False, True)}
         """What is guessed of pods of groups, and of single ones."""

@@ -10,7 +10,8 @@ made.
 With gatelog's own CRD a Workload is created with its status, at a version without the subresource:
 2.3 ms of the API server's processor time where two writes take 5.9 (kube-apiserver 1.36, medians of
 five times 40 by turns, load 11 to 20). Where that is refused, as by another policy, or there is
-no such version, it is created without, and the status follows as ever.
+no such version, it is created without, and the status follows as ever; where it is refused again
+and again, it is tried once in a while only (`workloadcache.Guess`).
 
 Invariant: what is written was computed from exactly the version it replaces.
 """
@@ -70,13 +71,19 @@ async def create(api: KubeApi, command: CreateWorkload, at: datetime) -> Verdict
 async def _create(
     api: KubeApi, command: CreateWorkload, body: dict[str, object], at: datetime
 ) -> Reply:
-    if command.status is not None and api.takes_status:
+    guess = api.with_status
+    if command.status is not None and api.takes_status and guess.worth_trying():
         status = workload_status.first(command.status, workloads.VERSIONS[0], at)
         api_version = f"{workloads.GROUP}/{workloads.WITH_STATUS}"
         whole = {**body, "apiVersion": api_version, "status": status}
         reply = await api.create(command.target, whole)
         if reply.status not in (403, 422):
+            guess.learn(True)
             return reply
+        reply = await api.create(command.target, body)
+        if reply.ok:  # else the refusal, as of a namespace that goes, was not about the version
+            guess.learn(False)
+        return reply
     return await api.create(command.target, body)
 
 

@@ -634,10 +634,23 @@ async def test_where_a_status_is_refused_a_workload_is_created_without(
     assert live is not None and not live.get("status")
 
 
-def with_status(owner: ObjectRef) -> CreateWorkload:
+async def test_a_status_that_is_always_refused_is_not_offered_each_time(lab: Lab) -> None:
+    owner = await lab.pod()
+    offered = lab.cluster.faults.answer(403, method="POST", path=r"/v1beta2-with-status/")
+    for n in range(40):
+        assert (await carry_out(lab, with_status(owner, name=f"w{n}"))).status == "applied"
+    assert 5 <= offered.hits <= 8
+    lab.cluster.faults.clear()
+    for n in range(40, 80):  # the refusal has ended: that is found out, and the status is back
+        assert (await carry_out(lab, with_status(owner, name=f"w{n}"))).status == "applied"
+    live = [await lab.live(workload_ref(name=f"w{n}")) for n in range(40, 80)]
+    assert any(found is not None and found.get("status") for found in live)
+
+
+def with_status(owner: ObjectRef, name: str = "w") -> CreateWorkload:
     said = Condition(type="QuotaReserved", status="False", reason="Pending", message="waits")
-    status = WriteWorkloadStatus(target=workload_ref(), conditions=(said,))
-    return create_workload(owner, status=status)
+    status = WriteWorkloadStatus(target=workload_ref(name), conditions=(said,))
+    return create_workload(owner, name, status=status)
 
 
 @pytest.mark.parametrize(
