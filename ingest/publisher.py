@@ -59,6 +59,7 @@ from podgroup.log.events import (
     WorkloadApplied,
     WorkloadDeleted,
 )
+from podgroup.model.names import ADMISSION_GATE
 from podgroup.model.objects import Kind
 from runtime.jetstream import Overtaken
 from runtime.spacing import Spacing
@@ -114,6 +115,8 @@ class PublishOptions(Struct, frozen=True, kw_only=True):
     shards: int = 1
     batch_bytes: int
     interval_s: float = 0.0
+    mirrored: bool = False
+    """Workloads say what we have written: nobody waits for them."""
 
 
 class EventPublisher:
@@ -149,6 +152,7 @@ class EventPublisher:
         self._clock = clock
         self._metrics = metrics
         self._spacing = Spacing(options.interval_s)
+        self._mirrored = options.mirrored
         self._sent_at = -PROGRESS_S
         self._pending: deque[_Entry] = deque()
         self._pending_bytes = 0
@@ -156,6 +160,8 @@ class EventPublisher:
         self._flight: list[_Message] = []
         self._broken: BaseException | None = None
         self._work = asyncio.Event()
+        self._urgent = asyncio.Event()
+        """Something waits that others wait for."""
         self._room = asyncio.Event()
         self._room.set()
 
@@ -180,6 +186,8 @@ class EventPublisher:
             fitting, body = bounded(kind, event)
             last = _Entry(kind, fitting, None, body)
             size += len(body)
+            if not self._urgent.is_set() and self._is_urgent(fitting):
+                self._urgent.set()
         if last is not None:
             self._pending.append(last._replace(position=position))
         elif position is not None:
@@ -188,11 +196,21 @@ class EventPublisher:
             return
         self._pending_bytes += size
         self._work.set()
+        if self._pending_bytes >= self._batch_bytes:
+            self._urgent.set()
         if self._pending_bytes > 2 * self._batch_bytes:
             self._room.clear()
             await self._room.wait()
         if self._broken is not None:
             raise self._broken
+
+    def _is_urgent(self, event: Event) -> bool:
+        """Tell whether something may be decided on an event: not on a pod that is on its way."""
+        if isinstance(event, PodApplied):
+            pod = event.pod
+            ended = pod.phase in ("Succeeded", "Failed") or pod.deleted_at is not None
+            return ended or ADMISSION_GATE in pod.gates
+        return not (self._mirrored and isinstance(event, WorkloadApplied))
 
     async def claim(self) -> None:
         """Store an empty message in every shard: earlier writers are refused from now on.
@@ -220,9 +238,11 @@ class EventPublisher:
                 self._work.clear()
                 while self._pending:
                     if self._pending_bytes < self._batch_bytes:
-                        await self._spacing.turn()
+                        await self._spacing.turn(self._urgent)
                     self._spacing.begin()
                     self._compose()
+                    if not self._pending:
+                        self._urgent.clear()
                     if self._pending_bytes <= 2 * self._batch_bytes:
                         self._room.set()
                     await self._deliver()

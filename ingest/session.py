@@ -80,6 +80,7 @@ class Session:
                 shards=settings.shards,
                 batch_bytes=settings.ingest.batch_bytes,
                 interval_s=PUBLISH_INTERVAL_S,
+                mirrored=settings.mode == "builtin",
             ),
             positions=begin.positions,
             lasts=begin.lasts,

@@ -3,8 +3,9 @@
 Theory. Read what is there, fold and decide message by message, write everything that changed in one
 transaction, then publish the decisions. While the database works on one batch the next is folded,
 and grows until the database is free again or the batch is full; transactions of a stream of events
-are spaced (`COMMIT_INTERVAL_S`). So a lone event is written at once, and under load batches grow
-by themselves. Both databases work outside of the interpreter's lock.
+are spaced (`COMMIT_INTERVAL_S`), those without a decision further. So a lone event is written at
+once, and under load batches grow by themselves. Both databases work outside of the interpreter's
+lock.
 
 Decisions are held, and timers do not fire, until the end that the log had when we came is reached.
 
@@ -371,7 +372,11 @@ class Projection:
             if messages and not await self._complete(reader):
                 return
             await self._fold_all(messages)
-            if self._messages and self._committer.free and (self._outbox.holding or self._due):
+            if (
+                self._messages
+                and self._committer.free
+                and (self._outbox.holding or not self._patient_s)
+            ):
                 await self._commit()
             if (quiet or self._stream_seq >= self._target) and await self._log_says_so():
                 await self._caught_up()
@@ -381,14 +386,18 @@ class Projection:
             self._tick()
 
     @property
-    def _due(self) -> bool:
-        return not self._spacing.left_s
+    def _patient_s(self) -> float:
+        """Seconds for which what is folded may wait: a transaction is urgent for its decisions."""
+        journal = self.world.journal
+        return self._spacing.left_s(urgent=bool(journal.decisions or journal.parked))
 
     async def _company_s(self) -> float:
         """Return how long to wait for company of what is folded, once its transaction is due."""
-        if not self._outbox.holding:
-            await self._spacing.turn()
-        return 0.0 if self._committer.free else COMPANY_S
+        wait_s = 0.0 if self._committer.free else COMPANY_S
+        if self._outbox.holding:
+            return wait_s
+        await self._spacing.turn()
+        return max(wait_s, self._patient_s)
 
     async def _complete(self, reader: Reader) -> bool:
         """Tell whether what was read may be folded; no: the log is to be looked at again.

@@ -19,8 +19,10 @@ from podgroup.log.events import (
     RelistCompleted,
     RelistStarted,
     WatchProgressed,
+    WorkloadApplied,
 )
-from podgroup.model.objects import NamespaceView, PodView
+from podgroup.model.names import ADMISSION_GATE
+from podgroup.model.objects import NamespaceView, PodView, WorkloadView
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
@@ -74,6 +76,16 @@ def pod(name: str, version: int, **more: Any) -> PodView:
         resource_version=str(version),
         created_at=datetime(2026, 11, 21, tzinfo=UTC),
         **more,
+    )
+
+
+def workload(name: str) -> WorkloadView:
+    return WorkloadView(
+        uid=f"w-{name}",
+        namespace="ns",
+        name=name,
+        resource_version="4",
+        created_at=datetime(2026, 11, 21, tzinfo=UTC),
     )
 
 
@@ -138,6 +150,38 @@ async def test_under_load_events_share_messages_and_keep_their_order(running):
     told = [e.pod.resource_version for e in events]
     assert told == [str(v) for v in range(1, 11)]
     assert sink.batches[-1].positions == {"Pod": "10"}
+
+
+@pytest.mark.parametrize("mirrored", [True, False])
+async def test_what_nobody_waits_for_goes_with_what_is_urgent(running, mirrored):
+    """A pod past its gate, or the Workload that we wrote, waits for a gated pod, or for the end."""
+    sink = Sink()
+    log = publisher(sink, interval_s=0.2, mirrored=mirrored)
+    running(log)
+    await log.put("Pod", [applied("a", 1, gates=(ADMISSION_GATE,))], "1")
+    await settle()
+    bound = [applied("a", 2), applied("a", 3, node="n", phase="Running")]
+    await log.put("Pod", bound, "3")
+    await log.put("Workload", [WorkloadApplied(workload=workload("w"))], "4")
+    await asyncio.sleep(0.4)
+    assert len(sink.sent) == (1 if mirrored else 2)
+    await log.put("Pod", [applied("b", 5, gates=(ADMISSION_GATE,))], "5")
+    await asyncio.sleep(0.05 if mirrored else 0.25)
+    assert [len(batch.events) for batch in sink.batches] == ([1, 4] if mirrored else [1, 3, 1])
+
+
+@pytest.mark.parametrize(
+    "urgent", [{"phase": "Succeeded"}, {"deleted_at": datetime(2026, 11, 21, tzinfo=UTC)}]
+)
+async def test_what_frees_quota_is_urgent(running, urgent):
+    sink = Sink()
+    log = publisher(sink, interval_s=0.1, mirrored=True)
+    running(log)
+    await log.put("Pod", [applied("a", 1)], "1")
+    await settle()
+    await log.put("Pod", [applied("a", 2, **urgent)], "2")
+    await asyncio.sleep(0.25)
+    assert len(sink.sent) == 2
 
 
 async def test_a_message_stays_within_its_size_and_putting_waits_when_the_log_is_slow(running):

@@ -1,6 +1,7 @@
 """The projection against a real nats-server and both databases."""
 
 import asyncio
+import time
 from collections import Counter
 from typing import Any
 
@@ -13,10 +14,11 @@ from podgroup.log.codec import encode_batch, encode_decision
 from podgroup.log.events import PodApplied
 from podgroup.model.commands import RECORDS
 from projector import tables
-from projector.live.projection import Projection
+from projector.live.projection import COMMIT_INTERVAL_S, Projection
 from projector.storage.opening import world_of
 from projector.storage.store import SqlStore, StaleProjector
 from runtime.jetstream import Bus
+from runtime.spacing import PATIENT_GAPS
 from tests.projector.running import (
     decided,
     eventually,
@@ -194,6 +196,28 @@ async def test_an_unanswered_decision_is_sent_again_and_never_decided_again(
         assert {d.id for _, d in again} < {d.id for _, d in first}
         assert not {i for i, _ in first} & {i for i, _ in again}
         assert len(decided(url, cluster)) == count
+
+
+async def test_transactions_that_decide_nothing_are_further_apart(
+    url: str, bus: Bus, cluster: str
+) -> None:
+    toy = Toy()
+    toy.act = False
+    before = batches(toy)
+    toy.pod("foo")
+    async with running(settings_for(url, cluster), bus) as projection:
+        await publish(bus, cluster, before)
+        await eventually(lambda: not projection.problem, "caught up")
+        await asyncio.sleep(1.0)
+        written, began = projection._committer.checkpoint, time.monotonic()
+        for version in range(100):
+            progress = e.WatchProgressed(kind="Cohort", resource_version=str(version))
+            await publish(bus, cluster, [e.Batch(source="watch", events=(progress,))])
+        now, took_s = projection._committer.checkpoint, time.monotonic() - began
+        assert written is not None and now is not None
+        assert now.writes - written.writes <= took_s / (PATIENT_GAPS * COMMIT_INTERVAL_S) + 2
+        await publish(bus, cluster, batches(toy)[len(before) :])
+        await eventually(lambda: decided(url, cluster), "a decision")
 
 
 async def test_of_two_projectors_one_stops_with_a_clear_error(
