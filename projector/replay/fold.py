@@ -8,6 +8,7 @@ Invariant: what is folded is never decided upon anew.
 
 import gc
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
@@ -112,12 +113,17 @@ class Result(Struct):
 
 
 class Sink:
-    """A database that rows of a replay are written to; it must be empty and migrated."""
+    """A database that rows of a replay are written to; it must be empty and migrated.
+
+    A thread writes one batch while the next is folded: SQLite works outside of the interpreter's
+    lock. All is written, or an error raised, when `close` returns.
+    """
 
     def __init__(self, url: str, cluster: str, shard: int, mode: str) -> None:
         self._store = SqlStore(url, cluster, shard)
         self._shard = shard
-        self._checkpoint: Checkpoint | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="replay-store")
+        self._writing: Future[Checkpoint] | None = None
         self._blank = Checkpoint(cluster=cluster, shard=shard, mode=mode)
 
     def write(self, world: World, at: datetime, done: list[Settled]) -> None:
@@ -135,11 +141,17 @@ class Sink:
             written_at=datetime.now(UTC),
             folded=pack_meta(world.meta),
         )
-        self._checkpoint = self._store.commit(rows, new, self._checkpoint)
+        self._writing = self._thread.submit(self._store.commit, rows, new, self._written())
+
+    def _written(self) -> Checkpoint | None:
+        """Wait for the batch before; return the checkpoint that it left."""
+        return None if self._writing is None else self._writing.result()
 
     def close(self) -> None:
-        """Release the database."""
+        """Finish what is being written, and release the database."""
+        self._written()
         self._store.close()
+        self._thread.shutdown()
 
 
 async def fold(

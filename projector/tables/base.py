@@ -125,7 +125,7 @@ class UtcTime(TypeDecorator[datetime]):
         if value is None:
             return None
         time = value if isinstance(value, datetime) else datetime.fromisoformat(value)
-        return time.astimezone(UTC)
+        return time if time.tzinfo is UTC else time.astimezone(UTC)
 
 
 Document = JSON().with_variant(JSONB(), "postgresql")
