@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gatelog import cli
+from tests.support.recordings import FOLDER, exported
 
-RECORDINGS = Path(__file__).parents[1] / "recordings" / "node"
 ASKED = (
     "SELECT p.name, f.container, f.reason, f.exit_code, f.restarts "
     "FROM failures f JOIN pods p ON p.uid = f.pod_uid ORDER BY p.name, f.seq"
@@ -21,8 +21,8 @@ def imported(name: str, folder: Path, query: str) -> Rows:
     """Rows of what a recording becomes."""
     file = folder / f"{name}.db"
     if not file.exists():
-        recording = RECORDINGS / f"{name}.jsonl.gz"
-        assert cli.run(["import", str(recording), "--to", f"sqlite:///{file}"]) in (0, None)
+        log = exported(FOLDER / "node" / f"{name}.jsonl.gz", folder / f"{name}.jsonl.gz")
+        assert cli.run(["import", str(log), "--to", f"sqlite:///{file}"]) in (0, None)
     with sqlite3.connect(file) as connection:
         return connection.execute(query).fetchall()
 

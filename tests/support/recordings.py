@@ -10,9 +10,14 @@ from typing import Any
 from ingest.kinds import watched_kinds
 from ingest.translate.items import Delta
 from podgroup.engine import Then, new_world, step
+from podgroup.fold.records import apply_record
 from podgroup.log.events import Batch, Event, RelistCompleted, RelistStarted
+from podgroup.log.journal import At
+from podgroup.log.records import Concluded
 from podgroup.model.objects import WATCHED_KINDS
 from podgroup.state.world import World
+from projector.replay.files import Export, Header
+from projector.replay.log import Entry
 
 FOLDER = Path(__file__).parents[1] / "recordings"
 T0 = datetime(2026, 11, 21, 1, tzinfo=UTC)  # after everything in them was created
@@ -84,3 +89,41 @@ def folded(name: str) -> World:
     for position, at, batch in batches(name):
         step(world, position, at, batch, Then({}))
     return world
+
+
+def exported(recording: Path, to: Path) -> Path:
+    """Write a recording as a log: Kueue decided there, and rules say what they see of it.
+
+    Watch items of all kinds, dated by the youngest object: nothing was seen before it was created.
+    """
+    with gzip.open(recording, "rt") as file:
+        items = [json.loads(line) for line in file]
+    created = [
+        (one["t"], (one["object"].get("metadata") or {}).get("creationTimestamp")) for one in items
+    ]
+    began = max(datetime.fromisoformat(at) - timedelta(seconds=t) for t, at in created if at)
+    rows = {row.paths[0].rpartition("/")[2]: row for row in watched_kinds("")}
+    world, position = new_world("recorded", "kueue"), 0
+    with Export(to, Header(cluster="recorded", mode="kueue")) as out:
+
+        def add(at: datetime, batch: Batch) -> None:
+            nonlocal position
+            position += 1
+            said = step(world, position, at, batch, Then({})).said_now
+            for record in said:
+                apply_record(world, At(position, at), record)
+            made = Concluded(number=position, as_of=position, at=at, records=said) if said else None
+            out.add(Entry(position, at, batch, {}, made))
+
+        add(began, opening())
+        for one in items:
+            row = rows.get(one["resource"])
+            if row is None or (row.kind == "Pod" and not managed(one)):
+                continue
+            item = row.translator.item(
+                json.dumps({"type": one["type"], "object": one["object"]}).encode()
+            )
+            assert isinstance(item, Delta), item
+            at = began + timedelta(seconds=one["t"])
+            add(at, Batch(source="watch", events=(item.event,)))
+    return to

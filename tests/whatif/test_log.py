@@ -19,6 +19,7 @@ from projector.replay.files import Export, FileLog
 from projector.storage.database import reader
 from tests.readmodel.stories import Story
 from tests.replay.questions import SCOPE, answer, asked
+from tests.support.recordings import FOLDER, exported
 from tests.whatif.files import HEAD, jobs, queues
 from tests.whatif.logs import log_of, log_of_toy
 from tests.whatif.test_trace import refused, what_if
@@ -281,7 +282,7 @@ def test_a_recording_of_a_real_control_plane_comes_to_about_what_kueue_did(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two groups of ten cores on ten: the second starts when the first has ended."""
-    recording = GOLDEN.parent / "recordings" / "queue_full_then_admitted.jsonl.gz"
+    recording = exported(FOLDER / "queue_full_then_admitted.jsonl.gz", tmp_path / "log.jsonl.gz")
     objects = tmp_path / "queues.yaml"
     objects.write_text(RECORDED.replace("NAME", "t-queue-full-then-admitted-c4ff"))
     given = ("--since", "2020-01-01", "--objects", objects)
@@ -328,7 +329,7 @@ def test_recordings_with_priorities_come_to_about_what_kueue_did(
     for each, value in (("low", 1), ("high", 100)):
         text += PRIORITY.replace("NAME", each).replace("VALUE", str(value))
     objects.write_text(text)
-    recording = GOLDEN.parent / "recordings" / f"{name}.jsonl.gz"
+    recording = exported(FOLDER / f"{name}.jsonl.gz", tmp_path / "log.jsonl.gz")
     found = what_if(capsys, recording, "--since", "2020-01-01", "--objects", objects)
     calibration = found["calibration"]
     assert (calibration["both"], calibration["only_then"]) == (groups, 0)
