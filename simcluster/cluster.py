@@ -20,7 +20,6 @@ from simcluster.api import Api
 from simcluster.deletion import Deletions
 from simcluster.errors import Obj
 from simcluster.expiry import expire_events
-from simcluster.faults import Faults
 from simcluster.garbage import GarbageCollector
 from simcluster.kubelet import Kubelet
 from simcluster.namespaces import NamespaceController
@@ -42,6 +41,7 @@ class SimCluster:
     """A stand-in cluster. ``async with SimCluster(Settings(...)) as cluster: ...``."""
 
     chain: type[AdmissionChain] = AdmissionChain
+    serving: type[Server] = Server
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings = settings or Settings()
@@ -57,12 +57,9 @@ class SimCluster:
         self.writes = Writes(self.store, self.admission, settings.seed)
         self.deletions = Deletions(self.writes)
         self.pods = PodWrites(self.writes)
-        self.faults = Faults(settings.seed)
         self.api = api = Api(self.store, self.writes, self.deletions, self.pods, settings)
         self.front = self.in_front()
-        self.server = Server(
-            api, self.catalogue, self.faults, self.webhook_services, access, self.front
-        )
+        self.server = self.serving(api, self.catalogue, access, self.front)
         self.store.hooks.append(self._seen)
         self.scheduler: Scheduler | None = None
         self.kubelet: Kubelet | None = None

@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import Callable
 
 from simcluster.connection import Connection
-from simcluster.faults import Faults
 from simcluster.settings import Settings
 from simcluster.store import Store
 from simcluster.watching import Stream, nobody
@@ -28,7 +27,6 @@ class Pump:
         self,
         store: Store,
         stream: Stream,
-        faults: Faults,
         settings: Settings,
         *,
         timeout_s: float,
@@ -36,7 +34,7 @@ class Pump:
     ) -> None:
         self.store = store
         self.stream = stream
-        self.faults = faults
+        self.stalled = False
         self.settings = settings
         self._over = over
         self._loop = asyncio.get_running_loop()
@@ -84,7 +82,7 @@ class Pump:
             self.stop()
             return
         due = self._ends
-        if stream.bookmarks and not self.faults.stalled:
+        if stream.bookmarks and not self.stalled:
             if now >= min(self._mark, self._last) and not stream.queue:
                 connection.send([stream.bookmark(self.store.version)])
                 self._mark = now + self.settings.bookmark_interval_s
@@ -101,10 +99,10 @@ class Pump:
             connection.transport.abort()
             self.stop()
             return
-        if not self.faults.stalled and not connection.paused and (lines := stream.drain()):
+        if not self.stalled and not connection.paused and (lines := stream.drain()):
             connection.send(lines)
         if stream.ended and not stream.queue:
             connection.finish()
             self.stop()
-        elif stream.queue and not self.faults.stalled and not connection.paused:
+        elif stream.queue and not self.stalled and not connection.paused:
             self.wake()

@@ -1,8 +1,8 @@
-"""The HTTP side: authentication, faults, dispatch, statistics, watches.
+"""The HTTP side: authentication, dispatch, statistics, watches.
 
 Theory: one handler for what every connection brings; routing is a split of the path, which is
 faster than a route table and follows the API's own structure. Every answer passes one place, where
-faults act and requests are counted.
+requests are counted.
 
 Invariant: a request without the token reaches nothing but the health endpoints.
 """
@@ -20,10 +20,8 @@ import msgspec
 from simcluster import discovery
 from simcluster.access import ADMIN, Access, Asked, User
 from simcluster.api import Answer, Api
-from simcluster.backdoor import Backdoor
 from simcluster.connection import Request, Streaming
 from simcluster.errors import ApiError, NotServed, Obj
-from simcluster.faults import Faults, Rule
 from simcluster.listener import Listener
 from simcluster.pump import Pump
 from simcluster.replies import PLAIN, reply
@@ -74,8 +72,6 @@ class Server:
         self,
         api: Api,
         catalogue: Catalogue,
-        faults: Faults,
-        services: dict[str, str],
         access: Access,
         front: Front | None = None,
     ) -> None:
@@ -85,17 +81,11 @@ class Server:
         self.front = front
         self.catalogue = catalogue
         self.api = api
-        self.faults = faults
         self.settings = settings
         self.stats: Counter[tuple[str, str, int]] = Counter()
         self.streams: dict[Stream, Pump] = {}
-        self.backdoor = Backdoor(store, faults, services, self.stats, self.streams)
         self.listener = Listener(self.handle, settings, None if front is None else front.tls)
-        self._bearer = f"Bearer {settings.token}"
-        faults.on_drop = self.drop
-        faults.on_compact = store.compact
-        faults.on_refuse = self.listener.refuse
-        faults.on_stall = self._wake
+        self.bearer = f"Bearer {settings.token}"
 
     async def start(self) -> None:
         """Listen."""
@@ -112,30 +102,19 @@ class Server:
         for stream in list(self.streams):
             stream.end(abrupt)
 
-    def _wake(self) -> None:
-        for pump in list(self.streams.values()):
-            pump.tick()
-
     async def handle(self, request: Request) -> bytes | Streaming:
         """One request."""
         method, path = request.method, request.path
-        if path.startswith("/_sim/"):
-            return self._sim(request, path)
-        rule = self.faults.intercept(method, request.target) if self.faults.rules else None
-        if rule is not None and rule.delay_ms:
-            await asyncio.sleep(rule.delay_ms / 1000)
-        if rule is not None and rule.status and not rule.after:
-            return self._error(rule.error(), method, path)
         if path in _HEALTH:
             return reply(200, b"ok", PLAIN)
         authorization = request.header(b"authorization")
-        user = None if authorization == self._bearer else self.access.user(authorization)
-        if user is None and authorization != self._bearer:
-            return self._error(ApiError(401, "Unauthorized", "Unauthorized"), method, path)
-        return await self._answer(request, method, path, rule, user)
+        user = None if authorization == self.bearer else self.access.user(authorization)
+        if user is None and authorization != self.bearer:
+            return self.error(ApiError(401, "Unauthorized", "Unauthorized"), method, path)
+        return await self._answer(request, method, path, user)
 
     async def _answer(
-        self, request: Request, method: str, path: str, rule: Rule | None, user: User | None
+        self, request: Request, method: str, path: str, user: User | None
     ) -> bytes | Streaming:
         """Answer; ``user`` None is the administrator."""
         warnings: list[str] = []
@@ -157,7 +136,7 @@ class Server:
                 verb = "list"
                 if flag(query, "watch"):
                     self.stats["watch", resource, 200] += 1
-                    return self._watch(target, query)
+                    return self.watch(target, query)
             elif method == "DELETE" and not target.name:
                 verb = "deletecollection"
             done = await self._verb(request, verb, target, warnings, user or ADMIN)
@@ -165,14 +144,12 @@ class Server:
             self.stats[verb, path, 404] += 1
             return reply(404, b"404 page not found\n", PLAIN)
         except ApiError as error:
-            return self._error(error, verb, resource or path, warnings)
+            return self.error(error, verb, resource or path, warnings)
         except Exception as error:
             # A fault of the stand-in itself must look like a server's, and be seen.
             _log.exception("%s %s", method, path)
             text = f"Internal error occurred: {error!r}"
-            return self._error(ApiError(500, "InternalError", text), verb, resource)
-        if rule is not None and rule.status:
-            return self._error(rule.error(), verb, resource)
+            return self.error(ApiError(500, "InternalError", text), verb, resource)
         self.stats[verb, resource, done[0]] += 1
         return reply(*done, warnings=warnings)
 
@@ -191,7 +168,7 @@ class Server:
         sent, agent = request.body or b"", request.header(b"user-agent")
         access = self.access
         if path == f"/apis/{_AUTHORIZATION}/selfsubjectaccessreviews":
-            asker = user or access.user(self._bearer)
+            asker = user or access.user(self.bearer)
             assert asker is not None
             kind = "SelfSubjectAccessReview"
             return self.api.review(
@@ -220,7 +197,7 @@ class Server:
         service = front.service(request.path)
         if service is None:
             return None
-        asker = user or self.access.user(self._bearer)
+        asker = user or self.access.user(self.bearer)
         assert asker is not None
         asked = _path_asked(request, verb)
         self.access.refuse(asker, asked)
@@ -269,13 +246,15 @@ class Server:
         if took_s >= _NOTICED_S:
             await asyncio.sleep(took_s)
 
-    def _error(
+    def error(
         self, error: ApiError, verb: str, resource: str, warnings: list[str] | None = None
     ) -> bytes:
+        """Answer with an error, and count it."""
         self.stats[verb, resource, error.code] += 1
         return reply(error.code, _encode(error.body), headers=error.headers, warnings=warnings)
 
-    def _watch(self, target: Target, query: Mapping[str, str]) -> Streaming:
+    def watch(self, target: Target, query: Mapping[str, str]) -> Streaming:
+        """Open a watch."""
         asked_s = integer(query, "timeoutSeconds")
         stream = open_stream(self.store, target, query, self.settings)
 
@@ -284,15 +263,9 @@ class Server:
             self.store.table(target.route.resource).watchers.discard(stream)
 
         timeout_s = float(asked_s or self.settings.watch_timeout_s)
-        pump = Pump(self.store, stream, self.faults, self.settings, timeout_s=timeout_s, over=over)
+        pump = Pump(self.store, stream, self.settings, timeout_s=timeout_s, over=over)
         self.streams[stream] = pump
         return pump.start
-
-    def _sim(self, request: Request, path: str) -> bytes:
-        """What only a stand-in has (``backdoor``), under the same token."""
-        if request.header(b"authorization") != self._bearer:
-            return self._error(ApiError(401, "Unauthorized", "Unauthorized"), "sim", path)
-        return reply(*self.backdoor.handle(request.method, path, request.body or b""))
 
 
 def _read_verb(request: Request, verb: str, name: str) -> str:

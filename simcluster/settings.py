@@ -4,8 +4,7 @@ Theory: everything that differs between two clusters a controller may meet (does
 WatchList, how long is history kept, are Kueue's kinds installed, how large are the nodes) is a
 value here, so that a test says what it wants and never reaches into the server.
 
-Invariant: settings never change after ``SimCluster.start``; what changes at run time is a fault
-(see ``faults``).
+Invariant: settings never change after ``SimCluster.start``.
 """
 
 from collections.abc import Callable

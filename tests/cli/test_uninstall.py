@@ -21,8 +21,8 @@ from podgroup.model.names import (
 from runtime import manifests
 from runtime.kube import KubeClient
 from runtime.settings import Settings
-from simcluster.faults import Rule
 from tests.support.standin import SimCluster
+from tests.support.standin.faults import Rule
 
 Bare = tuple[SimCluster, KubeClient]
 SYSTEM, TEAM = "gatelog-system", "team-a"

@@ -176,7 +176,7 @@ async def test_as_a_process(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "simcluster",
+        "tests.support.standin",
         "--token",
         "secret",
         "--kubeconfig",

@@ -2,9 +2,8 @@
 
 import sys
 
-from simcluster.__main__ import main
 from tests.support.kueuecore import KueueCore
-from tests.support.standin import SimCluster
+from tests.support.standin.process import main
 
 if __name__ == "__main__":
-    sys.exit(main(SimCluster, KueueCore))
+    sys.exit(main(KueueCore))

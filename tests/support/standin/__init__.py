@@ -1,4 +1,4 @@
-"""The stand-in cluster with what only tests want: CEL, and other servers behind it.
+"""The stand-in cluster with what only tests want: CEL, faults, and other servers behind it.
 
 `simcluster` calls webhooks whatever their match conditions say, and stores policies; this evaluates
 both. With `front_proxy` it speaks TLS and passes requests on to services of APIServices.
@@ -7,6 +7,9 @@ both. With `front_proxy` it speaks TLS and passes requests on to services of API
 from simcluster import cluster
 from simcluster.settings import Settings
 from tests.support.standin.aggregation import Aggregation
+from tests.support.standin.backdoor import Backdoor
+from tests.support.standin.faults import Faults
+from tests.support.standin.faultyserver import FaultyServer
 from tests.support.standin.frontproxy import FrontProxy
 from tests.support.standin.policychain import PolicyChain
 
@@ -15,10 +18,21 @@ class SimCluster(cluster.SimCluster):
     """``async with SimCluster(Settings(...)) as cluster: ...``."""
 
     chain = PolicyChain
+    serving = FaultyServer
+    server: FaultyServer
 
     def __init__(self, settings: Settings | None = None, *, front_proxy: bool = False) -> None:
         self._proxy = FrontProxy() if front_proxy else None
         super().__init__(settings)
+        server = self.server
+        services = self.webhook_services
+        server.backdoor = Backdoor(
+            self.store, server.faults, services, server.stats, server.streams
+        )
+
+    @property
+    def faults(self) -> Faults:
+        return self.server.faults
 
     @property
     def proxy(self) -> FrontProxy:

@@ -2,8 +2,7 @@
 
 import sys
 
-from simcluster.__main__ import main
-from tests.support.standin import SimCluster
+from tests.support.standin.process import main
 
 if __name__ == "__main__":
-    sys.exit(main(SimCluster))
+    sys.exit(main())

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from simcluster.errors import ApiError, bad_request
-from simcluster.faults import Faults
 from simcluster.store import Store
+from tests.support.standin.faults import Faults
 
 _encode = msgspec.json.Encoder().encode
 

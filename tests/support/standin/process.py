@@ -1,7 +1,7 @@
-"""The stand-in cluster as a process: ``python -m simcluster``.
+"""The stand-in cluster as a process: ``python -m tests.support.standin``.
 
-Theory: tests that kill things, and people trying gatelog, want a cluster they can start from a
-shell. One line of JSON on standard output says where it listens; SIGTERM and SIGINT end it.
+Tests that kill things want a cluster that they can start from a shell. One line of JSON on standard
+output says where it listens; SIGTERM and SIGINT end it.
 
 Invariant: nothing is printed before the address answers.
 """
@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from simcluster.cluster import SimCluster
 from simcluster.settings import MakeController, NodeSettings, Settings, WatchListMode
+from tests.support.standin import SimCluster
 
 
 def _arguments() -> argparse.ArgumentParser:
@@ -63,22 +63,22 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _serve(made: type[SimCluster], settings: Settings, kubeconfig: str | None) -> None:
+async def _serve(settings: Settings, kubeconfig: str | None) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
     # Stored objects are trees without cycles: collecting less often avoids long pauses.
     gc.set_threshold(200_000, 20, 100)
-    async with made(settings) as cluster:
+    async with SimCluster(settings) as cluster:
         if kubeconfig:
             cluster.kubeconfig(kubeconfig)
         print(json.dumps({"url": cluster.url, "kubeconfig": kubeconfig}), flush=True)
         await stop.wait()
 
 
-def main(made: type[SimCluster] = SimCluster, *controllers: MakeController) -> int:
-    """Run a cluster that is `made` so until asked to stop, with some `controllers` more.
+def main(*controllers: MakeController) -> int:
+    """Run until asked to stop, with some `controllers` more.
 
     Exit code 2 for arguments that make no sense.
     """
@@ -104,9 +104,5 @@ def main(made: type[SimCluster] = SimCluster, *controllers: MakeController) -> i
         print(f"--nodes: {error}", file=sys.stderr)
         return 2
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(made, settings, asked.kubeconfig))
+        runner.run(_serve(settings, asked.kubeconfig))
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
