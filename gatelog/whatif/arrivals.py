@@ -44,10 +44,14 @@ class Arrival(Struct, frozen=True, gc=False):
 
 
 class Cut(Struct, frozen=True):
-    """A Workload that is deleted at `at` by a user, if it is there; `key`: namespace and name."""
+    """A Workload that a user deletes at `at`, if it is there, or sets `active`.
+
+    `key`: namespace and name. None in `active`: it is deleted.
+    """
 
     at: datetime
     key: tuple[str, str]
+    active: bool | None = None
 
 
 class Later(Struct, frozen=True):

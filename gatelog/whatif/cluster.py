@@ -129,10 +129,14 @@ class Cluster:
         self.said.append(e.PodApplied(pod=pod.view))
         return pod
 
-    def delete_workload(self, key: Key) -> None:
-        """Delete a Workload as a user does, if it is there."""
-        if key in self._workloads:
+    def cut(self, key: Key, active: bool | None) -> None:
+        """Delete a Workload as a user does (None), or set whether it is active, if it is there."""
+        if key not in self._workloads:
+            return
+        if active is None:
             self._delete_workload(key)
+        else:
+            self.change_workload(key, active=active)
 
     def run(self, pod: Simulated) -> None:
         """Have a pod run."""

@@ -7,8 +7,8 @@ that runs still, was cut short: it runs as long as what came in its place if tha
 itself, else as long as the longest of its shape (queue and requests) that was, and at least as long
 as it did: what was not over when the log ended is not over when a play of it ends. One that was not
 let in has no length: it runs as long as the middle one of its shape. What users deleted, pods and
-Workloads, is deleted again, and what gatelog decides is carried out as late as it was then: who was
-evicted before its gate was off is not stopped.
+Workloads, is deleted again, Workloads they deactivated are so again, and what gatelog decides is
+carried out as late as it was then: who was evicted before its gate was off is not stopped.
 
 A pod that came to a group after another of its role was stopped or failed came in its place: it
 comes again so long after that one's end, and not at all if that one does not end so. Pods of no
@@ -37,7 +37,13 @@ from podgroup.log.events import (
     WorkloadApplied,
     WorkloadDeleted,
 )
-from podgroup.model.commands import DeletePod, FinalizeWorkload, StopPod, UngatePod
+from podgroup.model.commands import (
+    DeletePod,
+    FinalizeWorkload,
+    StopPod,
+    UngatePod,
+    UpdateWorkload,
+)
 from podgroup.model.ids import PodUID
 from podgroup.model.names import ADMISSION_GATE, QUEUE_NAME, TERMINATION_TARGET
 from podgroup.model.objects import (
@@ -95,12 +101,14 @@ class Gathered(Struct):
     begin: datetime | None = None
     end: datetime | None = None
     cuts: list[Cut] = field(default_factory=list)
-    """Workloads that users deleted while pods of theirs were there."""
+    """Workloads that users deleted, or set active or not, while pods of theirs were there."""
     lists: int = 0
     """How often all pods were listed: after the first time what was between may be missing."""
     _there: dict[Key, QueueObject] = field(default_factory=dict)
     _going: set[str] = field(default_factory=set)
     """Workloads that go: deleted, or about to be by gatelog."""
+    _inactive: set[str] = field(default_factory=set)
+    """Workloads that are not active, or are about to be so by gatelog."""
 
     def observe(self, entry: Entry, world: World) -> None:
         """Take in one entry, with the world after it, before its journal is taken."""
@@ -129,6 +137,8 @@ class Gathered(Struct):
             command = decision.command
             if isinstance(command, FinalizeWorkload) and command.delete:
                 self._going.add(command.target.uid)
+            if isinstance(command, UpdateWorkload) and command.active is False:
+                self._inactive.add(command.target.uid)
             if not isinstance(command, UngatePod | StopPod | DeletePod):
                 continue
             seen = self.pods.get(command.target.uid)
@@ -172,12 +182,16 @@ class Gathered(Struct):
     ) -> None:
         view = event.workload
         goes = isinstance(event, WorkloadDeleted) or view.deleted_at is not None
-        if not goes or view.uid in self._going:
+        turned = view.active == (view.uid in self._inactive)
+        if turned:
+            self._inactive ^= {view.uid}
+        if view.uid in self._going or not (goes or turned):
             return
-        self._going.add(view.uid)
+        if goes:
+            self._going.add(view.uid)
         if any(PodUID(uid) in world.pods for uid in view.owner_uids):
             # Else its pods are gone, and it is a garbage collector that deletes it.
-            self.cuts.append(Cut(at, (view.namespace, view.name)))
+            self.cuts.append(Cut(at, (view.namespace, view.name), None if goes else view.active))
 
     def _pod(self, at: datetime, pod: Pod) -> None:
         view = pod.view

@@ -146,7 +146,7 @@ class Play:
 
     def _change(self, one: Later | Cut) -> None:
         if isinstance(one, Cut):
-            self._cluster.delete_workload(one.key)
+            self._cluster.cut(one.key, one.active)
         elif one.view is not None:
             self._cluster.put_object(one.view)
         else:

@@ -30,8 +30,10 @@ from projector.upkeep import migrate
 from runtime.settings import DatabaseSettings, ServeSettings, Settings
 from tests.deploy.pictures import HERE, made
 from tests.projector.support import Writer, busy_toy
+from tests.readmodel.racks import Racks
 from tests.serve.test_console import enlarge
 from tests.support.browser import PHONE, WIDE, Tab, browser
+from tests.support.toy import Toy
 
 LOAD = Load("", hours=18.0, busy=1.35, spread=0.7, urgent=0.05, preempt=True, cohort=True)
 RATES = 'currency = "EUR"\n[rates]\ncpu = 0.04\n'
@@ -81,11 +83,11 @@ def models(folder: Path) -> Iterator[tuple[str, str, str, dict[str, str]]]:
             "health": "/health",
         },
     )
-    for state in ("story", "huge", "empty", "broken", "away"):
+    for state in ("story", "huge", "racks", "empty", "broken", "away"):
         url = f"sqlite:///{folder}/{state}.sqlite3"
         migrate.upgrade(url)
         if state != "empty":
-            toy = story(2) if state == "story" else busy_toy()
+            toy = story(2) if state == "story" else racks() if state == "racks" else busy_toy()
             one = Writer(url).feed(toy.messages)
             one.store.close()
         engine = writer(url)
@@ -106,6 +108,7 @@ def models(folder: Path) -> Iterator[tuple[str, str, str, dict[str, str]]]:
                 "preemptions": "/preemptions?at=2026-01-01T01:00:00Z",
                 "search": "/groups?gone=1&label=team%3Dred",
             },
+            "racks": {"topology": "/topology", "rack": "/topology?in=a", "group": "/groups/ns/g"},
             "huge": {
                 "group": "/groups/ns/a?at=2026-01-01T00:40:00Z",
                 "page": "/groups/ns/a?offset=5000",
@@ -119,6 +122,16 @@ def models(folder: Path) -> Iterator[tuple[str, str, str, dict[str, str]]]:
             "away": {"error": "/groups"},
         }
         yield state, url, "test", pages[state]
+
+
+def racks() -> Toy:
+    """A group runs in its rack, another waits for one, and a node is cordoned."""
+    toy = Racks()
+    toy.run(*toy.several("g", 5))
+    toy.several("h", 8)
+    toy.renode("b2", unschedulable=True)
+    toy.wait(60)
+    return toy
 
 
 async def look(axe: str, everything: Path | None, only: str) -> int:

@@ -236,6 +236,18 @@ def test_a_golden_log_comes_to_what_happened(capsys: pytest.CaptureFixture[str])
     assert found["same"]["preempted"] == found["then"]["preempted"]
 
 
+def test_what_a_person_deactivates_waits_as_long_as_it_did(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """U7. An hour until somebody activates it again; before, a play went on as if nothing were."""
+    name = "eviction-rows-a-group-that-a-person-deactivated-is-kept.jsonl.gz"
+    found = what_if(capsys, GOLDEN / "v1" / name, "--since", "2020-01-01")
+    (queue,) = found["calibration"]["queues"]
+    assert queue["wait_then_s"] > 3600
+    assert queue["wait_s"] == pytest.approx(queue["wait_then_s"], abs=0.5)
+    assert queue["used_off"] < 0.05
+
+
 def test_a_kept_log_with_cohorts_and_shares_comes_to_what_happened(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
