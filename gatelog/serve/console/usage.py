@@ -3,7 +3,7 @@
 Invariant: amounts are those of `gatelog usage`.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -54,11 +54,6 @@ def usage(asked: Asked, seen: PageView) -> Page:
     head += [f"cost {rates.currency}".rstrip()] if rates else []
     path, chosen = "/usage", {"namespace": namespace, "by": by}
     kept = {**chosen, "days": days if days > 1 else None}
-
-    def other(to: date) -> str:
-        at = {} if to >= seen.now.date() else {"at": f"{to}T23:59:59Z"}
-        return path + "?" + urlencode({**at, **{k: v for k, v in kept.items() if v}})
-
     ranges = (
         (words, seen.link(path, **chosen, days=one if one > 1 else None), one == days)
         for one, words in DAYS.items()
@@ -70,14 +65,7 @@ def usage(asked: Asked, seen: PageView) -> Page:
     body = [
         h("p", _COUNTED, class_="quiet"),
         choices("Range", ranges),
-        h(
-            "p",
-            h("a", f"← {DAYS[days]} before", href=other(day - timedelta(days=days)), rel="prev"),
-            " ",
-            h("a", f"{DAYS[days]} after →", href=other(day + timedelta(days=days)), rel="next")
-            if day < seen.now.date()
-            else None,
-        ),
+        _beside(seen, path, kept),
         _charts(periods, since, until, period),
         choices("Divided by", divisions),
         table(head, shown, f"{title}, by {by}", "nothing ran, held or waited"),
@@ -94,6 +82,24 @@ def usage(asked: Asked, seen: PageView) -> Page:
         period: [_numbers(one, priced=rates is not None) for one in periods],
     }
     return page(title, data, body)
+
+
+def _beside(seen: PageView, path: str, kept: Mapping[str, Any]) -> Html:
+    """Return links to the days before and after."""
+    day, days = seen.moment.date(), read_days(seen)
+
+    def other(to: date) -> str:
+        at = {} if to >= seen.now.date() else {"at": f"{to}T23:59:59Z"}
+        return path + "?" + urlencode({**at, **{k: v for k, v in kept.items() if v}})
+
+    return h(
+        "p",
+        h("a", f"← {DAYS[days]} before", href=other(day - timedelta(days=days)), rel="prev"),
+        " ",
+        h("a", f"{DAYS[days]} after →", href=other(day + timedelta(days=days)), rel="next")
+        if day < seen.now.date()
+        else None,
+    )
 
 
 def _rows(
