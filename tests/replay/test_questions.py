@@ -9,6 +9,7 @@ from msgspec import structs
 from gatelog.readmodel.questions import PARAMETERS, Scope, for_grafana, questions, statement
 from tests.replay.questions import SCOPE, answer, answers, asked, filled
 
+PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
 MOST = 25
 """So many questions can be looked through."""
 
@@ -41,6 +42,33 @@ def test_questions_are_few_and_each_is_asked_of_what_it_says() -> None:
         assert names <= set(values) and "cluster" in names, one.name
         assert set(one.parameters) <= set(PARAMETERS)
         assert one.asks.endswith("?") and not one.sql.endswith(";")
+
+
+def test_a_dashboard_with_these_variables_gets_the_same_answers(postgres_database: str) -> None:
+    """U11. Each parameter is a variable that the page names, and nothing else is."""
+    page = re.sub(r"\s+", " ", PAGE.read_text())
+    (said,) = re.findall(
+        r"range of time is the dashboard's, and (.+?) are its text variables", page
+    )
+    named = set(re.findall(r"\$\{(\w+)\}", said))
+    of_group = structs.replace(SCOPE, namespace="ns", group="training")
+    engine, used = filled(postgres_database), set()
+    for name, query in asked("postgresql"):
+        one = questions()[name]
+        values = (of_group if "group" in one.parameters else SCOPE).values("postgresql")
+
+        def variable(found: re.Match[str], values: dict[str, str] = values) -> str:
+            used.add(found[1])
+            return "'" + values[found[1]].replace("'", "''") + "'"
+
+        shown = for_grafana(one)
+        for word, end in (("$__timeFrom()", "since"), ("$__timeTo()", "until")):
+            shown = shown.replace(word, f"'{values[end]}'")
+        shown = re.sub(r"\$\{(\w+):sqlstring\}", variable, shown)
+        assert "$" not in shown, name
+        assert answer(engine, shown) == answer(engine, query), name
+    engine.dispose()
+    assert used == named == {*PARAMETERS, "cluster", "team_label"} - {"since", "until"}
 
 
 def test_a_dashboard_has_its_own_range_and_variables() -> None:
