@@ -63,6 +63,13 @@ def test_links_lead_somewhere():
             assert not heading or heading in anchors(there), f"{page.name}: {target}#{heading}"
 
 
+def test_readme_leads_to_every_page():
+    """U12. Two pages were there and linked from nowhere."""
+    pages = (ROOT / "docs").glob("*.md")
+    linked = set(re.findall(r"\]\((docs/[\w-]+\.md)", (ROOT / "README.md").read_text()))
+    assert linked == {f"docs/{page.name}" for page in pages}
+
+
 def test_files_that_are_named_exist():
     heads = "deploy|docs|tests|podgroup|ingest|projector|actuator|gatelog|simcluster|migrations"
     for page in PAGES:

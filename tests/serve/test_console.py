@@ -188,6 +188,7 @@ async def test_nonsense_is_refused_with_a_page_and_a_sentence(small: Any):
         ("/queues/cq?offset=-1", 400),
         (f"/groups?name={'x' * 600}", 400),
         ("/groups/ns/%00", 400),
+        ("/groups?nmae=a", 400),
         ("/groups/ns/a?life=%27%20OR%201=1", 404),
     ):
         status, text, _ = await get(address + path)
@@ -195,6 +196,8 @@ async def test_nonsense_is_refused_with_a_page_and_a_sentence(small: Any):
         assert pages.problems(text) == []
         (said,) = re.findall(r'<p class="notice">(.+?)</p>', text)
         assert len(said.split()) > 4
+    _, text, _ = await get(address + "/groups?nmae=a")  # U9: what is ignored looks answered
+    assert "parameter 'nmae' is unknown: did you mean name" in html.unescape(text)
     status, text, _ = await get(address + "/nothing?format=json")
     assert json.loads(text)["code"] == 404
     async with aiohttp.ClientSession() as session, session.post(address + "/") as answer:
