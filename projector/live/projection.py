@@ -372,11 +372,9 @@ class Projection:
             if messages and not await self._complete(reader):
                 return
             await self._fold_all(messages)
-            if (
-                self._messages
-                and self._committer.free
-                and (self._outbox.holding or not self._patient_s)
-            ):
+            # Nobody waits for what is caught up with: full transactions, until nothing comes.
+            due = not messages if self._outbox.holding else not self._patient_s
+            if self._messages and self._committer.free and due:
                 await self._commit()
             if (quiet or self._stream_seq >= self._target) and await self._log_says_so():
                 await self._caught_up()
@@ -393,11 +391,10 @@ class Projection:
 
     async def _company_s(self) -> float:
         """Return how long to wait for company of what is folded, once its transaction is due."""
-        wait_s = 0.0 if self._committer.free else COMPANY_S
         if self._outbox.holding:
-            return wait_s
+            return COMPANY_S
         await self._spacing.turn()
-        return max(wait_s, self._patient_s)
+        return max(0.0 if self._committer.free else COMPANY_S, self._patient_s)
 
     async def _complete(self, reader: Reader) -> bool:
         """Tell whether what was read may be folded; no: the log is to be looked at again.
