@@ -17,9 +17,11 @@ import typer
 from gatelog.commands import (
     archive,
     ask,
+    bundle,
     demo,
     deployments,
     doctor,
+    epochs,
     export,
     forecast,
     history,
@@ -118,8 +120,10 @@ _add("ask", ask.ask, ASK, ask.EXAMPLES)
 _add("sql", sql.sql, ASK, sql.EXAMPLES)
 _add("export", export.export, ASK, export.EXAMPLES)
 _add("import", export.import_, ASK, export.IMPORT_EXAMPLES)
+_add("epochs", epochs.epochs, ASK, epochs.EXAMPLES)
 _add("parked", parked.parked, ASK, parked.EXAMPLES)
 _add("doctor", doctor.doctor, ASK, doctor.EXAMPLES)
+_add("bundle", bundle.bundle, ASK, bundle.EXAMPLES)
 _add("version", version.version, ASK, version.EXAMPLES)
 
 

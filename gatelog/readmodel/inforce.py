@@ -37,6 +37,18 @@ class SaidRow(Struct, frozen=True):
     message: str
 
 
+class EpochLine(Struct, frozen=True):
+    """A row of table `epochs`."""
+
+    shard: int
+    number: int
+    base: int
+    at: datetime | None
+    reason: str
+    lost_from: int | None
+    lost_to: int | None
+
+
 class InForce(Struct, frozen=True):
     """What held from position `seq` of `epoch` on, by name.
 
@@ -58,7 +70,12 @@ class InForce(Struct, frozen=True):
         )
 
 
-def _in_force(model: "ReadModel", shard: int) -> list[InForce]:
+def epochs(model: "ReadModel") -> list[EpochLine]:
+    """Return the beginnings of the log, by shard and number."""
+    return list(model.rows(EpochLine, statements.EPOCHS, {"limit": MOST}))
+
+
+def in_force(model: "ReadModel", shard: int) -> list[InForce]:
     """Return what was in force when, oldest first."""
     rows = list(model.rows(SaidRow, statements.SETTINGS, {"shard": shard, "limit": MOST}))[::-1]
     checkpoint = model.checkpoint(shard)
@@ -91,7 +108,7 @@ def _in_force(model: "ReadModel", shard: int) -> list[InForce]:
 
 def of_group(model: "ReadModel", group: "GroupRow") -> list[InForce]:
     """Return what was in force when a group came, and what changed while it lived."""
-    known = _in_force(model, model.shard_of(group.id))
+    known = in_force(model, model.shard_of(group.id))
     end = group.gone_at
     came = [one for one in known if one.at is None or one.at <= group.created_at][-1:]
     lived = [

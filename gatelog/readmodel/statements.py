@@ -296,6 +296,13 @@ SELECT seq, at, kind, reason, message
  ORDER BY seq DESC, ord DESC LIMIT :limit
 """
 
+EPOCHS = """
+SELECT shard, number, base, at, reason, lost_from, lost_to
+  FROM epochs
+ WHERE cluster = :cluster
+ ORDER BY shard, number LIMIT :limit
+"""
+
 SHARD = "SELECT shard FROM groups WHERE cluster = :cluster AND id = :group_id"
 
 CLUSTERS = "SELECT DISTINCT cluster FROM checkpoints ORDER BY cluster"

@@ -166,7 +166,7 @@ def _cannot_know(past: Past, source: History) -> list[str]:
             (
                 past.epoch - 1,
                 f"the log begins with epoch {past.epoch}, {past.since:%Y-%m-%d %H:%M} UTC: what "
-                "was before, and what was missed then, is not in it (table epochs)",
+                "was before, and what was missed then, is not in it (gatelog epochs)",
             ),
             (
                 past.policy.pods_ready_timeout_s,

@@ -45,6 +45,7 @@ TABLE = {
     "topology": "-o --no-headers --db --state-dir",
     "ask": "-n -o --no-headers --db --state-dir",
     "sql": "-o --no-headers --db --state-dir",
+    "epochs": MODEL,
     "doctor": MODEL,
     "archive": MODEL,
     "prune": f"{MODEL} --dry-run",
@@ -55,6 +56,7 @@ TABLE = {
     # What is made is a file.
     "export": "-n --db --state-dir",
     "import": "",  # --to names the empty database
+    "bundle": "-n --db --state-dir",
     # What is changed are objects of the cluster.
     "stop": ACT,
     "resume": ACT,
@@ -125,6 +127,7 @@ QUESTIONS = (
     ("list", "flavors"),
     ("parked", "--all"),
     ("history", "a", "-n", "ns"),
+    ("epochs",),
     ("usage",),
     ("forecast", "--dry-run"),
 )
@@ -137,11 +140,11 @@ def test_json_and_yaml_say_the_same(gatelog: Gatelog, asked: tuple[str, ...]) ->
         found = json.loads(text)
         code, text, _ = gatelog(*words, "-o", "yaml", *asked)
         assert code == 0 and type(yaml.safe_load(text)) is type(found), words
-        if words[0] in ("list", "parked"):  # the others tell how long ago
+        if words[0] in ("list", "parked", "epochs"):  # the others tell how long ago
             assert json.loads(json.dumps(yaml.safe_load(text), default=str)) == found, words
     sql = ("sql", "SELECT name, state FROM groups ORDER BY name", *asked[:2])
     assert yaml.safe_load(gatelog(*sql, "-o", "yaml")[1]) == json.loads(gatelog(*sql, "--json")[1])
-    code, _, err = gatelog("history", "ns/a", "--json", "-o", "yaml", *asked)
+    code, _, err = gatelog("epochs", "--json", "-o", "yaml", *asked)
     assert code == 2 and "exclude each other" in err
 
 

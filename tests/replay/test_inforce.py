@@ -1,4 +1,4 @@
-"""Which settings were in force when: `gatelog history` of a group."""
+"""Which settings were in force when: `gatelog epochs`, and `gatelog history` of a group."""
 
 import asyncio
 import json
@@ -57,6 +57,24 @@ async def changed(tmp_path: Path) -> AsyncIterator[Played]:
     await server.stop()
 
 
+async def test_settings_by_epoch(gatelog: Gatelog, changed: Played) -> None:
+    code, out, err = await asyncio.to_thread(gatelog, "epochs", *changed.options)
+    assert (code, err) == (0, "")
+    first, _, second = out.partition("epoch 2  ")
+    assert first.startswith("epoch 1  ") and "first start" in first
+    assert "mode " in first and "queueing.label_keys_to_copy" in first and "kinds" in first
+    assert "queueing.label_keys_to_copy team (was none)" in first
+    assert "may be missing: positions 1 to" in second
+    # What changed between the epochs, and nothing else.
+    assert second.rstrip().endswith(": queueing.requeuing_limit 3 (was -1)")
+
+    code, out, _ = await asyncio.to_thread(gatelog, "epochs", "--json", *changed.options)
+    found = json.loads(out)
+    assert [len(each["in_force"]) for each in found] == [2, 1]
+    assert found[1]["in_force"][0]["was"] == {"queueing.requeuing_limit": "-1"}
+    assert found[1]["in_force"][0]["settings"]["queueing.label_keys_to_copy"] == "team"
+
+
 async def test_settings_of_a_group(gatelog: Gatelog, changed: Played) -> None:
     code, out, err = await asyncio.to_thread(gatelog, "history", "ns/c", *changed.options)
     assert (code, err) == (0, "")
@@ -75,8 +93,15 @@ async def test_what_was_pruned_is_not_guessed(gatelog: Gatelog, changed: Played)
     with engine.begin() as connection:
         connection.execute(sa.delete(tables.history).where(h.group_id == ""))
     engine.dispose()
-    _, out, _ = await asyncio.to_thread(gatelog, "history", "ns/x", "--json", *changed.options)
-    (known,) = json.loads(out)[0]["settings"]
-    # The checkpoint knows what holds now.
-    assert (known["seq"], known["at"], known["was"]) == (0, None, {})
-    assert known["settings"]["queueing.requeuing_limit"] == "3"
+    code, out, _ = await asyncio.to_thread(gatelog, "epochs", *changed.options)
+    first, _, second = out.partition("epoch 2  ")
+    assert code == 0 and "the log does not say, or history was pruned" in first
+    assert "since before history:" in second  # the checkpoint knows what holds now
+    assert "queueing.requeuing_limit" in second and "(was" not in second
+
+
+def test_nothing_to_tell(gatelog: Gatelog, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/empty.sqlite3"
+    assert gatelog("migrate", "--db", url)[0] == 0
+    code, out, err = gatelog("epochs", "--db", url, "--cluster", "test")
+    assert (code, out) == (1, "") and "no log of cluster test was ever read" in err

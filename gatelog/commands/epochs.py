@@ -1,0 +1,86 @@
+"""`gatelog epochs`: the beginnings of the log, and which settings were in force when.
+
+Invariant: reads only.
+"""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gatelog.shell import options
+from gatelog.shell.errors import FAILED
+from gatelog.terminal.printing import document
+
+if TYPE_CHECKING:
+    from gatelog.readmodel.inforce import EpochLine, InForce
+
+EXAMPLES = """
+gatelog epochs
+gatelog epochs --shard 1
+gatelog epochs --json | jq '.[].in_force[].settings.mode'
+"""
+
+
+def epochs(
+    answer: options.OutputOptions,
+    where: options.ReadModelOptions,
+    shard: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Default: all shards.")
+    ] = None,
+) -> int | None:
+    """The beginnings of the log (epochs) with what is missing between them, and which settings,
+    versions and kinds listed first were in force since when.
+    """
+    from gatelog.readmodel import inforce
+    from gatelog.terminal import lookup
+
+    output = answer.form
+    settings = where.settings(search=True)
+    with lookup.open_model(settings) as model:
+        lines = [one for one in inforce.epochs(model) if shard in (None, one.shard)]
+        shards = sorted({one.shard for one in lines})
+        known = {number: inforce.in_force(model, number) for number in shards}
+        pruned = model.pruned()
+    if output is not None:
+        found = [
+            {
+                "epoch": one,
+                "in_force": [each for each in known[one.shard] if each.epoch == one.number],
+            }
+            for one in lines
+        ]
+        sys.stdout.write(document(found, output))
+        return None
+    if not lines:
+        whose = f"cluster {settings.cluster}" + ("" if shard is None else f", shard {shard}")
+        sys.stderr.write(f"gatelog: no log of {whose} was ever read\n")
+        return FAILED
+    for line in lines:
+        _show(line, known[line.shard], named=len(shards) > 1)
+    if pruned is not None:
+        sys.stdout.write(f"history before {pruned:%Y-%m-%d %H:%M:%S} UTC was pruned\n")
+    return None
+
+
+def _show(line: "EpochLine", known: "list[InForce]", *, named: bool) -> None:
+    out = sys.stdout
+    place = f"shard {line.shard}, epoch" if named else "epoch"
+    at = f"{line.at:%Y-%m-%d %H:%M:%S} UTC" if line.at is not None else "at an unknown time"
+    out.write(f"{place} {line.number}  {at}  {line.reason}\n")
+    if line.lost_from is not None:
+        out.write(f"  may be missing: positions {line.lost_from} to {line.lost_to}\n")
+    mine = [one for one in known if one.epoch == line.number]
+    if not mine:
+        out.write("  settings: the log does not say, or history was pruned\n")
+    for number, one in enumerate(mine):
+        since = f"{one.at:%Y-%m-%d %H:%M:%S} UTC, seq {one.seq}" if one.at else "before history"
+        if one.was:
+            out.write(f"  since {since}: {one.changes()}\n")
+        elif one.seq and one is not known[0]:
+            out.write(f"  since {since}: as before\n")
+        else:
+            out.write(f"  since {since}:\n")
+        if number == 0 and not one.was and one is known[0]:
+            for name, value in one.settings.items():
+                out.write(f"    {name:<42} {value}\n")
