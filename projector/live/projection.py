@@ -3,9 +3,9 @@
 Theory. Read what is there, fold and decide message by message, write everything that changed in one
 transaction, then publish the decisions. While the database works on one batch the next is folded,
 and grows until the database is free again or the batch is full; transactions of a stream of events
-are spaced (`COMMIT_INTERVAL_S`), those without a decision further. So a lone event is written at
-once, and under load batches grow by themselves. Both databases work outside of the interpreter's
-lock.
+are spaced (`COMMIT_INTERVAL_S`), those without a decision further, and while the log is caught up
+with they are full ones. So a lone event is written at once, and under load batches grow by
+themselves. Both databases work outside of the interpreter's lock.
 
 Decisions are held, and timers do not fire, until the end that the log had when we came is reached.
 
