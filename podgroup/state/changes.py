@@ -16,7 +16,7 @@ from typing import Final
 
 from podgroup.model.meaning import declared
 from podgroup.model.objects import PodView, WorkloadView
-from podgroup.state.group import SINGLE, Group
+from podgroup.state.group import Group
 from podgroup.state.members import Flag
 from podgroup.state.world import World
 
@@ -76,7 +76,6 @@ def runs(world: World, group: Group) -> bool:
         and not spec.dialect
         and not spec.prebuilt
         and not spec.serving
-        and group.kind != SINGLE
         and not mirror.lost
         and not world.policy.pods_ready_timeout_s
         and _undisturbed(group)
