@@ -77,7 +77,10 @@ class Signer:
 
 
 class Verifier:
-    """Tells good messages from others. The file of keys is read again when it changes."""
+    """Tells good messages from others.
+
+    The file of keys is read when it changed: looked at every `LOOK_S`, and for an unknown key.
+    """
 
     def __init__(self, path: str) -> None:
         """Read the keys from a file of PEM blocks, public keys or certificates of them.
@@ -102,6 +105,8 @@ class Verifier:
             return "its signature is none of ours"
         name, at, text = found.groups()
         key = self._keys.get(name)
+        if key is None and self._changed():  # a new key may be used at once
+            key = self._keys.get(name)
         if key is None:
             return f"it is signed with key {name}, which is not among those of this actuator"
         from cryptography.exceptions import InvalidSignature
@@ -122,13 +127,15 @@ class Verifier:
         return ""
 
     def _reload_if_changed(self) -> None:
-        now = time.monotonic()
-        if now < self._looked_s + LOOK_S:
-            return
-        self._looked_s = now
+        if time.monotonic() >= self._looked_s + LOOK_S:
+            self._changed()
+
+    def _changed(self) -> bool:
+        """Look whether the file was changed; if so read it."""
+        self._looked_s = time.monotonic()
         stamp = _stamp(self._path)
         if stamp == self._stamp:
-            return
+            return False
         self._stamp = stamp
         try:
             self._keys = _public_keys(self._path)
@@ -136,6 +143,7 @@ class Verifier:
             log.error("keys_not_read", error=str(error), note="those that were read stay in force")
         else:
             log.info("keys_read", keys=sorted(self._keys))
+        return True
 
 
 def _covered(subject: str, msg_id: str, at: str, body: bytes) -> bytes:
