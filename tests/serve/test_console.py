@@ -384,6 +384,19 @@ async def test_a_page_hears_that_something_changed_and_one_look_serves_all(small
             answer.close()
 
 
+async def test_a_page_hears_of_what_changed_before_it_listened(small: Any):
+    address, (_, one, toy) = small
+    async with aiohttp.ClientSession() as session:
+        async with session.get(address + "/groups") as answer:
+            live = re.search(r'data-live="([^"]+)"', await answer.text())
+        assert live is not None
+        count = len(toy.messages)
+        toy.pod("new")
+        one.feed(toy.messages[count:])
+        async with session.get(address + html.unescape(live[1])) as answer, asyncio.timeout(20):
+            assert await _heard(answer)
+
+
 async def _heard(answer: aiohttp.ClientResponse) -> bool:
     assert answer.status == 200, await answer.text()
     async for line in answer.content:

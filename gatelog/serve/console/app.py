@@ -40,7 +40,7 @@ from gatelog.serve.console import (
 )
 from gatelog.serve.console.html import Html, h
 from gatelog.serve.console.parts import Page, PageView, read_moment
-from gatelog.serve.feed import Feed, TooOld
+from gatelog.serve.feed import Feed, TooOld, position
 from gatelog.serve.questions import Busy, Questions
 from gatelog.serve.streamlimits import NoRoom, StreamLimiter, UserAtLimit
 from gatelog.serve.words import rfc
@@ -76,13 +76,13 @@ SHARED_S = 1.0
 """Seconds for which a page that was made is shown to others who ask for the same."""
 
 View = Callable[[Asked, PageView], Page]
-Found = tuple[Page, list[tuple[str, str]]]
-"""A page and its statements with their titles."""
-
+Found = tuple[Page, list[tuple[str, str]], int]
+"""A page, its statements with their titles, and how far the log was folded when it was made."""
+_CHANGE = b"event: change\ndata: 1\n\n"
 
 _PARAMETERS = (
     *("at", "by", "days", "format", "gone", "hours", "in", "label", "life", "name", "namespace"),
-    *("offset", "reason", "resource", "sort", "state"),
+    *("after", "offset", "reason", "resource", "sort", "state"),
 )
 """What addresses may say; anything else is a slip of the pen that would be ignored in silence."""
 
@@ -153,9 +153,11 @@ class Console:
 
         def look(model: ReadModel) -> Found:
             asked = Asked(model)
-            return view(asked, seen), asked.statements
+            version = sum(position(model).values())  # first: what comes meanwhile is a change
+            return view(asked, seen), asked.statements, version
 
-        page, statements = await self._shared(request, seen.quota, look)
+        page, statements, version = await self._shared(request, seen.quota, look)
+        seen = structs.replace(seen, version=version)
         match request.query.get("format", ""):
             case "json":
                 body = msgspec.json.encode(page.data)
@@ -250,17 +252,19 @@ class Console:
         return await self._reviews.may(caller, _listing(plural, namespace))
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        """Say when something changed; what, the page asks for itself."""
+        """Say when something changed since the page was made; what, the page asks for itself."""
+        after = params.whole(request.query, "after", 0)
         async with self._feed.watching(None) as batches:
             headers = {**HEADERS, "Content-Type": "text/event-stream"}
             response = web.StreamResponse(headers=headers)
             await response.prepare(request)
             await response.write(b"retry: 5000\n\n")
+            if after and self._feed.version > after:
+                await response.write(_CHANGE)
             try:
                 async with asyncio.timeout(_STREAM_S):
                     async for batch in batches:
-                        word = b"event: change\ndata: 1\n\n" if batch else b": still here\n\n"
-                        await response.write(word)
+                        await response.write(_CHANGE if batch else b": still here\n\n")
             except (TimeoutError, TooOld, ConnectionError):
                 pass
             except Exception:  # the answer has begun, so nothing else can be said
@@ -282,9 +286,10 @@ class Console:
         if path.startswith("/groups/"):
             within = path.split("/")[2]
         same = {k: v for k, v in request.query.items() if k not in ("format", "at")}
-        live = None if seen.at or status != 200 else "/events"
-        if live and within:
-            live = f"/events?{urlencode({'namespace': within})}"
+        live = None
+        if not seen.at and status == 200:
+            asked = {"namespace": within} if within else {}
+            live = f"/events?{urlencode({**asked, 'after': seen.version})}"
         nav = _nav(seen, path, within, everywhere=everywhere)
         footer = [
             h("a", "This page as JSON", href=seen.link(path, **same, format="json")),

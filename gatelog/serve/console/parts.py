@@ -30,6 +30,8 @@ class PageView(Struct, frozen=True, kw_only=True):
     now: datetime
     quota: bool = True
     """The viewer may see quota: pages of ClusterQueues."""
+    version: int = 0
+    """How far the log was folded when the page was made (`feed.Feed`)."""
 
     @property
     def moment(self) -> datetime:
