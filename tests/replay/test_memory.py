@@ -21,7 +21,7 @@ from projector.storage.database import writer
 from runtime.embedded import EmbeddedNats
 from runtime.settings import NatsSettings
 
-SIZES = (10_000, 40_000)
+SIZES = (20_000, 50_000)
 CACHES_MB = 25
 """What SQLite's may grow by between the two lengths."""
 MOST_GROWTH_MB = 45
