@@ -44,7 +44,7 @@ def known_of(event: OfPod) -> Known:
     if isinstance(event, DeltaRefused):
         return _UNREADABLE
     pod = event.pod
-    stage = (pod.phase in ("Succeeded", "Failed")) + (pod.deleted_at is not None)
+    stage = pod.ended + (pod.deleted_at is not None)
     if isinstance(event, PodApplied):
         return Known(_decisive(pod), stage)
     # Who has a finalizer and was not asked to go is there still.

@@ -208,8 +208,7 @@ class EventPublisher:
         """Tell whether something may be decided on an event: not on a pod that is on its way."""
         if isinstance(event, PodApplied):
             pod = event.pod
-            ended = pod.phase in ("Succeeded", "Failed") or pod.deleted_at is not None
-            return ended or ADMISSION_GATE in pod.gates
+            return pod.ended or pod.deleted_at is not None or ADMISSION_GATE in pod.gates
         return not (self._mirrored and isinstance(event, WorkloadApplied))
 
     async def claim(self) -> None:

@@ -126,7 +126,7 @@ class Samples:
         found: list[PodMeasured] = []
         for event in events:
             match event:
-                case PodApplied(pod=pod) if pod.node and pod.phase not in ("Succeeded", "Failed"):
+                case PodApplied(pod=pod) if pod.node and not pod.ended:
                     self._bears(pod, found)
                 case PodApplied(pod=pod) | PodDeleted(pod=pod):
                     known = self._pods.get((pod.namespace, pod.name))

@@ -143,12 +143,11 @@ def pod_deleted(
     if pod is None:
         return
     group = world.groups[pod.group]
-    ended = view.phase in ("Succeeded", "Failed")
     # Past its gate, or its gate is being removed: it may run by now.
-    if filtered and not ended and _flags(world, pod) & (Flag.LIVE | Flag.OPENING):
+    if filtered and not view.ended and _flags(world, pod) & (Flag.LIVE | Flag.OPENING):
         _hide(world, here, group, pod, view)
         return
-    if filtered and ended and not inferred and view.deleted_at is None and pod.held:
+    if filtered and view.ended and not inferred and view.deleted_at is None and pod.held:
         # It ended in our hands and lost the label: its end counts, and nothing of ours keeps it.
         departures.disowned(group, pod, gated=False)
     elif not inferred and view.deleted_at is None and POD_FINALIZER in view.finalizers:
@@ -538,13 +537,13 @@ def _progress(world: World, here: At, group: Group, pod: Pod, before: PodView | 
         pod.scheduled_at = pod.scheduled_at or here.at
         note(world, here, "PodScheduled", whose, uid, "", f"on node {view.node}")
     if before is None or before.phase != view.phase:
-        running, ended = view.phase == "Running", view.phase in ("Succeeded", "Failed")
-        if running or (ended and pod.started_at is None):
+        running = view.phase == "Running"
+        if running or (view.ended and pod.started_at is None):
             pod.started_at = view.started_at if before is None else here.at
             pod.started_at = pod.started_at or here.at
         if running:
             note(world, here, "PodRunning", whose, uid)
-        elif ended:
+        elif view.ended:
             _ended(world, here, group, pod)
     if view.deleted_at is not None and (before is None or before.deleted_at is None):
         pod.failed_at = _earliest(pod.failed_at, min(view.deleted_at, here.at))

@@ -209,6 +209,11 @@ class PodView(View, frozen=True, kw_only=True):
     unread: Annotated[tuple[str, ...], Means(at_once=True, read=True)] = ()
     devices: Annotated[bool, Means()] = False
 
+    @property
+    def ended(self) -> bool:
+        """Each container has ended: phase Succeeded or Failed."""
+        return self.phase in ("Succeeded", "Failed")
+
 
 class PodSetView(View, frozen=True, kw_only=True):
     """A podset of a Workload: `requests` per pod."""

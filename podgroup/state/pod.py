@@ -118,7 +118,7 @@ class Pod(Struct, gc=False):
     @property
     def terminated(self) -> bool:
         """It has ended: Succeeded or Failed."""
-        return self.view.phase in ("Succeeded", "Failed")
+        return self.view.ended
 
     @property
     def deleting(self) -> bool:
