@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from gatelog.readmodel.model import ReadModel
 from gatelog.serve.api.finding_usage import spent_by
 from gatelog.serve.questions import Busy, Questions
-from podgroup.model.quantities import CPU
+from podgroup.model.quantities import in_base_units
 from runtime.metrics import NONE, Labels, Metrics
 
 EVERY_S = 60.0
@@ -52,9 +52,8 @@ class Spending:
 def today(model: ReadModel, now: datetime) -> dict[Labels, float]:
     """Return what was spent on the day of `now`, by the family's labels."""
     begin = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    per_core = {CPU: 1000}
     return {
-        (one.key or NONE, one.resource, what): amount / per_core.get(one.resource, 1) / _MICROS
+        (one.key or NONE, one.resource, what): in_base_units(one.resource, amount) / _MICROS
         for one in spent_by(model, "queue", begin, now).shares
         for what, amount in one.spent.columns.items()
     }

@@ -37,6 +37,7 @@ __all__ = [
     "canonical",
     "effective_requests",
     "format_amount",
+    "in_base_units",
     "most",
     "parse",
     "qos_class",
@@ -94,6 +95,11 @@ def format_amount(resource: str, amount: int) -> str:
     # Without a binary suffix the text would be read as decimal and printed another way next time.
     binary = binary and amount % 1024 == 0
     return render(Fraction(amount), Form.BINARY if binary else Form.DECIMAL)
+
+
+def in_base_units(resource: str, amount: int) -> float:
+    """Return an amount in cores, bytes or pieces, as metrics have it."""
+    return amount / _MILLI if resource == CPU else float(amount)
 
 
 def effective_requests(pod_spec: Mapping[str, Any]) -> Amounts:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 
 from podgroup.model.ids import PodUID
 from podgroup.model.lifecycle import PENDING, stage_of
+from podgroup.model.quantities import in_base_units
 from podgroup.state.facts import cluster_queue_name
 from podgroup.state.members import Flag
 from podgroup.state.quota import FlavorResource, Tally
@@ -137,7 +138,7 @@ def _of_cluster_queues(
     world: World, amounts: Callable[[Tally], Mapping[FlavorResource, int]]
 ) -> dict[Labels, float]:
     return {
-        (name, flavor, resource): _in_base_units(resource, amount)
+        (name, flavor, resource): in_base_units(resource, amount)
         for (kind, _, name), tally in world.quotas.tallies.items()
         if kind == "ClusterQueue"
         for (flavor, resource), amount in amounts(tally).items()
@@ -147,13 +148,9 @@ def _of_cluster_queues(
 def quota_nominal(world: World) -> dict[Labels, float]:
     """Return the nominal quota of every ClusterQueue, flavor and resource."""
     return {
-        (queue.name, flavor.name, resource): _in_base_units(resource, quota.nominal)
+        (queue.name, flavor.name, resource): in_base_units(resource, quota.nominal)
         for queue in world.cluster_queues.values()
         for group in queue.groups
         for flavor in group.flavors
         for resource, quota in flavor.resources.items()
     }
-
-
-def _in_base_units(resource: str, amount: int) -> float:
-    return amount / 1000 if resource == "cpu" else float(amount)

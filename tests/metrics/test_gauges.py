@@ -5,6 +5,7 @@ import time
 from podgroup.engine import Stored, load_world, new_world
 from podgroup.log.events import ObjectApplied
 from podgroup.model.objects import LocalQueueView
+from podgroup.model.quantities import in_base_units
 from podgroup.state.facts import cluster_queue_name
 from podgroup.state.members import Flag
 from projector.measures import gauges
@@ -49,9 +50,9 @@ def test_quota_is_in_base_units() -> None:
     assert gauges.quota_used(toy.world) == {("cq", "f", "cpu"): 0.0}
     toy.pod("a1", "a", 2)
     assert gauges.quota_used(toy.world) == {("cq", "f", "cpu"): 2.0}
-    assert gauges._in_base_units("cpu", 1500) == 1.5
-    assert gauges._in_base_units("memory", 1 << 30) == 1 << 30
-    assert gauges._in_base_units("nvidia.com/gpu", 8) == 8
+    assert in_base_units("cpu", 1500) == 1.5
+    assert in_base_units("memory", 1 << 30) == 1 << 30
+    assert in_base_units("nvidia.com/gpu", 8) == 8
 
 
 def test_quota_still_held_of_a_cluster_queue_that_is_gone_is_shown() -> None:
