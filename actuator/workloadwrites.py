@@ -71,7 +71,7 @@ async def create(api: KubeApi, command: CreateWorkload, at: datetime) -> Verdict
 async def _create(
     api: KubeApi, command: CreateWorkload, body: dict[str, object], at: datetime
 ) -> Reply:
-    guess = api.with_status
+    guess, refused = api.with_status, False
     if command.status is not None and api.takes_status and guess.worth_trying():
         status = workload_status.first(command.status, workloads.VERSIONS[0], at)
         api_version = f"{workloads.GROUP}/{workloads.WITH_STATUS}"
@@ -80,11 +80,11 @@ async def _create(
         if reply.status not in (403, 422):
             guess.learn(True)
             return reply
-        reply = await api.create(command.target, body)
-        if reply.ok:  # else the refusal, as of a namespace that goes, was not about the version
-            guess.learn(False)
-        return reply
-    return await api.create(command.target, body)
+        refused = True
+    reply = await api.create(command.target, body)
+    if refused and reply.ok:  # else the refusal, as of a namespace that goes, was of all of it
+        guess.learn(False)
+    return reply
 
 
 async def update(api: KubeApi, command: UpdateWorkload) -> Verdict:
