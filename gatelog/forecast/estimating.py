@@ -86,7 +86,7 @@ def forecast(
             why = said if why in said else why  # the wait has plain words before the scheduler's
             one = Estimate(group=identity, position=place, never=why or "it is not looked at")
         else:
-            one = _estimate(identity, place, outs, unknown, late)
+            one = _estimate(identity, place, starts, outs, unknown, late)
         found.append(one)
     found += [
         Estimate(group=group.id, never=why)
@@ -148,9 +148,14 @@ def middle(starts: list[float], plays: int) -> float | None:
 
 
 def _estimate(
-    identity: str, position: int, outs: Sequence[Out], unknown: str, late: str
+    identity: str,
+    position: int,
+    starts: list[float],
+    outs: Sequence[Out],
+    unknown: str,
+    late: str,
 ) -> Estimate:
-    starts, plays = [out.starts[identity] for out in outs if identity in out.starts], len(outs)
+    plays = len(outs)
     expected = middle(starts, plays)
     if expected is None and not unknown:
         reached = middle([out.starts.get(identity, out.reached_s) for out in outs], plays)
