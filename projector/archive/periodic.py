@@ -13,7 +13,7 @@ Invariant: nothing that happens here ends the projection.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
@@ -24,6 +24,7 @@ from projector.archive.archive_store import ArchiveStoreUnavailable, open_archiv
 from projector.archive.standing import Standing, earliest, standing
 from projector.archive.writing import Archived, ArchiveDamaged, Archiver
 from projector.storage.database import DatabaseError, database_url, reader
+from runtime.background import background
 from runtime.jetstream import Bus, BusError, StreamState
 from runtime.log import get_logger
 from runtime.metrics import Metrics
@@ -184,11 +185,5 @@ async def archiving(settings: Settings, bus: Bus, metrics: Metrics) -> AsyncIter
     if not settings.archive.url or not settings.archive.every_s:
         yield
         return
-    keeper = Keeper(settings, bus, metrics)
-    task = asyncio.create_task(keeper.run())
-    try:
+    async with background(Keeper(settings, bus, metrics).run()):
         yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task

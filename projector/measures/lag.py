@@ -12,10 +12,11 @@ Invariant: sequences looked up grow, and those that are committed are forgotten.
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
 from podgroup.log import subjects
+from runtime.background import background
 from runtime.jetstream import Bus, BusError
 from runtime.log import get_logger
 
@@ -56,16 +57,9 @@ class Lag:
         return self._clock() - self._looks[0][1] if self._looks else 0.0
 
 
-@asynccontextmanager
-async def watching(lag: Lag, bus: Bus, cluster: str, shard: int) -> AsyncIterator[None]:
+def watching(lag: Lag, bus: Bus, cluster: str, shard: int) -> AbstractAsyncContextManager[None]:
     """Look while the context is open; a server that is away is looked for again."""
-    task = asyncio.create_task(_sample(lag, bus, subjects.events_of(cluster, shard)))
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+    return background(_sample(lag, bus, subjects.events_of(cluster, shard)))
 
 
 async def _sample(lag: Lag, bus: Bus, subject: str) -> None:

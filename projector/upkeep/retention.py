@@ -8,12 +8,13 @@ Invariant: whatever goes wrong is logged and tried again later; the projection g
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from threading import Event
 
 from projector.storage.database import DatabaseError
 from projector.upkeep.pruning import Gone, limit, prune
+from runtime.background import background
 from runtime.log import get_logger
 
 FIRST_S = 60.0
@@ -32,14 +33,11 @@ async def retaining(
         yield
         return
     ended = Event()
-    task = asyncio.create_task(_retain(url, days, ended, first_s, every_s))
-    try:
-        yield
-    finally:
-        ended.set()
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+    async with background(_retain(url, days, ended, first_s, every_s)):
+        try:
+            yield
+        finally:
+            ended.set()
 
 
 async def _retain(url: str, days: int, ended: Event, first_s: float, every_s: float) -> None:
