@@ -1,7 +1,7 @@
 """Fold a log into a world of one's own and, if wanted, its rows into a database of one's own.
 
 Theory. What was concluded then is in the log and is applied; no rule is asked. Rules run
-only to decide again (`redeciding`): what they would do differently is reported and has no effect.
+only to decide again (`_redecided`): what they would do differently is reported and has no effect.
 
 Invariant: what is folded is never decided upon anew.
 """
@@ -216,7 +216,7 @@ def _redecided(
     differs: Callable[[Difference], None], by: Policy | None
 ) -> Callable[[Entry, Result], None]:
     """Return what asks today's rules as well."""
-    from projector.replay.redeciding import Then, step
+    from podgroup.engine import Then, step
 
     def fold_one(entry: Entry, result: Result) -> None:
         then = Then(entry.recorded, entry.concluded, by)
