@@ -232,7 +232,7 @@ def index(world: World, group: Group, pod: Pod, old: int | None = None) -> int:
     return new
 
 
-def take_owners(world: World, group: Group, owners: frozenset[str]) -> bool:
+def set_owners(world: World, group: Group, owners: frozenset[str]) -> bool:
     """Take over the Workload's owners; only pods that became or ceased to be one are touched.
 
     Returns whether there is a difference.

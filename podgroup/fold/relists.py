@@ -14,7 +14,7 @@ Invariant: after `RelistCompleted` the state holds the objects the frame deliver
 
 from collections.abc import Collection
 
-from podgroup.fold.common import end_expectation, mark, note, take_owners
+from podgroup.fold.common import end_expectation, mark, note, set_owners
 from podgroup.fold.group import mirror
 from podgroup.fold.pods import pod_deleted
 from podgroup.fold.queues import object_deleted, places_known
@@ -108,7 +108,7 @@ def _unserved(world: World) -> None:
             continue
         mirror.unserved(group)
         end_expectation(world, group, None)
-        take_owners(world, group, frozenset())
+        set_owners(world, group, frozenset())
         mark(world, group.id)
 
 

@@ -17,8 +17,8 @@ from podgroup.fold.common import (
     mark,
     new_members,
     note,
+    set_owners,
     stale,
-    take_owners,
 )
 from podgroup.fold.group import composition, ending, mirror, quota, requeueing, spec
 from podgroup.fold.placing import needed, replace_all
@@ -153,7 +153,7 @@ def workload_is_gone(world: World, here: At, group: Group) -> None:
     note(world, here, "WorkloadGone", group=group.id, message=f"Workload {name}")
     mirror.gone(group, lost=group.ending.finish is None and group.composition.done)
     end_expectation(world, group, None)
-    take_owners(world, group, frozenset())
+    set_owners(world, group, frozenset())
     mark(world, group.id)
     retire(world, here, group.id)
 
@@ -275,7 +275,7 @@ def _take_owners(
         and before.owners == view.owners
     ):
         return False
-    return take_owners(world, group, frozenset(view.owner_uids))
+    return set_owners(world, group, frozenset(view.owner_uids))
 
 
 def _adopt(world: World, here: At, group: Group, view: WorkloadView) -> None:
