@@ -201,14 +201,16 @@ def _enlist_all(world: World, applier: Applier) -> None:
     """Work out anew who waits and who is charged without admission: neither is stored."""
     if world.mode != "builtin":
         return
+    quotas = world.quotas
+    news = quotas.news, quotas.charged
     for identity in sorted(world.groups):
         group = world.groups[identity]
         if identity not in world.dirty_groups and not group.parked:
-            known = identity in world.quotas.waiting and identity not in world.quotas.news
+            known = identity in quotas.waiting and not any(identity in one for one in news)
             _guarded(applier, group, _enlist)
-            if known and identity in world.quotas.waiting:
-                for news in (world.quotas.news, world.quotas.charged):
-                    news.pop(identity, None)  # it waits as it did before the start
+            if known and identity in quotas.waiting:
+                for one in news:
+                    one.pop(identity, None)  # it waits as it did before the start
 
 
 def _enlist(ctx: RuleContext, group: Group) -> Conclusions:
