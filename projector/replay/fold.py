@@ -149,9 +149,11 @@ class Sink:
 
     def close(self) -> None:
         """Finish what is being written, and release the database."""
-        self._written()
-        self._store.close()
-        self._thread.shutdown()
+        try:
+            self._written()
+        finally:
+            self._store.close()
+            self._thread.shutdown()
 
 
 async def fold(
