@@ -153,7 +153,8 @@ class Console:
 
         def look(model: ReadModel) -> Found:
             asked = Asked(model)
-            version = sum(position(model).values())  # first: what comes meanwhile is a change
+            # Before the view: what comes meanwhile is a change. A past moment hears of none.
+            version = 0 if at else sum(position(model).values())
             return view(asked, seen), asked.statements, version
 
         page, statements, version = await self._shared(request, seen.quota, look)
