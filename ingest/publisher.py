@@ -116,7 +116,7 @@ class PublishOptions(Struct, frozen=True, kw_only=True):
     batch_bytes: int
     interval_s: float = 0.0
     mirrored: bool = False
-    """Workloads say what we have written: nobody waits for them."""
+    """Workloads say what we have written: they are not urgent."""
 
 
 class EventPublisher:

@@ -4,7 +4,7 @@ Theory. A message, a transaction, a wake-up of another process cost the same whe
 event or twenty. When events keep coming, sending each at once pays that price for each, and
 makes every later stage pay it too. So beginnings are kept a few milliseconds apart: what comes
 after a pause goes at once, and what comes close behind collects until the next beginning is due.
-What nobody waits for (our own writes come back, a pod is bound) collects for `PATIENT_GAPS` gaps,
+What is not urgent (our own writes come back, a pod is bound) collects for `PATIENT_GAPS` gaps,
 or until something comes that is urgent: they go together.
 
 Invariant: two beginnings are never closer than `gap_s`, unless the caller does not ask; nothing
@@ -38,7 +38,7 @@ class Spacing:
     async def turn(self, urgent: asyncio.Event | None = None) -> None:
         """Wait until the next beginning is due; the caller then says that it begins.
 
-        With `urgent` not set, that of what nobody waits for: or until it is set.
+        With `urgent` not set, that of what is not urgent, or until it is set.
         """
         if left_s := self.left_s():
             await asyncio.sleep(left_s)

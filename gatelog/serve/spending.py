@@ -1,7 +1,7 @@
 """What was spent today, as a metric: sums of `gatelog usage` by ClusterQueue.
 
-Theory. The sums are one question to the database, too dear for every scrape and for those whom
-nobody scrapes. So a scrape is given what the last question found, and has the next one asked,
+Theory. The sums are one question to the database, too dear for every scrape, and for a process that
+is not scraped. So a scrape is given what the last question found, and has the next one asked,
 `EVERY_S` apart at least.
 
 Invariant: the figures are those of `gatelog usage`, in base units and in seconds.

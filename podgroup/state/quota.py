@@ -90,7 +90,7 @@ class Quotas(Struct):
     objects: dict[tuple[str, str, str], None] = field(default_factory=dict)
     """(kind, namespace, name) of objects of which the same is true."""
     charged: dict[str, None] = field(default_factory=dict)
-    """Groups that are charged otherwise or wait no longer: no news while nobody waits (`admit`)."""
+    """Groups charged otherwise, or that wait no longer: no news while no group waits (`admit`)."""
     tallies: dict[QueueKey, Tally] = field(default_factory=dict)
     marked: dict[QueueKey, None] = field(default_factory=dict)
     """Queues that may stand otherwise than was reported."""

@@ -372,7 +372,7 @@ class Projection:
             if messages and not await self._complete(reader):
                 return
             await self._fold_all(messages)
-            # Nobody waits for what is caught up with: full transactions, until nothing comes.
+            # What is caught up with is not urgent: full transactions, until nothing comes.
             due = not messages if self._outbox.holding else not self._patient_s
             if self._messages and self._committer.free and due:
                 await self._commit()

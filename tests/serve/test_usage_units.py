@@ -35,7 +35,7 @@ async def test_a_scrape_asks_for_what_the_next_one_shows(sqlite_model: Model) ->
     try:
         shown = b'gatelog_usage_seconds{cluster_queue="cq",resource="cpu",what="running"}'
         await asyncio.sleep(0.3)
-        assert shown not in metrics(), "nobody had scraped"
+        assert shown not in metrics(), "it was not scraped before"
         async with asyncio.timeout(30):
             while shown not in metrics():
                 await asyncio.sleep(0.05)

@@ -239,7 +239,7 @@ def test_a_golden_log_comes_to_what_happened(capsys: pytest.CaptureFixture[str])
 def test_what_a_person_deactivates_waits_as_long_as_it_did(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """U7. An hour until somebody activates it again; before, a play went on as if nothing were."""
+    """U7. An hour until a user activates it again; before, a play went on as if nothing were."""
     name = "eviction-rows-a-group-that-a-person-deactivated-is-kept.jsonl.gz"
     found = what_if(capsys, GOLDEN / "v1" / name, "--since", "2020-01-01")
     (queue,) = found["calibration"]["queues"]
