@@ -67,6 +67,8 @@ REPEATED = {
     "GroupFinished": ("FinishGroup",),
 }
 """Kind of note -> actions of decisions, one of which says the same with its reason."""
+REPEATED_BY = {"CreateWorkload": "ComposeGroup"}
+"""Action of a decision -> action of another of the same message that says the same words."""
 
 DECISIONS = {
     ("compose", "CreateWorkload"): ("group complete", ""),

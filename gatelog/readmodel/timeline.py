@@ -150,7 +150,7 @@ def _line(entry: TimelineEntry, decided: set[tuple[int, str]]) -> StoryLine | No
         case "history" | "failure":
             return _note(entry, decided)
         case "decision":
-            return _decision(entry)
+            return _decision(entry, decided)
         case "wait":
             return _wait(entry)
         case "outcome":
@@ -177,8 +177,9 @@ def _note(entry: TimelineEntry, decided: set[tuple[int, str]]) -> StoryLine | No
     return _with_pod(entry, StoryLine(at=entry.at, what=what, why=why, tone=tone))
 
 
-def _decision(entry: TimelineEntry) -> StoryLine | None:
-    if entry.kind in phrases.QUIET_ACTIONS and entry.status != "rejected":
+def _decision(entry: TimelineEntry, decided: set[tuple[int, str]]) -> StoryLine | None:
+    repeats = (entry.seq, phrases.REPEATED_BY.get(entry.kind, "")) in decided
+    if (repeats or entry.kind in phrases.QUIET_ACTIONS) and entry.status != "rejected":
         return None
     known = phrases.DECISIONS.get((entry.rule, entry.kind)) or phrases.ACTIONS.get(entry.kind)
     what, tone = known or (entry.kind, "")

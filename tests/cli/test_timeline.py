@@ -79,6 +79,12 @@ def test_a_decision_speaks_for_the_note_that_repeats_it() -> None:
     assert alone.told() == [("", "finished", "Succeeded: all done")]
 
 
+def test_a_group_is_complete_once_though_its_workload_is_a_decision_of_its_own() -> None:
+    story = Story().add(1, "decision", "ComposeGroup", rule="compose", message="all there")
+    story.add(1, "decision", "CreateWorkload", rule="compose", message="all there")
+    assert story.told() == [("", "group complete", "all there")]
+
+
 def test_the_state_stands_on_the_last_line_of_its_message() -> None:
     story = seen(Story(), 1, "a")
     story.add(1, "history", "StateChanged", reason="Queued")
