@@ -8,12 +8,10 @@ import asyncio
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gatelog.pictures import svg
 from gatelog.shell import options
 from gatelog.shell.errors import UsageFailed
 
@@ -76,13 +74,11 @@ def forecast(
     answer: options.TableOptions,
     where: options.ReadModelOptions,
     given: RunOptions,
-    picture: options.Picture = None,
 ) -> None:
     """When each group starts that waits: the present state is played forward many times, with how
     long groups of the same queue, label and shape have run, and with others coming as they lately
     came. Estimates are kept in SQL (`v_expected_starts`), with what came true of each.
     """
-    svg.check(picture)
     settings = where.settings(search=True)
     budget_s = settings.forecast.budget_s
     if given.budget is not None:
@@ -91,8 +87,6 @@ def forecast(
     if given.every is not None:
         if given.dry_run:
             raise UsageFailed("--every keeps estimates: leave --dry-run out")
-        if picture is not None:
-            raise UsageFailed("--picture is of one forecast: leave --every out")
         every_s = _seconds("--every", given.every, 1, 86_400)
         _again(settings, label, every_s, budget_s, tell=given.tell)
         return
@@ -100,7 +94,7 @@ def forecast(
         raise UsageFailed("--tell goes with --every: what is written has to be kept true")
     now = datetime.now(UTC)
     found = _made(settings, now, label, budget_s, keep=not given.dry_run)
-    _print(found, now, scope.name, answer.form, picture, headers=not answer.no_headers)
+    _print(found, now, scope.name, answer.form, headers=not answer.no_headers)
 
 
 def _seconds(option: str, text: str, least: float, most: float) -> float:
@@ -138,7 +132,6 @@ def _print(
     now: datetime,
     namespace: str,
     output: "Output | None",
-    picture: Path | None,
     *,
     headers: bool,
 ) -> None:
@@ -147,10 +140,6 @@ def _print(
     rows = [
         row for made in found for row in rows_of(made, now) if namespace in ("", row["namespace"])
     ]
-    if picture is not None:
-        from gatelog.pictures import starts
-
-        svg.write(picture, starts.draw(rows, now))
     if not rows and output not in ("json", "yaml"):
         sys.stderr.write(f"nothing waits{f' in namespace {namespace}' if namespace else ''}\n")
         return

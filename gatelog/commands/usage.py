@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from gatelog.pictures import svg
 from gatelog.shell import options
 from gatelog.shell.errors import CommandFailed, UsageFailed
 
@@ -119,7 +118,6 @@ class SpanOptions:
 class FormOptions:
     """How the answer is printed."""
 
-    picture: options.Picture = None
     output: Annotated[
         Literal["wide", "csv", "json", "yaml"] | None,
         typer.Option("--output", "-o", help="Form of the answer. Default: a table."),
@@ -153,12 +151,10 @@ def usage(
     by queue or flavor also the quota that was idle. Or, by owner and shape: what was really used,
     and what failed. docs/usage.md says what is counted how.
     """
-    svg.check(form.picture)
     now = datetime.now(UTC)
-    drawn_or_divided = what.by is not None or form.picture is not None
     if what.idle:
-        if what.shapes or drawn_or_divided:
-            raise UsageFailed("--idle goes without --used, --failures, --by and --picture")
+        if what.shapes or what.by is not None:
+            raise UsageFailed("--idle goes without --used, --failures and --by")
         if span.since is not None or span.until is not None:
             raise UsageFailed(
                 "--idle goes without --since and --until: it is about now, each group since it "
@@ -168,20 +164,11 @@ def usage(
         return
     period = span.period(now)
     if what.shapes:
-        if (what.used and what.failures) or rates is not None or drawn_or_divided:
-            raise UsageFailed(
-                "--used and --failures go without each other, --by, --rates and --picture"
-            )
+        if (what.used and what.failures) or rates is not None or what.by is not None:
+            raise UsageFailed("--used and --failures go without each other, --by and --rates")
         _shapes(where.settings(search=True), period, form, used=what.used)
         return
-    found = _sums(where, what, period, rates)
-    if form.picture is not None:
-        from gatelog.pictures import spent
-
-        rows = [_values(share) for share in found.shares]
-        quota = [_idle_values(one, found.rates) for one in found.idle]
-        svg.write(form.picture, spent.draw(found.by, *period, rows, quota))
-    _print(found, form)
+    _print(_sums(where, what, period, rates), form)
 
 
 def _sums(

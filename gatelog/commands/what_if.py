@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from msgspec.structs import replace
 
-from gatelog.pictures import svg
 from gatelog.shell import options
 from gatelog.shell.errors import FAILED, UsageFailed
 from gatelog.terminal.progress import ProgressReport
@@ -22,7 +21,6 @@ SECTION = "queueing."
 
 if TYPE_CHECKING:
     from gatelog.terminal.printing import Form
-    from gatelog.whatif.tallying import Tally
     from podgroup.model.policy import Policy
     from runtime.settings import Settings
 
@@ -33,7 +31,6 @@ gatelog what-if export.jsonl.gz --set clusterqueue/research:cpu=60
 gatelog what-if --trace jobs.csv --objects queues.yaml
 gatelog what-if --trace jobs.csv --objects queues.yaml --set clusterqueue/research:cpu=60
 gatelog what-if --trace jobs.csv --objects queues.yaml --change smaller.yaml --json
-gatelog what-if --since 7d --set clusterqueue/research:cpu=60 --picture research.svg
 gatelog what-if --trace archive.swf --queue hpc/batch --objects queues.yaml
 gatelog what-if --trace jobs.csv --objects queues.yaml --db played.sqlite3
 """
@@ -147,7 +144,6 @@ class PlayedOptions(options.OutputOptions):
             metavar="URL|FILE", help="Empty database for the read model of the alternative."
         ),
     ] = None
-    picture: options.Picture = None
 
 
 @dataclass(frozen=True)
@@ -181,7 +177,6 @@ def what_if(
     """
     if not 0 < changed.runtime <= 1000:
         raise UsageFailed(f"--runtime {changed.runtime:g}: give a factor above 0 and up to 1000")
-    svg.check(played.picture)
     named = changed.settings()
     where = place.settings(named)
     wanted = Wanted(
@@ -192,7 +187,6 @@ def what_if(
         played.label,
         options.database_option(played.db),
         played.form,
-        played.picture,
     )
     objects = jobs.objects or []
     if jobs.trace is not None:
@@ -227,7 +221,6 @@ class Wanted(NamedTuple):
     label: str
     db: str | None
     output: "Form | None"
-    picture: Path | None
 
 
 def _policy(settings: "Settings", texts: list[str]) -> dict[str, Any]:
@@ -260,8 +253,7 @@ def _of_trace(
     if two:
         changed_policy = replace(policy, **wanted.policy)
         plays = [("as it is", base, policy, None), ("changed", other, changed_policy, sink)]
-    pictured = wanted.picture is not None
-    counted = scenarios.Counted(label=wanted.label, starts=two, courses=pictured)
+    counted = scenarios.Counted(label=wanted.label, starts=two)
     tallies = []
     for name, there, rules, written in plays:
         with ProgressReport(f"playing {name}".rstrip()) as shown:
@@ -274,8 +266,6 @@ def _of_trace(
             )
             tally, _ = scenarios.play(scenario, counted, sink=written, progress=progress)
         tallies.append(tally)
-    then, changes = tallies[0], tallies[1] if two else None
-    _draw(wanted, trace.name, then, changes, ("as it is", "changed"))
     _show(jobs, tallies, wanted.output)
 
 
@@ -291,8 +281,7 @@ def _of_log(
     from gatelog.whatif import reading, replaying
 
     since, until = period.since or "7d", period.until or ""
-    pictured = wanted.picture is not None
-    asked = reading.Asked(since, until, wanted.label, period.calibrate, pictured)
+    asked = reading.Asked(since, until, wanted.label, period.calibrate)
     now = datetime.now(UTC)
     with ProgressReport("reading the log") as shown:
         progress = shown.until(None, now)
@@ -313,7 +302,6 @@ def _of_log(
         ),
         db=wanted.db,
     )
-    _draw(wanted, past.cluster, past.then, found.other or found.same, ("then", "what-if"))
     if wanted.output is not None:
         from gatelog.terminal.printing import document
 
@@ -321,24 +309,6 @@ def _of_log(
     else:
         replaying.show(past, found, sys.stdout)
     return FAILED if past.unread else None
-
-
-def _text(value: Any) -> str:
-    return ",".join(value) if isinstance(value, tuple) else str(value)
-
-
-def _draw(
-    wanted: Wanted, of: str, then: "Tally", other: "Tally | None", names: tuple[str, str]
-) -> None:
-    if wanted.picture is None:
-        return
-    from gatelog.pictures import quota
-
-    settings = (f"{name}={_text(value)}" for name, value in wanted.policy.items())
-    words = " ".join([*wanted.small, *settings, *(path.name for path in wanted.change)])
-    changed = f" with {words}" if words else ""
-    sheet = quota.draw(svg.shortened(f"What if: {of}{changed}", 100), then, other, names)
-    svg.write(wanted.picture, sheet)
 
 
 def _show(jobs: Any, tallies: list[Any], output: "Form | None") -> None:

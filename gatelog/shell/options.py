@@ -98,10 +98,6 @@ Output = Annotated[
 Watch = Annotated[
     bool, typer.Option("--watch", "-w", help="Show it again whenever it changes, until Ctrl-C.")
 ]
-Picture = Annotated[
-    Path | None,
-    typer.Option("--picture", metavar="FILE.svg", help="Draw the answer as well, as SVG."),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
 Form = Annotated[
     Literal["json", "yaml"] | None,

@@ -9,7 +9,6 @@
     cluster     pods and Workloads as an API server, a kubelet and the actuator would change them
     playing     the loop in simulated time: arrival, fold and rules, what follows from it
     tallying    what came of it: waits, quota, preemptions
-    courses     quota used over time, in as many steps as a picture has
     reading     the log read once: what came, and what came of it then
     replaying   that played as it was and changed
     comparing   two plays held against each other

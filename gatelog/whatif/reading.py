@@ -12,7 +12,6 @@ from gatelog.replay.archiving import joined, live_position
 from gatelog.replay.offline import open_source
 from gatelog.replay.online import SNAPSHOT, beginning, open_bus
 from gatelog.shell.since import moment
-from gatelog.whatif.courses import Courses
 from gatelog.whatif.history import Gathered
 from gatelog.whatif.tallying import Counting, Tally
 from podgroup.fold.reservations import charge_of
@@ -42,8 +41,6 @@ class Asked(Struct, frozen=True):
     until: str
     label: str
     measured: int = 0
-    courses: bool = False
-    """Whether the use of quota over time is wanted."""
 
 
 class Past(Struct):
@@ -95,7 +92,7 @@ async def _read(
 ) -> Past:
     until = moment("--until", asked.until, now) if asked.until else None
     since = moment("--since", asked.since, until or now)
-    tally = Tally(label=asked.label, starts={}, courses=Courses() if asked.courses else None)
+    tally = Tally(label=asked.label, starts={})
     counting = Counting(tally, since)
     part = Tally(label=asked.label, starts={}) if asked.measured else tally
     counting_part = Counting(part, since)

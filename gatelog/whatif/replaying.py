@@ -65,8 +65,7 @@ def alternatives(past: Past, change: Change, *, db: str | None) -> Found:
     two = bool(differ) or change.factor != 1.0 or other_policy != past.policy
     sink = scenarios.sink_of(db)
     source = History(past.gathered)
-    courses = past.then.courses is not None
-    counted = Counted(since=past.since, label=past.then.label, starts=True, courses=courses)
+    counted = Counted(since=past.since, label=past.then.label, starts=True)
     with ProgressReport("playing as it was") as shown:
         kept = None if two else sink
         measured = past.measured if two else past.end

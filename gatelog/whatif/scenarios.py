@@ -11,7 +11,6 @@ from msgspec import Struct, structs
 from gatelog.replay.online import make_empty
 from gatelog.shell.errors import CommandFailed
 from gatelog.whatif.arrivals import Cut, Later, Source
-from gatelog.whatif.courses import Courses
 from gatelog.whatif.playing import Heard, Play, PlayFailed
 from gatelog.whatif.tallying import Counting, Tally
 from podgroup.engine import drain_journal
@@ -56,7 +55,6 @@ class Counted(Struct, frozen=True, kw_only=True):
     since: datetime | None = None
     label: str = "team"
     starts: bool = False
-    courses: bool = False
 
 
 ALL = Counted()
@@ -75,11 +73,7 @@ def play(
     Raises:
         CommandFailed: decisions follow decisions without end.
     """
-    tally = Tally(
-        label=counted.label,
-        starts={} if counted.starts else None,
-        courses=Courses() if counted.courses else None,
-    )
+    tally = Tally(label=counted.label, starts={} if counted.starts else None)
     counting = Counting(tally, counted.since)
     written = 0
 

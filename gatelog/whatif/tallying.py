@@ -18,7 +18,6 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
-from gatelog.whatif.courses import Courses
 from podgroup.log.events import Decision
 from podgroup.model.commands import AdmitGroup, EvictGroup
 from podgroup.model.ids import GroupID
@@ -76,7 +75,7 @@ class Spread(Struct, frozen=True):
 
 
 class Tally(Struct, kw_only=True):
-    """What is counted while a play goes on; `starts` and `courses` only if they were asked for."""
+    """What is counted while a play goes on; `starts` only if they were asked for."""
 
     label: str = "team"
     waits: "dict[Kind, array[float]]" = field(default_factory=dict)
@@ -89,8 +88,6 @@ class Tally(Struct, kw_only=True):
     """Groups evicted for other reasons."""
     admissions: int = 0
     starts: dict[str, Start] | None = None
-    courses: Courses[tuple[Key, str]] | None = None
-    """Quota `used` and `nominal` over time since `begin`."""
     begin: datetime | None = None
     end: datetime | None = None
 
@@ -228,9 +225,7 @@ class Counting:
                 begin = max(begin, self._since)
             seconds = (now - begin).total_seconds()
             if seconds > 0:
-                assert self.tally.begin is not None
-                since = max(0.0, (begin - self.tally.begin).total_seconds())
-                _add(self.tally, pool, since, seconds)
+                _add(self.tally, pool, seconds)
 
 
 _NOTHING: dict[tuple[str, str], int] = {}
@@ -247,8 +242,8 @@ class _Pool(Struct):
     used: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
 
 
-def _add(tally: Tally, pool: _Pool, since: float, seconds: float) -> None:
-    quota, courses = tally.quota, tally.courses
+def _add(tally: Tally, pool: _Pool, seconds: float) -> None:
+    quota = tally.quota
     beyond: Counter[tuple[str, str]] = Counter()
     idle: dict[tuple[str, str], list[tuple[Quota, int]]] = {}
     for queue, quotas in pool.quotas.items():
@@ -265,9 +260,6 @@ def _add(tally: Tally, pool: _Pool, since: float, seconds: float) -> None:
             sums.used += taken * seconds
             sums.borrowed += more * seconds
             sums.idle += less * seconds
-            if courses is not None:
-                courses.add((key, "used"), since, seconds, taken)
-                courses.add((key, "nominal"), since, seconds, nominal)
             if pool.cohort and (more or less):
                 beyond[which] += more
                 idle.setdefault(which, []).append((sums, less))

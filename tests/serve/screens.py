@@ -21,20 +21,23 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from bench.forecasting import Load
+from bench.forecasting import Load, jobs, queues
 from bench.generated import story
 from gatelog import cli
 from gatelog.serve.bootstrap import local_console
 from projector.storage.database import writer
 from projector.upkeep import migrate
 from runtime.settings import DatabaseSettings, ServeSettings, Settings
-from tests.deploy.pictures import HERE, made
 from tests.projector.support import Writer, busy_toy
 from tests.readmodel.racks import Racks
 from tests.serve.test_console import enlarge
 from tests.support.browser import PHONE, WIDE, Tab, browser
 from tests.support.toy import Toy
+from tests.whatif.logs import log_of
 
+HERE = Path(__file__).parents[2] / "docs" / "pictures"
+AHEAD = timedelta(hours=3)
+"""How much of the day's jobs is still to come now."""
 LOAD = Load("", hours=18.0, busy=1.35, spread=0.7, urgent=0.05, preempt=True, cohort=True)
 RATES = 'currency = "EUR"\n[rates]\ncpu = 0.04\n'
 KEPT = {
@@ -55,12 +58,28 @@ _AXE = """axe.run(document, {runOnly:
 .then(r => r.violations.map(v => v.id + ": " + v.nodes[0].target.join(" ") + " " + v.help))"""
 
 
+def _day(folder: Path, now: datetime) -> list[str]:
+    """Write the log of a day that ends now; return the command that makes its read model."""
+    begin = now + AHEAD - timedelta(hours=LOAD.hours)
+    head, *lines = jobs(LOAD).splitlines()
+    rows = []
+    for line in lines:
+        submit, rest = line.split(",", 1)
+        rows.append(f"{(begin + timedelta(seconds=float(submit))).isoformat()},{rest}")
+    trace, objects, log = folder / "jobs.csv", folder / "queues.yaml", folder / "day.jsonl.gz"
+    trace.write_text("\n".join([head, *rows]) + "\n")
+    objects.write_text(queues(LOAD))
+    log_of(trace, objects, log)
+    span = ["--since", begin.isoformat(), "--until", now.isoformat()]
+    return ["what-if", str(log), *span, "--db", str(folder / "day.sqlite3")]
+
+
 def models(folder: Path) -> Iterator[tuple[str, str, str, dict[str, str]]]:
     """Make read models; yields state, URL, cluster, and the paths of pages by name."""
     now = datetime.now(UTC)
     day = folder / "day"
     day.mkdir()
-    if code := cli.run(made(day, now, LOAD)[0]):
+    if code := cli.run(_day(day, now)):
         raise SystemExit(code)
     model = f"{day}/day.sqlite3"
     if code := cli.run(["forecast", "--db", model, "--cluster", "what-if"]):
