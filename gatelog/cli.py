@@ -17,7 +17,6 @@ import typer
 from gatelog.commands import (
     archive,
     ask,
-    bundle,
     demo,
     deployments,
     doctor,
@@ -123,7 +122,6 @@ _add("import", export.import_, ASK, export.IMPORT_EXAMPLES)
 _add("epochs", epochs.epochs, ASK, epochs.EXAMPLES)
 _add("parked", parked.parked, ASK, parked.EXAMPLES)
 _add("doctor", doctor.doctor, ASK, doctor.EXAMPLES)
-_add("bundle", bundle.bundle, ASK, bundle.EXAMPLES)
 _add("version", version.version, ASK, version.EXAMPLES)
 
 
