@@ -140,7 +140,7 @@ class FairQueue:
         self._in_a_row = 0
 
     def __bool__(self) -> bool:
-        """Whether somebody waits whose flow is not held."""
+        """Whether anything waits whose flow is not held."""
         return bool(self._urgent) or bool(self._ordinary)
 
     @property

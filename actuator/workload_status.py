@@ -29,7 +29,7 @@ def status(
 ) -> Json | None:
     """Return the merge patch for the status subresource, None if nothing differs.
 
-    `at` stands in for the transition time of a condition that brings none. The patch carries the
+    `at` replaces the transition time of a condition that brings none. The patch carries the
     resource version it was made for: another write in between makes it fail with 409.
     """
     before: Mapping[str, Any] = live.get("status") or {}

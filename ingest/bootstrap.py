@@ -74,7 +74,7 @@ async def run_ingest(
     """Follow the API server into the log until `stop` is set.
 
     `bus` and `kube` are the caller's if it gives them; otherwise they are made from the settings
-    and closed on return. How it stands is registered in `checks`, which the caller serves.
+    and closed on return. Its state is registered in `checks`, which the caller serves.
 
     Raises:
         KubeError, BusError: the configuration cannot be used; what passes by itself is retried.
@@ -165,7 +165,7 @@ class _Ingest:
         return self._session.pods.held if self._session else 0
 
     def stand_by(self, bus: Bus, elector: Elector) -> None:
-        """Say how it stands by that candidate, while it does not lead."""
+        """Say the state by that candidate, while it does not lead."""
         self._bus, self._elector = bus, elector
 
     async def run(self, bus: Bus, kube: KubeClient, stop: asyncio.Event) -> None:

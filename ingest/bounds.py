@@ -31,7 +31,7 @@ MAX_EVENT_BYTES = 900_000
 
 
 def bounded(kind: Kind, event: Event) -> tuple[Event, bytes]:
-    """Return `event`, or what stands for it when it is too large, and its bytes."""
+    """Return `event`, or what replaces it when it is too large, and its bytes."""
     body = encode_event(event)
     size = len(body)
     if size <= MAX_EVENT_BYTES:

@@ -49,7 +49,7 @@ UNIT_BYTES: Final = 2_048
 """Bytes of an event that take one turn of its namespace; a larger one takes several."""
 CREATED_BURST: Final = 20_000
 CREATED_PER_S: Final = 100.0
-"""Pods of a namespace that come at once, and then in a second, and have a life told in full."""
+"""Pods of a namespace that come at once, and then in a second, and have every change kept."""
 MAX_KNOWN: Final = 100_000
 """Pods whose decisive part is remembered, about 210 bytes each; the change of another goes at once.
 """

@@ -135,7 +135,7 @@ def own_certificates(settings: Settings) -> OwnCertificates:
 
 
 def registration(settings: Settings, ca_bundle: bytes, served_at: str) -> Registration:
-    """Return what to register; `served_at` stands in for a port 0 in `webhook.url`."""
+    """Return what to register; `served_at` replaces a port 0 in `webhook.url`."""
     chosen = settings.webhook
     endpoint: UrlEndpoint | ServiceEndpoint = ServiceEndpoint(
         namespace=chosen.service_namespace, name=chosen.service_name

@@ -61,7 +61,7 @@ class Changed(Exception):
 
 
 class Session:
-    """One run of all watchers. `watchers` tell how each kind stands."""
+    """One run of all watchers. `watchers` know the state of each kind."""
 
     def __init__(
         self,

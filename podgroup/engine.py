@@ -185,7 +185,7 @@ def _due(world: World) -> bool:
             return True
     quotas = world.quotas
     known = quotas.news or quotas.objects or quotas.moved or ADMIT.due(world)
-    return bool(known or world.meta.untold or world.unannounced)
+    return bool(known or world.meta.unreported or world.unannounced)
 
 
 def _before_timers(world: World, here: At) -> datetime:

@@ -128,7 +128,7 @@ def _apply(
 
 
 def drain_journal(world: World) -> PendingWrites:
-    """Hand over the journal and start a new one."""
+    """Return the journal and start a new one."""
     taken = PendingWrites(world.journal, world.gone_pods, world.gone_groups)
     world.journal = Journal()
     world.gone_pods, world.gone_groups = {}, {}

@@ -79,7 +79,7 @@ class Elector:
         """Do `work` while we lead, until `stop`.
 
         `work` must end by itself soon after `stop`; it is cancelled when the Lease is lost, and may
-        return earlier to hand over.
+        return earlier to give it up.
 
         Raises:
             Exception: what `work` raised while we led.

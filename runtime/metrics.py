@@ -35,7 +35,7 @@ PREFIX: Final = "gatelog_"
 NONE: Final = "none"
 """Label value where there is none, such as the ClusterQueue of a pod whose queue is unknown."""
 OTHER: Final = "other"
-"""Label value that stands for all beyond the bound."""
+"""Label value that means all beyond the bound."""
 
 FAST_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Bucket bounds in seconds for single requests and transactions."""

@@ -2,7 +2,7 @@
 
 Each field is converted by itself against its own type, so that the error names section.field,
 the value, where it came from and what is allowed. Nothing is ignored silently: an unknown name is
-an error wherever it stands, with one exception - the variables that the kubelet injects for a
+an error wherever it is, with one exception - the variables that the kubelet injects for a
 Service called gatelog-something (GATELOG_API_SERVICE_HOST, GATELOG_API_PORT=tcp://...), which
 no user set.
 

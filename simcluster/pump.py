@@ -14,7 +14,7 @@ from collections.abc import Callable
 from simcluster.connection import Connection
 from simcluster.settings import Settings
 from simcluster.store import Store
-from simcluster.watching import Stream, nobody
+from simcluster.watching import Stream, ignored
 
 _BEHIND_S = 0.02
 """Seconds until a bookmark that is due, but has changes before it, is tried again."""
@@ -65,7 +65,7 @@ class Pump:
             if handle is not None:
                 handle.cancel()
         self._connection = None
-        self.stream.wake = nobody
+        self.stream.wake = ignored
         self._over()
 
     def tick(self) -> None:

@@ -25,7 +25,7 @@ _encode = msgspec.json.Encoder().encode
 _BATCH = 512
 
 
-def nobody() -> None:
+def ignored() -> None:
     """A stream that has no writer yet, or none any more."""
 
 
@@ -46,7 +46,7 @@ class Stream:
         self.bookmarks = bookmarks
         self.limit = limit
         self.queue: deque[Change | bytes] = deque()
-        self.wake: Callable[[], None] = nobody
+        self.wake: Callable[[], None] = ignored
         self.ended = False
         self.abrupt = False
 

@@ -106,7 +106,7 @@ def resume(
 
 
 def plain_dry_run(arguments: Sequence[str]) -> list[str]:
-    """Return the words of a command line with the form that a bare --dry-run stands for."""
+    """Return the words of a command line with the form that a bare --dry-run means."""
     found = list(arguments)
     if not set(found[:1]) & {"stop", "resume"}:
         return found

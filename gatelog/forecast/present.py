@@ -41,7 +41,7 @@ MOST_RUNS = 10_000
 LATELY = timedelta(days=1)
 """What came in it is let come again."""
 QUIET = timedelta(hours=1)
-"""Time without arrivals that stands before a log of less than a day: a few minutes in which many
+"""Time without arrivals that is put before a log of less than a day: a few minutes in which many
 came say little about a day."""
 
 _RUNS = f"""

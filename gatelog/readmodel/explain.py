@@ -116,7 +116,7 @@ def _held_up(model: ReadModel, group: GroupRow, now: datetime) -> HeldUpRow | No
 
 
 def lines(found: Explanation, now: datetime, *, own_only: bool = False) -> list[ExplanationLine]:
-    """Return the lines; `own_only`: for somebody who may see the group's own namespace alone."""
+    """Return the lines; `own_only`: for a user who may see the group's own namespace alone."""
     return [
         *_now(found, now, own_only),
         *_pods(found, now),

@@ -1,4 +1,4 @@
-"""What may be missing from a group's story, or stands still in it: lost parts of the log, and what
+"""What may be missing from a group's story, or no longer moves: lost parts of the log, and what
 was parked.
 
 Theory. A gap is known by its positions and by the time it was noticed; whether something of this

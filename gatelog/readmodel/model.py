@@ -227,7 +227,7 @@ class ReadModel:
         return [*list(found.values())[:limit], *admitted]
 
     def shared(self, group_id: str, limit: int = 200) -> Shared:
-        """Return what a group that waits is short of, how its tree stands, and who could give."""
+        """Return what a group that waits is short of, the state of its tree, and who could give."""
         given = {"group_id": group_id, "limit": limit}
         short = list(self.rows(ShortRow, statements.SHORT, given))
         if not short:

@@ -25,7 +25,7 @@ GROUP_COLUMNS = f"""g.id, g.namespace, g.name, g.kind, g.queue, g.cluster_queue,
        e.expected_at, e.earliest_at, e.latest_at, e.never, f.at AS forecast_at"""
 
 STANDING = "e.came = '' AND e.replaced_at IS NULL"
-"""Condition on an estimate: it stands now."""
+"""Condition on an estimate: it holds now."""
 ESTIMATED = f"""
   LEFT JOIN estimates e ON e.cluster = g.cluster AND e.group_id = g.id AND {STANDING}
    AND {is_pending("g.state")}

@@ -1,6 +1,6 @@
 """How a story words what happened: one phrase per kind of note and per decision.
 
-Theory. `{pods}` stands for the names of the pods concerned. The tone is for colour: good, bad or
+Theory. `{pods}` means the names of the pods concerned. The tone is for colour: good, bad or
 none. What is quiet is left out of stories, because another line says it or it is seldom asked for;
 `--full` shows it all the same.
 

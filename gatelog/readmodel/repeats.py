@@ -59,7 +59,7 @@ def advice(row: RepeatedRow) -> str:
 
 
 def standing(row: StandingRow) -> str:
-    """Say of one group that stands still in which state, since when and why."""
+    """Say of one group that no longer moves in which state, since when and why."""
     since = f" since {row.since:%Y-%m-%d %H:%M:%S} UTC" if row.since is not None else ""
     why = f": {row.parked}" if row.parked else ""
     return f"{row.namespace}/{row.name} is {row.state}{since}{why}"

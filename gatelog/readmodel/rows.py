@@ -166,7 +166,7 @@ class ShortRow(msgspec.Struct, frozen=True):
 
 
 class PoolRow(msgspec.Struct, frozen=True):
-    """A ClusterQueue or Cohort of the tree that a group waits in, and how it stands now."""
+    """A ClusterQueue or Cohort of the tree that a group waits in, and its state now."""
 
     kind: str
     name: str

@@ -115,7 +115,7 @@ def _less(obj: Object, field: str, names: set[str]) -> list[Object]:
 
 
 def made_by_us(workload: Object) -> bool:
-    """Tell whether a Workload stands for pods, as ours do; Kueue's stand for Jobs and the like."""
+    """Tell whether a Workload represents pods, as ours do; Kueue's represent Jobs and the like."""
     meta = workload["metadata"]
     if (meta.get("annotations") or {}).get(IS_GROUP_WORKLOAD) == "true":
         return True

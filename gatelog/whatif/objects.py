@@ -55,7 +55,7 @@ class ObjectsRefused(CommandFailed):
 
 
 class Found(NamedTuple):
-    """An object and where it stands; without `view` that of `key` is to go."""
+    """An object and its place; without `view` that of `key` is to go."""
 
     key: Key
     view: QueueObject | None

@@ -63,7 +63,7 @@ Item = Delta | Bookmark | ErrorItem | Garbled
 
 
 class Page(Struct, frozen=True):
-    """One page of a LIST: where it stands, how to go on ("" at the end), its objects as bytes."""
+    """One page of a LIST: its position, how to go on ("" at the end), its objects as bytes."""
 
     version: str
     token: str

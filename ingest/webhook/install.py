@@ -160,7 +160,7 @@ def not_itself(user: str) -> str:
     """CEL for a change that is judged although `user`, the actuator's, may have made it.
 
     A service account is gatelog's alone: only creations are. A person who runs `gatelog up` makes
-    changes of their own too, told from the actuator's by what they are about.
+    changes of their own too, distinguished from the actuator's by what they are about.
     """
     others = f"request.operation == 'CREATE' || request.userInfo.username != {cel_text(user)}"
     return others if user.startswith(SERVICE_ACCOUNT) else f"{others} || {_MOVES_THE_POD}"

@@ -1,6 +1,6 @@
 """Answers to the webhook's questions, from the Kubernetes API.
 
-The webhook stands in the way of every pod creation, so it must not multiply requests: answers
+The webhook is on the way of every pod creation, so it must not multiply requests: answers
 are kept for a few seconds, and callers that ask the same thing at the same time share one
 request. What is kept can be that old: a LocalQueue named ``default`` takes effect within the
 time to live. When the API server cannot be reached, answers about namespaces, queues and

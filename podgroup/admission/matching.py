@@ -1,6 +1,6 @@
 """Whether a flavor suits pods, and whether a selector selects labels.
 
-Theory. A flavor stands for nodes with its labels and taints. Its taints must be tolerated by the
+Theory. A flavor represents nodes with its labels and taints. Its taints must be tolerated by the
 pods or by what the flavor itself adds; node selector and required affinity are evaluated as on a
 node that has exactly the flavor's labels, after everything was dropped that speaks of other labels.
 A term that is left without any expression makes the whole affinity say nothing.

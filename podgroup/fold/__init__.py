@@ -195,12 +195,12 @@ def _remember(world: World, uid: str, found: Refusal) -> bool:
     refused, message = world.meta.refused, found.message
     known = refused.pop(uid, None)
     if known is None and len(refused) >= MAX_REFUSED:
-        world.meta.untold -= not refused.pop(next(iter(refused))).told
+        world.meta.unreported -= not refused.pop(next(iter(refused))).reported
     same = known if known is not None and known.message == message else None
-    told = same is not None and same.told
-    world.meta.untold += (not told) - (known is not None and not known.told)
+    reported = same is not None and same.reported
+    world.meta.unreported += (not reported) - (known is not None and not known.reported)
     parked = same.parked if same is not None else ""
-    refused[uid] = Refusal(found.namespace, found.name, message, told, parked or found.parked)
+    refused[uid] = Refusal(found.namespace, found.name, message, reported, parked or found.parked)
     return not parked
 
 

@@ -207,7 +207,7 @@ def flags_of(pod: Pod, serving: bool, owned: bool) -> int:
     if pod.hiding is not None and pod.hidden:
         flags |= Flag.HIDDEN
     if pod.reported is not None:
-        flags |= Flag.TOLD
+        flags |= Flag.REPORTED
     if expected is not None or pod.refused_version == view.resource_version:
         flags |= Flag.BUSY  # not `pod.free`
     return flags

@@ -1,11 +1,11 @@
-"""Which group a Workload's name stands for: one at a time.
+"""Which group a Workload's name belongs to: one at a time.
 
 Theory. A group's Workload bears the group's name, a single pod's one made of its name and uid; but
 pods may name another (`prebuilt-workload-name`), and so may name another group's. The first one
 keeps the name, and what happens to the Workload is news for that group alone. Others wait until the
 name is free. A group whose name it is by right takes it from one that has no Workload.
 
-Invariant: a name stands for at most one group, whatever pods say, and a group that has a Workload
+Invariant: a name belongs to at most one group, whatever pods say, and a group that has a Workload
 keeps its name as long as it lives.
 """
 

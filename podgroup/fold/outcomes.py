@@ -36,7 +36,7 @@ RETRY_AFTER = timedelta(seconds=30)
 RETRY_CEILING = timedelta(minutes=10)
 """However often a write was rejected, it is tried again after this long."""
 UNGATE_CEILING = timedelta(seconds=60)
-"""The same of the removal of a gate: what stands still goes on within a minute of being mended."""
+"""The same of the removal of a gate: what was held up goes on within a minute of being mended."""
 CREATE_CEILING = timedelta(minutes=30)
 """The same of the creation of a Workload, which a group in builtin mode runs without."""
 MAX_REFUSAL = 500

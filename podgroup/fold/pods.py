@@ -251,7 +251,7 @@ def _mended(world: World, uid: str, known: Pod | None) -> None:
     refusal = world.meta.refused.pop(uid, None)
     if refusal is None:
         return
-    world.meta.untold -= not refusal.told
+    world.meta.unreported -= not refusal.reported
     if known is not None and known.reported is not None:
         reporting.forgotten(world.groups[known.group])  # it bears that report: say what holds now
         mark(world, known.group)

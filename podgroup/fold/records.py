@@ -38,9 +38,9 @@ def apply_record(world: World, here: At, record: r.AnyRecord) -> None:
     """Apply a record to the state."""
     if isinstance(record, r.PodRefused):
         refusal = world.meta.refused.get(record.uid)
-        if refusal is not None and not refusal.told:
-            refusal.told = True
-            world.meta.untold -= 1
+        if refusal is not None and not refusal.reported:
+            refusal.reported = True
+            world.meta.unreported -= 1
         return
     if isinstance(record, r.Used):
         namespace, _, name = record.queue.partition("/")

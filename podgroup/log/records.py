@@ -161,7 +161,7 @@ class Used(Record, frozen=True, tag="used"):
 
 
 class Parked(Record, frozen=True, tag="parked"):
-    """The rules failed for it, or it was to take an illegal step: it stands still, in the open."""
+    """The rules failed for it, or it was to take an illegal step: it is parked."""
 
     ordinal: int
     message: str
@@ -170,7 +170,7 @@ class Parked(Record, frozen=True, tag="parked"):
 
 
 class Counted(Record, frozen=True, tag="counted"):
-    """How a queue or cohort stands whose status is not written; None: there is none any more."""
+    """The state of a queue or cohort whose status is not written; None: there is none any more."""
 
     kind: str
     namespace: str
@@ -231,7 +231,7 @@ AnyRecord = (
 class Concluded(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """The records of one message of the log, `number`ed along with its decisions.
 
-    A number among the records stands for that many decisions made there, so that all can be applied
+    A number among the records means that many decisions made there, so that all can be applied
     in their order; decisions after the last record are not counted.
     """
 

@@ -5,7 +5,7 @@ Go yields for the same value: known fields only, in the order of the Go type, om
 ``omitempty`` there (k8s.io/api/core/v1 and apimachinery meta/v1, Kubernetes 1.36).
 
 Reading rule: a field *with* a default is ``omitempty`` in Go, a field without one is always
-printed; ``None`` stands for a nil pointer. The order of the fields below is the order of the
+printed; ``None`` means a nil pointer. The order of the fields below is the order of the
 Go structs and is part of the role hash: never sort them.
 
 Invariant: ``encode(value)`` sorts the keys of maps bytewise and never those of structs.

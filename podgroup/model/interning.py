@@ -31,7 +31,7 @@ _maps: dict[Any, Any] = {}
 
 
 def intern(value: _T) -> _T:
-    """Return the value that stands for all equal ones: a text, a number, a tuple without times."""
+    """Return the value that represents all equal ones: a text, a number, a tuple without times."""
     if len(_values) >= MOST:
         _values.clear()
     shared: _T = _values.setdefault(value, value)
@@ -39,14 +39,14 @@ def intern(value: _T) -> _T:
 
 
 def intern_time(value: datetime) -> datetime:
-    """Return the time that stands for all that are equal and written with the same offset."""
+    """Return the time that represents all that are equal and written with the same offset."""
     if len(_times) >= MOST:
         _times.clear()
     return _times.setdefault((value, value.tzinfo), value)
 
 
 def intern_map(value: Mapping[str, _T]) -> Mapping[str, _T]:
-    """Return the mapping that stands for all equal ones of the same order."""
+    """Return the mapping that represents all equal ones of the same order."""
     key = tuple(value.items())
     shared: Mapping[str, _T] | None = _maps.get(key)
     if shared is None:
@@ -57,7 +57,7 @@ def intern_map(value: Mapping[str, _T]) -> Mapping[str, _T]:
 
 
 def intern_times(value: dict[str, datetime]) -> dict[str, datetime]:
-    """Return the mapping that stands for all with the same times, offsets included."""
+    """Return the mapping that represents all with the same times, offsets included."""
     key = tuple((name, time, time.tzinfo) for name, time in value.items())
     if len(_maps) >= MOST:
         _maps.clear()

@@ -29,8 +29,8 @@ class Policy(Struct, frozen=True, kw_only=True):
 
     `workloads` "groups" lets single pods of builtin mode do without a Workload.
 
-    `status_interval_s` is how long at least lies between two reports of how a queue
-    stands, in its status and in the ledger; 0: it is not reported. Builtin mode only.
+    `status_interval_s` is how long at least lies between two reports of a queue's
+    state, in its status and in the ledger; 0: it is not reported. Builtin mode only.
 
     `stop_unadmitted` stops pods of queues that were never at a gate.
 

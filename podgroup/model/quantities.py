@@ -107,7 +107,7 @@ def effective_requests(pod_spec: Mapping[str, Any]) -> Amounts:
 
     The larger of (containers and sidecars together) and the peak while init containers run;
     a pod-level request replaces it for cpu, memory and huge pages; overhead is added. A limit
-    stands in for an absent request, as API-server defaulting does.
+    replaces an absent request, as API-server defaulting does.
 
     Pods are resized in place (KEP-1287): until the kubelet has done what is asked, a container
     takes what it was granted. As kube-scheduler does, the larger of both counts, and only what was

@@ -1,4 +1,4 @@
-"""How a queue or cohort stands: who waits, who holds, what is taken and borrowed.
+"""The state of a queue or cohort: who waits, who holds, what is taken and borrowed.
 
 Theory. A standing is worked out from indexes (`state.quota`, the quota tree) when it is due to
 be reported, and is in the log as reported: in the status of the object, and in the ledger of usage.

@@ -62,7 +62,7 @@ def explain(ctx: RuleContext, group: Group) -> Conclusions:
     ):
         return ()
     known = (wanted if begins else None) or (group.explained.reason, group.explained.message)
-    told = Explained(
+    explained = Explained(
         group.id,
         state if state != group.explained.state else None,
         wanted[0] if begins and wanted else "" if over else None,
@@ -72,8 +72,8 @@ def explain(ctx: RuleContext, group: Group) -> Conclusions:
         message if message != known[1] else None,
     )
     if reason == LARGER_THAN_ADMITTED and (reason, message) != known:
-        return (told, *_warned(ctx, group, reason, message))
-    return (told,)
+        return (explained, *_warned(ctx, group, reason, message))
+    return (explained,)
 
 
 def _warned(ctx: RuleContext, group: Group, reason: str, message: str) -> list[Decision]:

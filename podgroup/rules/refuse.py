@@ -21,7 +21,7 @@ MAX_MARKED = 50
 def refuse(ctx: RuleContext) -> Conclusions:
     """Tell pods that cannot be read what is wrong with them."""
     meta = ctx.world.meta
-    waiting = [uid for uid, refusal in meta.refused.items() if not refusal.told]
+    waiting = [uid for uid, refusal in meta.refused.items() if not refusal.reported]
     for uid in waiting[:MAX_MARKED]:
         refusal = meta.refused[uid]
         yield PodRefused("", uid)
@@ -46,7 +46,7 @@ def refuse(ctx: RuleContext) -> Conclusions:
 
 
 def _due(world: World) -> bool:
-    return bool(world.meta.untold)
+    return bool(world.meta.unreported)
 
 
 RULE = ClusterRule(

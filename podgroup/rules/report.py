@@ -253,7 +253,7 @@ def _take_back(ctx: RuleContext, group: Group, *, everyone: bool) -> Conclusions
         reason, message = group.ending.finish.reason, group.ending.finish.message
     else:
         return
-    for uid in ctx.members(group).listed(Flag.TOLD):
+    for uid in ctx.members(group).listed(Flag.REPORTED):
         pod = ctx.pod(uid)
         if everyone or not pod.gated:
             yield ctx.decision(

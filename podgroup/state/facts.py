@@ -165,7 +165,7 @@ def given_up_at(policy: Policy, view: PodView) -> datetime | None:
 
 
 def role_of(group: Group, pod_set: str) -> str:
-    """Return the role a podset stands for: the same name, but for the `main` of a single pod."""
+    """Return the role of a podset: the same name, but for the `main` of a single pod."""
     return next(iter(group.roles), pod_set) if group.single else pod_set
 
 

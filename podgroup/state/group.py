@@ -258,7 +258,7 @@ class Group(Struct, gc=False):
     """One life of a pod group, or of a single pod.
 
     What is not of a part is its identity, which never changes, its roles, whose counters follow its
-    pods, and `parked`: under what it stands still, and why.
+    pods, and `parked`: under what it is parked, and why.
     """
 
     id: GroupID

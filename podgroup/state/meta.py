@@ -33,7 +33,7 @@ class Refusal(Struct):
     namespace: str
     name: str
     message: str
-    told: bool = False
+    reported: bool = False
     parked: str = ""
     """Under which `seq/ord` that was parked; "" when there is none to settle."""
 
@@ -56,7 +56,7 @@ class Meta(Struct):
     timers: dict[str, Timer] = {}
     refused: dict[str, Refusal] = {}
     """Pods that cannot be read, by uid: the latest few."""
-    untold: int = 0
+    unreported: int = 0
     """How many of them were not reported yet."""
     given_up: dict[str, str] = {}
     """Decisions that were parked, the latest few: `group: why` -> `seq/ord` it is listed under."""

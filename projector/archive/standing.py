@@ -1,7 +1,7 @@
 """The position of the read model: up to where the log may be archived, and from where it is needed.
 
 Theory. A replay of the present begins with the present epoch. The note with which the projector
-began it stands one position before its first message; where history was pruned, the table of
+began it is one position before its first message; where history was pruned, the table of
 epochs tells the same from what was lost.
 
 Invariant: read from one snapshot; nothing is written.

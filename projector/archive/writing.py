@@ -47,7 +47,7 @@ PROVEN = 500
 """Messages after which the stream is asked whether they were all there."""
 
 _SETTINGS = b"settings_recorded."
-"""Stands in every message that says settings."""
+"""Is in every message that says settings."""
 
 
 class ArchiveDamaged(Exception):

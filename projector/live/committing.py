@@ -45,7 +45,7 @@ log = get_logger("projector")
 
 
 class EpochBase(Struct):
-    """Where positions come from: the base of the epoch and the stream it stands for."""
+    """Where positions come from: the base of the epoch and its stream."""
 
     base: int = 0
     stream_created_at: datetime | None = None
@@ -120,7 +120,7 @@ class Committer:
         begun: Iterable[EpochRow] = (),
         settled: Iterable[Settled] = (),
     ) -> None:
-        """Hand over everything that changed since the last time.
+        """Give everything that changed since the last time.
 
         `at` is the timestamp of the last message folded. Returns when the batch before is written.
 

@@ -4,7 +4,7 @@ Theory. `gatelog forecast` writes them, from a connection of its own: they are n
 log says, so a replay neither makes nor compares them. An estimate stays as it was given; a later
 one that says something else has a row of its own.
 
-Invariant: of a group at most one estimate stands (`replaced_at` null, `came` empty).
+Invariant: of a group at most one estimate holds (`replaced_at` null, `came` empty).
 """
 
 from sqlalchemy import Index, Table

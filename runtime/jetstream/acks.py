@@ -16,7 +16,7 @@ _V2_LEAST_TOKENS = 11
 
 
 class DeliveryMetadata(NamedTuple):
-    """Where one delivery stands.
+    """The state of one delivery.
 
     `delivery` counts deliveries of this message (1 = first), `sequence` is the stream's,
     `consumer_sequence` counts deliveries of the consumer without gaps, `at_ns` is Unix time.

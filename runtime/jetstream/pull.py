@@ -51,7 +51,7 @@ DEFAULT_TIMING = Timing()
 
 
 class Data(NamedTuple):
-    """A delivered message and where it stands."""
+    """A delivered message and its state."""
 
     message: Msg
     place: DeliveryMetadata

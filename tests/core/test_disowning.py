@@ -109,7 +109,7 @@ def test_a_pod_that_cannot_be_read_is_told_once_for_each_thing() -> None:
     toy.do(refused(toy))
     ((uid, message),) = told(toy)
     assert uid == "bad" and "metadata.annotations[x]: is 300000 bytes long" in message
-    assert "ignores it" in message and not toy.world.meta.untold
+    assert "ignores it" in message and not toy.world.meta.unreported
     toy.do(refused(toy))
     assert len(told(toy)) == 1, "a status write of the kubelet is no news"
     toy.do(refused(toy, message="is 400000 bytes long"))
@@ -171,9 +171,9 @@ def test_very_many_pods_that_cannot_be_read_are_told_bit_by_bit_and_forgotten() 
     toy = Toy()
     toy.act = False
     toy.do(*(refused(toy, f"u{i}") for i in range(MAX_REFUSED + 20)))
-    assert len(told(toy)) == 50 and toy.world.meta.untold == MAX_REFUSED - 50
+    assert len(told(toy)) == 50 and toy.world.meta.unreported == MAX_REFUSED - 50
     toy.do()
-    assert len(told(toy)) == 100 and not toy.world.meta.untold
+    assert len(told(toy)) == 100 and not toy.world.meta.unreported
     assert len(toy.world.meta.refused) == MAX_REFUSED
     toy.do(PodDeleted(pod=msgspec.structs.replace(toy.pod("x"), uid="u50")))
     assert len(toy.world.meta.refused) == MAX_REFUSED - 1

@@ -216,8 +216,8 @@ def explained(model: ReadModel, row: LifeRow, name: str = "") -> o.PodGroupReaso
     """Return the same with why the group is where it is, for who may see its namespace alone."""
     now = datetime.now(UTC)
     said = lines(explain(model, row, now), now, own_only=True)
-    told = [o.ExplanationLine(label=one.label, text=one.text) for one in said]
-    return msgspec.structs.replace(reasons(model, row, name), explanation=told)
+    explanation = [o.ExplanationLine(label=one.label, text=one.text) for one in said]
+    return msgspec.structs.replace(reasons(model, row, name), explanation=explanation)
 
 
 def _wait(row: WaitRow) -> o.Wait:

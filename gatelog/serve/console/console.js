@@ -99,6 +99,6 @@
   document.addEventListener("visibilitychange", () => { if (!document.hidden && due) refresh(); });
   const stream = new EventSource(live.dataset.live);
   stream.addEventListener("change", refresh);
-  // Nobody said what changed while the stream was away.
+  // No message said what changed while the stream was away.
   stream.addEventListener("open", () => { if (opened) refresh(); opened = true; });
 })();

@@ -4,7 +4,7 @@ KEP-976 story 3: composed as soon as every set without a template has its pods; 
 podset per set, so that quota is there for pods that do not exist yet. First draft of KEP-976: a
 declared count composes after its first pod, declared roles after one pod per role.
 
-Quota is charged for the pod that stands for a role, so pods of a role that ask for more than it
+Quota is charged for the pod that represents a role, so pods of a role that ask for more than it
 does are a contradiction like different counts (B1).
 
 Invariant: what a group is composed of depends on its pods and not on the order they came in.
@@ -66,7 +66,7 @@ def incomplete(ctx: RuleContext, group: Group) -> Concluding[Found]:
 
 
 def unfit(roles: dict[str, list[Pod]]) -> Found:
-    """Say which pod asks for more than the one that stands for its role, oldest first."""
+    """Say which pod asks for more than the one that represents its role, oldest first."""
     for name, pods in roles.items():
         if name.startswith(UNPLACED):
             continue
