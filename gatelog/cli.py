@@ -17,6 +17,7 @@ import typer
 from gatelog.commands import (
     archive,
     ask,
+    bundle,
     demo,
     deployments,
     doctor,
@@ -122,6 +123,7 @@ _add("import", export.import_, ASK, export.IMPORT_EXAMPLES)
 _add("epochs", epochs.epochs, ASK, epochs.EXAMPLES)
 _add("parked", parked.parked, ASK, parked.EXAMPLES)
 _add("doctor", doctor.doctor, ASK, doctor.EXAMPLES)
+_add("bundle", bundle.bundle, ASK, bundle.EXAMPLES)
 _add("version", version.version, ASK, version.EXAMPLES)
 
 

@@ -56,6 +56,7 @@ TABLE = {
     # What is made is a file.
     "export": "-n --db --state-dir",
     "import": "",  # --to names the empty database
+    "bundle": "-n --db --state-dir",
     # What is changed are objects of the cluster.
     "stop": ACT,
     "resume": ACT,
