@@ -3,7 +3,7 @@
 Theory. Two ways that mend each other's gaps. What this process can know to be a secret (passwords
 in URLs of the settings, contents of the files that settings and libpq name, values of variables
 that are called like secrets, of the Secrets that gatelog's pods mount) is replaced wherever it
-stands and however it is quoted. What others may have written into a message is found by form: user
+is and however it is quoted. What others may have written into a message is found by form: user
 information of URLs, what follows the word password, token or the like, Authorization headers, JSON
 Web Tokens, PEM blocks, NKeys, keys of clouds.
 
