@@ -1,8 +1,5 @@
 """`python -m bench`: measure, print JSON lines and a table, keep the results of this run.
 
-`python -m bench real --server URL ...` measures on a cluster that is there already; its figures
-are printed and not kept. All else runs on what it starts itself.
-
 What was measured goes to the results of its name, so that parts can be measured one at a time; each
 figure says of what commit it is, when it was taken, and beside what load.
 
@@ -27,11 +24,9 @@ from bench import (
     pending,
     projecting,
     questions,
-    real,
     rebuilding,
     resident,
     sizes,
-    topology,
 )
 from bench.figures import Figure, commit_of, kept, printed, read, show, write
 from bench.processes import machine
@@ -65,7 +60,6 @@ PARTS: dict[str, Callable[[], AsyncIterator[Figure]]] = {
     "latency": latency.run,
     "sizes": sizes.run,
     "queries": questions.run,
-    "topology": topology.run,
     "forecast": forecasting.run,
     "pending": pending.run,
     "console": consoling.run,
@@ -86,8 +80,6 @@ async def _run(names: list[str]) -> list[Figure]:
 
 def main() -> int:
     """Run what is asked for, and keep the results."""
-    if sys.argv[1:2] == ["real"]:
-        return real.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument(
         "parts", nargs="*", choices=[*PARTS, []], help=f"default: all but {', '.join(LONG)}"

@@ -22,8 +22,6 @@ from podgroup.model.names import ADMISSION_GATE, MANAGED_LABEL, POD_FINALIZER
 from runtime.settings import ActuatorSettings
 from tests.support.processes import Api, pod
 
-GATE = "gatelog.io/bench"
-"""The gate of pods that no queue is to see."""
 PATIENCE_S = 60.0
 AT_ONCE = ActuatorSettings().max_in_flight
 """Requests of a client at once: as many as the actuator may have."""
@@ -47,11 +45,11 @@ def pods_of(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
 
 
-async def ungate(api: Api, namespace: str, name: str, gate: str = ADMISSION_GATE) -> None:
+async def ungate(api: Api, namespace: str, name: str) -> None:
     """Take the first gate off a pod, if it is that: the bare write that admission comes down to."""
     first = "/spec/schedulingGates/0"
     steps = [
-        {"op": "test", "path": f"{first}/name", "value": gate},
+        {"op": "test", "path": f"{first}/name", "value": ADMISSION_GATE},
         {"op": "remove", "path": first},
     ]
     await api.call("PATCH", f"{pods_of(namespace)}/{name}", steps, kind=STEPS)
@@ -115,7 +113,7 @@ class SeenPod(Struct, frozen=True):
     @property
     def gated(self) -> bool:
         """One of the gates that count is on it."""
-        return any(gate.name in (ADMISSION_GATE, GATE) for gate in self.spec.gates)
+        return any(gate.name == ADMISSION_GATE for gate in self.spec.gates)
 
     @property
     def phase(self) -> str:

@@ -5,7 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from bench.cluster import Line, Meta, SeenPod, Spec, Status
+from bench.cluster import (
+    UNGATED,
+    Line,
+    Meta,
+    PodWatch,
+    SeenPod,
+    Spec,
+    Status,
+    gated,
+    pods_of,
+    ungate,
+)
 from bench.core import _fold
 from bench.figures import HISTORY, Figure, kept, percentile, show, write
 from bench.latency import _without_own
@@ -16,7 +27,9 @@ from bench.pending import Line as WaitingLine
 from bench.story import CLUSTER, Story
 from podgroup.engine import new_world, step
 from podgroup.log.codec import decode_batch
+from simcluster.settings import Settings
 from tests.support.processes import Api
+from tests.support.standin import SimCluster
 
 
 @pytest.mark.parametrize("groups, size", [(3, 4), (1, 40), (5, 1)])
@@ -183,3 +196,23 @@ async def test_who_is_preempted_comes_again_and_counts_from_the_first_time() -> 
     assert (got.works, got.preempted) == (2, 1)
     assert got.usage == pytest.approx(2 * 0.2 / (NOMINAL * got.whole_s))
     await users._api.http.close()
+
+
+async def test_a_watch_goes_on_where_it_was_when_the_server_ends_it() -> None:
+    async with (
+        SimCluster(Settings(scheduler=False)) as server,
+        Api(server.url, server.token) as api,
+        PodWatch(api, "default") as watch,
+    ):
+        for number in range(6):
+            name = f"p{number}"
+            await api.call("POST", pods_of("default"), gated(name))
+            if number == 2:
+                server.faults.drop_watches()
+            elif number == 4:
+                server.faults.drop_watches(abrupt=True)
+                server.compact()
+            await ungate(api, "default", name)
+            await watch.until(UNGATED, [name], timeout_s=10)
+        assert sorted(watch.seen[UNGATED]) == [f"p{number}" for number in range(6)]
+        assert watch.opened >= 3
