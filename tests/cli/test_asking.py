@@ -4,6 +4,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -87,7 +88,7 @@ def test_the_printed_statement_gives_the_same_rows(gatelog: Gatelog, busy_db: Db
         return
     _, statement, _ = ask(gatelog, busy_db, "history", "ns/a", "--sql")
     _, out, _ = ask(gatelog, busy_db, "history", "ns/a", "--json")
-    with sqlite3.connect(busy_db[0].removeprefix("sqlite:///")) as database:
+    with closing(sqlite3.connect(busy_db[0].removeprefix("sqlite:///"))) as database:
         rows = database.execute(statement).fetchall()
     assert len(rows) == len(json.loads(out)[0]["entries"])
 
@@ -251,7 +252,7 @@ def test_names_are_parameters_and_never_sql(gatelog: Gatelog, busy_db: Db) -> No
 
 def test_a_database_that_is_no_read_model(gatelog: Gatelog, tmp_path: object) -> None:
     file = f"{tmp_path}/other.db"
-    with sqlite3.connect(file) as database:
+    with closing(sqlite3.connect(file)) as database:
         database.execute("CREATE TABLE t (x)")
     code, _, err = gatelog("why", "a/b", "--db", file)
     assert code == 1 and "gatelog migrate" in err

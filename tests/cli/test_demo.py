@@ -106,7 +106,7 @@ def test_the_demo_plays_every_story_and_leaves_the_answers(demo: Demo) -> None:
     for command in commands:
         asked = run(*shlex.split(command)[1:])
         assert asked.returncode == 0 and "Finished" in asked.stdout, asked
-    with sqlite3.connect(database) as connection:
+    with closing(sqlite3.connect(database)) as connection:
         rows = connection.execute("SELECT name, state FROM groups ORDER BY created_seq").fetchall()
         twice = connection.execute(
             "SELECT count(*) FROM (SELECT 1 FROM decisions GROUP BY as_of_seq, group_id, rule, "

@@ -5,6 +5,7 @@ import json
 import re
 import sqlite3
 import time
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -173,12 +174,12 @@ def test_dry_runs_write_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert cli.run([*words, "--dry-run", "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [row["position"] for row in found] == [1, 2, 3]
-    with sqlite3.connect(file) as connection:
+    with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("SELECT count(*) FROM estimates").fetchone() == (0,)
     assert cli.run(words) == 0
     out = capsys.readouterr().out
     assert "EXPECTED" in out and "wait-2" in out
-    with sqlite3.connect(file) as connection:
+    with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("SELECT count(*) FROM estimates").fetchone() == (3,)
 
 

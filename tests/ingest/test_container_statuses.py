@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ def imported(name: str, folder: Path, query: str) -> Rows:
     if not file.exists():
         log = exported(FOLDER / "node" / f"{name}.jsonl.gz", folder / f"{name}.jsonl.gz")
         assert cli.run(["import", str(log), "--to", f"sqlite:///{file}"]) in (0, None)
-    with sqlite3.connect(file) as connection:
+    with closing(sqlite3.connect(file)) as connection:
         return connection.execute(query).fetchall()
 
 

@@ -1,6 +1,7 @@
 """A group's story is looked up by the group, however long the log of its cluster is."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from gatelog.readmodel import statements
@@ -33,7 +34,7 @@ def test_a_group_is_found_by_its_pods_and_by_its_workload(url: str) -> None:
 def test_no_part_of_a_story_reads_all_rows_of_the_cluster(tmp_path: Path) -> None:
     migrate.upgrade(f"sqlite:///{tmp_path}/read-model.sqlite3")
     given = {"cluster": "test", "group_id": "one", "own_only": 0, "limit": 10}
-    with sqlite3.connect(tmp_path / "read-model.sqlite3") as database:
+    with closing(sqlite3.connect(tmp_path / "read-model.sqlite3")) as database:
         plan = database.execute(f"EXPLAIN QUERY PLAN {statements.ENTRIES}", given)
         steps = [str(row[3]) for row in plan]
     reads = [one for one in steps if one.startswith(("SEARCH", "SCAN"))]

@@ -4,6 +4,7 @@ import asyncio
 import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -182,7 +183,7 @@ def test_the_alternative_has_a_read_model(
     (total,) = {row["total_s"] for row in found["what_if"]["waits"]}
     assert total == 0
     assert not found["what_if"]["preempted"]
-    with sqlite3.connect(database) as connection:
+    with closing(sqlite3.connect(database)) as connection:
         (reported,) = connection.execute("SELECT max(used) FROM usage").fetchone()
         waited, count = connection.execute(
             "SELECT sum(queue_seconds), count(*) FROM v_admission_latency WHERE cluster = 'what-if'"
@@ -260,7 +261,7 @@ def test_a_kept_log_with_cohorts_and_shares_comes_to_what_happened(
     assert found["same"] == found["then"]
     borrowed = {row["queue"] for row in found["then"]["quota"] if row["borrowed_hours"] > 0}
     assert borrowed == {"red", "blue", "green"}
-    with sqlite3.connect(database) as connection:
+    with closing(sqlite3.connect(database)) as connection:
         reasons = connection.execute("SELECT DISTINCT policy FROM preemptions ORDER BY 1")
         assert [reason for (reason,) in reasons] == [
             "InClusterQueue",

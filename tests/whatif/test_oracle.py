@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ Preempted = tuple[datetime, str, str]
 
 def rows(database: Path) -> tuple[list[cases.Admitted], list[Preempted]]:
     """Return who was admitted, in order, and who was preempted when and why."""
-    with sqlite3.connect(database) as connection:
+    with closing(sqlite3.connect(database)) as connection:
         admitted = connection.execute(
             "SELECT a.admitted_at, g.name, a.cluster_queue, a.flavors FROM admissions a "
             "JOIN groups g ON g.id = a.group_id JOIN decisions d ON d.id = a.decided_by "

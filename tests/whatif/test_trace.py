@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -74,7 +75,7 @@ def test_a_higher_priority_preempts_and_the_victim_runs_again_from_its_beginning
     assert (high["priority"], high["count"], high["total_s"]) == ("5", 1, 0)
     (quota,) = found["quota"]
     assert quota["used_hours"] == pytest.approx((50 + 30 + 100) * 2 / 3600, abs=0.001)
-    with sqlite3.connect(database) as connection:
+    with closing(sqlite3.connect(database)) as connection:
         rows = connection.execute(
             "SELECT name, state, (SELECT count(*) FROM admissions a WHERE a.group_id = g.id) "
             "FROM groups g ORDER BY name"
