@@ -13,7 +13,7 @@ from podgroup.fold.records import apply_record
 from podgroup.log.events import Decision
 from podgroup.log.journal import At
 from podgroup.log.records import AnyRecord, AsOf, Concluded
-from podgroup.model.commands import WriteWorkloadStatus
+from podgroup.model.commands import SILENCING
 from podgroup.rules.helpers.context import Conclusion, Conclusions, RuleContext
 from podgroup.state.derived import Derived
 from podgroup.state.world import World
@@ -41,7 +41,7 @@ class Applier:
     def apply(self, conclusion: Conclusion) -> None:
         """Apply one conclusion."""
         if isinstance(conclusion, Decision):
-            if type(conclusion.command) is not WriteWorkloadStatus:
+            if type(conclusion.command) not in SILENCING:
                 self.concluded = True
             self.decision(conclusion)
         elif isinstance(conclusion, Derived):

@@ -30,6 +30,7 @@ from podgroup.fold.reservations import admit, checked, recharge, release
 from podgroup.log.events import Decision
 from podgroup.log.journal import At, PreemptionRow
 from podgroup.model.commands import (
+    SILENCING,
     Admission,
     AdmitGroup,
     Command,
@@ -56,6 +57,7 @@ from podgroup.model.names import (
 )
 from podgroup.model.objects import Since
 from podgroup.model.shortage import Preempted
+from podgroup.state.changes import EVERYTHING
 from podgroup.state.facts import cluster_queue_name, place_of, role_of
 from podgroup.state.group import Eviction, Finish, Group, Role
 from podgroup.state.pod import Expectation, OutOfSelector
@@ -75,8 +77,8 @@ def apply_decision(world: World, decision: Decision) -> None:
         return
     apply = _APPLIED.get(type(command)) or _WRITTEN.get(command.about.kind)
     if apply is not None:
-        apply(world, group, decision, decision.command)
-    mark(world, group.id)
+        apply(world, group, decision, command)
+    mark(world, group.id, 0 if type(command) in SILENCING else EVERYTHING)
 
 
 def _of_queue(world: World, decision: Decision) -> None:

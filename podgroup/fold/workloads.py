@@ -37,7 +37,7 @@ from podgroup.model.names import (
     WORKLOAD_FINALIZER,
 )
 from podgroup.model.objects import WorkloadView
-from podgroup.state.changes import EVERYTHING, of_workload, same_but_status
+from podgroup.state.changes import EVERYTHING, of_new_workload, of_workload, same_but_status
 from podgroup.state.facts import (
     KUEUE,
     cluster_queue_name,
@@ -200,11 +200,12 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
         note(world, here, "WorkloadGone", group=group.id, message=f"Workload {before.name}")
         mirror.replaced(group)
         end_expectation(world, group, None)
+    refused = group.mirror.refused
     mirror.seen(group, view, first=before is None)
     if before is None:
         note(world, here, "WorkloadSeen", group=group.id, message=f"Workload {view.name}")
     owned = _take_owners(world, group, before, view)
-    expectation = group.mirror.expect
+    expectation, made = group.mirror.expect, False
     if expectation is not None:
         version = expectation.result_version
         # Made, whatever became of the answer: waiting for that may be waiting for ever, because
@@ -234,10 +235,12 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
                 mirror.distrust_checks(group)
         if group.mirror.checks_stale and all(check.state == "Pending" for check in view.checks):
             mirror.trust_checks(group)
-    ours = (
-        before is not None and not owned and world.mode != "kueue" and same_but_status(before, view)
-    )
-    mark(world, group.id, of_workload(world, group) if ours else EVERYTHING)
+    changed = EVERYTHING
+    if world.mode != "kueue" and before is None and made and not refused:
+        changed = of_new_workload(world, group, view)
+    elif world.mode != "kueue" and before and not owned and same_but_status(before, view):
+        changed = of_workload(world, group)
+    mark(world, group.id, changed)
 
 
 def _stood(world: World, group: Group, view: WorkloadView) -> bool:

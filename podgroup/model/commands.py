@@ -436,5 +436,8 @@ COMMANDS: Final[Mapping[str, type[Command]]] = {
 }
 """Every command by its name on the wire."""
 RECORDS: Final = tuple(kind for kind in COMMANDS.values() if kind.about.record)
+SILENCING: Final = (WriteWorkloadStatus, FinalizeWorkload)
+"""Commands that change nothing but that a write of the Workload is in flight, which gives no rule
+anything to say."""
 ENDING: Final = frozenset({"DeleteWorkload", *(n for n, c in COMMANDS.items() if c.about.may_end)})
 """What may be the end of an object: it takes our finalizer off it, or deletes it."""

@@ -35,7 +35,7 @@ from podgroup.rules.helpers.places import idle
 from podgroup.rules.helpers.plainly import kueue_plainly
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.wording import refusal
-from podgroup.state.changes import ALL_RELEASED, FIRST_RUNS
+from podgroup.state.changes import ALL_RELEASED, FIRST_RUNS, WINDS_UP
 from podgroup.state.facts import beyond_admission
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
@@ -212,7 +212,7 @@ def _reason_of_kueue(group: Group) -> tuple[str, str]:
 RULE = Rule(
     name="explain",
     run=explain,
-    reads=FIRST_RUNS | ALL_RELEASED,
+    reads=FIRST_RUNS | ALL_RELEASED | WINDS_UP,
     parked=True,
     docs=(
         RuleDoc(

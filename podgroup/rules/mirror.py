@@ -53,7 +53,7 @@ from podgroup.rules.helpers.context import (
 from podgroup.rules.helpers.readiness import all_ready
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
 from podgroup.rules.helpers.timing import still_running
-from podgroup.state.changes import ALL_READY, SUCCEEDED, WORKLOAD
+from podgroup.state.changes import ALL_READY, SUCCEEDED, WINDS_UP, WORKLOAD
 from podgroup.state.facts import ran_s, role_of
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
@@ -391,6 +391,6 @@ def _reactivated(workload: WorkloadView, said: Said, wanted: Wanted) -> None:
 RULE = Rule(
     name="mirror",
     run=mirror,
-    reads=SUCCEEDED | ALL_READY | WORKLOAD,
+    reads=SUCCEEDED | ALL_READY | WORKLOAD | WINDS_UP,
     docs=(RuleDoc("mirror", "the Workload's status says something else", "writes it"),),
 )

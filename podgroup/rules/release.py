@@ -15,6 +15,7 @@ from podgroup.rules.helpers.context import (
 )
 from podgroup.rules.helpers.releasing import finalize
 from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.state.changes import WINDS_UP
 from podgroup.state.group import Finish, Group
 from podgroup.state.members import Flag
 
@@ -62,5 +63,6 @@ def release_workload(ctx: RuleContext, group: Group, reason: str) -> Conclusions
 RULE = Rule(
     name="release",
     run=release,
+    reads=WINDS_UP,
     docs=(RuleDoc("release", "the group is over", "takes our finalizers off pods and Workload"),),
 )

@@ -11,6 +11,7 @@ from podgroup.model.commands import FinalizeWorkload
 from podgroup.model.names import MAX_OWNERS, WORKLOAD_FINALIZER
 from podgroup.rules.helpers.context import Conclusions, RuleContext, workload_free, workload_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.state.changes import WINDS_UP
 from podgroup.state.group import Group
 
 
@@ -38,5 +39,6 @@ def sweep(ctx: RuleContext, group: Group) -> Conclusions:
 RULE = Rule(
     name="sweep",
     run=sweep,
+    reads=WINDS_UP,
     docs=(RuleDoc("sweep", "no pod of the group is left", "releases the Workload"),),
 )

@@ -26,6 +26,8 @@ SUCCEEDED: Final = 4
 ALL_SUCCEEDED: Final = 8
 ALL_RELEASED: Final = 16
 WORKLOAD: Final = 32
+WINDS_UP: Final = 64
+"""A group is over and its Workload says something else or may be written, or its last pod left."""
 EVERYTHING: Final = -1
 
 _STANDS_OUT: Final = (
@@ -162,9 +164,9 @@ def of_leaving(world: World, group: Group, flags: int) -> int:
     if not _undisturbed(group) or group.quota.holding is not None:
         return EVERYTHING
     members = world.members[group.id]
-    if flags & _LEAVES_ALONE or members.count(Flag.GATED) or not len(members):
+    if flags & _LEAVES_ALONE or members.count(Flag.GATED):
         return EVERYTHING
-    return 0
+    return 0 if len(members) else WINDS_UP
 
 
 def of_joining(world: World, group: Group, role: str, flags: int, first: str | None) -> int:
@@ -244,6 +246,21 @@ def same_but_status(before: WorkloadView, view: WorkloadView) -> bool:
 
 def of_workload(world: World, group: Group) -> int:
     """Return what changed as the Workload may be written again, or says what we wrote."""
+    if not world.track_changes:
+        return EVERYTHING
+    if group.ending.finish is not None:
+        rests = group.quota.holding is None and _undisturbed(group)
+        return WINDS_UP if rests else EVERYTHING
     if not world.members[group.id].flags or not runs(world, group):
         return EVERYTHING
     return WORKLOAD if group.mirror.expect is None else 0
+
+
+def of_new_workload(world: World, group: Group, view: WorkloadView) -> int:
+    """Return what changed as the Workload that we had made of a group is there.
+
+    Pods that lost their places wait for it to be let go (rule `replace`).
+    """
+    if view.checks or world.members[group.id].count(Flag.INACTIVE):
+        return EVERYTHING
+    return of_workload(world, group)

@@ -6,28 +6,35 @@ the rules that are due and by all rules; and now and then a projector is started
 at every group there is and has nothing to add.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from bench.story import Story
 from podgroup.engine import drain_journal, new_world, step
 from podgroup.log.codec import decode_batch
 from podgroup.log.events import Batch, Decision
+from podgroup.model.commands import CreateWorkload
 from podgroup.model.names import (
     POD_GROUP_COUNT,
     POD_GROUP_ROLE,
     POD_GROUP_ROLE_COUNT,
     POD_GROUP_ROLES,
 )
+from podgroup.model.objects import CheckView, OwnerRef, WorkloadView
 from podgroup.model.policy import Policy
 from podgroup.state.world import World
+from tests.core.test_checks import asks
 from tests.core.test_laws import encoded, play, reloaded, stories
 from tests.core.test_machine import KEPT
 from tests.support.examples import examples
 from tests.support.rough import Rough
+from tests.support.toy import Toy
 
 POLICIES = {
     "plain": Policy(),
@@ -172,6 +179,44 @@ def test_nor_have_they_while_groups_live_their_lives(mode: str, program: Any) ->
     wide.play([["quota", 6], ["fill", 0, 0], ["fill", 1, 0], *[["turn", 2]] * 3])
     wide.play(program)
     same(wide.messages, mode, wide.policy, restart=15)
+
+
+class Meddling(Toy):
+    """Another client is quick to write `more` into each Workload."""
+
+    more: Mapping[str, Any] = MappingProxyType({})
+
+    def put_workload(self, view: WorkloadView) -> WorkloadView:
+        return super().put_workload(replace(view, **self.more))
+
+
+@pytest.mark.parametrize("what", ["it was refused", "a pod was replaced", "a check says no"])
+def test_nor_as_a_workload_comes_on_which_more_depends(what: str) -> None:
+    toy = Meddling()
+    toy.act = False
+    for name in ("a", "b"):
+        toy.pod(name, "g", 2)
+    made = next(d for d in toy.queue if isinstance(d.command, CreateWorkload))
+    toy.queue.remove(made)
+    toy.act = True
+    toy.settle()
+    toy.run("a", "b")
+    match what:
+        case "it was refused":
+            toy.refusing = "no"
+        case "a pod was replaced":
+            toy.end("a", phase="Failed")
+            toy.pod("c", "g", 2)
+            pods = toy.pods.values()
+            toy.more = {"owners": tuple(OwnerRef(kind="Pod", name=p.name, uid=p.uid) for p in pods)}
+        case "a check says no":
+            asks(toy, "c", cpu=10)
+            toy.more = {"checks": (CheckView(name="c", state="Rejected"),)}
+    toy.execute(made)
+    toy.refusing = ""
+    toy.wait(3600)
+    assert "g" in toy.workloads
+    same(toy.messages, "builtin", Policy())
 
 
 @pytest.mark.parametrize("last", ["Pod", "Workload"])
