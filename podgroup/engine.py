@@ -126,14 +126,15 @@ def decide(
     With `recorded` those decisions and the records in `concluded` are applied instead, and the
     difference is returned.
     """
-    if not synced(world) and not recorded and not (concluded and concluded.records):
-        return _NONE
-    loaded = world.loaded
-    if loaded or world.evaluate_all:
+    loaded, thorough = world.loaded, world.loaded or world.evaluate_all
+    if not recorded and not (concluded and concluded.records):
+        if not thorough and not _due(world):
+            world.dirty_groups.clear()  # most messages of a trickle end here
+            return _NONE
+        if not synced(world):
+            return _NONE
+    if thorough:
         world.dirty_groups.update(dict.fromkeys(world.dirty_groups, EVERYTHING))
-    elif not recorded and not (concluded and concluded.records) and not _due(world):
-        world.dirty_groups.clear()
-        return _NONE
     world.loaded = False
     comparing = None
     applier = Applier(world, here)
@@ -143,7 +144,7 @@ def decide(
         _enlist_all(world, applier)
     for identity in list(world.dirty_groups):
         group = world.groups.get(identity)
-        if group is not None and renewable(world, group):
+        if group is not None and group.ending.finish is not None and renewable(world, group):
             applier.apply(Renewed(identity))
     looked_at = _decide_dirty(world, applier)
     if loaded:
@@ -154,7 +155,8 @@ def decide(
         applier.ctx.here = At(here.position, _before_timers(world, here))
         looked_at.update(_decide_dirty(world, applier))
         applier.ctx.here = here
-    _run_last(world, applier)
+    if _last_due(world):
+        _run_last(world, applier)
     world.dirty_groups.clear()
     for identity in looked_at:
         group = world.groups.get(identity)
@@ -184,8 +186,14 @@ def _due(world: World) -> bool:
         if changed:
             return True
     quotas = world.quotas
-    known = quotas.news or quotas.objects or quotas.moved or ADMIT.due(world)
-    return bool(known or world.meta.unreported or world.unannounced)
+    if quotas.news or quotas.objects or _last_due(world):
+        return True
+    return bool(quotas.charged) and ADMIT.due(world)
+
+
+def _last_due(world: World) -> bool:
+    """Tell whether a rule that looks at no single group may be due."""
+    return bool(world.quotas.moved or world.unannounced or world.meta.unreported)
 
 
 def _before_timers(world: World, here: At) -> datetime:
