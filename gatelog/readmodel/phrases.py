@@ -89,5 +89,5 @@ ACTIONS = {
 QUIET_ACTIONS = frozenset(
     name
     for name, command in COMMANDS.items()
-    if not command.about.says and not command.about.record
+    if not command.about.says and not command.about.internal
 )

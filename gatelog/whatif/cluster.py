@@ -170,7 +170,7 @@ class Cluster:
     def carry_out(self, decision: e.Decision) -> None:
         """Do what was decided, and say what came of it."""
         command = decision.command
-        if isinstance(command, c.RECORDS):
+        if isinstance(command, c.INTERNAL):
             return
         target = command.target
         if target.kind == "Pod":

@@ -1,6 +1,7 @@
 """Two plays of the same arrivals held against each other: who gains, who loses.
 
-Theory. A group's id is made of its first pod's uid, so a group is the same one in both plays.
+Theory. A group's id is made of the uid of the pod that opened it, so a group is the same one in
+both plays.
 
 Invariant: a group that was admitted in one of the two only is counted, and never compared.
 """

@@ -1,7 +1,7 @@
 """Fold of pod deltas: which life of which group, what happened to the pod, what is observed.
 
 Theory. A delta carries the pod as it is; what *happened* is the difference to the pod as known.
-Each difference worth telling becomes a note. A life of a group opens with its first pod and ends
+Each difference worth telling becomes a note. A life of a group opens with a pod and ends
 when its last pod and its Workload are gone; the next pod of that name opens another life.
 
 A pod that may run stays in its group until it has ended or is gone, whatever its labels say: what

@@ -3,7 +3,7 @@
 Theory. A command says exactly what the actuator writes and under which precondition; it never
 leaves a choice to it. Every pod command names the uid, so it can do nothing to a successor of the
 same name. What has to be known of a command without carrying it out is said here, once (`About`).
-Some are *records*: they change what gatelog holds to be true and write nothing themselves; the
+Some are *internal*: they change what gatelog holds to be true and write nothing themselves; the
 writes that follow are decisions of their own.
 
 Invariant: carrying out a command twice has the effect of carrying it out once.
@@ -96,7 +96,7 @@ class About(NamedTuple):
     says: str = ""
     tone: str = ""
     urgency: Urgency = Urgency.NEVER
-    record: bool = False
+    internal: bool = False
     may_end: bool = False
 
 
@@ -342,12 +342,12 @@ class EmitEvent(Command, tag="EmitEvent", frozen=True, kw_only=True):
 
 
 class ComposeGroup(Command, tag="ComposeGroup", frozen=True, kw_only=True):
-    """Record: roles, counts and priority are fixed, and there is no Workload to say so.
+    """Internal: roles, counts and priority are fixed, and there is no Workload to say so.
 
     `pod_sets` None: as they are, and only the priority is another.
     """
 
-    about: ClassVar[About] = About(says="priority changed", record=True)
+    about: ClassVar[About] = About(says="priority changed", internal=True)
 
     priority: int
     priority_ref: PriorityRef | None = None
@@ -355,13 +355,13 @@ class ComposeGroup(Command, tag="ComposeGroup", frozen=True, kw_only=True):
 
 
 class AdmitGroup(Command, tag="AdmitGroup", frozen=True, kw_only=True):
-    """Record: the group holds this quota from now on (builtin mode).
+    """Internal: the group holds this quota from now on (builtin mode).
 
     With `checks` it is only reserved until those AdmissionChecks agree, and the same command
     without them follows.
     """
 
-    about: ClassVar[About] = About(record=True)
+    about: ClassVar[About] = About(internal=True)
 
     cluster_queue: str
     assignments: tuple[Assignment, ...]
@@ -369,22 +369,22 @@ class AdmitGroup(Command, tag="AdmitGroup", frozen=True, kw_only=True):
 
 
 class ReplaceNodes(Command, tag="ReplaceNodes", frozen=True, kw_only=True):
-    """Record: `nodes` failed, and what a group holds has other places in their stead."""
+    """Internal: `nodes` failed, and what a group holds has other places in their stead."""
 
-    about: ClassVar[About] = About(says="given other nodes", record=True)
+    about: ClassVar[About] = About(says="given other nodes", internal=True)
 
     nodes: tuple[str, ...]
     assignments: tuple[Assignment, ...]
 
 
 class EvictGroup(Command, tag="EvictGroup", frozen=True, kw_only=True):
-    """Record: the group must stop. `preempted_by` is the group id of a preemptor.
+    """Internal: the group must stop. `preempted_by` is the group id of a preemptor.
 
     With `requeue_after_s` it stays out of the queue for so many seconds. `preemption` is how both
     sides stood; None where none is preempted, and in logs from before it was kept.
     """
 
-    about: ClassVar[About] = About(says="evicted", tone="bad", record=True)
+    about: ClassVar[About] = About(says="evicted", tone="bad", internal=True)
 
     reason: str
     message: str
@@ -394,9 +394,9 @@ class EvictGroup(Command, tag="EvictGroup", frozen=True, kw_only=True):
 
 
 class ReleaseQuota(Command, tag="ReleaseQuota", frozen=True, kw_only=True):
-    """Record: the group no longer holds quota; `requeue` says whether it queues again."""
+    """Internal: the group no longer holds quota; `requeue` says whether it queues again."""
 
-    about: ClassVar[About] = About(says="quota released", record=True)
+    about: ClassVar[About] = About(says="quota released", internal=True)
 
     reason: str
     message: str
@@ -404,9 +404,9 @@ class ReleaseQuota(Command, tag="ReleaseQuota", frozen=True, kw_only=True):
 
 
 class FinishGroup(Command, tag="FinishGroup", frozen=True, kw_only=True):
-    """Record: the group is over. `reason` is the Finished reason (Succeeded, Failed, ...)."""
+    """Internal: the group is over. `reason` is the Finished reason (Succeeded, Failed, ...)."""
 
-    about: ClassVar[About] = About(says="finished", tone="good", record=True)
+    about: ClassVar[About] = About(says="finished", tone="good", internal=True)
 
     reason: str
     message: str
@@ -428,14 +428,14 @@ Write = (
     | ReportQueue
     | EmitEvent
 )
-Record = ComposeGroup | AdmitGroup | ReplaceNodes | EvictGroup | ReleaseQuota | FinishGroup
-AnyCommand = Write | Record
+Internal = ComposeGroup | AdmitGroup | ReplaceNodes | EvictGroup | ReleaseQuota | FinishGroup
+AnyCommand = Write | Internal
 
 COMMANDS: Final[Mapping[str, type[Command]]] = {
     kind.__name__: kind for kind in get_args(AnyCommand)
 }
 """Every command by its name on the wire."""
-RECORDS: Final = tuple(kind for kind in COMMANDS.values() if kind.about.record)
+INTERNAL: Final = tuple(kind for kind in COMMANDS.values() if kind.about.internal)
 SILENCING: Final = (WriteWorkloadStatus, FinalizeWorkload)
 """Commands that change nothing but that a write of the Workload is in flight, which gives no rule
 anything to say."""

@@ -30,13 +30,13 @@ class ShardId(NamedTuple):
     shard: int
 
 
-def group_id(kind: str, first_pod: PodUID) -> GroupID:
-    """Return the id of the life of a group that `first_pod` opens.
+def group_id(kind: str, opening: PodUID) -> GroupID:
+    """Return the id of the life of a group that pod `opening` begins.
 
     The kind is part of it because a gated single pod may be given a group name later and then
     opens a life of that group with the same uid.
     """
-    return GroupID(f"{kind}-{first_pod}")
+    return GroupID(f"{kind}-{opening}")
 
 
 def decision_id(cause: Position, group: str, rule: str, target: str) -> DecisionID:

@@ -98,7 +98,7 @@ class Arrow(NamedTuple):
 
 _ALIVE = ("Composing", "Queued", "Blocked", "Admitted", "Running", "Evicted")
 ARROWS: Final = (
-    Arrow(UNBORN, "Composing", "its first pod is seen"),
+    Arrow(UNBORN, "Composing", "a pod of it is seen"),
     Arrow("Composing", "Queued", "all its pods are there"),
     Arrow("Composing", "Blocked", "its pods contradict each other"),
     Arrow("Blocked", "Composing", "they no longer do"),

@@ -189,7 +189,8 @@ def place_of(group: Group, role: str) -> TopologyAssignment | None:
 def pods_of(world: World, group: Group, pod_set: str, count: int = 0, sample: str = "") -> str:
     """Name the pods of a pod set as their author would: no hash.
 
-    That is the role that they name, else the first pod of it that was seen: `4 pods like train-0`.
+    That is the role that they name, else its sample, the first of its pods that was seen:
+    `4 pods like train-0`.
     """
     pods = f"{count} pod{'' if count == 1 else 's'}" if count else "pods"
     role = group.roles.get(role_of(group, pod_set))

@@ -33,7 +33,7 @@ from podgroup.log.events import PARKED_DECISION, Decision, OutcomeRecorded
 from podgroup.log.journal import ParkedRow
 from podgroup.log.parked import encode_parked, of_row
 from podgroup.log.records import Concluded
-from podgroup.model.commands import RECORDS, EmitEvent
+from podgroup.model.commands import INTERNAL, EmitEvent
 from projector.delivery.backlog import Backlog
 from projector.delivery.sending import Outgoing, Sending
 from projector.storage.store import StoreUnavailable
@@ -291,7 +291,7 @@ class Outbox:
         body = encode_decision(decision)
         entry = self._entry(decision.id, body, decision.id, decision.group, number=decision.number)
         self._sending.put(entry)
-        if not isinstance(decision.command, RECORDS):
+        if not isinstance(decision.command, INTERNAL):
             self._expect(decision, body, 0)
 
     def _track_outcome(self, decision: Decision) -> None:

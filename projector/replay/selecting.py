@@ -5,7 +5,7 @@ messages of many. So the log is folded once to learn who belongs to the groups t
 (`learn`), and read once more to keep what is about them (`keep`). Queues, flavors and classes are
 kept for every choice, and so are the lists' frames, or nothing would ever be decided.
 
-A group that is wanted because of a time is kept from its first pod on, or it could not be folded.
+A group that is wanted because of a time is kept from its beginning on, or it could not be folded.
 
 What was parked belongs to the group that it stopped, else to whom the event itself names. Of an
 event that names no group it is unknown whether it was wanted: it is left out and counted

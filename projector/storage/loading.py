@@ -20,7 +20,7 @@ from podgroup.log.codec import Conclusions, decode_concluded
 from podgroup.log.events import Decision
 from podgroup.log.journal import ParkedRow
 from podgroup.log.records import Concluded
-from podgroup.model.commands import RECORDS, AnyCommand
+from podgroup.model.commands import INTERNAL, AnyCommand
 from podgroup.model.ids import ShardId
 from podgroup.model.standing import StandingReport
 from podgroup.state.quota import QueueKey
@@ -37,7 +37,7 @@ from projector.writing.packing import (
 
 READ_AT_ONCE = 1_000
 """Records read from the database at a time."""
-RECORD_NAMES = tuple(sorted(record.__name__ for record in RECORDS))
+INTERNAL_NAMES = tuple(sorted(kind.__name__ for kind in INTERNAL))
 
 
 class Loaded(Stored, kw_only=True):
@@ -163,7 +163,7 @@ def load_owed(
     mine = (table.cluster == of.cluster, table.shard == of.shard)
     open_ones: ColumnElement[bool] = table.status.is_(None)
     if records:
-        open_ones = open_ones | table.action.in_(RECORD_NAMES)
+        open_ones = open_ones | table.action.in_(INTERNAL_NAMES)
     query = (
         select(tables.decisions)
         .where(*mine, table.number > after, table.number <= until, open_ones)

@@ -30,7 +30,7 @@ from podgroup.log.journal import (
     UsageRow,
 )
 from podgroup.log.outcomes import FINAL
-from podgroup.model.commands import RECORDS, ObjectRef
+from podgroup.model.commands import INTERNAL, ObjectRef
 from podgroup.model.objects import Assignment, NodeView, TopologyView
 from podgroup.model.shortage import Side
 from projector import tables
@@ -393,7 +393,7 @@ def target_text(target: ObjectRef) -> str:
 def _decision(cluster: str, shard: int, decision: Decision, became: Resolution | None) -> Row:
     command = decision.command
     status, resolved_at = (None, None) if became is None else became[:2]
-    if isinstance(command, RECORDS):
+    if isinstance(command, INTERNAL):
         status, resolved_at = "applied", decision.at
     return _decision_row(
         cluster=cluster,

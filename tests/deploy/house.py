@@ -8,6 +8,7 @@ red, and there should be none. Inside a package are its modules and subpackages,
 `ROOT` is another checkout, to draw what was. Invariant: the picture follows from the files alone.
 """
 
+import argparse
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -126,5 +127,8 @@ def _arrow(
 
 
 if __name__ == "__main__":
-    out, *rest = sys.argv[1:]
-    Path(out).write_text(drawn(Path(rest[0] if rest else ".").resolve()))
+    _parser = argparse.ArgumentParser(prog="python -m tests.deploy.house")
+    _parser.add_argument("out", type=Path, metavar="FILE.svg")
+    _parser.add_argument("root", type=Path, nargs="?", default=Path(), help="a checkout")
+    _given = _parser.parse_args()
+    _given.out.write_text(drawn(_given.root.resolve()))

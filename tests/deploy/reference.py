@@ -7,6 +7,7 @@
 A test compares. Between `<!-- begin NAME -->` and `<!-- end NAME -->` nobody writes by hand.
 """
 
+import argparse
 import json
 import re
 import tempfile
@@ -273,6 +274,11 @@ def marks(name: str) -> tuple[str, str]:
 
 def main() -> None:
     """Write every part into its document, and the settings into the chart's schema."""
+    argparse.ArgumentParser(
+        prog="python -m tests.deploy.reference",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    ).parse_args()
     SCHEMA.write_text(json.dumps(chart_schema(), indent=1) + "\n")
     POLICY.write_text(policy())
     for (file, name), make in PARTS.items():

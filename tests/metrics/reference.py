@@ -5,6 +5,7 @@
 A test compares. Between the marks nobody writes by hand.
 """
 
+import argparse
 from collections import Counter
 from pathlib import Path
 from typing import Any, cast
@@ -60,6 +61,11 @@ def written() -> str:
 
 
 def main() -> None:
+    argparse.ArgumentParser(
+        prog="python -m tests.metrics.reference",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    ).parse_args()
     text = PAGE.read_text()
     head, tail = text.split(BEGIN)[0], text.split(END)[1]
     PAGE.write_text(f"{head}{BEGIN}\n\n{table()}\n\n{END}{tail}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from podgroup.log import subjects
-from podgroup.model.commands import RECORDS
+from podgroup.model.commands import INTERNAL
 from projector import tables
 from projector.upkeep import migrate
 from runtime.embedded import EmbeddedNats
@@ -68,7 +68,7 @@ async def test_decisions_dropped_before_an_actuator_got_them_are_sent_again(
     url: str, small: Bus, cluster: str
 ) -> None:
     toy, bus = undecided(), small
-    writes = [d.id for d in toy.decisions if not isinstance(d.command, RECORDS)]
+    writes = [d.id for d in toy.decisions if not isinstance(d.command, INTERNAL)]
     await there_was_one(bus, cluster)
     async with running(settings_for(url, cluster), bus) as projection:
         await publish(bus, cluster, batches(toy))

@@ -12,7 +12,7 @@ import pytest
 from podgroup.fold import synced
 from podgroup.log import events as e
 from podgroup.log import subjects
-from podgroup.model.commands import RECORDS
+from podgroup.model.commands import INTERNAL
 from podgroup.model.objects import WATCHED_KINDS
 from podgroup.state.world import World
 from projector import tables
@@ -284,7 +284,7 @@ async def test_decisions_are_sent_again_when_their_stream_is_gone(
     toy, bus, settings = Toy(), own_bus, settings_for(url, cluster)
     toy.act = False
     toy.pod("foo")
-    writes = [d for d in toy.decisions if not isinstance(d.command, RECORDS)]
+    writes = [d for d in toy.decisions if not isinstance(d.command, INTERNAL)]
     await publish(bus, cluster, batches(toy))
     async with running(settings, bus) as projection:
         await eventually(lambda: not projection.problem, "caught up")

@@ -13,7 +13,7 @@ from podgroup.log import events as e
 from podgroup.log import subjects
 from podgroup.log.codec import Conclusions, decode_decision, split_decisions
 from podgroup.log.events import Batch, Decision
-from podgroup.model.commands import RECORDS
+from podgroup.model.commands import INTERNAL
 from projector.delivery.outbox import Outbox
 from runtime.jetstream import Bus
 from runtime.settings import NatsSettings, ProjectorSettings, Settings
@@ -74,7 +74,7 @@ class Answering:
     @property
     def open(self) -> list[Decision]:
         """What was taken and is to be answered, each once."""
-        writes = {d.id: d for d in self.taken if not isinstance(d.command, RECORDS)}
+        writes = {d.id: d for d in self.taken if not isinstance(d.command, INTERNAL)}
         return [d for identity, d in writes.items() if identity not in self.answered]
 
     async def answer(self, decisions: list[Decision]) -> None:
@@ -175,7 +175,7 @@ async def test_what_was_sent_and_lost_with_its_stream_goes_again_with_a_smaller_
                 assert len(actuator.open) <= 3
                 await actuator.answer(actuator.open[:2])
         await actuator.close()
-    writes = [d.number for d in decided(url, cluster) if not isinstance(d.command, RECORDS)]
+    writes = [d.number for d in decided(url, cluster) if not isinstance(d.command, INTERNAL)]
     assert first_times(actuator.taken) == writes
 
 

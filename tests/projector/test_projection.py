@@ -12,7 +12,7 @@ from podgroup.log import events as e
 from podgroup.log import subjects
 from podgroup.log.codec import encode_batch, encode_decision
 from podgroup.log.events import PodApplied
-from podgroup.model.commands import RECORDS
+from podgroup.model.commands import INTERNAL
 from projector import tables
 from projector.live.projection import COMMIT_INTERVAL_S, Projection
 from projector.storage.opening import world_of
@@ -105,13 +105,13 @@ async def test_what_has_its_outcome_in_the_log_is_not_sent(
     bus, toy = own_bus, busy_toy()
     toy.act = False
     toy.pod("new", cpu=0)
-    still_open = {d.id for d in toy.queue if not isinstance(d.command, RECORDS)}
+    still_open = {d.id for d in toy.queue if not isinstance(d.command, INTERNAL)}
     assert still_open
     recorded = toy.decisions[int(part * len(toy.decisions)) - 1].number if part else 0
     wanted = [
         d.id
         for d in toy.decisions
-        if d.id in still_open or (isinstance(d.command, RECORDS) and d.number > recorded)
+        if d.id in still_open or (isinstance(d.command, INTERNAL) and d.number > recorded)
     ]
     if recorded:
         last = next(d for d in toy.decisions if d.number == recorded)

@@ -345,7 +345,7 @@ class Toy:
 
     def execute(self, d: e.Decision) -> None:
         command = d.command
-        if isinstance(command, c.RECORDS):
+        if isinstance(command, c.INTERNAL):
             return
         status, version, uid = self._carry_out(command)
         refused = self.refusing or type(command).__name__ in self.rejecting

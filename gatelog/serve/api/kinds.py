@@ -227,9 +227,7 @@ KINDS: tuple[Kind, ...] = (
             Column("Pods", _pods, "Pods that run or have succeeded, of those declared"),
             Column("Why", _why, "What it waits for, or why it is in this state"),
             Column("For", _waited, "How long it has waited for that"),
-            Column(
-                "Age", _since("metadata.creation_timestamp"), "Time since its first pod was created"
-            ),
+            Column("Age", _since("metadata.creation_timestamp"), "Time since gatelog saw it first"),
             Column("ClusterQueue", "status.cluster_queue", "ClusterQueue behind its LocalQueue", 1),
             _number("Priority", "spec.priority", "Priority used for queueing", 1),
             Column("Workload", "status.workload", "Name of its Workload", 1),

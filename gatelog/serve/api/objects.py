@@ -42,7 +42,7 @@ class ObjectMeta(Part, frozen=True, kw_only=True):
     resource_version: Annotated[
         str, Meta(description="Position in the event log up to which this was folded.")
     ] = ""
-    creation_timestamp: Annotated[Time | None, Meta(description="Creation of the first pod.")] = (
+    creation_timestamp: Annotated[Time | None, Meta(description="When gatelog saw it first.")] = (
         None
     )
     deletion_timestamp: Annotated[

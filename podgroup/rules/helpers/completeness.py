@@ -117,7 +117,7 @@ def find_unfit(ctx: RuleContext, group: Group, roles: Roles) -> Problem | None:
             "and priority are the same",
         )
     if ctx.world.mode == "builtin":
-        # Role hashes may be of the users' choice, and quota is charged for the first pod of each.
+        # Role hashes may be of the users' choice, and quota is charged for the sample of each.
         found = unfit(roles)
         if found is not None:
             return Problem(*found)

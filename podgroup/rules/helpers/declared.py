@@ -2,7 +2,7 @@
 
 KEP-976 story 3: composed as soon as every set without a template has its pods; the Workload has a
 podset per set, so that quota is there for pods that do not exist yet. First draft of KEP-976: a
-declared count composes after its first pod, declared roles after one pod per role.
+declared count composes after one pod, declared roles after one pod per role.
 
 Quota is charged for the pod that represents a role, so pods of a role that ask for more than it
 does are a contradiction like different counts (B1).

@@ -130,7 +130,7 @@ class Exchange(Holding):
         if not heads:
             return
         decision = heads[pick % len(heads)]
-        if isinstance(decision.command, c.RECORDS):
+        if isinstance(decision.command, c.INTERNAL):
             self.outbox.remove(decision)
             return
         if how == 1 and not isinstance(decision.command, c.EmitEvent | c.ReportPod):
