@@ -382,8 +382,9 @@ def test_parked_rows_are_settled_by_position_or_group(url: str) -> None:
 
 def test_clusters_and_shards_do_not_see_each_other(url: str, messages: Messages) -> None:
     Writer(url).feed(messages)
-    assert SqlStore(url, "elsewhere").load() is None
-    assert SqlStore(url, "test", 1).load() is None
+    for other in (SqlStore(url, "elsewhere"), SqlStore(url, "test", 1)):
+        with closing(other):
+            assert other.load() is None
 
 
 def test_a_reader_cannot_write(url: str, messages: Messages) -> None:
