@@ -314,10 +314,11 @@ def _run(applier: Applier, group: Group, changed: int, *, first: bool) -> None:
         apply(Dequeued(group.id))
     applier.concluded = False
     try:
+        some = changed != EVERYTHING
         for place, run in _plan(first, mode, parked, changed):
             for conclusion in run(ctx, group):
                 apply(conclusion)
-            if applier.concluded and changed != EVERYTHING:
+            if some and applier.concluded:
                 for later, other in _plan(first, mode, parked, EVERYTHING):
                     if later > place:
                         applier.run(other(ctx, group))

@@ -175,8 +175,8 @@ class Assigner:
         group, asked = offer.group_of[trigger], request.shape.requests(offer.covers_pods)[index]
         wanted = [resource for resource in asked if resource in group.covered]
         names = [flavor.name for flavor in group.flavors]
-        best: dict[str, Choice] | None = None
-        best_rating = _WORST
+        best: dict[str, Rating] | None = None
+        best_rating, best_at = _WORST, -1
         attempted = -1
         reasons: list[str] = []
         failures: list[str] = []
@@ -197,7 +197,7 @@ class Assigner:
                 failures.append(PENDING_NO_MATCHING_FLAVOR)
                 continue
             rating = _BEST
-            choices: dict[str, Choice] = {}
+            rated: dict[str, Rating] = {}
             kinds: list[str] = []
             for resource in wanted:
                 key = (name, resource)
@@ -212,21 +212,23 @@ class Assigner:
                 elif _preferred(rating, one, fungibility.preference):
                     rating = one
                 if rating.kind is not Kind.NO_FIT:
-                    mode = _MODES.get(one.kind, Mode.PREEMPT)
-                    choices[resource] = Choice(name, mode, one.level, at)
+                    rated[resource] = one
             if rating.kind is Kind.NO_FIT:
                 failures.append(gravest(kinds))
             if not _goes_on(rating, offer.queue):
-                best, best_rating = choices, rating
+                best, best_rating, best_at = rated, rating, at
                 break
             if _preferred(rating, best_rating, fungibility.preference):
-                best, best_rating = choices, rating
+                best, best_rating, best_at = rated, rating, at
         if best is None:
             return _Found({}, reasons, failures, looked_at)
         tried = -1 if attempted == len(names) - 1 else attempted
-        best = {resource: choice._replace(tried=tried) for resource, choice in best.items()}
+        choices = {
+            resource: Choice(names[best_at], _MODES.get(one.kind, Mode.PREEMPT), one.level, tried)
+            for resource, one in best.items()
+        }
         shown = [] if best_rating.kind is Kind.FIT else reasons
-        return _Found(best, shown, failures, looked_at)
+        return _Found(choices, shown, failures, looked_at)
 
     def _obstacle(self, offer: Offer, pod_set: PodSet, name: str) -> str:
         """Say why a podset cannot use a flavor, whatever its quota is; "" if it can."""

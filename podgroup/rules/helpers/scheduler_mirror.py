@@ -230,10 +230,11 @@ class SchedulerMirror:
         if identity in world.quotas.waiting:
             if group.namespace not in cache.objects.namespaces:
                 cache.apply(Namespace(name=group.namespace))
-            reason = group.quota.reason[0], kueues(group.quota.reason[1])
-            new = self._new and identity not in cache.queues.waiting and reason[0] in REFUSED
+            reason, message = group.quota.reason
+            new = self._new and identity not in cache.queues.waiting and reason in REFUSED
+            refused = (reason, kueues(message)) if new else None
             short = group.quota.shortage.shortages if group.quota.shortage is not None else ()
-            cache.submit(snapshot.workload(world, group), reason if new else None, short)
+            cache.submit(snapshot.workload(world, group), refused, short)
         elif identity in cache.queues.waiting:
             remembered = identity in cache.preemptions or identity in cache.claims.held_back
             if group.ending.finish is None and remembered:

@@ -105,10 +105,10 @@ def topology_problem(
     if ctx.world.mode == "kueue":
         return None
     for first, *others in roles.values():
-        said = first.view.annotations
-        for key in ASKING:
-            value = said.get(key)
-            other = next((pod for pod in others if pod.view.annotations.get(key) != value), None)
+        asked = _asked(first)
+        unlike = [pod for pod in others if _asked(pod) != asked]
+        for key, value in zip(ASKING, asked, strict=True) if unlike else ():
+            other = next((pod for pod in unlike if pod.view.annotations.get(key) != value), None)
             if other is not None:
                 values = (value, other.view.annotations.get(key))
                 shown = " and ".join(text[:SHOWN] if text else "none" for text in values)
@@ -118,6 +118,10 @@ def topology_problem(
                     f"'{key}' values: {shown}",
                 )
     return None
+
+
+def _asked(pod: Pod) -> tuple[str | None, ...]:
+    return tuple(map(pod.view.annotations.get, ASKING))
 
 
 def _seen(pod: Pod, place: TopologyAssignment, *, gated: bool) -> GroupPod:
