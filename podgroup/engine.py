@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from podgroup.applying import Applier
 from podgroup.fold.deriving import apply_derived
-from podgroup.fold.pods import renewable, retirable
+from podgroup.fold.lives import renewable, retirable
 from podgroup.fold.relists import synced
 from podgroup.folding import (
     PendingWrites,

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from podgroup.fold import marking
 from podgroup.fold.common import end_expectation, index, mark, note
 from podgroup.fold.group import ending, mirror, reporting
-from podgroup.fold.pods import gone
+from podgroup.fold.leaving import gone
 from podgroup.fold.workloads import workload_is_gone
 from podgroup.log.events import OutcomeRecorded, TimerFired
 from podgroup.log.journal import At, OutcomeRow

@@ -21,9 +21,10 @@ from podgroup.fold.group import (
     reporting,
     requeueing,
 )
+from podgroup.fold.lives import close_wait, lead, report_timer, retire
 from podgroup.fold.outcomes import REPORT
 from podgroup.fold.placing import replace_all
-from podgroup.fold.pods import close_wait, lead, renew, report_timer, retire
+from podgroup.fold.pods import renew
 from podgroup.fold.queues import record_status
 from podgroup.log import records as r
 from podgroup.log.journal import At, WaitRow

@@ -7,7 +7,7 @@ concludes nothing. Until every kind has had one complete frame in this epoch not
 because half a view would look like half of the pods being gone.
 
 A list that has a label selector does not show a pod that runs and has lost the label. A pod that
-may run and is not in it is therefore not taken for gone but for hidden (`fold.pods`).
+may run and is not in it is therefore not taken for gone but for hidden (`fold.leaving`).
 
 Invariant: after `RelistCompleted` the state holds the objects the frame delivered, and hidden pods.
 """

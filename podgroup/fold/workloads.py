@@ -21,8 +21,8 @@ from podgroup.fold.common import (
     stale,
 )
 from podgroup.fold.group import composition, ending, mirror, quota, requeueing, spec
+from podgroup.fold.lives import retire
 from podgroup.fold.placing import needed, replace_all
-from podgroup.fold.pods import retire
 from podgroup.fold.reservations import ADOPTED, release, take_over_admission
 from podgroup.log.journal import At
 from podgroup.model.ids import PodUID, group_id, newer

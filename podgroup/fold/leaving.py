@@ -1,0 +1,132 @@
+"""Pods that leave: their group, our care, the sight of the watch, or the cluster.
+
+Theory. A pod that may run stays in its group until it has ended or is gone: what it takes is
+charged there. Out of the sight of a watch with a label selector it may be gone or without the
+label: it is *hidden* then, and stays what it was until either is known.
+
+Invariant: a pod that left is counted nowhere, and what is stored of it is written once more.
+"""
+
+from datetime import timedelta
+
+from msgspec.structs import replace as replace_fields
+
+from podgroup.fold.common import (
+    LOST,
+    end_expectation,
+    index,
+    mark,
+    note,
+)
+from podgroup.fold.group import departures, reporting
+from podgroup.fold.lives import lead, retire, retry_workload
+from podgroup.log.journal import At
+from podgroup.model.ids import GroupID, PodUID
+from podgroup.model.names import (
+    MANAGED_LABEL,
+)
+from podgroup.model.objects import PodView
+from podgroup.model.topology import HOSTNAME
+from podgroup.state.changes import EVERYTHING, of_leaving
+from podgroup.state.facts import (
+    KEEP,
+    unwell,
+)
+from podgroup.state.group import Group
+from podgroup.state.pod import OutOfSelector, Pod
+from podgroup.state.world import World
+
+QUIET = timedelta(minutes=10)
+"""After this long in peace a pod that loses its label has lost it for the first time."""
+
+
+def hide(world: World, here: At, group: Group, pod: Pod, view: PodView) -> None:
+    """A pod that may run is out of the watch's sight: it is kept as it was until it is found."""
+    if view.resource_version != pod.view.resource_version:
+        pod.view = replace_fields(pod.view, resource_version=view.resource_version)
+    hiding = pod.hiding or OutOfSelector()
+    peace = hiding.kept_at is not None and here.at - hiding.kept_at > QUIET
+    kept = 0 if peace else hiding.kept
+    pod.hiding = OutOfSelector(here.at, kept, hiding.kept_at)
+    why = f"label {MANAGED_LABEL} was removed from a pod that runs, or the pod is gone"
+    note(world, here, "PodHidden", group.id, view.uid, "Unmanaged", why)
+    end_expectation(world, group, pod, indexed=False)  # its effect would never be seen
+    index(world, group, pod)
+    if not kept:
+        world.meta.timers.pop(keep_timer(group.id), None)  # it need not wait for the others
+    mark(world, group.id)
+
+
+def gone(world: World, here: At, group: Group, pod: Pod) -> None:
+    """A hidden pod turned out to be gone."""
+    flags = world.members[group.id].flags[pod.view.uid]
+    pod.gone_at = here.at
+    pod.fate = pod.fate or LOST
+    how = "found out by a write: no watch saw it go"
+    note(world, here, "PodGone", group.id, pod.view.uid, pod.fate, how)
+    end_expectation(world, group, pod, indexed=False)
+    forget(world, group, pod, flags)
+    mark(world, group.id)
+
+
+def keep_timer(identity: GroupID) -> str:
+    """Return the name of the timer after which labels of a group's pods are put back."""
+    return f"{KEEP}/{identity}/"
+
+
+def disown(world: World, here: At, group: Group, pod: Pod) -> None:
+    """A pod is there and not ours to care for any more: it lost the managed label."""
+    uid = pod.view.uid
+    if pod.held:
+        departures.disowned(group, pod, gated=pod.gated)
+    departures.left(group, group.single and pod.gated)
+    departures.strayed(group)
+    pod.gone_at = here.at
+    pod.fate = pod.fate or LOST
+    why = f"label {MANAGED_LABEL} was removed"
+    note(world, here, "PodLeft", group=group.id, pod=uid, reason="Unmanaged", message=why)
+    end_expectation(world, group, pod, indexed=False)
+    forget(world, group, pod, world.members[group.id].flags[uid])
+    mark(world, group.id)
+
+
+def look_at_places(world: World, group: Group, view: PodView) -> None:
+    """Have the places of a group looked at where a pod of it changes on a node that is unwell."""
+    node = view.node or view.node_selector.get(HOSTNAME, "")
+    if node and group.quota.holding is not None and unwell(world, node):
+        world.quotas.news[group.id] = None
+
+
+def leave(world: World, here: At, group: Group, pod: Pod, why: str) -> None:
+    """Take a pod out of a group, although it exists."""
+    note(world, here, "PodLeft", group=group.id, pod=pod.view.uid, reason=why)
+    end_expectation(world, group, pod)
+    departures.strayed(group)
+    if pod.reported is not None:
+        reporting.conditions(group, -1)
+    uid = PodUID(pod.view.uid)
+    world.members[group.id].drop(uid)
+    del world.pods[uid]
+    # What is stored of it must go too, or a restart finds a pod of a group that may have ended.
+    pod.gone_at = here.at
+    world.gone_pods[uid] = pod
+    world.journal.pods.discard(uid)
+    lead(world, group)
+    mark(world, group.id)
+    retire(world, here, group.id)
+
+
+def forget(world: World, group: Group, pod: Pod, flags: int) -> None:
+    """Forget a pod that is gone; `flags` are all that it had before and with its last delta."""
+    uid = PodUID(pod.view.uid)
+    world.members[group.id].drop(uid)
+    if pod.reported is not None:
+        reporting.conditions(group, -1)
+    del world.pods[uid]
+    world.gone_pods[uid] = pod
+    world.journal.pods.discard(uid)
+    led = lead(world, group)
+    retry_workload(group)
+    mark(world, group.id, EVERYTHING if led else of_leaving(world, group, flags))
+    if world.nodes:
+        look_at_places(world, group, pod.view)

@@ -1,0 +1,112 @@
+"""What a pod went through: its gates, where it ran, how it ended.
+
+Theory. What is noted is the difference to the pod as known; of one that is seen first it is all
+that it has been through already, at the times that its status gives.
+
+Invariant: only the pod and the counts of its role change.
+"""
+
+from datetime import datetime
+
+from podgroup.fold.common import (
+    note,
+)
+from podgroup.log.journal import At, GateRow
+from podgroup.model.interning import intern_times
+from podgroup.model.names import (
+    ADMISSION_GATE,
+)
+from podgroup.model.objects import PodView
+from podgroup.state.group import Group
+from podgroup.state.pod import Pod
+from podgroup.state.world import World
+
+
+def write_gate(
+    world: World,
+    pod: Pod,
+    gate: str,
+    added_at: datetime,
+    removed_at: datetime | None = None,
+    by: str = "",
+) -> None:
+    """Write down a gate of a pod: when it came, went, and by whom."""
+    if pod.gate_added.get(gate) is not added_at:
+        pod.gate_added = intern_times({**pod.gate_added, gate: added_at})
+    uid = pod.view.uid
+    world.journal.gates[(uid, gate)] = GateRow(uid, gate, added_at, removed_at, by)
+
+
+def ungated(world: World, here: At, group: Group, pod: Pod, gate: str, before: PodView) -> None:
+    """Write down that a gate is gone."""
+    added_at = pod.gate_added.get(gate, pod.view.created_at)
+    # The API server notes who took fields, not who gave them up: one who removed a gate and wrote
+    # nothing else has left no trace, and saying nothing is better than naming the writer before.
+    view = pod.view
+    traced = (view.writer, view.written_at) != (before.writer, before.written_at)
+    by = view.writer if traced else ""
+    write_gate(world, pod, gate, added_at, here.at, by)
+    note(world, here, "GateRemoved", group.id, view.uid, gate, f"by {by}" if by else "")
+    if gate == ADMISSION_GATE:
+        pod.opened = True
+        pod.ungated_at = here.at
+        group.roles[pod.role].ungated += 1
+
+
+def progress(world: World, here: At, group: Group, pod: Pod, before: PodView | None) -> None:
+    """Note what a pod went through since `before` (None: all it has been through already)."""
+    view, whose, uid = pod.view, group.id, pod.view.uid
+    if view.node and (before is None or not before.node):
+        pod.scheduled_at = _condition_at(view, "PodScheduled") if before is None else here.at
+        pod.scheduled_at = pod.scheduled_at or here.at
+        note(world, here, "PodScheduled", whose, uid, "", f"on node {view.node}")
+    if before is None or before.phase != view.phase:
+        running = view.phase == "Running"
+        if running or (view.ended and pod.started_at is None):
+            pod.started_at = view.started_at if before is None else here.at
+            pod.started_at = pod.started_at or here.at
+        if running:
+            note(world, here, "PodRunning", whose, uid)
+        elif view.ended:
+            _ended(world, here, group, pod)
+    if view.deleted_at is not None and (before is None or before.deleted_at is None):
+        pod.failed_at = _earliest(pod.failed_at, min(view.deleted_at, here.at))
+        note(world, here, "PodDeletionRequested", whose, uid)
+
+
+def _ended(world: World, here: At, group: Group, pod: Pod) -> None:
+    view, role = pod.view, group.roles[pod.role]
+    ends = [end.finished_at for end in view.ends if end.finished_at is not None]
+    pod.ended_at = max(ends) if ends else here.at
+    pod.exit_reason = _exit_reason(view)
+    if view.phase == "Succeeded":
+        role.succeeded += 1
+        note(world, here, "PodSucceeded", group.id, view.uid)
+        return
+    role.failed += 1
+    pod.failed_at = _earliest(pod.failed_at, min(ends) if ends else here.at)
+    note(
+        world,
+        here,
+        "PodFailed",
+        group=group.id,
+        pod=view.uid,
+        reason=pod.exit_reason,
+        message=view.message,
+    )
+
+
+def _earliest(known: datetime | None, other: datetime) -> datetime:
+    return other if known is None else min(known, other)
+
+
+def _condition_at(view: PodView, kind: str) -> datetime | None:
+    return next((c.at for c in view.conditions if c.type == kind and c.status == "True"), None)
+
+
+def _exit_reason(view: PodView) -> str:
+    """Return why it ended: the pod's reason, else that of the first container that failed."""
+    if view.reason:
+        return view.reason
+    bad = [end for end in view.ends if end.exit_code]
+    return (bad[0].reason or f"exit code {bad[0].exit_code}") if bad else ""
