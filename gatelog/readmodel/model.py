@@ -380,7 +380,7 @@ class ReadModel:
             with self._engine.connect() as connection:
                 found = connection.execute(text(query), values)
                 names = tuple(found.keys())
-                rows = [dict(zip(names, row, strict=True)) for row in found]
+                rows = [dict(zip(names, row, strict=True)) for row in found.all()]
         except SQLAlchemyError as error:
             raise CommandFailed(self._why(error)) from error
         if "resources" in names:  # PostgreSQL's driver has read documents already

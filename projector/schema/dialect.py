@@ -38,6 +38,8 @@ class Dialect(Struct, frozen=True):
     """Day of {t} as YYYY-MM-DD."""
     micros: str
     """Microseconds of {t} since 1970, a whole number."""
+    mostly: str
+    """The condition {where}, which most rows meet: an index would be a detour."""
     label: str
     """Label {doc}[parameter {name}], null if there is none."""
     time: str
@@ -61,6 +63,7 @@ POSTGRES = Dialect(
     first="least({a}, {b})",
     date="to_char({t} AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
     micros="CAST(extract(epoch FROM {t}) * 1000000 AS bigint)",
+    mostly="{where}",
     label="{doc} ->> CAST(:{name} AS text)",
     time="CAST(:{name} AS timestamptz)",
 )
@@ -84,8 +87,8 @@ SQLITE = Dialect(
     first="min({a}, {b})",
     date="substr({t}, 1, 10)",
     # Whole numbers all the way: julianday knows milliseconds only.
-    micros="(CAST(strftime('%s', substr({t}, 1, 19)) AS INTEGER) * 1000000"
-    " + CAST(substr({t}, 21, 6) AS INTEGER))",
+    micros="(unixepoch(substr({t}, 1, 19)) * 1000000 + CAST(substr({t}, 21, 6) AS INTEGER))",
+    mostly="likely({where})",
     label="{doc} ->> :{name}",
     time=":{name}",
 )
@@ -109,6 +112,7 @@ DUCKDB = Dialect(
     first="least({a}, {b})",
     date=f"strftime({{t}} {_UTC}, '%Y-%m-%d')",
     micros="epoch_us({t})",
+    mostly="{where}",
     label="{doc} ->> ${name}",
     time="CAST(${name} AS TIMESTAMPTZ)",
 )

@@ -122,7 +122,8 @@ def sums(d: Dialect, key: str, *, only: str, step: str = "", keyed: bool = True)
         shown = "CASE WHEN s.begins IS NULL THEN s.flavor ELSE s.key END"
     return f"""
 WITH RECURSIVE {_period(d, step)},{periods}
-{owned(d, in_window(d), _OWNED, f"NOT ({_AT_GATE})")},{_firsts(asked)}
+{owned(d, in_window(d), _OWNED, f"NOT ({_AT_GATE})")},
+{_admitted(asked)},
 {_moments(asked)},
 {_gated(asked)},
 {",".join(_lives(one) + _spans(one) for one in both)},
@@ -168,23 +169,13 @@ SELECT n.number, n.begins, {begins_us} - t.since_us AS from_us, {ends_us} - t.si
   FROM steps n CROSS JOIN t),"""
 
 
-def _firsts(asked: _Asked) -> str:
-    """Return labels of groups' first pods, looked up once each: a group has many pods."""
-    if not asked.labels:
-        return ""
-    return f"""
-firsts AS MATERIALIZED (
-SELECT o.cluster, o.group_id, {FIRST_LABELS.format("o")} AS labels
-  FROM (SELECT DISTINCT cluster, group_id FROM owned) o),"""
-
-
 def _moments(asked: _Asked) -> str:
     """Return pods that were past their gate, with their moments.
 
     Each step is kept: SQLite works out an expression again wherever it is read otherwise.
     """
     d = asked.d
-    whose = asked.its("w.labels") if asked.labels else "''"
+    whose = "w.key" if asked.labels else "''"
     doomed = d.last.format(a="o.entered_at", b="o.doomed_at")
     started = d.last.format(a="o.entered_at", b="o.started_at")
     moments = {
@@ -196,7 +187,8 @@ def _moments(asked: _Asked) -> str:
         "ended": "o.over_at",
         "filled": d.last.format(a="o.entered_at", b=filled_to(d)),
     }
-    firsts = "JOIN firsts w ON w.cluster = o.cluster AND w.group_id = o.group_id"
+    admitted = """LEFT JOIN admitted w ON w.cluster = o.cluster AND w.group_id = o.group_id
+   AND w.number = o.number"""
     ends = ", ".join(f"{sql} AS {name}" for name, sql in moments.items())
     inside = ",\n       ".join(f"{asked.at(f'o.{name}')} AS {name}" for name in _LIFE)
     return f"""cut AS MATERIALIZED (
@@ -205,7 +197,7 @@ SELECT {asked.its("o.labels")} AS key, {whose} AS whose, o.kind, o.role, o.reque
   FROM owned o
   LEFT JOIN roles q ON q.cluster = o.cluster AND q.group_id = o.group_id AND q.name = o.role
    AND o.number IS NOT NULL AND o.fate <> 'excess'
-  {firsts if asked.labels else ""}
+  {admitted if asked.labels else ""}
  WHERE {asked.only}),
 moments AS MATERIALIZED (
 SELECT o.key, o.whose, o.kind, o.role, o.requests, o.place, o.flavors, o.wasted, t.before,
@@ -271,33 +263,38 @@ UNION ALL
 
 def _gated(asked: _Asked) -> str:
     """Return pods that only wait, with their moments."""
-    over = f"coalesce(p.ended_at, p.gone_at, {asked.d.now})"
-    created = asked.d.first.format(a="o.created_at", b="o.ended_at")
+    d = asked.d
+    over = f"coalesce(p.ended_at, p.gone_at, {d.now})"
     return f"""gated AS MATERIALIZED (
-SELECT {asked.its("o.labels")} AS key, o.requests, t.before, {asked.at("o.created")} AS created,
+SELECT {asked.its("o.labels")} AS key, o.requests, t.before, {asked.at("o.created_at")} AS created,
        {asked.at("o.ended_at")} AS ended
-  FROM (SELECT o.*, {created} AS created
-          FROM (SELECT p.cluster, p.group_id, p.labels, p.requests, p.created_at,
-                       {over} AS ended_at, g.namespace, g.queue,
-                       coalesce((SELECT a.cluster_queue FROM admissions a
-                                  WHERE a.cluster = p.cluster AND a.group_id = p.group_id
-                                    AND a.admitted_at < {over}
-                                    AND (a.released_at IS NULL OR a.released_at > {over})
-                                  ORDER BY a.number LIMIT 1), g.cluster_queue) AS cluster_queue
-                  FROM pods p JOIN groups g ON g.cluster = p.cluster AND g.id = p.group_id
-                 WHERE {_AT_GATE}) o
-         WHERE {asked.only}) o
+  FROM (SELECT p.cluster, p.group_id, p.namespace, p.labels, p.requests, p.created_at,
+               {over} AS ended_at, g.queue,
+               coalesce((SELECT a.cluster_queue FROM admissions a
+                          WHERE a.cluster = p.cluster AND a.group_id = p.group_id
+                            AND a.admitted_at < {over}
+                            AND (a.released_at IS NULL OR a.released_at > {over})
+                          ORDER BY a.number LIMIT 1), g.cluster_queue) AS cluster_queue
+          FROM pods p LEFT JOIN groups g ON g.cluster = p.cluster AND g.id = p.group_id
+         WHERE {_AT_GATE}) o
   CROSS JOIN t
- WHERE o.created_at < t.until AND o.ended_at > t.since),
-admitted AS MATERIALIZED (
-SELECT {asked.its(FIRST_LABELS.format("o"))} AS key, o.resources, t.before,
-       {asked.at("o.admitted_at")} AS admitted, {asked.at("o.released_at")} AS released
-  FROM (SELECT a.cluster, a.group_id, g.namespace, g.queue, a.cluster_queue, a.resources,
-               a.admitted_at, {released(asked.d).format("a")} AS released_at
+ WHERE {d.mostly.format(where=asked.only)}
+   AND {d.mostly.format(where="o.created_at < t.until")} AND o.ended_at > t.since
+   AND o.ended_at > o.created_at)"""
+
+
+def _admitted(asked: _Asked) -> str:
+    """Return what held quota in the period, with its moments; its labels are the first pod's."""
+    d = asked.d
+    return f"""admitted AS MATERIALIZED (
+SELECT {asked.its(FIRST_LABELS.format("o"))} AS key, o.cluster, o.group_id, o.number, o.resources,
+       t.before, {asked.at("o.admitted_at")} AS admitted, {asked.at("o.released_at")} AS released
+  FROM (SELECT a.cluster, a.group_id, a.number, g.namespace, g.queue, a.cluster_queue,
+               a.resources, a.admitted_at, {released(d).format("a")} AS released_at
           FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id) o
   CROSS JOIN t
- WHERE {asked.only} AND o.admitted_at < t.until AND o.released_at > t.since
-   AND o.released_at > o.admitted_at)"""
+ WHERE {d.mostly.format(where=asked.only)} AND o.admitted_at < t.until
+   AND o.released_at > t.since AND o.released_at > o.admitted_at)"""
 
 
 def _waiting(asked: _Asked) -> str:
@@ -317,14 +314,24 @@ SELECT {asked.keyed("c.key")}'quota', '', '', c.resources, NULL, 1, 'held', 'inc
 
 
 def _by_step() -> str:
-    """Return what spans have in each hour or day: between two places it is all of it."""
-    to = "CASE WHEN s.p_to = b.number THEN s.s_to ELSE s.many * b.to_us END"
-    begin = "CASE WHEN s.p_from = b.number THEN s.s_from ELSE s.many * b.from_us END"
-    shape = ", ".join(f"s.{name}" for name in _SHAPE.split(", "))
+    """Return what spans have in each hour or day, of what is alike: from one place where spans
+    begin or end to the next, as many as go on have all of it."""
     return f"""
-SELECT '' AS key, b.begins, {shape}, 0 AS pods, sum({to} - {begin}) AS micros
-  FROM b JOIN spans_steps s ON s.p_from <= b.number AND s.p_to >= b.number
- GROUP BY b.begins, {shape}
+SELECT '' AS key, b.begins, {_SHAPE}, 0 AS pods,
+       CASE WHEN b.number = e.number THEN e.micros - (e.many - e.more) * b.from_us
+            ELSE -e.many * b.from_us END + e.many * b.to_us AS micros
+  FROM (SELECT e.*, sum(e.more) OVER (PARTITION BY {_SHAPE} ORDER BY e.number) AS many,
+               lead(e.number) OVER (PARTITION BY {_SHAPE} ORDER BY e.number) AS following
+          FROM (SELECT {_SHAPE}, number, sum(more) AS more, sum(micros) AS micros
+                  FROM (SELECT {_SHAPE}, p_from AS number,
+                               CASE WHEN p_to > p_from THEN many ELSE 0 END AS more,
+                               CASE WHEN p_to > p_from THEN 0 ELSE s_to END - s_from AS micros
+                          FROM spans_steps
+                        UNION ALL
+                        SELECT {_SHAPE}, p_to, -many, s_to FROM spans_steps
+                         WHERE p_to > p_from) s
+                 GROUP BY {_SHAPE}, number) e) e
+  JOIN b ON b.number = e.number OR b.number > e.number AND b.number < e.following
 """
 
 

@@ -157,7 +157,7 @@ def in_window(d: Dialect) -> str:
     """Condition on pods: there in the window, or their group held quota in it (they are over)."""
     since, until = d.time.format(name="since"), d.time.format(name="until")
     return f"""
- WHERE p.created_at < {until} AND (p.over_at > {since} OR EXISTS (
+ WHERE {d.mostly.format(where=f"p.created_at < {until}")} AND (p.over_at > {since} OR EXISTS (
        SELECT 1 FROM admissions w WHERE w.cluster = p.cluster AND w.group_id = p.group_id
           AND (w.released_at IS NULL OR w.released_at > {since})))"""
 
