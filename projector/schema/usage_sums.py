@@ -314,8 +314,10 @@ SELECT {asked.keyed("c.key")}'quota', '', '', c.resources, NULL, 1, 'held', 'inc
 
 
 def _by_step() -> str:
-    """Return what spans have in each hour or day, of what is alike: from one place where spans
-    begin or end to the next, as many as go on have all of it."""
+    """Return what spans have in each hour or day.
+
+    From one place where spans begin or end to the next, as many as go on have all of it.
+    """
     return f"""
 SELECT '' AS key, b.begins, {_SHAPE}, 0 AS pods,
        CASE WHEN b.number = e.number THEN e.micros - (e.many - e.more) * b.from_us

@@ -1,6 +1,7 @@
 """The console: every page on both databases, accessible, escaped, within rights, at any moment."""
 
 import asyncio
+import hashlib
 import html
 import json
 import re
@@ -103,6 +104,22 @@ async def test_every_page_is_there_now_and_then_and_can_be_read_by_all(console: 
             assert "default-src 'none'" in policy
             assert "unsafe" not in policy
             assert "Set-Cookie" not in headers
+
+
+async def test_a_browser_asks_for_style_and_script_once(console: Any):
+    address, _ = console
+    async with aiohttp.ClientSession() as http:
+        async with http.get(f"{address}/groups") as answer:
+            assert "no-store" in answer.headers["Cache-Control"]
+            links = re.findall(r'(?:href|src)="(/assets/[^"]+)"', await answer.text())
+        assert len(links) == 2
+        for link in links:
+            async with http.get(address + html.unescape(link)) as answer:
+                content = await answer.read()
+                assert "immutable" in answer.headers["Cache-Control"]
+                assert link.endswith(f"?v={hashlib.sha256(content).hexdigest()[:16]}")
+            async with http.get(address + link.partition("?")[0]) as answer:
+                assert "no-store" in answer.headers["Cache-Control"]
 
 
 async def test_every_page_has_its_json_and_its_sql(console: Any):

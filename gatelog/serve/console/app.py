@@ -13,6 +13,7 @@ import difflib
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 from urllib.parse import urlencode
@@ -38,7 +39,7 @@ from gatelog.serve.console import (
     topology,
     usage,
 )
-from gatelog.serve.console.html import Html, h
+from gatelog.serve.console.html import Html, h, join
 from gatelog.serve.console.parts import Page, PageView, read_moment
 from gatelog.serve.feed import Feed, TooOld, position
 from gatelog.serve.questions import Busy, Questions
@@ -56,6 +57,8 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 _ASSETS = {"console.css": "text/css", "console.js": "text/javascript"}
+_KEPT = {"Cache-Control": "private, max-age=31536000, immutable"}
+"""Of an asset whose address says what is in it: a browser asks for it once, not with each page."""
 _NAV = (
     ("/", "Queues"),
     ("/groups", "Groups"),
@@ -100,6 +103,16 @@ class Console:
         self._pages: dict[Any, tuple[float, asyncio.Future[Found]]] = {}
         folder = files("gatelog.serve.console")
         self._assets = {name: (folder / name).read_bytes() for name in _ASSETS}
+        self._head = join(
+            [
+                h("link", rel="stylesheet", href=self._asset_link("console.css")),
+                h("script", src=self._asset_link("console.js"), defer=True),
+            ]
+        )
+
+    def _asset_link(self, name: str) -> str:
+        """Return an asset's address, which is another when its content is."""
+        return f"/assets/{name}?v={sha256(self._assets[name]).hexdigest()[:16]}"
 
     async def answer(self, request: web.Request, caller: Caller | None) -> web.StreamResponse:
         """Return the answer, whatever happens."""
@@ -128,7 +141,8 @@ class Console:
         asset = self._assets.get(request.path.removeprefix("/assets/"))
         if asset is not None:
             kind = _ASSETS[request.path.removeprefix("/assets/")]
-            return web.Response(body=asset, content_type=kind, headers=HEADERS)
+            headers = HEADERS | (_KEPT if "v" in request.query else {})
+            return web.Response(body=asset, content_type=kind, headers=headers)
         for key, value in request.query.items():
             if key not in _PARAMETERS:
                 near = difflib.get_close_matches(key[:40], _PARAMETERS, n=1)
@@ -299,7 +313,7 @@ class Console:
         ]
         document = h(
             "html",
-            _head(title),
+            _head(title, self._head),
             h(
                 "body",
                 h("a", "Skip to content", href="#content", class_="skip"),
@@ -371,7 +385,7 @@ def _listing(plural: str, namespace: str) -> Deed:
     )
 
 
-def _head(title: str) -> Html:
+def _head(title: str, assets: Html) -> Html:
     return h(
         "head",
         h("meta", charset="utf-8"),
@@ -379,8 +393,7 @@ def _head(title: str) -> Html:
         h("meta", name="viewport", content="width=device-width, initial-scale=1"),
         h("meta", name="color-scheme", content="light dark"),
         h("link", rel="icon", href="data:,"),
-        h("link", rel="stylesheet", href="/assets/console.css"),
-        h("script", src="/assets/console.js", defer=True),
+        assets,
     )
 
 
