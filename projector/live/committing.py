@@ -31,7 +31,8 @@ from projector.storage.store import Store, StoreUnavailable
 from projector.writing import record_rows
 from projector.writing.checkpoint import Checkpoint
 from projector.writing.packing import pack_meta
-from projector.writing.record_rows import Settled, target_text
+from projector.writing.parked_rows import Settled
+from projector.writing.record_rows import target_text
 from projector.writing.rows import Rows, build
 from runtime.backoff import Backoff
 from runtime.log import get_logger

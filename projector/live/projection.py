@@ -45,7 +45,7 @@ from projector.storage.opening import (
     world_of,
 )
 from projector.storage.store import Store, StoreUnavailable
-from projector.writing.record_rows import Settled, keep_raw, settled
+from projector.writing.parked_rows import Settled, keep_raw, settled
 from runtime.backoff import Backoff
 from runtime.jetstream import (
     Bus,

@@ -24,7 +24,7 @@ from projector.replay.log import Entry
 from projector.storage.store import SqlStore
 from projector.writing.checkpoint import Checkpoint
 from projector.writing.packing import pack_meta
-from projector.writing.record_rows import Settled, keep_raw, settled
+from projector.writing.parked_rows import Settled, keep_raw, settled
 from projector.writing.rows import build
 
 BATCH_EVENTS = 20_000

@@ -20,7 +20,7 @@ from projector.replay.stage import Stage, replaced
 from projector.storage.database import DatabaseError
 from projector.writing.checkpoint import Checkpoint
 from projector.writing.packing import pack_meta, unpack_meta
-from projector.writing.record_rows import Settled, keep_raw, settled
+from projector.writing.parked_rows import Settled, keep_raw, settled
 
 BATCH_EVENTS = 10_000
 """Events per transaction of the stage; rows of two such are held, as they are and packed."""

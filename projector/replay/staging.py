@@ -29,8 +29,8 @@ from projector.replay.stage import Stage
 from projector.schema.layout import COLUMNS, DOCUMENTS
 from projector.storage.database import DatabaseError, parse
 from projector.writing.checkpoint import Checkpoint
-from projector.writing.record_rows import Json
 from projector.writing.rows import Rows
+from projector.writing.values import Json
 
 
 def _document(value: object) -> bytes:

@@ -25,8 +25,9 @@ from projector.tables import UtcTime, metadata
 from projector.tables.base import Document
 from projector.writing import statements
 from projector.writing.checkpoint import Checkpoint
-from projector.writing.record_rows import Json, Settled
+from projector.writing.parked_rows import Settled
 from projector.writing.rows import Rows
+from projector.writing.values import Json
 
 FEW = 24
 """Up to this many rows of a table go through the pipeline."""

@@ -27,7 +27,8 @@ from projector import tables
 from projector.schema.layout import Row, row_of
 from projector.writing import record_rows
 from projector.writing.packing import pack, pack_group
-from projector.writing.record_rows import as_json, int64, key_text
+from projector.writing.parked_rows import Settled
+from projector.writing.values import as_json, int64, key_text
 
 _group_row = row_of(tables.groups)
 _role_row = row_of(tables.roles)
@@ -46,7 +47,7 @@ class Rows(Struct):
     """What became of decisions that were written before."""
     forgotten: list[tuple[str, str, str]] = field(default_factory=list)
     """(kind, namespace, name) of objects that are gone."""
-    settled: list[record_rows.Settled] = field(default_factory=list)
+    settled: list[Settled] = field(default_factory=list)
     """Parked events that a person released or discarded."""
 
     def count(self) -> int:

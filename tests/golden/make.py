@@ -21,7 +21,7 @@ from projector.replay.files import Export, FileLog, Header
 from projector.replay.fold import Sink
 from projector.replay.log import Entry
 from projector.upkeep import migrate
-from projector.writing.record_rows import keep_raw, settled
+from projector.writing.parked_rows import keep_raw, settled
 from tests.golden import rows as golden
 from tests.golden import sharing
 from tests.whatif.logs import log_of

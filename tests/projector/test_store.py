@@ -23,7 +23,7 @@ from projector.tables.base import utc_text
 from projector.upkeep import migrate
 from projector.writing import postgres_writer, sqlite_writer
 from projector.writing.packing import pack_group, pack_meta, unpack_group, unpack_meta
-from projector.writing.record_rows import Settled
+from projector.writing.parked_rows import Settled
 from projector.writing.rows import build
 from tests.projector.support import Messages, Writer, busy_toy, comparable, fold
 from tests.support.toy import T0, Toy

@@ -14,8 +14,8 @@ from podgroup.folding import drain_journal
 from projector.replay.staging import open_stage, pack, unpack
 from projector.storage.database import DatabaseError
 from projector.upkeep import migrate
-from projector.writing.record_rows import Json
 from projector.writing.rows import build
+from projector.writing.values import Json
 from tests.projector.support import busy_toy
 from tests.replay.conftest import Ran
 from tests.replay.support import Played

@@ -1,0 +1,68 @@
+"""What could not be processed, and what a person did about it.
+
+Invariant: what is parked is kept with its bytes, as far as the message has them.
+"""
+
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+
+from podgroup.log.events import Batch, OperatorActed, Undecodable
+from podgroup.log.journal import ParkedRow
+from projector import tables
+from projector.schema.layout import Row, row_of
+
+_parked_row = row_of(tables.parked)
+
+
+class Settled(Struct, frozen=True):
+    """What a person did about parked events: `target` is `<seq>/<ord>` or a group id."""
+
+    action: str
+    target: str
+    by: str
+    at: datetime
+
+
+def settled(batch: Batch, at: datetime) -> list[Settled]:
+    """Return what a message says was done about parked events."""
+    return [
+        Settled(event.action, event.target, event.by, at)
+        for event in batch.events
+        if isinstance(event, OperatorActed) and event.action in ("release", "discard")
+    ]
+
+
+def row_of_parked(cluster: str, shard: int, row: ParkedRow) -> Row:
+    """Return the row of what was parked."""
+    return _parked_row(
+        cluster=cluster,
+        shard=shard,
+        seq=row.seq,
+        ord=row.ord,
+        at=row.at,
+        reason=row.reason,
+        message=row.message,
+        group_id=row.group,
+        object=row.object,
+        raw=row.raw or None,
+        resolved_at=None,
+        resolution="",
+        resolved_by="",
+    )
+
+
+def keep_raw(parked: list[ParkedRow], since: int, batch: Batch) -> None:
+    """Give rows from index `since` on, which `batch` led to, the events that they are about."""
+    for index in range(since, len(parked)):
+        parked[index] = _with_raw(parked[index], batch)
+
+
+def _with_raw(row: ParkedRow, batch: Batch) -> ParkedRow:
+    """Return the row with the event it is about, as it was, unless it has it already."""
+    if row.raw or row.ord >= len(batch.events):
+        return row
+    event = batch.events[row.ord]
+    raw = event.raw if isinstance(event, Undecodable) else msgspec.json.encode(event)
+    return msgspec.structs.replace(row, raw=raw)
