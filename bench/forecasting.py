@@ -22,6 +22,7 @@ from msgspec import Struct
 from bench.figures import Figure
 from gatelog.forecast import estimates, refreshing
 from gatelog.whatif import scenarios
+from gatelog.whatif.arrivals import Scenario
 from gatelog.whatif.objects import read_objects, with_namespaces
 from gatelog.whatif.playing import Heard, Play
 from gatelog.whatif.trace import Trace
@@ -174,8 +175,9 @@ def measure(load: Load, folder: Path, seed: int = 3) -> Came:
         forecasts += 1
         most = max(most, len(made[0].forecast.estimates))
 
-    play = Play(source, found, Heard(lambda w, d: None, pause, lambda a, e: None))
-    end = play.run(source.begin)
+    scenario = Scenario(source=source, objects=found, begin=source.begin)
+    play = Play(scenario, Heard(lambda w, d: None, pause, lambda a, e: None))
+    end = play.run()
     sink.write(play.world, end, [])
     sink.close()
     return _came(url, end, longest, forecasts, most)

@@ -238,6 +238,7 @@ def _of_trace(
     trace: Path, objects: list[Path], queue: str, policy: "Policy", wanted: Wanted
 ) -> None:
     from gatelog.whatif import scenarios
+    from gatelog.whatif.arrivals import Scenario
     from gatelog.whatif.objects import changed, merged, read_objects, with_namespaces
     from gatelog.whatif.trace import Trace
 
@@ -258,7 +259,7 @@ def _of_trace(
     for name, there, rules, written in plays:
         with ProgressReport(f"playing {name}".rstrip()) as shown:
             progress = shown.until(jobs.begin, jobs.last)
-            scenario = scenarios.Scenario(
+            scenario = Scenario(
                 source=jobs,
                 objects=with_namespaces(there, jobs.namespaces),
                 begin=jobs.begin,

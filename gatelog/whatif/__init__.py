@@ -2,6 +2,7 @@
 
     arrivals    what comes: pods as their users create them, and how long each runs
     history     arrivals from the log
+    workloads   what others did to Workloads in the log, and how late decisions took place
     trace       arrivals from a file of jobs, as published cluster traces have them
     swf         the Standard Workload Format, line by line
     objects     queues, flavors and priorities from YAML, and small changes to them

@@ -3,13 +3,18 @@
 Invariant: arrivals are given in the order of their times.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from podgroup.model.objects import PodView, QueueObject
+from podgroup.log.events import OutcomeRecorded
+from podgroup.model.objects import CheckView, PodView, QueueObject, WorkloadView
+from podgroup.model.policy import Policy
+
+AT_ONCE = (0.0,)
+STATUS = "/status"
 
 
 class Life(Struct, frozen=True, gc=False, kw_only=True):
@@ -23,8 +28,12 @@ class Life(Struct, frozen=True, gc=False, kw_only=True):
     run_s: float
     gate_s: float = 0.0
     """From the decision to let it in to the removal of its gate."""
+    opened_s: float | None = None
+    """From its creation to the removal of its gate by another than gatelog."""
     start_s: float = 0.0
     """From the removal of its gate to running: scheduling, images, containers."""
+    ready_s: tuple[float, ...] = AT_ONCE
+    """From running to being ready, to not being so any more, and so on in turn."""
     phase: Literal["Succeeded", "Failed"] = "Succeeded"
     asked_s: float = 0.0
     """From the decision to stop it to its deletion."""
@@ -33,6 +42,10 @@ class Life(Struct, frozen=True, gc=False, kw_only=True):
     gives_up_s: float | None = None
     deleted_s: float | None = None
     removed_s: float | None = None
+    stays: bool = False
+    """It is there after its end, until it is removed."""
+    forced: bool = False
+    """Who deletes it takes gatelog's finalizer off."""
 
 
 class Arrival(Struct, frozen=True, gc=False):
@@ -43,15 +56,17 @@ class Arrival(Struct, frozen=True, gc=False):
     life: Life
 
 
-class Cut(Struct, frozen=True):
-    """A Workload that a user deletes at `at`, if it is there, or sets `active`.
+class Write(Struct, frozen=True):
+    """What another than gatelog does to a Workload at `at`, if it is there.
 
-    `key`: namespace and name. None in `active`: it is deleted.
+    `key`: namespace and name. `fields` get other values, conditions by type; None: it is deleted.
+    With `made` it is created so, if there is none.
     """
 
     at: datetime
     key: tuple[str, str]
-    active: bool | None = None
+    fields: Mapping[str, Any] | None = None
+    made: WorkloadView | None = None
 
 
 class Later(Struct, frozen=True):
@@ -62,8 +77,56 @@ class Later(Struct, frozen=True):
     view: QueueObject | None
 
 
+class Verdict(Struct, frozen=True):
+    """What a controller says of a check so many seconds after it was asked for."""
+
+    after_s: float
+    said: CheckView
+
+
+def status_of(key: tuple[str, str]) -> tuple[str, str]:
+    """Return under what name attempts to write a Workload's status are known."""
+    return key[0] + STATUS, key[1]
+
+
+class Attempt(Struct, frozen=True):
+    """What becomes of a decision `after_s` later: it is carried out, or it is `refused`.
+
+    None: neither, while the log lasts.
+    """
+
+    after_s: float | None
+    refused: OutcomeRecorded | None = None
+
+
+class Delays:
+    """How late takes place what is decided, besides what a pod's life says: at once.
+
+    `checks`: controllers answer for admission checks; else none are asked for.
+    """
+
+    checks = False
+
+    def fires_at(self, timer: str, due_at: datetime) -> datetime | None:
+        """Return when a timer is heard of that is due then, None for never."""
+        return due_at
+
+    def attempt(self, on: tuple[str, str]) -> Attempt | None:
+        """Return what becomes of the next decision on it, None: nothing is known.
+
+        `on`: namespace and name of a Workload to make, `status_of` it, or "" and a pod's uid.
+        """
+        return None
+
+    def verdicts(self, key: tuple[str, str], checks: tuple[str, ...]) -> list[Verdict]:
+        """Return what controllers say of the checks of a reservation, in order of time."""
+        return []
+
+
 class Source(Protocol):
     """Where arrivals come from, and what follows the end of one."""
+
+    delays: Delays
 
     def arrivals(self) -> Iterator[Arrival]:
         """Yield what comes by itself, in order of time."""
@@ -73,3 +136,18 @@ class Source(Protocol):
 
     def ended(self, pod: PodView, at: datetime) -> Arrival | None:
         """Return what comes for a pod that ended by itself, if anything does."""
+
+
+class Scenario(Struct, frozen=True, kw_only=True):
+    """What is played: who comes, to which objects (`later`: what becomes of them), and when.
+
+    In mode "kueue" Kueue admits: what it does is in `later`.
+    """
+
+    source: Source
+    objects: Iterable[QueueObject]
+    later: Iterable[Later | Write] = ()
+    begin: datetime
+    until: datetime | None = None
+    policy: Policy | None = None
+    mode: str = "builtin"

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gatelog.whatif.arrivals import Life
+from gatelog.whatif.arrivals import Life, Write
 from podgroup.log import events as e
 from podgroup.model import commands as c
 from podgroup.model.names import (
@@ -26,6 +26,7 @@ from podgroup.model.names import (
     WORKLOAD_FINALIZER,
 )
 from podgroup.model.objects import (
+    CheckView,
     ClusterQueueView,
     Condition,
     NodeView,
@@ -61,29 +62,45 @@ class _Workload(Struct):
     view: WorkloadView
     owners: list[OwnerRef]
     alive: set[str]
+    rounds: int = 0
+    """How often its checks were asked."""
+    open: bool = False
+    """They were asked, and none has answered."""
 
 
 def _nothing(pod: Simulated) -> None:
     """Do nothing more."""
 
 
+class Asked(Struct, frozen=True):
+    """Checks of a Workload that are asked for its reservation; `number` counts such rounds."""
+
+    key: Key
+    number: int
+    checks: tuple[str, ...]
+
+
 class Hooks(Struct, frozen=True):
-    """What the loop is called for: a pod that may start, was asked to stop, is over."""
+    """What the loop is called for: a pod that may start, was asked to stop, is over; checks."""
 
     may_start: Callable[[Simulated], None] = _nothing
     stops: Callable[[Simulated], None] = _nothing
     over: Callable[[Simulated], None] = _nothing
+    asked: Callable[[Asked], None] = lambda asked: None
 
 
 class Cluster:
     """What there is. Every change goes to `said` as the event that the log would have."""
 
-    def __init__(self, hooks: Hooks | None = None, *, keeps: bool = False) -> None:
+    def __init__(
+        self, hooks: Hooks | None = None, *, keeps: bool = False, checks: bool = False
+    ) -> None:
         self.pods: dict[str, Simulated] = {}
         self.now: datetime
         self.said: list[e.Event] = []
         self._hooks = hooks or Hooks()
         self._keeps = keeps
+        self._checks = checks
         self._version = 1
         self._workloads: dict[Key, _Workload] = {}
         self._owned: dict[str, Key] = {}
@@ -98,9 +115,9 @@ class Cluster:
     # -- users and kubelet ---
 
     def put_object(self, view: QueueObject, relist: str = "") -> None:
-        """Create or change a queue object; no controller answers for admission checks."""
+        """Create or change a queue object, without its checks if no controller answers for them."""
         view = replace(view, resource_version=self.bump())
-        if isinstance(view, ClusterQueueView):
+        if isinstance(view, ClusterQueueView) and not self._checks:
             view = replace(view, checks=())
         self._objects[(str(view.__struct_config__.tag), view.namespace, view.name)] = view
         self.said.append(e.ObjectApplied(object=view, relist=relist))
@@ -129,18 +146,48 @@ class Cluster:
         self.said.append(e.PodApplied(pod=pod.view))
         return pod
 
-    def cut(self, key: Key, active: bool | None) -> None:
-        """Delete a Workload as a user does (None), or set whether it is active, if it is there."""
-        if key not in self._workloads:
+    def write(self, one: Write) -> None:
+        """Do to a Workload what another than gatelog did."""
+        found = self._workloads.get(one.key)
+        if one.made is not None:
+            if found is None:
+                owners = list(one.made.owners)
+                uids = one.made.owner_uids
+                alive = {uid for uid in uids if uid in self.pods}
+                self._workloads[one.key] = _Workload(one.made, owners, alive)
+                self._owned.update((uid, one.key) for uid in alive)
+                self.change_workload(one.key)
+        elif found is None:
             return
-        if active is None:
-            self._delete_workload(key)
+        elif one.fields is None:
+            self._delete_workload(one.key)
         else:
-            self.change_workload(key, active=active)
+            fields = dict(one.fields)
+            if "conditions" in fields:
+                merged = {c.type: c for c in (*found.view.conditions, *fields["conditions"])}
+                fields["conditions"] = tuple(merged.values())
+            self.change_workload(one.key, **fields)
 
-    def run(self, pod: Simulated) -> None:
+    def answer(self, asked: Asked, said: CheckView) -> None:
+        """Have a controller say something of a check, if it is asked for still."""
+        found = self._workloads.get(asked.key)
+        if found is not None and found.rounds == asked.number:
+            checks = tuple(said if c.name == said.name else c for c in found.view.checks)
+            self.change_workload(asked.key, checks=checks)
+
+    def run(self, pod: Simulated, *, ready: bool = True) -> None:
         """Have a pod run."""
-        self.change(pod, node=NODE, phase="Running", conditions=_READY, started_at=_whole(self.now))
+        conditions = _READY if ready else ()
+        self.change(
+            pod, node=NODE, phase="Running", conditions=conditions, started_at=_whole(self.now)
+        )
+
+    def turn(self, pod: Simulated) -> None:
+        """Have a pod that runs become ready, or cease to be so."""
+        if pod.view.phase == "Running":
+            kept = tuple(c for c in pod.view.conditions if c.type != "Ready")
+            was = len(kept) < len(pod.view.conditions)
+            self.change(pod, conditions=kept if was else kept + _READY)
 
     def end(self, pod: Simulated, phase: str) -> None:
         """Have a pod end; one that is not held is gone with that."""
@@ -149,8 +196,11 @@ class Cluster:
         self._hooks.over(pod)
         self._remove(pod)
 
-    def delete(self, pod: Simulated, grace_s: int | None = None) -> None:
-        """Delete a pod as a user does: one that runs, or is about to, is asked to stop."""
+    def delete(self, pod: Simulated, grace_s: int | None = None, *, forced: bool = False) -> None:
+        """Delete a pod as a user does: one that runs, or is about to, is asked to stop.
+
+        `forced`: our finalizer is taken off as well.
+        """
         if pod.view.deleted_at is not None:
             return
         # One that is bound and does not run yet has a kubelet that must answer, too.
@@ -158,6 +208,8 @@ class Cluster:
         fields: dict[str, Any] = {"deleted_at": self.now + timedelta(seconds=grace_s or 0)}
         if grace_s is not None:
             fields["grace_s"] = grace_s
+        if forced:
+            fields["finalizers"] = tuple(f for f in pod.view.finalizers if f != POD_FINALIZER)
         self.change(pod, **fields)
         if stops and pod.view.phase not in ("Succeeded", "Failed"):
             pod.stopping = True
@@ -167,10 +219,13 @@ class Cluster:
 
     # -- the actuator ---
 
-    def carry_out(self, decision: e.Decision) -> None:
-        """Do what was decided, and say what came of it."""
+    def carry_out(self, decision: e.Decision, refused: e.OutcomeRecorded | None = None) -> None:
+        """Do what was decided, if it is not refused, and say what came of it."""
         command = decision.command
         if isinstance(command, c.INTERNAL):
+            return
+        if refused is not None:
+            self.said.append(replace(refused, decision=decision.id, group=decision.group))
             return
         target = command.target
         if target.kind == "Pod":
@@ -302,6 +357,8 @@ class Cluster:
         self._own(key, made, command.owners, controller=command.controller)
         owners, owner_pods = split_owners(made.owners)
         self.change_workload(key, owners=owners, owner_pods=owner_pods)
+        if made.owners and not made.alive:
+            self._delete_workload(key)  # what a garbage collector does
         return made
 
     def _own(
@@ -319,11 +376,23 @@ class Cluster:
         """Change a Workload; one that was deleted goes with its last finalizer."""
         found = self._workloads[key]
         found.view = replace(found.view, resource_version=self.bump(), **fields)
+        self._ask(key, found)
         if found.view.deleted_at is not None and not found.view.finalizers:
             del self._workloads[key]
             self.said.append(e.WorkloadDeleted(workload=found.view))
         else:
             self.said.append(e.WorkloadApplied(workload=found.view))
+
+    def _ask(self, key: Key, found: _Workload) -> None:
+        """Begin a round of checks where all that are listed wait to be asked."""
+        checks = found.view.checks
+        asked = all(c == CheckView(name=c.name, state="Pending") for c in checks)
+        if not checks or not asked:
+            found.open = False
+        elif not found.open:
+            found.open = True
+            found.rounds += 1
+            self._hooks.asked(Asked(key, found.rounds, tuple(c.name for c in checks)))
 
     def _delete_workload(self, key: Key) -> None:
         found = self._workloads[key]
@@ -356,7 +425,7 @@ class Cluster:
             return
         if view.uid not in self.pods:
             return
-        if over and self._keeps:
+        if over and (self._keeps or (pod.life.stays and view.deleted_at is None)):
             return
         self.remove(pod)
         if not over:

@@ -6,9 +6,10 @@ decisions are made. A pod that ended by itself runs as long as it ran. One that 
 that runs still, was cut short: it runs as long as what came in its place if that was over by
 itself, else as long as the longest of its shape (queue and requests) that was, and at least as long
 as it did: what was not over when the log ended is not over when a play of it ends. One that was not
-let in has no length: it runs as long as the middle one of its shape. What users deleted, pods and
-Workloads, is deleted again, Workloads they deactivated are so again, and what gatelog decides is
-carried out as late as it was then: who was evicted before its gate was off is not stopped.
+let in has no length: it runs as long as the middle one of its shape. What users deleted is deleted
+again, a pod that was not ready is not, and what gatelog decides is carried out as late as it was
+then, or not at all: who was evicted before its gate was off is not stopped. What was done to
+Workloads is in `workloads`.
 
 A pod that came to a group after another of its role was stopped or failed came in its place: it
 comes again so long after that one's end, and not at all if that one does not end so. Pods of no
@@ -26,24 +27,17 @@ from statistics import median
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gatelog.whatif.arrivals import Arrival, Cut, Later, Life
+from gatelog.whatif.arrivals import AT_ONCE, Arrival, Delays, Later, Life
 from gatelog.whatif.objects import Key, key_of
+from gatelog.whatif.workloads import RecordedDelays, Workloads
 from podgroup.log.events import (
     NodesTaken,
     ObjectApplied,
     ObjectDeleted,
     PodApplied,
     RelistStarted,
-    WorkloadApplied,
-    WorkloadDeleted,
 )
-from podgroup.model.commands import (
-    DeletePod,
-    FinalizeWorkload,
-    StopPod,
-    UngatePod,
-    UpdateWorkload,
-)
+from podgroup.model.commands import DeletePod, FinalizePod, StopPod, UngatePod
 from podgroup.model.ids import PodUID
 from podgroup.model.names import ADMISSION_GATE, QUEUE_NAME, TERMINATION_TARGET
 from podgroup.model.objects import (
@@ -84,6 +78,13 @@ class _Seen(Struct, gc=False):
     """Asked to stop by gatelog."""
     excess: bool = False
     """Deleted by gatelog as one too many."""
+    freed: bool = False
+    """Its finalizer was taken off by gatelog."""
+    forced: bool = False
+    """Another took it off, and so it went."""
+    ready: bool = False
+    turned: tuple[datetime, ...] = ()
+    """When it became ready while it ran, ceased to be so, and so on."""
 
 
 class Spread(Struct, frozen=True):
@@ -100,15 +101,10 @@ class Gathered(Struct):
     objects: list[Later] = field(default_factory=list)
     begin: datetime | None = None
     end: datetime | None = None
-    cuts: list[Cut] = field(default_factory=list)
-    """Workloads that users deleted, or set active or not, while pods of theirs were there."""
+    workloads: Workloads = field(default_factory=Workloads)
     lists: int = 0
     """How often all pods were listed: after the first time what was between may be missing."""
     _there: dict[Key, QueueObject] = field(default_factory=dict)
-    _going: set[str] = field(default_factory=set)
-    """Workloads that go: deleted, or about to be by gatelog."""
-    _inactive: set[str] = field(default_factory=set)
-    """Workloads that are not active, or are about to be so by gatelog."""
 
     def observe(self, entry: Entry, world: World) -> None:
         """Take in one entry, with the world after it, before its journal is taken."""
@@ -131,15 +127,9 @@ class Gathered(Struct):
                     node = self._there.get(("Node", "", name))
                     if isinstance(node, NodeView):
                         self._changed(at, replace(node, taken=taken))
-            elif isinstance(event, WorkloadApplied | WorkloadDeleted):
-                self._workload(at, event, world)
         for decision in entry.recorded.values():
             command = decision.command
-            if isinstance(command, FinalizeWorkload) and command.delete:
-                self._going.add(command.target.uid)
-            if isinstance(command, UpdateWorkload) and command.active is False:
-                self._inactive.add(command.target.uid)
-            if not isinstance(command, UngatePod | StopPod | DeletePod):
+            if not isinstance(command, UngatePod | StopPod | DeletePod | FinalizePod):
                 continue
             seen = self.pods.get(command.target.uid)
             if seen is None:
@@ -148,13 +138,17 @@ class Gathered(Struct):
                 seen.decided_at = seen.decided_at or at
             elif isinstance(command, StopPod):
                 seen.asked_at = seen.asked_at or at
+                seen.freed = seen.freed or command.finalize
             else:
-                seen.excess = True
+                seen.freed = True
+                seen.excess = seen.excess or isinstance(command, DeletePod)
+        self.workloads.observe(entry, world)
         for uid, pod in world.gone_pods.items():
             self._pod(at, pod)
             seen = self.pods[uid]
             seen.ended_at = seen.ended_at or at
             seen.deleted_at = seen.deleted_at or at
+            seen.forced = not seen.freed
 
     def _object(self, at: datetime, event: ObjectApplied | ObjectDeleted) -> None:
         if isinstance(event, ObjectDeleted):
@@ -177,22 +171,6 @@ class Gathered(Struct):
             self._there[key] = plain
             self.objects.append(Later(at, key, plain))
 
-    def _workload(
-        self, at: datetime, event: WorkloadApplied | WorkloadDeleted, world: World
-    ) -> None:
-        view = event.workload
-        goes = isinstance(event, WorkloadDeleted) or view.deleted_at is not None
-        turned = view.active == (view.uid in self._inactive)
-        if turned:
-            self._inactive ^= {view.uid}
-        if view.uid in self._going or not (goes or turned):
-            return
-        if goes:
-            self._going.add(view.uid)
-        if any(PodUID(uid) in world.pods for uid in view.owner_uids):
-            # Else its pods are gone, and it is a garbage collector that deletes it.
-            self.cuts.append(Cut(at, (view.namespace, view.name), None if goes else view.active))
-
     def _pod(self, at: datetime, pod: Pod) -> None:
         view = pod.view
         seen = self.pods.get(view.uid)
@@ -202,6 +180,10 @@ class Gathered(Struct):
             seen.let_in_at = at
         if seen.ran_at is None and view.phase == "Running":
             seen.ran_at = at
+        if seen.ran_at is not None and view.phase == "Running" and seen.deleted_at is None:
+            ready = any(c.type == "Ready" and c.status == "True" for c in view.conditions)
+            if ready != seen.ready:
+                seen.ready, seen.turned = ready, (*seen.turned, at)
         if seen.deleted_at is None and view.deleted_at is not None:
             seen.deleted_at = at
             # Who had ended by itself when it was asked to stop leaves no place to another.
@@ -217,13 +199,24 @@ class History:
     """The arrivals of a log as a source, with every runtime times `factor`.
 
     `guessed` counts pods of whose shape none ended; `never_ran` others that were not let in;
-    `places` those that came in another's place.
+    `places` those that came in another's place. With `follows_kueue` what Kueue did is played.
     """
 
-    def __init__(self, gathered: Gathered, factor: float = 1.0) -> None:
+    def __init__(
+        self, gathered: Gathered, factor: float = 1.0, *, follows_kueue: bool = False
+    ) -> None:
         self.guessed = self.places = self.victims = self.never_ran = 0
         self._pods = gathered.pods
         self._factor = factor
+        self._opened = follows_kueue or any(
+            seen.decided_at is not None for seen in self._pods.values()
+        )
+        """Whether a gate that went without a decision was opened by another, and is so again."""
+        self.delays: Delays = Delays()
+        if gathered.end is not None:
+            self.delays = RecordedDelays(
+                gathered.workloads, gathered.end, follows_kueue=follows_kueue
+            )
         self._ran: dict[Shape, Spread] = {}
         self._end = gathered.end
         self._gates_s = self._starts_s = self._asked_s = self._stops_s = 0.0
@@ -347,17 +340,42 @@ class History:
         failed = seen.phase == "Failed" and not seen.stopped
         return Life(
             run_s=self._run_s(seen, started=started) * self._factor,
-            gate_s=self._gates_s if not started else _between_s(seen.decided_at, seen.let_in_at),
+            gate_s=self._lag_s(
+                seen.decided_at, seen.let_in_at, seen.deleted_at, 0.0 if started else self._gates_s
+            ),
+            opened_s=_between_s(seen.at, seen.let_in_at)
+            if started and seen.gated and seen.decided_at is None and self._opened
+            else None,
             start_s=self._start_s(seen),
             phase="Failed" if failed else "Succeeded",
-            asked_s=self._asked_s
-            if seen.asked_at is None or seen.deleted_at is None
-            else _between_s(seen.asked_at, seen.deleted_at),
+            ready_s=self._ready_s(seen),
+            asked_s=self._lag_s(seen.asked_at, seen.deleted_at, None, self._asked_s),
             stop_s=self._stop_s(seen),
             gives_up_s=gives_up_s,
             deleted_s=deleted_s,
             removed_s=removed_s,
+            stays=True,
+            forced=seen.forced,
         )
+
+    def _lag_s(
+        self,
+        decided: datetime | None,
+        done: datetime | None,
+        over: datetime | None,
+        otherwise: float,
+    ) -> float:
+        """Return how late it was done; what was not done while it could be is not done then."""
+        if decided is None:
+            return otherwise
+        return _between_s(decided, done) if done else _between_s(decided, over or self._end) + 1.0
+
+    @staticmethod
+    def _ready_s(seen: _Seen) -> tuple[float, ...]:
+        if seen.ran_at is None:
+            return AT_ONCE
+        turned = tuple(_between_s(seen.ran_at, at) for at in seen.turned)
+        return AT_ONCE if turned == AT_ONCE else turned
 
     def _run_s(self, seen: _Seen, *, started: bool) -> float:
         if _by_itself(seen) and not seen.stopped:

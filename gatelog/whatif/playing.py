@@ -9,21 +9,26 @@ Invariant: the same arrivals and objects give the same decisions.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from importlib import metadata
 
 from msgspec import Struct
 
 from gatelog.agenda import Agenda
-from gatelog.whatif.arrivals import Arrival, Cut, Later, Source
-from gatelog.whatif.cluster import Cluster, Hooks, Simulated
+from gatelog.whatif.arrivals import AT_ONCE, Arrival, Later, Scenario, Write, status_of
+from gatelog.whatif.cluster import Asked, Cluster, Hooks, Simulated
 from podgroup.engine import new_world, step
 from podgroup.log import events as e
 from podgroup.log.records import CountsTimed, Timed
-from podgroup.model.commands import StopPod, UngatePod
-from podgroup.model.objects import WATCHED_KINDS, FlavorView, QueueObject, kind_of
-from podgroup.model.policy import Policy
+from podgroup.model.commands import (
+    AnyCommand,
+    CreateWorkload,
+    StopPod,
+    UngatePod,
+    WriteWorkloadStatus,
+)
+from podgroup.model.objects import WATCHED_KINDS, CheckView, FlavorView, kind_of
 from podgroup.model.standing import COUNTS_TIMER
 from podgroup.rules import decides_by
 from podgroup.state.world import World
@@ -52,48 +57,46 @@ class Heard(Struct, frozen=True):
     progress: Callable[[datetime, int], None]
 
 
-_START, _END, _STOPPED, _GIVE_UP, _REMOVE, _CARRY_OUT = range(6)
+_OPEN, _START, _TURN, _END, _STOPPED, _GIVE_UP, _REMOVE, _CARRY_OUT = range(8)
 
 
 class Play:
-    """One play of the arrivals of `source`; `events` counts what was folded."""
+    """One play of a scenario; `events` counts what was folded."""
 
-    def __init__(
-        self,
-        source: Source,
-        objects: Iterable[QueueObject],
-        heard: Heard,
-        *,
-        cluster: str = "what-if",
-        policy: Policy | None = None,
-        later: Iterable[Later | Cut] = (),
-    ) -> None:
-        self._later_objects = deque(sorted(later, key=lambda one: one.at))
-        self._under_way: dict[str, e.Decision] = {}
-        self.world = new_world(cluster, "builtin", policy)
+    def __init__(self, scenario: Scenario, heard: Heard, *, cluster: str = "what-if") -> None:
+        self._scenario = scenario
+        self._later_objects = deque(sorted(scenario.later, key=lambda one: one.at))
+        self._under_way: dict[str, tuple[e.Decision, e.OutcomeRecorded | None]] = {}
+        self.world = new_world(cluster, scenario.mode, scenario.policy)
         self.events = 0
-        self._source = source
+        self._source = scenario.source
+        self._delays = scenario.source.delays
         self._heard = heard
-        self._objects = list(objects)
-        self._cluster = Cluster(Hooks(self._may_start, self._stops, self._over))
+        self._objects = list(scenario.objects)
+        self._cluster = Cluster(
+            Hooks(self._may_start, self._stops, self._over, self._asked),
+            checks=self._delays.checks,
+        )
         self._due: Agenda[datetime, tuple[int, str]] = Agenda()
-        self._timers: Agenda[datetime, str] = Agenda()
+        self._verdicts: Agenda[datetime, tuple[Asked, CheckView]] = Agenda()
+        self._timers: Agenda[datetime, tuple[str, datetime]] = Agenda()
         self._returning: Agenda[datetime, Arrival] = Agenda()
         self._messages = 0
 
-    def run(self, begin: datetime, until: datetime | None = None) -> datetime:
-        """Play from `begin` until nothing comes any more, or until `until`; returns that time.
+    def run(self) -> datetime:
+        """Play until nothing comes any more, or to the scenario's end; returns that time.
 
         Raises:
             PlayFailed: decisions follow decisions without end.
         """
+        begin, until = self._scenario.begin, self._scenario.until
         arrivals = iter(self._source.arrivals())
         self._cluster.now = begin
         self._set_up()
         coming = next(arrivals, None)
         last = begin
         while True:
-            agendas = (self._due.next_at, self._returning.next_at)
+            agendas = (self._due.next_at, self._returning.next_at, self._verdicts.next_at)
             moments = [at for at in agendas if at is not None]
             if coming is not None:
                 moments.append(max(coming.at, self._cluster.now))
@@ -113,8 +116,6 @@ class Play:
             elif now - last > PATIENCE:
                 break
             self._cluster.now = now
-            while self._later_objects and self._later_objects[0].at <= now:
-                self._change(self._later_objects.popleft())
             while coming is not None and coming.at <= now:
                 self._arrive(coming)
                 coming = next(arrivals, None)
@@ -122,6 +123,10 @@ class Play:
                 self._arrive(arrival)
             for _, (what, uid) in self._due.take(now):
                 self._happen(what, uid)
+            while self._later_objects and self._later_objects[0].at <= now:
+                self._change(self._later_objects.popleft())
+            for _, (asked, said) in self._verdicts.take(now):
+                self._cluster.answer(asked, said)
             self._fire(now)
             self._settle()
         self._heard.progress(last, self.events)
@@ -144,9 +149,9 @@ class Play:
             said.append(e.RelistCompleted(kind=kind, relist=kind, resource_version=version))
         self._settle()
 
-    def _change(self, one: Later | Cut) -> None:
-        if isinstance(one, Cut):
-            self._cluster.cut(one.key, one.active)
+    def _change(self, one: Later | Write) -> None:
+        if isinstance(one, Write):
+            self._cluster.write(one)
         elif one.view is not None:
             self._cluster.put_object(one.view)
         else:
@@ -156,12 +161,14 @@ class Play:
         pod = self._cluster.create(arrival.pod, arrival.life)
         if arrival.life.gives_up_s is not None and arrival.pod.gates:
             self._later(arrival.life.gives_up_s, _GIVE_UP, pod)
+        if arrival.life.opened_s is not None:
+            self._later(arrival.life.opened_s, _OPEN, pod)
         if not arrival.pod.gates:
             self._may_start(pod)
 
     def _happen(self, what: int, uid: str) -> None:
         if what == _CARRY_OUT:
-            self._cluster.carry_out(self._under_way.pop(uid))
+            self._cluster.carry_out(*self._under_way.pop(uid))
             return
         pod = self._cluster.pods.get(uid)
         if pod is None:
@@ -169,9 +176,13 @@ class Play:
         over = pod.view.phase in ("Succeeded", "Failed")
         if what == _GIVE_UP:
             if pod.view.gates:
-                self._cluster.delete(pod)
+                self._cluster.delete(pod, forced=pod.life.forced)
+        elif what == _OPEN:
+            if pod.view.gates:
+                self._cluster.change(pod, gates=())
+                self._may_start(pod)
         elif what == _REMOVE:
-            self._cluster.delete(pod)
+            self._cluster.delete(pod, forced=pod.life.forced)
         elif over:
             return
         elif what == _STOPPED:
@@ -179,25 +190,37 @@ class Play:
         elif pod.stopping:
             return
         elif what == _START:
-            self._cluster.run(pod)
+            self._cluster.run(pod, ready=pod.life.ready_s[:1] == AT_ONCE)
             self._later(pod.life.run_s, _END, pod)
+            for seconds in pod.life.ready_s:
+                if seconds:
+                    self._later(seconds, _TURN, pod)
+        elif what == _TURN:
+            self._cluster.turn(pod)
         elif what == _END:
             self._cluster.end(pod, pod.life.phase)
             self._follow(self._source.ended(pod.born, self._cluster.now))
 
     def _carry_out(self, decision: e.Decision) -> None:
-        """Do what was decided, as long after as it took then to let that pod in, or to stop it."""
-        command, seconds = decision.command, 0.0
-        if isinstance(command, UngatePod | StopPod):
+        """Do what was decided as long after as it took then, or be refused as it was then."""
+        command, refused = decision.command, None
+        seconds: float | None = 0.0
+        on = _attempted(command)
+        attempt = self._delays.attempt(on) if on is not None else None
+        if attempt is not None:
+            seconds, refused = attempt.after_s, attempt.refused
+        elif isinstance(command, UngatePod | StopPod):
             pod = self._cluster.pods.get(command.target.uid)
             if pod is not None:
                 life = pod.life
                 seconds = life.gate_s if isinstance(command, UngatePod) else life.asked_s
+        if seconds is None:
+            return
         if seconds > 0:
-            self._under_way[decision.id] = decision
+            self._under_way[decision.id] = decision, refused
             self._after(seconds, _CARRY_OUT, decision.id)
         else:
-            self._cluster.carry_out(decision)
+            self._cluster.carry_out(decision, refused)
 
     def _may_start(self, pod: Simulated) -> None:
         if pod.life.deleted_s is not None:
@@ -216,6 +239,12 @@ class Play:
         if pod.life.removed_s is not None:
             self._later(pod.life.removed_s, _REMOVE, pod)
 
+    def _asked(self, asked: Asked) -> None:
+        """Have the controllers of checks answer, in their time."""
+        for verdict in self._delays.verdicts(asked.key, asked.checks):
+            at = self._cluster.now + timedelta(seconds=verdict.after_s)
+            self._verdicts.add(at, (asked, verdict.said))
+
     def _follow(self, arrival: Arrival | None) -> None:
         if arrival is not None:
             self._returning.add(arrival.at, arrival)
@@ -228,9 +257,14 @@ class Play:
 
     # -- fold and rules ---
 
+    def _set_timer(self, name: str, due_at: datetime) -> None:
+        fires_at = self._delays.fires_at(name, due_at)
+        if fires_at is not None:
+            self._timers.add(fires_at, (name, due_at), rank=name)
+
     def _fire(self, now: datetime) -> None:
         timers = self.world.meta.timers
-        for due_at, name in self._timers.take(now):
+        for _, (name, due_at) in self._timers.take(now):
             known = timers.get(name)
             if known is not None and known.due_at == due_at:
                 self._cluster.said.append(e.TimerFired(timer=name, due_at=due_at))
@@ -263,12 +297,30 @@ class Play:
         for one in journal.concluded[concluded:]:
             for record in one.records:
                 if isinstance(record, Timed) and record.at is not None:
-                    name = f"{record.purpose}/{record.group}/"
-                    self._timers.add(record.at, name, rank=name)
+                    self._set_timer(f"{record.purpose}/{record.group}/", record.at)
                 elif isinstance(record, CountsTimed):
-                    self._timers.add(record.at, COUNTS_TIMER, rank=COUNTS_TIMER)
+                    self._set_timer(COUNTS_TIMER, record.at)
+        for event in said:
+            if isinstance(event, e.OutcomeRecorded) and event.status != "applied":
+                for name in (f"retry/{event.group}/", f"retry/{event.group}/{event.uid}"):
+                    if (timer := world.meta.timers.get(name)) is not None:
+                        self._set_timer(name, timer.due_at)
         self._heard.each(world, made)
         self._messages += 1
         if self._messages % TELL_EVERY == 0:
             self._heard.progress(self._cluster.now, self.events)
         return made
+
+
+def _attempted(command: AnyCommand) -> tuple[str, str] | None:
+    """Return under what name `Delays.attempt` knows a decision."""
+    target = command.target
+    match command:
+        case CreateWorkload():
+            return target.namespace, target.name
+        case WriteWorkloadStatus():
+            return status_of((target.namespace, target.name))
+        case UngatePod():
+            return "", target.uid
+        case _:
+            return None

@@ -13,12 +13,9 @@ from gatelog.replay.offline import open_source
 from gatelog.replay.online import SNAPSHOT, beginning, open_bus
 from gatelog.shell.since import moment
 from gatelog.whatif.history import Gathered
-from gatelog.whatif.tallying import Counting, Tally
-from podgroup.fold.reservations import charge_of
+from gatelog.whatif.tallying import Counting, Tally, charge
 from podgroup.log.journal import Journal
-from podgroup.model.ids import GroupID
 from podgroup.model.policy import Policy
-from podgroup.rules.helpers.unadmitted import ran_unadmitted
 from podgroup.state.world import World
 from projector.replay.fold import Beginning, Callbacks, fold
 from projector.replay.log import Entry, Log
@@ -103,7 +100,7 @@ async def _read(
     def each(entry: Entry, world: World, journal: Journal) -> None:
         nonlocal messages, events, early, measured
         gathered.observe(entry, world)
-        _charge(world, journal)
+        charge(world, journal)
         counting.each(world, journal.decisions)
         if part is not tally and measured is None:
             counting_part.each(world, journal.decisions)
@@ -120,6 +117,7 @@ async def _read(
     result = await fold(log.entries(), begin, calls=Callbacks(each), until=until)
     world = result.world
     end = gathered.end or now
+    gathered.workloads.finish(world, end)
     counting.finish(world, end)
     return Past(
         gathered,
@@ -135,24 +133,3 @@ async def _read(
         [],
         begin.epoch if gathered.begin is not None and since < gathered.begin else 1,
     )
-
-
-def _charge(world: World, journal: Journal) -> None:
-    """Charge the groups that a message touched, in either mode, as the rules of a play do.
-
-    What succeeded pods gave back, and what runs without an admission, follows from the state and is
-    in no log; fold alone charges an admission whole until its end.
-    """
-    quotas = world.quotas
-    for identity in journal.groups:
-        group = world.groups.get(GroupID(identity))
-        if group is None:
-            continue
-        holding = group.quota.holding
-        if holding is not None:
-            quotas.charge(identity, charge_of(world, group, holding))
-        elif (charge := ran_unadmitted(world, group)) is not None:
-            quotas.charge(identity, charge)
-        else:
-            quotas.discharge(identity)
-    quotas.read()

@@ -20,11 +20,11 @@ from gatelog.readmodel.timeline import duration
 from gatelog.terminal.printing import table
 from gatelog.terminal.progress import ProgressReport
 from gatelog.whatif import comparing, reporting, scenarios
-from gatelog.whatif.arrivals import Cut, Later
+from gatelog.whatif.arrivals import Later, Scenario, Write
 from gatelog.whatif.history import History
 from gatelog.whatif.objects import changed, key_of, merged, read_objects, with_namespaces
 from gatelog.whatif.reading import Past
-from gatelog.whatif.scenarios import Counted, Scenario
+from gatelog.whatif.scenarios import Counted
 from gatelog.whatif.tallying import Tally
 from podgroup.model.objects import QueueObject
 
@@ -64,7 +64,7 @@ def alternatives(past: Past, change: Change, *, db: str | None) -> Found:
     other_policy = replace(past.policy, **change.policy)
     two = bool(differ) or change.factor != 1.0 or other_policy != past.policy
     sink = scenarios.sink_of(db)
-    source = History(past.gathered)
+    source = History(past.gathered, follows_kueue=past.mode == "kueue" and not two)
     counted = Counted(since=past.since, label=past.then.label, starts=True)
     with ProgressReport("playing as it was") as shown:
         kept = None if two else sink
@@ -72,10 +72,11 @@ def alternatives(past: Past, change: Change, *, db: str | None) -> Found:
         was_so = Scenario(
             source=source,
             objects=base,
-            later=later,
+            later=[*later, *_writes(past, decides=two)],
             begin=begin,
             until=measured,
             policy=past.policy,
+            mode="builtin" if two else past.mode,
         )
         same, events = scenarios.play(
             was_so, counted, sink=kept, progress=shown.until(begin, past.end)
@@ -84,12 +85,12 @@ def alternatives(past: Past, change: Change, *, db: str | None) -> Found:
     if two:
         swapped = [v for v in base if key_of(v) not in differ]
         swapped += [v for v in wanted if key_of(v) in differ]
-        others = [one for one in later if isinstance(one, Cut) or one.key not in differ]
+        others = [one for one in later if one.key not in differ]
         with ProgressReport("playing the change") as shown:
             changed_so = Scenario(
                 source=History(past.gathered, change.factor),
                 objects=swapped,
-                later=others,
+                later=[*others, *_writes(past, decides=True)],
                 begin=begin,
                 until=past.end,
                 policy=other_policy,
@@ -99,7 +100,7 @@ def alternatives(past: Past, change: Change, *, db: str | None) -> Found:
             )
         events += more
     found = comparing.calibration(past.part if two else past.then, same, measured)
-    return Found(same, other, found, _cannot_know(past, source), events)
+    return Found(same, other, found, _cannot_know(past, source, changed=two), events)
 
 
 def _part(past: Past, found: comparing.Calibration) -> str:
@@ -108,13 +109,27 @@ def _part(past: Past, found: comparing.Calibration) -> str:
     return f", up to {found.until:%Y-%m-%d %H:%M} (--calibrate 0: to the end)"
 
 
-def _objects(past: Past, given: list[QueueObject]) -> tuple[list[QueueObject], list[Later | Cut]]:
+def _writes(past: Past, *, decides: bool) -> list[Later | Write]:
+    """Return what others did to Workloads; where the play decides, only what users did."""
+    writes = past.gathered.workloads.writes
+    if not decides:
+        return [*writes]
+    return [
+        one if one.fields is None else replace(one, fields={"active": one.fields["active"]})
+        for one in writes
+        if (one.made is None and one.fields is None)
+        or (one.made is not None and not one.made.owner_uids)
+        or (one.fields is not None and "active" in one.fields)
+    ]
+
+
+def _objects(past: Past, given: list[QueueObject]) -> tuple[list[QueueObject], list[Later]]:
     """Return the queues that the log begins with, before its first pod, and what changed after."""
     first = min((seen.at for seen in past.gathered.pods.values()), default=past.end)
     if given:
         given = with_namespaces(given, {one.born.namespace for one in past.gathered.pods.values()})
     base: dict[tuple[str, str, str], QueueObject] = {key_of(view): view for view in given}
-    later: list[Later | Cut] = [*past.gathered.cuts]
+    later: list[Later] = []
     for one in past.gathered.objects:
         if one.at > first:
             later.append(one)
@@ -125,11 +140,9 @@ def _objects(past: Past, given: list[QueueObject]) -> tuple[list[QueueObject], l
     return list(base.values()), later
 
 
-def _latest(base: list[QueueObject], later: list[Later | Cut]) -> list[QueueObject]:
+def _latest(base: list[QueueObject], later: list[Later]) -> list[QueueObject]:
     found = {key_of(view): view for view in base}
     for one in later:
-        if isinstance(one, Cut):
-            continue
         if one.view is None:
             found.pop(one.key, None)
         else:
@@ -137,7 +150,7 @@ def _latest(base: list[QueueObject], later: list[Later | Cut]) -> list[QueueObje
     return list(found.values())
 
 
-def _cannot_know(past: Past, source: History) -> list[str]:
+def _cannot_know(past: Past, source: History, *, changed: bool) -> list[str]:
     """Say what this log makes uncertain."""
     found = [
         text
@@ -169,12 +182,21 @@ def _cannot_know(past: Past, source: History) -> list[str]:
             ),
             (
                 past.policy.pods_ready_timeout_s,
-                "time-outs of pods that were not ready: every pod that is let in starts",
+                "time-outs of pods that did not run then: they are ready once they run",
             ),
             (
-                past.mode == "kueue",
+                len(past.gathered.workloads.rounds),
+                "admission checks that were not asked then: they agree after the median time seen",
+            ),
+            (
+                past.mode == "kueue" and changed,
                 "it was Kueue that decided: what is played is gatelog's own admission on the same "
                 "queues",
+            ),
+            (
+                past.mode == "kueue" and not changed,
+                "it was Kueue that decided, and its admissions are played as they were: how far "
+                "gatelog's own are from them is said beside a change",
             ),
         )
         if count > 0

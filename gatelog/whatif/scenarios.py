@@ -3,18 +3,18 @@
 Invariant: of a play that is not written down nothing is kept but the tally and what is alive.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 
 from msgspec import Struct, structs
 
 from gatelog.replay.online import make_empty
 from gatelog.shell.errors import CommandFailed
-from gatelog.whatif.arrivals import Cut, Later, Source
+from gatelog.whatif.arrivals import Scenario
 from gatelog.whatif.playing import Heard, Play, PlayFailed
-from gatelog.whatif.tallying import Counting, Tally
+from gatelog.whatif.tallying import Counting, Tally, charge
 from podgroup.engine import drain_journal
-from podgroup.model.objects import QueueObject
+from podgroup.log.events import Decision
 from podgroup.model.policy import Policy
 from podgroup.state.world import World
 from projector.replay.fold import BATCH_EVENTS, Sink, collecting_rarely
@@ -36,17 +36,6 @@ def sink_of(target: str | None, cluster: str = CLUSTER) -> Sink | None:
         return None
     make_empty(target)
     return Sink(target, cluster, 0, "builtin")
-
-
-class Scenario(Struct, frozen=True, kw_only=True):
-    """What is played: who comes, to which objects (`later`: what becomes of them), and when."""
-
-    source: Source
-    objects: Iterable[QueueObject]
-    later: Iterable[Later | Cut] = ()
-    begin: datetime
-    until: datetime | None = None
-    policy: Policy | None = None
 
 
 class Counted(Struct, frozen=True, kw_only=True):
@@ -76,10 +65,17 @@ def play(
     tally = Tally(label=counted.label, starts={} if counted.starts else None)
     counting = Counting(tally, counted.since)
     written = 0
+    kueue = scenario.mode == "kueue"
+    forget = 1 if kueue else FORGET_EVENTS
+
+    def each(world: World, decisions: list[Decision]) -> None:
+        if kueue:
+            charge(world, world.journal)
+        counting.each(world, decisions)
 
     def pause(world: World, events: int) -> None:
         nonlocal written
-        if events - written < (FORGET_EVENTS if sink is None else BATCH_EVENTS):
+        if events - written < (forget if sink is None else BATCH_EVENTS):
             return
         written = events
         if sink is None:
@@ -90,17 +86,13 @@ def play(
 
     # Table `usage` is made of what is reported of queues; no other status is read here.
     reports_s = 0 if sink is None else REPORTS_S
+    policy = structs.replace(scenario.policy or Policy(), status_interval_s=reports_s)
     run = Play(
-        scenario.source,
-        scenario.objects,
-        Heard(counting.each, pause, progress),
-        cluster=cluster,
-        policy=structs.replace(scenario.policy or Policy(), status_interval_s=reports_s),
-        later=scenario.later,
+        structs.replace(scenario, policy=policy), Heard(each, pause, progress), cluster=cluster
     )
     with collecting_rarely():
         try:
-            last = run.run(scenario.begin, scenario.until)
+            last = run.run()
         except PlayFailed as error:
             raise CommandFailed(str(error)) from None
     # What is compared covers the same time, whatever is left at its end.

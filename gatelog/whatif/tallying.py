@@ -18,11 +18,14 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
+from podgroup.fold.reservations import charge_of
 from podgroup.log.events import Decision
+from podgroup.log.journal import Journal
 from podgroup.model.commands import AdmitGroup, EvictGroup
 from podgroup.model.ids import GroupID
 from podgroup.model.names import EVICTED_PREEMPTED
 from podgroup.model.objects import ClusterQueueView
+from podgroup.rules.helpers.unadmitted import ran_unadmitted
 from podgroup.state.facts import cluster_queue_name
 from podgroup.state.group import Group
 from podgroup.state.world import World
@@ -106,6 +109,27 @@ def spread(waits: list[float]) -> Spread:
     return Spread(len(waits), p50, p90, p99, math.fsum(waits))
 
 
+def charge(world: World, journal: Journal) -> None:
+    """Charge the groups that a message touched, in either mode, as the rules of a play do.
+
+    What succeeded pods gave back, and what runs without an admission, follows from the state and is
+    in no log; fold alone charges an admission whole until its end.
+    """
+    quotas = world.quotas
+    for identity in journal.groups:
+        group = world.groups.get(GroupID(identity))
+        if group is None:
+            continue
+        holding = group.quota.holding
+        if holding is not None:
+            quotas.charge(identity, charge_of(world, group, holding))
+        elif (charge := ran_unadmitted(world, group)) is not None:
+            quotas.charge(identity, charge)
+        else:
+            quotas.discharge(identity)
+    quotas.read()
+
+
 class Counting:
     """Counts into `tally` what a play's messages say."""
 
@@ -117,6 +141,8 @@ class Counting:
         self._pool_of: dict[str, _Pool] = {}
         self._gave_way: set[tuple[str, int]] = set()
         """Admissions that Kueue took back for others: group and number."""
+        self._again: dict[str, list[str]] = {}
+        """Group -> its lives after the first, in their order."""
 
     def each(self, world: World, decisions: list[Decision]) -> None:
         """Count one message."""
@@ -180,14 +206,28 @@ class Counting:
         wait = max(0.0, (now - (queued_at or now)).total_seconds())
         kind = Kind(queue, group.composition.priority, self._team(world, group))
         tally.waits.setdefault(kind, array("d")).append(wait)
-        if tally.starts is not None and group.id not in tally.starts:
-            tally.starts[group.id] = Start(
+        life = self._life(group) if tally.starts is not None else ""
+        if tally.starts is not None and life not in tally.starts:
+            tally.starts[life] = Start(
                 f"{group.namespace}/{group.name}",
                 queue,
                 now,
                 wait,
                 tally.admissions,
             )
+
+    def _life(self, group: Group) -> str:
+        """Return a name of a group's life that two plays agree on.
+
+        The id of a second life that the same pod opens ends in the position in its log.
+        """
+        first = group.id.removesuffix(f"-{group.created_seq}")
+        if first == group.id:
+            return group.id
+        lives = self._again.setdefault(first, [])
+        if group.id not in lives:
+            lives.append(group.id)
+        return f"{first}/{lives.index(group.id) + 2}"
 
     def _team(self, world: World, group: Group) -> str:
         members = world.members.get(group.id)

@@ -35,7 +35,7 @@ from msgspec import Struct
 
 from gatelog.shell.errors import CommandFailed
 from gatelog.whatif import swf
-from gatelog.whatif.arrivals import Arrival, Life
+from gatelog.whatif.arrivals import Arrival, Delays, Life
 from podgroup.model.names import (
     ADMISSION_GATE,
     GROUP_NAME,
@@ -104,6 +104,7 @@ class Trace:
 
     def __init__(self, path: Path, runtime_factor: float = 1.0, queue: str = "") -> None:
         self.path = path
+        self.delays = Delays()
         self.jobs = self.pods = self.never_ran = 0
         self._queue = queue
         self._swf = path.suffix == swf.SUFFIX

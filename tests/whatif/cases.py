@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from gatelog.whatif.arrivals import Arrival, Life
+from gatelog.whatif.arrivals import Arrival, Delays, Life
 from podgroup.model.names import (
     ADMISSION_GATE,
     GROUP_NAME,
@@ -209,6 +209,7 @@ class Past:
     """What came in all stories, as a source of a play."""
 
     def __init__(self, told: list[Story]) -> None:
+        self.delays = Delays()
         self._arrivals = sorted(
             (one for story in told for one in _arrivals(story)),
             key=lambda one: (one.at, one.pod.uid),

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import cycle
 from pathlib import Path
-from typing import Any
 
-from gatelog.whatif.arrivals import Later, Source
+from gatelog.whatif.arrivals import Later, Scenario, Source
 from gatelog.whatif.objects import read_objects, with_namespaces
 from gatelog.whatif.playing import Heard, Play
 from gatelog.whatif.trace import Trace
@@ -36,11 +35,11 @@ def log_of_toy(toy: Toy, to: Path) -> None:
 class _Kept(Play):
     """Keeps every message with what was concluded on it."""
 
-    def __init__(self, export: Export, source: Source, objects: list[QueueObject], **given: Any):
+    def __init__(self, export: Export, scenario: Scenario):
         heard = Heard(
             lambda world, decisions: None, lambda world, events: None, lambda at, events: None
         )
-        super().__init__(source, objects, heard, cluster="past", **given)
+        super().__init__(scenario, heard, cluster="past")
         self._export = export
 
     def _step(self, said: list[e.Event]) -> list[e.Decision]:
@@ -62,8 +61,8 @@ class _Late(_Kept):
     `lags_s` are taken in turn.
     """
 
-    def __init__(self, *args: Any, lags_s: Sequence[float], **given: Any):
-        super().__init__(*args, **given)
+    def __init__(self, export: Export, scenario: Scenario, lags_s: Sequence[float]):
+        super().__init__(export, scenario)
         self._lags = cycle(timedelta(seconds=one) for one in lags_s)
         self._lag = any(lags_s)
         self._open: dict[str, e.Decision] = {}
@@ -118,6 +117,7 @@ def write_log(
     """Write what comes of arrivals as an export; returns how many events it has."""
     header = Header(cluster="past", mode="builtin", policy=policy)
     with Export(to, header) as export:
-        kept = _Late(export, source, objects, policy=policy, later=later, lags_s=lags_s)
-        kept.run(begin)
+        scenario = Scenario(source=source, objects=objects, later=later, begin=begin, policy=policy)
+        kept = _Late(export, scenario, lags_s)
+        kept.run()
         return kept.events

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from gatelog import cli
-from gatelog.whatif.arrivals import Arrival
+from gatelog.whatif.arrivals import Arrival, Scenario
 from gatelog.whatif.objects import read_objects, with_namespaces
-from gatelog.whatif.scenarios import Scenario, play
+from gatelog.whatif.scenarios import play
 from gatelog.whatif.trace import Trace
 from tests.whatif.files import HEAD, QUEUES, jobs, queues
 

@@ -1,0 +1,241 @@
+"""What others than gatelog did to Workloads in the log, and how late what was decided took place.
+
+Theory. A write of gatelog's has an outcome that names the version it made; every other version is
+another's: a user's, Kueue's, a controller's of an admission check. A Workload that was decided on
+is gatelog's, any other that appears is another's. A check's round begins when all that are listed
+are pending; what is said after that, and how long after, is the controllers' verdict.
+
+Invariant: nothing that gatelog wrote is played as another's, so what a play decides otherwise
+remains so.
+"""
+
+from collections import defaultdict, deque
+from datetime import datetime
+from statistics import median
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from gatelog.whatif.arrivals import STATUS, Attempt, Delays, Verdict, Write, status_of
+from podgroup.log.events import OutcomeRecorded, TimerFired, WorkloadApplied, WorkloadDeleted
+from podgroup.model.commands import (
+    CreateWorkload,
+    FinalizeWorkload,
+    UngatePod,
+    WriteWorkloadStatus,
+)
+from podgroup.model.ids import PodUID
+from podgroup.model.objects import CheckView, WorkloadView
+from podgroup.state.world import World
+from projector.replay.log import Entry
+
+Key = tuple[str, str]
+LATE_S = 1.0
+"""A timer that is heard of later than this was late: nothing was decided meanwhile."""
+_USERS = ("active",)
+_KUEUES = (
+    *_USERS,
+    *("labels", "annotations", "finalizers", "queue", "priority", "priority_class"),
+    *("priority_class_kind", "max_execution_s", "pod_sets", "cluster_queue", "assignments"),
+    *("checks", "reclaimable", "executed_s", "requeue"),
+)
+
+
+class _Round(Struct):
+    at: datetime
+    said: list[Verdict] = field(default_factory=list)
+
+
+class Workloads:
+    """Gathers `writes` of others, and what `RecordedDelays` needs."""
+
+    def __init__(self) -> None:
+        self.attempts: dict[Key, list[Attempt]] = defaultdict(list)
+        """What became of each decision to make a Workload, and of those refused to let a pod in."""
+        self.rounds: dict[Key, list[_Round]] = {}
+        self.late: dict[str, list[tuple[datetime, datetime | None]]] = defaultdict(list)
+        """Timer -> when it was due and heard of; None: not while the log lasts."""
+        self._views: dict[Key, WorkloadView] = {}
+        self._uids: set[str] = set()
+        self._writes: dict[tuple[str, str], Write] = {}
+        """(uid, version) -> what it changed, in the order of the log."""
+        self._ours: set[tuple[str, str]] = set()
+        """Versions that gatelog made and that were not seen yet."""
+        self._deciding: dict[Key, datetime] = {}
+        """Workloads that are to be made, and since when."""
+        self._open: dict[str, tuple[Key, datetime]] = {}
+        """Such decisions, and those to let a pod in, that have no outcome yet."""
+        self._going: set[str] = set()
+        """Workloads that go: deleted, or about to be by gatelog."""
+
+    @property
+    def writes(self) -> list[Write]:
+        """What others did, in order of time."""
+        return list(self._writes.values())
+
+    def observe(self, entry: Entry, world: World) -> None:
+        """Take in one entry, with the world after it."""
+        for event in entry.batch.events:
+            if isinstance(event, WorkloadApplied):
+                self._applied(entry.at, event.workload, world)
+            elif isinstance(event, WorkloadDeleted):
+                self._gone(entry.at, event.workload, world)
+                self._views.pop((event.workload.namespace, event.workload.name), None)
+                self._uids.discard(event.workload.uid)
+            elif isinstance(event, OutcomeRecorded):
+                self._ended(entry.at, event)
+            elif isinstance(event, TimerFired):
+                if (entry.at - event.due_at).total_seconds() > LATE_S:
+                    self.late[event.timer].append((event.due_at, entry.at))
+        for decision in entry.recorded.values():
+            command = decision.command
+            key = command.target.namespace, command.target.name
+            if isinstance(command, CreateWorkload):
+                self._deciding.setdefault(key, entry.at)
+                self._open[decision.id] = key, entry.at
+            elif isinstance(command, WriteWorkloadStatus) and world.mode == "kueue":
+                self._open[decision.id] = status_of(key), entry.at
+            elif isinstance(command, UngatePod):
+                self._open[decision.id] = ("", command.target.uid), entry.at
+            elif isinstance(command, FinalizeWorkload) and command.delete:
+                self._going.add(command.target.uid)
+
+    def finish(self, world: World, end: datetime) -> None:
+        """Keep what was not over when the log ended."""
+        for key in self._deciding:
+            self.attempts[key].append(Attempt(None))
+        for name, timer in world.meta.timers.items():
+            if timer.due_at <= end:
+                self.late[name].append((timer.due_at, None))
+
+    def _ended(self, at: datetime, outcome: OutcomeRecorded) -> None:
+        opened = self._open.pop(outcome.decision, None)
+        if outcome.status == "applied":
+            if opened is not None and opened[0][0].endswith(STATUS):
+                self.attempts[opened[0]].append(Attempt((at - opened[1]).total_seconds()))
+            version = outcome.uid, outcome.resource_version
+            if self._writes.pop(version, None) is None and outcome.uid in self._uids:
+                self._ours.add(version)
+        elif opened is not None and (outcome.status == "rejected" or opened[0] in self._deciding):
+            on, decided = opened
+            self._deciding.pop(on, None)
+            self.attempts[on].append(Attempt((at - decided).total_seconds(), outcome))
+
+    def _applied(self, at: datetime, view: WorkloadView, world: World) -> None:
+        key = view.namespace, view.name
+        known = self._views.get(key)
+        self._views[key] = view
+        version = view.uid, view.resource_version
+        if known is None or known.uid != view.uid:
+            self._uids.add(view.uid)
+            decided = self._deciding.pop(key, None)
+            if decided is not None:
+                self.attempts[key].append(Attempt((at - decided).total_seconds()))
+            else:
+                self._writes[version] = Write(at, key, made=view)
+            known = replace(view, checks=())
+        elif version in self._ours:
+            self._ours.discard(version)
+        elif changed := _changed(known, view, world.mode):
+            self._writes[version] = Write(at, key, changed)
+        if known.checks != view.checks:
+            self._asked(at, key, known.checks, view.checks)
+        if view.deleted_at is not None:
+            self._gone(at, view, world)
+
+    def _gone(self, at: datetime, view: WorkloadView, world: World) -> None:
+        if view.uid in self._going:
+            return
+        self._going.add(view.uid)
+        owners = view.owner_uids
+        if not owners or any(PodUID(uid) in world.pods for uid in owners):
+            # Else its pods are gone, and it is a garbage collector that deletes it.
+            self._writes[view.uid, "deleted"] = Write(at, (view.namespace, view.name))
+
+    def _asked(
+        self, at: datetime, key: Key, before: tuple[CheckView, ...], now: tuple[CheckView, ...]
+    ) -> None:
+        rounds = self.rounds.setdefault(key, [])
+        if all(check == pending(check.name) for check in now):
+            if not rounds or rounds[-1].said or not before:
+                rounds.append(_Round(at))
+            return
+        for check in now:
+            if check not in before and rounds:
+                rounds[-1].said.append(Verdict((at - rounds[-1].at).total_seconds(), check))
+
+
+def pending(name: str) -> CheckView:
+    """Return a check of which nothing was said yet."""
+    return CheckView(name=name, state="Pending")
+
+
+def _changed(before: WorkloadView, after: WorkloadView, mode: str) -> dict[str, Any]:
+    """Return what another changed; of ours in builtin mode only what users may."""
+    names = _KUEUES if mode == "kueue" else _USERS
+    found = {
+        name: getattr(after, name)
+        for name in names
+        if getattr(after, name) != getattr(before, name)
+    }
+    if mode == "kueue" and after.conditions != before.conditions:
+        found["conditions"] = tuple(c for c in after.conditions if c not in before.conditions)
+    return found
+
+
+class RecordedDelays(Delays):
+    """As late as then: timers, new Workloads, and what controllers say of checks.
+
+    What a play asks that was not asked then is answered after the median time, with Ready; what
+    was not answered when the log ended is not answered before.
+    """
+
+    checks = True
+
+    def __init__(self, seen: Workloads, end: datetime, *, follows_kueue: bool = False) -> None:
+        self._seen = seen
+        self._end = end
+        self._others = {one.key for one in seen.writes if one.made} if follows_kueue else set()
+        """Workloads that Kueue made itself."""
+        self._attempts = {on: deque(found) for on, found in seen.attempts.items()}
+        self._rounds = {key: deque(rounds) for key, rounds in seen.rounds.items()}
+        ready: dict[str, list[float]] = defaultdict(list)
+        for rounds in seen.rounds.values():
+            for one in rounds:
+                for verdict in one.said:
+                    if verdict.said.state == "Ready":
+                        ready[verdict.said.name].append(verdict.after_s)
+        self._ready_s = {name: median(delays) for name, delays in ready.items()}
+
+    def fires_at(self, timer: str, due_at: datetime) -> datetime | None:
+        """Return when it fires: as late as the timer of this name that was due then."""
+        for due, heard in self._seen.late.get(timer, ()):
+            if (due - due_at).total_seconds() <= LATE_S and (heard is None or due_at < heard):
+                return heard
+        return due_at
+
+    def attempt(self, on: Key) -> Attempt | None:
+        """Return what became of the next one of this name."""
+        found = self._attempts.get(on)
+        if found:
+            return found.popleft()
+        return Attempt(None) if on in self._others else None
+
+    def verdicts(self, key: Key, checks: tuple[str, ...]) -> list[Verdict]:
+        """Return what was said in the next round of this Workload, and what is still to be said."""
+        rounds = self._rounds.get(key)
+        found: list[Verdict] = []
+        least_s = 0.0
+        if rounds:
+            one = rounds.popleft()
+            found = [verdict for verdict in one.said if verdict.said.name in checks]
+            if not rounds:
+                least_s = (self._end - one.at).total_seconds() + 1.0
+        ended = {verdict.said.name for verdict in found if verdict.said.state != "Pending"}
+        found += [
+            Verdict(max(least_s, self._ready_s.get(name, 0.0)), CheckView(name=name, state="Ready"))
+            for name in checks
+            if name not in ended
+        ]
+        return found
