@@ -133,19 +133,15 @@ def export(
 def _parquet(settings: Settings, url: str) -> None:
     from projector.archive import parquet
     from projector.archive.archive_store import open_archive_store
-    from projector.storage.database import database_url, reader
+    from projector.storage.database import database_url, reading
 
-    engine = reader(database_url(settings), parquet.TIMEOUT_S)
-    try:
-        with (
-            ProgressReport("writing") as shown,
-            engine.connect() as connection,
-        ):
-            done = parquet.write(
-                connection, settings.cluster, open_archive_store(url), progress=shown.position
-            )
-    finally:
-        engine.dispose()
+    with (
+        ProgressReport("writing") as shown,
+        reading(database_url(settings), parquet.TIMEOUT_S) as connection,
+    ):
+        done = parquet.write(
+            connection, settings.cluster, open_archive_store(url), progress=shown.position
+        )
     print(f"{url}: {done.rows} rows in {done.files} files, {done.bytes} bytes; {done.days()}")
 
 

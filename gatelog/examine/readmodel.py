@@ -65,18 +65,15 @@ def examine(settings: Settings) -> Examined:
 def _schema(url: str) -> Finding:
     from sqlalchemy.exc import SQLAlchemyError
 
-    from projector.storage.database import reader
+    from projector.storage.database import reading
     from projector.upkeep import migrate
 
-    engine = reader(url)
     try:
-        with engine.connect() as connection:
+        with reading(url) as connection:
             found = migrate.revision(connection)
     except SQLAlchemyError as error:
         said = str(getattr(error, "orig", None) or error).splitlines()[0]
         raise CommandFailed(f"{read_model_at(url)}: {said}") from error
-    finally:
-        engine.dispose()
     needed = migrate.head()
     if found == needed:
         return ok(AREA, "schema", f"{read_model_at(url)} is at {found}")
@@ -89,19 +86,16 @@ def _integrity(url: str) -> list[Finding]:
     from sqlalchemy.exc import DBAPIError
 
     from projector.storage.damage import MOVE_AWAY
-    from projector.storage.database import parse, reader
+    from projector.storage.database import parse, reading
 
     file = parse(url)
     if file.get_backend_name() != "sqlite" or os.stat(file.database or "").st_size > MOST_READ:
         return []
-    engine = reader(url)
     try:
-        with engine.connect() as connection:
+        with reading(url) as connection:
             said = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar())
     except DBAPIError as error:
         said = str(error.orig)
-    finally:
-        engine.dispose()
     if said == "ok":
         return [ok(AREA, "integrity", "SQLite finds nothing wrong with the file")]
     return [fail(AREA, "integrity", f"{read_model_at(url)}: {' '.join(said.split())}", MOVE_AWAY)]

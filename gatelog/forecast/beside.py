@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from gatelog.forecast.metering import Meters, Readings, readings
 from gatelog.forecast.refreshing import Effort, refresh
 from projector import tables
-from projector.storage.database import database_url, reader
+from projector.storage.database import database_url, reading
 from runtime.health import Checks
 from runtime.log import get_logger
 from runtime.metrics import of
@@ -92,13 +92,9 @@ def once(url: str, settings: Settings) -> Readings | None:
 def due(url: str, cluster: str, now: datetime, every_s: float) -> bool:
     """Tell whether the oldest of the shards' latest forecasts is older than half of `every_s`."""
     table = tables.forecasts
-    engine = reader(url)
-    try:
-        with engine.connect() as connection:
-            query = sa.select(sa.func.min(table.c.at)).where(table.c.cluster == cluster)
-            oldest = connection.scalar(query)
-    finally:
-        engine.dispose()
+    with reading(url) as connection:
+        query = sa.select(sa.func.min(table.c.at)).where(table.c.cluster == cluster)
+        oldest = connection.scalar(query)
     return oldest is None or now - oldest >= timedelta(seconds=every_s / 2)
 
 

@@ -12,8 +12,7 @@ from sqlalchemy import Engine
 from gatelog.forecast import estimates, present
 from gatelog.forecast.estimates import Made
 from gatelog.forecast.estimating import ENDS, forecast
-from gatelog.replay.online import SNAPSHOT
-from projector.storage.database import reader, writer
+from projector.storage.database import SNAPSHOT, reader, writer
 
 
 class Effort(NamedTuple):

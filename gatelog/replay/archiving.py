@@ -18,7 +18,7 @@ from projector.archive.segments import Span, folder_of
 from projector.archive.standing import Standing, earliest, standing
 from projector.archive.writing import Archived, Archiver, marks_of
 from projector.replay.log import Log, StreamLog
-from projector.storage.database import database_url, reader
+from projector.storage.database import database_url, reading
 from runtime.jetstream import Bus
 from runtime.settings import Settings
 
@@ -38,22 +38,19 @@ async def archive(settings: Settings, bus: Bus, progress: Callable[[int], None])
         )
     store = open_archive_store(settings.archive.url)
     shard = settings.projector.shard
-    engine = reader(database_url(settings), parquet.TIMEOUT_S)
-    try:
-        with engine.connect() as connection:
-            at = live_position(connection, settings.cluster, shard)
+    url = database_url(settings)
+    with reading(url) as connection:
+        at = live_position(connection, settings.cluster, shard)
 
-        def first_number(position: int) -> int | None:
-            with engine.connect() as connection:
-                return earliest(connection, settings.cluster, shard, position)
+    def first_number(position: int) -> int | None:
+        with reading(url) as connection:
+            return earliest(connection, settings.cluster, shard, position)
 
-        done = await Archiver(bus, settings, store, first_number).run(at, progress)
-        if settings.archive.parquet:
-            with engine.connect() as connection:
-                parquet.write(connection, settings.cluster, store, prefix=parquet.FOLDER)
-        return done
-    finally:
-        engine.dispose()
+    done = await Archiver(bus, settings, store, first_number).run(at, progress)
+    if settings.archive.parquet:
+        with reading(url, parquet.TIMEOUT_S) as connection:
+            parquet.write(connection, settings.cluster, store, prefix=parquet.FOLDER)
+    return done
 
 
 def live_position(connection: sa.Connection, cluster: str, shard: int) -> Standing:

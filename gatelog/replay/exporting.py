@@ -19,7 +19,7 @@ from projector.replay.fold import Callbacks, fold
 from projector.replay.log import Entry, Log
 from projector.replay.pseudonyms import Pseudonyms
 from projector.replay.selecting import Selection, Wanted
-from projector.storage.database import database_url, reader
+from projector.storage.database import database_url, reading
 from projector.storage.opening import policy_of
 from runtime.settings import Settings
 
@@ -36,10 +36,8 @@ async def export(
         OSError: the file cannot be written.
     """
     shard = settings.projector.shard
-    engine = reader(database_url(settings))
-    with engine.connect() as connection:
+    with reading(database_url(settings)) as connection:
         at = live_position(connection, settings.cluster, shard)
-    engine.dispose()
     async with open_bus(settings) as bus:
         log = await joined(bus, settings, at)
         selection = Selection(wanted)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gatelog.replay.archiving import live_position
-from gatelog.replay.online import SNAPSHOT, held_against, make_empty
+from gatelog.replay.online import held_against, make_empty
 from gatelog.replay.steps import Stepper
 from gatelog.shell.errors import CommandFailed, UsageFailed
 from projector.archive.archive_store import open_archive_store
@@ -24,7 +24,7 @@ from projector.replay.compare import TableResult
 from projector.replay.files import FileLog, FileRefused, Header
 from projector.replay.fold import Beginning, Callbacks, Difference, Redeciding, Result, Sink, fold
 from projector.replay.log import Entry, Log
-from projector.storage.database import database_url, reader
+from projector.storage.database import database_url, reading
 from projector.upkeep import migrate
 from runtime.settings import Settings
 
@@ -98,31 +98,27 @@ async def verify(log: Source, settings: Settings) -> tuple[Result, list[TableRes
         CommandFailed: that database is of something else, or of more than is in the log.
     """
     url, header = database_url(settings), log.header
-    engine = reader(url)
-    try:
+    with reading(url) as connection:
         migrate.check(url)
-        with engine.execution_options(**SNAPSHOT[engine.dialect.name]).connect() as connection:
-            at = live_position(connection, header.cluster, header.shard)
-            reached_live = at.last
-            if (at.epoch, at.mode) != (header.epoch, header.mode):
+        at = live_position(connection, header.cluster, header.shard)
+        reached_live = at.last
+        if (at.epoch, at.mode) != (header.epoch, header.mode):
+            raise CommandFailed(
+                f"the database is of epoch {at.epoch}, mode {at.mode}, the file of epoch "
+                f"{header.epoch}, mode {header.mode}: they are not of the same log"
+            )
+        with tempfile.TemporaryDirectory(prefix="gatelog-replay-") as folder:
+            again = f"sqlite:///{folder}/replay.sqlite3"
+            result = await folded(log, again, moment=reached_live)
+            reached = result.world.meta.position
+            if reached < reached_live and not log.unread:
                 raise CommandFailed(
-                    f"the database is of epoch {at.epoch}, mode {at.mode}, the file of epoch "
-                    f"{header.epoch}, mode {header.mode}: they are not of the same log"
+                    f"the database is at position {reached_live}, the file ends at {reached}: "
+                    "export again, or compare a database made from this file (gatelog import)"
                 )
-            with tempfile.TemporaryDirectory(prefix="gatelog-replay-") as folder:
-                again = f"sqlite:///{folder}/replay.sqlite3"
-                result = await folded(log, again, moment=reached_live)
-                reached = result.world.meta.position
-                if reached < reached_live and not log.unread:
-                    raise CommandFailed(
-                        f"the database is at position {reached_live}, the file ends at {reached}: "
-                        "export again, or compare a database made from this file (gatelog import)"
-                    )
-                found = await asyncio.to_thread(
-                    held_against, connection, again, header.cluster, header.shard, at
-                )
-    finally:
-        engine.dispose()
+            found = await asyncio.to_thread(
+                held_against, connection, again, header.cluster, header.shard, at
+            )
     return result, found
 
 

@@ -23,7 +23,7 @@ from projector.archive.standing import Standing
 from projector.replay.compare import TableResult, compare
 from projector.replay.fold import Beginning, Callbacks, Difference, Redeciding, Result, Sink, fold
 from projector.replay.vouching import introduce, listed_all
-from projector.storage.database import DatabaseError, database_url, reader, writer
+from projector.storage.database import DatabaseError, database_url, reading, writer
 from projector.storage.opening import policy_of
 from projector.upkeep import migrate
 from runtime.embedded import EmbeddedNats, running
@@ -31,7 +31,6 @@ from runtime.jetstream import Bus, connect
 from runtime.settings import NatsSettings, Settings
 
 _CONNECT_S = 15.0
-SNAPSHOT = {"postgresql": {"isolation_level": "REPEATABLE READ"}, "sqlite": {}}
 Progress = Callable[[int], None]
 
 
@@ -73,12 +72,11 @@ def beginning(settings: Settings, at: Standing) -> Beginning:
 async def verify(settings: Settings, progress: Progress) -> tuple[Result, list[TableResult]]:
     """Fold the log into a fresh database beside the live one and compare row by row."""
     shard = settings.projector.shard
-    live = reader(database_url(settings))
     with tempfile.TemporaryDirectory(prefix="gatelog-replay-") as folder:
         url = f"sqlite:///{folder}/replay.sqlite3"
         migrate.upgrade(url)
         # One transaction: what is compared is what was there when the checkpoint was read.
-        with live.execution_options(**SNAPSHOT[live.dialect.name]).connect() as connection:
+        with reading(database_url(settings)) as connection:
             at = live_position(connection, settings.cluster, shard)
             async with open_bus(settings) as bus:
                 log = await joined(bus, settings, at)
@@ -90,7 +88,6 @@ async def verify(settings: Settings, progress: Progress) -> tuple[Result, list[T
             found = await asyncio.to_thread(
                 held_against, connection, url, settings.cluster, shard, at
             )
-    live.dispose()
     return result, found
 
 
@@ -106,12 +103,8 @@ def held_against(
             floor = at.last if listed_at is None else listed_at
             introduce(live, connection, cluster, shard, floor)
         copy.dispose()
-    again = reader(url)
-    try:
-        with again.connect() as other:
-            return compare(live, other, cluster, shard, floor)
-    finally:
-        again.dispose()
+    with reading(url) as other:
+        return compare(live, other, cluster, shard, floor)
 
 
 async def redecide(
@@ -129,18 +122,13 @@ def make_empty(target: str) -> None:
         CommandFailed: there is a read model already; it is not touched.
     """
     # There is no such file, or no table in it, or `upgrade` will say what is wrong.
-    with suppress(DatabaseError, sa.exc.SQLAlchemyError):
-        engine = reader(target)
-        try:
-            with engine.connect() as connection:
-                known = sa.inspect(connection).has_table(tables.checkpoints.name)
-                if known and connection.execute(sa.select(tables.checkpoints.c.seq)).first():
-                    raise CommandFailed(
-                        f"{read_model_at(target)} holds a read model already, and what is written "
-                        "here needs an empty database: name another one, or remove it first"
-                    )
-        finally:
-            engine.dispose()
+    with suppress(DatabaseError, sa.exc.SQLAlchemyError), reading(target) as connection:
+        known = sa.inspect(connection).has_table(tables.checkpoints.name)
+        if known and connection.execute(sa.select(tables.checkpoints.c.seq)).first():
+            raise CommandFailed(
+                f"{read_model_at(target)} holds a read model already, and what is written "
+                "here needs an empty database: name another one, or remove it first"
+            )
     migrate.upgrade(target)
 
 
@@ -150,7 +138,7 @@ async def as_of(
     """Write the read model as it was at a position or time to an empty database."""
     make_empty(target)
     shard = settings.projector.shard
-    with reader(database_url(settings)).connect() as connection:
+    with reading(database_url(settings)) as connection:
         at = live_position(connection, settings.cluster, shard)
     if isinstance(moment, int):
         at = msgspec.structs.replace(at, last=min(at.last, moment))
@@ -175,7 +163,7 @@ async def steps(settings: Settings, namespace: str, name: str, progress: Progres
 async def _folded(
     settings: Settings, calls: Callbacks, redecide: Redeciding | None = None
 ) -> Result:
-    with reader(database_url(settings)).connect() as connection:
+    with reading(database_url(settings)) as connection:
         at = live_position(connection, settings.cluster, settings.projector.shard)
     async with open_bus(settings) as bus:
         log = await joined(bus, settings, at)

@@ -23,7 +23,7 @@ from podgroup.log.events import PARKED_DECISION, Batch, OperatorActed
 from podgroup.log.parked import ParkedMessage, decode_parked
 from podgroup.log.subjects import events
 from projector import tables
-from projector.storage.database import database_url, reader
+from projector.storage.database import database_url, reading
 from runtime.jetstream import Message
 from runtime.settings import Settings
 
@@ -114,12 +114,8 @@ def _decision(settings: Settings, row: ParkedEvent) -> str:
     identity = row.object.removeprefix("decision ").partition(",")[0]
     columns = (d.id, d.rule, d.action, d.target, d.reason, d.message, d.issued_at, d.command)
     query = sa.select(*columns).where(d.cluster == settings.cluster, d.id == identity)
-    engine = reader(database_url(settings))
-    try:
-        with engine.connect() as connection:
-            made = connection.execute(query).mappings().first()
-    finally:
-        engine.dispose()
+    with reading(database_url(settings)) as connection:
+        made = connection.execute(query).mappings().first()
     return "" if made is None else msgspec.json.encode(dict(made)).decode()
 
 
@@ -220,12 +216,8 @@ def _query(settings: Settings) -> "sa.Select[tuple[object, ...]]":
 
 
 def _rows(settings: Settings, query: "sa.Select[tuple[object, ...]]") -> list[ParkedEvent]:
-    engine = reader(database_url(settings))
-    try:
-        with engine.connect() as connection:
-            rows = list(connection.execute(query).mappings())
-    finally:
-        engine.dispose()
+    with reading(database_url(settings)) as connection:
+        rows = list(connection.execute(query).mappings())
     return [_parked(row) for row in rows]
 
 

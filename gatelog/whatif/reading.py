@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gatelog.replay.archiving import joined, live_position
 from gatelog.replay.offline import open_source
-from gatelog.replay.online import SNAPSHOT, beginning, open_bus
+from gatelog.replay.online import beginning, open_bus
 from gatelog.shell.since import moment
 from gatelog.whatif.history import Gathered
 from gatelog.whatif.tallying import Counting, Tally, charge
@@ -19,7 +19,7 @@ from podgroup.model.policy import Policy
 from podgroup.state.world import World
 from projector.replay.fold import Beginning, Callbacks, fold
 from projector.replay.log import Entry, Log
-from projector.storage.database import database_url, reader
+from projector.storage.database import database_url, reading
 from runtime.settings import Settings
 
 Progress = Callable[[datetime, int], None]
@@ -73,12 +73,8 @@ async def read_file(where: str, settings: Settings, asked: Asked, progress: Prog
 
 async def read_log(settings: Settings, asked: Asked, progress: Progress) -> Past:
     """Read the log of the settings, archive included, up to the position of the read model."""
-    engine = reader(database_url(settings))
-    try:
-        with engine.execution_options(**SNAPSHOT[engine.dialect.name]).connect() as connection:
-            at = live_position(connection, settings.cluster, settings.projector.shard)
-    finally:
-        engine.dispose()
+    with reading(database_url(settings)) as connection:
+        at = live_position(connection, settings.cluster, settings.projector.shard)
     async with open_bus(settings) as bus:
         log = await joined(bus, settings, at)
         return await _read(log, beginning(settings, at), asked, datetime.now(UTC), progress)

@@ -12,8 +12,8 @@ Invariant: nothing that happens here ends the projection.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, asynccontextmanager
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
@@ -23,7 +23,7 @@ from projector.archive import parquet
 from projector.archive.archive_store import ArchiveStoreUnavailable, open_archive_store
 from projector.archive.standing import Standing, earliest, standing
 from projector.archive.writing import Archived, ArchiveDamaged, Archiver
-from projector.storage.database import DatabaseError, database_url, reader
+from projector.storage.database import DatabaseError, database_url, reading
 from runtime.background import background
 from runtime.jetstream import Bus, BusError, StreamState
 from runtime.log import get_logger
@@ -168,15 +168,9 @@ class Keeper:
             shard = self._settings.projector.shard
             return earliest(connection, self._settings.cluster, shard, position)
 
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
+    def _reading(self) -> AbstractContextManager[Connection]:
         """Connect anew for every look: the read model may have been replaced by a rebuilt one."""
-        engine = reader(database_url(self._settings), parquet.TIMEOUT_S, pool_size=1)
-        try:
-            with engine.connect() as connection:
-                yield connection
-        finally:
-            engine.dispose()
+        return reading(database_url(self._settings), parquet.TIMEOUT_S)
 
 
 @asynccontextmanager

@@ -9,6 +9,8 @@ Invariant: a URL with its password never appears in an error or a log line; `sho
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,6 +22,8 @@ from sqlalchemy.exc import ArgumentError
 from projector.writing import postgres_writer, sqlite_writer
 from runtime.settings import READ_MODEL_FILE, Settings
 
+SNAPSHOT = {"postgresql": {"isolation_level": "REPEATABLE READ"}, "sqlite": {}}
+"""Options of a connection on which one transaction sees one state."""
 _BRIEF_CACHE_KIB = 8192
 """Cache of a connection for brief questions; there are several, and the system has its own."""
 _MAPPED_BYTES = 1 << 30
@@ -113,6 +117,21 @@ def reader(
     if brief:
         _interrupt(engine, statement_timeout_s)
     return engine
+
+
+@contextmanager
+def reading(url: str, statement_timeout_s: float = 60.0) -> Iterator[Connection]:
+    """Give a connection that can only read, and whose transaction sees one state, for a while.
+
+    Raises:
+        DatabaseError: as `reader`.
+    """
+    engine = reader(url, statement_timeout_s, pool_size=1)
+    try:
+        with engine.execution_options(**SNAPSHOT[engine.dialect.name]).connect() as connection:
+            yield connection
+    finally:
+        engine.dispose()
 
 
 def _postgres(
