@@ -182,11 +182,8 @@ def _run_last(world: World, applier: Applier) -> None:
 
 def _due(world: World) -> bool:
     """Tell whether any rule is due: for a group, or for a ClusterQueue."""
-    for changed in world.dirty_groups.values():
-        if changed:
-            return True
     quotas = world.quotas
-    if quotas.news or quotas.objects or _last_due(world):
+    if any(world.dirty_groups.values()) or quotas.news or quotas.objects or _last_due(world):
         return True
     return bool(quotas.charged) and ADMIT.due(world)
 

@@ -30,6 +30,7 @@ from podgroup.fold.lives import lead, life, retry_workload
 from podgroup.fold.placing import assigned_role, larger
 from podgroup.fold.progress import progress, write_gate
 from podgroup.fold.seeing import see
+from podgroup.log.dialects import declares_alike
 from podgroup.log.journal import At
 from podgroup.model.ids import PodUID, newer
 from podgroup.model.interning import intern_times, renewed, resembling, shared
@@ -270,8 +271,7 @@ def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, same:
 def _counts_same(before: PodView, view: PodView) -> bool:
     """Tell whether a pod is counted among the same in `Members`: queue, declaration and age."""
     return (
-        view.annotations == before.annotations
-        and view.sets_key == before.sets_key
+        declares_alike(view, before)
         and view.created_at == before.created_at
         and view.labels.get(QUEUE_NAME) == before.labels.get(QUEUE_NAME)
     )

@@ -13,7 +13,7 @@ from podgroup.fold.failures import failures
 from podgroup.fold.group import reporting
 from podgroup.fold.placing import larger, replace
 from podgroup.fold.progress import progress, ungated
-from podgroup.log.dialects import ROLES, declaration, declared
+from podgroup.log.dialects import ROLES, declaration, declared, declares_alike
 from podgroup.log.journal import At
 from podgroup.model.ids import PodUID, newer
 from podgroup.model.names import (
@@ -82,7 +82,7 @@ def _recount(world: World, here: At, group: Group, before: PodView, view: PodVie
     """B8: a size declared anew after composition is not obeyed, but it is not silent either."""
     if not group.composition.done:
         return
-    if before.annotations == view.annotations and before.sets_key == view.sets_key:
+    if group.spec.dialect != ROLES and declares_alike(view, before):
         return
     if declaration(before) == declaration(view):
         counts = [v.annotations.get(POD_GROUP_ROLE_COUNT, "1") for v in (before, view)]

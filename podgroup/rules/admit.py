@@ -279,9 +279,11 @@ def _news(world: World) -> bool:
     quotas, policy = world.quotas, world.policy
     if quotas.news or quotas.objects:
         return True
-    counts_due = policy.status_interval_s and COUNTS_TIMER not in world.meta.timers
-    waits = quotas.waiting or world.nodes or policy.usage_half_life_s >= 0
-    return bool(quotas.charged and (waits or counts_due))
+    if not quotas.charged:
+        return False
+    if quotas.waiting or world.nodes or policy.usage_half_life_s >= 0:
+        return True
+    return bool(policy.status_interval_s) and COUNTS_TIMER not in world.meta.timers
 
 
 RULE = ClusterRule(
