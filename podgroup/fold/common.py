@@ -242,7 +242,8 @@ def set_owners(world: World, group: Group, owners: frozenset[str]) -> bool:
     if not changed:
         return False
     pods = world.pods
-    members.owned = frozenset(pods[u].view.uid if u in pods else u for u in map(PodUID, owners))
+    known = {pods[u].view.uid if u in pods else u for u in map(PodUID, owners)}
+    members.owned = frozenset(known)  # of a set: half the table that one grown by pieces has
     for uid in changed:
         pod = world.pods.get(uid)
         if pod is not None and pod.group == group.id:
