@@ -24,7 +24,7 @@ from runtime.jetstream import LoginRefused, ServerTooOld, StreamMismatch
 from runtime.kube_errors import KubeError, KubeForbidden, KubeUnauthorized, KubeUnavailable
 from runtime.listening import ListenError
 from runtime.log import Logger, configure, get_logger
-from runtime.settings import EventLoop, Settings, SettingsError
+from runtime.settings import Settings, SettingsError
 from runtime.settings_source import load
 
 __all__ = ["Checks", "Stop", "run", "run_part", "serve_health"]
@@ -66,7 +66,7 @@ def run_part(part: Part, *, name: str) -> None:
             async with serve_health(settings.health, checks):
                 await part(settings, stop, checks=checks)
 
-        run(serve, name=name, event_loop=settings.event_loop)
+        run(serve, name=name)
     except SettingsError as error:
         get_logger(name).error("startup_failed", error=str(error))
         raise SystemExit(2) from None
@@ -77,15 +77,13 @@ def run(
     *,
     name: str,
     grace_s: float = GRACE_S,
-    event_loop: EventLoop = "auto",
 ) -> None:
     """Run `main` until it returns or a signal ends it.
 
     Raises:
         SystemExit: with a code other than 0 when it did not end well.
-        SettingsError: the event loop that was asked for is not installed.
     """
-    code = eventloop.run(_supervise(main, get_logger(name), grace_s), event_loop)
+    code = eventloop.run(_supervise(main, get_logger(name), grace_s))
     if code:
         raise SystemExit(code)
 

@@ -19,9 +19,6 @@ READ_MODEL_FILE = "read-model.sqlite3"
 """Name of the read model in state_dir, where database.url names no other."""
 
 
-EventLoop = Literal["auto", "asyncio", "uvloop"]
-
-
 class SettingsError(Exception):
     """A setting that cannot be used; the message says which, why, and what is allowed."""
 
@@ -393,9 +390,6 @@ class Settings(Section, frozen=True, kw_only=True):
     """Shards of the log by namespace, each with its own projector; kueue mode only."""
     state_dir: str = ".gatelog"
     """Directory for embedded storage and generated certificates."""
-    event_loop: EventLoop = "auto"
-    """What runs the process's tasks; auto is uvloop where it is installed, asyncio is for
-    debugging."""
     nats: NatsSettings = field(default_factory=NatsSettings)
     streams: StreamSettings = field(default_factory=StreamSettings)
     archive: ArchiveSettings = field(default_factory=ArchiveSettings)

@@ -133,7 +133,7 @@ def _run(name: str, settings: Settings, verbose: bool, part: Part, on: str = "")
             raise CommandFailed(f"{name} ended by itself, which it never should: see its log")
 
     try:
-        run(main, event_loop=settings.event_loop)
+        run(main)
     except Exception as error:
         narrator.failure(error)
         raise

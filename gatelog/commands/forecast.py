@@ -244,4 +244,4 @@ def _again(
                 except TimeoutError:
                     continue
 
-    run(main, event_loop=settings.event_loop)
+    run(main)

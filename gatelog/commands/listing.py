@@ -1,4 +1,4 @@
-"""`gatelog list groups|queues|workloads|flavors`: what there is, as kubectl and kueuectl list it.
+"""`gatelog list groups|queues`: what there is, as kubectl and kueuectl list it.
 
 Invariant: reads the read model only; every list is bounded and says so where it is.
 """
@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from gatelog.shell import options
-from podgroup.model.lifecycle import ADMITTED
 
 if TYPE_CHECKING:
     from gatelog.readmodel.model import ReadModel
-    from gatelog.readmodel.rows import FlavorRow, GroupRow, QueueRow
+    from gatelog.readmodel.rows import GroupRow, QueueRow
     from gatelog.terminal.printing import Column
 
 EXAMPLES = """
@@ -24,13 +23,10 @@ gatelog list groups
 gatelog list groups -n team-a --state Queued -o wide
 gatelog list queues
 gatelog list queues --watch
-gatelog list workloads -n team-a -o name
-gatelog list flavors --no-headers
+gatelog list groups -n team-a -o name
 """
 
-What = Annotated[
-    Literal["groups", "queues", "workloads", "flavors"], typer.Argument(help="What to list.")
-]
+What = Annotated[Literal["groups", "queues"], typer.Argument(help="What to list.")]
 Queue = Annotated[
     str,
     typer.Option("--queue", "-q", metavar="NAME", help="groups: of this LocalQueue/ClusterQueue."),
@@ -44,9 +40,7 @@ class FilterOptions:
 
     queue: Queue = ""
     state: State = ""
-    gone: Annotated[
-        bool, typer.Option("--gone", help="groups, workloads: also those that are gone.")
-    ] = False
+    gone: Annotated[bool, typer.Option("--gone", help="groups: also those that are gone.")] = False
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Rows printed at most.")] = 1000
 
 
@@ -58,8 +52,8 @@ def listing(
     what: What,
     watch: options.Watch = False,
 ) -> None:
-    """List pod groups, queues, Workloads or flavors as the read model has them, in the forms of
-    kubectl: a table, -o wide, json, yaml or name.
+    """List pod groups or queues as the read model has them, in the forms of kubectl: a table,
+    -o wide, json, yaml or name.
     """
     from gatelog.terminal import following, lookup, printing
 
@@ -93,18 +87,11 @@ def _asked(
 ) -> tuple[Sequence[Any], "list[Column[Any]]", Callable[[Any], str]]:
     """Return rows, columns, and how `-o name` calls a row; one row too many means more."""
     now, limit = datetime.now(UTC), wanted.limit + 1
-    match what:
-        case "queues":
-            return model.queues(namespace, limit), _queue_columns(now), _queue_name
-        case "flavors":
-            return model.flavors(limit), _flavor_columns(), lambda row: f"resourceflavor/{row.name}"
-        case _:
-            of = (namespace, wanted.queue, wanted.state)
-            groups = model.listed(*of, gone=wanted.gone, limit=limit)
-            if what == "groups":
-                return groups, _group_columns(now), lambda row: f"{row.namespace}/{row.name}"
-            made = [group for group in groups if group.complete_at and group.workload_name]
-            return made, _workload_columns(now), lambda row: f"workload/{row.workload_name}"
+    if what == "queues":
+        return model.queues(namespace, limit), _queue_columns(now), _queue_name
+    of = (namespace, wanted.queue, wanted.state)
+    groups = model.listed(*of, gone=wanted.gone, limit=limit)
+    return groups, _group_columns(now), lambda row: f"{row.namespace}/{row.name}"
 
 
 def _group_columns(now: datetime) -> "list[Column[GroupRow]]":
@@ -125,26 +112,6 @@ def _group_columns(now: datetime) -> "list[Column[GroupRow]]":
     ]
 
 
-def _workload_columns(now: datetime) -> "list[Column[GroupRow]]":
-    from gatelog.terminal.printing import Column
-
-    return [
-        Column("NAMESPACE", lambda g: g.namespace),
-        Column("NAME", lambda g: g.workload_name),
-        Column("GROUP", lambda g: g.name),
-        Column("QUEUE", lambda g: g.queue),
-        Column("RESERVED IN", lambda g: g.cluster_queue if g.admitted_at and not _over(g) else ""),
-        Column("ADMITTED", lambda g: "True" if g.admitted_at and not _over(g) else ""),
-        Column("FINISHED", lambda g: "True" if g.finished_at else ""),
-        Column("PRIORITY", lambda g: str(g.priority), wide=True),
-        Column("AGE", lambda g: _age(g.complete_at, now)),
-    ]
-
-
-def _over(group: "GroupRow") -> bool:
-    return group.state not in (*ADMITTED, "Finishing")
-
-
 def _queue_columns(now: datetime) -> "list[Column[QueueRow]]":
     from gatelog.terminal.printing import Column
 
@@ -163,12 +130,6 @@ def _queue_columns(now: datetime) -> "list[Column[QueueRow]]":
 def _queue_name(queue: "QueueRow") -> str:
     place = f"{queue.namespace}/" if queue.namespace else ""
     return f"{queue.kind.lower()}/{place}{queue.name}"
-
-
-def _flavor_columns() -> "list[Column[FlavorRow]]":
-    from gatelog.terminal.printing import Column
-
-    return [Column("NAME", lambda f: f.name), Column("HELD", lambda f: _amounts(f.held))]
 
 
 def _amounts(held: dict[str, dict[str, int]]) -> str:

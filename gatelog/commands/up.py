@@ -71,4 +71,4 @@ def up(
     async def main(stop: asyncio.Event) -> None:
         await run_up(settings, stop, narrator, Setup(install, beside_kueue), on_ready=ready)
 
-    run(main, event_loop=settings.event_loop)
+    run(main)

@@ -70,7 +70,7 @@ def play(
                 narrator.say("It goes on until Ctrl-C; the console above shows it in a browser.")
                 await stop.wait()
 
-    runner.run(main, event_loop=settings.event_loop)
+    runner.run(main)
     if len(played) < len(STORIES):
         raise CommandFailed("the demo was stopped before its end")
     return not any(one.problem for one in played)

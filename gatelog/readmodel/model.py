@@ -27,7 +27,6 @@ from gatelog.readmodel.rows import (
     CheckpointRow,
     EndingRow,
     ExpectedRow,
-    FlavorRow,
     GroupRow,
     HeldUpRow,
     HolderRow,
@@ -188,17 +187,6 @@ class ReadModel:
         if note is not None:
             note("quota", query, given)
         return list(self.rows(QuotaRow, query, given))
-
-    def flavors(self, limit: int) -> list[FlavorRow]:
-        """Return ResourceFlavors by name, with what each ClusterQueue holds of them."""
-        held: dict[str, Held] = {}
-        for one in self.quota("ClusterQueue"):
-            if one.held:
-                queues = held.setdefault(one.flavor, {})
-                queues.setdefault(one.name, {})[one.resource] = one.held
-        with self._asked(statements.LISTED_FLAVORS, {"limit": limit}) as rows:
-            names = [str(row["name"]) for row in rows]
-        return [FlavorRow(name=name, held=held.get(name, {})) for name in names]
 
     def entries(self, group_id: str, *, own_only: bool = False) -> list[TimelineEntry]:
         """Return a group's whole history, in order of the log.

@@ -103,13 +103,6 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
     """What runs in it and was never admitted, in the same way."""
 
 
-class FlavorRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A ResourceFlavor, and what is held of it by ClusterQueue and resource."""
-
-    name: str
-    held: dict[str, dict[str, int]] = {}
-
-
 class WaitRow(msgspec.Struct, frozen=True):
     """A wait that is over or goes on (`to_at` None)."""
 

@@ -137,11 +137,6 @@ SELECT o.kind, o.namespace, o.name, CAST(coalesce(sum(l.pending), 0) AS BIGINT) 
  ORDER BY o.kind, o.namespace, o.name LIMIT :limit
 """
 
-LISTED_FLAVORS = """
-SELECT DISTINCT name FROM objects
- WHERE cluster = :cluster AND kind = 'ResourceFlavor' ORDER BY name LIMIT :limit
-"""
-
 IDLE = f"""
 SELECT namespace, name, 'group' AS kind, 'Admitted' AS state, '' AS stage, queue, cluster_queue,
        NULL AS position, priority, '{IDLE_REASON}' AS reason, message, since

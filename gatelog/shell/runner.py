@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable
 
 from gatelog.shell.errors import INTERRUPTED, CommandFailed
 from runtime import eventloop
-from runtime.settings import EventLoop
 
 Main = Callable[[asyncio.Event], Awaitable[None]]
 GRACE_S = 20.0
@@ -25,15 +24,14 @@ class Interrupted(CommandFailed):
     exit_code = INTERRUPTED
 
 
-def run(main: Main, *, grace_s: float = GRACE_S, event_loop: EventLoop = "auto") -> None:
+def run(main: Main, *, grace_s: float = GRACE_S) -> None:
     """Run `main(stop)` to its end; `grace_s` is what it has after the first signal.
 
     Raises:
         Interrupted: it was cut short.
-        SettingsError: the event loop that was asked for is not installed.
         BaseException: whatever `main` raised.
     """
-    eventloop.run(_run(main, grace_s), event_loop)
+    eventloop.run(_run(main, grace_s))
 
 
 async def _run(main: Main, grace_s: float) -> None:

@@ -123,8 +123,6 @@ QUESTIONS = (
     ("why", "ns/c"),
     ("list", "groups"),
     ("list", "queues"),
-    ("list", "workloads"),
-    ("list", "flavors"),
     ("parked", "--all"),
     ("history", "a", "-n", "ns"),
     ("epochs",),

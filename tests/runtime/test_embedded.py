@@ -109,15 +109,16 @@ async def test_stop_is_safe_to_repeat_and_before_start(tmp_path: Path) -> None:
 
 
 CHILD = """
-import asyncio, sys
-from runtime import eventloop
+import asyncio, sys, uvloop
 from runtime.embedded import EmbeddedNats
 async def main():
     server = EmbeddedNats(sys.argv[1])
     await server.start()
     print(server.pid, flush=True)
     await asyncio.sleep(60)
-eventloop.run(main(), sys.argv[2])
+made = uvloop.new_event_loop if sys.argv[2] == 'uvloop' else None
+with asyncio.Runner(loop_factory=made) as runner:
+    runner.run(main())
 """
 
 

@@ -10,7 +10,6 @@ import pytest
 import uvloop
 
 from runtime import eventloop
-from runtime.settings import EventLoop
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
@@ -19,14 +18,8 @@ async def mine() -> type[asyncio.AbstractEventLoop]:
     return type(asyncio.get_running_loop())
 
 
-@pytest.mark.parametrize(
-    ("kind", "made"),
-    [("auto", uvloop.Loop), ("uvloop", uvloop.Loop), ("asyncio", asyncio.SelectorEventLoop)],
-)
-def test_the_loop_is_the_one_asked_for(
-    kind: EventLoop, made: type[asyncio.AbstractEventLoop]
-) -> None:
-    assert issubclass(eventloop.run(mine(), kind), made)
+def test_the_loop_is_the_faster_one() -> None:
+    assert issubclass(eventloop.run(mine()), uvloop.Loop)
 
 
 def test_a_result_and_an_error_come_out_as_they_are() -> None:
@@ -47,12 +40,12 @@ run_part(part, name="part")
 """
 
 
-def without_uvloop(place: Path, asked: str) -> "subprocess.CompletedProcess[str]":
+def without_uvloop(place: Path) -> "subprocess.CompletedProcess[str]":
     """Run a part where importing uvloop fails as it does on a platform without it."""
     (place / "uvloop.py").write_text("raise ImportError('no wheel for this platform')\n")
     path = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
     env = {k: v for k, v in os.environ.items() if not k.startswith("GATELOG_")}
-    env |= {"PYTHONPATH": path, "GATELOG_EVENT_LOOP": asked, "GATELOG_LOG_FORMAT": "json"}
+    env |= {"PYTHONPATH": path, "GATELOG_LOG_FORMAT": "json"}
     return subprocess.run(
         [sys.executable, "-c", PART],
         env=env,
@@ -63,21 +56,7 @@ def without_uvloop(place: Path, asked: str) -> "subprocess.CompletedProcess[str]
     )
 
 
-@pytest.mark.parametrize("asked", ["auto", "asyncio"])
-def test_a_platform_without_uvloop_runs_on_asyncio(tmp_path: Path, asked: str) -> None:
-    found = without_uvloop(tmp_path, asked)
+def test_a_platform_without_uvloop_runs_on_asyncio(tmp_path: Path) -> None:
+    found = without_uvloop(tmp_path)
     assert (found.returncode, found.stderr) == (0, "")
     assert found.stdout.startswith("asyncio.")
-
-
-def test_asking_by_name_for_a_loop_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    found = without_uvloop(tmp_path, "uvloop")
-    assert (found.returncode, found.stdout) == (2, "")
-    assert "no wheel for this platform" in found.stderr
-    assert "set event_loop to auto or asyncio" in found.stderr
-
-
-def test_an_unknown_loop_is_refused_like_any_other_setting(tmp_path: Path) -> None:
-    found = without_uvloop(tmp_path, "trio")
-    assert (found.returncode, found.stdout) == (2, "")
-    assert "event_loop" in found.stderr

@@ -12,10 +12,10 @@ import gc
 import json
 import signal
 import sys
-from collections.abc import Callable
 
 import msgspec
 
+from runtime import eventloop
 from simcluster.settings import MakeController, NodeSettings, Settings, WatchListMode
 from tests.support.standin import SimCluster
 
@@ -52,15 +52,6 @@ def _nodes(text: str) -> tuple[NodeSettings, ...]:
     if text.isdigit():
         return tuple(NodeSettings(name=f"node-{i}", labels={"pool": "a"}) for i in range(int(text)))
     return msgspec.json.decode(text, type=tuple[NodeSettings, ...])
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Uvloop where it is installed: most of what a request costs is the loop and HTTP."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
 
 
 async def _serve(settings: Settings, kubeconfig: str | None) -> None:
@@ -103,6 +94,5 @@ def main(*controllers: MakeController) -> int:
     except msgspec.DecodeError as error:
         print(f"--nodes: {error}", file=sys.stderr)
         return 2
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(settings, asked.kubeconfig))
+    eventloop.run(_serve(settings, asked.kubeconfig))
     return 0
