@@ -62,6 +62,7 @@ class Rating(NamedTuple):
 
 _BEST = Rating(Kind.FIT, 0)
 _WORST = Rating(Kind.NO_FIT, 1 << 30)
+_NOT_NOMINATED = "skipping flavor {} as it is not found in the nomination mapping for resource {}"
 
 
 class Offer:
@@ -185,10 +186,7 @@ class Assigner:
         for at in range(_start(request.resume, index, trigger), len(names)):
             attempted, name = at, names[at]
             if request.only is not None and request.only[index].get(trigger) != name:
-                reasons.append(
-                    f"skipping flavor {name} as it is not found in the nomination mapping for "
-                    f"resource {trigger}"
-                )
+                reasons.append(_NOT_NOMINATED.format(name, trigger))
                 continue
             looked_at = True
             obstacle = self._obstacle(offer, pod_set, name)
