@@ -20,7 +20,6 @@ from importlib import metadata
 from uuid import uuid4
 
 from podgroup.engine import step
-from podgroup.folding import replay
 from podgroup.log import subjects
 from podgroup.log.codec import decode_batch, encode_batch
 from podgroup.log.events import Batch
@@ -291,16 +290,7 @@ class Projection:
                 async for entry in entries:
                     if recorded.exhausted or self._stop.is_set():
                         break
-                    parked = len(world.journal.parked)
-                    replay(
-                        world,
-                        entry.position,
-                        entry.at,
-                        entry.batch,
-                        entry.recorded,
-                        entry.concluded,
-                    )
-                    self._count(entry.batch, entry.at, parked)
+                    self._count(entry.batch, entry.at, entry.apply(world))
                     if self._events >= MAX_EVENTS:
                         await self._commit()
         finally:
@@ -444,16 +434,16 @@ class Projection:
         batch = decode_batch(message.body, subjects.source_of(message.subject))
         before = len(self.world.journal.parked)
         step(self.world, message.sequence + self._committer.place.base, message.at, batch)
-        self._count(batch, message.at, before)
+        keep_raw(self.world.journal.parked, before, batch)
+        self._count(batch, message.at, settled(batch, message.at))
 
-    def _count(self, batch: Batch, at: datetime, parked: int) -> None:
-        """Count a message that was folded; `parked` events were parked before it."""
+    def _count(self, batch: Batch, at: datetime, done: list[Settled]) -> None:
+        """Count a message that was folded, and what it settled."""
         self._at = at
         self._events += len(batch.events)
         self._messages += 1
         self._metrics.folded(batch.source, len(batch.events), at)
-        self._settled += settled(batch, at)
-        keep_raw(self.world.journal.parked, parked, batch)
+        self._settled += done
 
     async def _commit(self) -> None:
         self._spacing.begin()

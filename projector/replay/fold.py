@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from podgroup.folding import drain_journal, new_world, replay
+from podgroup.folding import drain_journal, new_world
 from podgroup.log.events import Decision, SettingsRecorded
 from podgroup.log.journal import Journal
 from podgroup.log.records import AnyRecord
@@ -169,7 +169,7 @@ async def fold(
     result = Result(begin.world())
     tell = calls.differs or result.differences.append
     with collecting_rarely():
-        folds = _applied if redecide is None else _redecided(tell, redecide.by)
+        folds = Entry.apply if redecide is None else _redecided(tell, redecide.by)
         await _fold(entries, result, sink, folds, calls, until)
     return result
 
@@ -178,7 +178,7 @@ async def _fold(
     entries: AsyncIterator[Entry],
     result: Result,
     sink: Sink | None,
-    folds: Callable[[Entry, Result], None],
+    folds: Callable[[Entry, World], list[Settled]],
     calls: Callbacks,
     until: datetime | None,
 ) -> None:
@@ -189,10 +189,7 @@ async def _fold(
     async for entry in entries:
         if until is not None and entry.at > until:
             break
-        parked = len(world.journal.parked)
-        folds(entry, result)
-        keep_raw(world.journal.parked, parked, entry.batch)
-        done += settled(entry.batch, entry.at)
+        done += folds(entry, world)
         at = entry.at
         result.messages += 1
         result.events += len(entry.batch.events)
@@ -208,24 +205,21 @@ async def _fold(
     _hand_over(result, at, sink, done)
 
 
-def _applied(entry: Entry, result: Result) -> None:
-    """Apply conclusions as they are in the log."""
-    what = (entry.position, entry.at, entry.batch, entry.recorded, entry.concluded)
-    replay(result.world, *what)
-
-
 def _redecided(
     differs: Callable[[Difference], None], by: Policy | None
-) -> Callable[[Entry, Result], None]:
+) -> Callable[[Entry, World], list[Settled]]:
     """Return what asks today's rules as well."""
     from podgroup.engine import Then, step
 
-    def fold_one(entry: Entry, result: Result) -> None:
+    def fold_one(entry: Entry, world: World) -> list[Settled]:
         then = Then(entry.recorded, entry.concluded, by)
-        found = step(result.world, entry.position, entry.at, entry.batch, then)
+        before = len(world.journal.parked)
+        found = step(world, entry.position, entry.at, entry.batch, then)
+        keep_raw(world.journal.parked, before, entry.batch)
         if found.only_now or found.only_then or found.said_now or found.said_then:
             said = found.said_then, found.said_now
             differs(Difference(entry.position, found.only_then, found.only_now, *said))
+        return settled(entry.batch, entry.at)
 
     return fold_one
 

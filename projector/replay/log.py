@@ -20,13 +20,16 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from podgroup.folding import replay
 from podgroup.log import subjects
 from podgroup.log.codec import Conclusions, decode_batch, decode_conclusions
 from podgroup.log.events import Batch, Decision
 from podgroup.log.records import Concluded
 from podgroup.model.ids import ShardId
+from podgroup.state.world import World
 from projector.replay import fetching
 from projector.replay.fetching import Fetched
+from projector.writing.parked_rows import Settled, keep_raw, settled
 from runtime.jetstream import Bus, Message, Reader
 
 AHEAD = 20_000
@@ -42,6 +45,16 @@ class Entry(Struct, frozen=True):
     recorded: Mapping[str, Decision]
     concluded: Concluded | None = None
     """The records made there; None: none."""
+
+    def apply(self, world: World) -> list[Settled]:
+        """Fold the message and what was concluded there; return what it settles of parked events.
+
+        What is parked on the way has the events that it is about, as they were.
+        """
+        before = len(world.journal.parked)
+        replay(world, self.position, self.at, self.batch, self.recorded, self.concluded)
+        keep_raw(world.journal.parked, before, self.batch)
+        return settled(self.batch, self.at)
 
 
 class Log(Protocol):

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from podgroup.folding import drain_journal, replay
+from podgroup.folding import drain_journal
 from projector.replay.finals import Finals
 from projector.replay.fold import Beginning, collecting_rarely
 from projector.replay.log import Entry
@@ -20,7 +20,7 @@ from projector.replay.stage import Stage, replaced
 from projector.storage.database import DatabaseError
 from projector.writing.checkpoint import Checkpoint
 from projector.writing.packing import pack_meta, unpack_meta
-from projector.writing.parked_rows import Settled, keep_raw, settled
+from projector.writing.parked_rows import Settled
 
 BATCH_EVENTS = 10_000
 """Events per transaction of the stage; rows of two such are held, as they are and packed."""
@@ -86,11 +86,7 @@ class Rebuild:
         self._progress(self.position, self.events)
 
     def _fold(self, entry: Entry) -> None:
-        world = self.world
-        parked = len(world.journal.parked)
-        replay(world, entry.position, entry.at, entry.batch, entry.recorded, entry.concluded)
-        keep_raw(world.journal.parked, parked, entry.batch)
-        self._settled += settled(entry.batch, entry.at)
+        self._settled += entry.apply(self.world)
         self.messages += 1
         self.events += len(entry.batch.events)
         self._pending += len(entry.batch.events)
