@@ -3,7 +3,7 @@
 The places: SQL views, command line, aggregated API, plugin (what it makes of the API's answer),
 console (now, and looked at later as a past moment) and metrics. The questions: what is held,
 borrowed, lent and unadmitted, how many are pending in which stage, positions, reasons, when a group
-is expected to start, and what ran, was held, wasted, waited for or unadmitted on a day.
+is expected to start, and what ran, was held, wasted, waited for or unadmitted by a moment of a day.
 
 Ten random stories are told, four of them in `make test` (`TEST_STORIES`: how many in all).
 """
@@ -23,14 +23,16 @@ import sqlalchemy as sa
 
 from gatelog import cli
 from gatelog.readmodel import usage
+from gatelog.readmodel.explain import explain
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.rates import unit
 from gatelog.serve import spending
-from gatelog.serve.api import finding, finding_queues, finding_usage
+from gatelog.serve.api import finding, finding_queues, finding_usage, visibility
 from gatelog.serve.api.kinds import BY_PLURAL
 from gatelog.serve.api.params import Listing
 from gatelog.serve.api.table import table
+from gatelog.serve.console import cohort, groups
 from gatelog.serve.console import queue as queue_page
 from gatelog.serve.console import queues
 from gatelog.serve.console import usage as usage_page
@@ -61,16 +63,20 @@ def day_of(now: datetime) -> tuple[datetime, datetime]:
 
 
 def spans_say(
-    model: ReadModel, now: datetime, by: str = "namespace"
+    model: ReadModel, now: datetime, by: str = "namespace", until: datetime | None = None
 ) -> dict[tuple[str, str], dict[str, float]]:
-    """Hours by namespace (or `by`), resource and column, of view v_usage_spans on the day."""
+    """Hours by namespace (or `by`), resource and column, of view v_usage_spans on the day, or in
+    it up to a moment."""
     begin, end = day_of(now)
+    end = until or end
     shares: dict[tuple[str, str], usage.Share] = {}
     for row in model.dicts("SELECT * FROM v_usage_spans", {}):
         key = row[by], row["resource"]
-        share = shares.setdefault(key, usage.Share(key=key[0], resource=key[1]))
         cut = [datetime.fromisoformat(str(row[name])) for name in ("from_at", "to_at")]
-        lasts = max(timedelta(), min(cut[1], end) - max(cut[0], begin))
+        lasts = min(cut[1], end) - max(cut[0], begin)
+        if lasts <= timedelta():
+            continue
+        share = shares.setdefault(key, usage.Share(key=key[0], resource=key[1]))
         amount = int(row["amount"]) * (lasts // timedelta(microseconds=1))
         share.spent.add(row["what"], row["why"], amount)
     return {key: hours(share) for key, share in shares.items()}
@@ -89,9 +95,11 @@ def columns_of(rows: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, fl
     }
 
 
-def command_says_usage(url: str, now: datetime) -> dict[tuple[str, str], dict[str, float]]:
+def command_says_usage(
+    url: str, now: datetime, until: datetime | None = None
+) -> dict[tuple[str, str], dict[str, float]]:
     begin, end = day_of(now)
-    period = ["--since", begin.isoformat(), "--until", end.isoformat()]
+    period = ["--since", begin.isoformat(), "--until", (until or end).isoformat()]
     with redirect_stdout(io.StringIO()) as out:
         assert cli.run(["usage", *period, "--db", url, "--cluster", "test", "-o", "json"]) == 0
     return columns_of(json.loads(out.getvalue())["rows"])
@@ -136,12 +144,20 @@ def views_say(model: ReadModel) -> Said:
         for row in ask("SELECT * FROM v_quota WHERE kind = 'ClusterQueue' AND resource = 'cpu'")
     }
     pending: Counter[tuple[str, str]] = Counter()
+    by_local: Counter[str] = Counter()
     for row in ask("SELECT * FROM v_pending"):
         pending[row["cluster_queue"], row["stage"]] += row["groups"]
+        by_local[row["queue"]] += row["groups"]
     waits = ask("SELECT * FROM v_why_pending")
     return {
         "quota": {name: quota[name] for name in TEAMS},
         "pending": dict(pending),
+        "pending by LocalQueue": dict(by_local),
+        "held by LocalQueue": {
+            row["name"]: (amount("cpu", row["held"]), amount("cpu", row["unadmitted"]))
+            for row in ask("SELECT * FROM v_quota WHERE kind = 'LocalQueue' AND resource = 'cpu'")
+            if row["held"] or row["unadmitted"]
+        },
         "positions": {r["group_id"]: r["position"] for r in ask("SELECT * FROM v_queue_position")},
         "reasons": {row["group_id"]: row["reason"] for row in waits},
         "starts": {
@@ -156,11 +172,14 @@ def instant(told: Any) -> datetime | None:
 
 
 def command_line_says(model: ReadModel) -> Said:
-    queues = [one for one in model.queues("", 1000) if one.name in TEAMS]
-    rows = [one for one in queues if one.kind == "ClusterQueue"]
+    queues = model.queues("", 1000)
+    rows = [one for one in queues if one.kind == "ClusterQueue" and one.name in TEAMS]
     groups = {(one.namespace, one.name): one.id for one in model.listed("", limit=1000)}
     pending = {groups[one.namespace, one.name]: one for one in model.pending()}
     return {
+        "pending by LocalQueue": {
+            one.name: one.pending for one in queues if one.kind == "LocalQueue" and one.pending
+        },
         "held": {one.name: amount("cpu", one.held.get("f", {}).get("cpu", 0)) for one in rows},
         "unadmitted": {
             one.name: amount("cpu", one.unadmitted.get("f", {}).get("cpu", 0)) for one in rows
@@ -177,14 +196,42 @@ def command_line_says(model: ReadModel) -> Said:
     }
 
 
+def why_says(model: ReadModel, now: datetime) -> Said:
+    """What `why` of command line, plugin and the page of a group are made of."""
+    pending = [one for one in model.listed("", limit=1000) if one.state in PENDING]
+    found = {one.id: explain(model, one, now) for one in pending}
+    return {
+        "positions": {i: one.position for i, one in found.items() if one.position is not None},
+        "reasons": {i: one.group.wait_reason or one.group.reason for i, one in found.items()},
+        "starts": {
+            i: (start.expected_at, start.latest_at, start.never)
+            for i, one in found.items()
+            if (start := one.expected) is not None
+        },
+    }
+
+
 def api_says(model: ReadModel) -> Said:
     queues, _ = finding_queues.cluster_queues_page(model, "", ALL)
     mine = [one for one in queues if one.metadata.name in TEAMS]
     positions, _ = finding.positions_page(model, "", ALL)
     groups, _ = finding.groups_page(model, "", ALL)
     _, texts = plugin_says("clusterqueueusages", mine, answers.CLUSTER_QUEUES)
+    local, _ = finding_queues.queues_page(model, "ns", ALL)
+    named = {one.status.workload or one.metadata.name: one.metadata.uid for one in groups}
     return {
         "quota": {one.metadata.name: shown(u) for one in mine for u in one.usage},
+        "held by LocalQueue": {
+            one.metadata.name: (u.held, u.unadmitted or "0") for one in local for u in one.usage
+        },
+        "pending by LocalQueue": {
+            one.metadata.name: one.groups.pending for one in local if one.groups.pending
+        },
+        "positions as Kueue shows them": {
+            named[one.metadata.name]: one.position_in_cluster_queue
+            for queue in TEAMS
+            for one in visibility.pending(model, "clusterqueues", "", queue, 1000, 0).items
+        },
         "pending": {
             (one.metadata.name, stage): count
             for one in mine
@@ -231,7 +278,11 @@ def console_says(model: ReadModel, now: datetime, at: datetime | None) -> Said:
         seen = PageView(at=at, query={}, now=now)
         return dict(queue_page.queue(Asked(model), seen, name).data)
 
-    overview = queues.queues(Asked(model), PageView(at=at, query={}, now=now)).data
+    seen = PageView(at=at, query={}, now=now)
+    overview = queues.queues(Asked(model), seen).data
+    local = queues.local_queues(Asked(model), seen, "ns").data["queues"]
+    states = groups.groups(Asked(model), seen).data["states"]
+    (pool,) = cohort.cohorts(Asked(model), seen).data["cohorts"]
     pages = {name: page(name) for name in TEAMS}
     waiting = {name: found["waiting"] for name, found in pages.items()}
     ends = {name: one for name, found in pages.items() for one in found["overTime"]["series"]}
@@ -246,6 +297,16 @@ def console_says(model: ReadModel, now: datetime, at: datetime | None) -> Said:
         "pending": dict(stages),
         "pending in all": {
             one["name"]: one["pending"] for one in overview["queues"] if one["name"] in TEAMS
+        },
+        "pending by LocalQueue": {one["name"]: one["pending"] for one in local if one["pending"]},
+        "pending of all queues": sum(states.get(word, 0) for word in PENDING),
+        "held by LocalQueue": {
+            one["name"]: (u["held"], u["unadmitted"]) for one in local for u in one["usage"]
+        },
+        "quota in the cohort": {
+            one.name: tuple(amount("cpu", getattr(one, word)) for word in QUOTA)
+            for one in pool["members"]
+            if one.kind == "ClusterQueue"
         },
         "positions": {one.id: one.position for one in rows if one.position is not None},
         "reasons": {one.id: one.reason for one in rows},
@@ -278,6 +339,13 @@ def usage_agrees(url: str, model: ReadModel, now: datetime) -> dict[str, float]:
     }
     assert metrics_say_usage(model, end) == spans_say(model, now, "cluster_queue")
     return {word: sum(one[word] for one in wanted.values()) for word in usage.COLUMNS}
+
+
+def usage_agrees_by(url: str, model: ReadModel, at: datetime) -> None:
+    """Hold command line and metrics against the view, of the day of a moment up to then."""
+    assert command_says_usage(url, at, at) == spans_say(model, at, until=at), at
+    by_queue = spans_say(model, at, "cluster_queue", at)
+    assert metrics_say_usage(model, at + MICROSECOND) == by_queue, at
 
 
 def metrics_say_usage(model: ReadModel, end: datetime) -> dict[tuple[str, str], dict[str, float]]:
@@ -319,12 +387,16 @@ def agreed(said: Said, model: ReadModel, world: World, now: datetime, at: dateti
         "held by the plugin": {n: f"{q[1]}/{q[0]}" for n, q in said["quota"].items()},
         "position of each": said["positions"],
         "quota at the end of the chart": said["quota"],
+        "quota in the cohort": said["quota"],
+        "pending of all queues": sum(said["pending"].values()),
+        "positions as Kueue shows them": {i: n - 1 for i, n in said["positions"].items()},
         "how often each reason": dict(Counter(said["reasons"].values())),
     }
     places: list[tuple[str, Said]] = [("console", console_says(model, now, at))]
     if at is None:
         places += [
             ("command line", command_line_says(model)),
+            ("why", why_says(model, now)),
             ("aggregated API and plugin", api_says(model)),
         ]
     if at is None and world.mode == "builtin":  # in kueue mode the books of quota are Kueue's
@@ -332,6 +404,19 @@ def agreed(said: Said, model: ReadModel, world: World, now: datetime, at: dateti
     for place, found in places:
         for question, answer in found.items():
             assert answer == wanted[question], f"{place}: {question}"
+
+
+def agreed_then(said: Said, console: Said) -> None:
+    """Hold what the console says later of a moment against what the views said then.
+
+    The order by use, and who had preempted others, is not kept: positions may differ.
+    """
+    for question in (
+        *("quota", "pending", "pending by LocalQueue", "held by LocalQueue", "reasons", "starts"),
+    ):
+        assert console[question] == said[question], question
+    assert console["quota in the cohort"] == said["quota"]
+    assert console["pending of all queues"] == sum(said["pending"].values())
 
 
 def told(seed: int, writer: Writer) -> Iterator[Any]:
@@ -358,16 +443,17 @@ def test_all_places_say_the_same(url: str, seed: int) -> None:
             foretold(url, model, now)
             said = views_say(model)
             agreed(said, model, toy.world, now, None)
-            was.append((now, said))
-        for at, said in was[:-1]:
-            console = console_says(model, now, at)
-            assert console["quota"] == said["quota"]
-            assert console["pending"] == said["pending"]
-            assert console["reasons"] == said["reasons"]
-            assert console["starts"] == said["starts"]
+            claims = model.dicts("SELECT id FROM groups WHERE precedence > 0", {})
+            by_use = any(one.usage_based for one in toy.world.cluster_queues.values())
+            was.append((now, said, not claims and not by_use))
+        for at, said, in_order in was[:-1]:
+            then = console_says(model, now, at)
+            agreed_then(said, then)
+            assert not in_order or then["positions"] == said["positions"]
+            usage_agrees_by(url, model, at)
         spent = usage_agrees(url, model, now)
     assert all(spent[word] for word in ("held", "waited", "unadmitted")), spent
-    borrowed = [quota for _, said in was for quota in said["quota"].values() if quota[2] != "0"]
+    borrowed = [quota for _, said, _ in was for quota in said["quota"].values() if quota[2] != "0"]
     assert borrowed, "a story in which nobody borrows asks little"
 
 
@@ -382,9 +468,10 @@ def test_all_places_say_the_same_where_kueue_admits(url: str) -> None:
             agreed(said, model, toy.world, now, None)
             was.append((now, said))
         for at, said in was[:-1]:
-            console = console_says(model, now, at)
-            for question in ("quota", "pending", "reasons", "starts"):
-                assert console[question] == said[question], question
+            then = console_says(model, now, at)
+            agreed_then(said, then)
+            assert then["positions"] == said["positions"]  # all of one priority, none preempts
+            usage_agrees_by(url, model, at)
         spent = usage_agrees(url, model, now)
     assert max(said["quota"]["red"][2] for _, said in was) == "2", "red borrowed"
     assert all(spent[word] for word in ("running", "held", "waited")), spent

@@ -184,6 +184,8 @@ async def test_a_past_moment_is_shown_as_it_was(small: Any):
     _, text, _ = await get(address + moment("/queues/cq", before))
     assert f"as of {before:%Y-%m-%dT%H:%M:%SZ}" in text
     assert "data-live" not in text
+    assert "is not kept" in text  # whom use or a preemption had put first
+    assert "is not kept" not in (await get(address + "/queues/cq"))[1]
 
 
 async def test_nonsense_is_refused_with_a_page_and_a_sentence(small: Any):

@@ -35,7 +35,10 @@ def line_table(waiting: Sequence[moments.WaitingRow], seen: PageView) -> Html:
         "LocalQueue": "queue",
         "priority": "priority",
     }
-    return listing(columns, waiting[:ROWS], "In the order of the queue", "nothing is pending")
+    order = "In the order of the queue"
+    if seen.at:
+        order = "By priority and time; what use or a preemption put first then is not kept"
+    return listing(columns, waiting[:ROWS], order, "nothing is pending")
 
 
 def forecast_line(asked: Asked, seen: PageView) -> str:
