@@ -17,6 +17,7 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
+from gatelog.readmodel.model import ReadModel
 from gatelog.serve.bootstrap import local_console
 from gatelog.serve.console import picture
 from gatelog.serve.console.html import Html, h, join
@@ -316,6 +317,22 @@ async def test_a_group_says_first_what_is_the_case_and_what_to_do(console: Any):
     words = re.sub(r"<[^>]+>", "", first)
     assert words.startswith("◷ Queued") and "It takes:" in words
     assert text.index("It takes:") < text.index("<svg")
+
+
+async def test_a_story_says_composed_before_admitted(console: Any):
+    """Both follow from one message, so their times do not say which was first."""
+    address, (url, _, _) = console
+    path = f"{address}/groups/ns/b"  # not a: it lived before
+    _, raw, _ = await get(f"{path}?format=json")
+    began = {one["action"]: one["first_at"] for one in json.loads(raw)["decisions"]}
+    assert began["ComposeGroup"] == began["AdmitGroup"]
+    _, text, _ = await get(path)
+    shown = text[text.index("Decisions, by rule") :]
+    with ReadModel(url, "test") as model:
+        (known,) = [one for one in model.listed("ns", limit=99) if one.name == "b"]
+        story = [one.kind for one in model.entries(known.id)]
+    for places in (list(began), story, re.findall(r"<td[^>]*>(\w+)</td>", shown)):
+        assert places.index("ComposeGroup") < places.index("AdmitGroup"), places
 
 
 async def test_a_queue_says_who_holds_and_runs_nothing_and_what_is_stuck(console: Any):
