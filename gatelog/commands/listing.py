@@ -104,7 +104,7 @@ def _group_columns(now: datetime) -> "list[Column[GroupRow]]":
         Column("CLUSTERQUEUE", lambda g: g.cluster_queue, wide=True),
         Column("STATE", lambda g: g.state),
         Column("REASON", lambda g: g.wait_reason or ("" if g.reason == g.state else g.reason)),
-        Column("PODS", lambda g: f"{g.pods_seen}/{g.total_count}"),
+        Column("PODS", lambda g: g.pods),
         Column("RUNNING", lambda g: str(g.pods_running), wide=True),
         Column("PRIORITY", lambda g: str(g.priority), wide=True),
         Column("AGE", lambda g: _age(g.created_at, now)),

@@ -51,6 +51,12 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.namespace}/{self.name}"
 
     @property
+    def pods(self) -> str:
+        """Pods that run or have succeeded, of those declared, or else of those seen."""
+        there = self.pods_running + self.pods_succeeded
+        return f"{there}/{self.total_count or self.pods_seen}"
+
+    @property
     def without_workload(self) -> bool:
         """Whether it is a single pod that does without a Workload."""
         return self.complete_at is not None and not self.workload_name

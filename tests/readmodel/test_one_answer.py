@@ -2,8 +2,9 @@
 
 The places: SQL views, command line, aggregated API, plugin (what it makes of the API's answer),
 console (now, and looked at later as a past moment) and metrics. The questions: what is held,
-borrowed, lent and unadmitted, how many are pending in which stage, positions, reasons, when a group
-is expected to start, and what ran, was held, wasted, waited for or unadmitted by a moment of a day.
+borrowed, lent and unadmitted, how many are pending in which stage, how many pods of a group run,
+positions, reasons, when a group is expected to start, and what ran, was held, wasted, waited for or
+unadmitted by a moment of a day.
 
 Ten random stories are told, four of them in `make test` (`TEST_STORIES`: how many in all).
 """
@@ -32,9 +33,8 @@ from gatelog.serve.api import finding, finding_queues, finding_usage, visibility
 from gatelog.serve.api.kinds import BY_PLURAL
 from gatelog.serve.api.params import Listing
 from gatelog.serve.api.table import table
-from gatelog.serve.console import cohort, groups
+from gatelog.serve.console import cohort, groups, queues
 from gatelog.serve.console import queue as queue_page
-from gatelog.serve.console import queues
 from gatelog.serve.console import usage as usage_page
 from gatelog.serve.console.parts import PageView
 from gatelog.serve.words import amount
@@ -158,6 +158,10 @@ def views_say(model: ReadModel) -> Said:
             for row in ask("SELECT * FROM v_quota WHERE kind = 'LocalQueue' AND resource = 'cpu'")
             if row["held"] or row["unadmitted"]
         },
+        "pods": {
+            r["id"]: f"{r['pods_running'] + r['pods_succeeded']}/{r['total_count']}"
+            for r in ask("SELECT * FROM groups WHERE gone_at IS NULL")
+        },
         "positions": {r["group_id"]: r["position"] for r in ask("SELECT * FROM v_queue_position")},
         "reasons": {row["group_id"]: row["reason"] for row in waits},
         "starts": {
@@ -174,9 +178,11 @@ def instant(told: Any) -> datetime | None:
 def command_line_says(model: ReadModel) -> Said:
     queues = model.queues("", 1000)
     rows = [one for one in queues if one.kind == "ClusterQueue" and one.name in TEAMS]
-    groups = {(one.namespace, one.name): one.id for one in model.listed("", limit=1000)}
+    listed = model.listed("", limit=1000)
+    groups = {(one.namespace, one.name): one.id for one in listed}
     pending = {groups[one.namespace, one.name]: one for one in model.pending()}
     return {
+        "pods": {one.id: one.pods for one in listed},
         "pending by LocalQueue": {
             one.name: one.pending for one in queues if one.kind == "LocalQueue" and one.pending
         },
@@ -218,9 +224,13 @@ def api_says(model: ReadModel) -> Said:
     groups, _ = finding.groups_page(model, "", ALL)
     _, texts = plugin_says("clusterqueueusages", mine, answers.CLUSTER_QUEUES)
     local, _ = finding_queues.queues_page(model, "ns", ALL)
+    _, pods = plugin_says("podgroups", groups, ("Name", "Pods"))
     named = {one.status.workload or one.metadata.name: one.metadata.uid for one in groups}
     return {
         "quota": {one.metadata.name: shown(u) for one in mine for u in one.usage},
+        "pods": dict(
+            zip([one.metadata.uid for one in groups], [one[-1] for one in pods], strict=True)
+        ),
         "held by LocalQueue": {
             one.metadata.name: (u.held, u.unadmitted or "0") for one in local for u in one.usage
         },

@@ -167,16 +167,13 @@ def _list(asked: Asked, seen: PageView, search: Search) -> tuple[Html, dict[str,
     rows = asked.rows("groups", ListedRow, query, search.given)
     resource = search.chosen["resource"] or "cpu"
 
-    def pods(one: ListedRow) -> str:
-        return f"{one.pods_running + one.pods_succeeded}/{one.total_count or one.pods_seen}"
-
     columns: Columns = {
         "group": lambda one: group_link(seen, one.namespace, one.name, one.id),
         "state": lambda one: state(one.state_then),
         "why": lambda one: _why(one, past=search.past),
         _sorted("waits since", "wait", seen, search): whens(seen, "since_then"),
         _sorted(f"uses {resource}", "use", seen, search): lambda one: amount(resource, one.used),
-        "pods": pods,
+        "pods": "pods",
         "team, user": _labelled,
         "queue": "queue",
         _sorted("age", "age", seen, search): whens(seen, "created_at"),
