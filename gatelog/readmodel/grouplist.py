@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from gatelog.readmodel.pages import ESTIMATED, FIRST_LABELS, GROUP_COLUMNS
+from gatelog.readmodel.pages import ESTIMATED, FIRST_LABELS, LIFE_COLUMNS
 from gatelog.readmodel.rows import LifeRow
 from projector.schema.pending import is_pending
 
@@ -116,7 +116,7 @@ SELECT x.id, x.state, x.wait_reason, x.wait_message, x.wait_since,
        row_number() OVER (ORDER BY {by}, x.id) AS place
   {_found(at, conditions)}
  ORDER BY place LIMIT :limit OFFSET :offset)
-SELECT {GROUP_COLUMNS}, x.state AS state_then, x.wait_reason AS reason_then,
+SELECT {LIFE_COLUMNS}, x.state AS state_then, x.wait_reason AS reason_then,
        x.wait_message AS message_then, x.wait_since AS since_then, {USE} AS used
   FROM page x JOIN groups g ON g.cluster = :cluster AND g.id = x.id{ESTIMATED}
  ORDER BY x.place

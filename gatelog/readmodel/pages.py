@@ -10,17 +10,13 @@ Invariant: parameters are named, every list has a LIMIT, and order ends in the i
 
 from collections.abc import Sequence
 
+from gatelog.readmodel.statements import GROUP_COLUMNS, OF_POD, OF_WORKLOAD, lives
 from projector.schema.pending import in_line, is_admitted, is_pending
 
 FIRST_LABELS = """(SELECT p.labels FROM pods p WHERE p.cluster = g.cluster AND p.group_id = g.id
          ORDER BY p.seen_seq, p.uid LIMIT 1)"""
 """Labels of the first pod of `g`."""
-GROUP_COLUMNS = f"""g.id, g.namespace, g.name, g.kind, g.queue, g.cluster_queue, g.priority,
-       g.priority_class, g.total_count, g.state, g.reason, g.message, g.workload_name,
-       g.pods_seen, g.pods_gated, g.pods_ungated, g.pods_running, g.pods_succeeded, g.pods_failed,
-       g.pods_excess, g.pods_replaced, g.wait_reason, g.wait_message, g.wait_since, g.parked,
-       g.created_at, g.complete_at, g.queued_at, g.admitted_at, g.finished_at, g.gone_at,
-       g.created_seq, g.as_of_seq, g.shard,
+LIFE_COLUMNS = f"""{GROUP_COLUMNS}, g.created_seq, g.shard,
        {FIRST_LABELS} AS labels,
        e.expected_at, e.earliest_at, e.latest_at, e.never, f.at AS forecast_at"""
 
@@ -87,7 +83,7 @@ SELECT shard, seq, written_at
 """
 
 CHANGED = f"""
-SELECT {GROUP_COLUMNS}
+SELECT {LIFE_COLUMNS}
   FROM {_GROUPS}
  WHERE g.cluster = :cluster AND g.id IN (
        SELECT c.id FROM groups c
@@ -99,28 +95,9 @@ SELECT {GROUP_COLUMNS}
  ORDER BY g.as_of_seq, g.id LIMIT :limit
 """
 
-LIFE = f"""
-SELECT {GROUP_COLUMNS}
-  FROM {_GROUPS}
- WHERE g.cluster = :cluster AND g.namespace = :namespace AND g.name = :name
- ORDER BY g.created_seq DESC, g.id LIMIT :limit
-"""
-
-LIFE_OF_POD = f"""
-SELECT {GROUP_COLUMNS}
-  FROM {_GROUPS}
- WHERE g.cluster = :cluster AND g.id IN (
-       SELECT p.group_id FROM pods p
-        WHERE p.cluster = :cluster AND p.namespace = :namespace AND p.name = :name)
- ORDER BY g.created_seq DESC, g.id LIMIT :limit
-"""
-
-LIFE_OF_WORKLOAD = f"""
-SELECT {GROUP_COLUMNS}
-  FROM {_GROUPS}
- WHERE g.cluster = :cluster AND g.namespace = :namespace AND g.workload_name = :name
- ORDER BY g.created_seq DESC, g.id LIMIT :limit
-"""
+LIFE = lives(LIFE_COLUMNS, _GROUPS)
+LIFE_OF_POD = lives(LIFE_COLUMNS, _GROUPS, OF_POD)
+LIFE_OF_WORKLOAD = lives(LIFE_COLUMNS, _GROUPS, OF_WORKLOAD)
 
 LIVE = "g.gone_at IS NULL"
 NEWEST = """NOT EXISTS (
@@ -139,7 +116,7 @@ def group_page(conditions: Sequence[str], labels: Sequence[str]) -> str:
     """
     where = "".join(f"\n   AND {one}" for one in conditions)
     inner = f"""
-SELECT {GROUP_COLUMNS}
+SELECT {LIFE_COLUMNS}
   FROM {_GROUPS}
  WHERE g.cluster = :cluster{where}
    AND (g.namespace > :after_namespace

@@ -7,45 +7,44 @@ in `filled`, whose result is printed and never run.
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from textwrap import fill
 from typing import Any
 
+from gatelog.readmodel.rows import GroupRow
 from podgroup.model.reasons import LARGER_THAN_ADMITTED
 from projector.schema import failing
 from projector.schema.pending import IDLE_REASON, ORDER, USE, in_line, is_admitted
 
-_GROUP_COLUMNS = """id, namespace, name, kind, queue, cluster_queue, priority, priority_class,
-       total_count, state, reason, message, workload_name,
-       pods_seen, pods_gated, pods_ungated, pods_running, pods_succeeded, pods_failed, pods_excess,
-       pods_replaced, wait_reason, wait_message, wait_since, parked, created_at,
-       complete_at, queued_at, admitted_at, finished_at, gone_at, as_of_seq"""
+OF_POD = """g.id IN (SELECT p.group_id FROM pods p
+        WHERE p.cluster = :cluster AND p.namespace = :namespace AND p.name = :name)"""
+OF_WORKLOAD = "g.namespace = :namespace AND g.workload_name = :name"
 
-GROUPS = f"""
-SELECT {_GROUP_COLUMNS}
-  FROM groups
- WHERE cluster = :cluster AND namespace = :namespace AND name = :name
- ORDER BY created_seq DESC, id LIMIT :limit
+
+OF_NAME = "g.namespace = :namespace AND g.name = :name"
+
+
+def lives(columns: str, groups: str, which: str = OF_NAME) -> str:
+    """Return the statement of lives of groups `g`, newest first."""
+    return f"""
+SELECT {columns}
+  FROM {groups}
+ WHERE g.cluster = :cluster AND {which}
+ ORDER BY g.created_seq DESC, g.id LIMIT :limit
 """
+
+
+GROUP_COLUMNS = fill(
+    ", ".join(f"g.{name}" for name in GroupRow.__struct_fields__), 95, subsequent_indent=" " * 7
+)
+
+GROUPS = lives(GROUP_COLUMNS, "groups g")
+GROUPS_OF_POD = lives(GROUP_COLUMNS, "groups g", OF_POD)
+GROUPS_OF_WORKLOAD = lives(GROUP_COLUMNS, "groups g", OF_WORKLOAD)
 
 NEWEST_GROUP = f"""
-SELECT {_GROUP_COLUMNS}
-  FROM groups
+SELECT {GROUP_COLUMNS}
+  FROM groups g
  WHERE cluster = :cluster AND (namespace = :namespace OR :namespace = '')
- ORDER BY created_seq DESC, id LIMIT :limit
-"""
-
-GROUPS_OF_POD = f"""
-SELECT {_GROUP_COLUMNS}
-  FROM groups
- WHERE cluster = :cluster AND id IN (
-       SELECT group_id FROM pods
-        WHERE cluster = :cluster AND namespace = :namespace AND name = :name)
- ORDER BY created_seq DESC, id LIMIT :limit
-"""
-
-GROUPS_OF_WORKLOAD = f"""
-SELECT {_GROUP_COLUMNS}
-  FROM groups
- WHERE cluster = :cluster AND namespace = :namespace AND workload_name = :name
  ORDER BY created_seq DESC, id LIMIT :limit
 """
 
@@ -108,8 +107,8 @@ SELECT namespace, name, kind, state, stage, queue, cluster_queue, position, prio
 """
 
 LISTED_GROUPS = f"""
-SELECT {_GROUP_COLUMNS}
-  FROM groups
+SELECT {GROUP_COLUMNS}
+  FROM groups g
  WHERE cluster = :cluster AND (namespace = :namespace OR :namespace = '')
    AND (queue = :queue OR cluster_queue = :queue OR :queue = '')
    AND (state = :state OR :state = '') AND (gone_at IS NULL OR :gone = 1)

@@ -24,6 +24,7 @@ from gatelog.serve.spending import Spending
 from gatelog.serve.tls import Certificates, announce
 from projector.storage.database import database_url
 from runtime import kube as kubernetes
+from runtime.background import background
 from runtime.certificates import CertificateError
 from runtime.health import Checks
 from runtime.kube import KubeClient
@@ -78,20 +79,15 @@ async def run_serve(
         if checks is not None:
             checks.ready("serve", ready)
             spending = Spending(of(checks, settings))
-            stack.push_async_callback(_end, asyncio.create_task(spending.keep(questions)))
-        keeper = asyncio.create_task(_renew_for_ever(settings, kube, door, certificates))
-        stack.push_async_callback(_end, keeper)
+            await stack.enter_async_context(background(spending.keep(questions)))
+        keeping = _renew_for_ever(settings, kube, door, certificates)
+        await stack.enter_async_context(background(keeping))
         served = serving(settings.serve, certificates, door, handling, console, ready)
         port = await stack.enter_async_context(served)
         log.info("serving", host=settings.serve.host, port=port)
         if started is not None:
             started.set_result(port)
         await stop.wait()
-
-
-async def _end(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
 async def _renew_for_ever(
