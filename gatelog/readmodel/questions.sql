@@ -49,7 +49,7 @@ SELECT o.namespace, o.name, o.priority, a.admitted_at
   JOIN groups o ON o.cluster = a.cluster AND o.id = a.group_id
  ORDER BY a.admitted_at, o.id
 
--- latency: How many seconds did groups wait for quota, by queue and hour: mean, half, 90 %, worst?
+-- latency: How many seconds did groups wait for quota, by queue and hour: mean, median, 90 %, worst?
 WITH ranked AS (
     SELECT l.cluster_queue, l.queue, l.admitted_hour AS hour, l.queue_seconds AS s,
            cume_dist() OVER (PARTITION BY l.cluster_queue, l.queue, l.admitted_hour
@@ -81,7 +81,7 @@ SELECT namespace, name, admission, queue_seconds, last_ungate_seconds, first_bin
    AND (:queue = '' OR cluster_queue = :queue OR queue = :queue)
  ORDER BY admitted_at, group_id
 
--- estimates: How many starts were inside the range of 9 in 10, and how wrong was half of them?
+-- estimates: How many starts were inside the range of 9 in 10, and how far off was half of them?
 WITH tried AS (
     SELECT cluster_queue, inside, said_never, abs(late_seconds) AS error,
            abs(plain_late_seconds) AS plain,
@@ -156,7 +156,7 @@ SELECT namespace, name, state, total_count, pods_seen, pods_failed, pods_replace
    AND (:namespace = '' OR namespace = :namespace)
  ORDER BY pods_replaced DESC, name, id
 
--- failures: What was killed for want of memory, evicted or failed, and what did it ask for?
+-- failures: What ran out of memory, was evicted or failed, and what did it ask for?
 SELECT p.namespace, p.labels ->> :team_label AS team, p.owner, f.reason, count(*) AS times,
        count(DISTINCT f.pod_uid) AS pods, max(f.restarts) AS restarts,
        CAST(f.requests ->> 'cpu' AS numeric) / 1000.0 AS cpu,
