@@ -91,9 +91,7 @@ def is_wanted(event: KubeEvent, wanted: Wanted) -> bool:
     return wanted == "all"
 
 
-def notes(
-    decision: Decision, workload_version: str, instance: str = "", wanted: Wanted = "all"
-) -> list[Note]:
+def notes(decision: Decision, workload_version: str, wanted: Wanted = "all") -> list[Note]:
     """Return the Events of a decision that are wanted; the same ones whenever it is called."""
     found: list[Note] = []
     for index, event in enumerate(decision.command.events):
@@ -113,7 +111,7 @@ def notes(
             "action": event.reason[:MAX_REASON],
             "note": _cut(event.message),
             "reportingController": CONTROLLER,
-            "reportingInstance": instance or _instance(),
+            "reportingInstance": _instance(),
         }
         found.append(Note(namespace, msgspec.Raw(msgspec.json.encode(body))))
     return found

@@ -52,11 +52,9 @@ class Elector:
         name: str,
         *,
         metrics: Metrics,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
         self._store = LeaseStore(api, namespace_of(settings.namespace), name)
-        self._clock = clock
         self.identity = f"{socket.gethostname()}_{secrets.token_hex(4)}"
         self.leading = False
         self.holder = ""
@@ -139,14 +137,14 @@ class Elector:
         limit_s = self._settings.renew_deadline_s
         late = f"not renewed within {limit_s} s: {{}}"
         while self.leading:
-            left_s = self._renewed_at + limit_s - self._clock()
+            left_s = self._renewed_at + limit_s - time.monotonic()
             # By the loop's own timer, which falls due in the first turn after a stop.
             watchdog = loop.call_later(
                 max(0.0, left_s), lambda: give_up(late.format(self.problem or "no answer"))
             )
             try:
                 await asyncio.sleep(min(self._settings.retry_period_s, max(0.0, left_s)))
-                left_s = self._renewed_at + limit_s - self._clock()
+                left_s = self._renewed_at + limit_s - time.monotonic()
                 if await self._try(max(0.05, left_s)):
                     self._fine()
                 elif self.holder != self.identity:
@@ -162,11 +160,11 @@ class Elector:
         Raises:
             KubeError: nothing is known.
         """
-        sent_at = self._clock()
+        sent_at = time.monotonic()
         timeout_s = min(timeout_s, self._settings.renew_deadline_s / 2)
         if not (self.leading and self._current):
             found = await self._store.read(timeout_s)
-            now = self._clock()
+            now = time.monotonic()
             if self._seen is None or found is None or found.spec != self._seen.spec:
                 self._seen_at = now
             self._seen = found

@@ -4,7 +4,7 @@ Theory. One failure says little, and work that fails for one object only is that
 What nothing succeeded in for a while is the trouble of the part. The count begins anew with a
 success, and is forgotten when nothing was tried for so long that it says nothing about now.
 
-Invariant: `problem` is "" for the first `after_s` seconds, and after a success.
+Invariant: `problem` is "" for the first `AFTER_S` seconds, and after a success.
 """
 
 import time
@@ -25,11 +25,9 @@ class Streak:
         self,
         what: str,
         *,
-        after_s: float = AFTER_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._what = what
-        self._after_s = after_s
         self._clock = clock
         self._times = 0
         self._since = self._last = 0.0
@@ -52,7 +50,7 @@ class Streak:
         """What has failed, how often, for how long and with which answer; "" for nothing."""
         now = self._clock()
         lasted_s = now - self._since
-        if not self._times or lasted_s < self._after_s or now - self._last > FORGET_S:
+        if not self._times or lasted_s < AFTER_S or now - self._last > FORGET_S:
             return ""
         times = "once" if self._times == 1 else f"{self._times} times"
         return f"{self._what}: failed {times} in {lasted_s:.0f} s, last: {self._why}"

@@ -10,7 +10,7 @@ Invariant: every line is written in exactly one of the two forms.
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any
 
 from rich.markup import escape
 
@@ -29,7 +29,7 @@ _MARKS = {
 
 
 class Narrator:
-    """Speaks to a terminal when `stream` is one and log.format does not ask for JSON.
+    """Speaks to a terminal when stderr is one and log.format does not ask for JSON.
 
     With `plain` it speaks to a person even if that is not a terminal. With a person watching, log
     lines below warning stay away unless `verbose`.
@@ -42,14 +42,12 @@ class Narrator:
         *,
         verbose: bool = False,
         plain: bool = False,
-        stream: TextIO | None = None,
     ) -> None:
-        out = stream if stream is not None else sys.stderr
-        self.watched = plain or (log.format != "json" and out.isatty())
-        self.console = Screen(file=raw(out), highlight=False, soft_wrap=True)
+        self.watched = plain or (log.format != "json" and sys.stderr.isatty())
+        self.console = Screen(file=raw(sys.stderr), highlight=False, soft_wrap=True)
         if self.watched and not verbose and log.level == "info":
             log = LogSettings(format=log.format, level="warning")
-        configure(log, out)
+        configure(log, sys.stderr)
         self._log = get_logger(part)
 
     def done(self, event: str, sentence: str, **fields: Any) -> None:

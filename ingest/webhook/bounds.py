@@ -17,14 +17,9 @@ BUDGET_BYTES: Final[int] = 32 * 1024 * 1024
 
 
 class Budget:
-    """Bytes of request bodies held at once.
+    """Bytes of request bodies held at once: `BUDGET_BYTES` of all requests together at most."""
 
-    Args:
-        limit_bytes: the most there may be, of all requests together.
-    """
-
-    def __init__(self, limit_bytes: int = BUDGET_BYTES) -> None:
-        self._limit_bytes = limit_bytes
+    def __init__(self) -> None:
         self._unfinished: dict[Body, int] = {}
         self.held_bytes = 0
         """Bytes of all bodies, finished or not."""
@@ -33,7 +28,7 @@ class Budget:
         """Count bytes that arrived; the largest unfinished bodies give way if they are too many."""
         self._unfinished[body] = self._unfinished.get(body, 0) + size
         self.held_bytes += size
-        while self.held_bytes > self._limit_bytes and self._unfinished:
+        while self.held_bytes > BUDGET_BYTES and self._unfinished:
             max(self._unfinished, key=self._unfinished.__getitem__).give_up()
 
     def finish(self, body: "Body") -> None:

@@ -73,7 +73,6 @@ class WebhookServer:
         host: address to listen on; loopback by default.
         port: port, 0 for any free one.
         limits: of size and time.
-        budget: bytes of all bodies together.
     """
 
     def __init__(
@@ -84,7 +83,6 @@ class WebhookServer:
         host: str = "127.0.0.1",
         port: int = 0,
         limits: Limits = LIMITS,
-        budget: Budget | None = None,
     ) -> None:
         self._admission = admission
         self._tls = tls
@@ -92,7 +90,7 @@ class WebhookServer:
         self._port = port
         self._limits = limits
         self._in_flight = 0
-        self._budget = budget or Budget()
+        self._budget = Budget()
         self._large = asyncio.Lock()
         self._leaving = False
         self._runner: web.AppRunner | None = None
