@@ -168,6 +168,7 @@ def measure(load: Load, folder: Path, seed: int = 3) -> Came:
             return
         next_at = world.at + EVERY
         sink.write(world, world.at, [])
+        sink.written()
         begin = time.process_time()
         effort = refreshing.Effort(BUDGET_S)
         made = refreshing.refresh(url, scenarios.CLUSTER, world.at, label="team", effort=effort)

@@ -9,6 +9,8 @@ after so many allocations that it costs little beside them.
 """
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 def collect_rarely(young: int = 100_000) -> None:
@@ -20,3 +22,17 @@ def collect_rarely(young: int = 100_000) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(max(young, gc.get_threshold()[0]), 20, 20)
+
+
+@contextmanager
+def collecting_rarely() -> Iterator[None]:
+    """Let the garbage collector look for cycles rarely while much is folded or played.
+
+    What that makes forms no cycles; looking for them took a tenth of the time.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, 20, 20)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

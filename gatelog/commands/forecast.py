@@ -6,6 +6,7 @@ with --dry-run nothing at all.
 
 import asyncio
 import sys
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
@@ -93,7 +94,7 @@ def forecast(
     if given.tell:
         raise UsageFailed("--tell goes with --every: what is written has to be kept true")
     now = datetime.now(UTC)
-    found = _made(settings, now, label, budget_s, keep=not given.dry_run)
+    found = _made(settings, now, label, budget_s, keep=not given.dry_run, began_s=0.0)
     _print(found, now, scope.name, answer.form, headers=not answer.no_headers)
 
 
@@ -108,8 +109,9 @@ def _seconds(option: str, text: str, least: float, most: float) -> float:
 
 
 def _made(
-    settings: "Settings", now: datetime, label: str, budget_s: float, *, keep: bool
+    settings: "Settings", now: datetime, label: str, budget_s: float, *, keep: bool, began_s: float
 ) -> "list[Made]":
+    """Make a forecast with what is left of its processor time, which began at `began_s`."""
     from sqlalchemy.exc import SQLAlchemyError
 
     from gatelog.forecast import refreshing
@@ -120,8 +122,9 @@ def _made(
     url = database_url(settings)
     migrate.check(url)
     run = refreshing.refresh if keep else refreshing.make
+    effort = refreshing.Effort(max(budget_s - (time.process_time() - began_s), budget_s / 2))
     try:
-        return run(url, settings.cluster, now, label=label, effort=refreshing.Effort(budget_s))
+        return run(url, settings.cluster, now, label=label, effort=effort)
     except SQLAlchemyError as error:
         said = str(getattr(error, "orig", None) or error).splitlines()[0]
         raise CommandFailed(f"{shown(url)}: {said} (--dry-run writes nothing)") from error
@@ -225,7 +228,10 @@ def _again(
             narrator.info("started", f"a forecast every {every_s:g} s; Ctrl-C stops it")
             while not stop.is_set():
                 now = datetime.now(UTC)
-                found = await asyncio.to_thread(_made, settings, now, label, budget_s, keep=True)
+                began_s = time.process_time()
+                found = await asyncio.to_thread(
+                    _made, settings, now, label, budget_s, keep=True, began_s=began_s
+                )
                 meters.show(metering.readings(found))
                 groups = sum(len(made.forecast.estimates) for made in found)
                 given = sum(made.given for made in found)

@@ -24,6 +24,7 @@ from gatelog.forecast.spans import Key, Run, Runtimes
 from podgroup.admission.model import PodSet, Workload
 from podgroup.fold.deciding import line_up
 from podgroup.fold.deriving import apply_derived
+from podgroup.folding import load_world
 from podgroup.model.ids import GroupID, ShardId
 from podgroup.rules.admit import prepare
 from podgroup.rules.helpers import snapshot
@@ -33,7 +34,6 @@ from podgroup.state.world import World
 from projector import tables
 from projector.schema.usage_views import FIRST_LABELS
 from projector.storage.loading import Loaded, load_shard
-from projector.storage.opening import world_of
 from projector.tables.base import bound
 
 MOST_RUNS = 10_000
@@ -76,7 +76,7 @@ def read(
     loaded = load_shard(connection, ShardId(cluster, shard))
     if loaded is None:
         return None
-    world = world_of(loaded, cluster, loaded.checkpoint.mode)
+    world = load_world(cluster, loaded.checkpoint.mode, loaded)
     if world.mode == "kueue":
         world.mode = "builtin"
         line_up(world)

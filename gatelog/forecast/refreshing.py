@@ -13,6 +13,7 @@ from gatelog.forecast import estimates, present
 from gatelog.forecast.estimates import Made
 from gatelog.forecast.estimating import ENDS, forecast
 from projector.storage.database import SNAPSHOT, reader, writer
+from runtime.collector import collecting_rarely
 
 
 class Effort(NamedTuple):
@@ -83,6 +84,7 @@ def _one(
         return None
     loaded, begin = read
     left_s = effort.budget_s - (time.process_time() - began)
-    found = forecast(begin, budget_s=max(left_s, effort.budget_s / 2), ends=effort.ends)
+    with collecting_rarely():
+        found = forecast(begin, budget_s=max(left_s, effort.budget_s / 2), ends=effort.ends)
     drawn_from = {"runs": begin.runtimes.count, "coming": len(begin.coming)}
     return Made(shard, begin.world, now, loaded.checkpoint.seq, found, drawn_from)

@@ -17,7 +17,8 @@ from podgroup.engine import drain_journal
 from podgroup.log.events import Decision
 from podgroup.model.policy import Policy
 from podgroup.state.world import World
-from projector.replay.fold import BATCH_EVENTS, Sink, collecting_rarely
+from projector.replay.fold import BATCH_EVENTS, Sink
+from runtime.collector import collecting_rarely
 
 CLUSTER = "what-if"
 REPORTS_S = 60

@@ -6,10 +6,8 @@ only to decide again (`_redecided`): what they would do differently is reported 
 Invariant: what is folded is never decided upon anew.
 """
 
-import gc
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from msgspec import Struct
@@ -26,23 +24,10 @@ from projector.writing.checkpoint import Checkpoint
 from projector.writing.packing import pack_meta
 from projector.writing.parked_rows import Settled, keep_raw, settled
 from projector.writing.rows import build
+from runtime.collector import collecting_rarely
 
 BATCH_EVENTS = 20_000
 """Events per transaction: a message may have one or hundreds."""
-
-
-@contextmanager
-def collecting_rarely() -> Iterator[None]:
-    """Let the garbage collector look for cycles rarely while a long log is folded.
-
-    What is folded forms no cycles; looking for them took a tenth of the time.
-    """
-    before = gc.get_threshold()
-    gc.set_threshold(100_000, 20, 20)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 class Beginning(Struct, frozen=True):
@@ -141,16 +126,16 @@ class Sink:
             written_at=datetime.now(UTC),
             folded=pack_meta(world.meta),
         )
-        self._writing = self._thread.submit(self._store.commit, rows, new, self._written())
+        self._writing = self._thread.submit(self._store.commit, rows, new, self.written())
 
-    def _written(self) -> Checkpoint | None:
-        """Wait for the batch before; return the checkpoint that it left."""
+    def written(self) -> Checkpoint | None:
+        """Wait for what is being written; return the checkpoint that it left, if there was any."""
         return None if self._writing is None else self._writing.result()
 
     def close(self) -> None:
         """Finish what is being written, and release the database."""
         try:
-            self._written()
+            self.written()
         finally:
             self._store.close()
             self._thread.shutdown()

@@ -14,13 +14,14 @@ from typing import Protocol
 
 from podgroup.folding import drain_journal
 from projector.replay.finals import Finals
-from projector.replay.fold import Beginning, collecting_rarely
+from projector.replay.fold import Beginning
 from projector.replay.log import Entry
 from projector.replay.stage import Stage, replaced
 from projector.storage.database import DatabaseError
 from projector.writing.checkpoint import Checkpoint
 from projector.writing.packing import pack_meta, unpack_meta
 from projector.writing.parked_rows import Settled
+from runtime.collector import collecting_rarely
 
 BATCH_EVENTS = 10_000
 """Events per transaction of the stage; rows of two such are held, as they are and packed."""
