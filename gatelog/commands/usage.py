@@ -156,10 +156,7 @@ def usage(
         if what.shapes or what.by is not None:
             raise UsageFailed("--idle goes without --used, --failures and --by")
         if span.since is not None or span.until is not None:
-            raise UsageFailed(
-                "--idle goes without --since and --until: it is about now, each group since it "
-                "runs nothing"
-            )
+            raise UsageFailed("--idle goes without --since and --until: it is about now")
         _idle_holders(where.settings(search=True), rates, now, form)
         return
     period = span.period(now)

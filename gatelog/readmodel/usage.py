@@ -33,6 +33,7 @@ MOST_ROWS = 500_000
 MOST_PERIODS = 20_000
 _LABEL_KEY = re.compile(r"([A-Za-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _US_PER_HOUR = 3_600_000_000
+_SIX_PLACES = Decimal("0.000001")
 
 WASTES = ("failed", "preempted", "evicted")
 COLUMNS = ("running", "held", "wasted", "waited", "unadmitted")
@@ -277,8 +278,7 @@ def idle(rows: Iterable[dict[str, Any]]) -> list[Idle]:
 
 def hours(resource: str, amount: int) -> Decimal:
     """Return amounts times microseconds as hours of the resource's unit, to six places."""
-    exact = Fraction(amount, unit(resource) * _US_PER_HOUR)
-    return (Decimal(exact.numerator) / Decimal(exact.denominator)).quantize(Decimal("0.000001"))
+    return (Decimal(amount) / (unit(resource) * _US_PER_HOUR)).quantize(_SIX_PLACES)
 
 
 def decimals(amounts: Iterable[Decimal]) -> int:

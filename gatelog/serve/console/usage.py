@@ -106,10 +106,9 @@ def _rows(
     shares: Sequence[sums.Share], listed: Set[str], *, priced: bool
 ) -> list[list[Html | str | None]]:
     """Return a row for each share of keys, and where there are several one for all of each."""
+    totals = sums.totals(shares)
     places = sums.decimals(
-        sums.hours(one.resource, number)
-        for one in sums.totals(shares)
-        for number in one.spent.columns.values()
+        sums.hours(one.resource, number) for one in totals for number in one.spent.columns.values()
     )
     return [
         [
@@ -120,7 +119,7 @@ def _rows(
         ]
         for one in [
             *(one for one in shares if one.key in listed),
-            *(_all_of(one) for one in sums.totals(shares) if len(shares) > 1),
+            *(_all_of(one) for one in totals if len(shares) > 1),
         ]
     ]
 
