@@ -194,15 +194,15 @@ class Committer:
         written = rows.count()
         self.rows += written
         took_s, rebuilding = time.monotonic() - began, self._outbox.rebuilding
-        self._metrics.committed(work, written, took_s, rebuilding=rebuilding)
         self._outbox.put(_in_order(journal), journal.parked)
         for outcome in journal.outcomes:
             if outcome.status in FINAL:
                 self._outbox.resolve(outcome.decision)
             else:
                 self._outbox.heard(outcome.decision)
-        if len(journal.decisions) > 1:
-            await asyncio.sleep(0)  # on their way before a line is written about each of them
+        if journal.decisions:
+            await asyncio.sleep(0)  # on their way before they are counted and logged
+        self._metrics.committed(work, written, took_s, rebuilding=rebuilding)
         self._log_decisions(journal)
 
     def _log_decisions(self, journal: Journal) -> None:
