@@ -2,8 +2,8 @@
 
 Theory. A command says exactly what to write; this says in which requests, and what the answers
 mean. The table of answers is in `verdicts`; the commands on pods are in `podwrites`, those on
-Workloads in `workloadwrites`, that on queues in `queuewrites`; records (`AdmitGroup`, ...) write
-nothing and have no outcome.
+Workloads in `workloadwrites`, that on queues in `queuewrites`. Internal commands (`AdmitGroup`
+...) write nothing and do not come here.
 
     200, 201   applied      409 conflict   read again, then retried   429        retried, paced
     404        obsolete     409 exists     ours: applied, else        5xx        retried
@@ -49,18 +49,18 @@ QUICK_TRIES: Final = 5
 """Tries in a row, without a pause, when an object changed between our read and our write."""
 
 
-async def execute(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict | None:
-    """Carry out a decision once; None if it is a record and there is nothing to do.
+async def execute(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict:
+    """Carry out a decision once.
 
     The Events of a command that was carried out are handed to `emitter`, which sends them in its
     own time.
     """
     verdict = await _once(api, emitter, decision)
     for _ in range(QUICK_TRIES - 1):
-        if verdict is None or not verdict.again:
+        if not verdict.again:
             break
         verdict = await _once(api, emitter, decision)
-    if verdict is not None and (verdict.status == "applied" or _stopped(decision, verdict)):
+    if verdict.status == "applied" or _stopped(decision, verdict):
         if not isinstance(decision.command, EmitEvent):
             await emitter.emit(decision)
     return verdict
@@ -71,7 +71,7 @@ def _stopped(decision: Decision, verdict: Verdict) -> bool:
     return isinstance(decision.command, StopPod) and verdict.status == "obsolete"
 
 
-async def _once(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict | None:
+async def _once(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict:
     match decision.command:
         case UngatePod() as command:
             return await podwrites.ungate(api, command)
@@ -109,7 +109,7 @@ async def _once(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict |
             | ReleaseQuota()
             | FinishGroup()
         ):
-            return None
+            raise TypeError(f"{decision.command.action} is internal: it writes nothing")
 
 
 async def _emit(emitter: Emitter, decision: Decision) -> Verdict:

@@ -1,12 +1,12 @@
 """The consume loop: decisions in, outcomes out, many at once, in order for each object.
 
-Theory. Each delivery is a message with one decision or several, and each decision a task. It waits
-for its predecessor on the same object and is carried out (`retrying`); the message is acknowledged
-last, when the stream has all its outcomes. A crash at any point therefore leads to a second
-delivery of decisions whose repetition changes nothing. While work is left, the message is kept
-alive by in-progress marks, so no other actuator gets it.
+Theory. Each delivery is a message with one decision or several, and each decision a task, but for
+internal ones, which write nothing. It waits for its predecessor on the same object and is carried
+out (`retrying`); the message is acknowledged last, when the stream has all its outcomes. A crash at
+any point therefore leads to a second delivery of decisions whose repetition changes nothing. While
+work is left, the message is kept alive by in-progress marks, so no other actuator gets it.
 
-    Ack     the outcome is stored (or the decision is a record and there is none)
+    Ack     the outcome is stored
     Retry   we are stopping: the whole message goes back at once
     Park    the decision cannot be understood or carried out: a copy goes to PARKED
 
@@ -199,18 +199,23 @@ class Loop:
         held = Held(delivery, _shard(message.subject), len(bodies))
         self._held[message.sequence] = held
         if strange:
-            work = [self._disbelieve(held, strange)]
+            work = {0: self._disbelieve(held, strange)}
         else:
             # Turns are taken here and not in the tasks: they are in the order of the stream.
-            work = [self._part(held, body, place) for place, body in enumerate(bodies)]
+            parts = ((place, self._part(held, body, place)) for place, body in enumerate(bodies))
+            work = {place: one for place, one in parts if one is not None}
         held.task = asyncio.create_task(self._deal_with(held, bodies, work))
 
-    async def _deal_with(self, held: Held, bodies: list[bytes], work: list[_Handling]) -> None:
-        """Find a disposition for each decision of a message, and carry those out."""
+    async def _deal_with(self, held: Held, bodies: list[bytes], work: dict[int, _Handling]) -> None:
+        """Find a disposition for each decision of a message, and carry those out.
+
+        `work` is by the place of a decision in the message.
+        """
         message = held.delivery.message
+        parts = list(work.values())
         try:
-            found = [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
-            for ordinal, disposition in enumerate(found):
+            found = [await parts[0]] if len(parts) == 1 else await asyncio.gather(*parts)
+            for ordinal, disposition in zip(work, found, strict=True):
                 if isinstance(disposition, Park):
                     await self._park(held, ordinal, bodies[ordinal], disposition.reason)
             back = [disposition for disposition in found if isinstance(disposition, Retry)]
@@ -224,8 +229,11 @@ class Loop:
         finally:
             del self._held[message.sequence]
 
-    def _part(self, held: Held, body: bytes, place: int) -> _Handling:
-        """Decode a decision and take its turn at its object; return what is to be awaited."""
+    def _part(self, held: Held, body: bytes, place: int) -> _Handling | None:
+        """Decode a decision and take its turn at its object; return what is to be awaited.
+
+        None: it is internal, as two of a single pod's four are, and nothing is to be done.
+        """
         try:
             decision = codec.decode_decision(body)
         except msgspec.MsgspecError as error:
@@ -233,6 +241,9 @@ class Loop:
         beyond = forbidden(decision.command, labels_of_checks=self._kueue)
         if beyond:
             return self._fence(held, decision, beyond, place)
+        if decision.command.about.internal:
+            held.left -= 1
+            return None
         target = decision.command.target
         urgent = is_urgent(decision.command, kueue=self._kueue)
         claim = Claim(target.namespace, decision.group, urgent=urgent)

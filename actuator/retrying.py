@@ -6,8 +6,7 @@ server never uses up tries; trouble of one object does, and ends in a parked mes
 outcome, so that the projector may decide anew. The log hears of the first failure at once and then
 every ten seconds, enough to tell "late" from "lost" without writing a line per try.
 
-Invariant: a decision that leaves here as Ack or Park has a final outcome stored in EVENTS, records
-apart.
+Invariant: a decision that leaves here as Ack or Park has a final outcome stored in EVENTS.
 """
 
 import asyncio
@@ -83,8 +82,6 @@ class RetryingExecutor:
                 self._log.exception("execute_failed", decision=decision.id, group=decision.group)
                 reason = f"carrying it out failed: {type(error).__name__}: {error}"
                 return await self.give_up(held, reason, decision, place, attempt)
-            if verdict is None:
-                return Ack()
             self._line(decision, verdict, attempt, began)
             self._note(decision, verdict)
             if verdict.status != "retrying":

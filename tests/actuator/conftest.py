@@ -71,9 +71,7 @@ async def cluster_settings() -> Settings:
 
 
 async def carry_out(lab: Lab, command: AnyCommand) -> Verdict:
-    verdict = await execute(lab.api, lab.emitter, decision(command))
-    assert verdict is not None
-    return verdict
+    return await execute(lab.api, lab.emitter, decision(command))
 
 
 @pytest.fixture

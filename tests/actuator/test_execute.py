@@ -705,9 +705,10 @@ async def test_a_refused_event_does_not_fail_the_command_it_belongs_to(lab: Lab)
     assert verdict.status == "applied"
 
 
-async def test_records_have_no_outcome(lab: Lab) -> None:
-    record = AdmitGroup(target=workload_ref(), cluster_queue="cq", assignments=())
-    assert await execute(lab.api, lab.emitter, decision(record)) is None
+async def test_what_is_internal_is_not_carried_out(lab: Lab) -> None:
+    internal = AdmitGroup(target=workload_ref(), cluster_queue="cq", assignments=())
+    with pytest.raises(TypeError, match="writes nothing"):
+        await execute(lab.api, lab.emitter, decision(internal))
 
 
 # -- queues --------------------------------------------------------------------------------------
