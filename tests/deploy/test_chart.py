@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -213,7 +214,7 @@ def test_settings_are_settings() -> None:
     for part in ("ingest", "projector", "actuator", "serve"):
         given = variables(containers(objects)[part])
         given.pop("GATELOG_CONFIG")
-        file = ROOT / ".venv" / "chart-settings.toml"
+        file = Path(sys.prefix) / "chart-settings.toml"
         file.write_text(text)
         found = load(file, {k: v for k, v in given.items() if k.startswith("GATELOG_")})
         assert (found.cluster, found.mode, found.shards) == ("prod-1", "kueue", 2)
