@@ -32,7 +32,7 @@ from projector.storage.database import DatabaseError, shown, writer
 from projector.storage.loading import load_checkpoint
 from projector.writing import postgres_writer, statements
 from projector.writing.checkpoint import Checkpoint
-from projector.writing.rows import Rows
+from projector.writing.rows import Rows, without_nul
 
 _EQUAL = "IS NOT DISTINCT FROM"
 _TIMEOUT_S = 3600.0
@@ -104,7 +104,7 @@ class PostgresStage:
             with self._connection.transaction():
                 self._copy(rows)
         except psycopg.DataError:
-            cleaned = postgres_writer.without_nul(rows)
+            cleaned = without_nul(rows)
             if cleaned == rows:
                 raise
             with self._connection.transaction():

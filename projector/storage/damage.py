@@ -10,8 +10,6 @@ Invariant: "" for every error that may pass by itself.
 
 import sqlite3
 
-import psycopg
-
 MOVE_AWAY = (
     "the file is damaged. Stop gatelog, move the file and those beside it that end in -wal and "
     "-shm to another place, run `gatelog migrate` (`gatelog up` does so itself) and start again: "
@@ -27,6 +25,8 @@ REBUILD = (
     "anew from the log"
 )
 _CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_STATES = ("XX001", "XX002")
+"""PostgreSQL's data_corrupted and index_corrupted."""
 
 
 def damage(error: BaseException) -> str:
@@ -35,5 +35,4 @@ def damage(error: BaseException) -> str:
     if isinstance(said, sqlite3.DatabaseError):
         # The low byte is the primary code.
         return MOVE_AWAY if getattr(said, "sqlite_errorcode", 0) & 0xFF in _CODES else ""
-    damaged = isinstance(said, psycopg.errors.DataCorrupted | psycopg.errors.IndexCorrupted)
-    return MAKE_ANOTHER if damaged else ""
+    return MAKE_ANOTHER if getattr(said, "sqlstate", None) in _STATES else ""

@@ -4,6 +4,9 @@ Theory. A URL names PostgreSQL or SQLite; nothing else is supported, and nothing
 knows drivers. Writers and readers connect differently: there is one writer per shard, with its
 transactions begun by hand, and any number of readers, which cannot write even by mistake.
 
+PostgreSQL's driver is 14 MB that a process on SQLite does without, so it is imported with the first
+engine that needs it.
+
 Invariant: a URL with its password never appears in an error or a log line; `shown` is for those.
 """
 
@@ -19,7 +22,7 @@ from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.engine import URL, Connection
 from sqlalchemy.exc import ArgumentError
 
-from projector.writing import postgres_writer, sqlite_writer
+from projector.writing import sqlite_writer
 from runtime.settings import READ_MODEL_FILE, Settings
 
 SNAPSHOT = {"postgresql": {"isolation_level": "REPEATABLE READ"}, "sqlite": {}}
@@ -137,6 +140,8 @@ def reading(url: str, statement_timeout_s: float = 60.0) -> Iterator[Connection]
 def _postgres(
     url: URL, statement_timeout_s: float, options: dict[str, str], pool_size: int = 1
 ) -> Engine:
+    from projector.writing import postgres_writer
+
     engine = create_engine(
         url,
         # A database in SQL_ASCII would else answer with bytes, which its driver cannot take either.

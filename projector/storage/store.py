@@ -9,15 +9,13 @@ Invariant: after `commit` returned, the next `load` (here or elsewhere) gives th
 the state it covers.
 """
 
-import sqlite3
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import msgspec
-import psycopg
 from msgspec import Struct
 from sqlalchemy import Connection, Engine, delete, insert, text
 from sqlalchemy.exc import DBAPIError
@@ -38,21 +36,35 @@ from projector.storage.loading import (
     load_parked,
     load_shard,
 )
-from projector.writing import postgres_writer, sqlite_writer
+from projector.writing import sqlite_writer
 from projector.writing.checkpoint import Checkpoint
-from projector.writing.rows import Rows
+from projector.writing.rows import Rows, without_nul
 
 REBUILT = "rebuilt/"
 """What `writer` of a checkpoint begins with that a rebuild has put in place."""
 
-_LOST = (
-    psycopg.OperationalError,
-    psycopg.InterfaceError,
-    psycopg.errors.ReadOnlySqlTransaction,
-    psycopg.errors.InternalError_,  # of the server, such as a file that cannot grow
-    sqlite3.OperationalError,
-    DBAPIError,
-)
+
+class Writer(Protocol):
+    """What is said to one kind of database: the modules `sqlite_writer` and `postgres_writer`."""
+
+    LOST: tuple[type[Exception], ...]
+    """Errors after which the same call may be made again."""
+    MAYBE_DAMAGED: tuple[type[Exception], ...]
+    NO_PARTITION: tuple[type[Exception], ...]
+    BAD_TEXT: tuple[type[Exception], ...]
+
+    def write(
+        self, connection: Any, rows: Rows, new: Checkpoint, old: Checkpoint | None, /
+    ) -> bool:
+        """Write inside the open transaction; False: the checkpoint was not `old`."""
+
+
+def _writer_of(engine: Engine) -> Writer:
+    if engine.dialect.name == "postgresql":
+        from projector.writing import postgres_writer
+
+        return postgres_writer
+    return sqlite_writer
 
 
 _END_OTHERS = """
@@ -125,6 +137,8 @@ class SqlStore:
         alone: bool = False,
     ) -> None:
         self._engine: Engine = writer(url, statement_timeout_s, f"{shard}/{cluster}")
+        self._database = _writer_of(self._engine)
+        self._lost: tuple[type[Exception], ...] = (DBAPIError, *self._database.LOST)
         self._alone = alone
         self._name = shown(url)
         self._of = ShardId(cluster, shard)
@@ -218,14 +232,14 @@ class SqlStore:
             self._in_doubt = False
         except _GuardFailed:
             raise self._stale(old) from None
-        except psycopg.errors.CheckViolation:
+        except self._database.NO_PARTITION:
             # No partition for a row: a week that we knew was pruned meanwhile.
             if again:
                 raise
             self._weeks.clear()
             return self.commit(rows, new, old, again=True)
-        except psycopg.DataError:
-            cleaned = postgres_writer.without_nul(rows)
+        except self._database.BAD_TEXT:
+            cleaned = without_nul(rows)
             if cleaned == rows:
                 raise
             return self.commit(cleaned, new, old)
@@ -249,9 +263,7 @@ class SqlStore:
         self, connection: Connection, rows: Rows, new: Checkpoint, old: Checkpoint | None
     ) -> bool:
         raw = connection.connection.driver_connection
-        if self._engine.dialect.name == "postgresql":
-            return postgres_writer.write(cast("psycopg.Connection[Any]", raw), rows, new, old)
-        return sqlite_writer.write(cast("sqlite3.Connection", raw), rows, new, old)
+        return self._database.write(raw, rows, new, old)
 
     def _stale(self, old: Checkpoint | None) -> StaleProjector:
         with self._transaction() as connection:
@@ -273,9 +285,9 @@ class SqlStore:
                 self._connection = self._engine.connect()
             with self._connection.begin():
                 yield self._connection
-        except _LOST as error:
+        except self._lost as error:
             raise self._failed(error) from error
-        except (sqlite3.DatabaseError, psycopg.InternalError) as error:
+        except self._database.MAYBE_DAMAGED as error:
             if not damage(error):
                 raise
             raise self._failed(error) from error

@@ -11,7 +11,6 @@ Durability: `synchronous_commit` as the server has it; on, unless its owner turn
 Invariant: everything happens in the one transaction that the caller ends.
 """
 
-import re
 from typing import Any
 
 import psycopg
@@ -25,14 +24,23 @@ from projector.tables import UtcTime, metadata
 from projector.tables.base import Document
 from projector.writing import statements
 from projector.writing.checkpoint import Checkpoint
-from projector.writing.parked_rows import Settled
 from projector.writing.rows import Rows
 from projector.writing.values import Json
 
 FEW = 24
 """Up to this many rows of a table go through the pipeline."""
 
-_NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
+Errors = tuple[type[Exception], ...]
+LOST: Errors = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    psycopg.errors.ReadOnlySqlTransaction,
+    psycopg.errors.InternalError_,  # of the server, such as a file that cannot grow
+)
+MAYBE_DAMAGED: Errors = (psycopg.InternalError,)
+NO_PARTITION: Errors = (psycopg.errors.CheckViolation,)
+BAD_TEXT: Errors = (psycopg.DataError,)
+"""Errors by what is done about them, as `projector.storage.store` asks for them."""
 
 
 class _JsonText(Dumper):
@@ -186,23 +194,3 @@ def copy_rows(
         copy.set_types(TYPES[table])
         for row in rows:
             copy.write_row(row)
-
-
-def without_nul(rows: Rows) -> Rows:
-    """Return the same rows with NUL characters replaced: PostgreSQL's text has none."""
-    return Rows(
-        tables={t: [tuple(map(_clean, row)) for row in found] for t, found in rows.tables.items()},
-        resolved=rows.resolved,
-        forgotten=rows.forgotten,
-        settled=[
-            Settled(_clean(s.action), _clean(s.target), _clean(s.by), s.at) for s in rows.settled
-        ],
-    )
-
-
-def _clean(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.replace("\x00", "\ufffd")
-    if isinstance(value, Json):
-        return Json(_NUL.sub(rb"\1\\ufffd", value))
-    return value

@@ -8,6 +8,7 @@ database wants them is the business of `sqlite_writer` and `postgres_writer`.
 Invariant: a function of World and journal alone; rows are laid out by `layout.row_of`.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -28,7 +29,7 @@ from projector.schema.layout import Row, row_of
 from projector.writing import record_rows
 from projector.writing.packing import pack, pack_group
 from projector.writing.parked_rows import Settled
-from projector.writing.values import as_json, int64, key_text
+from projector.writing.values import Json, as_json, int64, key_text
 
 _group_row = row_of(tables.groups)
 _role_row = row_of(tables.roles)
@@ -36,6 +37,7 @@ _pod_row = row_of(tables.pods)
 _object_row = row_of(tables.objects)
 _standing_row = row_of(tables.standings)
 _NONE = as_json({})
+_NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 class Rows(Struct):
@@ -284,3 +286,23 @@ def _pod(world: World, pod: Pod, shard: int) -> Row:
         as_of_seq=world.meta.position,
         folded=pack(pod) if pod.gone_at is None else None,
     )
+
+
+def without_nul(rows: Rows) -> Rows:
+    """Return the same rows with NUL characters replaced: PostgreSQL's text has none."""
+    return Rows(
+        tables={t: [tuple(map(_clean, row)) for row in found] for t, found in rows.tables.items()},
+        resolved=rows.resolved,
+        forgotten=rows.forgotten,
+        settled=[
+            Settled(_clean(s.action), _clean(s.target), _clean(s.by), s.at) for s in rows.settled
+        ],
+    )
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("\x00", "\ufffd")
+    if isinstance(value, Json):
+        return Json(_NUL.sub(rb"\1\\ufffd", value))
+    return value

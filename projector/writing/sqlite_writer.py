@@ -35,6 +35,12 @@ _WAL_BYTES = 32 * 1024 * 1024
 """When the log is copied back. At the default of 1,000 pages each full batch would be written twice
 and synced."""
 _LOCKED_S = 10.0
+Errors = tuple[type[Exception], ...]
+LOST: Errors = (sqlite3.OperationalError,)
+MAYBE_DAMAGED: Errors = (sqlite3.DatabaseError,)
+NO_PARTITION: Errors = ()
+BAD_TEXT: Errors = ()
+"""Errors by what is done about them, as `projector.storage.store` asks for them."""
 _CHUNKS = (512, 128, 32, 16, 8, 4, 2, 1)
 _MAX_PARAMETERS = 32_000  # SQLITE_MAX_VARIABLE_NUMBER is 32,766 since 3.32
 

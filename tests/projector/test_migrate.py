@@ -11,6 +11,7 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 
 from projector import tables
@@ -41,6 +42,26 @@ def test_upgraded_tables_are_the_tables_in_code(url: str) -> None:
         assert set(inspect(connection).get_view_names()) == set(views.VIEWS)
     engine.dispose()
     migrate.check(url)
+
+
+def test_the_newest_script_is_the_one_that_alembic_would_run_last() -> None:
+    scripts = ScriptDirectory.from_config(migrate.config())
+    assert migrate.head() == scripts.get_current_head()
+    assert set(migrate.revisions()) == {one.revision for one in scripts.walk_revisions()}
+
+
+def test_a_projector_on_sqlite_needs_neither_alembic_nor_psycopg(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/x.db"
+    migrate.upgrade(url)
+    code = (
+        "import sys, projector.bootstrap\n"
+        "from projector.storage.store import SqlStore\n"
+        "from projector.upkeep import migrate\n"
+        f"migrate.check({url!r}); SqlStore({url!r}, 'c').load()\n"
+        "print([name for name in ('alembic', 'psycopg') if name in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert out.stdout == b"[]\n"
 
 
 def test_upgrading_again_changes_nothing(url: str) -> None:
