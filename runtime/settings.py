@@ -350,7 +350,7 @@ class ForecastSettings(Section, frozen=True, kw_only=True):
     interval_s: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
     """Seconds between forecasts beside the projector, such as 60. 0: only `gatelog forecast`."""
     budget_s: Annotated[float, Meta(ge=0.1, le=3600)] = 10.0
-    """Seconds of processor time for a forecast's plays."""
+    """Seconds of processor time for a forecast, start-up included."""
     label: str = "team"
     """Label of pods by which runtimes differ, beside queue and shape."""
 
