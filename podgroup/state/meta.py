@@ -27,8 +27,11 @@ class Timer(Struct, frozen=True):
     purpose: str
 
 
-class Refusal(Struct):
-    """A pod that cannot be read: what is wrong with it, and whether it was reported."""
+class Refusal(Struct, rename={"reported": "told"}):
+    """A pod that cannot be read: what is wrong with it, and whether it was reported.
+
+    Stored under the names that read models have had from the start.
+    """
 
     namespace: str
     name: str
@@ -38,7 +41,7 @@ class Refusal(Struct):
     """Under which `seq/ord` that was parked; "" when there is none to settle."""
 
 
-class Meta(Struct):
+class Meta(Struct, rename={"unreported": "untold"}):
     """What is known of the log itself. Stored with the checkpoint."""
 
     position: int = 0

@@ -15,7 +15,7 @@ from podgroup.engine import drain_journal, step
 from podgroup.log import events as e
 from podgroup.log.journal import Note, ParkedRow
 from podgroup.model.objects import PodView
-from podgroup.state.meta import Frame
+from podgroup.state.meta import Frame, Meta, Refusal
 from projector import tables
 from projector.storage.database import DatabaseError, parse, reader, shown, writer
 from projector.storage.store import SqlStore, StaleProjector, StoreUnavailable
@@ -464,3 +464,9 @@ def test_a_group_is_stored_as_before_it_had_parts() -> None:
     early = unpack_group(msgspec.msgpack.encode(first))
     assert (early.id, early.mirror.name) == (group.id, "pod-foo")
     assert (early.requeueing.requeued, early.quota.reason) == (True, ("", ""))
+
+
+def test_what_is_known_of_the_log_keeps_the_names_it_is_stored_by() -> None:
+    refusal = Refusal("ns", "a", "no container", reported=True)
+    stored = msgspec.msgpack.decode(pack_meta(Meta(refused={"u": refusal}, unreported=1)))
+    assert stored["untold"] == 1 and stored["refused"]["u"]["told"] is True
