@@ -103,6 +103,7 @@ class Console:
         self._pages: dict[Any, tuple[float, asyncio.Future[Found]]] = {}
         folder = files("gatelog.serve.console")
         self._assets = {name: (folder / name).read_bytes() for name in _ASSETS}
+        self._versions = {n: sha256(a).hexdigest()[:16] for n, a in self._assets.items()}
         self._head = join(
             [
                 h("link", rel="stylesheet", href=self._asset_link("console.css")),
@@ -112,7 +113,7 @@ class Console:
 
     def _asset_link(self, name: str) -> str:
         """Return an asset's address, which is another when its content is."""
-        return f"/assets/{name}?v={sha256(self._assets[name]).hexdigest()[:16]}"
+        return f"/assets/{name}?v={self._versions[name]}"
 
     async def answer(self, request: web.Request, caller: Caller | None) -> web.StreamResponse:
         """Return the answer, whatever happens."""
@@ -138,11 +139,14 @@ class Console:
             raise Refused(405, f"{request.method} is not served here: everything is read only")
         if self._reviews is None and not _LOOPBACK.fullmatch(request.host):
             raise Refused(403, "this console is for its own machine: ask for it as localhost")
-        asset = self._assets.get(request.path.removeprefix("/assets/"))
-        if asset is not None:
-            kind = _ASSETS[request.path.removeprefix("/assets/")]
-            headers = HEADERS | (_KEPT if "v" in request.query else {})
-            return web.Response(body=asset, content_type=kind, headers=headers)
+        name = request.path.removeprefix("/assets/")
+        if name in self._assets:
+            # Another replica's version may have other content: a browser must not keep this for it.
+            same = request.query.get("v") == self._versions[name]
+            headers = HEADERS | (_KEPT if same else {})
+            return web.Response(
+                body=self._assets[name], content_type=_ASSETS[name], headers=headers
+            )
         for key, value in request.query.items():
             if key not in _PARAMETERS:
                 near = difflib.get_close_matches(key[:40], _PARAMETERS, n=1)
