@@ -370,10 +370,13 @@ class History:
             return otherwise
         return _between_s(decided, done) if done else _between_s(decided, over or self._end) + 1.0
 
-    @staticmethod
-    def _ready_s(seen: _Seen) -> tuple[float, ...]:
+    def _ready_s(self, seen: _Seen) -> tuple[float, ...]:
         if seen.ran_at is None:
             return AT_ONCE
+        if not seen.turned and not (_by_itself(seen) and not seen.stopped):
+            # Cut short before it was ready: in a longer life it is, later than was seen.
+            until = seen.deleted_at or seen.ended_at or self._end
+            return (_between_s(seen.ran_at, until) + 1.0,)
         turned = tuple(_between_s(seen.ran_at, at) for at in seen.turned)
         return AT_ONCE if turned == AT_ONCE else turned
 

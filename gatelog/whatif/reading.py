@@ -96,7 +96,7 @@ async def _read(
     def each(entry: Entry, world: World, journal: Journal) -> None:
         nonlocal messages, events, early, measured
         gathered.observe(entry, world)
-        charge(world, journal)
+        charge(world, journal.groups)
         counting.each(world, journal.decisions)
         if part is not tally and measured is None:
             counting_part.each(world, journal.decisions)

@@ -67,23 +67,33 @@ def play(
     counting = Counting(tally, counted.since)
     written = 0
     kueue = scenario.mode == "kueue"
-    forget = 1 if kueue else FORGET_EVENTS
+    touched: set[str] = set()
 
     def each(world: World, decisions: list[Decision]) -> None:
         if kueue:
-            charge(world, world.journal)
+            # Of this message alone; those of all that are not written yet are put back before.
+            charge(world, world.journal.groups)
+            touched.update(world.journal.groups)
+            world.journal.groups = set()
         counting.each(world, decisions)
 
     def pause(world: World, events: int) -> None:
         nonlocal written
-        if events - written < (forget if sink is None else BATCH_EVENTS):
+        if events - written < (FORGET_EVENTS if sink is None else BATCH_EVENTS):
             return
         written = events
         if sink is None:
             drain_journal(world)
+            touched.clear()
         else:
             assert world.at is not None
-            sink.write(world, world.at, [])
+            write(world, world.at)
+
+    def write(world: World, at: datetime) -> None:
+        assert sink is not None
+        world.journal.groups |= touched & world.groups.keys()
+        touched.clear()
+        sink.write(world, at, [])
 
     # Table `usage` is made of what is reported of queues; no other status is read here.
     reports_s = 0 if sink is None else REPORTS_S
@@ -100,6 +110,6 @@ def play(
     end = scenario.until or last
     counting.finish(run.world, end)
     if sink is not None:
-        sink.write(run.world, end, [])
+        write(run.world, end)
         sink.close()
     return tally, run.events

@@ -20,7 +20,6 @@ from msgspec import Struct, field
 
 from podgroup.fold.reservations import charge_of
 from podgroup.log.events import Decision
-from podgroup.log.journal import Journal
 from podgroup.model.commands import AdmitGroup, EvictGroup
 from podgroup.model.ids import GroupID
 from podgroup.model.names import EVICTED_PREEMPTED
@@ -109,14 +108,14 @@ def spread(waits: list[float]) -> Spread:
     return Spread(len(waits), p50, p90, p99, math.fsum(waits))
 
 
-def charge(world: World, journal: Journal) -> None:
+def charge(world: World, touched: Iterable[str]) -> None:
     """Charge the groups that a message touched, in either mode, as the rules of a play do.
 
     What succeeded pods gave back, and what runs without an admission, follows from the state and is
     in no log; fold alone charges an admission whole until its end.
     """
     quotas = world.quotas
-    for identity in journal.groups:
+    for identity in touched:
         group = world.groups.get(GroupID(identity))
         if group is None:
             continue

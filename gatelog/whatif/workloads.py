@@ -25,7 +25,7 @@ from podgroup.model.commands import (
     UngatePod,
     WriteWorkloadStatus,
 )
-from podgroup.model.ids import PodUID
+from podgroup.model.ids import PodUID, newer
 from podgroup.model.objects import CheckView, WorkloadView
 from podgroup.state.world import World
 from projector.replay.log import Entry
@@ -57,7 +57,8 @@ class Workloads:
         self.late: dict[str, list[tuple[datetime, datetime | None]]] = defaultdict(list)
         """Timer -> when it was due and heard of; None: not while the log lasts."""
         self._views: dict[Key, WorkloadView] = {}
-        self._uids: set[str] = set()
+        self._uids: dict[str, str] = {}
+        """uid -> its latest version that was seen."""
         self._writes: dict[tuple[str, str], Write] = {}
         """(uid, version) -> what it changed, in the order of the log."""
         self._ours: set[tuple[str, str]] = set()
@@ -82,7 +83,7 @@ class Workloads:
             elif isinstance(event, WorkloadDeleted):
                 self._gone(entry.at, event.workload, world)
                 self._views.pop((event.workload.namespace, event.workload.name), None)
-                self._uids.discard(event.workload.uid)
+                self._uids.pop(event.workload.uid, None)
             elif isinstance(event, OutcomeRecorded):
                 self._ended(entry.at, event)
             elif isinstance(event, TimerFired):
@@ -115,8 +116,10 @@ class Workloads:
             if opened is not None and opened[0][0].endswith(STATUS):
                 self.attempts[opened[0]].append(Attempt((at - opened[1]).total_seconds()))
             version = outcome.uid, outcome.resource_version
-            if self._writes.pop(version, None) is None and outcome.uid in self._uids:
-                self._ours.add(version)
+            seen = self._uids.get(outcome.uid)
+            if self._writes.pop(version, None) is None and seen is not None:
+                if newer(outcome.resource_version, seen):
+                    self._ours.add(version)
         elif opened is not None and (outcome.status == "rejected" or opened[0] in self._deciding):
             on, decided = opened
             self._deciding.pop(on, None)
@@ -127,8 +130,8 @@ class Workloads:
         known = self._views.get(key)
         self._views[key] = view
         version = view.uid, view.resource_version
+        self._uids[view.uid] = view.resource_version
         if known is None or known.uid != view.uid:
-            self._uids.add(view.uid)
             decided = self._deciding.pop(key, None)
             if decided is not None:
                 self.attempts[key].append(Attempt((at - decided).total_seconds()))
