@@ -122,7 +122,7 @@ def _made(
     url = database_url(settings)
     migrate.check(url)
     run = refreshing.refresh if keep else refreshing.make
-    effort = refreshing.Effort(max(budget_s - (time.process_time() - began_s), budget_s / 2))
+    effort = refreshing.Effort.left(budget_s, began_s)
     try:
         return run(url, settings.cluster, now, label=label, effort=effort)
     except SQLAlchemyError as error:

@@ -85,7 +85,9 @@ def once(url: str, settings: Settings) -> Readings | None:
     now, wanted = datetime.now(UTC), settings.forecast
     if not due(url, settings.cluster, now, wanted.interval_s):
         return None
-    found = refresh(url, settings.cluster, now, label=wanted.label, effort=Effort(wanted.budget_s))
+    found = refresh(
+        url, settings.cluster, now, label=wanted.label, effort=Effort.left(wanted.budget_s)
+    )
     return readings(found)
 
 

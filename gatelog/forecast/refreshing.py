@@ -26,6 +26,11 @@ class Effort(NamedTuple):
         """Return what each of so many shards may take."""
         return Effort(self.budget_s / by, self.ends)
 
+    @classmethod
+    def left(cls, budget_s: float, began_s: float = 0.0) -> "Effort":
+        """Return what is left of a budget that began at `began_s` of the process's own time."""
+        return cls(max(budget_s - (time.process_time() - began_s), budget_s / 2))
+
 
 def make(
     url: str,

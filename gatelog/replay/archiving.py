@@ -39,11 +39,11 @@ async def archive(settings: Settings, bus: Bus, progress: Callable[[int], None])
     store = open_archive_store(settings.archive.url)
     shard = settings.projector.shard
     url = database_url(settings)
-    with reading(url) as connection:
+    with reading(url, parquet.TIMEOUT_S) as connection:
         at = live_position(connection, settings.cluster, shard)
 
     def first_number(position: int) -> int | None:
-        with reading(url) as connection:
+        with reading(url, parquet.TIMEOUT_S) as connection:
             return earliest(connection, settings.cluster, shard, position)
 
     done = await Archiver(bus, settings, store, first_number).run(at, progress)
