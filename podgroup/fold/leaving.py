@@ -22,9 +22,7 @@ from podgroup.fold.group import departures, reporting
 from podgroup.fold.lives import lead, retire, retry_workload
 from podgroup.log.journal import At
 from podgroup.model.ids import GroupID, PodUID
-from podgroup.model.names import (
-    MANAGED_LABEL,
-)
+from podgroup.model.names import MANAGED_LABEL
 from podgroup.model.objects import PodView
 from podgroup.model.topology import HOSTNAME
 from podgroup.state.changes import EVERYTHING, of_leaving

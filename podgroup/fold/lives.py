@@ -26,9 +26,7 @@ from podgroup.model.names import (
     workload_name,
 )
 from podgroup.model.objects import PodView
-from podgroup.state.facts import (
-    cluster_queue_name,
-)
+from podgroup.state.facts import cluster_queue_name
 from podgroup.state.group import GROUP, Group, Mirror, Spec
 from podgroup.state.members import Flag
 from podgroup.state.world import World

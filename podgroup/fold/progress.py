@@ -8,14 +8,10 @@ Invariant: only the pod and the counts of its role change.
 
 from datetime import datetime
 
-from podgroup.fold.common import (
-    note,
-)
+from podgroup.fold.common import note
 from podgroup.log.journal import At, GateRow
 from podgroup.model.interning import intern_times
-from podgroup.model.names import (
-    ADMISSION_GATE,
-)
+from podgroup.model.names import ADMISSION_GATE
 from podgroup.model.objects import PodView
 from podgroup.state.group import Group
 from podgroup.state.pod import Pod

@@ -1,4 +1,4 @@
-"""What happened to a known pod since it was seen last, told from two of its views.
+"""What happened to a known pod since it was seen last: the difference of two of its views.
 
 Invariant: the flags by which a group counts the pod are still to be set anew.
 """

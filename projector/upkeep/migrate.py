@@ -60,8 +60,14 @@ def revisions() -> list[str]:
 
 
 def head() -> str:
-    """Return the revision this version of gatelog needs."""
-    return revisions()[-1]
+    """Return the revision this version of gatelog needs.
+
+    Raises:
+        DatabaseError: the scripts are not there, as in a wheel that was packed without them.
+    """
+    if found := revisions():
+        return found[-1]
+    raise DatabaseError(f"no migrations in {scripts()}: install gatelog anew")
 
 
 def revision(connection: Connection) -> str | None:

@@ -58,6 +58,8 @@ def instructions(work: Callable[[], None]) -> int:
         return trace
 
     before = sys.gettrace()
+    # Python 3.12 asks when tracing begins whether any frame wants instructions.
+    sys._getframe().f_trace_opcodes = True
     sys.settrace(trace)
     try:
         work()

@@ -36,7 +36,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     What it concludes it yields, or returns where that is one thing or nothing, which costs less.
 
     `reads` are changes besides those of the group itself. `mode` is the one in which it runs, ""
-    for both. `parked` tells that it looks at groups that stand still, too; `once_admitted` that it
+    for both. `parked` tells that it looks at groups that are parked, too; `once_admitted` that it
     runs again on a group that was just admitted.
     """
 
