@@ -50,6 +50,24 @@ class Counted(Struct, frozen=True, kw_only=True):
 ALL = Counted()
 
 
+class _Charged:
+    """Groups that messages touched since the last batch; each message charges its own alone."""
+
+    def __init__(self) -> None:
+        self._groups: set[str] = set()
+
+    def charge(self, world: World) -> None:
+        """Charge what one message touched, and take it out of the journal."""
+        charge(world, world.journal.groups)
+        self._groups |= world.journal.groups
+        world.journal.groups = set()
+
+    def give_back(self, world: World) -> None:
+        """Put into the journal what is to be written."""
+        world.journal.groups |= self._groups & world.groups.keys()
+        self._groups.clear()
+
+
 def play(
     scenario: Scenario,
     counted: Counted = ALL,
@@ -67,14 +85,11 @@ def play(
     counting = Counting(tally, counted.since)
     written = 0
     kueue = scenario.mode == "kueue"
-    touched: set[str] = set()
+    charged = _Charged()
 
     def each(world: World, decisions: list[Decision]) -> None:
         if kueue:
-            # Of this message alone; those of all that are not written yet are put back before.
-            charge(world, world.journal.groups)
-            touched.update(world.journal.groups)
-            world.journal.groups = set()
+            charged.charge(world)
         counting.each(world, decisions)
 
     def pause(world: World, events: int) -> None:
@@ -82,18 +97,12 @@ def play(
         if events - written < (FORGET_EVENTS if sink is None else BATCH_EVENTS):
             return
         written = events
+        charged.give_back(world)
         if sink is None:
             drain_journal(world)
-            touched.clear()
         else:
             assert world.at is not None
-            write(world, world.at)
-
-    def write(world: World, at: datetime) -> None:
-        assert sink is not None
-        world.journal.groups |= touched & world.groups.keys()
-        touched.clear()
-        sink.write(world, at, [])
+            sink.write(world, world.at, [])
 
     # Table `usage` is made of what is reported of queues; no other status is read here.
     reports_s = 0 if sink is None else REPORTS_S
@@ -110,6 +119,7 @@ def play(
     end = scenario.until or last
     counting.finish(run.world, end)
     if sink is not None:
-        write(run.world, end)
+        charged.give_back(run.world)
+        sink.write(run.world, end, [])
         sink.close()
     return tally, run.events
