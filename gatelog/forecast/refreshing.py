@@ -88,8 +88,8 @@ def _one(
     if read is None:
         return None
     loaded, begin = read
-    left_s = effort.budget_s - (time.process_time() - began)
+    left = Effort.left(effort.budget_s, began)
     with collecting_rarely():
-        found = forecast(begin, budget_s=max(left_s, effort.budget_s / 2), ends=effort.ends)
+        found = forecast(begin, budget_s=left.budget_s, ends=effort.ends)
     drawn_from = {"runs": begin.runtimes.count, "coming": len(begin.coming)}
     return Made(shard, begin.world, now, loaded.checkpoint.seq, found, drawn_from)
