@@ -211,7 +211,7 @@ class Cluster:
         if forced:
             fields["finalizers"] = tuple(f for f in pod.view.finalizers if f != POD_FINALIZER)
         self.change(pod, **fields)
-        if stops and pod.view.phase not in ("Succeeded", "Failed"):
+        if stops and not pod.view.ended:
             pod.stopping = True
             self._hooks.stops(pod)
         else:
@@ -418,7 +418,7 @@ class Cluster:
     def _remove(self, pod: Simulated) -> None:
         """Remove a pod that is over and that no finalizer holds."""
         view = pod.view
-        over = view.phase in ("Succeeded", "Failed")
+        over = view.ended
         if POD_FINALIZER in view.finalizers or not (
             over or (view.deleted_at is not None and not pod.stopping)
         ):

@@ -173,7 +173,7 @@ class Play:
         pod = self._cluster.pods.get(uid)
         if pod is None:
             return
-        over = pod.view.phase in ("Succeeded", "Failed")
+        over = pod.view.ended
         if what == _GIVE_UP:
             if pod.view.gates:
                 self._cluster.delete(pod, forced=pod.life.forced)
