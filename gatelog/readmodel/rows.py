@@ -9,6 +9,11 @@ from typing import Any
 import msgspec
 
 
+def pods_there(there: int, declared: int, seen: int) -> str:
+    """Return pods that run or have succeeded, of those declared, or else of those seen."""
+    return f"{there}/{declared or seen}"
+
+
 class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
     """One life of a group, as in table `groups`."""
 
@@ -52,9 +57,9 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pods(self) -> str:
-        """Pods that run or have succeeded, of those declared, or else of those seen."""
+        """How many of its pods are there."""
         there = self.pods_running + self.pods_succeeded
-        return f"{there}/{self.total_count or self.pods_seen}"
+        return pods_there(there, self.total_count, self.pods_seen)
 
     @property
     def without_workload(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from gatelog.readmodel.model import ReadModel
-from gatelog.readmodel.rows import LifeRow
+from gatelog.readmodel.rows import LifeRow, pods_there
 from gatelog.readmodel.starts import short_of
 from gatelog.serve.api import finding as f
 from gatelog.serve.api import finding_queues, finding_usage
@@ -125,7 +125,7 @@ def _starts(path: str) -> Cell:
 
 def _pods(one: o.PodGroup) -> str:
     pods = one.status.pods
-    return f"{pods.running + pods.succeeded}/{one.spec.pods or pods.seen}"
+    return pods_there(pods.running + pods.succeeded, one.spec.pods, pods.seen)
 
 
 def _why(one: o.PodGroup) -> str:
