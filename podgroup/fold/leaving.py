@@ -11,13 +11,7 @@ from datetime import timedelta
 
 from msgspec.structs import replace as replace_fields
 
-from podgroup.fold.common import (
-    LOST,
-    end_expectation,
-    index,
-    mark,
-    note,
-)
+from podgroup.fold.common import LOST, end_expectation, index, mark, note
 from podgroup.fold.group import departures, reporting
 from podgroup.fold.lives import lead, retire, retry_workload
 from podgroup.log.journal import At
@@ -26,10 +20,7 @@ from podgroup.model.names import MANAGED_LABEL
 from podgroup.model.objects import PodView
 from podgroup.model.topology import HOSTNAME
 from podgroup.state.changes import EVERYTHING, of_leaving
-from podgroup.state.facts import (
-    KEEP,
-    unwell,
-)
+from podgroup.state.facts import KEEP, unwell
 from podgroup.state.group import Group
 from podgroup.state.pod import OutOfSelector, Pod
 from podgroup.state.world import World

@@ -19,12 +19,7 @@ from podgroup.fold.naming import claim_name, give_up_name
 from podgroup.fold.placing import declare
 from podgroup.log.journal import At, WaitRow
 from podgroup.model.ids import GroupID, PodUID, group_id
-from podgroup.model.names import (
-    PRIORITY_CLASS,
-    QUEUE_NAME,
-    prebuilt_name,
-    workload_name,
-)
+from podgroup.model.names import PRIORITY_CLASS, QUEUE_NAME, prebuilt_name, workload_name
 from podgroup.model.objects import PodView
 from podgroup.state.facts import cluster_queue_name
 from podgroup.state.group import GROUP, Group, Mirror, Spec

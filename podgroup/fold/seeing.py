@@ -5,10 +5,7 @@ Invariant: the flags by which a group counts the pod are still to be set anew.
 
 from msgspec.structs import replace as replace_fields
 
-from podgroup.fold.common import (
-    end_expectation,
-    note,
-)
+from podgroup.fold.common import end_expectation, note
 from podgroup.fold.failures import failures
 from podgroup.fold.group import reporting
 from podgroup.fold.placing import larger, replace
