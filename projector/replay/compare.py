@@ -1,9 +1,10 @@
 """Compare two read models, table by table and row by row.
 
-Theory. Both sides are read in the order of the table's key and merged, so memory does not grow
-with history. Nearly all rows are equal, which two tuples tell at once, with the documents of two
-SQLite files as the text that they are: half of the time. Only other rows are looked at by their
-keys, column by column.
+Theory. SQLite counts by itself what is equal in two files, in a seventh of the processor time that
+reading the rows takes; a table is read only if that is not all. Then, and on PostgreSQL, both sides
+are read in the order of the table's key and merged, so memory does not grow with history. Nearly
+all rows are equal, which two tuples tell at once, with the documents of two SQLite files as the
+text that they are. Only other rows are looked at by their keys, column by column.
 
 Compared is the public contract: what a person can query. Left out are the folded state (its bytes
 may differ where dictionaries were filled in another order) and the position as of which a row was
@@ -38,6 +39,9 @@ MOST = 5
 MOST_NAMED = 20
 """Groups named that cannot be compared; all are counted."""
 
+_BESIDE = "replayed"
+"""The replay's file, attached to the live side."""
+
 _Row = tuple[Any, ...]
 _Keys = list[tuple[str, int]]
 """Name and place of each column of a key."""
@@ -70,6 +74,9 @@ def compare(
             # Every row is read once, in order.
             connection.exec_driver_sql(f"PRAGMA cache_size = -{CACHE_KIB}")
     kept = live.dialect.name == again.dialect.name == "sqlite"
+    if kept and not floor:
+        file = again.exec_driver_sql("PRAGMA database_list").all()[0].file
+        live.exec_driver_sql(f"ATTACH ? AS {_BESIDE}", (file,))
     return [
         _table(live, again, _Part(table, cluster, shard, floor, gone.get(table.name), kept))
         for table in COMPARED
@@ -96,6 +103,11 @@ def _table(live: sa.Connection, again: sa.Connection, part: _Part) -> TableResul
     names = [column.name for column in table.columns if column.name not in left_out]
     keys = [(column.name, names.index(column.name)) for column in table.primary_key]
     result = TableResult(table.name)
+    if part.kept and not part.floor:
+        result.rows, replayed, equal = _counts(live, part, names)
+        if result.rows == replayed == equal:
+            return result
+        result.rows = 0
     one = _rows(live, part, names)
     two = _rows(again, part, names)
     if part.floor:
@@ -126,8 +138,36 @@ def _table(live: sa.Connection, again: sa.Connection, part: _Part) -> TableResul
     return result
 
 
+def _counts(live: sa.Connection, part: _Part, names: list[str]) -> tuple[int, int, int]:
+    """Count the rows of the live side, of the replay attached to it, and those equal on both."""
+    one, two = (
+        sa.select(*(table.c[name] for name in names)).where(*_mine(live, table, part)).subquery()
+        for table in (part.table, part.table.to_metadata(sa.MetaData(), schema=_BESIDE))
+    )
+    both = one.join(two, sa.and_(*(one.c[n].is_not_distinct_from(two.c[n]) for n in names)))
+    counts = (sa.select(sa.func.count()).select_from(some) for some in (one, two, both))
+    ours, replayed, equal = live.execute(sa.select(*(c.scalar_subquery() for c in counts))).one()
+    return ours, replayed, equal
+
+
+def _mine(connection: sa.Connection, table: sa.Table, part: _Part) -> list[Any]:
+    """Return the conditions of what is compared."""
+    mine: list[Any] = [table.c.cluster == part.cluster]
+    if "shard" in table.c:
+        mine.append(table.c.shard == part.shard)
+    if table.name == "history":
+        mine.append(table.c.seq > part.floor)
+    if part.before is not None:
+        over = WHERE_OVER[table.name]
+        if table.schema:
+            over = over.replace("FROM ", f"FROM {table.schema}.")
+        values = bound(connection.dialect, {"before": part.before})
+        mine.append(sa.text(f"({over}) IS NOT TRUE").bindparams(**values))
+    return mine
+
+
 def _rows(connection: sa.Connection, part: _Part, names: list[str]) -> Iterator[_Row]:
-    table, cluster, shard, floor, before, kept = part
+    table, floor, kept = part.table, part.floor, part.kept
     columns: list[Any] = [
         sa.type_coerce(table.c[name], sa.Text)
         if kept and isinstance(table.c[name].type, sa.JSON)
@@ -136,16 +176,9 @@ def _rows(connection: sa.Connection, part: _Part, names: list[str]) -> Iterator[
     ]
     if floor:
         columns.append(sa.case((sa.text(of_before(table.name)), 1), else_=0).label(OF_BEFORE))
-    query = sa.select(*columns).where(table.c.cluster == cluster)
+    query = sa.select(*columns).where(*_mine(connection, table, part))
     if floor:
         query = query.params(floor=floor)
-    if "shard" in table.c:
-        query = query.where(table.c.shard == shard)
-    if table.name == "history":
-        query = query.where(table.c.seq > floor)
-    if before is not None:
-        query = query.where(sa.text(f"({WHERE_OVER[table.name]}) IS NOT TRUE"))
-        query = query.params(bound(connection.dialect, {"before": before}))
     # Text compares by bytes here, whatever the collation of the database says.
     ordered = [
         key.collate("C")
