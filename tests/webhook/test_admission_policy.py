@@ -5,6 +5,7 @@ refuse nothing that the webhook lets pass, and must refuse whatever it claims to
 """
 
 import functools
+import itertools
 import json
 import re
 from pathlib import Path
@@ -329,10 +330,14 @@ def test_what_is_spared_the_rules_breaks_none(
     labels: dict[str, str], annotations: dict[str, str]
 ) -> None:
     usual = {**Q, names.MANAGED_LABEL: "true", **labels}
-    skipped(
-        policy(VALIDATING, "gatelog-pods"),
-        Activation(raw_pod(labels=usual, annotations=annotations, gated=True)),
-    )
+    raw = raw_pod(labels=usual, annotations=annotations, gated=True)
+    skipped(policy(VALIDATING, "gatelog-pods"), Activation(raw))
+    for part in ({}, {"finalizers": [names.POD_FINALIZER]}):
+        other = {**raw, "metadata": {**raw["metadata"], **part}}
+        bare = {**raw, "spec": raw_pod()["spec"]}
+        for old, new in itertools.permutations((raw, other, bare, raw_pod(labels=labels)), 2):
+            skipped(policy(VALIDATING, "gatelog-pods"), Activation(new, old))
+        skipped(policy(VALIDATING, "gatelog-pods"), Activation(other, other))
 
 
 @pytest.mark.parametrize(
@@ -347,7 +352,17 @@ def test_pods_as_most_are_cost_one_look(
     usual = {**Q, names.MANAGED_LABEL: "true", "app": "a", **labels}
     raw = raw_pod(labels=usual, annotations=annotations, gated=True)
     assert skipped(spec, Activation(raw))
-    assert not skipped(spec, Activation(raw, raw)), "a change is looked at"
+    assert not skipped(spec, Activation(raw, raw)), "our finalizer is off"
+    raw["metadata"]["labels"] |= {names.PODSET_LABEL: "main"}
+    raw["metadata"]["annotations"] |= {names.WORKLOAD_ANNOTATION: "w"}
+    raw["metadata"]["finalizers"] = [names.POD_FINALIZER]
+    jobs = {**raw, "metadata": {**raw["metadata"], "finalizers": ["j", names.POD_FINALIZER]}}
+    running = {**raw, "spec": raw_pod()["spec"]}
+    assert skipped(spec, Activation(raw, jobs)) and skipped(spec, Activation(running, running))
+    assert not skipped(spec, Activation(running, raw)), "the gate is off"
+    assert not skipped(spec, Activation(raw)), "the annotation is new"
+    raw["metadata"] = {**raw["metadata"], "labels": usual | {"b": ""}}
+    assert not skipped(spec, Activation(raw, jobs)), "a label is looked at"
 
 
 STAYS: RAW = raw_pod(
@@ -366,7 +381,13 @@ CHANGES: list[Any] = [
         True,
     ),
     ([("metadata", "finalizers", ["example.com/f"])], True),
+    (
+        [GONE, ("metadata", "labels", {**STAYS["metadata"]["labels"], names.PODSET_LABEL: "m"})],
+        True,
+    ),
     ([(*NEW_NOTE, None)], False),
+    ([GONE, ("metadata", "labels", {**STAYS["metadata"]["labels"], "more": "1"})], False),
+    ([GONE, ("metadata", "labels", {**STAYS["metadata"]["labels"], "mine": "2"})], False),
     ([(*NEW_NOTE, {"a": "2"})], False),
     ([(*NEW_NOTE, {"a": "1", "b": "1"})], False),
     ([GONE, ("metadata", "labels", {**Q, names.MANAGED_LABEL: "true"})], False),
@@ -396,7 +417,7 @@ def test_what_the_actuator_does_all_the_time_is_fenced_in_by_one_look(
         if value is not None:
             after[part][key] = value
     assert skipped(spec, Activation(after, STAYS, ACTUATOR_USER)) is spared
-    assert not skipped(spec, Activation(after, STAYS)), "others are not asked about"
+    assert not Activation(after, STAYS).matches(spec["matchConditions"]), "of others nothing"
     assert not skipped(spec, Activation(None, STAYS, ACTUATOR_USER)), "deletions are looked at"
     assert not skipped(spec, Activation(after, STAYS, ACTUATOR_USER, "status"))
 
