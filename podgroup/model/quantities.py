@@ -14,6 +14,7 @@ between 0 and 2^63-1 for every request the API server accepts.
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 from podgroup.model.quantity_text import (
@@ -84,6 +85,7 @@ def most(resource: str) -> int:
     return amount(resource, MOST_CPU if resource == CPU else MOST)
 
 
+@lru_cache(10_000)
 def format_amount(resource: str, amount: int) -> str:
     """The canonical text of an amount: memory and storage in ``Ki``.. if even, the rest decimal.
 

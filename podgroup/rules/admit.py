@@ -13,6 +13,7 @@ Invariant: the sum of what is admitted never exceeds what quota, borrowing and l
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from podgroup.admission.cache.ledger import Ledger
 from podgroup.admission.cache.scheduler_cache import SchedulerCache
@@ -229,9 +230,15 @@ def _inactive(ctx: RuleContext, queue: ClusterQueueView) -> Reason | None:
     return None
 
 
+@lru_cache(1000)
+def _lasting(message: str) -> str:
+    """Return what of Kueue's sentence stays when amounts change; most was asked a moment ago."""
+    return _AMOUNT.sub("", kueues(message))
+
+
 def _refuse(ctx: RuleContext, group: Group, why: Reason) -> Conclusions:
-    (reason, message), said = group.quota.reason, kueues(why[1])
-    if (reason, _AMOUNT.sub("", kueues(message))) != (why[0], _AMOUNT.sub("", said)):
+    reason, message = group.quota.reason
+    if reason != why[0] or _lasting(message) != _lasting(why[1]):
         yield from ctx.pending(group, *why)
         yield Reevaluated(group.id)
 
