@@ -149,7 +149,8 @@ class PostgresStage:
             names = ", ".join(f'"{name}"' for name in merging.keys(table))
             if self._by_weeks(table):
                 self._index(table, names)
-            self._sql(f"ANALYZE {self._name(table)} ({names})")
+            else:
+                self._sql(f"ANALYZE {self._name(table)} ({names})")
         self._connection.commit()
 
     def _index(self, table: str, keys: str) -> None:
@@ -196,7 +197,8 @@ class PostgresStage:
             name = self._name(table)
             text = merging.delete_unequal(table, name, _EQUAL, alone=alone, floor=floor)
             changed += self._sql(_marked(text), values).rowcount
-            if not self._by_weeks(table):
+            text = merging.lacks_none(table, name, alone=alone, floor=floor)
+            if not self._by_weeks(table) and self._sql(_marked(text), values).fetchone() != (True,):
                 changed += self._sql(merging.insert_missing(table, name)).rowcount
         if self._whole:
             changed += self._hand_over()

@@ -131,13 +131,16 @@ class SqliteStage:
             names = {table: _name(table) for table in ("decisions", "outcomes")}
             self._raw.execute(RESOLVED.format(**names))
         for table in MERGED:
+            name, alone = _name(table), count == 0
             if not self._is_empty(table):
                 self._one_row_a_key(table)
-                text = merging.delete_unequal(
-                    table, _name(table), "IS", alone=count == 0, floor=floor
-                )
+                text = merging.delete_unequal(table, name, "IS", alone=alone, floor=floor)
                 changed += self._raw.execute(text, values).rowcount
-            changed += self._fill(table) if self._is_empty(table) else self._add(table)
+            lacks_none = merging.lacks_none(table, name, alone=alone, floor=floor)
+            if self._is_empty(table):
+                changed += self._fill(table)
+            elif self._raw.execute(lacks_none, values).fetchone() != (1,):
+                changed += self._raw.execute(merging.insert_missing(table, name)).rowcount
         changed -= take_pruned_away(self._pooled, self._cluster, new.published)
         given = tuple(
             utc_text(value) if hasattr(value, "tzinfo") else value
@@ -163,9 +166,6 @@ class SqliteStage:
         once = MODES[table] == "append"
         if not once and self._raw.execute(repeated(name, table)).fetchone():
             self._raw.execute(delete_repeated(name, table, "rowid"))
-
-    def _add(self, table: str) -> int:
-        return self._raw.execute(merging.insert_missing(table, _name(table))).rowcount
 
     def _fill(self, table: str) -> int:
         """Put everything into a table without rows, and make its indexes afterwards.

@@ -14,7 +14,7 @@ from podgroup.log.codec import encode_concluded
 from podgroup.log.events import Decision
 from podgroup.log.journal import EpochRow, FailureRow, Journal
 from podgroup.log.outcomes import FINAL
-from podgroup.model.commands import INTERNAL, ObjectRef
+from podgroup.model.commands import ObjectRef
 from podgroup.model.objects import NodeView, TopologyView
 from projector import tables
 from projector.schema.layout import Row, row_of, rows_of
@@ -163,7 +163,7 @@ def target_text(target: ObjectRef) -> str:
 def _decision(cluster: str, shard: int, decision: Decision, became: Resolution | None) -> Row:
     command = decision.command
     status, resolved_at = (None, None) if became is None else became[:2]
-    if isinstance(command, INTERNAL):
+    if command.about.internal:
         status, resolved_at = "applied", decision.at
     return _decision_row(
         cluster=cluster,
