@@ -172,7 +172,7 @@ def _reason(ctx: RuleContext, group: Group) -> tuple[str, str] | None:
 
 def _unmanaged(ctx: RuleContext, group: Group) -> str:
     """Say that pods run without their label, and how the one most fought over has fared."""
-    hidden = (ctx.pod(uid).hiding for uid in ctx.members(group).sets[Flag.HIDDEN])
+    hidden = (ctx.pod(uid).hiding for uid in ctx.members(group).listed(Flag.HIDDEN))
     often = max((one.kept for one in hidden if one is not None), default=0)
     again = f" (put back {often} times, and taken off again)" if often > 1 else ""
     return (
@@ -185,7 +185,7 @@ def _beyond(ctx: RuleContext, group: Group) -> str:
     """Say how much more than it was given a group takes, since its pods were resized."""
     if (
         group.quota.holding is None
-        or not ctx.members(group).sets[Flag.LARGER]
+        or Flag.LARGER not in ctx.members(group).sets
         or ctx.world.mode == "kueue"
     ):
         return ""

@@ -76,7 +76,7 @@ def lacks_owners(ctx: RuleContext, group: Group) -> bool:
 def _missing(ctx: RuleContext, group: Group) -> list[Pod]:
     """Return pods that have places and are no owners, if there is room for more."""
     members = ctx.members(group)
-    if not members.sets[Flag.UNOWNED] or len(members.owned) >= MAX_OWNERS:
+    if Flag.UNOWNED not in members.sets or len(members.owned) >= MAX_OWNERS:
         return []
     return [
         pod

@@ -36,10 +36,7 @@ def _replace(ctx: RuleContext, group: Group, role: Role) -> Conclusions:
     over = min(inactive, inactive + active - places(group, role))
     if not role.count or over <= 0:
         return
-    pods = sorted(
-        (ctx.pod(u) for u in members.listed(Flag.INACTIVE) if members.roles[u] == role.name),
-        key=replace_key,
-    )
+    pods = sorted(map(ctx.pod, members.listed(Flag.INACTIVE, role.name)), key=replace_key)
     for pod in pods[:over]:
         if pod.held and pod.free and not may_run(ctx, pod):
             yield ctx.decision(

@@ -66,9 +66,7 @@ def _start(ctx: RuleContext, group: Group, holding: QuotaReservation) -> Conclus
             continue
         waiting = [
             pod
-            for pod in (
-                ctx.pod(u) for u in members.listed(Flag.GATED) if members.roles[u] == role.name
-            )
+            for pod in map(ctx.pod, members.listed(Flag.GATED, role.name))
             if not pod.deleting and not pod.terminated
         ]
         if not waiting:

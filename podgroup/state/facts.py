@@ -230,7 +230,7 @@ def beyond_admission(
     """Return what live pods take above the share of a place: all of it where they have none."""
     members = world.members[group.id]
     given = {role_of(group, a.name): a for a in admission.assignments}
-    if not members.sets[Flag.LARGER] and given.keys() >= group.roles.keys():
+    if Flag.LARGER not in members.sets and given.keys() >= group.roles.keys():
         return {}
     uids = [uid for uid in members.listed(Flag.LARGER) if members.flags[uid] & Flag.LIVE]
     for name in group.roles:
@@ -241,7 +241,7 @@ def beyond_admission(
     found: dict[tuple[str, str], int] = {}
     queue = world.cluster_queues.get(admission.cluster_queue)
     for uid in dict.fromkeys(uids):
-        assignment = given.get(members.roles[uid])
+        assignment = given.get(world.pods[uid].role)
         requests = world.pods[uid].view.requests
         for resource, amount in {**requests, "pods": 1}.items():
             share = 0

@@ -91,6 +91,8 @@ def _listed(flags: int) -> int:
     return flags & LISTED & ~IDLE_ONLY if flags & Flag.BUSY else flags & LISTED
 
 
+_Stamp = tuple[datetime, str, str, str, str]
+"""Of a pod: age, role, "1" if it has not failed, and then its queue and total count."""
 _Move = tuple[int, tuple[tuple[int, bool], ...], int]
 _MOVES: dict[tuple[int, int], _Move] = {}
 """(old, new) flags -> what is added to the counts, which lists are entered or left, and `new`
@@ -120,7 +122,6 @@ class Members:
         "owned",
         "pairs",
         "queues",
-        "roles",
         "sets",
         "stamps",
         "totals",
@@ -128,13 +129,13 @@ class Members:
 
     def __init__(self) -> None:
         self.flags: dict[str, int] = {}
-        self.roles: dict[str, str] = {}
         self.counts: dict[str, int] = {"": 0}
         """Role -> number of pods per flag (`_PLACES`); role "" is the whole group."""
-        self.sets: dict[int, dict[str, None]] = {bit: {} for bit in _LISTED_BITS}
+        self.sets: dict[int, dict[str, None]] = {}
+        """Listed flag -> its pods, while there are some: a dict that is emptied keeps its size."""
         self.totals: Counter[str] = Counter()
         self.queues: Counter[str] = Counter()
-        self.stamps: dict[str, tuple[datetime, str, str, str]] = {}
+        self.stamps: dict[str, _Stamp] = {}
         self.moves = 0
         """How often what runs has changed: a pod began or ended, was resized or asked to stop."""
         self.charged_for: object = None
@@ -154,15 +155,14 @@ class Members:
         old, age = self.flags.get(uid), (created_at, uid)
         if self.pairs:
             self._doubt(age)
+        self._declare(age, role, queue, total, bool(flags & Flag.FAILED))
         if old is None:
-            self.roles[uid] = role
             heapq.heappush(self._order, age)
             if role not in self.counts:
                 self.counts[role] = 0
             self.move(uid, 0, flags)
         elif old != flags:
             self.move(uid, old, flags)
-        self._declare(age, queue, total, bool(flags & Flag.FAILED))
 
     def move(self, uid: str, old: int, flags: int) -> None:
         """Take over the new flags of a pod that declares what it did before; `old` are its own."""
@@ -173,24 +173,29 @@ class Members:
         if counted:
             counts = self.counts
             counts[""] += counted
-            counts[self.roles[uid]] += counted
+            counts[self.stamps[uid][1]] += counted
         for bit, enters in listed:
             if enters:
-                self.sets[bit][uid] = None
+                self.sets.setdefault(bit, {})[uid] = None
             else:
-                del self.sets[bit][uid]
+                left = self.sets[bit]
+                del left[uid]
+                if not left:
+                    del self.sets[bit]
 
-    def _declare(self, age: tuple[datetime, str], queue: str, total: str, failed: bool) -> None:
+    def _declare(
+        self, age: tuple[datetime, str], role: str, queue: str, total: str, failed: bool
+    ) -> None:
         # Only pods that have not failed are compared: a failed one says nothing of the future.
         created_at, uid = age
-        new = (created_at, "", "", "") if failed else (created_at, "1", queue, total)
+        new = (created_at, role, "", "", "") if failed else (created_at, role, "1", queue, total)
         old = self.stamps.get(uid)
         if old == new:
             return
-        if old is not None and old[1]:
+        if old is not None and old[2]:
             self._uncount(old)
-        if new[1]:
-            if old is None or not old[1]:
+        if new[2]:
+            if old is None or not old[2]:
                 heapq.heappush(self._speaking, age)
             self.queues[queue] += 1
             self.totals[total] += 1
@@ -198,8 +203,8 @@ class Members:
                 heapq.heappush(self._declaring, age)
         self.stamps[uid] = intern(new)
 
-    def _uncount(self, stamp: tuple[datetime, str, str, str]) -> None:
-        for counter, value in ((self.queues, stamp[2]), (self.totals, stamp[3])):
+    def _uncount(self, stamp: _Stamp) -> None:
+        for counter, value in ((self.queues, stamp[3]), (self.totals, stamp[4])):
             counter[value] -= 1
             if not counter[value]:
                 del counter[value]
@@ -207,9 +212,9 @@ class Members:
     def drop(self, uid: str) -> None:
         """Forget a pod that is gone."""
         self.move(uid, self.flags[uid], 0)
-        del self.flags[uid], self.roles[uid]
+        del self.flags[uid]
         stamp = self.stamps.pop(uid)
-        if stamp[1]:
+        if stamp[2]:
             self._uncount(stamp)
         if self.pairs:
             self._doubt((stamp[0], uid))
@@ -229,18 +234,20 @@ class Members:
         """Return how many pods (of a role; "" = all) have `flag`, which is counted. Constant."""
         return self.counts.get(role, 0) >> _PLACES[flag] & _MASK
 
-    def listed(self, flag: int) -> list[str]:
-        """Return the uids with one of the `LISTED` flags, sorted: an order that restarts keep.
+    def listed(self, flag: int, role: str = "") -> list[str]:
+        """Return the uids (of a role) with one of the `LISTED` flags, sorted: restarts keep that.
 
         For flags of `IDLE_ONLY` pods that are not free (`Pod.free`) are left out.
         """
-        found = self.sets[flag]
-        return sorted(found) if found else []
+        found = self.sets.get(flag)
+        if not found:
+            return []
+        return sorted([u for u in found if self.stamps[u][1] == role] if role else found)
 
     def with_flags(self, flags: int, role: str = "") -> Iterator[str]:
         """Go over all pods (of a role) that have all of `flags`: a pass, not for every event."""
         for uid, have in self.flags.items():
-            if have & flags == flags and (not role or self.roles[uid] == role):
+            if have & flags == flags and (not role or self.stamps[uid][1] == role):
                 yield uid
 
     def first(self) -> str | None:
@@ -250,7 +257,7 @@ class Members:
         """
         while self._speaking:
             stamp = self.stamps.get(self._speaking[0][1])
-            if stamp is not None and stamp[1]:
+            if stamp is not None and stamp[2]:
                 return self._speaking[0][1]
             heapq.heappop(self._speaking)
         while self._order and self._order[0][1] not in self.flags:
@@ -261,7 +268,7 @@ class Members:
         """Return the oldest pod, ties broken by uid, that declares more than a total count."""
         while self._declaring:
             stamp = self.stamps.get(self._declaring[0][1])
-            if stamp is not None and stamp[3] and not stamp[3].startswith("total/"):
+            if stamp is not None and stamp[4] and not stamp[4].startswith("total/"):
                 return self._declaring[0][1]
             heapq.heappop(self._declaring)
         return None

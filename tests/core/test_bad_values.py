@@ -11,6 +11,7 @@ from podgroup.log.events import Batch, DeltaRefused, PodApplied, Undecodable
 from podgroup.model.commands import CreateWorkload
 from podgroup.model.names import GROUP_NAME, GROUP_TOTAL_COUNT, MAX_EXEC_SECONDS, ROLE_HASH
 from podgroup.model.objects import NodeTerm, Requirement
+from podgroup.state.members import Flag
 from tests.support.toy import Toy
 
 
@@ -127,7 +128,7 @@ def test_rules_that_fail_for_a_group_stop_that_group_alone() -> None:
     """A state that cannot be stands in for a bug of ours."""
     toy = Toy()
     broken = toy.pod("broken", "broken-group", 2)
-    toy.world.members[toy.group("broken-group").id].sets.clear()
+    toy.world.members[toy.group("broken-group").id].sets[Flag.INACTIVE] = {"unknown": None}
     toy.change(broken.uid, labels={**broken.labels, "x": "y"})
     toy.pod("fine", "fine-group", 1)
     assert toy.group("broken-group").parked

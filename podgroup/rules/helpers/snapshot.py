@@ -327,8 +327,7 @@ def sample_of(world: World, group: Group, role: Role) -> PodView | DeclaredSet |
     pod = world.pods.get(role.sample)
     if pod is not None and pod.role == role.name:
         return pod.view
-    members = world.members[group.id]
-    uid = next((u for u in members.flags if members.roles[u] == role.name), None)
+    uid = next(world.members[group.id].with_flags(0, role.name), None)
     return world.pods[uid].view if uid is not None else None
 
 
