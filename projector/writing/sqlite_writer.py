@@ -41,7 +41,9 @@ MAYBE_DAMAGED: Errors = (sqlite3.DatabaseError,)
 NO_PARTITION: Errors = ()
 BAD_TEXT: Errors = ()
 """Errors by what is done about them, as `projector.storage.store` asks for them."""
-_CHUNKS = (512, 128, 32, 16, 8, 4, 2, 1)
+_CHUNKS = (128, 32, 16, 8, 4, 2, 1)
+"""Rows of a statement. Each is kept, with the values it last wrote: 15 MB with pieces of 512 as
+well, 5 MB without, for 1 % fewer instructions."""
 _MAX_PARAMETERS = 32_000  # SQLITE_MAX_VARIABLE_NUMBER is 32,766 since 3.32
 
 
