@@ -61,9 +61,12 @@ def environment(settings: NatsSettings, database: str, kubeconfig: Path | None) 
 
 @contextlib.contextmanager
 def children(place: Path, env: dict[str, str], *names: str) -> Iterator[list[Child]]:
-    """Gatelog's processes by name, started; the database is brought to its schema before."""
+    """Gatelog's processes by name, started; the database is brought to its schema before.
+
+    Each is exec'd: one that is forked has all that any command imports, 20 MB of a projector.
+    """
     migrate(env, place)
-    started = [Child(name, [GATELOG, name], env, place) for name in names]
+    started = [Child(name, [sys.executable, GATELOG, name], env, place) for name in names]
     try:
         for child in started:
             child.start()
