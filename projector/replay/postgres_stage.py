@@ -201,14 +201,14 @@ class PostgresStage:
             if not self._by_weeks(table) and self._sql(_marked(text), values).fetchone() != (True,):
                 changed += self._sql(merging.insert_missing(table, name)).rowcount
         if self._whole:
-            changed += self._hand_over()
+            changed += self._attach_weeks()
         changed -= take_pruned_away(self._pooled, self._cluster, new.published)
         moved = self._sql(statements.next_checkpoint("%s"), checkpoint_values(old, new))
         assert moved.rowcount == 1, "the checkpoint's row is locked"
         self._connection.commit()
         return changed
 
-    def _hand_over(self) -> int:
+    def _attach_weeks(self) -> int:
         """Put whole weeks in place, last of all; returns how many rows that were.
 
         A week of a million events takes a second in this way, where its rows one by one took ten.
@@ -219,7 +219,7 @@ class PostgresStage:
             with self._connection.transaction():
                 self._sql("SET LOCAL lock_timeout = '500ms'")
                 for table in PARTITIONED:
-                    changed += partitions.hand_over(self._pooled, table, f'"{self._schema}"')
+                    changed += partitions.move_weeks(self._pooled, table, f'"{self._schema}"')
         except sa.exc.DBAPIError:
             changed = 0
         partitions.ensure(self._pooled, self._weeks)

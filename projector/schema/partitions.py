@@ -108,11 +108,11 @@ def has_fewer(connection: Connection, table: str, than: int) -> bool:
     return bool(connection.exec_driver_sql(text).scalar_one())
 
 
-def hand_over(connection: Connection, table: str, schema: str) -> int:
+def move_weeks(connection: Connection, table: str, schema: str) -> int:
     """Put weeks of the table of that name in `schema` in place of those with few rows.
 
     Returns how many rows more that made. A week with more of them, or rights of its own, stays, and
-    so does that of `schema`. Whoever reads the table waits until the caller commits.
+    so does that of `schema`. Readers of the table wait until the caller commits.
     """
     staged = found(connection, f"{schema}.{table}")
     into, parent, quote = _place(connection, table)
