@@ -5,9 +5,6 @@ and without waiting for the disk; the transaction that puts it in place is as du
 advisory lock of the session tells a rebuild that is running from the leftovers of one that died:
 the lock ends with its connection.
 
-Where history is lost its weeks are made as they are to be, with indexes, and put in place
-whole: an index that is made of sorted keys costs a third of one that grows row by row.
-
 Invariant: outside of `merge` only the stage's own schema is written; weeks of history that the new
 rows need are made in the live one, empty.
 """
@@ -17,7 +14,6 @@ from datetime import datetime
 from typing import Any
 
 import psycopg
-import sqlalchemy as sa
 
 from podgroup.model.ids import ShardId
 from projector.replay import merging
@@ -32,18 +28,14 @@ from projector.replay.stage import (
 )
 from projector.schema import partitions
 from projector.schema.layout import MERGED, MODES
-from projector.schema.partitions import PARTITIONED
 from projector.storage.database import DatabaseError, shown, writer
 from projector.storage.loading import load_checkpoint
-from projector.tables.base import BY_TIME
 from projector.writing import postgres_writer, statements
 from projector.writing.checkpoint import Checkpoint
 from projector.writing.rows import Rows, without_nul
 
 _EQUAL = "IS NOT DISTINCT FROM"
 _TIMEOUT_S = 3600.0
-_LOST = 100
-"""A table of history that has fewer rows has lost them; a beginning without a log leaves some."""
 
 
 class PostgresStage:
@@ -90,21 +82,10 @@ class PostgresStage:
                 f"{shown(url)}: a rebuild needs a schema of its own: GRANT CREATE ON DATABASE ... "
                 "TO the user of database.url"
             ) from None
-        # What is published, row by row, is not put in place by weeks.
-        published = execute("SELECT 1 FROM pg_publication LIMIT 1").fetchone()
-        lost = (partitions.has_fewer(self._pooled, table, _LOST) for table in PARTITIONED)
-        self._whole = published is None and all(lost)
         for table in MERGED:
-            if self._by_weeks(table):
-                how = f"INCLUDING DEFAULTS INCLUDING COMMENTS) PARTITION BY {BY_TIME}"
-                self._sql(f'CREATE TABLE {self._name(table)} (LIKE "{table}" {how}')
-            else:
-                self._sql(f'CREATE UNLOGGED TABLE {self._name(table)} (LIKE "{table}")')
+            self._sql(f'CREATE UNLOGGED TABLE {self._name(table)} (LIKE "{table}")')
         self._sql("SET synchronous_commit = off")
         self._connection.commit()
-
-    def _by_weeks(self, table: str) -> bool:
-        return self._whole and table in PARTITIONED
 
     def _sql(self, text: str, values: Any = None) -> "psycopg.Cursor[Any]":
         return self._connection.execute(text.encode(), values)
@@ -117,8 +98,6 @@ class PostgresStage:
         unknown = partitions.weeks_of(rows.tables) - self._weeks
         if unknown:
             with self._connection.transaction():
-                if self._whole:
-                    self._sql(f'SET LOCAL search_path = "{self._schema}"')
                 partitions.ensure(self._pooled, unknown)
             self._weeks |= unknown
         try:
@@ -147,24 +126,8 @@ class PostgresStage:
         """
         for table in MERGED:
             names = ", ".join(f'"{name}"' for name in merging.keys(table))
-            if self._by_weeks(table):
-                self._index(table, names)
-            else:
-                self._sql(f"ANALYZE {self._name(table)} ({names})")
+            self._sql(f"ANALYZE {self._name(table)} ({names})")
         self._connection.commit()
-
-    def _index(self, table: str, keys: str) -> None:
-        """Make the indexes that weeks of the live table have."""
-        name = self._name(table)
-        self._sql(f"ALTER TABLE {name} ADD PRIMARY KEY ({keys})")
-        found = self._sql(
-            "SELECT pg_get_indexdef(indexrelid) FROM pg_index "
-            "WHERE indrelid = %s::regclass AND NOT indisprimary",
-            (table,),
-        )
-        for (text,) in found.fetchall():
-            head, using, tail = text.partition(" USING ")
-            self._sql(f"{head.partition(' ON ')[0]} ON {name}{using}{tail}")
 
     def checkpoint(self) -> Checkpoint | None:
         """Take the checkpoint's row; every projector waits for it until `merge` or `undo`."""
@@ -198,33 +161,12 @@ class PostgresStage:
             text = merging.delete_unequal(table, name, _EQUAL, alone=alone, floor=floor)
             changed += self._sql(_marked(text), values).rowcount
             text = merging.lacks_none(table, name, alone=alone, floor=floor)
-            if not self._by_weeks(table) and self._sql(_marked(text), values).fetchone() != (True,):
+            if self._sql(_marked(text), values).fetchone() != (True,):
                 changed += self._sql(merging.insert_missing(table, name)).rowcount
-        if self._whole:
-            changed += self._attach_weeks()
         changed -= take_pruned_away(self._pooled, self._cluster, new.published)
         moved = self._sql(statements.next_checkpoint("%s"), checkpoint_values(old, new))
         assert moved.rowcount == 1, "the checkpoint's row is locked"
         self._connection.commit()
-        return changed
-
-    def _attach_weeks(self) -> int:
-        """Put whole weeks in place, last of all; returns how many rows that were.
-
-        A week of a million events takes a second in this way, where its rows one by one took ten.
-        """
-        changed = 0
-        try:
-            # A reader that stays may not keep the projector waiting: then the rows are inserted.
-            with self._connection.transaction():
-                self._sql("SET LOCAL lock_timeout = '500ms'")
-                for table in PARTITIONED:
-                    changed += partitions.move_weeks(self._pooled, table, f'"{self._schema}"')
-        except sa.exc.DBAPIError:
-            changed = 0
-        partitions.ensure(self._pooled, self._weeks)
-        for table in PARTITIONED:
-            changed += self._sql(merging.insert_missing(table, self._name(table))).rowcount
         return changed
 
     def undo(self) -> None:

@@ -28,8 +28,6 @@ PARTITIONED = tuple(
     table.name for table in TABLES if table.dialect_options["postgresql"]["partition_by"] == BY_TIME
 )
 WEEK = timedelta(days=7)
-_LITTLE = 10_000
-"""Rows that are moved one by one when their week gets others."""
 _AT = {table: COLUMNS[table].index("at") for table in PARTITIONED}
 _NAME = re.compile(rf"({'|'.join(PARTITIONED)})_\d{{8}}")
 _BOUND = re.compile(r"FROM \('(?P<begin>[^']+)'\) TO \((?:'(?P<end>[^']+)'|MAXVALUE)\)")
@@ -97,51 +95,12 @@ def ensure(connection: Connection, weeks: Iterable[datetime]) -> list[str]:
             connection.exec_driver_sql(
                 f"CREATE TABLE {name} (LIKE {parent} INCLUDING DEFAULTS INCLUDING COMMENTS)"
             )
-            _attach(connection, parent, name, begin)
+            connection.exec_driver_sql(
+                f"ALTER TABLE {parent} ATTACH PARTITION {name} "
+                f"FOR VALUES FROM ('{begin.isoformat()}') TO ({_end(begin)})"
+            )
             made.append(name)
     return made
-
-
-def has_fewer(connection: Connection, table: str, than: int) -> bool:
-    """Tell whether a table has fewer rows."""
-    text = f"SELECT count(*) < {than} FROM (SELECT 1 FROM {table} LIMIT {than}) AS few"
-    return bool(connection.exec_driver_sql(text).scalar_one())
-
-
-def move_weeks(connection: Connection, table: str, schema: str) -> int:
-    """Put weeks of the table of that name in `schema` in place of those with few rows.
-
-    Returns how many rows more that made. A week with more of them, or rights of its own, stays, and
-    so does that of `schema`. Readers of the table wait until the caller commits.
-    """
-    staged = found(connection, f"{schema}.{table}")
-    into, parent, quote = _place(connection, table)
-    names = ", ".join(COLUMNS[table])
-    execute = connection.exec_driver_sql
-    execute(f"LOCK TABLE {parent} IN ACCESS EXCLUSIVE MODE")
-    there = {part.begin: part.quoted for part in found(connection, table)}
-    more = 0
-    for part in staged:
-        if (old := there.get(part.begin)) is not None:
-            rights = "SELECT relacl IS NULL FROM pg_class WHERE oid = CAST(%s AS regclass)"
-            if not has_fewer(connection, old, _LITTLE) or not execute(rights, (old,)).scalar_one():
-                continue
-            taken = f"INSERT INTO {part.quoted} ({names}) SELECT {names} FROM {old}"
-            more -= execute(f"SELECT count(*) FROM {old}").scalar_one()
-            execute(f"{taken} ON CONFLICT DO NOTHING")
-            execute(f"DROP TABLE {old}")
-        more += execute(f"SELECT count(*) FROM {part.quoted}").scalar_one()
-        execute(f"ALTER TABLE {part.parent} DETACH PARTITION {part.quoted}")
-        execute(f"ALTER TABLE {part.quoted} SET SCHEMA {into}")
-        _attach(connection, parent, f"{into}.{quote(part.name)}", part.begin)
-    return more
-
-
-def _attach(connection: Connection, parent: str, name: str, begin: datetime) -> None:
-    connection.exec_driver_sql(
-        f"ALTER TABLE {parent} ATTACH PARTITION {name} "
-        f"FOR VALUES FROM ('{begin.isoformat()}') TO ({_end(begin)})"
-    )
 
 
 def _missing(connection: Connection, table: str, wanted: list[datetime]) -> list[datetime]:

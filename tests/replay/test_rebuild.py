@@ -107,42 +107,6 @@ def test_whatever_was_changed_lost_or_added_is_made_good(gatelog: Gatelog, playe
     assert code == 0, out
 
 
-@pytest.mark.parametrize(
-    "beside", ["SELECT 1", "SELECT 1 FROM history", "GRANT SELECT ON {} TO PUBLIC"]
-)
-@pytest.mark.slow_with("sqlite", "what is beside is of the other database")
-def test_what_lost_every_row_is_as_it_was(gatelog: Gatelog, played: Played, beside: str) -> None:
-    before, shape = everything(played.url), weeks(played.url)
-    engine = writer(played.url)
-    with engine.begin() as connection:
-        for table in EVERY:
-            where = table.c.seq > 0 if table.name == "history" else sa.true()
-            connection.execute(sa.delete(table).where(where))
-    with engine.connect() as connection:
-        week = partitions.found(connection, "history")
-        if week:
-            connection.execute(sa.text(beside.format(week[0].quoted)))
-        if "GRANT" in beside:
-            connection.commit()
-        code, out, err = gatelog("replay", "--rebuild", *played.options)
-    engine.dispose()
-    assert (code, err) == (0, ""), out
-    assert everything(played.url) == before
-    assert weeks(played.url) == shape
-
-
-def weeks(url: str) -> list[Any]:
-    """Every index of a week, none on SQLite."""
-    engine = reader(url)
-    with engine.connect() as connection:
-        if connection.dialect.name == "sqlite":
-            return []
-        text = "SELECT tablename, indexdef FROM pg_indexes WHERE schemaname = current_schema()"
-        found = sorted(map(tuple, connection.execute(sa.text(text))))
-    engine.dispose()
-    return found
-
-
 @pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 def test_rows_of_others_in_the_same_database_are_not_touched(
     gatelog: Gatelog, played: Played
