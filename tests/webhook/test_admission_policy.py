@@ -307,6 +307,7 @@ NEITHER_HERE_NOR_THERE = (None, "", "g", "Not_Valid", "true", "3", "0", "+3", "x
 ASKED = (*(getattr(names, word) for word in (
     "QUEUE_NAME", "MANAGED_LABEL", "GROUP_NAME", "GROUP_TOTAL_COUNT", "PRIORITY_CLASS",
     "PREBUILT_WORKLOAD", "MAX_EXEC_SECONDS", "ELASTIC_JOB", "TOPOLOGY_REQUIRED",
+    "PODSET_LABEL", "WORKLOAD_ANNOTATION", "LOCAL_QUEUE_LABEL", "CLUSTER_QUEUE_LABEL",
 )), "mine")  # fmt: skip
 metadata = strategies.dictionaries(
     strategies.sampled_from(ASKED), strategies.sampled_from(NEITHER_HERE_NOR_THERE), max_size=4

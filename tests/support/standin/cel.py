@@ -3,7 +3,9 @@
 Theory: cel-python evaluates the language; what the API server adds is done here. ``Object{...}``
 and ``JSONPatch{...}`` in mutations become plain maps before an expression is compiled, since their
 field names are all that matters. Variables are evaluated when first asked for, as the server does,
-so that one which cannot be evaluated harms no expression that does not ask.
+so that one which cannot be evaluated harms no expression that does not ask. cel-python evaluates
+both sides of ``&&`` and ``||``; the server does not look at the second where the first settles it,
+as a policy counts on whose first question is who asks, so operands are evaluated apart.
 
 Invariant: an expression sees a request and can change nothing.
 """
@@ -11,6 +13,7 @@ Invariant: an expression sees a request and can change nothing.
 import functools
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -22,6 +25,7 @@ _TYPE = re.compile(r"\b(?:Object(?:\.\w+)*|JSONPatch)\s*\{")
 _QUOTED = re.compile(_TYPE.pattern + r"\s*[\"']")
 _NAMES = ("request", "object", "oldObject", "params", "authorizer", "variables")
 _FIELD = re.compile(r"([{,]\s*)([A-Za-z_]\w*)(\s*):(?!:)")
+_WORDS = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\|\||&&|.""", re.DOTALL)
 
 
 class CelError(Exception):
@@ -33,18 +37,37 @@ class Expression:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._program = _program(text)
-        self._named = [name for name in _NAMES if re.search(rf"\b{name}\b", text)]
+        self._settles, self._operands = _operands(text)
+        if not self._operands:
+            self._program = _program(text)
+            self._named = [name for name in _NAMES if re.search(rf"\b{name}\b", text)]
 
     def value(self, names: dict[str, Any]) -> Any:
         """Its value as cel-python has it. Raises ``CelError``."""
         from celpy.evaluation import CELEvalError
 
         try:
-            return self._program.evaluate({name: names[name] for name in self._named})
+            return self._result(names)
         except CELEvalError as error:
             why = next((str(a) for a in error.args if isinstance(a, str)), str(error))
             raise CelError(f"expression '{self.text}' resulted in error: {why}") from None
+
+    def _result(self, names: dict[str, Any]) -> Any:
+        from celpy.celtypes import BoolType
+        from celpy.evaluation import CELEvalError
+
+        if not self._operands:
+            return self._program.evaluate({name: names[name] for name in self._named})
+        failed = None
+        for operand in self._operands:
+            try:
+                if bool(operand._result(names)) is self._settles:
+                    return BoolType(self._settles)
+            except CELEvalError as error:  # a later operand may settle it all the same
+                failed = failed or error
+        if failed is not None:
+            raise failed
+        return BoolType(not self._settles)
 
     def holds(self, names: dict[str, Any]) -> bool:
         """Whether it is true. Raises ``CelError``."""
@@ -55,6 +78,39 @@ class Expression:
         from celpy.adapter import CELJSONEncoder
 
         return json.loads(json.dumps(self.value(names), cls=CELJSONEncoder))
+
+
+@functools.lru_cache(maxsize=1024)
+def _operands(text: str) -> tuple[bool, tuple[Expression, ...]]:
+    """Return the operands of the outermost ``||`` or ``&&``, and which value of one settles it."""
+    text = text.strip()
+    closed = (at for at, word, depth in _words(text) if word == ")" and not depth)
+    if text.startswith("(") and next(closed, 0) == len(text) - 1:
+        return _operands(text[1:-1])
+    if len(_split(text, "?")) == 1:
+        for operator, settles in (("||", True), ("&&", False)):
+            if len(parts := _split(text, operator)) > 1:
+                return settles, tuple(map(Expression, parts))
+    return False, ()
+
+
+def _split(text: str, operator: str) -> list[str]:
+    """Cut a text at an operator that is in no brackets and no quotes."""
+    begin, parts = 0, []
+    for at, word, depth in _words(text):
+        if word == operator and not depth:
+            parts.append(text[begin:at])
+            begin = at + len(word)
+    return [*parts, text[begin:]]
+
+
+def _words(text: str) -> Iterator[tuple[int, str, int]]:
+    """Go over what is quoted, operators and characters: where, what, and in how many brackets."""
+    depth = 0
+    for found in _WORDS.finditer(text):
+        word = found.group()
+        depth += (word in "([{") - (word in ")]}")
+        yield found.start(), word, depth
 
 
 @functools.lru_cache(maxsize=1024)
