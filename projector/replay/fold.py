@@ -98,7 +98,7 @@ class Result(Struct):
 
 
 class Sink:
-    """A database that rows of a replay are written to; it must be empty and migrated.
+    """A database that rows of a replay are written to; it must be empty and have its tables.
 
     A thread writes one batch while the next is folded: SQLite works outside of the interpreter's
     lock. All is written, or an error raised, when `close` returns.
