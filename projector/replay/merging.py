@@ -37,23 +37,20 @@ def delete_unequal(table: str, source: str, equal: str, *, alone: bool, floor: i
     )
 
 
-def insert_missing(table: str, source: str) -> str:
-    """Insert the rows of `source` whose key is not there."""
+def insert_missing(table: str, source: str, *, alone: bool, floor: int) -> str:
+    """Insert the rows of `source` whose key is not there, after `delete_unequal`.
+
+    What is left has an equal there, so as many are the same. Both databases count first, once, and
+    look for none if no row is missing: counting costs a tenth of looking.
+    """
     names = ", ".join(f'"{name}"' for name in COLUMNS[table])
     same = " AND ".join(f'n."{name}" = t."{name}"' for name in keys(table))
+    left = f'SELECT count(*) FROM "{table}" AS t WHERE {_ours(table, alone)}'
     return (
         f'INSERT INTO "{table}" ({names}) SELECT {names} FROM {source} AS n '
-        f'WHERE NOT EXISTS (SELECT 1 FROM "{table}" AS t WHERE {same})'
+        f"WHERE ({left}{_but_kept(table, floor)}) <> (SELECT count(*) FROM {source}) "
+        f'AND NOT EXISTS (SELECT 1 FROM "{table}" AS t WHERE {same})'
     )
-
-
-def lacks_none(table: str, source: str, *, alone: bool, floor: int) -> str:
-    """Find out whether no row of `source` is missing, after `delete_unequal`.
-
-    What is left has an equal there, so as many are the same; counting costs a tenth of looking.
-    """
-    left = f'SELECT count(*) FROM "{table}" AS t WHERE {_ours(table, alone)}'
-    return f"SELECT ({left}{_but_kept(table, floor)}) = (SELECT count(*) FROM {source})"
 
 
 def count_kept(table: str) -> str:

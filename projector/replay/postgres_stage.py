@@ -158,11 +158,11 @@ class PostgresStage:
             self._sql(RESOLVED.format(**names))
         for table in MERGED:
             name = self._name(table)
-            text = merging.delete_unequal(table, name, _EQUAL, alone=alone, floor=floor)
-            changed += self._sql(_marked(text), values).rowcount
-            text = merging.lacks_none(table, name, alone=alone, floor=floor)
-            if self._sql(_marked(text), values).fetchone() != (True,):
-                changed += self._sql(merging.insert_missing(table, name)).rowcount
+            for text in (
+                merging.delete_unequal(table, name, _EQUAL, alone=alone, floor=floor),
+                merging.insert_missing(table, name, alone=alone, floor=floor),
+            ):
+                changed += self._sql(_marked(text), values).rowcount
         changed -= take_pruned_away(self._pooled, self._cluster, new.published)
         moved = self._sql(statements.next_checkpoint("%s"), checkpoint_values(old, new))
         assert moved.rowcount == 1, "the checkpoint's row is locked"

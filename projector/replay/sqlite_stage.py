@@ -136,11 +136,11 @@ class SqliteStage:
                 self._one_row_a_key(table)
                 text = merging.delete_unequal(table, name, "IS", alone=alone, floor=floor)
                 changed += self._raw.execute(text, values).rowcount
-            lacks_none = merging.lacks_none(table, name, alone=alone, floor=floor)
             if self._is_empty(table):
                 changed += self._fill(table)
-            elif self._raw.execute(lacks_none, values).fetchone() != (1,):
-                changed += self._raw.execute(merging.insert_missing(table, name)).rowcount
+            else:
+                text = merging.insert_missing(table, name, alone=alone, floor=floor)
+                changed += self._raw.execute(text, values).rowcount
         changed -= take_pruned_away(self._pooled, self._cluster, new.published)
         given = tuple(
             utc_text(value) if hasattr(value, "tzinfo") else value
