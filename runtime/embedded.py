@@ -32,8 +32,10 @@ from runtime.settings import NatsSettings
 
 USER = "gatelog"
 MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
-_MEMORY = {"GOMEMLIMIT": "48MiB"}
-"""When the server collects garbage: by itself at twice what lives, which peaks near 100 MiB."""
+_MEMORY = {"GOGC": "25"}
+"""When the server collects garbage: at a quarter more than what lives, by itself at twice. Held to
+48 MiB it collected 30 times a second and more once 100 pods a second kept 40 to 57 MB alive: 2.0 ms
+of processor time a pod in place of 0.7."""
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.01
 
