@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gatelog.replay.archiving import live_position
-from gatelog.replay.online import held_against, make_empty
+from gatelog.replay.online import digesting, held_against, make_empty
 from gatelog.replay.steps import Stepper
 from gatelog.shell.errors import CommandFailed, UsageFailed
 from projector.archive.archive_store import open_archive_store
@@ -109,7 +109,8 @@ async def verify(log: Source, settings: Settings) -> tuple[Result, list[TableRes
             )
         with tempfile.TemporaryDirectory(prefix="gatelog-replay-") as folder:
             again = f"sqlite:///{folder}/replay.sqlite3"
-            result = await folded(log, again, moment=reached_live)
+            with digesting(connection, header.cluster, header.shard, at) as known:
+                result = await folded(log, again, moment=reached_live)
             reached = result.world.meta.position
             if reached < reached_live and not log.unread:
                 raise CommandFailed(
@@ -117,7 +118,7 @@ async def verify(log: Source, settings: Settings) -> tuple[Result, list[TableRes
                     "export again, or compare a database made from this file (gatelog import)"
                 )
             found = await asyncio.to_thread(
-                held_against, connection, again, header.cluster, header.shard, at
+                held_against, connection, again, header.cluster, header.shard, at, known
             )
     return result, found
 

@@ -5,9 +5,11 @@ Invariant: the live database is read in one transaction and never written.
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import datetime
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -20,7 +22,8 @@ from gatelog.shell.errors import CommandFailed
 from gatelog.shell.whereabouts import read_model_at
 from projector import tables
 from projector.archive.standing import Standing
-from projector.replay.compare import TableResult, compare
+from projector.replay.compare import TableResult, compare, digested
+from projector.replay.digests import Digests
 from projector.replay.fold import Beginning, Callbacks, Difference, Redeciding, Result, Sink, fold
 from projector.replay.vouching import introduce, listed_all
 from projector.storage.database import DatabaseError, database_url, reading, writer
@@ -83,12 +86,38 @@ async def verify(settings: Settings, progress: Progress) -> tuple[Result, list[T
                 sink = Sink(url, settings.cluster, shard, at.mode)
                 calls = Callbacks(differs=ignore, progress=progress)
                 begins = beginning(settings, at)
-                result = await fold(log.entries(), begins, sink=sink, calls=calls)
-                sink.close()
+                with digesting(connection, settings.cluster, shard, at) as known:
+                    result = await fold(log.entries(), begins, sink=sink, calls=calls)
+                    sink.close()
             found = await asyncio.to_thread(
-                held_against, connection, url, settings.cluster, shard, at
+                held_against, connection, url, settings.cluster, shard, at, known
             )
     return result, found
+
+
+@contextmanager
+def digesting(
+    live: sa.Connection, cluster: str, shard: int, at: Standing
+) -> Iterator[dict[str, Digests]]:
+    """Let the server of a live read model digest it meanwhile; the digests are there at the end.
+
+    The connection is the thread's until then. An error ends what the server is doing for it.
+    """
+    known: dict[str, Digests] = {}
+    if live.dialect.name != "postgresql" or at.epoch > 1:
+        yield known
+        return
+    raw: Any = live.connection.driver_connection
+    with ThreadPoolExecutor(1) as beside:
+        work = beside.submit(digested, live, cluster, shard)
+        try:
+            yield known
+        except BaseException:
+            while not work.done():
+                raw.cancel()
+                wait([work], 0.1)
+            raise
+        known |= work.result()
 
 
 def _make_tables(url: str) -> None:
@@ -101,9 +130,17 @@ def _make_tables(url: str) -> None:
 
 
 def held_against(
-    live: sa.Connection, url: str, cluster: str, shard: int, at: Standing
+    live: sa.Connection,
+    url: str,
+    cluster: str,
+    shard: int,
+    at: Standing,
+    known: dict[str, Digests],
 ) -> list[TableResult]:
-    """Compare the live read model, row by row, with what a replay has written to `url`."""
+    """Compare the live read model, row by row, with what a replay has written to `url`.
+
+    `known` is what `digesting` gave.
+    """
     floor = 0
     if at.epoch > 1:
         copy = writer(url)
@@ -113,7 +150,7 @@ def held_against(
             introduce(live, connection, cluster, shard, floor)
         copy.dispose()
     with reading(url) as other:
-        return compare(live, other, cluster, shard, floor)
+        return compare(live, other, cluster, shard, floor, known)
 
 
 async def redecide(

@@ -3,6 +3,7 @@
     log       what is replayed: messages in order, each with the decisions recorded at its place
     fold      a log into a world, and the world's rows into a database of one's own
     compare   two databases, table by table and row by row
+    digests   of the rows of both say what of them need not be read
     files, reading            a log in a file, whole or damaged
     selecting, pseudonyms     some of a log, and a log without names
 

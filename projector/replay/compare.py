@@ -1,10 +1,10 @@
 """Compare two read models, table by table and row by row.
 
 Theory. SQLite counts by itself what is equal in two files, in a seventh of the processor time that
-reading the rows takes; a table is read only if that is not all. Then, and on PostgreSQL, both sides
-are read in the order of the table's key and merged, so memory does not grow with history. Nearly
-all rows are equal, which two tuples tell at once, with the documents of two SQLite files as the
-text that they are. Only other rows are looked at by their keys, column by column.
+reading the rows takes; beside PostgreSQL `digests` say it. A table is read only if that is not all.
+Then both sides are read in the order of the table's key and merged, so memory does not grow with
+history. Nearly all rows are equal, which two tuples tell at once, with the documents of two SQLite
+files as the text that they are. Only other rows are looked at by their keys, column by column.
 
 Compared is the public contract: what a person can query. Left out are the folded state (its bytes
 may differ where dictionaries were filled in another order) and the position as of which a row was
@@ -24,10 +24,11 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from msgspec import Struct
 
+from projector.replay.digests import Digests, digests
 from projector.replay.vouching import of_before
 from projector.schema.layout import COMPARED
 from projector.tables.base import bound
-from projector.upkeep.pruning import WHERE_OVER, limits
+from projector.upkeep.pruning import limits, over
 
 LEFT_OUT = frozenset({"folded", "as_of_seq"})
 OF_BEFORE = "of_before"
@@ -61,26 +62,46 @@ class TableResult(Struct):
     """The first of these, NAMESPACE/NAME."""
 
 
+def digested(live: sa.Connection, cluster: str, shard: int) -> dict[str, Digests]:
+    """Return the digests of all tables of a live side in PostgreSQL, for `compare`."""
+    live.exec_driver_sql("SET LOCAL statement_timeout = 0")  # a long history takes longer
+    gone = limits(live, cluster)
+    parts = [_Part(table, cluster, shard, 0, gone.get(table.name), False) for table in COMPARED]
+    return {part.table.name: _digests(live, part) for part in parts}
+
+
 def compare(
-    live: sa.Connection, again: sa.Connection, cluster: str, shard: int, floor: int
+    live: sa.Connection,
+    again: sa.Connection,
+    cluster: str,
+    shard: int,
+    floor: int,
+    known: dict[str, Digests] | None = None,
 ) -> list[TableResult]:
     """Compare every table of the contract; the log vouches for who came after position `floor`.
 
-    What was over before the limit of the live side's pruning is left out on both sides.
+    What was over before the limit of the live side's pruning is left out on both sides. `known` are
+    digests of the live side if it is in PostgreSQL and the log vouches for everything.
     """
     gone = limits(live, cluster)
     for connection in (live, again):
         if connection.dialect.name == "sqlite":
-            # Every row is read once, in order.
+            # Every row is read once, in order; digests are sorted in pieces of the cache's size.
             connection.exec_driver_sql(f"PRAGMA cache_size = -{CACHE_KIB}")
+            connection.exec_driver_sql("PRAGMA temp_store = FILE")
     kept = live.dialect.name == again.dialect.name == "sqlite"
     if kept and not floor:
         file = again.exec_driver_sql("PRAGMA database_list").all()[0].file
         live.exec_driver_sql(f"ATTACH ? AS {_BESIDE}", (file,))
-    return [
-        _table(live, again, _Part(table, cluster, shard, floor, gone.get(table.name), kept))
-        for table in COMPARED
-    ]
+    found = []
+    for table in COMPARED:
+        part = _Part(table, cluster, shard, floor, gone.get(table.name), kept)
+        digest = known and known.get(table.name)
+        if digest is not None and digest == _digests(again, part):
+            found.append(TableResult(table.name, sum(count for _, count, _ in digest)))
+        else:
+            found.append(_table(live, again, part))
+    return found
 
 
 class _Part(NamedTuple):
@@ -99,8 +120,7 @@ class _Part(NamedTuple):
 
 def _table(live: sa.Connection, again: sa.Connection, part: _Part) -> TableResult:
     table = part.table
-    left_out = LEFT_OUT - {"as_of_seq"} if table.name == "decisions" else LEFT_OUT
-    names = [column.name for column in table.columns if column.name not in left_out]
+    names = _names(table)
     keys = [(column.name, names.index(column.name)) for column in table.primary_key]
     result = TableResult(table.name)
     if part.kept and not part.floor:
@@ -138,6 +158,18 @@ def _table(live: sa.Connection, again: sa.Connection, part: _Part) -> TableResul
     return result
 
 
+def _names(table: sa.Table) -> list[str]:
+    """Return the columns that are compared."""
+    left_out = LEFT_OUT - {"as_of_seq"} if table.name == "decisions" else LEFT_OUT
+    return [column.name for column in table.columns if column.name not in left_out]
+
+
+def _digests(connection: sa.Connection, part: _Part) -> Digests:
+    table = part.table
+    names = [name for name in _names(table) if name not in {"cluster", "shard"}]  # alike in all
+    return digests(connection, [table.c[name] for name in names], _mine(connection, table, part))
+
+
 def _counts(live: sa.Connection, part: _Part, names: list[str]) -> tuple[int, int, int]:
     """Count the rows of the live side, of the replay attached to it, and those equal on both."""
     one, two = (
@@ -158,11 +190,9 @@ def _mine(connection: sa.Connection, table: sa.Table, part: _Part) -> list[Any]:
     if table.name == "history":
         mine.append(table.c.seq > part.floor)
     if part.before is not None:
-        over = WHERE_OVER[table.name]
-        if table.schema:
-            over = over.replace("FROM ", f"FROM {table.schema}.")
+        gone = over(table.name, f"{table.schema}." if table.schema else "")
         values = bound(connection.dialect, {"before": part.before})
-        mine.append(sa.text(f"({over}) IS NOT TRUE").bindparams(**values))
+        mine.append(sa.text(f"({gone}) IS NOT TRUE").bindparams(**values))
     return mine
 
 
@@ -195,8 +225,8 @@ def _vouched(
     rows: Iterator[_Row], names: list[str], count: TableResult | None = None
 ) -> Iterator[_Row]:
     """Leave out what the log cannot vouch for, and count it."""
-    for *known, over in rows:
-        if not over:
+    for *known, before in rows:
+        if not before:
             yield tuple(known)
         elif count is not None:
             count.unvouched += 1

@@ -28,7 +28,7 @@ from projector.replay import merging
 from projector.schema.layout import MERGED, MODES, Row
 from projector.storage.store import REBUILT
 from projector.tables.base import bound
-from projector.upkeep.pruning import WHERE_OVER, limits
+from projector.upkeep.pruning import WHERE_OVER, limits, over
 from projector.writing import statements
 from projector.writing.checkpoint import Checkpoint
 from projector.writing.rows import Rows
@@ -117,7 +117,7 @@ def leave_out_pruned(connection: sa.Connection, cluster: str, name: Callable[[st
     """Delete from the stage what was pruned: the log may remember longer than the read model."""
     for table, before in limits(connection, cluster).items():
         if table in _APPENDED:
-            text = f"DELETE FROM {name(table)} WHERE {WHERE_OVER[table]}"
+            text = f"DELETE FROM {name(table)} WHERE {over(table)}"
             connection.execute(sa.text(text), bound(connection.dialect, {"before": before}))
 
 
@@ -128,7 +128,7 @@ def take_pruned_away(connection: sa.Connection, cluster: str, published: int) ->
     for table in WHERE_OVER:
         if table not in known or table in _APPENDED:
             continue
-        text = f"DELETE FROM {table} WHERE cluster = :cluster AND {WHERE_OVER[table]}"
+        text = f"DELETE FROM {table} WHERE cluster = :cluster AND {over(table)}"
         values = bound(connection.dialect, {"cluster": cluster, "before": known[table]})
         if table == "decisions":
             text, values = f"{text} AND number <= :published", {**values, "published": published}

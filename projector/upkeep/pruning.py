@@ -47,10 +47,10 @@ DROPPED = "gatelog: pruned, to be dropped"
 WHERE_OVER: dict[str, str] = {
     "history": "at < :before",
     "outcomes": "at < :before",
-    "gates": "EXISTS (SELECT 1 FROM pods p WHERE p.cluster = gates.cluster "
+    "gates": "EXISTS (SELECT 1 FROM {schema}pods p WHERE p.cluster = gates.cluster "
     "AND p.uid = gates.pod_uid AND p.gone_at < :before)",
     "pods": "gone_at < :before",
-    "roles": "EXISTS (SELECT 1 FROM groups g WHERE g.cluster = roles.cluster "
+    "roles": "EXISTS (SELECT 1 FROM {schema}groups g WHERE g.cluster = roles.cluster "
     "AND g.id = roles.group_id AND g.gone_at < :before)",
     "groups": "gone_at < :before",
     "waits": "to_at < :before",
@@ -67,7 +67,7 @@ WHERE_OVER: dict[str, str] = {
     "parked": "resolved_at < :before AND resolution <> ''",
     "estimates": "came_at < :before",
 }
-"""Which rows of a table are over, in the order the tables are pruned; `:before` is the limit."""
+"""Which rows of a table are over, in the order the tables are pruned; see `over`."""
 
 _BUT = {
     "decisions": " AND EXISTS (SELECT 1 FROM checkpoints c WHERE c.cluster = decisions.cluster "
@@ -149,6 +149,11 @@ def prune(
     finally:
         engine.dispose()
     return done
+
+
+def over(table: str, schema: str = "") -> str:
+    """Return the condition that a row is over; `:before` is the limit, `schema` ends in a dot."""
+    return WHERE_OVER[table].format(schema=schema)
 
 
 def limits(connection: Connection, cluster: str) -> dict[str, datetime]:
@@ -348,7 +353,7 @@ _ADD = "UPDATE pruned SET rows = rows + :count WHERE cluster = :cluster AND name
 
 
 def _over(table: str) -> str:
-    return WHERE_OVER[table] + _BUT.get(table, "")
+    return over(table) + _BUT.get(table, "")
 
 
 def _time(value: Any) -> datetime | None:

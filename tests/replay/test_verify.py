@@ -73,8 +73,9 @@ def test_nothing_differs_and_whatever_is_changed_is_found(gatelog: Gatelog, play
     engine.dispose()
 
 
-def test_rows_that_are_missing_or_too_many_are_found(gatelog: Gatelog, simple: Played) -> None:
-    engine = writer(simple.url)
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
+def test_rows_that_are_missing_or_too_many_are_found(gatelog: Gatelog, played: Played) -> None:
+    engine = writer(played.url)
     with engine.begin() as connection:
         waits = list(connection.execute(sa.select(tables.waits)).mappings())
         first = waits[0]
@@ -84,9 +85,9 @@ def test_rows_that_are_missing_or_too_many_are_found(gatelog: Gatelog, simple: P
         connection.execute(sa.delete(tables.waits).where(where))
         connection.execute(sa.insert(tables.waits).values({**first, "from_seq": 99_999}))
     engine.dispose()
-    code, out, _ = gatelog("replay", "--verify", *simple.options)
+    code, out, _ = gatelog("replay", "--verify", *played.options)
     assert code == 1
-    assert "2 DIFFERENT" in out
+    assert out.count("DIFFERENT") == 1 and "2 DIFFERENT" in out
     assert f"from_seq={first['from_seq']}: only in the replay" in out
     assert "from_seq=99999: not in the replay" in out
 
