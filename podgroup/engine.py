@@ -128,7 +128,8 @@ def decide(
     """
     loaded, thorough = world.loaded, world.loaded or world.evaluate_all
     if not recorded and not (concluded and concluded.records):
-        if not thorough and not _due(world):
+        due = thorough or any(world.dirty_groups.values()) or _last_due(world) or ADMIT.due(world)
+        if not due:
             world.dirty_groups.clear()  # most messages of a trickle end here
             return _NONE
         if not synced(world):
@@ -180,14 +181,6 @@ def _run_last(world: World, applier: Applier) -> None:
             applier.run(rule.run(applier.ctx))
 
 
-def _due(world: World) -> bool:
-    """Tell whether any rule is due: for a group, or for a ClusterQueue."""
-    quotas = world.quotas
-    if any(world.dirty_groups.values()) or quotas.news or quotas.objects or _last_due(world):
-        return True
-    return bool(quotas.charged) and ADMIT.due(world)
-
-
 def _last_due(world: World) -> bool:
     """Tell whether a rule that looks at no single group may be due."""
     return bool(world.quotas.moved or world.unannounced or world.meta.unreported)
@@ -228,14 +221,14 @@ def _decide_dirty(world: World, applier: Applier) -> dict[GroupID, int]:
     groups, dirty = world.groups, world.dirty_groups
     looked_at: dict[GroupID, int] = {}
     while True:
-        batch = [(groups[g], changed) for g, changed in dirty.items() if g in groups]
+        batch: list[tuple[Group, int, bool]] = []
+        for identity, changed in dirty.items():
+            group = groups.get(identity)
+            if group is not None:
+                batch.append((group, changed, group.quota.holding is not None))
+                looked_at[identity] = looked_at.get(identity, 0) | changed
         dirty.clear()
-        held: set[GroupID] = set()
-        for group, changed in batch:
-            looked_at[group.id] = looked_at.get(group.id, 0) | changed
-            if group.quota.holding is not None:
-                held.add(group.id)
-        for group, changed in batch:
+        for group, changed, _ in batch:
             if changed:
                 _run(applier, group, changed, first=True)
         if ADMIT.due(world):
@@ -243,6 +236,7 @@ def _decide_dirty(world: World, applier: Applier) -> dict[GroupID, int]:
         world.quotas.reported()
         if not dirty:
             break
+        held = {group.id for group, _, holds in batch if holds}
         again = [g for g in dirty if _needs_another_look(world, g, g in held)]
         for identity, changed in dirty.items():
             if identity in groups:
@@ -283,21 +277,22 @@ _THEN = [_once_admitted(rule) for rule in _FIRST if rule.once_admitted]
 _THEN += [rule for rule in RULES[_ADMISSION:] if isinstance(rule, Rule)]
 _LAST = [rule for rule in RULES[_ADMISSION + 1 :] if isinstance(rule, ClusterRule)]
 Run = Callable[[RuleContext, Group], Conclusions]
-Plan = tuple[tuple[int, Run], ...]
-_PLANS: dict[tuple[bool, str, bool, int], Plan] = {}
-"""Whether first, mode, whether parked, what changed -> the rules that are due, by their place."""
 
 
-def _plan(first: bool, mode: str, parked: bool, changed: int) -> Plan:
-    known = _PLANS.get((first, mode, parked, changed))
-    if known is not None:
-        return known
-    plan = _PLANS[first, mode, parked, changed] = tuple(
-        (place, rule.run)
-        for place, rule in enumerate(_FIRST if first else _THEN)
-        if rule.due(changed) and rule.mode in ("", mode) and (rule.parked or not parked)
-    )
-    return plan
+class _Plans(dict[tuple[bool, str, bool, int], tuple[Run, ...]]):
+    """Whether first, mode, whether parked, what changed -> the rules that are due, each once."""
+
+    def __missing__(self, key: tuple[bool, str, bool, int]) -> tuple[Run, ...]:
+        first, mode, parked, changed = key
+        plan = self[key] = tuple(
+            rule.run
+            for rule in (_FIRST if first else _THEN)
+            if rule.due(changed) and rule.mode in ("", mode) and (rule.parked or not parked)
+        )
+        return plan
+
+
+_PLANS = _Plans()
 
 
 def _run(applier: Applier, group: Group, changed: int, *, first: bool) -> None:
@@ -305,23 +300,32 @@ def _run(applier: Applier, group: Group, changed: int, *, first: bool) -> None:
 
     One that they fail on stops in the open; all others go on.
     """
-    ctx, apply = applier.ctx, applier.apply
     mode, parked = applier.world.mode, bool(group.parked)
     if parked:
-        apply(Dequeued(group.id))
-    applier.concluded = False
+        applier.apply(Dequeued(group.id))
+    plan = _PLANS[first, mode, parked, changed]
     try:
-        some = changed != EVERYTHING
-        for place, run in _plan(first, mode, parked, changed):
-            for conclusion in run(ctx, group):
-                apply(conclusion)
-            if some and applier.concluded:
-                for later, other in _plan(first, mode, parked, EVERYTHING):
-                    if later > place:
-                        applier.run(other(ctx, group))
+        if changed == EVERYTHING:
+            _ask(applier, group, plan)
+            return
+        applier.concluded = False
+        for run in plan:
+            for conclusion in run(applier.ctx, group):
+                applier.apply(conclusion)
+            if applier.concluded:
+                every = _PLANS[first, mode, parked, EVERYTHING]
+                _ask(applier, group, every[every.index(run) + 1 :])
                 return
     except Exception as error:
         _stop(applier, group, error)
+
+
+def _ask(applier: Applier, group: Group, rules: tuple[Run, ...]) -> None:
+    """Ask rules one after the other: a third of a look at everything is this loop."""
+    ctx, apply = applier.ctx, applier.apply
+    for run in rules:
+        for conclusion in run(ctx, group):
+            apply(conclusion)
 
 
 def _stop(applier: Applier, group: Group, error: Exception) -> None:

@@ -272,10 +272,6 @@ def _admit(ctx: RuleContext, group: Group, admission: AdmissionVerdict) -> Decis
     )
 
 
-def _due(world: World) -> bool:
-    return world.mode == "builtin" and _news(world)
-
-
 def _news(world: World) -> bool:
     """Tell whether there is anything to take notice of now.
 
@@ -284,6 +280,8 @@ def _news(world: World) -> bool:
     of a pod seldom comes here, nor does what was admitted come back: a tenth of a trickle.
     """
     quotas, policy = world.quotas, world.policy
+    if world.mode != BUILTIN:
+        return False
     if quotas.news or quotas.objects:
         return True
     if not quotas.charged:
@@ -296,7 +294,7 @@ def _news(world: World) -> bool:
 RULE = ClusterRule(
     name="admit",
     run=admit,
-    due=_due,
+    due=_news,
     mode=BUILTIN,
     docs=(RuleDoc("admit", "it fits the quota", "admits it"), PREEMPT, RELOCATE),
 )
