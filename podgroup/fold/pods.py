@@ -33,7 +33,7 @@ from podgroup.fold.seeing import see
 from podgroup.log.dialects import declares_alike
 from podgroup.log.journal import At
 from podgroup.model.ids import PodUID, newer
-from podgroup.model.interning import intern_times, renewed, resembling, shared
+from podgroup.model.interning import intern_times, joining, renewed, shared
 from podgroup.model.names import (
     ADMISSION_GATE,
     ADMITTED_CONDITION,
@@ -192,13 +192,7 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
     uid = view.uid
     members = world.members[group.id]
     first = members.first()
-    made = None
-    if first is None:
-        view = shared(view)
-    elif (made := resembling(view, like := world.pods[first].view)) is None:
-        view = shared(view, like)
-    else:
-        view = made
+    view = joining(view, None if first is None else world.pods[first].view)
     gated = ADMISSION_GATE in view.gates
     name = assigned_role(world, group, view)
     role = group.roles.get(name)

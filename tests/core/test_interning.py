@@ -15,6 +15,7 @@ from podgroup.model.interning import (
     intern,
     intern_map,
     intern_time,
+    joining,
     renewed,
     resembling,
     shared,
@@ -149,6 +150,20 @@ def test_another_pod_shares_what_is_written_the_same() -> None:
     assert resembling(turned, POD) is None
     assert list(turned.annotations) == ["y", "x"]
     assert resembling(msgspec.structs.replace(other, phase="Running"), POD) is None
+
+
+def test_the_first_of_a_group_shares_with_the_one_before_it_and_says_what_was_sent() -> None:
+    sent = msgspec.structs.replace(POD, labels={"a": "1"}, requests={"cpu": 1, "memory": 2})
+    turned = msgspec.structs.replace(sent, uid="w", requests={"memory": 2, "cpu": 1})
+    other = msgspec.structs.replace(sent, uid="v", name="q", priority_class="high")
+    made = [
+        joining(msgspec.json.decode(msgspec.json.encode(view), type=PodView), None)
+        for view in (sent, sent, turned, other)
+    ]
+    assert made == [sent, sent, turned, other]
+    assert made[0].labels is made[1].labels is made[2].labels is made[3].labels
+    assert made[0].requests is made[1].requests
+    assert [next(iter(view.requests)) for view in made[1:3]] == ["cpu", "memory"]
 
 
 def test_the_table_is_bounded_and_goes_on_after_it_was_full() -> None:
