@@ -54,7 +54,7 @@ from podgroup.rules.helpers.readiness import all_ready
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
 from podgroup.rules.helpers.timing import still_running
 from podgroup.state.changes import ALL_READY, SUCCEEDED, WINDS_UP, WORKLOAD
-from podgroup.state.facts import ran_s, role_of
+from podgroup.state.facts import ran_s, readiness_shown, role_of
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
 
@@ -308,10 +308,7 @@ def _pods_ready(
     ctx: RuleContext, group: Group, old: Condition | None
 ) -> tuple[bool, str, str] | None:
     """Return what PodsReady should say, None if nothing is to be written (`Policy`)."""
-    policy = ctx.world.policy
-    how = policy.wait_for_pods_ready
-    if how == "auto" and ctx.world.mode != "kueue":
-        how = "on" if policy.pods_ready_timeout_s else "off"
+    how = readiness_shown(ctx.world)
     if how == "off":
         return None
     if group.quota.holding is None or group.requeueing.evicted is not None:

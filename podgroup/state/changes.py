@@ -16,6 +16,7 @@ from typing import Final
 
 from podgroup.model.meaning import declared
 from podgroup.model.objects import PodView, WorkloadView
+from podgroup.state.facts import readiness_shown
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
 from podgroup.state.world import World
@@ -68,10 +69,14 @@ def runs(world: World, group: Group) -> bool:
     """
     holding, mirror, spec = group.quota.holding, group.mirror, group.spec
     workload = mirror.workload
+    if workload is None:
+        if mirror.expect is None:
+            return False
+    elif workload.deleted_at is not None or workload.max_execution_s or not workload.active:
+        return False
     return (
         holding is not None
         and holding.admitted
-        and (_at_rest(workload) if workload is not None else mirror.expect is not None)
         and group.requeueing.evicted is None
         and group.ending.finish is None
         and group.composition.done
@@ -82,10 +87,6 @@ def runs(world: World, group: Group) -> bool:
         and not world.policy.pods_ready_timeout_s
         and _undisturbed(group)
     )
-
-
-def _at_rest(workload: WorkloadView) -> bool:
-    return workload.deleted_at is None and not workload.max_execution_s and workload.active
 
 
 def _undisturbed(group: Group) -> bool:
@@ -127,7 +128,8 @@ def of_pod(world: World, group: Group, old: int, new: int) -> int:
     if changed & Flag.RUNNING and count(Flag.RUNNING) <= bool(new & Flag.RUNNING):
         found = FIRST_RUNS  # or the last that did
     if changed & Flag.READY and count(Flag.READY) + gone == total - (not new & Flag.READY):
-        found |= ALL_READY  # the one that makes it so, or the first that is not any more
+        if readiness_shown(world) != "off":
+            found |= ALL_READY  # the one that makes it so, or the first that is not any more
     if changed & Flag.SUCCEEDED:
         over = old & Flag.SUCCEEDED or count(Flag.SUCCEEDED) + gone >= total
         found |= SUCCEEDED | ALL_SUCCEEDED if over else SUCCEEDED

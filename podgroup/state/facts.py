@@ -169,6 +169,14 @@ def role_of(group: Group, pod_set: str) -> str:
     return next(iter(group.roles), pod_set) if group.single else pod_set
 
 
+def readiness_shown(world: World) -> str:
+    """Return when condition PodsReady is written: "on", "off" or "auto" (`Policy`)."""
+    how = world.policy.wait_for_pods_ready
+    if how == "auto" and world.mode != KUEUE:
+        return "on" if world.policy.pods_ready_timeout_s else "off"
+    return how
+
+
 def unwell(world: World, node: str) -> bool:
     """Tell whether a node is gone, not ready or tainted, so that pods may have to leave it."""
     known = world.nodes.get(node)
