@@ -74,7 +74,7 @@ class Tally(Struct):
 
     @property
     def empty(self) -> bool:
-        """Nothing is counted: amounts of nothing are taken out (`_count`)."""
+        """Nothing is counted: amounts of nothing are taken out (`_enter`)."""
         groups = self.pending or self.reserving or self.admitted
         return not (groups or self.reserved or self.used or self.unadmitted)
 
@@ -170,41 +170,45 @@ class Quotas(Struct):
             more = dict(charge.usage)
             for key, amount in old.usage.items():
                 more[key] = more.get(key, 0) - amount
-            self._take(charge, more, 1)
+            self._enter(charge, more, 1, 0)
             return
         if old is not None:
-            self._add(old, -1)
-        self._add(charge, 1)
+            self._enter(old, old.usage, -1, -1)
+        self._enter(charge, charge.usage, 1, 1)
 
     def discharge(self, group: str) -> None:
         """Give back what `group` was charged."""
         old = self.charges.pop(group, None)
         if old is not None:
-            self._add(old, -1)
+            self._enter(old, old.usage, -1, -1)
             self.charged[group] = None
 
-    def _add(self, charge: Charge, sign: int) -> None:
-        for place in charge.places:
-            tally = self._tally(place)
-            tally.reserving += sign * charge.holds
-            tally.admitted += sign * charge.admitted
-        self._take(charge, charge.usage, sign)
-
-    def _take(self, charge: Charge, amounts: dict[FlavorResource, int], sign: int) -> None:
-        """Enter amounts that such a charge takes."""
+    def _enter(
+        self, charge: Charge, amounts: dict[FlavorResource, int], sign: int, groups: int
+    ) -> None:
+        """Enter amounts that such a charge takes, and so many `groups` more."""
         usage = self.usage.get(charge.cluster_queue)
         if usage is None:
             usage = self.usage[charge.cluster_queue] = Counter()
-        _count(usage, amounts, sign)
+        totals = [usage]
         unadmitted, used = charge.unadmitted, charge.admitted or not charge.holds
         for place in charge.places:
             tally = self._tally(place)
+            tally.reserving += groups * charge.holds
+            tally.admitted += groups * charge.admitted
             if unadmitted:
-                _count(tally.unadmitted, amounts, sign)
+                totals.append(tally.unadmitted)
                 continue
-            _count(tally.reserved, amounts, sign)
+            totals.append(tally.reserved)
             if used:
-                _count(tally.used, amounts, sign)
+                totals.append(tally.used)
+        for key, amount in amounts.items():
+            more = sign * amount
+            for total in totals:
+                if left := total.get(key, 0) + more:
+                    total[key] = left
+                else:
+                    total.pop(key, None)
 
     def _pending(self, where: Places, sign: int) -> None:
         for place in where:
@@ -216,11 +220,3 @@ class Quotas(Struct):
         if tally is None:
             tally = self.tallies[place] = Tally()
         return tally
-
-
-def _count(total: Counter[FlavorResource], amounts: dict[FlavorResource, int], sign: int) -> None:
-    for key, amount in amounts.items():
-        if left := total.get(key, 0) + sign * amount:
-            total[key] = left
-        else:
-            total.pop(key, None)
