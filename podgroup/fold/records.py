@@ -37,13 +37,17 @@ from podgroup.state.world import World
 
 def apply_record(world: World, here: At, record: r.AnyRecord) -> None:
     """Apply a record to the state."""
-    if isinstance(record, r.PodRefused):
+    group = world.groups.get(GroupID(record.group))
+    if group is not None:
+        _APPLIED[type(record)](world, here, group, record)
+        if record.group in world.groups:
+            world.journal.groups.add(record.group)
+    elif isinstance(record, r.PodRefused):
         refusal = world.meta.refused.get(record.uid)
         if refusal is not None and not refusal.reported:
             refusal.reported = True
             world.meta.unreported -= 1
-        return
-    if isinstance(record, r.Used):
+    elif isinstance(record, r.Used):
         namespace, _, name = record.queue.partition("/")
         world.quotas.mark(("LocalQueue", namespace, name))
         world.journal.objects.add(("LocalQueue", namespace, name))
@@ -51,19 +55,11 @@ def apply_record(world: World, here: At, record: r.AnyRecord) -> None:
             world.meta.used.pop(record.queue, None)
         else:
             world.meta.used[record.queue] = record
-        return
-    if isinstance(record, r.Counted):
+    elif isinstance(record, r.Counted):
         key = (record.kind, record.namespace, record.name)
         record_status(world, here, key, record.uid, record.standing)
-        return
-    if isinstance(record, r.CountsTimed):
+    elif isinstance(record, r.CountsTimed):
         world.meta.timers[COUNTS_TIMER] = Timer(record.at, "", COUNTS_TIMER)
-        return
-    group = world.groups.get(GroupID(record.group))
-    if group is not None:
-        _APPLIED[type(record)](world, here, group, record)
-        if record.group in world.groups:
-            world.journal.groups.add(record.group)
 
 
 def _explained(world: World, here: At, group: Group, record: r.Explained) -> None:

@@ -11,6 +11,7 @@ A declaration is one text per pod. Pods of one group must have the same one; a p
 Invariant: equal declarations mean the same, and a text with a line break in it states several.
 """
 
+from functools import lru_cache
 from typing import Final
 
 from podgroup.model.names import (
@@ -42,10 +43,14 @@ _STATED = tuple(ANNOTATIONS[dialect] for dialect in (COUNT, ROLES, TOTAL))
 
 def declaration(view: PodView) -> str:
     """Return what a pod declares, "" for nothing: `dialect/value`, one line per dialect."""
-    notes = view.annotations
-    found = [f"{SETS}/{view.sets_key}"] if view.sets_key else []
-    for dialect in (COUNT, ROLES, TOTAL):
-        text = notes.get(ANNOTATIONS[dialect])
+    return _declaration(view.sets_key, *map(view.annotations.get, _STATED))
+
+
+@lru_cache(256)
+def _declaration(sets_key: str, *stated: str | None) -> str:
+    """Put a declaration into words; most pods of a template declare what the one before did."""
+    found = [f"{SETS}/{sets_key}"] if sets_key else []
+    for dialect, text in zip((COUNT, ROLES, TOTAL), stated, strict=True):
         if text is not None:
             found.append(f"{dialect}/{text}" if text.isascii() else f"{dialect}/{text!r}")
     if len(found) == 1 and "\n" not in found[0]:

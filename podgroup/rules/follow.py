@@ -38,10 +38,14 @@ def follow(ctx: RuleContext, group: Group) -> Conclusions:
     """Follow the first pod."""
     workload = followed(ctx, group)
     if workload is not None:
+        reserved = group.quota.holding is not None or bool(workload.cluster_queue)
+        found = _new_class(ctx, group, workload, reserved)
+        if reserved and found is None:
+            return ()  # mostly
         first = ctx.members(group).first()
         if first is None or not workload_free(group) or mismatched(ctx, group, workload):
             return ()
-        return _follow(ctx, group, workload, ctx.pod(first))
+        return _follow(ctx, group, workload, ctx.pod(first), found)
     ends = group.ending.finish is not None or group.mirror.lost
     if group.mirror.workload is None and group.composition.done and not ends:
         if len(ctx.members(group)) and without_workload(ctx.world, group):
@@ -49,10 +53,15 @@ def follow(ctx: RuleContext, group: Group) -> Conclusions:
     return ()
 
 
-def _follow(ctx: RuleContext, group: Group, workload: WorkloadView, first: Pod) -> Conclusions:
+def _follow(
+    ctx: RuleContext,
+    group: Group,
+    workload: WorkloadView,
+    first: Pod,
+    found: tuple[int, PriorityRef] | None,
+) -> Conclusions:
+    """Follow the class that was `found`, else what may change as no quota is reserved."""
     where = f"{group.namespace}/{group.mirror.name}"
-    reserved = group.quota.holding is not None or bool(workload.cluster_queue)
-    found = _new_class(ctx, group, workload, reserved)
     if found is not None:
         value, ref = found
         yield _update(
@@ -62,8 +71,6 @@ def _follow(ctx: RuleContext, group: Group, workload: WorkloadView, first: Pod) 
             f"Updated workload priority class: {where}",
             UpdateWorkload(target=workload_ref(group), priority=value, priority_ref=ref),
         )
-        return
-    if reserved:
         return
     if group.spec.queue and group.spec.queue != workload.queue:
         yield ctx.decision(

@@ -26,6 +26,8 @@ def own(ctx: RuleContext, group: Group) -> Conclusions:
     """Make pods owners that are not."""
     if group.single:
         return _own_prebuilt(ctx, group)
+    if Flag.UNOWNED not in ctx.members(group).sets:
+        return ()  # mostly
     if not staffed(group) or group.mirror.workload is None or not workload_free(group):
         return ()
     missing = _missing(ctx, group)

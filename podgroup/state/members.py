@@ -93,18 +93,19 @@ def _listed(flags: int) -> int:
 
 _Stamp = tuple[datetime, str, str, str, str]
 """Of a pod: age, role, "1" if it has not failed, and then its queue and total count."""
-_Move = tuple[int, tuple[tuple[int, bool], ...], int]
+_Move = tuple[int, tuple[tuple[int, bool], ...], int, bool]
 _MOVES: dict[tuple[int, int], _Move] = {}
-"""(old, new) flags -> what is added to the counts, which lists are entered or left, and `new`
-itself, one object for all pods. A few hundred entries at most: flags are not independent of each
-other."""
+"""(old, new) flags -> what is added to the counts, which lists are entered or left, `new` itself,
+one object for all pods, and whether a charge depends on it. A few hundred entries at most: flags
+are not independent of each other."""
 
 
 def _move(old: int, new: int) -> _Move:
     changed, relisted = (old ^ new) & ~_UNCOUNTED, _listed(old) ^ _listed(new)
     counted = sum((1 if new & b else -1) << _PLACES[b] for b in _BITS if changed & b)
     listed = tuple((bit, bool(_listed(new) & bit)) for bit in _LISTED_BITS if relisted & bit)
-    move = _MOVES[(old, new)] = (counted, listed, intern(new))
+    charged = bool((old ^ new) & _CHARGED)
+    move = _MOVES[(old, new)] = (counted, listed, intern(new), charged)
     return move
 
 
@@ -166,9 +167,9 @@ class Members:
 
     def move(self, uid: str, old: int, flags: int) -> None:
         """Take over the new flags of a pod that declares what it did before; `old` are its own."""
-        counted, listed, kept = _MOVES.get((old, flags)) or _move(old, flags)
+        counted, listed, kept, charged = _MOVES.get((old, flags)) or _move(old, flags)
         self.flags[uid] = kept
-        if (old ^ flags) & _CHARGED:
+        if charged:
             self.moves += 1
         if counted:
             counts = self.counts

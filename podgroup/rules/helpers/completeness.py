@@ -19,7 +19,6 @@ from podgroup.rules.helpers.conflicts import find_conflict
 from podgroup.rules.helpers.context import Concluding, RuleContext
 from podgroup.rules.helpers.copying import copy_problem, index_problem
 from podgroup.rules.helpers.declared import incomplete, undeclared, unfit
-from podgroup.rules.helpers.leading import priority_of
 from podgroup.rules.helpers.malformed import malformed
 from podgroup.rules.helpers.topology import topology_problem
 from podgroup.state.facts import started_before
@@ -125,7 +124,8 @@ def find_unfit(ctx: RuleContext, group: Group, roles: Roles) -> Problem | None:
 
 
 def _class_problem(ctx: RuleContext, group: Group) -> Problem | None:
-    if priority_of(ctx, group) is not None:
+    name = group.spec.priority_class
+    if not name or name in ctx.world.workload_classes:
         return None
     return Problem(
         "WorkloadPriorityClassNotFound",
