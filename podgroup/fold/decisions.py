@@ -233,15 +233,7 @@ def _note(
     decision: Decision,
     command: EvictGroup | FinishGroup,
 ) -> None:
-    note(
-        world,
-        here,
-        kind,
-        group=group.id,
-        reason=command.reason,
-        message=command.message,
-        decision=decision.id,
-    )
+    note(world, here, kind, group.id, "", command.reason, command.message, decision.id)
 
 
 def _reshape(world: World, group: Group, command: UpdateWorkload) -> None:
@@ -282,13 +274,8 @@ def _compose(
     _fill(world, group, pod_sets)
     if fresh:
         requeueing.queued(group, here.at)
-        note(
-            world,
-            here,
-            "GroupComplete",
-            group=group.id,
-            message=", ".join(f"{p.count} x {p.name}" for p in pod_sets),
-        )
+        found = ", ".join([f"{p.count} x {p.name}" for p in pod_sets])
+        note(world, here, "GroupComplete", group.id, "", "", found)
 
 
 def _fill(world: World, group: Group, pod_sets: tuple[PodSetSpec, ...]) -> None:

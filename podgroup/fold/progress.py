@@ -81,15 +81,7 @@ def _ended(world: World, here: At, group: Group, pod: Pod) -> None:
         return
     role.failed += 1
     pod.failed_at = _earliest(pod.failed_at, min(ends) if ends else here.at)
-    note(
-        world,
-        here,
-        "PodFailed",
-        group=group.id,
-        pod=view.uid,
-        reason=pod.exit_reason,
-        message=view.message,
-    )
+    note(world, here, "PodFailed", group.id, view.uid, pod.exit_reason, view.message)
 
 
 def _earliest(known: datetime | None, other: datetime) -> datetime:

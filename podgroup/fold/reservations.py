@@ -106,15 +106,10 @@ def admit(
 
 def _note_admitted(world: World, here: At, group: Group, holding: QuotaReservation) -> None:
     decided_by = holding.decided_by
-    note(
-        world,
-        here,
-        "GroupAdmitted",
-        group=group.id,
-        reason="Adopted" if decided_by == ADOPTED else ADMITTED,
-        message=f"in ClusterQueue {holding.admission.cluster_queue}",
-        decision="" if decided_by in (ADOPTED, KUEUE) else decided_by,
-    )
+    reason = "Adopted" if decided_by == ADOPTED else ADMITTED
+    where = f"in ClusterQueue {holding.admission.cluster_queue}"
+    decision = "" if decided_by in (ADOPTED, KUEUE) else decided_by
+    note(world, here, "GroupAdmitted", group.id, "", reason, where, decision)
 
 
 def release(world: World, here: At, group: Group, reason: str) -> None:

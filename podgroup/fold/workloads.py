@@ -318,14 +318,7 @@ def _take_finish(world: World, here: At, group: Group, view: WorkloadView) -> No
         finish = Finish(finished.reason, finished.message, here.at)
         at = finished.at or here.at
         ending.finished(group, finish, at, cluster_queue_name(world, group))
-        note(
-            world,
-            here,
-            "GroupFinished",
-            group=group.id,
-            reason=finished.reason,
-            message=finished.message,
-        )
+        note(world, here, "GroupFinished", group.id, "", finished.reason, finished.message)
         release(world, here, group, "Finished")
     ending.written(group)
 
@@ -337,14 +330,7 @@ def _take_admission(world: World, here: At, group: Group, view: WorkloadView) ->
         news = group.requeueing.evicted is None or group.requeueing.evicted.reason != evicted.reason
         if news and group.ending.finish is None:
             requeueing.evicted(group, Eviction(evicted.reason, evicted.message, here.at))
-            note(
-                world,
-                here,
-                "GroupEvicted",
-                group=group.id,
-                reason=evicted.reason,
-                message=evicted.message,
-            )
+            note(world, here, "GroupEvicted", group.id, "", evicted.reason, evicted.message)
     elif group.requeueing.evicted is not None and evicted is not None:
         requeueing.forgiven(group)
     held = bool(view.cluster_queue)

@@ -10,6 +10,8 @@ changes nothing, and neither does a class that does not exist.
 Invariant: one update at a time, and none for what the Workload says already.
 """
 
+from msgspec.structs import replace
+
 from podgroup.log.events import Decision
 from podgroup.model.commands import ComposeGroup, PriorityRef, UpdateWorkload
 from podgroup.model.names import EVENT_UPDATED_WORKLOAD
@@ -95,14 +97,7 @@ def _follow(
 def _update(
     ctx: RuleContext, group: Group, first: Pod, text: str, command: UpdateWorkload
 ) -> Decision:
-    events = normal(EVENT_UPDATED_WORKLOAD, text, pod_ref(first))
-    command = UpdateWorkload(
-        target=command.target,
-        priority=command.priority,
-        priority_ref=command.priority_ref,
-        max_execution_s=command.max_execution_s,
-        events=events,
-    )
+    command = replace(command, events=normal(EVENT_UPDATED_WORKLOAD, text, pod_ref(first)))
     return ctx.decision(group, "follow", EVENT_UPDATED_WORKLOAD, text, command)
 
 
