@@ -20,7 +20,7 @@ from typing import Final
 from actuator import podwrites, queuewrites, workloadwrites
 from actuator.kubeapi import KubeApi
 from actuator.kubeevents import Emitter
-from actuator.verdicts import Verdict, judge
+from actuator.verdicts import Verdict, applied, judge
 from podgroup.log.events import Decision
 from podgroup.model.commands import (
     AdmitGroup,
@@ -60,15 +60,11 @@ async def execute(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict
         if not verdict.again:
             break
         verdict = await _once(api, emitter, decision)
-    if verdict.status == "applied" or _stopped(decision, verdict):
-        if not isinstance(decision.command, EmitEvent):
-            await emitter.emit(decision)
+    # A pod that was to be stopped and has gone by itself is reported all the same.
+    went = isinstance(decision.command, StopPod) and verdict.status == "obsolete"
+    if (verdict.status == "applied" or went) and not isinstance(decision.command, EmitEvent):
+        await emitter.emit(decision)
     return verdict
-
-
-def _stopped(decision: Decision, verdict: Verdict) -> bool:
-    """Tell whether a pod that was to be stopped has gone by itself: reported all the same."""
-    return isinstance(decision.command, StopPod) and verdict.status == "obsolete"
 
 
 async def _once(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict:
@@ -116,9 +112,7 @@ async def _emit(emitter: Emitter, decision: Decision) -> Verdict:
     verdict = Verdict(status="applied", message="no Events to emit")
     for reply in await emitter.emit_now(decision):
         if reply.reason == "AlreadyExists":
-            verdict = Verdict(
-                status="applied", message=f"{reply.path}: is there already", http_status=409
-            )
+            verdict = applied(reply, f"{reply.path}: is there already")
             continue
         verdict = judge(reply)
         if verdict.status != "applied":

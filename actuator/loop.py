@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from actuator.fairqueue import ON_BEHALF, Claim
 from actuator.fence import forbidden
-from actuator.heads import decision_head
+from actuator.heads import DecisionHead, decision_head
 from actuator.kubeapi import KubeApi
 from actuator.kubeevents import Emitter
 from actuator.metrics import ActuatorMetrics
@@ -35,7 +35,7 @@ from actuator.outcomelog import OutcomeLog
 from actuator.refusals import Refusals
 from actuator.retrying import RetryingExecutor, first
 from actuator.startlimiter import StartLimiter
-from actuator.urgency import is_urgent
+from actuator.urgency import GATHER_S, gathers, is_urgent
 from actuator.window import AWAY_S, Held, crowding, held_at_most
 from podgroup.log import codec, subjects
 from podgroup.log.events import PARKED_DECISION, Decision
@@ -237,10 +237,11 @@ class Loop:
         try:
             decision = codec.decode_decision(body)
         except msgspec.MsgspecError as error:
-            return self._refuse(held, body, f"no decision this version can read: {error}", place)
+            reason = f"no decision this version can read: {error}"
+            return self._refuse(held, decision_head(body), reason, place)
         beyond = forbidden(decision.command, labels_of_checks=self._kueue)
         if beyond:
-            return self._fence(held, decision, beyond, place)
+            return self._refuse(held, decision, f"outside of the fence: {beyond}", place)
         if decision.command.about.internal:
             held.left -= 1
             return None
@@ -255,18 +256,13 @@ class Loop:
         held.claims.append(claim)
         return self._handle(held, decision, turn, place)
 
-    async def _refuse(self, held: Held, body: bytes, reason: str, place: int) -> Disposition:
-        head = decision_head(body)
+    async def _refuse(
+        self, held: Held, head: Decision | DecisionHead | None, reason: str, place: int
+    ) -> Disposition:
         if head is None:
             return await self._disbelieve(held, reason)
         held.left -= 1
         return await self._executor.give_up(held, reason, head, place)
-
-    async def _fence(self, held: Held, decision: Decision, reason: str, place: int) -> Disposition:
-        held.left -= 1
-        return await self._executor.give_up(
-            held, f"outside of the fence: {reason}", decision, place
-        )
 
     async def _disbelieve(self, held: Held, reason: str) -> Disposition:
         """Park a message as no decision of ours: what it says of itself counts for nothing."""
@@ -279,6 +275,11 @@ class Loop:
             if turn.before is not None:
                 await turn.before.done.wait()
                 turn.before = None
+            if (
+                gathers(decision.command, kueue=self._kueue)
+                and 2 * len(self._held) < self._most_held
+            ):
+                await first(self._stopping, GATHER_S)  # a fuller window is to get emptier
             await self._starts.turn(turn.claim)
             # Set in the decision's own task, or in that of its message when it is the only one.
             ON_BEHALF.set(turn.claim)
@@ -317,12 +318,11 @@ class Loop:
         """Mark what is held as in progress, three times per ack wait."""
         while True:
             await asyncio.sleep(self._settings.ack_wait_s / 3)
-            for held in list(self._held.values()):
-                try:
+            try:
+                for held in list(self._held.values()):
                     await held.delivery.in_progress()
-                except BusError as error:
-                    self._log.warning("in_progress_lost", error=str(error))
-                    break
+            except BusError as error:
+                self._log.warning("in_progress_lost", error=str(error))
 
     async def _wind_up(self) -> None:
         """Let requests under way end, then send back what is left."""
@@ -333,11 +333,9 @@ class Loop:
         for held in left:
             if held.task is not None:
                 held.task.cancel()
-        for held in left:
-            try:
+        with suppress(BusError):  # they come back after ack_wait_s anyway
+            for held in left:
                 await held.delivery.nak(0)
-            except BusError:
-                break  # delivered again after ack_wait_s anyway
         if left:
             self._log.info("decisions_sent_back", count=len(left))
 

@@ -116,11 +116,16 @@ class RetryingExecutor:
         return max(wait_s, verdict.retry_after_s or 0.0)
 
     def _record(
-        self, held: Held, decision: Decision, verdict: Verdict, attempt: int
+        self,
+        held: Held,
+        head: Decision | DecisionHead,
+        verdict: Verdict,
+        attempt: int,
+        parked: str = "",
     ) -> asyncio.Future[int]:
         outcome = OutcomeRecorded(
-            decision=decision.id,
-            group=decision.group,
+            decision=head.id,
+            group=head.group,
             status=verdict.status,
             delivery=held.delivery.delivery,
             attempt=attempt,
@@ -129,6 +134,7 @@ class RetryingExecutor:
             uid=verdict.uid,
             resource_version=verdict.resource_version,
             by="actuator",
+            parked=parked,
         )
         return self._outcomes.record(held.shard, outcome)
 
@@ -142,18 +148,8 @@ class RetryingExecutor:
     ) -> Disposition:
         """Record the final outcome of a decision, which says where it was parked; then park it."""
         self._metrics.parked(head if isinstance(head, Decision) else None)
-        verdict = rejected(f"parked: {reason}")
-        outcome = OutcomeRecorded(
-            decision=head.id,
-            group=head.group,
-            status=verdict.status,
-            delivery=held.delivery.delivery,
-            attempt=attempt,
-            message=verdict.message,
-            by="actuator",
-            parked=f"{held.delivery.message.sequence}/{place}",
-        )
-        await self._outcomes.record(held.shard, outcome)
+        where = f"{held.delivery.message.sequence}/{place}"
+        await self._record(held, head, rejected(f"parked: {reason}"), attempt, where)
         return Park(reason)
 
     def _line(self, decision: Decision, verdict: Verdict, attempt: int, began: float) -> None:

@@ -36,7 +36,8 @@ GROUP, GROUPS = 2000, 3
 LARGE, KNOWN_S = 10_000, 5.0
 """Pods of the group of `behind`, and seconds until those created so far are known."""
 AT_ONCE_SINGLES, ROUNDS = 1000, 3
-SINGLES, COUNTED_GROUP = 20, 100
+COUNTED = {"single_pod": (20, 0), "group_of_100": (1, 100), "group_of_10": (5, 10)}
+"""How many single pods or groups, and of how many pods; those of the small ones end 0.1 s apart."""
 PAUSE_S = 0.06
 QUIET_S = 1.5
 FOREVER, SHORT = "start=2ms,run=forever", "start=2ms,run=20ms,succeed"
@@ -53,13 +54,11 @@ async def gatelog(*namespaces: str) -> AsyncIterator[Api]:
 
 async def run() -> AsyncIterator[Figure]:
     """All figures of one running gatelog."""
-    async with gatelog(NAMESPACE, BARE) as api:
-        async for figure in _all(api):
-            yield figure
-
-
-async def _all(api: Api) -> AsyncIterator[Figure]:
-    async with PodWatch(api, NAMESPACE) as ours, PodWatch(api, BARE) as bare:
+    async with (
+        gatelog(NAMESPACE, BARE) as api,
+        PodWatch(api, NAMESPACE) as ours,
+        PodWatch(api, BARE) as bare,
+    ):
         for figure in await idle(api, ours, bare):
             yield figure
         yield await group(api, ours, bare)
@@ -176,9 +175,8 @@ async def asked(api: Api) -> Counter[str]:
     """
     found: Counter[str] = Counter()
     for one in (await api.call("GET", "/_sim/stats"))["requests"]:
-        if one["resource"] == "leases":
-            continue
-        found[f"{one['verb']} {one['resource']}"] += one["count"]
+        if one["resource"] != "leases":
+            found[f"{one['verb']} {one['resource']}"] += one["count"]
     return found
 
 
@@ -224,17 +222,18 @@ async def behind() -> AsyncIterator[Figure]:
 
 
 async def requests(api: Api, queued: PodWatch) -> list[Figure]:
-    """Requests per pod, for single pods and for a group, from creation to the end."""
+    """Requests per pod, for single pods and for groups, from creation to the end."""
     figures = []
-    for what, count, group in (
-        ("single_pod", SINGLES, ""),
-        (f"group_of_{COUNTED_GROUP}", COUNTED_GROUP, "counted"),
-    ):
+    for what, (many, size) in COUNTED.items():
         before = await settled(api)
-        names = [f"{what.replace('_', '-')}-{i}" for i in range(count)]
-        for name in names:
-            body = gated(name, group, count if group else 0, SHORT)
+        names = []
+        for number in range(many * max(size, 1)):
+            name = what.replace("_", "-")
+            names.append(f"{name}-{number}")
+            script = f"start=2ms,run={100 * (number % 10)}ms,succeed" if size == 10 else SHORT
+            body = gated(names[-1], f"{name}s-{number // size}" if size else "", size, script)
             await api.call("POST", pods_of(NAMESPACE), body)
+        count = len(names)
         await queued.until(LET_GO, names)
         used = _without_own(await settled(api) - before, count)
         parts = ", ".join(f"{n / count:.2f} {k}" for k, n in used.most_common())
@@ -253,13 +252,5 @@ async def requests(api: Api, queued: PodWatch) -> list[Figure]:
 
 
 def _without_own(used: Counter[str], count: int) -> Counter[str]:
-    return (
-        Counter(
-            {
-                key: n - count if key in ("create pods", "POST pods") else n
-                for key, n in used.items()
-                if "_sim" not in key
-            }
-        )
-        + Counter()
-    )
+    own = Counter({"create pods": count, "POST pods": count})
+    return Counter({key: n for key, n in (used - own).items() if "_sim" not in key})

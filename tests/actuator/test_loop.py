@@ -21,6 +21,7 @@ from podgroup.model.commands import (
     ObjectRef,
     ReportPod,
     StopPod,
+    WriteWorkloadStatus,
 )
 from runtime.embedded import EmbeddedNats
 from runtime.jetstream import Bus, connect
@@ -33,10 +34,12 @@ pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared wit
 
 
 @asynccontextmanager
-async def actuator(lab: Lab, bus: Bus, **settings: Any) -> AsyncIterator[asyncio.Event]:
+async def actuator(
+    lab: Lab, bus: Bus, mode: Any = "builtin", **settings: Any
+) -> AsyncIterator[asyncio.Event]:
     quick = {"retry_first_s": 0.05, "retry_ceiling_s": 0.2, "ack_wait_s": 1.0}
     stop = asyncio.Event()
-    chosen = Settings(actuator=ActuatorSettings(**{**quick, **settings}))
+    chosen = Settings(mode=mode, actuator=ActuatorSettings(**{**quick, **settings}))
     task = asyncio.create_task(run_actuator(chosen, stop, bus=bus, kube=lab.kube))
     try:
         yield stop
@@ -385,6 +388,47 @@ async def generation(lab: Lab, target: ObjectRef) -> int:
     live = await lab.live(target)
     assert live is not None
     return int(live["metadata"]["generation"])
+
+
+def count(name: str) -> WriteWorkloadStatus:
+    return WriteWorkloadStatus(target=workload_ref(name), reclaimable={"main": 1})
+
+
+@pytest.mark.parametrize("mode", ["builtin", "kueue"])
+async def test_a_count_of_succeeded_pods_holds_nothing_else_up(
+    lab: Lab, bus: Bus, outcomes: Outcomes, mode: str
+) -> None:
+    """Its Workload is given another write behind it, which keeps its turn."""
+    again = WriteWorkloadStatus(target=workload_ref("w0"), clear_admission=True)
+    made = await decide(bus, count("w0"), again, ungate(await lab.pod()))
+    async with actuator(lab, bus, mode=mode):
+        seen = [outcome.decision for outcome in await outcomes.until(3)]
+    ids = [one.id for one in made]
+    if mode == "builtin":
+        assert seen == [ids[2], *ids[:2]]
+    else:
+        assert seen.index(ids[0]) < seen.index(ids[1])
+    await nothing_left(bus)
+
+
+async def test_a_count_that_waits_goes_back_when_we_stop(
+    lab: Lab, bus: Bus, outcomes: Outcomes
+) -> None:
+    waits, _ = await decide(bus, count("w0"), ungate(await lab.pod()))
+    async with actuator(lab, bus):
+        await outcomes.until(1)
+    assert [one.id for one in await pending(bus)] == [waits.id]
+
+
+async def test_counts_of_succeeded_pods_fill_half_of_the_window_at_most(
+    lab: Lab, bus: Bus, outcomes: Outcomes
+) -> None:
+    """16 messages are held at most: 120 counts do not wait a second, 16 at a time."""
+    await decide(bus, *(count(f"w{n}") for n in range(120)))
+    began = time.monotonic()
+    async with actuator(lab, bus, max_in_flight=2):
+        await outcomes.until(120)
+    assert time.monotonic() - began < 6
 
 
 async def test_outcomes_share_messages_under_load(lab: Lab, bus: Bus, outcomes: Outcomes) -> None:

@@ -1,11 +1,14 @@
 """What starts pods or frees quota goes first."""
 
-import pytest
+from typing import Any
 
-from actuator.urgency import is_urgent
+import pytest
+from msgspec.structs import replace
+
+from actuator.urgency import gathers, is_urgent
 from podgroup.model import commands, names
 from podgroup.model.commands import AnyCommand
-from podgroup.model.objects import Condition
+from podgroup.model.objects import NOT_REQUEUED, Condition
 from tests.actuator.commands import create_workload, pod_ref, ungate, workload_ref
 
 POD, WORKLOAD = pod_ref(), workload_ref()
@@ -34,3 +37,21 @@ EVICTION = commands.WriteWorkloadStatus(target=WORKLOAD, conditions=(EVICTED,))
 def test_which(command: AnyCommand, builtin: bool, kueue: bool) -> None:
     assert is_urgent(command, kueue=False) is builtin
     assert is_urgent(command, kueue=True) is kueue
+
+
+@pytest.mark.parametrize(
+    ("changes", "waits"),
+    [
+        ({}, True),
+        ({"reclaimable": None}, False),
+        ({"reclaimable": {}}, False),
+        ({"conditions": (EVICTED,)}, False),
+        ({"clear_admission": True}, False),
+        ({"checks": ()}, False),
+        ({"requeue": NOT_REQUEUED}, False),
+    ],
+)
+def test_a_count_of_succeeded_pods_waits_for_more(changes: dict[str, Any], waits: bool) -> None:
+    assert gathers(replace(STATUS, **changes), kueue=False) is waits
+    assert not gathers(replace(STATUS, **changes), kueue=True)
+    assert not gathers(STOP, kueue=False)
