@@ -10,12 +10,13 @@ Invariant: usage in the trees is the same after a search as before.
 """
 
 from collections.abc import Iterator, Set
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from podgroup.admission.holding import AdmittedWorkload
 from podgroup.admission.model import FlavorResource
 from podgroup.admission.tree import Node, Usage
 from podgroup.admission.victims import (
+    NEVER,
     Field,
     Preemptor,
     Victim,
@@ -31,8 +32,6 @@ from podgroup.model.names import (
     PREEMPTED_IN_COHORT,
     PREEMPTED_WHILE_BORROWING,
 )
-
-_NEVER: Final = ("", "Never")
 
 
 class _Candidate(NamedTuple):
@@ -67,7 +66,7 @@ def search(
     sequence += [c for each in lists for c in each if c.holding.evicted is None]
     if not sequence:
         return []
-    forbidden = preemptor.queue.preemption.borrow_within_cohort in _NEVER
+    forbidden = preemptor.queue.preemption.borrow_within_cohort in NEVER
     node = preemptor.node
     under = all(node.usage.get(key, 0) < node.nominal.get(key, 0) for key in needs)
     if not (hierarchy or priority) or (forbidden and not under):
@@ -89,7 +88,7 @@ def _from_others(
     preemption = preemptor.queue.preemption
     hierarchy: list[_Candidate] = []
     priority: list[_Candidate] = []
-    if preemptor.node.parent is None or preemption.reclaim_within_cohort in _NEVER:
+    if preemptor.node.parent is None or preemption.reclaim_within_cohort in NEVER:
         return hierarchy, priority
     beside: list[tuple[Node, list[Node]]] = []
     below: Node | None = None
@@ -115,7 +114,7 @@ def _from_others(
     threshold = preemption.max_priority_threshold
     for other in in_order(field, preemptor, found[1]):
         low = (
-            preemption.borrow_within_cohort not in _NEVER
+            preemption.borrow_within_cohort not in NEVER
             and other.priority < preemptor.priority
             and (threshold is None or other.priority <= threshold)
         )

@@ -20,22 +20,30 @@ from podgroup.admission.holding import Resumption
 from podgroup.admission.located import Wanted, located, wanted
 from podgroup.admission.matching import selects
 from podgroup.admission.model import FlavorResource
+from podgroup.admission.options import BETTER
 from podgroup.admission.plan import Mode, Plan
-from podgroup.admission.tree import Usage
-from podgroup.admission.victims import Field, Preemptor, Victim, has_room
+from podgroup.admission.tree import Node, Usage
+from podgroup.admission.victims import NEVER, Field, Preemptor, Victim, has_room
 from podgroup.admission.wording import (
     NAMESPACE_MISMATCH,
     NOT_SELECTED,
     inactive,
     no_namespace,
 )
-from podgroup.model.names import PENDING_MISCONFIGURED, PENDING_SUSPENDED
+from podgroup.model.names import (
+    PENDING_MISCONFIGURED,
+    PENDING_SUSPENDED,
+    PENDING_WAITING_FOR_QUOTA,
+)
 
 
 class Nominator:
     """Nominates heads against the present cache."""
 
     def __init__(self, cache: SchedulerCache) -> None:
+        self.gives_reasons = True
+        """Of each head that is not admitted; if not, what is in vain for sure is not looked at."""
+        self._preempting: dict[Node, bool] = {}
         self._cache = cache
         self._options = cache.options
         shares_decide = cache.configuration.fair_sharing
@@ -81,6 +89,10 @@ class Nominator:
 
         `only` limits the flavors, `gone` are workloads that are not there to be preempted.
         """
+        if not self.gives_reasons and self._in_vain(head):
+            head.plan = Plan([], {}, PENDING_WAITING_FOR_QUOTA)
+            head.targets, head.deferred = [], False
+            return
         tries = [self._try(head, resume, only, gone)]
         seen: list[Resumption] = []
         while self._options.every_flavor:
@@ -102,6 +114,42 @@ class Nominator:
             if self._options.every_flavor
             else Resumption(plan.tried, generation, self._cache.cycle, shape)
         )
+
+    def _in_vain(self, head: Head) -> bool:
+        """Tell whether some resource has room in no flavor, and none can be made to give way.
+
+        Only where it changes nothing for others whether and when the head was looked at. A play of
+        a forecast with 1,011 that wait takes half as long by this.
+        """
+        queue, node, waiter = head.offer.queue, head.node, head.waiter
+        if self._options != BETTER or self._cache.configuration.fair_sharing:
+            return False
+        if queue.strategy == "StrictFIFO" or self._cache.objects.places.trees:
+            return False
+        if node.parent is not None and self._preempts(node):
+            return False  # what another frees in this round it may get
+        policy = queue.preemption.within_cluster_queue
+        spared = waiter.priority + (policy != "LowerPriority")
+        if policy not in NEVER and any(h.priority < spared for h in node.holdings.values()):
+            return False
+        return any(
+            all(amount > node.available((one.name, resource)) for one in group.flavors)
+            for asked in waiter.shape.requests(head.offer.covers_pods)
+            for resource, amount in asked.items()
+            if (group := head.offer.group_of.get(resource)) is not None
+        )
+
+    def _preempts(self, node: Node) -> bool:
+        """Tell whether some ClusterQueue of a node's tree may have workloads give way."""
+        found = self._preempting.get(node.root)
+        if found is None:
+            queues = self._cache.objects.cluster_queues
+            policies = [queues[one].spec.preemption for one in self._cache.objects.tree(node.name)]
+            found = self._preempting[node.root] = not all(
+                one.within_cluster_queue in NEVER and one.reclaim_within_cohort in NEVER
+                for one in policies
+            )
+        return found
 
     def _behind(self, head: Head, tried: "_Try", before: Resumption | None) -> Resumption | None:
         """Return where to search for something better than what was found; None for nowhere.

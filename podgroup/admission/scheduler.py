@@ -66,6 +66,10 @@ class Scheduler:
         self._placed_anew: list[Given] = []
         """Places that were given in this pass to pods of failed nodes."""
 
+    def give_no_reasons(self) -> None:
+        """Decide the same from now on, but say less of what is not admitted, and look at less."""
+        self._nominator.gives_reasons = False
+
     def decide(self, now: float) -> Verdicts:
         """Run a pass at `now` (seconds); nothing is looked at if none is to be tried."""
         cache = self.cache

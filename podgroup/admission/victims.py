@@ -11,7 +11,7 @@ Invariant: the order is total, it ends in the uid.
 
 import heapq
 from collections.abc import Callable, Iterable, Set
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from podgroup.admission.holding import AdmittedWorkload
 from podgroup.admission.model import ClusterQueue, Configuration, FlavorResource, Policy
@@ -19,6 +19,8 @@ from podgroup.admission.topology.places import Places
 from podgroup.admission.tree import Forest, Node, Usage
 
 Order = tuple[bool, bool, int, float, str]
+NEVER: Final = ("", "Never")
+"""Policies by which none is taken."""
 
 
 class Victim(NamedTuple):
@@ -59,7 +61,7 @@ def candidates(
     preemptor: Preemptor, holder: Node, needs: Set[FlavorResource], policy: Policy
 ) -> list[AdmittedWorkload]:
     """Return who of a ClusterQueue may be taken under `policy`."""
-    if policy in ("", "Never"):
+    if policy in NEVER:
         return []
     # Priority first: it is what most are spared for, and the cheapest to look at.
     priority, since = preemptor.priority, preemptor.since

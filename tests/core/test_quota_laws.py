@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from podgroup.admission import BETTER, KUEUE, Scheduler, SchedulerOptions
 from podgroup.admission.model import (
@@ -239,6 +240,29 @@ def test_the_order_in_which_objects_are_entered_does_not_matter(
         for one in ordered:
             scheduler.cache.submit(one)
         told.append([scheduler.decide(float(step)) for step in range(4)])
+    assert told[0] == told[1]
+
+
+@QUICK
+@given(worlds(), st.integers(0, 1 << 16), st.booleans())
+def test_without_reasons_the_same_is_decided(
+    world: tuple[Configuration, list[Any], list[Workload]], seed: int, calm: bool
+) -> None:
+    configuration, objects, workloads = world
+    if calm:
+        configuration = Configuration()
+        objects = [
+            replace(one, preemption=Preemption()) if isinstance(one, ClusterQueue) else one
+            for one in objects
+        ]
+    told = []
+    for reasons in (True, False):
+        scheduler = Scheduler(configuration, BETTER)
+        enter(scheduler, objects)
+        if not reasons:
+            scheduler.give_no_reasons()
+        passes = play(scheduler, objects, workloads, seed)
+        told.append([(one.admitted, one.preempted) for one in passes])
     assert told[0] == told[1]
 
 
