@@ -248,16 +248,13 @@ def test_the_order_in_which_objects_are_entered_does_not_matter(
 def test_without_reasons_the_same_is_decided(
     world: tuple[Configuration, list[Any], list[Workload]], seed: int, calm: bool
 ) -> None:
-    configuration, objects, workloads = world
-    if calm:
-        configuration = Configuration()
-        objects = [
-            replace(one, preemption=Preemption()) if isinstance(one, ClusterQueue) else one
-            for one in objects
-        ]
+    _, objects, workloads = world
+    changed: dict[str, Any] = {"strategy": "BestEffortFIFO"}
+    changed |= {"preemption": Preemption()} if calm else {}
+    objects = [replace(one, **changed) if isinstance(one, ClusterQueue) else one for one in objects]
     told = []
     for reasons in (True, False):
-        scheduler = Scheduler(configuration, BETTER)
+        scheduler = Scheduler(Configuration(), BETTER)
         enter(scheduler, objects)
         if not reasons:
             scheduler.give_no_reasons()
