@@ -263,6 +263,32 @@ def test_without_reasons_the_same_is_decided(
     assert told[0] == told[1]
 
 
+def test_without_reasons_a_lower_priority_gives_way() -> None:
+    quota = FlavorQuotas(name="one", resources={"cpu": Quota(nominal=2)})
+    queue = ClusterQueue(
+        name="q",
+        groups=(ResourceGroup(covered=("cpu",), flavors=(quota,)),),
+        preemption=Preemption(within_cluster_queue="LowerPriority"),
+    )
+    scheduler = Scheduler(Configuration(), BETTER)
+    local = LocalQueue(namespace="ns", name="l", cluster_queue="q")
+    enter(scheduler, [Flavor(name="one"), queue, local])
+    scheduler.give_no_reasons()
+    low = Workload(
+        id="low",
+        uid="low",
+        namespace="ns",
+        queue="l",
+        created=0,
+        priority=0,
+        pod_sets=(PodSet(name="s", count=1, requests=(("cpu", 2),)),),
+    )
+    scheduler.cache.submit(low)
+    scheduler.decide(0.0)
+    scheduler.cache.submit(replace(low, id="high", uid="high", priority=1))
+    assert [one.id for one in scheduler.decide(1.0).preempted] == ["low"]
+
+
 @QUICK
 @given(worlds())
 def test_who_fits_alone_is_admitted_in_the_end(
