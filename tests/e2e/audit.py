@@ -9,7 +9,7 @@ wrong with it.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 Obj = dict[str, Any]
@@ -89,11 +89,15 @@ class Workload:
 
 
 class Cluster:
-    """Pods and Workloads of one namespace."""
+    """Pods and Workloads of one namespace.
 
-    def __init__(self, pods: list[Obj], workloads: list[Obj]) -> None:
+    `opened`: uids of pods that were seen past their gate before their deletion was asked for.
+    """
+
+    def __init__(self, pods: list[Obj], workloads: list[Obj], opened: Collection[str] = ()) -> None:
         self.pods = pods
         self.workloads = workloads
+        self.opened = opened
 
 
 def _amount(text: str) -> int:
@@ -109,7 +113,7 @@ def audit(cluster: Cluster, quota_milli: int) -> list[str]:
     pods = [Pod(o) for o in cluster.pods]
     workloads = [Workload(o, pods) for o in cluster.workloads]
     return [
-        *_finalizers(pods, workloads),
+        *_finalizers(pods, workloads, cluster.opened),
         *_places(workloads),
         *_quota(workloads, quota_milli),
         *_left_over(workloads),
@@ -117,10 +121,13 @@ def audit(cluster: Cluster, quota_milli: int) -> list[str]:
     ]
 
 
-def _finalizers(pods: list[Pod], workloads: list[Workload]) -> Iterator[str]:
+def _finalizers(
+    pods: list[Pod], workloads: list[Workload], opened: Collection[str]
+) -> Iterator[str]:
     """Our finalizer is on pods of groups that go on, or that are not complete yet.
 
-    A pod that came too late for a group that is over stays gated, and has none.
+    A pod that came too late for a group that is over stays gated, and has none. One that is past
+    its gate and was deleted before it was bound keeps its place until another takes it.
     """
     by_pod = {p.uid: w for w in workloads for p in w.pods}
     for pod in pods:
@@ -137,7 +144,7 @@ def _finalizers(pods: list[Pod], workloads: list[Workload]) -> Iterator[str]:
             yield f"pod {pod.name} has our finalizer, Workload {workload.name} is finished"
         elif workload.single and (pod.deleting or pod.ended):
             yield f"single pod {pod.name} has our finalizer and is {_is(pod)}"
-        elif pod.deleting and not pod.bound:
+        elif pod.deleting and not pod.bound and pod.uid not in opened:
             yield f"pod {pod.name} was deleted before it ran and has our finalizer"
 
 

@@ -26,8 +26,8 @@ pytestmark = pytest.mark.retried("it waits for processes that share two cores wi
 SECONDS = float(os.environ.get("GATELOG_TEST_BUSY_S", "7"))
 GROUPS = int(os.environ.get("GATELOG_TEST_BUSY_GROUPS", "16"))
 SEED = int(os.environ.get("GATELOG_TEST_BUSY_SEED", "7"))
-REST_S = 30.0
-"""What is wrong, or still there, for so long stays so."""
+REST_S = 75.0
+"""What is wrong, or still there, for so long stays so: what was refused is tried after 30 s."""
 
 
 def lab_modules() -> tuple[ModuleType, ModuleType]:
@@ -40,7 +40,10 @@ def lab_modules() -> tuple[ModuleType, ModuleType]:
 async def snapshot(lab: Any) -> Cluster:
     _, pods = await lab.req("GET", lab.url("pods"))
     _, workloads = await lab.req("GET", lab.url("workloads"))
-    return Cluster(pods["items"], workloads["items"])
+    seen = [one for one in lab.log if one["resource"] == "pods" and one["type"] != "BOOKMARK"]
+    alive = [one["object"] for one in seen if "deletionTimestamp" not in one["object"]["metadata"]]
+    opened = {pod["metadata"]["uid"] for pod in alive if not pod["spec"].get("schedulingGates")}
+    return Cluster(pods["items"], workloads["items"], opened)
 
 
 async def rest(lab: Any, wrong: Callable[[], Awaitable[list[str]]]) -> None:

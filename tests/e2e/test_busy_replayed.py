@@ -15,6 +15,7 @@ and could do all that they did, must also be left with what they were left with 
 """
 
 import asyncio
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import repeat
@@ -35,7 +36,10 @@ USER_MANAGER = "Python"
 """Field manager of the users' requests; Kueue's are signed by itself."""
 SPEED = 4.0
 PATIENCE_S = 6.0
-"""How long after the last act's time those that are late may still be done, seconds."""
+"""How long those that are late may still be done, in seconds after the last act's time and after
+the last change that was seen: a slow machine is late with everything."""
+LATEST_S = 60.0
+"""Seconds after the last act's time when no act is done any more."""
 RETRIABLE = "kueue.x-k8s.io/retriable-in-group"
 LEAST = 16
 """Of the 25 users so many at least must be lucky enough to be compared."""
@@ -132,15 +136,21 @@ class Users:
 
     async def _user(self, mine: list[Act], begin: float) -> None:
         first, last = self.acts[0].t, self.acts[-1].t
-        end = begin + (last - first) / SPEED + PATIENCE_S
+        end = begin + (last - first) / SPEED
         for act in mine:
             await asyncio.sleep(begin + (act.t - first) / SPEED - _now())
-            if not await self._do(act, end - _now()):
+            while not (done := await self._do(act)) and self._patient(end):
+                pass
+            if not done:
                 self.undone.append(act)
 
-    async def _do(self, act: Act, patience_s: float) -> bool:
+    def _patient(self, end: float) -> bool:
+        now = _now()
+        return now < min(max(end, self.lab.last) + PATIENCE_S, end + LATEST_S)
+
+    async def _do(self, act: Act) -> bool:
         lab = self.lab
-        if not await lab.until(str(act), lambda: self._ready(act), patience_s):
+        if not await lab.until(str(act), lambda: self._ready(act), 0.5):
             return False
         if act.what == "create":
             await lab.req("POST", lab.url("pods"), json=act.value)
@@ -161,7 +171,7 @@ class Users:
 
 
 def _now() -> float:
-    return asyncio.get_running_loop().time()
+    return time.monotonic()  # the lab's clock
 
 
 def by_user(out: Obj) -> dict[str, Obj]:
@@ -187,17 +197,22 @@ def by_user(out: Obj) -> dict[str, Obj]:
 
 
 def unlucky(items: Iterable[Obj]) -> set[str]:
-    """Users who lost quota at some time, or have an open Workload without, of watched items."""
+    """Users who lost quota at some time, or have an open Workload without, of watched items.
+
+    A pod that is stopped says so where the group never had a Workload.
+    """
     found: set[str] = set()
     without: dict[str, bool] = {}
     for item in items:
-        if item["resource"] != "workloads" or item["type"] == "BOOKMARK":
+        if item["type"] == "BOOKMARK" or item["resource"] not in ("pods", "workloads"):
             continue
         user = group_of(item["object"]["metadata"]["name"])
         conditions = item["object"].get("status", {}).get("conditions", ())
         true = {c["type"] for c in conditions if c["status"] == "True"}
-        if "Evicted" in true:
+        if true & {"Evicted", "TerminationTarget"}:
             found.add(user)
+        if item["resource"] == "pods":
+            continue
         without[user] = item["type"] != "DELETED" and not true & {"QuotaReserved", "Finished"}
     return found | {user for user, waits in without.items() if waits}
 

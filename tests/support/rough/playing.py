@@ -119,10 +119,8 @@ class Rough(Exchange):
             )
         if "no Workload" in line and self.policy.workloads == "groups":
             return GROUP_NAME not in self.last[name].labels
-        if "says otherwise" in line:
-            return name in ("gd", "ge")  # what was never created is not missing there
-        # Deleted past the gate and before it was bound: it keeps its place until replaced.
-        return "before it ran" in line and self.last[name].uid in self.opened
+        # What was never created is not missing there.
+        return "says otherwise" in line and name in ("gd", "ge")
 
     def last_of(self, uid: str) -> PodView:
         return next(p for p in self.last.values() if p.uid == uid)
@@ -151,7 +149,7 @@ class Rough(Exchange):
             }
             for p in self.pods.values()
         ]
-        return Cluster(pods, [as_object(w) for w in self.workloads.values()])
+        return Cluster(pods, [as_object(w) for w in self.workloads.values()], self.opened)
 
     def replayed(self) -> None:
         """The log, folded without any crash, gives the same decisions and the same world."""
