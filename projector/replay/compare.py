@@ -60,6 +60,8 @@ class TableResult(Struct):
     """Of those groups that are not compared: how many live."""
     named: list[str] = []
     """The first of these, NAMESPACE/NAME."""
+    read: bool = False
+    """Its rows were read: by themselves the databases did not find all of them equal."""
 
 
 def digested(live: sa.Connection, cluster: str, shard: int) -> dict[str, Digests]:
@@ -96,7 +98,7 @@ def compare(
     found = []
     for table in COMPARED:
         part = _Part(table, cluster, shard, floor, gone.get(table.name), kept)
-        digest = known and known.get(table.name)
+        digest = known.get(table.name) if known else None
         if digest is not None and digest == _digests(again, part):
             found.append(TableResult(table.name, sum(count for _, count, _ in digest)))
         else:
@@ -128,6 +130,7 @@ def _table(live: sa.Connection, again: sa.Connection, part: _Part) -> TableResul
         if result.rows == replayed == equal:
             return result
         result.rows = 0
+    result.read = True
     one = _rows(live, part, names)
     two = _rows(again, part, names)
     if part.floor:
@@ -216,8 +219,9 @@ def _rows(connection: sa.Connection, part: _Part, names: list[str]) -> Iterator[
         else key
         for key in table.primary_key
     ]
-    result = connection.execution_options(stream_results=True).execute(query.order_by(*ordered))
-    for some in result.partitions(AT_ONCE):
+    # Of the statement: a connection would keep the option, and take first rows from `digests`.
+    query = query.order_by(*ordered).execution_options(stream_results=True)
+    for some in connection.execute(query).partitions(AT_ONCE):
         yield from map(tuple, some)
 
 

@@ -92,6 +92,22 @@ def test_rows_that_are_missing_or_too_many_are_found(gatelog: Gatelog, played: P
     assert "from_seq=99999: not in the replay" in out
 
 
+@pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
+async def test_only_tables_that_differ_are_read(played: Played) -> None:
+    settings = Settings(
+        cluster=CLUSTER, database=DatabaseSettings(url=played.url), nats=played.nats
+    )
+    _, found = await verify(settings, lambda _: None)
+    assert [table.table for table in found if table.read] == []
+    engine = writer(played.url)
+    with engine.begin() as connection:
+        connection.execute(sa.update(tables.waits).values(reason="Boredom"))
+    engine.dispose()
+    _, found = await verify(settings, lambda _: None)
+    assert [table.table for table in found if table.read] == ["waits"]
+    assert [table.table for table in found if table.different] == ["waits"]
+
+
 async def test_a_decision_that_was_not_sent_yet_is_no_difference(simple: Played) -> None:
     """Committed, then the projector died: the decision is in the database only."""
     settings = Settings(
