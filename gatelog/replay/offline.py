@@ -109,7 +109,7 @@ async def verify(log: Source, settings: Settings) -> tuple[Result, list[TableRes
             )
         with tempfile.TemporaryDirectory(prefix="gatelog-replay-") as folder:
             again = f"sqlite:///{folder}/replay.sqlite3"
-            with digesting(connection, header.cluster, header.shard, at) as known:
+            async with digesting(connection, header.cluster, header.shard, at) as known:
                 result = await folded(log, again, moment=reached_live)
             reached = result.world.meta.position
             if reached < reached_live and not log.unread:

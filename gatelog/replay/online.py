@@ -5,9 +5,9 @@ Invariant: the live database is read in one transaction and never written.
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import Any
 
@@ -86,7 +86,7 @@ async def verify(settings: Settings, progress: Progress) -> tuple[Result, list[T
                 sink = Sink(url, settings.cluster, shard, at.mode)
                 calls = Callbacks(differs=ignore, progress=progress)
                 begins = beginning(settings, at)
-                with digesting(connection, settings.cluster, shard, at) as known:
+                async with digesting(connection, settings.cluster, shard, at) as known:
                     result = await fold(log.entries(), begins, sink=sink, calls=calls)
                     sink.close()
             found = await asyncio.to_thread(
@@ -95,10 +95,10 @@ async def verify(settings: Settings, progress: Progress) -> tuple[Result, list[T
     return result, found
 
 
-@contextmanager
-def digesting(
+@asynccontextmanager
+async def digesting(
     live: sa.Connection, cluster: str, shard: int, at: Standing
-) -> Iterator[dict[str, Digests]]:
+) -> AsyncIterator[dict[str, Digests]]:
     """Let the server of a live read model digest it meanwhile; the digests are there at the end.
 
     The connection is the thread's until then. An error ends what the server is doing for it.
@@ -112,12 +112,14 @@ def digesting(
         work = beside.submit(digested, live, cluster, shard)
         try:
             yield known
+            found = await asyncio.wrap_future(work)
+            known |= found
         except BaseException:
             while not work.done():
-                raw.cancel()
+                with suppress(Exception):  # the error that came first is the one to raise
+                    raw.cancel_safe(timeout=5)
                 wait([work], 0.1)
             raise
-        known |= work.result()
 
 
 def _make_tables(url: str) -> None:

@@ -66,7 +66,8 @@ class TableResult(Struct):
 
 def digested(live: sa.Connection, cluster: str, shard: int) -> dict[str, Digests]:
     """Return the digests of all tables of a live side in PostgreSQL, for `compare`."""
-    live.exec_driver_sql("SET LOCAL statement_timeout = 0")  # a long history takes longer
+    # A long history takes longer than a statement may; a lock is waited for no longer than that.
+    live.exec_driver_sql("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '60s'")
     gone = limits(live, cluster)
     parts = [_Part(table, cluster, shard, 0, gone.get(table.name), False) for table in COMPARED]
     return {part.table.name: _digests(live, part) for part in parts}

@@ -5,12 +5,15 @@ row, and sends one digest for all rows whose own digests begin with the same byt
 So a server is only read, without a sort by keys, and can be while the log is still being folded.
 
 A row's text is its cells with a mark between them: times as SQLite has them, documents as
-PostgreSQL prints them. A row that has the mark in a cell gets a digest that no text has.
+PostgreSQL prints them. A row that has the mark in a cell has a digest that no row has on the other
+side. What has no text there is the mark: a time out of Python's years, text with a NUL (where
+`printf` ends it), a document that is a bare number (which SQLite makes of it) or no Unicode.
 
 Invariant: equal digests mean equal rows. Others may have them as well: a number in a document can
-be written in two ways. (SQLite's text of a cell ends at a NUL, which PostgreSQL cannot hold.)
+be written in two ways.
 """
 
+from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
 from itertools import groupby
@@ -25,6 +28,8 @@ from projector.tables.base import Document, UtcTime
 
 _MARK = "\x1f"
 _TIME = 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
+_YEARS = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+"""Those that Python and SQLite's text have; PostgreSQL has infinity and years BC as well."""
 
 Digests = list[tuple[int, int, bytes]]
 """First byte of rows' digests, how many rows have it, and the digest of all these."""
@@ -59,7 +64,7 @@ def digests(connection: sa.Connection, columns: list[sa.Column[Any]], mine: list
 
 def _in_postgres(column: sa.Column[Any]) -> Any:
     if isinstance(column.type, UtcTime):
-        return sa.func.to_char(column, _TIME)
+        return sa.case((~column.between(*_YEARS), _MARK), else_=sa.func.to_char(column, _TIME))
     if isinstance(column.type, sa.Boolean):
         return sa.cast(column, sa.Integer)
     return column if isinstance(column.type, type(Document)) else _plain(column)
@@ -68,9 +73,9 @@ def _in_postgres(column: sa.Column[Any]) -> Any:
 def _in_sqlite(column: sa.Column[Any]) -> Any:
     if isinstance(column.type, type(Document)):
         return sa.func.as_jsonb(column)
-    if isinstance(column.type, UtcTime | sa.Boolean):
-        return column
-    return _plain(column)
+    if isinstance(column.type, sa.Text):
+        return sa.case((sa.func.instr(column, "\0") > 0, _MARK), else_=_plain(column))
+    return column if isinstance(column.type, UtcTime | sa.Boolean) else _plain(column)
 
 
 def _plain(column: sa.Column[Any]) -> Any:
@@ -86,9 +91,12 @@ def _digest(text: str, marks: int) -> bytes:
 
 
 @lru_cache(1024)
-def as_jsonb(text: str) -> str:
+def as_jsonb(text: Any) -> str:
     """Return a document as PostgreSQL prints its JSONB: keys by length, then by bytes."""
-    return _printed(msgspec.json.decode(text))
+    try:
+        return _printed(msgspec.json.decode(text))
+    except (TypeError, msgspec.DecodeError):
+        return _MARK
 
 
 def _printed(value: Any) -> str:

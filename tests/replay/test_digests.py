@@ -1,5 +1,6 @@
 """Digests of rows: the same on both databases for the same rows, and others for other rows."""
 
+import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -7,11 +8,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from projector.replay.compare import _digests, _Part
+from gatelog.replay.online import digesting
+from projector.archive.standing import Standing
+from projector.replay.compare import _digests, _Part, compare
 from projector.replay.digests import digests
 from projector.schema.layout import COMPARED
-from projector.storage.database import writer
+from projector.storage.database import reading, writer
 from projector.tables import base
+from projector.upkeep import migrate
 
 ODD = sa.Table(
     "odd",
@@ -59,11 +63,13 @@ OTHER: list[dict[str, Any]] = [
 ]
 
 
-def _of(engine: sa.Engine, rows: list[dict[str, Any]]) -> Any:
+def _of(engine: sa.Engine, rows: list[dict[str, Any]], afterwards: str = "") -> Any:
     with engine.begin() as connection:
         ODD.drop(connection, checkfirst=True)
         ODD.create(connection)
         connection.execute(sa.insert(ODD), rows)
+        if afterwards:
+            connection.exec_driver_sql(afterwards)
         return digests(connection, list(ODD.columns), [ODD.c.id > 0])
 
 
@@ -100,6 +106,52 @@ def test_a_mark_within_a_cell_makes_rows_be_read(both: Any) -> None:
     postgres, sqlite = both
     rows = [ROW | {"plain": "a\x1f=b", "maybe": "c"}]
     assert _of(postgres, rows) != _of(sqlite, rows)
+
+
+@pytest.mark.parametrize(
+    ("live", "again"),
+    [
+        ("at = 'infinity'", "at = NULL"),
+        ("at = '-infinity'", "at = ''"),
+        ("at = '2026-11-23 01:02:03.00004 BC'", "id = 1"),
+        ("at = '10026-11-23 01:02:03.00004'", "at = '10026-11-23T01:02:03.000040Z'"),
+        ("plain = 'a'", "plain = 'a' || char(0) || 'b'"),
+        ("maybe = ''", "maybe = char(0)"),
+        ("document = '5'", "document = '5'"),
+        ("document = '\"?\"'", "document = '\"\\ud800\"'"),
+    ],
+)
+def test_what_one_database_cannot_hold_makes_rows_be_read(both: Any, live: str, again: str) -> None:
+    one, two = (
+        _of(engine, [ROW, ROW | {"id": 2}], f"UPDATE odd SET {change} WHERE id = 1")
+        for engine, change in zip(both, (live, again), strict=True)
+    )
+    assert sum(count for _, count, _ in one) == sum(count for _, count, _ in two) == 2
+    assert one != two
+
+
+def test_nothing_is_digested_where_sqlite_compares_by_itself(tmp_path: Path) -> None:
+    urls = [f"sqlite:///{tmp_path}/{name}.sqlite3" for name in ("live", "again")]
+    for url in urls:
+        migrate.upgrade(url)
+    with reading(urls[0]) as live, reading(urls[1]) as again:
+        compare(live, again, "c", 0, 0, {})
+        query = "SELECT count(*) FROM pragma_function_list WHERE name = 'digest'"
+        assert again.exec_driver_sql(query).scalar() == 0
+        _digests(again, _Part(COMPARED[0], "c", 0, 0, None, False))
+        assert again.exec_driver_sql(query).scalar() == 1
+
+
+async def test_waiting_for_the_server_can_be_interrupted(postgres_database: str) -> None:
+    migrate.upgrade(postgres_database)
+    engine = writer(postgres_database)
+    at = Standing(mode="observe", epoch=1, base=0, first=1, last=1)
+    with engine.begin() as other, reading(postgres_database) as live:
+        other.exec_driver_sql("LOCK TABLE groups")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5), digesting(live, "c", 0, at):
+                pass
+    engine.dispose()
 
 
 def test_every_table_that_is_compared_can_be_digested(tmp_path: Path) -> None:
