@@ -22,6 +22,7 @@ from podgroup.rules.helpers.checks import READY, required_checks, states_of
 from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
 from podgroup.rules.helpers.evicting import deactivate, evict_group
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
+from podgroup.state.changes import WORKLOAD
 from podgroup.state.group import Group
 
 RETRY, REJECTED = "Retry", "Rejected"
@@ -81,6 +82,7 @@ RULE = Rule(
     name="review",
     run=review,
     mode=BUILTIN,
+    reads=WORKLOAD,
     docs=(
         RuleDoc("review", "all admission checks are ready", "admits the group"),
         RuleDoc("review", "a check says Retry", "evicts it, for as long as the check says"),

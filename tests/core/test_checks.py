@@ -195,6 +195,21 @@ def test_rejected_deactivates_and_a_person_may_activate_it_again() -> None:
     assert toy.group("g").quota.holding is not None and gated(toy) == 2
 
 
+def test_rejected_while_a_status_is_written_is_heard_when_it_is_there() -> None:
+    toy = with_checks("prov")
+    group(toy)
+    says(toy, "prov", "Ready")
+    toy.run("g-a", "g-b")
+    toy.act = False
+    toy.end("g-a")
+    says(toy, "prov", "Rejected", "none left")
+    assert toy.workloads["g"].active, "its Workload has a write in flight"
+    toy.act = True
+    toy.settle()
+    assert not toy.workloads["g"].active
+    assert toy.group("g").quota.holding is None
+
+
 def test_a_check_that_changes_its_mind_stops_what_runs() -> None:
     toy = with_checks("prov")
     group(toy)
