@@ -109,6 +109,8 @@ def step(
         difference = decide(world, here)
     else:
         said, world.policy = world.policy, then.by or world.policy
+        if then.by is not None:  # what is due is worked out in the fold, by the policy of the log
+            world.evaluate_all = True
         difference = decide(world, here, then.recorded, then.concluded)
         world.policy = said
     world.meta.at = at

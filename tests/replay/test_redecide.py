@@ -1,7 +1,7 @@
 """`gatelog replay --redecide`: exactly what was decided differently is found, and nothing else."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -9,12 +9,14 @@ import pytest
 import sqlalchemy as sa
 
 from podgroup.log.events import Batch, Decision, OutcomeRecorded
-from podgroup.model.commands import ReportPod
+from podgroup.model.commands import ReportPod, WriteWorkloadStatus
+from podgroup.model.policy import Policy
 from projector.replay.fold import Beginning, Redeciding, Result, fold
 from projector.storage.database import writer
 from tests.projector.support import busy_toy
 from tests.replay.conftest import Ran
 from tests.replay.support import Played, ToyLog, log_of
+from tests.support.toy import Toy
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
@@ -132,6 +134,25 @@ async def test_a_decision_too_many_then_is_found_alone() -> None:
     result = await folded(log)
     assert differing(result) == (["d1-whim"], [])
     assert result.differences[0].position == like.as_of
+
+
+async def test_by_other_settings_rules_are_due_of_what_those_read() -> None:
+    """That all pods are ready is no news by the log's settings, and is by the other ones."""
+    off = Policy(wait_for_pods_ready="off")
+    toy = Toy(mode="kueue", policy=off)
+    toy.pod("a", "g", 1)
+    toy.admit("g")
+    toy.run("a")
+    beginning = Beginning("test", "kueue", off)
+    by = Redeciding(by=Policy(wait_for_pods_ready="auto"))
+    result = await fold(log_of(toy).entries(), beginning, redecide=by)
+    said = [condition for found in result.differences for condition in conditions(found.now)]
+    assert ("PodsReady", "True") in said
+
+
+def conditions(decisions: Iterable[Decision]) -> list[tuple[str, str]]:
+    writes = [d.command for d in decisions if isinstance(d.command, WriteWorkloadStatus)]
+    return [(condition.type, condition.status) for one in writes for condition in one.conditions]
 
 
 def last_with(decisions: list[Decision], action: str) -> Decision:
