@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from podgroup.admission import BETTER, KUEUE, Scheduler, SchedulerOptions
+from podgroup.admission.holding import unadmitted_id
 from podgroup.admission.model import (
     ClusterQueue,
     Cohort,
@@ -24,7 +25,9 @@ from podgroup.admission.model import (
     LocalQueue,
     Namespace,
     PodSet,
+    PodSetAssignment,
     Preemption,
+    Reservation,
     Workload,
 )
 from podgroup.admission.tree import Forest, Node
@@ -244,49 +247,93 @@ def test_the_order_in_which_objects_are_entered_does_not_matter(
 
 
 @QUICK
-@given(worlds(), st.integers(0, 1 << 16), st.booleans())
+@given(worlds(), st.integers(0, 1 << 16), st.sampled_from(["calm", "preempting", "as drawn"]))
 def test_without_reasons_the_same_is_decided(
-    world: tuple[Configuration, list[Any], list[Workload]], seed: int, calm: bool
+    world: tuple[Configuration, list[Any], list[Workload]], seed: int, manner: str
 ) -> None:
-    _, objects, workloads = world
-    changed: dict[str, Any] = {"strategy": "BestEffortFIFO"}
-    changed |= {"preemption": Preemption()} if calm else {}
-    objects = [replace(one, **changed) if isinstance(one, ClusterQueue) else one for one in objects]
-    told = []
+    configuration, objects, workloads = world
+    if manner != "as drawn":
+        changed: dict[str, Any] = {"strategy": "BestEffortFIFO"}
+        changed |= {"preemption": Preemption()} if manner == "calm" else {}
+        configuration = Configuration()
+        objects = [replace(o, **changed) if isinstance(o, ClusterQueue) else o for o in objects]
+    decided = []
     for reasons in (True, False):
-        scheduler = Scheduler(Configuration(), BETTER)
+        scheduler = Scheduler(configuration, BETTER)
         enter(scheduler, objects)
         if not reasons:
             scheduler.give_no_reasons()
         passes = play(scheduler, objects, workloads, seed)
-        told.append([(one.admitted, one.preempted) for one in passes])
-    assert told[0] == told[1]
+        decided.append([(one.admitted, one.preempted) for one in passes])
+    assert decided[0] == decided[1]
 
 
-def test_without_reasons_a_lower_priority_gives_way() -> None:
-    quota = FlavorQuotas(name="one", resources={"cpu": Quota(nominal=2)})
-    queue = ClusterQueue(
-        name="q",
-        groups=(ResourceGroup(covered=("cpu",), flavors=(quota,)),),
-        preemption=Preemption(within_cluster_queue="LowerPriority"),
-    )
+def without_reasons(*queues: tuple[str, int, Preemption]) -> Scheduler:
+    """Return one for ClusterQueues (name, cpu, whom they may preempt), of a cohort if several."""
     scheduler = Scheduler(Configuration(), BETTER)
-    local = LocalQueue(namespace="ns", name="l", cluster_queue="q")
-    enter(scheduler, [Flavor(name="one"), queue, local])
+    objects: list[Any] = [Flavor(name="one")]
+    for name, cpu, preemption in queues:
+        quota = FlavorQuotas(name="one", resources={"cpu": Quota(nominal=cpu)})
+        groups = (ResourceGroup(covered=("cpu",), flavors=(quota,)),)
+        objects.append(
+            ClusterQueue(
+                name=name,
+                cohort="c" if len(queues) > 1 else "",
+                groups=groups,
+                preemption=preemption,
+            )
+        )
+        objects.append(LocalQueue(namespace="ns", name=name, cluster_queue=name))
+    enter(scheduler, objects)
     scheduler.give_no_reasons()
-    low = Workload(
-        id="low",
-        uid="low",
-        namespace="ns",
-        queue="l",
-        created=0,
-        priority=0,
-        pod_sets=(PodSet(name="s", count=1, requests=(("cpu", 2),)),),
-    )
-    scheduler.cache.submit(low)
+    return scheduler
+
+
+def workload(name: str, queue: str, cpu: int, **more: Any) -> Workload:
+    sets = (PodSet(name="s", count=1, requests=(("cpu", cpu),)),)
+    given: dict[str, Any] = {"created": 0, "priority": 0} | more
+    return Workload(id=name, uid=name, namespace="ns", queue=queue, pod_sets=sets, **given)
+
+
+@pytest.mark.parametrize(
+    ("policy", "newer"),
+    [
+        ("LowerPriority", {"priority": 1}),
+        ("LowerOrNewerEqualPriority", {"created": -1}),
+    ],
+)
+def test_without_reasons_those_that_must_give_way(policy: Any, newer: dict[str, int]) -> None:
+    scheduler = without_reasons(("q", 2, Preemption(within_cluster_queue=policy)))
+    scheduler.cache.submit(workload("first", "q", 2))
     scheduler.decide(0.0)
-    scheduler.cache.submit(replace(low, id="high", uid="high", priority=1))
-    assert [one.id for one in scheduler.decide(1.0).preempted] == ["low"]
+    scheduler.cache.submit(workload("second", "q", 2, **newer))
+    assert [one.id for one in scheduler.decide(1.0).preempted] == ["first"]
+
+
+def test_without_reasons_what_was_borrowed_is_taken_back() -> None:
+    any_one = Preemption(reclaim_within_cohort="Any")
+    scheduler = without_reasons(("a", 2, any_one), ("b", 2, any_one))
+    scheduler.cache.submit(workload("x", "a", 4))
+    scheduler.decide(0.0)
+    scheduler.cache.submit(workload("y", "b", 2))
+    assert [one.id for one in scheduler.decide(1.0).preempted] == ["x"]
+
+
+def test_without_reasons_what_an_admission_frees_is_there_for_the_next() -> None:
+    """What ran unadmitted, and beyond what it asked for, is charged as admitted: less."""
+    scheduler = without_reasons(("qa", 6, Preemption()), ("qb", 3, Preemption()))
+    cache = scheduler.cache
+    running = workload(unadmitted_id("A"), "qa", 6, unadmitted=True)
+    cache.reserve(running, held("qa", 6))
+    cache.reserve(workload("there", "qb", 3), held("qb", 3))
+    cache.submit(workload("A", "qa", 2))
+    cache.submit(workload("B", "qb", 3, priority=1))
+    assert [one.id for one in scheduler.decide(0.0).admitted] == ["A", "B"]
+
+
+def held(queue: str, cpu: int) -> Reservation:
+    taken = PodSetAssignment(name="s", count=1, flavors={"cpu": "one"}, usage={"cpu": cpu})
+    return Reservation(cluster_queue=queue, at=0.0, pod_sets=(taken,))
 
 
 @QUICK
