@@ -279,7 +279,7 @@ class Loop:
                 gathers(decision.command, kueue=self._kueue)
                 and 2 * len(self._held) < self._most_held
             ):
-                await first(self._stopping, GATHER_S)  # a fuller window is to get emptier
+                await first(self._stopping, GATHER_S)  # not in a fuller window: it takes room there
             await self._starts.turn(turn.claim)
             # Set in the decision's own task, or in that of its message when it is the only one.
             ON_BEHALF.set(turn.claim)

@@ -27,7 +27,10 @@ def is_urgent(command: AnyCommand, *, kueue: bool) -> bool:
 
 
 def gathers(command: AnyCommand, *, kueue: bool) -> bool:
-    """Tell whether a command says no more than how many pods have succeeded, and frees no quota."""
+    """Tell whether a command says no more than how many pods have succeeded, or moved places.
+
+    What needs the Workload free, as a deactivation does, waits with it; quota does not.
+    """
     return (
         not kueue
         and isinstance(command, WriteWorkloadStatus)

@@ -109,7 +109,8 @@ def joining(view: PodView, like: PodView | None) -> PodView:
     made both, and to see that takes a quarter of looking up what it says.
     """
     other = _first_of_a_group[0] if like is None else like
-    made = resembling(view, other) or shared(view, other)
+    apart = like is None and view.sets  # mappings in them, too, may be written differently
+    made = (None if apart else resembling(view, other)) or shared(view, other)
     if like is None:
         _first_of_a_group[0] = made
     return made

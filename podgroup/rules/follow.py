@@ -43,7 +43,7 @@ def follow(ctx: RuleContext, group: Group) -> Conclusions:
         reserved = group.quota.holding is not None or bool(workload.cluster_queue)
         found = _new_class(ctx, group, workload, reserved)
         if reserved and found is None:
-            return ()  # mostly
+            return ()  # mostly: the class is as it was
         first = ctx.members(group).first()
         if first is None or not workload_free(group) or mismatched(ctx, group, workload):
             return ()

@@ -27,7 +27,7 @@ def own(ctx: RuleContext, group: Group) -> Conclusions:
     if group.single:
         return _own_prebuilt(ctx, group)
     if Flag.UNOWNED not in ctx.members(group).sets:
-        return ()  # mostly
+        return ()  # mostly: each is an owner
     if not staffed(group) or group.mirror.workload is None or not workload_free(group):
         return ()
     missing = _missing(ctx, group)
