@@ -13,7 +13,7 @@ from podgroup.model.names import EVICTED, FINISHED
 GATHER_S: Final = 1.0
 """Seconds that a count of succeeded pods waits. The projector has one write of a Workload in flight
 and says what happens meanwhile in the next: 2 writes in place of 10 for 10 pods that end within a
-second (`requests.group_of_10`). A kubelet looks at its containers as often."""
+second (bench/NOTES.md). A kubelet looks at its containers as often."""
 
 
 def is_urgent(command: AnyCommand, *, kueue: bool) -> bool:
