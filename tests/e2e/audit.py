@@ -73,6 +73,11 @@ class Workload:
         names = {pod_set, ""} if len(self.counts) == 1 else {pod_set}
         return self.pods if self.single else [p for p in self.pods if p.role in names]
 
+    def full(self, pod: Pod) -> bool:
+        """Whether others have all the places of a pod's set."""
+        name = next((name for name in self.counts if pod in self.of(name)), "")
+        return sum(other.active for other in self.of(name)) >= self.counts.get(name, 0)
+
     @property
     def usage_milli(self) -> int:
         found = 0
@@ -144,7 +149,7 @@ def _finalizers(
             yield f"pod {pod.name} has our finalizer, Workload {workload.name} is finished"
         elif workload.single and (pod.deleting or pod.ended):
             yield f"single pod {pod.name} has our finalizer and is {_is(pod)}"
-        elif pod.deleting and not pod.bound and pod.uid not in opened:
+        elif pod.deleting and not pod.bound and (pod.uid not in opened or workload.full(pod)):
             yield f"pod {pod.name} was deleted before it ran and has our finalizer"
 
 

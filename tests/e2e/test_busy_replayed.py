@@ -139,19 +139,19 @@ class Users:
         end = begin + (last - first) / SPEED
         for act in mine:
             await asyncio.sleep(begin + (act.t - first) / SPEED - _now())
-            while not (done := await self._do(act)) and self._patient(end):
-                pass
-            if not done:
+            while not (ready := self._ready(act)) and self._patient(end):
+                await asyncio.sleep(0.02)
+            if ready:
+                await self._do(act)
+            else:
                 self.undone.append(act)
 
     def _patient(self, end: float) -> bool:
         now = _now()
         return now < min(max(end, self.lab.last) + PATIENCE_S, end + LATEST_S)
 
-    async def _do(self, act: Act) -> bool:
+    async def _do(self, act: Act) -> None:
         lab = self.lab
-        if not await lab.until(str(act), lambda: self._ready(act), 0.5):
-            return False
         if act.what == "create":
             await lab.req("POST", lab.url("pods"), json=act.value)
         elif act.what == "end":
@@ -160,13 +160,14 @@ class Users:
             await lab.delete("pods", act.pod)
         else:
             await lab.annotate(act.pod, act.value)
-        return True
 
     def _ready(self, act: Act) -> bool:
         if act.what == "create":
             # One too many came when the group was composed. Before that it would be in excess.
             return not act.pod.endswith("-extra") or group_of(act.pod) in self.lab.wls
-        found = self.lab.pods[act.pod]
+        found = self.lab.pods.get(act.pod)
+        if found is None:
+            return False
         return act.what != "end" or bool(found["status"]["phase"] == "Running")
 
 
