@@ -102,7 +102,7 @@ def test_all_rows_count_in_whatever_order_they_were_written(both: Any) -> None:
 
 
 def test_a_mark_within_a_cell_makes_rows_be_read(both: Any) -> None:
-    """Cells are told apart by it, so who has it proves nothing."""
+    """It separates cells, so a row that has it proves nothing."""
     postgres, sqlite = both
     rows = [ROW | {"plain": "a\x1f=b", "maybe": "c"}]
     assert _of(postgres, rows) != _of(sqlite, rows)
