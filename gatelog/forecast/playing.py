@@ -128,11 +128,12 @@ def _stuck(present: Present, *, one_of_each: bool) -> dict[str, str]:
     cache = scheduler.cache
     seen = set()
     for waiter in list(cache.queues.waiting.values()) if one_of_each else ():
+        if not isinstance(waiter.place, ShapeHeap):
+            continue
         kind = waiter.local_queue, waiter.shape, waiter.invalid
-        if kind in seen and isinstance(waiter.place, ShapeHeap):
+        if kind in seen:
             cache.queues.remove(waiter.id)
-        elif isinstance(waiter.place, ShapeHeap):
-            seen.add(kind)
+        seen.add(kind)
     for identity in list(cache.reservations.admitted):
         cache.release(identity, requeue=False)
     cache.wake_ups.release_all()
