@@ -36,8 +36,9 @@ GROUP, GROUPS = 2000, 3
 LARGE, KNOWN_S = 10_000, 5.0
 """Pods of the group of `behind`, and seconds until those created so far are known."""
 AT_ONCE_SINGLES, ROUNDS = 1000, 3
-COUNTED = {"single_pod": (20, 0), "group_of_100": (1, 100), "group_of_10": (5, 10)}
-"""How many single pods or groups, and of how many pods; those of the small ones end 0.1 s apart."""
+COUNTED = {"single_pod": (20, 0, 0), "group_of_100": (1, 100, 0), "group_of_10": (5, 10, 100)}
+"""How many single pods or groups, of how many pods, and how many ms each runs longer than the one
+before it; 0: all end at once."""
 PAUSE_S = 0.06
 QUIET_S = 1.5
 FOREVER, SHORT = "start=2ms,run=forever", "start=2ms,run=20ms,succeed"
@@ -224,16 +225,15 @@ async def behind() -> AsyncIterator[Figure]:
 async def requests(api: Api, queued: PodWatch) -> list[Figure]:
     """Requests per pod, for single pods and for groups, from creation to the end."""
     figures = []
-    for what, (many, size) in COUNTED.items():
+    for what, (many, size, apart_ms) in COUNTED.items():
         before = await settled(api)
-        names = []
-        for number in range(many * max(size, 1)):
-            name = what.replace("_", "-")
-            names.append(f"{name}-{number}")
-            script = f"start=2ms,run={100 * (number % 10)}ms,succeed" if size == 10 else SHORT
-            body = gated(names[-1], f"{name}s-{number // size}" if size else "", size, script)
+        name, count = what.replace("_", "-"), many * max(size, 1)
+        names = [f"{name}-{number}" for number in range(count)]
+        for number, pod in enumerate(names):
+            group = f"{name}s-{number // size}" if size else ""
+            script = f"start=2ms,run={apart_ms * (number % size)}ms,succeed" if apart_ms else SHORT
+            body = gated(pod, group, size, script)
             await api.call("POST", pods_of(NAMESPACE), body)
-        count = len(names)
         await queued.until(LET_GO, names)
         used = _without_own(await settled(api) - before, count)
         parts = ", ".join(f"{n / count:.2f} {k}" for k, n in used.most_common())
