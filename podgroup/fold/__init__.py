@@ -11,6 +11,7 @@ Invariant: an event folded twice is an event folded once.
 from collections.abc import Callable
 from typing import Any
 
+from podgroup.fold import sentences as say
 from podgroup.fold.common import Cause, note, park, unpark
 from podgroup.fold.deciding import settings_recorded
 from podgroup.fold.measuring import pod_measured
@@ -101,7 +102,7 @@ def _operator(world: World, here: At, event: OperatorActed, _: int) -> None:
         "OperatorActed",
         group=released[0].id if released else "",
         reason=event.action,
-        message=f"{event.target} by {event.by or 'an operator'}: {event.message}",
+        message=say.acted(event.target, event.by, event.message),
     )
 
 
@@ -115,7 +116,11 @@ def _refused(world: World, here: At, event: DeltaRefused, ordinal: int) -> None:
         frame.seen.add(event.uid)
     group = _group_refused(world, event)
     named = event.kind == "Pod" and event.uid and event.name
-    message = event.message if event.field in event.message else f"{event.field}: {event.message}"
+    message = (
+        event.message
+        if event.field in event.message
+        else say.unreadable(event.field, event.message)
+    )
     refusal = Refusal(event.namespace, event.name, message, parked=f"{here.position}/{ordinal}")
     if not named or _remember(world, event.uid, refusal):
         world.journal.parked.append(
@@ -124,9 +129,9 @@ def _refused(world: World, here: At, event: DeltaRefused, ordinal: int) -> None:
                 ord=ordinal,
                 at=here.at,
                 reason="DeltaRefused",
-                message=f"{event.field}: {event.message}",
+                message=say.unreadable(event.field, event.message),
                 group=group,
-                object=f"{event.kind} {event.namespace}/{event.name}",
+                object=say.object_refused(event.kind, event.namespace, event.name),
             )
         )
     note(
@@ -136,7 +141,7 @@ def _refused(world: World, here: At, event: DeltaRefused, ordinal: int) -> None:
         group=group if group in world.groups else "",
         pod=event.uid if event.kind == "Pod" else "",
         reason=event.field,
-        message=f"{event.kind} {event.namespace}/{event.name}: {event.message}",
+        message=say.object_unreadable(event.kind, event.namespace, event.name, event.message),
     )
 
 
@@ -161,7 +166,7 @@ def _outcome(world: World, here: At, event: OutcomeRecorded, ordinal: int) -> No
         reason=PARKED_DECISION,
         message=event.message.removeprefix("parked: "),
         group=event.group,
-        object=f"decision {event.decision}, message {event.parked} of DECISIONS",
+        object=say.decision_parked(event.decision, event.parked),
     )
     world.journal.parked.append(row)
     group = event.group if event.group in world.groups else ""
@@ -170,9 +175,8 @@ def _outcome(world: World, here: At, event: OutcomeRecorded, ordinal: int) -> No
 
 def _decision_refused(world: World, here: At, event: DecisionRefused, ordinal: int) -> None:
     """A message among the decisions that the actuators do not believe: shown, and nothing stops."""
-    more = f" ({event.others} others like it since the last)" if event.others else ""
-    what = f"message {event.sequence} of DECISIONS"
-    message = f"{event.subject}: {event.reason}{more}"
+    what = say.decisions_message(event.sequence)
+    message = say.decision_refused(event.subject, event.reason, event.others)
     park(world, here, Cause(ordinal, "DecisionRefused", message, what, event.raw.encode()))
 
 
@@ -184,7 +188,9 @@ def _left_out(world: World, here: At, view: PodView) -> None:
         return
     _remember(world, view.uid, Refusal(view.namespace, view.name, message))
     group = world.pods[view.uid].group
-    note(world, here, "DeltaRefused", group=group, pod=view.uid, reason="left out", message=message)
+    note(
+        world, here, "DeltaRefused", group=group, pod=view.uid, reason=say.LEFT_OUT, message=message
+    )
 
 
 def _remember(world: World, uid: str, found: Refusal) -> bool:

@@ -10,12 +10,17 @@ as after a start.
 Invariant: what a world decides by is what the newest such event says, if there was one.
 """
 
+from typing import Final
+
+import msgspec
+
 from podgroup.fold.common import mark, note
 from podgroup.fold.queues import mark_conditions_stale
 from podgroup.fold.reservations import recharge
 from podgroup.fold.workloads import disbelieve
 from podgroup.log.events import SettingsRecorded
 from podgroup.log.journal import At
+from podgroup.model.policy import Policy
 from podgroup.state.quota import Quotas
 from podgroup.state.world import World
 
@@ -50,27 +55,33 @@ def line_up(world: World) -> None:
 
 def _words(before: SettingsRecorded | None, now: SettingsRecorded) -> str:
     """Say what holds now: all of it the first time, what is new afterwards."""
-    was = {} if before is None else by_name(before)
+    if before is None:
+        plain = by_name(msgspec.structs.replace(now, policy=Policy()))
+        was = {name: plain[name] for name in _settings() - _ALWAYS}
+    else:
+        was = by_name(before)
     held = by_name(now)
-    return ", ".join(
-        f"{name} {text}" for name, text in held.items() if text != was.get(name, _LATER.get(name))
+    return ", ".join(f"{name} {text}" for name, text in held.items() if text != was.get(name))
+
+
+def _settings() -> set[str]:
+    return {f"queueing.{name}" for name in Policy.__struct_fields__}
+
+
+_ALWAYS: Final = frozenset(
+    f"queueing.{name}"
+    for name in (
+        *("label_keys_to_copy", "annotation_keys_to_copy", "exclude_resource_prefixes"),
+        *("wait_for_pods_ready", "pods_ready_timeout_s", "pods_ready_recovery_timeout_s"),
+        *("requeuing_backoff_s", "requeuing_backoff_max_s", "requeuing_limit"),
+        *("topology_aware_scheduling", "elastic_jobs", "fast_quota_release", "skip_reassignment"),
+        "retention_after_deactivation_s",
     )
+)
+"""The settings of the first logs with settings, which are always worded.
 
-
-_LATER = {
-    "queueing.compatibility": "better",
-    "queueing.fair_sharing": "none",
-    "queueing.usage_half_life_s": "-1",
-    "queueing.usage_sampling_s": "300",
-    "queueing.usage_weights": "none",
-    "queueing.status_interval_s": "0",
-    "queueing.workloads": "all",
-    "queueing.stop_unadmitted": "false",
-    "queueing.unreachable_timeout_s": "30",
-    "queueing.deleted_node_timeout_s": "0",
-}
-"""Settings that came after the first logs with settings, and what held before: a log from then
-still says what it said."""
+A setting that came later is worded where it is not at its default: an old log, which reads as that
+default, says what it said."""
 
 
 def by_name(event: SettingsRecorded) -> dict[str, str]:

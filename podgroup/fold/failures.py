@@ -10,6 +10,7 @@ Invariant: nothing of the state changes here; what failed decides nothing by thi
 
 from msgspec.structs import replace
 
+from podgroup.fold import sentences as say
 from podgroup.log.journal import At, FailureRow
 from podgroup.model.objects import Condition, ContainerEnd, PodView
 from podgroup.state.facts import DISRUPTION
@@ -32,7 +33,7 @@ def failures(world: World, here: At, pod: Pod, before: PodView | None) -> None:
     known = {_same(end) for end in before.ends} if view.ends and before is not None else set()
     for end in view.ends:
         if _same(end) not in known and (end.exit_code or end.reason == OOM_KILLED):
-            reason = end.reason or f"exit code {end.exit_code}"
+            reason = end.reason or say.exit_code(end.exit_code)
             _row(world, here, pod, replace(end, reason=reason))
     if before is not None and _disruption(before) is not None:
         return

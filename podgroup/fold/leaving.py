@@ -11,12 +11,12 @@ from datetime import timedelta
 
 from msgspec.structs import replace as replace_fields
 
+from podgroup.fold import sentences as say
 from podgroup.fold.common import LOST, end_expectation, index, mark, note
 from podgroup.fold.group import departures, reporting
 from podgroup.fold.lives import lead, retire, retry_workload
 from podgroup.log.journal import At
 from podgroup.model.ids import GroupID, PodUID
-from podgroup.model.names import MANAGED_LABEL
 from podgroup.model.objects import PodView
 from podgroup.model.topology import HOSTNAME
 from podgroup.state.changes import EVERYTHING, of_leaving
@@ -37,8 +37,7 @@ def hide(world: World, here: At, group: Group, pod: Pod, view: PodView) -> None:
     peace = hiding.kept_at is not None and here.at - hiding.kept_at > QUIET
     kept = 0 if peace else hiding.kept
     pod.hiding = OutOfSelector(here.at, kept, hiding.kept_at)
-    why = f"label {MANAGED_LABEL} was removed from a pod that runs, or the pod is gone"
-    note(world, here, "PodHidden", group.id, view.uid, "Unmanaged", why)
+    note(world, here, "PodHidden", group.id, view.uid, "Unmanaged", say.HIDDEN)
     end_expectation(world, group, pod, indexed=False)  # its effect would never be seen
     index(world, group, pod)
     if not kept:
@@ -51,8 +50,7 @@ def gone(world: World, here: At, group: Group, pod: Pod) -> None:
     flags = world.members[group.id].flags[pod.view.uid]
     pod.gone_at = here.at
     pod.fate = pod.fate or LOST
-    how = "found out by a write: no watch saw it go"
-    note(world, here, "PodGone", group.id, pod.view.uid, pod.fate, how)
+    note(world, here, "PodGone", group.id, pod.view.uid, pod.fate, say.GONE_BY_WRITE)
     end_expectation(world, group, pod, indexed=False)
     forget(world, group, pod, flags)
     mark(world, group.id)
@@ -72,8 +70,7 @@ def disown(world: World, here: At, group: Group, pod: Pod) -> None:
     departures.strayed(group)
     pod.gone_at = here.at
     pod.fate = pod.fate or LOST
-    why = f"label {MANAGED_LABEL} was removed"
-    note(world, here, "PodLeft", group=group.id, pod=uid, reason="Unmanaged", message=why)
+    note(world, here, "PodLeft", group.id, uid, "Unmanaged", say.UNLABELLED)
     end_expectation(world, group, pod, indexed=False)
     forget(world, group, pod, world.members[group.id].flags[uid])
     mark(world, group.id)

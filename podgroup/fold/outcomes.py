@@ -15,6 +15,7 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from podgroup.fold import marking
+from podgroup.fold import sentences as say
 from podgroup.fold.common import end_expectation, index, mark, note
 from podgroup.fold.group import ending, mirror, reporting
 from podgroup.fold.leaving import gone
@@ -95,7 +96,7 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
         world.journal.pods.add(pod.view.uid)
     elif event.status == "rejected":
         if expectation.action == "UngatePod" and event.http_status == CONFLICT:
-            ending.start_failed(group, event.message or "pod and admission contradict each other")
+            ending.start_failed(group, event.message or say.START_FAILED)
         else:
             pod.refused_version = pod.view.resource_version
         if expectation.action == "UngatePod":
@@ -159,7 +160,7 @@ def _is_going(known: WorkloadView, action: str) -> bool:
 
 def _refused(world: World, here: At, group: Group, event: OutcomeRecorded) -> timedelta:
     """Remember why there is no Workload; returns how long to wait, twice as long each time."""
-    why = event.message[:MAX_REFUSAL] or f"the API server answered {event.http_status}"
+    why = event.message[:MAX_REFUSAL] or say.answered(event.http_status)
     if mirror.creation_refused(group, why):
         note(
             world,
@@ -167,7 +168,7 @@ def _refused(world: World, here: At, group: Group, event: OutcomeRecorded) -> ti
             "WorkloadRefused",
             group=group.id,
             reason=str(event.http_status or event.status),
-            message=f'Workload "{group.mirror.name}" could not be created: {why}',
+            message=say.workload_refused(group.mirror.name, why),
             decision=event.decision,
         )
     return _doubled(group.mirror.refusals, CREATE_CEILING)

@@ -11,6 +11,7 @@ delta of an unknown one that is not newer than the newest seen of its kind unles
 
 from msgspec.structs import replace as replace_fields
 
+from podgroup.fold import sentences as say
 from podgroup.fold.common import (
     EXCESS,
     KEPT,
@@ -94,7 +95,7 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
     if known is not None and not stays:
         group = world.groups[known.group]
         if (group.kind, group.namespace, group.name) != wanted:
-            leave(world, here, group, known, "group name changed")
+            leave(world, here, group, known, say.GROUP_NAME_CHANGED)
             known, moved = None, True
     if known is None:
         _join(world, here, life(world, here, wanted, view, moved=moved), view)
@@ -147,7 +148,7 @@ def pod_deleted(
     if view.phase == "Succeeded" and pod.fate != EXCESS and not group.spec.serving:
         # Before a Workload is made of the group there is no place that a success could keep.
         role.succeeded_gone += group.composition.done
-    how = "inferred from a relist: no watch saw it go" if inferred else ""
+    how = say.GONE_BY_RELIST if inferred else ""
     note(world, here, "PodGone", group.id, uid, pod.fate, how)
     if end_expectation(world, group, pod, indexed=False):
         mark(world, group.id)
@@ -211,8 +212,8 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
         pod.gate_added = intern_times(dict.fromkeys(view.gates, view.created_at))
         for gate in view.gates:
             write_gate(world, pod, gate, view.created_at)
-    seen = "gated" if gated else "not gated"
-    note(world, here, "PodSeen", group.id, uid, seen, f"pod {view.name}, role {name}")
+    seen = say.GATED if gated else say.NOT_GATED
+    note(world, here, "PodSeen", group.id, uid, seen, say.pod_seen(view.name, name))
     progress(world, here, group, pod, None)
     index(world, group, pod)
     lead(world, group)
@@ -284,7 +285,7 @@ def renew(world: World, here: At, group: Group) -> None:
     pods = [world.pods[uid] for uid in members.flags]
     pods.sort(key=lambda p: (p.view.created_at, p.view.uid))
     for pod in pods:
-        leave(world, here, group, pod, "its group was over")
+        leave(world, here, group, pod, say.GROUP_OVER)
     key = (GROUP, group.namespace, group.name)
     for pod in pods:
         _join(world, here, life(world, here, key, pod.view, moved=True), pod.view)

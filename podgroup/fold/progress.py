@@ -8,6 +8,7 @@ Invariant: only the pod and the counts of its role change.
 
 from datetime import datetime
 
+from podgroup.fold import sentences as say
 from podgroup.fold.common import note
 from podgroup.log.journal import At, GateRow
 from podgroup.model.interning import intern_times
@@ -42,7 +43,7 @@ def ungated(world: World, here: At, group: Group, pod: Pod, gate: str, before: P
     traced = (view.writer, view.written_at) != (before.writer, before.written_at)
     by = view.writer if traced else ""
     write_gate(world, pod, gate, added_at, here.at, by)
-    note(world, here, "GateRemoved", group.id, view.uid, gate, f"by {by}" if by else "")
+    note(world, here, "GateRemoved", group.id, view.uid, gate, say.removed_by(by))
     if gate == ADMISSION_GATE:
         pod.opened = True
         pod.ungated_at = here.at
@@ -55,7 +56,7 @@ def progress(world: World, here: At, group: Group, pod: Pod, before: PodView | N
     if view.node and (before is None or not before.node):
         pod.scheduled_at = _condition_at(view, "PodScheduled") if before is None else here.at
         pod.scheduled_at = pod.scheduled_at or here.at
-        note(world, here, "PodScheduled", whose, uid, "", f"on node {view.node}")
+        note(world, here, "PodScheduled", whose, uid, "", say.scheduled_on(view.node))
     if before is None or before.phase != view.phase:
         running = view.phase == "Running"
         if running or (view.ended and pod.started_at is None):
@@ -97,4 +98,4 @@ def _exit_reason(view: PodView) -> str:
     if view.reason:
         return view.reason
     bad = [end for end in view.ends if end.exit_code]
-    return (bad[0].reason or f"exit code {bad[0].exit_code}") if bad else ""
+    return (bad[0].reason or say.exit_code(bad[0].exit_code)) if bad else ""

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from podgroup.fold import marking, nodes
+from podgroup.fold import sentences as say
 from podgroup.fold.common import listed, mark, note, stale
 from podgroup.log.events import ObjectDeleted
 from podgroup.log.journal import At, QuotaRow, UsageRow
@@ -135,7 +136,7 @@ def _note_stop(
     if view.stop_policy == before[0]:
         happened = "QueueCreated" if known is None else "QueueReasonGiven"
     place = f"{view.namespace}/{view.name}" if view.namespace else view.name
-    message = f"{kind} {place}: {view.because}"
+    message = say.queue_stopped(kind, place, view.because)
     note(world, here, happened, reason=view.stop_policy, message=message)
 
 

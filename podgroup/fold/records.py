@@ -10,6 +10,7 @@ Invariant: applying a record depends on the state and the record only, never on 
 from collections.abc import Callable
 from typing import Any, Final
 
+from podgroup.fold import sentences as say
 from podgroup.fold.common import Cause, end_shortage, note, park, write_shortage
 from podgroup.fold.group import (
     composition,
@@ -71,7 +72,7 @@ def _explained(world: World, here: At, group: Group, record: r.Explained) -> Non
             reason = record.wait if reason is None else reason
             message = record.wait_message if message is None else message
     if record.state is not None:
-        was = f"was {group.explained.state}" if group.explained.state else ""
+        was = say.state_was(group.explained.state)
         note(world, here, "StateChanged", group.id, "", record.state, was)
     explained.said(group, record.state, reason, message)
 

@@ -14,6 +14,7 @@ Invariant: after `RelistCompleted` the state holds the objects the frame deliver
 
 from collections.abc import Collection
 
+from podgroup.fold import sentences as say
 from podgroup.fold.common import end_expectation, mark, note, set_owners
 from podgroup.fold.group import mirror
 from podgroup.fold.pods import pod_deleted
@@ -84,9 +85,7 @@ def relist_completed(world: World, here: At, event: RelistCompleted) -> None:
         here,
         "RelistCompleted",
         reason=event.kind,
-        message=f"{event.count} listed, {missing} gone unseen"
-        if event.installed
-        else "kind is not installed",
+        message=say.listed(event.count, missing) if event.installed else say.NOT_INSTALLED,
     )
     was, listed = synced(world), event.kind in world.meta.synced
     world.meta.synced.add(event.kind)

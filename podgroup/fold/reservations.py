@@ -9,6 +9,7 @@ Invariant: a group holds at most one reservation, and is charged for it while it
 
 from msgspec.structs import replace
 
+from podgroup.fold import sentences as say
 from podgroup.fold.common import (
     end_shortage,
     mark,
@@ -92,8 +93,7 @@ def admit(
             "QuotaReserved",
             group=group.id,
             reason=QUOTA_RESERVED,
-            message=f"in ClusterQueue {admission.cluster_queue}, for admission checks: "
-            + ", ".join(checks),
+            message=say.reserved_in(admission.cluster_queue, list(checks)),
             decision=decided_by,
         )
     else:
@@ -107,7 +107,7 @@ def admit(
 def _note_admitted(world: World, here: At, group: Group, holding: QuotaReservation) -> None:
     decided_by = holding.decided_by
     reason = "Adopted" if decided_by == ADOPTED else ADMITTED
-    where = f"in ClusterQueue {holding.admission.cluster_queue}"
+    where = say.admitted_in(holding.admission.cluster_queue)
     decision = "" if decided_by in (ADOPTED, KUEUE) else decided_by
     note(world, here, "GroupAdmitted", group.id, "", reason, where, decision)
 

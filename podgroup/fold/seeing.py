@@ -5,6 +5,7 @@ Invariant: the flags by which a group counts the pod are still to be set anew.
 
 from msgspec.structs import replace as replace_fields
 
+from podgroup.fold import sentences as say
 from podgroup.fold.common import end_expectation, note
 from podgroup.fold.failures import failures
 from podgroup.fold.group import reporting
@@ -31,7 +32,7 @@ def see(world: World, here: At, group: Group, pod: Pod, view: PodView, same: boo
     before, pod.view = pod.view, view
     if pod.hiding is not None and pod.hiding.since is not None:
         pod.hiding = replace_fields(pod.hiding, since=None)
-        note(world, here, "PodFound", group.id, view.uid, "", "it is in sight again")
+        note(world, here, "PodFound", group.id, view.uid, "", say.FOUND_AGAIN)
     deleted = view.deleted_at is not None
     if deleted and before.deleted_at is None:
         pod.deleted_while_gated = ADMISSION_GATE in before.gates
@@ -60,12 +61,11 @@ def _resized(world: World, here: At, group: Group, pod: Pod, before: PodView) ->
     """
     view = pod.view
     sizes = ", ".join(
-        f"{name} {format_amount(name, before.requests.get(name, 0))} became "
-        f"{format_amount(name, view.requests.get(name, 0))}"
+        say.became(name, *(format_amount(name, v.requests.get(name, 0)) for v in (before, view)))
         for name in sorted({*before.requests, *view.requests})
         if before.requests.get(name, 0) != view.requests.get(name, 0)
     )
-    note(world, here, "PodResized", group.id, view.uid, "", f"pod {view.name}: {sizes}")
+    note(world, here, "PodResized", group.id, view.uid, "", say.resized(view.name, sizes))
     world.members[group.id].moves += 1
     if ADMISSION_GATE in view.gates:
         if group.single and group.quota.holding is None:
@@ -98,8 +98,7 @@ def _recount(world: World, here: At, group: Group, before: PodView, view: PodVie
         group=group.id,
         pod=view.uid,
         reason="ignored",
-        message=f"pod {view.name}: {old} became {new}; "
-        f"the group stays at {group.composition.total}",
+        message=say.recounted(view.name, old, new, group.composition.total),
     )
 
 

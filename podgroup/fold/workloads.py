@@ -11,6 +11,7 @@ Invariant: `group.workload` is the newest version seen, or None when there is no
 
 from msgspec.structs import replace
 
+from podgroup.fold import sentences as say
 from podgroup.fold.common import (
     end_expectation,
     listed,
@@ -126,7 +127,7 @@ def _open_for(world: World, here: At, view: WorkloadView) -> None:
     world.lives.setdefault((kind, view.namespace, view.name), group.id)
     world.by_workload[(view.namespace, view.name)] = group.id
     new_members(world, group)
-    note(world, here, "GroupSeen", group=group.id, reason="left behind", message=view.name)
+    note(world, here, "GroupSeen", group=group.id, reason=say.LEFT_BEHIND, message=view.name)
     link(world, here, group, view)
 
 
@@ -150,7 +151,7 @@ def workload_deleted(world: World, here: At, view: WorkloadView) -> None:
 def workload_is_gone(world: World, here: At, group: Group) -> None:
     """A group's Workload is gone: a watch saw it go, or two writes in a row did not find it."""
     name = group.mirror.name
-    note(world, here, "WorkloadGone", group=group.id, message=f"Workload {name}")
+    note(world, here, "WorkloadGone", group=group.id, message=say.workload(name))
     mirror.gone(group, lost=group.ending.finish is None and group.composition.done)
     end_expectation(world, group, None)
     set_owners(world, group, frozenset())
@@ -197,13 +198,13 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
     before = group.mirror.workload
     if before is not None and before.uid != view.uid:
         # Deleted and made anew while no watch ran: what was written went to the other one.
-        note(world, here, "WorkloadGone", group=group.id, message=f"Workload {before.name}")
+        note(world, here, "WorkloadGone", group=group.id, message=say.workload(before.name))
         mirror.replaced(group)
         end_expectation(world, group, None)
     refused = group.mirror.refused
     mirror.seen(group, view, first=before is None)
     if before is None:
-        note(world, here, "WorkloadSeen", group=group.id, message=f"Workload {view.name}")
+        note(world, here, "WorkloadSeen", group=group.id, message=say.workload(view.name))
     owned = _take_owners(world, group, before, view)
     expectation, made = group.mirror.expect, False
     if expectation is not None:
@@ -307,7 +308,7 @@ def _adopt(world: World, here: At, group: Group, view: WorkloadView) -> None:
 
 
 def _counts(group: Group) -> str:
-    return ", ".join(f"{role.count} x {role.name}" for role in group.roles.values() if role.count)
+    return say.counts([(role.count, role.name) for role in group.roles.values() if role.count])
 
 
 def _take_finish(world: World, here: At, group: Group, view: WorkloadView) -> None:

@@ -31,17 +31,18 @@ def logs(folder: str) -> list[Path]:
 
 
 async def folded(path: Path, url: str, mode: str = "", policy: Policy | None = None) -> Result:
-    """Fold a log into the database at `url`, as cluster of its file's name.
+    """Fold a log into the database at `url`, as the cluster that it names.
 
     `mode` and `policy` are those of whoever replays it; what the file says if not given.
     """
     log = FileLog(path)
     header = log.header
-    cluster = path.name.partition(".")[0]
-    sink = Sink(url, cluster, header.shard, mode or header.mode)
+    sink = Sink(url, header.cluster, header.shard, mode or header.mode)
     result = await fold(
         log.entries(),
-        Beginning(cluster, mode or header.mode, policy or header.policy, header.epoch, header.base),
+        Beginning(
+            header.cluster, mode or header.mode, policy or header.policy, header.epoch, header.base
+        ),
         sink=sink,
     )
     sink.close()
