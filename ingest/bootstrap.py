@@ -16,10 +16,12 @@ from collections.abc import Awaitable
 from contextlib import AsyncExitStack
 from typing import TypeVar
 
+from ingest.lookout import Restored
 from ingest.metrics import IngestMetrics, WebhookMetrics
 from ingest.requests import relist_requested
 from ingest.resume import Known
 from ingest.session import Changed, Session, begin
+from podgroup.log.events import ClusterRestored
 from podgroup.model.objects import WATCHED_KINDS, Kind
 from runtime import jetstream
 from runtime import kube as kubernetes
@@ -132,6 +134,7 @@ class _Ingest:
         self.rights: Rights | None = None
         self._known: Known | None = None
         self._afresh = False
+        self._restored: ClusterRestored | None = None
         self._cause = ""
         self._backoff = Backoff(ceiling_s=10.0)
 
@@ -181,14 +184,21 @@ class _Ingest:
                 if stop.is_set():
                     return
                 raise
-            except (BusUnavailable, StreamMissing, PublishRefused, Overtaken, Changed) as error:
+            except (
+                *(BusUnavailable, StreamMissing, PublishRefused, Overtaken),
+                *(Changed, Restored),
+            ) as error:
                 self._cause = str(error)
                 log.warning("session_ended", cause=self._cause)
                 await _unless(stop, asyncio.sleep(next(self._backoff)))
 
     async def _open(self, bus: Bus, kube: KubeClient) -> Session:
         await bus.ensure_streams(self._settings.streams)
-        where = await begin(self._settings, bus, self._known, self._cause, afresh=self._afresh)
+        where = await begin(
+            *(self._settings, bus, self._known, self._cause),
+            afresh=self._afresh,
+            restored=self._restored,
+        )
         log.info("session_begins", positions=where.positions, otherwise=where.reason)
         self._metrics.session()
         return Session(self._settings, bus, kube, where, self._metrics)
@@ -205,10 +215,14 @@ class _Ingest:
             if not running.done():
                 raise Asked(asked.result())
             running.result()
-        except (BusError, Changed) as error:
+        except (BusError, Changed, Restored) as error:
             if session.publisher.acked_sequence:
                 self._known, self._afresh = session.known, False
+                self._restored = None  # the log says so
             self._afresh = self._afresh or isinstance(error, Asked)
+            if isinstance(error, Restored):
+                self._restored = error.event
+                self._metrics.restored()
             raise
         finally:
             asked.cancel()

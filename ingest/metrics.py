@@ -44,6 +44,7 @@ _CLASSES: Final = (
     ("nothing is in the log yet", "empty_log"),
     ("nothing is in shard ", "empty_log"),
     ("the log has no complete list", "no_complete_list"),
+    ("the cluster was restored", "restored"),
     ("the stream was recreated", "log_recreated"),
     ("the stream was rolled back", "log_rolled_back"),
 )
@@ -78,6 +79,10 @@ class IngestMetrics:
         self._sessions = metrics.counter(
             "gatelog_ingest_sessions_total",
             "Starts of ingest from the log, after failures included.",
+        )
+        self._restored = metrics.counter(
+            "gatelog_ingest_restores_total",
+            "Times the API server told another history: etcd restored, or another cluster.",
         )
         self._deferred = metrics.counter(
             "gatelog_ingest_changes_deferred_total",
@@ -173,6 +178,10 @@ class IngestMetrics:
     def session(self) -> None:
         """Count a session that begins."""
         self._sessions().inc()
+
+    def restored(self) -> None:
+        """Count a cluster that went back, or became another."""
+        self._restored().inc()
 
     def stored(self, size: int, took_s: float) -> None:
         """Count a message of `size` bytes that the log acknowledged after `took_s` seconds."""

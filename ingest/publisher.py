@@ -20,11 +20,11 @@ event and counts from the message that contains it. A frame takes the kind's pos
 its `RelistCompleted` is in a message, because a crash in between must lead to another relist: the
 log would otherwise keep a frame that is never closed.
 
-Message ids come from the events' ids (`codec.message_id`), with cluster and shard, because
-JetStream compares ids within the stream and not within a subject. A refusal inside a frame gets
-the frame's name too: its own id repeats, and dropped as a duplicate it would be missing in the
-frame. A bookmark may say the same again (of a quiet cluster, after a restart), and a message that
-is dropped is none that the next can follow: so it gets something of its own.
+Message ids come from the events' ids and their incarnation (`codec.message_id`), with cluster and
+shard, because JetStream compares ids within the stream and not within a subject. A refusal inside a
+frame gets the frame's name too: its own id repeats, and dropped as a duplicate it would be missing
+in the frame. A bookmark may say the same again (of a quiet cluster, after a restart), and a message
+that is dropped is none that the next can follow: so it gets something of its own.
 
 Invariant: messages are stored in the order of their events, on each subject without anything in
 between, and a message's positions never claim an event of a later message.
@@ -117,6 +117,9 @@ class PublishOptions(Struct, frozen=True, kw_only=True):
     interval_s: float = 0.0
     mirrored: bool = False
     """Workloads say what we have written: they are not urgent."""
+    incarnation: str = ""
+    cluster_uid: str = ""
+    """Of what the versions are (`Batch`)."""
 
 
 class EventPublisher:
@@ -148,6 +151,7 @@ class EventPublisher:
         # One event may be as large as this; more per message would not be taken by every server.
         self._batch_bytes = min(options.batch_bytes, MAX_EVENT_BYTES + _ENVELOPE_BYTES)
         self._positions = dict(positions)
+        self._incarnation, self._cluster_uid = options.incarnation, options.cluster_uid
         self._frames: dict[Kind, str] = {}
         self._clock = clock
         self._metrics = metrics
@@ -169,6 +173,10 @@ class EventPublisher:
     def pending_bytes(self) -> int:
         """Bytes of events that wait to be put into a message."""
         return self._pending_bytes
+
+    def identify(self, cluster_uid: str) -> None:
+        """Say from now on which cluster it is."""
+        self._cluster_uid = cluster_uid
 
     async def put(self, kind: Kind, events: Iterable[Event], position: str | None) -> None:
         """Take events of one kind; `position` holds once the last of them is stored.
@@ -211,16 +219,18 @@ class EventPublisher:
             return pod.ended or pod.deleted_at is not None or ADMISSION_GATE in pod.gates
         return not (self._mirrored and isinstance(event, WorkloadApplied))
 
-    async def claim(self) -> None:
-        """Store an empty message in every shard: earlier writers are refused from now on.
+    async def claim(self, said: tuple[Event, ...] = ()) -> None:
+        """Store a message in every shard: earlier writers are refused from now on.
+
+        It is empty but for what is to be `said` before anything is listed.
 
         Raises:
             Overtaken: another writer published since we looked; look again.
             BusUnavailable: not stored.
         """
-        token = secrets.token_hex(8)
+        token, bodies = secrets.token_hex(8), [codec.encode_event(event) for event in said]
         self._flight = [
-            self._message(shard, [], f"claim.{token}.{self._cluster}.{shard}", self._positions)
+            self._message(shard, bodies, f"claim.{token}.{self._cluster}.{shard}", self._positions)
             for shard in range(self._shards)
         ]
         await self._deliver()
@@ -276,7 +286,11 @@ class EventPublisher:
         last = len(by_shard) - 1
         for index, (shard, events) in enumerate(by_shard.items()):
             positions = dict(self._positions) if index == last else before
-            named = Batch(source="watch", events=tuple([event for _, event, _ in events]))
+            named = Batch(
+                source="watch",
+                events=tuple([event for _, event, _ in events]),
+                incarnation=self._incarnation,
+            )
             identity = codec.message_id(named)
             msg_id = f"{identity}.{self._cluster}.{shard}{salt}"
             bodies = [body for _, _, body in events]
@@ -287,7 +301,8 @@ class EventPublisher:
     def _message(
         self, shard: int, events: list[bytes], msg_id: str, positions: dict[str, str]
     ) -> _Message:
-        body = codec.join_events("watch", events, positions)
+        whose = self._incarnation, self._cluster_uid
+        body = codec.join_events("watch", events, positions, *whose)
         return _Message(shard, body, msg_id, positions, self._lasts.get(shard, 0))
 
     async def _deliver(self) -> None:

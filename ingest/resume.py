@@ -6,16 +6,33 @@ what the log has acknowledged; if
 the stream does not have that any more (it was recreated, or restored from before), what follows
 would continue a history that is not there, so everything is listed again.
 
+It also says which cluster that was and in which incarnation of it, and what was seen last, by which
+a cluster that was restored since is recognised (`lookout`).
+
 Invariant: resuming may repeat events, never skip one.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Protocol
+from datetime import UTC, datetime
+from typing import Final, Protocol
 
 from msgspec import Struct
 
 from podgroup.log import codec, subjects
+from podgroup.log.events import (
+    Batch,
+    ClusterRestored,
+    Event,
+    ObjectApplied,
+    PodApplied,
+    Undecodable,
+    WorkloadApplied,
+)
+from podgroup.model.ids import newer
+from podgroup.model.objects import PodView, QueueObject, WorkloadView, kind_of
+
+LOOKED_THROUGH: Final = 64
+"""Messages of the log, newest first, in which is looked for what was seen last."""
 
 
 class LogMessage(Protocol):
@@ -24,6 +41,14 @@ class LogMessage(Protocol):
     @property
     def sequence(self) -> int:
         """The stream sequence."""
+
+    @property
+    def at(self) -> datetime:
+        """When it was stored."""
+
+    @property
+    def subject(self) -> str:
+        """The subject it was published on."""
 
     @property
     def body(self) -> bytes:
@@ -63,10 +88,38 @@ class Log(Protocol):
         """Return the stream's state."""
 
 
+class Witness(Struct, frozen=True):
+    """An object that was seen at a version: the history that the log follows has it there."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    version: str
+
+
+def witnessed(event: Event | Undecodable) -> Witness | None:
+    """Return the object that an event shows, None if it shows none that is there."""
+    view: PodView | WorkloadView | QueueObject
+    match event:
+        case PodApplied(pod=view):
+            kind = "Pod"
+        case WorkloadApplied(workload=view):
+            kind = "Workload"
+        case ObjectApplied(object=view):
+            kind = kind_of(view)
+        case _:
+            return None
+    return Witness(kind, view.namespace, view.name, view.uid, view.resource_version)
+
+
 class Resume(Struct, frozen=True):
     """Where to go on: versions per kind, and why the kinds not named must be relisted.
 
     `lasts` is the sequence of the newest message of each shard, 0 for none: what ours must follow.
+    `versions` are those that the log knows of, also where nothing is resumed, as of `age_s` ago;
+    they are of `incarnation` of the cluster `cluster_uid` ("": not known). `restored` is to be said
+    before anything else.
     """
 
     positions: Mapping[str, str]
@@ -74,6 +127,12 @@ class Resume(Struct, frozen=True):
     created: datetime
     last_sequence: int
     lasts: dict[int, int] = {}
+    versions: Mapping[str, str] = {}
+    age_s: float = 0.0
+    cluster_uid: str = ""
+    incarnation: str = ""
+    witness: Witness | None = None
+    restored: ClusterRestored | None = None
 
 
 async def from_log(log: Log, cluster: str, shards: int) -> Resume:
@@ -81,10 +140,12 @@ async def from_log(log: Log, cluster: str, shards: int) -> Resume:
 
     The newest message over all shards decides, as messages are stored in the order in which they
     were published. A shard without any message has no frames either: then everything is listed.
+    Where a restore was said in some shards only, it is said again.
     """
     state = await log.stream_state(subjects.EVENTS)
     newest: LogMessage | None = None
     lasts: dict[int, int] = {}
+    heads: list[Batch] = []
     reason = ""
     for shard in range(shards):
         message = await log.last(subjects.EVENTS, subjects.events(cluster, shard, "watch"))
@@ -92,13 +153,56 @@ async def from_log(log: Log, cluster: str, shards: int) -> Resume:
         if message is None:
             where = f"shard {shard} of the log" if shards > 1 else "the log"
             reason = reason or f"nothing is in {where} yet"
-        elif newest is None or message.sequence > newest.sequence:
+            continue
+        heads.append(codec.decode_batch(message.body))
+        if newest is None or message.sequence > newest.sequence:
             newest = message
-    positions: Mapping[str, str] = {}
-    if not reason:
-        positions = codec.decode_batch(newest.body).positions if newest else {}
-        reason = "the log has no complete list of this kind"
-    return Resume(positions, reason, state.created, state.last_sequence, lasts)
+    head = codec.decode_batch(newest.body) if newest else Batch(source="watch", events=())
+    return Resume(
+        {} if reason else head.positions,
+        reason or "the log has no complete list of this kind",
+        state.created,
+        state.last_sequence,
+        lasts,
+        versions={kind: at for kind, at in head.positions.items() if at.isdigit()},
+        age_s=max(0.0, (datetime.now(UTC) - newest.at).total_seconds()) if newest else 0.0,
+        cluster_uid=head.cluster_uid,
+        incarnation=head.incarnation,
+        witness=await _seen_last(log, cluster, newest) if newest else None,
+        restored=_said_in_part(heads, head),
+    )
+
+
+def _said_in_part(heads: list[Batch], head: Batch) -> ClusterRestored | None:
+    """Return the restore that some shards have been told of and others not."""
+    if all(each.incarnation == head.incarnation for each in heads):
+        return None
+    return ClusterRestored(
+        incarnation=head.incarnation,
+        reason="not every shard of the log says yet that the cluster was restored",
+        cluster_uid=head.cluster_uid,
+    )
+
+
+async def _seen_last(log: Log, cluster: str, newest: LogMessage) -> Witness | None:
+    """Return the object of the highest version that the latest messages of the watch show."""
+    found: Witness | None = None
+    own = subjects.events(cluster, 0, "watch").split(".")
+    for sequence in range(newest.sequence, max(0, newest.sequence - LOOKED_THROUGH), -1):
+        message = await log.get(subjects.EVENTS, sequence)
+        parts = message.subject.split(".") if message is not None else []
+        if message is None or parts[:2] != own[:2] or parts[-1] != own[-1]:
+            continue
+        batch = codec.decode_batch(message.body)
+        for event in batch.events:
+            if isinstance(event, ClusterRestored):
+                return found
+            seen = witnessed(event)
+            if seen is not None and (found is None or newer(seen.version, found.version)):
+                found = seen
+        if found is not None:
+            break
+    return found
 
 
 class Known(Struct, frozen=True):

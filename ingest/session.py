@@ -2,9 +2,10 @@
 
 Watchers follow the API server for ever and survive everything it does. What a session does not
 survive is the log: a publish that failed for good, a stream that is not the one we wrote to, or
-another ingester that publishes. It then ends with the reason, everything not acknowledged is
-forgotten, and the next session begins from what the log has. So there is one way to start and it
-is also the way to recover.
+another ingester that publishes; nor an API server that tells another history than the log
+(`lookout`), which is asked before anything is watched. It then ends with the reason, everything not
+acknowledged is forgotten, and the next session begins from what the log has. So there is one way to
+start and it is also the way to recover.
 
 First lists run one after the other in the order of `WATCHED_KINDS`, pods last, so that a consumer
 knows the queues before it sees who wants to go through them; watches run at once.
@@ -14,14 +15,17 @@ the positions go back, never forward.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
+
+import msgspec
 
 from ingest import resume
 from ingest.calls import WatchApi, WatchOptions
 from ingest.conflating import Conflating
 from ingest.kinds import Watched, watched_kinds
+from ingest.lookout import Lookout
 from ingest.measuring import MeasureApi, Measuring
 from ingest.metrics import IngestMetrics
 from ingest.nodes import NodeWatch
@@ -29,7 +33,7 @@ from ingest.publisher import EventPublisher, PublishOptions, Sink
 from ingest.resume import Known, Log, Resume
 from ingest.states import Start, Watching
 from ingest.watcher import Watcher
-from podgroup.log.events import Event
+from podgroup.log.events import ClusterRestored, Event
 from podgroup.model.objects import Kind
 from runtime.backoff import Backoff
 from runtime.jetstream import BusClosed, BusUnavailable
@@ -57,7 +61,7 @@ class SessionApi(MeasureApi, WatchApi, Protocol):
 
 
 class Changed(Exception):
-    """The stream can no longer be continued; the text says why."""
+    """The log can no longer be continued; the text says why."""
 
 
 class Session:
@@ -81,6 +85,8 @@ class Session:
                 batch_bytes=settings.ingest.batch_bytes,
                 interval_s=PUBLISH_INTERVAL_S,
                 mirrored=settings.mode == "builtin",
+                incarnation=begin.incarnation,
+                cluster_uid=begin.cluster_uid,
             ),
             positions=begin.positions,
             lasts=begin.lasts,
@@ -96,7 +102,14 @@ class Session:
         )
         self.measuring = self._make_measuring(settings, api)
         self.nodes: NodeWatch | None = None
-        self.watchers = self._make_watchers(settings, api)
+        specs = watched_kinds(
+            settings.ingest.selector,
+            settings.ingest.role_hash,
+            annotated_names=settings.ingest.workload_identifier_annotations,
+            copied=settings.queueing.annotation_keys_to_copy,
+        )
+        self.lookout = Lookout(api, specs, begin, self.publisher.identify)
+        self.watchers = self._make_watchers(settings, api, specs)
         self._reconnected = asyncio.Event()
 
     @property
@@ -115,7 +128,13 @@ class Session:
         problems = [w.problem for w in self.watchers]
         if self.nodes is not None:
             problems.append(self.nodes.problem)
-        return "; ".join(one for one in problems if one)
+        if not self.lookout.begun.is_set():
+            problems.insert(0, self.lookout.problem)
+        found = "; ".join(one for one in problems if one)
+        return f"{self._begin.reason}, and is listed anew: {found}" if self._anew(found) else found
+
+    def _anew(self, problem: str) -> bool:
+        return self._begin.restored is not None and bool(problem)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop`; then store what was seen and return.
@@ -124,18 +143,18 @@ class Session:
             BusError: publishing failed for good; as `runtime.jetstream.Overtaken`,
                 because another ingester publishes.
             Changed: the stream is not the one we wrote to.
+            Restored: the API server tells another history than the log.
         """
-        await self.publisher.claim()
+        said = self._begin.restored
+        await self.publisher.claim(() if said is None else (said,))
         on_reconnect = self._reconnected.set
         self._bus.on_reconnect.append(on_reconnect)
         pump = asyncio.create_task(self.publisher.run())
         checker = asyncio.create_task(self._check_after_reconnects())
         releasing = asyncio.create_task(self.pods.run())
-        watching = [asyncio.create_task(watcher.run()) for watcher in self.watchers]
-        if self.measuring is not None:
-            watching.append(asyncio.create_task(self.measuring.run()))
-        if self.nodes is not None:
-            watching.append(asyncio.create_task(self.nodes.run()))
+        followers = [*self.watchers, *(one for one in (self.measuring, self.nodes) if one)]
+        watching = [asyncio.create_task(self._once_known(one.run)) for one in followers]
+        watching.insert(0, asyncio.create_task(self.lookout.run()))
         stopping = asyncio.create_task(stop.wait())
         try:
             everyone = [pump, checker, releasing, stopping, *watching]
@@ -156,6 +175,11 @@ class Session:
                 await self.publisher.drain()
         except TimeoutError:
             log.info("events_not_stored", note="they will be seen again at the next start")
+
+    async def _once_known(self, follow: Callable[[], Awaitable[None]]) -> None:
+        """Follow once it is known that the log and the API server are of one history."""
+        await self.lookout.begun.wait()
+        await follow()
 
     async def _check_after_reconnects(self) -> None:
         """A reconnect may lead to a server with another past.
@@ -180,7 +204,9 @@ class Session:
             if changed:
                 raise Changed(changed)
 
-    def _make_watchers(self, settings: Settings, api: SessionApi) -> list[Watcher]:
+    def _make_watchers(
+        self, settings: Settings, api: SessionApi, specs: Sequence[Watched]
+    ) -> list[Watcher]:
         options = WatchOptions(
             page_size=settings.ingest.page_size,
             watch_timeout_s=settings.ingest.watch_timeout_s,
@@ -188,12 +214,7 @@ class Session:
             stream=settings.ingest.use_watch_list,
         )
         watchers: list[Watcher] = []
-        for spec in watched_kinds(
-            settings.ingest.selector,
-            settings.ingest.role_hash,
-            annotated_names=settings.ingest.workload_identifier_annotations,
-            copied=settings.queueing.annotation_keys_to_copy,
-        ):
+        for spec in specs:
             if spec.kind == "ResourceFlavor" and settings.mode == "builtin":
                 self.nodes = NodeWatch(
                     *(api, self.publisher.put, spec, options),
@@ -233,33 +254,59 @@ class Session:
     def _make_watcher(self, api: SessionApi, spec: Watched, options: WatchOptions) -> Watcher:
         since = self._begin.positions.get(spec.kind)
         emits = {"Pod": self._put_pods, "ResourceFlavor": self._put_flavors}
+        put = emits.get(spec.kind, self.publisher.put)
+
+        async def emit(kind: Kind, events: tuple[Event, ...], position: str | None) -> None:
+            self.lookout.saw(kind, events, position)
+            await put(kind, events, position)
+
         return Watcher(
             api,
             spec,
-            emits.get(spec.kind, self.publisher.put),
+            emit,
             Start(self._begin.reason) if since is None else Watching(since),
             options,
             self._metrics,
+            self.lookout,
         )
 
 
 async def begin(
-    settings: Settings, bus: Log, known: Known | None, cause: str, *, afresh: bool = False
+    settings: Settings,
+    bus: Log,
+    known: Known | None,
+    cause: str,
+    *,
+    afresh: bool = False,
+    restored: ClusterRestored | None = None,
 ) -> Resume:
     """Return where the next session goes on; `cause` ended the last one ("" at the start).
 
-    `afresh`: everything is to be listed again, whatever the log has.
+    `afresh`: everything is to be listed again, whatever the log has. `restored`: versions begin
+    again, and the log is to say so first.
 
     Raises:
         BusError: ask again.
     """
     found = await resume.from_log(bus, settings.cluster, settings.shards)
+    restored = restored or found.restored
+    if restored is not None:
+        return Resume(
+            {},
+            f"the cluster was restored: {restored.reason}",
+            found.created,
+            found.last_sequence,
+            found.lasts,
+            cluster_uid=restored.cluster_uid,
+            incarnation=restored.incarnation,
+            restored=restored,
+        )
     if known is None:
         return found
     changed = await resume.lost(bus, known)
     reason = changed or f"the list was interrupted: {cause}"
     positions = {} if changed or afresh else found.positions
-    return Resume(positions, reason, found.created, found.last_sequence, found.lasts)
+    return msgspec.structs.replace(found, positions=positions, reason=reason)
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:

@@ -18,11 +18,13 @@ import msgspec
 from ingest import states
 from ingest.calls import WatchApi, WatchOptions, step
 from ingest.kinds import Watched
+from ingest.lookout import Lookout, Unanswered
 from ingest.metrics import IngestMetrics
 from ingest.states import Absent, InitialWatch, Start, State, Step, Trouble, Watching
 from podgroup.log.events import Event
 from podgroup.model.objects import Kind
 from runtime.backoff import Backoff
+from runtime.kube_errors import KubeError
 from runtime.log import get_logger
 
 PEACE_S = 60.0
@@ -54,6 +56,7 @@ class Watcher:
         begin: Start | Watching,
         options: WatchOptions,
         metrics: IngestMetrics | None = None,
+        lookout: Lookout | None = None,
     ) -> None:
         self.state: State = begin
         self.trouble: Trouble | None = None
@@ -65,6 +68,7 @@ class Watcher:
         self._emit = emit
         self._options = options
         self._metrics = metrics
+        self._lookout = lookout
         self._log = get_logger("ingest").bind(kind=spec.kind)
         self._backoff = Backoff(options.first_wait_s, ceiling_s=options.lasting_wait_s)
         self._last_trouble = -PEACE_S
@@ -100,7 +104,13 @@ class Watcher:
                 await asyncio.sleep(wait_s)
 
     async def _advance(self) -> bool:
-        """Make one call; tell whether anything came of it."""
+        """Make one call; tell whether anything came of it.
+
+        Raises:
+            Restored: it would be of another history than what came before.
+        """
+        if not await self._vouched():
+            return False
         productive = opened = False
         streaming = isinstance(self.state, InitialWatch)
         watching = isinstance(self.state, InitialWatch | Watching)
@@ -118,6 +128,21 @@ class Watcher:
         if watching and self._metrics:
             self._metrics.ended(self.kind, trouble=self.trouble is not None)
         return productive
+
+    async def _vouched(self) -> bool:
+        """Tell whether the API server tells the history that this goes on in, before it is asked.
+
+        A watch from a version of another history would be silent, and a list would be taken for
+        what has become of this one.
+        """
+        if self._lookout is None or not isinstance(self.state, Start | InitialWatch | Watching):
+            return True
+        try:
+            await self._lookout.vouch(self._spec, troubled=self.trouble is not None)
+        except (KubeError, Unanswered) as error:
+            self._enter(Step((), self.state, Trouble(str(error))))
+            return False
+        return True
 
     def _enter(self, each: Step) -> None:
         self.state = each.state

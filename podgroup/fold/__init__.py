@@ -20,9 +20,11 @@ from podgroup.fold.outcomes import outcome_recorded, timer_fired, try_again
 from podgroup.fold.pods import pod_applied, pod_deleted
 from podgroup.fold.queues import object_applied, object_deleted
 from podgroup.fold.relists import relist_completed, relist_started, synced, unlisted
+from podgroup.fold.restoring import cluster_restored
 from podgroup.fold.workloads import claim, link, workload_applied, workload_deleted
 from podgroup.log.events import (
     PARKED_DECISION,
+    ClusterRestored,
     DecisionRefused,
     DeltaRefused,
     Event,
@@ -239,6 +241,7 @@ FOLDS: dict[type[Event], Callable[[World, At, Any, int], object]] = {
     RelistStarted: lambda world, here, event, _: relist_started(world, here, event),
     RelistCompleted: lambda world, here, event, _: relist_completed(world, here, event),
     WatchProgressed: _progressed,
+    ClusterRestored: lambda world, here, event, _: cluster_restored(world, here, event),
     OutcomeRecorded: _outcome,
     TimerFired: lambda world, here, event, _: timer_fired(world, here, event),
     DeltaRefused: _refused,

@@ -63,10 +63,10 @@ def stale(world: World, kind: str, version: str, known: str, in_frame: bool) -> 
     object that the log knows. So a delta of such an object is news if it is newer than what is
     `known`; of any other, if it is newer than the newest of its kind: else it is a duplicate of an
     object that has been forgotten since. A complete list is the truth of its moment, whatever was
-    known: after a restore of etcd versions go back.
+    known: after a restore of etcd versions go back, and one that comes again says other things.
     """
     versions = world.meta.versions
-    if version == known:
+    if version == known and not (in_frame and kind in world.meta.rewound):
         return True
     if newer(version, versions.get(kind, "")):
         versions[kind] = version

@@ -71,6 +71,8 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
         view = _outliving(world, here, view, known)
     if known is not None:
         before = known.view
+        if in_frame and "Pod" in world.meta.rewound and _taken_back(before, view):
+            world.meta.undone.add(known.group)
         made = renewed(view, before)
         if made is None:
             view = shared(view, before)
@@ -98,7 +100,10 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
             leave(world, here, group, known, say.GROUP_NAME_CHANGED)
             known, moved = None, True
     if known is None:
-        _join(world, here, life(world, here, wanted, view, moved=moved), view)
+        group = life(world, here, wanted, view, moved=moved or "Pod" in world.meta.rewound)
+        if in_frame and "Pod" in world.meta.rewound and group.composition.done:
+            world.meta.undone.add(group.id)
+        _join(world, here, group, view)
         if not moved and (view.ends or view.conditions):
             failures(world, here, world.pods[PodUID(uid)], None)
     else:
@@ -153,6 +158,15 @@ def pod_deleted(
     if end_expectation(world, group, pod, indexed=False):
         mark(world, group.id)
     forget(world, group, pod, flags)
+
+
+def _taken_back(before: PodView, view: PodView) -> bool:
+    """Tell whether a pod is back behind a gate, an end or a deletion that the log knows of it."""
+    return (
+        (ADMISSION_GATE in view.gates and ADMISSION_GATE not in before.gates)
+        or (before.ended and not view.ended)
+        or (before.deleted_at is not None and view.deleted_at is None)
+    )
 
 
 def _outliving(world: World, here: At, view: PodView, known: Pod | None) -> PodView:
@@ -279,13 +293,13 @@ def _concerns_us(view: PodView) -> bool:
     return bool(view.labels.get(QUEUE_NAME)) and ADMISSION_GATE not in view.gates
 
 
-def renew(world: World, here: At, group: Group) -> None:
-    """Let pods that came after the end of their group (`renewable`) begin a life of their own."""
+def renew(world: World, here: At, group: Group, why: str = say.GROUP_OVER) -> None:
+    """Let pods begin a life of their own that came after the end of their group (`renewable`)."""
     members = world.members[group.id]
     pods = [world.pods[uid] for uid in members.flags]
     pods.sort(key=lambda p: (p.view.created_at, p.view.uid))
     for pod in pods:
-        leave(world, here, group, pod, say.GROUP_OVER)
-    key = (GROUP, group.namespace, group.name)
+        leave(world, here, group, pod, why)
+    key = (group.kind, group.namespace, group.name)
     for pod in pods:
         _join(world, here, life(world, here, key, pod.view, moved=True), pod.view)

@@ -15,11 +15,11 @@ Invariant: after `RelistCompleted` the state holds the objects the frame deliver
 from collections.abc import Collection
 
 from podgroup.fold import sentences as say
-from podgroup.fold.common import end_expectation, mark, note, set_owners
-from podgroup.fold.group import mirror
+from podgroup.fold.common import end_expectation, mark, note
 from podgroup.fold.pods import pod_deleted
 from podgroup.fold.queues import object_deleted, places_known
-from podgroup.fold.workloads import workload_deleted
+from podgroup.fold.restoring import settle
+from podgroup.fold.workloads import unlink, workload_deleted
 from podgroup.log.events import ObjectDeleted, RelistCompleted, RelistStarted
 from podgroup.log.journal import At
 from podgroup.model.ids import newer
@@ -72,6 +72,7 @@ def relist_completed(world: World, here: At, event: RelistCompleted) -> None:
     _settle_written(world, event.kind, event.resource_version)
     # Also when it is lower than what was seen: etcd was restored, and the watch goes on from here.
     world.meta.versions[event.kind] = event.resource_version
+    world.meta.rewound.discard(event.kind)
     if event.installed:
         if event.kind == "Workload" and event.kind in world.meta.missing:
             # Those that were complete meanwhile get their Workloads now.
@@ -92,6 +93,7 @@ def relist_completed(world: World, here: At, event: RelistCompleted) -> None:
     if event.kind == "Node" and not listed:
         places_known(world)
     if not was and synced(world):
+        settle(world, here)
         for identity in sorted(world.groups):
             mark(world, identity)
         world.quotas.recall()
@@ -105,10 +107,7 @@ def _unserved(world: World) -> None:
     for group in world.groups.values():
         if group.mirror.workload is None or group.mirror.lost or group.ending.finish is not None:
             continue
-        mirror.unserved(group)
-        end_expectation(world, group, None)
-        set_owners(world, group, frozenset())
-        mark(world, group.id)
+        unlink(world, group)
 
 
 def _settle_written(world: World, kind: str, version: str) -> None:
@@ -119,7 +118,7 @@ def _settle_written(world: World, kind: str, version: str) -> None:
     """
     if kind not in ("Pod", "Workload"):
         return
-    restored = newer(world.meta.versions.get(kind, ""), version)
+    restored = kind in world.meta.rewound or newer(world.meta.versions.get(kind, ""), version)
 
     def over(expectation: Expectation | None) -> bool:
         if expectation is None or not expectation.result_version:
@@ -140,10 +139,17 @@ def _settle_written(world: World, kind: str, version: str) -> None:
 
 
 def _infer(world: World, here: At, kind: Kind, seen: set[str], filtered: bool) -> int:
+    undone = world.meta.undone if kind in world.meta.rewound else None
     if kind == "Pod":
         pods = [world.pods[uid].view for uid in sorted(world.pods) if uid not in seen]
         for view in pods:
-            pod_deleted(world, here, view, inferred=True, filtered=filtered)
+            pod = world.pods[view.uid]
+            unseen = filtered
+            if undone is not None and not pod.hidden:
+                undone.add(pod.group)
+                # One that never lost its label while the log looked had it when that was saved.
+                unseen = filtered and pod.hiding is not None
+            pod_deleted(world, here, view, inferred=True, filtered=unseen)
         return len(pods)
     if kind == "Workload":
         views: list[WorkloadView] = [v for v in world.workloads.values() if v.uid not in seen]
@@ -153,7 +159,14 @@ def _infer(world: World, here: At, kind: Kind, seen: set[str], filtered: bool) -
             if g.mirror.workload is not None and g.mirror.workload.uid not in seen
         ]
         for workload in views:
-            workload_deleted(world, here, workload)
+            identity = world.by_workload.get((workload.namespace, workload.name))
+            group = world.groups.get(identity) if identity is not None else None
+            if undone is not None and group is not None and group.mirror.workload is workload:
+                # It never was, which is not what a user wants who deletes one.
+                undone.add(group.id)
+                unlink(world, group)
+            else:
+                workload_deleted(world, here, workload)
         return len(views)
     gone = [known for known in world.objects_of(kind).values() if known.uid not in seen]
     for known in gone:

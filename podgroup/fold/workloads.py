@@ -159,6 +159,14 @@ def workload_is_gone(world: World, here: At, group: Group) -> None:
     retire(world, here, group.id)
 
 
+def unlink(world: World, group: Group) -> None:
+    """Forget a group's Workload, which was not deleted: nothing is stopped for it."""
+    mirror.unserved(group)
+    end_expectation(world, group, None)
+    set_owners(world, group, frozenset())
+    mark(world, group.id)
+
+
 def _mark_by_name(world: World, key: tuple[str, str]) -> None:
     # A group that was blocked by a foreign Workload of its name, or is now.
     identity = world.by_workload.get(key)
@@ -220,6 +228,8 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
     if view.because and (before is None or view.because != before.because):
         happened = "GroupResumed" if view.active else "GroupStopped"
         note(world, here, happened, group=group.id, message=view.because)
+    if group.mirror.lost and view.deleted_at is None and "Workload" in world.meta.rewound:
+        world.meta.undone.add(group.id)
     if view.deleted_at is not None and group.ending.finish is None:
         if not group.mirror.lost:
             note(world, here, "WorkloadDeletionRequested", group=group.id)
@@ -247,15 +257,17 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
 def _stood(world: World, group: Group, view: WorkloadView) -> bool:
     """Tell whether a Workload seen first is an admission that pods were started under.
 
-    Until the log says by which rules is decided it counts as one (see `disbelieve`).
+    Until the log says by which rules is decided, or all pods of a restored cluster are listed, it
+    counts as one (see `disbelieve`).
     """
     if not is_true(view, ADMITTED) or not view.cluster_queue:
         return False
-    return world.meta.settings is None or runs_since_before(world, group)
+    listing = world.meta.settings is None or "Pod" in world.meta.rewound
+    return listing or runs_since_before(world, group)
 
 
-def disbelieve(world: World, here: At) -> None:
-    """Take back what was adopted for groups of which nothing was started.
+def disbelieve(world: World, here: At, since: int = 0) -> None:
+    """Take back what was adopted after `since` for groups of which nothing was started.
 
     Any user may make a Workload and say in its status what they like, so its word is taken only
     where pods run that bear the marks of a start. Lists come before the settings that say so.
@@ -263,8 +275,9 @@ def disbelieve(world: World, here: At) -> None:
     for identity in sorted(world.groups):
         group = world.groups[identity]
         holding = group.quota.holding
-        adopted = holding is not None and holding.decided_by == ADOPTED
-        if adopted and not runs_since_before(world, group):
+        if holding is None or holding.decided_by != ADOPTED or holding.seq < since:
+            continue
+        if not runs_since_before(world, group):
             release(world, here, group, "NeverStarted")
 
 

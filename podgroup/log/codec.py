@@ -27,6 +27,8 @@ class _Envelope(msgspec.Struct, omit_defaults=True):
     source: str
     events: tuple[Event, ...]
     positions: Mapping[str, str] = {}
+    incarnation: str = ""
+    cluster_uid: str = ""
 
 
 class _Lenient(msgspec.Struct, omit_defaults=True):
@@ -34,6 +36,8 @@ class _Lenient(msgspec.Struct, omit_defaults=True):
     source: str
     events: tuple[msgspec.Raw, ...]
     positions: Mapping[str, str] = {}
+    incarnation: str = ""
+    cluster_uid: str = ""
 
 
 class Concerned(msgspec.Struct, frozen=True):
@@ -97,7 +101,8 @@ def encode_batch(batch: Batch) -> bytes:
         if isinstance(event, Undecodable):
             raise ValueError(f"cannot publish an undecodable event: {event.error}")
         events.append(event)
-    return _encoder.encode(_Envelope(VERSION, batch.source, tuple(events), batch.positions))
+    said = batch.positions, batch.incarnation, batch.cluster_uid
+    return _encoder.encode(_Envelope(VERSION, batch.source, tuple(events), *said))
 
 
 def encode_event(event: Event) -> bytes:
@@ -105,10 +110,16 @@ def encode_event(event: Event) -> bytes:
     return _encoder.encode(event)
 
 
-def join_events(source: str, events: Iterable[bytes], positions: dict[str, str]) -> bytes:
+def join_events(
+    source: str,
+    events: Iterable[bytes],
+    positions: dict[str, str],
+    incarnation: str = "",
+    cluster_uid: str = "",
+) -> bytes:
     """Return the bytes of a message of EVENTS from events that are bytes already, in order."""
     parts = tuple(map(msgspec.Raw, events))
-    return _encoder.encode(_Lenient(VERSION, source, parts, positions))
+    return _encoder.encode(_Lenient(VERSION, source, parts, positions, incarnation, cluster_uid))
 
 
 def decode_batch(body: bytes, source: str = "") -> Batch:
@@ -120,7 +131,13 @@ def decode_batch(body: bytes, source: str = "") -> Batch:
     try:
         known = _envelopes.decode(body)
         if known.v == VERSION:
-            batch = Batch(source=known.source, events=known.events, positions=known.positions)
+            batch = Batch(
+                source=known.source,
+                events=known.events,
+                positions=known.positions,
+                incarnation=known.incarnation,
+                cluster_uid=known.cluster_uid,
+            )
             return said_by(batch, source) if source else batch
     except msgspec.MsgspecError:
         pass
@@ -142,7 +159,7 @@ def said_by(batch: Batch, source: str) -> Batch:
         else _strange(event, source)
         for event in batch.events
     )
-    return Batch(source=source, events=events, positions=batch.positions)
+    return msgspec.structs.replace(batch, source=source, events=events)
 
 
 def _strange(event: Event, source: str) -> Undecodable:
@@ -179,7 +196,13 @@ def _decode_leniently(body: bytes) -> Batch:
             events.append(_events.decode(raw))
         except msgspec.MsgspecError as error:
             events.append(Undecodable(error=str(error), raw=bytes(raw)))
-    return Batch(source=outer.source, events=tuple(events), positions=outer.positions)
+    return Batch(
+        source=outer.source,
+        events=tuple(events),
+        positions=outer.positions,
+        incarnation=outer.incarnation,
+        cluster_uid=outer.cluster_uid,
+    )
 
 
 def concerned(raw: bytes) -> Concerned | None:
@@ -199,8 +222,11 @@ def concerned(raw: bytes) -> Concerned | None:
 
 
 def message_id(batch: Batch) -> str:
-    """Return the Nats-Msg-Id of a batch: derived from the ids of its events, in order."""
-    digest = hashlib.blake2b(digest_size=16)
+    """Return the Nats-Msg-Id of a batch: derived from the ids of its events, in order.
+
+    And from its incarnation: versions that come again after a restore name other events.
+    """
+    digest = hashlib.blake2b(batch.incarnation.encode(), digest_size=16)
     for event in batch.events:
         digest.update((event.error if isinstance(event, Undecodable) else event_id(event)).encode())
         digest.update(b"\n")

@@ -10,8 +10,10 @@ of one kind, what is not delivered in the frame is gone: the fold infers its del
 Schema history: 2026-11 first version of everything (v1); `WorkloadView.owner_pods` (new field);
 `DecisionRefused`, `SettingsRecorded` (new events); `PodDeleted.filtered`,
 `RelistCompleted.filtered`, `RelistStarted.by_settings`, `OutcomeRecorded.parked`,
-`ContainerEnd.restarts` (new fields); `PodMeasured`, `NodesTaken` (new events).
-Invariant: an event never changes once published, and equal deltas have equal `event_id`.
+`ContainerEnd.restarts` (new fields); `PodMeasured`, `NodesTaken` (new events); `ClusterRestored`
+(new event), `Batch.incarnation` and `Batch.cluster_uid` (new fields).
+Invariant: an event never changes once published, and equal deltas of one incarnation have equal
+message ids.
 """
 
 from collections.abc import Mapping
@@ -138,6 +140,24 @@ class WatchProgressed(EventBase, tag="watch_progressed.v1", frozen=True, kw_only
     resource_version: str
 
 
+class ClusterRestored(EventBase, tag="cluster_restored.v1", frozen=True, kw_only=True):
+    """The API server tells another history than the log: etcd was restored, or it is another one.
+
+    From here on resource versions are those of `incarnation`, and may be lower than what was seen;
+    a complete list of every kind follows. `cluster_uid` is the uid of namespace kube-system and
+    `was_uid` the one before, `resource_version` what the quorum says now and `was_version` the
+    highest that the log knew; each is "" if it is not known. `kind` is the kind it was seen on.
+    """
+
+    incarnation: str
+    reason: str
+    cluster_uid: str = ""
+    was_uid: str = ""
+    kind: str = ""
+    resource_version: str = ""
+    was_version: str = ""
+
+
 class DeltaRefused(EventBase, tag="delta_refused.v1", frozen=True, kw_only=True):
     """A watch item that could not be read: refused at the door, with the field's path."""
 
@@ -230,6 +250,7 @@ Event = (
     | RelistStarted
     | RelistCompleted
     | WatchProgressed
+    | ClusterRestored
     | DeltaRefused
     | TimerFired
     | OutcomeRecorded
@@ -255,6 +276,7 @@ SAID_BY: dict[str, frozenset[type[EventBase]]] = {
             RelistStarted,
             RelistCompleted,
             WatchProgressed,
+            ClusterRestored,
             DeltaRefused,
         )
     ),
@@ -280,12 +302,16 @@ class Batch(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One message of EVENTS.
 
     `positions` (ingest only) is the resource version per kind up to which the watch has been
-    published once this message is stored: where a restarted ingester resumes.
+    published once this message is stored: where a restarted ingester resumes. Those versions are of
+    the cluster whose namespace kube-system has `cluster_uid` ("": a log from before it was noted),
+    and of its `incarnation`, which changes when versions begin again ("" for the first).
     """
 
     source: str
     events: tuple[Event | Undecodable, ...]
     positions: Mapping[str, str] = {}
+    incarnation: str = ""
+    cluster_uid: str = ""
 
 
 class Decision(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
@@ -309,7 +335,10 @@ class Decision(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
 
 
 def event_id(event: Event) -> str:
-    """Return the id from which message ids are derived: `uid/resourceVersion/type` for a delta."""
+    """Return the id from which message ids are derived: `uid/resourceVersion/type` for a delta.
+
+    It is of one incarnation: after a restore of etcd versions come again (`codec.message_id`).
+    """
     match event:
         case PodApplied(pod=p, relist=r):
             return f"{p.uid}/{p.resource_version}/applied{'/' + r if r else ''}"
@@ -333,6 +362,8 @@ def event_id(event: Event) -> str:
             return f"{event.relist}/{event.kind}/completed"
         case WatchProgressed():
             return f"{event.kind}/{event.resource_version}/progressed"
+        case ClusterRestored():
+            return f"restored/{event.incarnation}"
         case DeltaRefused():
             return f"{event.uid}/{event.resource_version}/refused"
         case TimerFired():

@@ -71,5 +71,13 @@ class Meta(Struct, rename={"unreported": "untold"}):
     """Epoch of the last decision."""
     used: dict[str, Used] = {}
     """What LocalQueues used lately, where they share by that: `namespace/name` -> the record."""
+    incarnation: str = ""
+    """Of which history the versions are: the last `ClusterRestored`, "" if there was none."""
+    restored_seq: int = 0
+    """Its position."""
+    rewound: set[str] = field(default_factory=set)
+    """Kinds that were not listed completely since then: what is listed of them is believed."""
+    undone: set[str] = field(default_factory=set)
+    """Groups of which the log knows what the restored cluster does not, until all is listed."""
     counted_at: datetime | None = None
     """When the standing of queues was last reported."""

@@ -21,7 +21,6 @@ import msgspec
 
 from podgroup.log.codec import concerned
 from podgroup.log.events import (
-    Batch,
     Decision,
     DeltaRefused,
     Event,
@@ -111,7 +110,7 @@ class Pseudonyms:
             for event in entry.batch.events
         )
         recorded = [self._decision(d) for d in entry.recorded.values()]
-        batch = Batch(source=entry.batch.source, events=events, positions=entry.batch.positions)
+        batch = msgspec.structs.replace(entry.batch, events=events)
         said = self._concluded(entry.concluded)
         return Entry(entry.position, entry.at, batch, {d.id: d for d in recorded}, said)
 

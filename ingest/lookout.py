@@ -1,0 +1,264 @@
+"""Is it the history that the log follows? Asked of the API server at each connection and between.
+
+Theory. A watch from a version that the API server has not reached is accepted and stays silent
+until it does: no 410, no bookmark. So a cluster whose etcd was restored from a backup looks like a
+quiet one (kubernetes#107457). Four signs tell, and each is an answer of the API server:
+
+    another cluster   namespace kube-system has another uid
+    rewound           a list that the quorum answers (`resourceVersion` unset: no cache) is at a
+                      lower version than was seen. A lagging API server cannot say that.
+    outgrown          the history has grown past what was seen, and did not have the object that
+                      was seen last at its version (a list at exactly that version shows it)
+    bumped            the version is further ahead than any etcd writes (`--bump-revision`)
+
+The kind that a version is of is the kind that is listed: API servers may keep kinds in several
+etcds, whose versions have nothing to do with each other.
+
+Invariant: nothing is concluded without an answer, and no watch is opened before there is one.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from ingest.kinds import CLUSTER_SCOPED, Watched
+from ingest.resume import Resume, Witness, witnessed
+from ingest.translate.items import read_page, read_status
+from podgroup.log.events import ClusterRestored, Event
+from podgroup.model.ids import newer
+from podgroup.model.objects import Kind
+from runtime.kube_answer import HttpAnswer
+from runtime.kube_errors import KubeError
+from runtime.log import get_logger
+
+IDENTITY: Final = "/api/v1/namespaces/kube-system"
+"""The namespace that every cluster has and no one deletes: its uid is the cluster's."""
+LOOK_S: Final = 20.0
+"""Seconds between two looks."""
+AGAIN_S: Final = 1.0
+"""Seconds to the next look where there was no answer: a restored API server has just come back."""
+MOST_WRITES: Final = 20_000
+"""Writes in a second that no etcd sustains under an API server."""
+LEAST_JUMP: Final = 1_000_000
+"""Versions ahead from which on their pace is looked at."""
+LATE_S: Final = 180.0
+"""Seconds by which what is known may be older than it looks: bookmarks come each minute."""
+_PASSING: Final = (429, 500, 502, 503, 504)
+
+log = get_logger("ingest")
+
+
+class LookApi(Protocol):
+    """What is needed of the API server; `runtime.kube.KubeClient` is one."""
+
+    async def request(
+        self, method: str, path: str, *, params: Mapping[str, str] | None = None
+    ) -> HttpAnswer:
+        """Ask and read the whole answer; `KubeError` if there is none."""
+
+
+class Restored(Exception):
+    """The API server tells another history than the log; `event` says so in the log."""
+
+    def __init__(self, event: ClusterRestored) -> None:
+        super().__init__(f"the cluster was restored: {event.reason}")
+        self.event = event
+
+
+class Unanswered(Exception):
+    """The API server gave no answer that says anything; the text is what it said."""
+
+
+class _Meta(Struct, frozen=True, rename="camel"):
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Object(Struct, frozen=True):
+    metadata: _Meta = _Meta()
+
+
+_object: msgspec.json.Decoder[_Object] = msgspec.json.Decoder(_Object)
+
+
+class Lookout:
+    """Looks whether it is the history that the log knows, from `begin` on.
+
+    `begun` is set once that is known for the first time: nothing is to be watched before.
+    `identified` is called with the uid of the cluster.
+    """
+
+    def __init__(
+        self,
+        api: LookApi,
+        specs: tuple[Watched, ...],
+        begin: Resume,
+        identified: Callable[[str], object],
+    ) -> None:
+        self.begun = asyncio.Event()
+        self.problem = "it was not asked yet which cluster it is"
+        """Why nothing is known, "" when it is."""
+        self._api = api
+        self._specs: dict[str, Watched] = {spec.kind: spec for spec in specs}
+        self._uid = begin.cluster_uid
+        self._seen = {kind: at for kind, at in begin.versions.items() if kind in self._specs}
+        self._seen_s = dict.fromkeys(self._seen, time.monotonic() - begin.age_s)
+        self._witness = begin.witness
+        self._identified = identified
+        self._silent = True
+        self._unread = 0
+
+    def saw(self, kind: Kind, events: tuple[Event, ...], position: str | None) -> None:
+        """Follow what a watcher hands on: versions only grow in one history."""
+        witness = witnessed(events[-1]) if events else None
+        known = self._witness.version if self._witness is not None else ""
+        if witness is not None and newer(witness.version, known):
+            self._witness = witness
+        if position and newer(position, self._seen.get(kind, "")):
+            self._seen[kind] = position
+            self._seen_s[kind] = time.monotonic()
+
+    async def run(self) -> None:
+        """Look until cancelled.
+
+        Raises:
+            Restored: it is another history.
+        """
+        while True:
+            try:
+                await self._identify()
+                if self._seen:
+                    await self._compare(max(self._seen, key=lambda kind: int(self._seen[kind])))
+                if self._silent and self._witness is not None:
+                    await self._confirm(self._witness)
+            except (KubeError, Unanswered) as error:
+                self._silent, self.problem = True, str(error)
+                await asyncio.sleep(AGAIN_S)
+                continue
+            self._silent, self.problem = False, ""
+            self.begun.set()
+            await asyncio.sleep(LOOK_S)
+
+    async def vouch(self, spec: Watched, *, troubled: bool) -> None:
+        """Look before a connection for a kind; `troubled`: the last one did not end in peace.
+
+        Raises:
+            Restored: it is another history.
+            KubeError, Unanswered: nothing is known, so nothing is to be watched.
+        """
+        await self._identify()
+        if spec.kind in self._seen:
+            await self._compare(spec.kind)
+        if troubled and self._witness is not None:
+            await self._confirm(self._witness)
+
+    async def _ask(self, path: str, params: Mapping[str, str] | None = None) -> HttpAnswer:
+        """Return an answer that is the API server's last word for now."""
+        answer = await self._api.request("GET", path, params=params)
+        if answer.status in _PASSING and not _too_large(answer):
+            raise Unanswered(f"GET {path}: {answer.status} {read_status(answer.body).message}")
+        return answer
+
+    async def _identify(self) -> None:
+        answer = await self._ask(IDENTITY)
+        if answer.status != 200:
+            if answer.status != self._unread:
+                log.warning("cluster_not_identified", path=IDENTITY, status=answer.status)
+            self._unread = answer.status  # the versions still tell
+            return
+        uid = ""
+        with suppress(msgspec.MsgspecError):
+            uid = _object.decode(answer.body).metadata.uid
+        if uid and self._uid and uid != self._uid:
+            was = self._uid
+            reason = f"it is another cluster: namespace kube-system has uid {uid}, and had {was}"
+            raise self._restored(reason, cluster_uid=uid)
+        if uid:
+            self._uid = uid
+            self._identified(uid)
+
+    async def _compare(self, kind: str) -> None:
+        """Compare what was seen of a kind with a list of one object that the quorum answers."""
+        known, since_s = self._seen[kind], self._seen_s[kind]
+        for path in self._specs[kind].paths:
+            answer = await self._ask(path, {"limit": "1"})
+            if answer.status == 404:
+                continue
+            version = ""
+            if answer.status == 200:
+                with suppress(msgspec.MsgspecError):
+                    version = read_page(answer.body).version
+            if not version.isdigit():
+                return  # the watch will say what is wrong
+            ahead = int(version) - int(known)
+            pace = MOST_WRITES * (time.monotonic() - since_s + LATE_S)
+            if ahead < 0:
+                reason = (
+                    f"etcd was put back to before version {known} that was seen of {kind}: the "
+                    f"quorum is at {version}"
+                )
+            elif ahead > max(LEAST_JUMP, pace):
+                reason = (
+                    f"etcd was put back with a bumped revision: the quorum is at {version}, "
+                    f"{ahead} versions after the newest that was seen of {kind}"
+                )
+            else:
+                return
+            raise self._restored(reason, kind=kind, resource_version=version, was_version=known)
+
+    async def _confirm(self, seen: Witness) -> None:
+        """See that the object that was seen last is in the history at its version."""
+        spec = self._specs.get(seen.kind)
+        params = {
+            "fieldSelector": f"metadata.name={seen.name}",
+            "resourceVersion": seen.version,
+            "resourceVersionMatch": "Exact",
+        }
+        for path in spec.paths if spec is not None else ():
+            answer = await self._ask(_inside(path, seen), params)
+            if answer.status == 404:
+                continue
+            if answer.status != 200 and not _too_large(answer):
+                return  # too old to be asked about
+            with suppress(msgspec.MsgspecError):
+                items = read_page(answer.body).items if answer.status == 200 else ()
+                found = [_object.decode(raw).metadata for raw in items]
+                if any(m.uid == seen.uid and m.resource_version == seen.version for m in found):
+                    return
+                where = f"{seen.namespace}/{seen.name}" if seen.namespace else seen.name
+                reason = (
+                    f"etcd was put back to before version {seen.version}, at which {seen.kind} "
+                    f"{where} was seen: it is not in the history of this cluster"
+                )
+                raise self._restored(reason, kind=seen.kind, was_version=seen.version)
+            return
+
+    def _restored(self, reason: str, *, cluster_uid: str = "", **seen: str) -> Restored:
+        event = ClusterRestored(
+            incarnation=secrets.token_hex(4),
+            reason=reason,
+            cluster_uid=cluster_uid or self._uid,
+            was_uid=self._uid,
+            **seen,
+        )
+        log.warning("cluster_restored", reason=reason, incarnation=event.incarnation)
+        return Restored(event)
+
+
+def _too_large(answer: HttpAnswer) -> bool:
+    """Tell whether an answer says that a version is still to come."""
+    return answer.status == 504 and "Too large resource version" in read_status(answer.body).message
+
+
+def _inside(path: str, seen: Witness) -> str:
+    """Return the collection of the namespace of an object."""
+    if seen.kind in CLUSTER_SCOPED or not seen.namespace:
+        return path
+    base, _, plural = path.rpartition("/")
+    return f"{base}/namespaces/{seen.namespace}/{plural}"
