@@ -92,11 +92,17 @@ class Api:
     async def _reach(self, query: Mapping[str, str]) -> None:
         """Wait a little for a version of the future, then say it is too large."""
         version = lists.wanted_version(query)
+        if not await self.reached(version):
+            raise lists.too_large(version, self.store.version)
+
+    async def reached(self, version: int) -> bool:
+        """Wait a little for a version; tell whether it is there."""
         ends = asyncio.get_running_loop().time() + self.settings.future_version_wait_s
         while version > self.store.version:
             if asyncio.get_running_loop().time() >= ends:
-                raise lists.too_large(version, self.store.version)
+                return False
             await asyncio.sleep(0.02)
+        return True
 
     async def create(self, target: Target, body: bytes, options: Options) -> Answer:
         """POST to a collection or to a pod's subresource."""

@@ -13,7 +13,7 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any, Self
 
-from simcluster import catalogue, kinds
+from simcluster import backups, catalogue, kinds
 from simcluster.access import Access
 from simcluster.admission import AdmissionChain
 from simcluster.api import Api
@@ -165,6 +165,14 @@ class SimCluster:
     def compact(self) -> None:
         """Forget history: watches and pages from older versions answer 410."""
         self.store.compact()
+
+    def backup(self) -> backups.Backup:
+        """Save what is stored."""
+        return backups.Backup(self.store)
+
+    def restore(self, backup: backups.Backup, *, bump: int = 0) -> None:
+        """Put etcd back to a backup, its revision raised by `bump`; the API server restarts."""
+        backups.restore(self.store, backup, bump=bump)
 
     async def create(self, group: str, plural: str, obj: Obj, namespace: str = "") -> Obj:
         """Create an object without HTTP (set-up of tests). Raises ``ApiError``."""

@@ -84,7 +84,8 @@ class Pump:
         due = self._ends
         if stream.bookmarks and not self.stalled:
             if now >= min(self._mark, self._last) and not stream.queue:
-                connection.send([stream.bookmark(self.store.version)])
+                if self.store.version >= stream.after:
+                    connection.send([stream.bookmark(self.store.version)])
                 self._mark = now + self.settings.bookmark_interval_s
                 self._last = self._ends if now >= self._last else self._last
             due = min(due, max(min(self._mark, self._last), now + _BEHIND_S))

@@ -23,6 +23,7 @@ from simcluster.api import Answer, Api
 from simcluster.connection import Request, Streaming
 from simcluster.errors import ApiError, NotServed, Obj
 from simcluster.listener import Listener
+from simcluster.lists import wanted_version
 from simcluster.pump import Pump
 from simcluster.replies import PLAIN, reply
 from simcluster.requests import Target, flag, integer, options, resolve
@@ -136,6 +137,8 @@ class Server:
                 verb = "list"
                 if flag(query, "watch"):
                     self.stats["watch", resource, 200] += 1
+                    if flag(query, "sendInitialEvents"):
+                        await self.api.reached(wanted_version(query))
                     return self.watch(target, query)
             elif method == "DELETE" and not target.name:
                 verb = "deletecollection"

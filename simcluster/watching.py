@@ -5,6 +5,9 @@ filters, encodes (once per change and version, shared) and writes everything que
 a selector an object that stops matching is DELETED with its last matching state, one that starts is
 ADDED.
 
+A watch from a version that the store has not reached is silent until it is: neither changes nor
+bookmarks below it are sent, and there is no error.
+
 Invariant: items leave a stream in version order, and a bookmark never carries a version above a
 change the stream has not sent.
 """
@@ -16,7 +19,7 @@ import msgspec
 
 from simcluster import objects, selectors
 from simcluster.errors import Cause, Obj, invalid, status_failure
-from simcluster.lists import wanted_version
+from simcluster.lists import too_large, wanted_version
 from simcluster.requests import Target, flag
 from simcluster.settings import Settings, WatchListMode
 from simcluster.store import Change, Rec, Store
@@ -39,8 +42,11 @@ class Stream:
         *,
         bookmarks: bool,
         limit: int,
+        after: int = 0,
     ) -> None:
         self.target = target
+        self.after = after
+        """Nothing up to this version is sent."""
         self.namespace = target.namespace
         self.holds = holds
         self.bookmarks = bookmarks
@@ -52,6 +58,8 @@ class Stream:
 
     def push(self, change: Change) -> None:
         """Take a change; a reader too slow for the buffer loses its watch, as with the server."""
+        if change.version <= self.after:
+            return
         if len(self.queue) >= self.limit:
             self.end()
             return
@@ -123,6 +131,11 @@ def error_line(code: int, reason: str, message: str) -> bytes:
     return _encode({"type": "ERROR", "object": status_failure(code, reason, message)}) + b"\n"
 
 
+def too_large_line(version: int, current: int) -> bytes:
+    """The ERROR item of a list that streams and has waited in vain for a version of the future."""
+    return _encode({"type": "ERROR", "object": too_large(version, current).body}) + b"\n"
+
+
 def open_stream(
     store: Store, target: Target, query: Mapping[str, str], settings: Settings
 ) -> Stream:
@@ -136,8 +149,13 @@ def open_stream(
         query.get("labelSelector", ""), query.get("fieldSelector", ""), target.plural
     )
     bookmarks = flag(query, "allowWatchBookmarks")
-    stream = Stream(target, holds, bookmarks=bookmarks, limit=settings.watch_buffer)
+    silent = 0 if initial else version
+    stream = Stream(target, holds, bookmarks=bookmarks, limit=settings.watch_buffer, after=silent)
     table = store.table(target.route.resource)
+    if initial and version > store.version:
+        stream.queue.append(too_large_line(version, store.version))
+        stream.ended = True
+        return stream
     if initial or (version == 0 and initial is None):
         found = table.sorted(target.namespace, store.version, settings.snapshots) or []
         stream.queue.extend(

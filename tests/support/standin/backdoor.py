@@ -1,4 +1,4 @@
-"""Endpoints only a stand-in has: faults, statistics and webhook addresses under ``/_sim/``.
+"""Endpoints only a stand-in has under ``/_sim/``: faults, statistics, webhook addresses, backups.
 
 Theory: tests that run the cluster in another process need the same levers as those that hold the
 object; each is one small JSON request.
@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from simcluster.backups import Backup, restore
 from simcluster.errors import ApiError, bad_request
 from simcluster.store import Store
 from tests.support.standin.faults import Faults
@@ -35,6 +36,7 @@ class Backdoor:
         self.services = services
         self.stats = stats
         self.streams = streams
+        self.backups: dict[str, Backup] = {}
 
     def handle(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
         """One request: (status, JSON)."""
@@ -50,10 +52,24 @@ class Backdoor:
                 case "POST", "/_sim/services":
                     self.services.update(_addresses(body))
                     return 200, _encode(self.services)
+                case "POST", "/_sim/backup":
+                    self.backups[_asked_backup(body).name] = Backup(self.store)
+                    return 200, b"{}"
+                case "POST", "/_sim/restore":
+                    self.restore(_asked_backup(body))
+                    return 200, b"{}"
                 case _:
                     return 404, _encode({"message": f"{method} {path} is nothing here"})
         except ApiError as error:
             return error.code, _encode(error.body)
+
+    def restore(self, asked: "AskedBackup") -> None:
+        """Put etcd back, then be away for a while."""
+        if asked.name not in self.backups:
+            raise bad_request(f"there is no backup {asked.name!r}")
+        restore(self.store, self.backups[asked.name], bump=asked.bump)
+        if asked.away_s:
+            self.faults.refuse(asked.away_s)
 
     def statistics(self) -> dict[str, Any]:
         """Counts by verb, resource and status; objects by resource; open watches."""
@@ -72,6 +88,21 @@ class Backdoor:
             "watches": len(self.streams),
             "resourceVersion": str(self.store.version),
         }
+
+
+class AskedBackup(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``POST /_sim/backup`` and ``/_sim/restore``."""
+
+    name: str = ""
+    bump: int = 0
+    away_s: float = 0.0
+
+
+def _asked_backup(body: bytes) -> AskedBackup:
+    try:
+        return msgspec.json.decode(body, type=AskedBackup)
+    except msgspec.DecodeError as error:
+        raise bad_request(f"backup: {error}") from None
 
 
 def _addresses(body: bytes) -> dict[str, str]:
