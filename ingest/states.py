@@ -15,7 +15,8 @@ the frame is gone; that is how a deletion that was not watched becomes known. He
    watch starts over with a new frame, an interrupted page is asked for again.
 2. From `Watching(version)` nothing is lost by reconnecting at `version`, as long as the server
    still has the changes since (about 5 minutes in etcd). It says 410 when not, and the answer to
-   410 is a relist, never the same question again.
+   410 is a relist, never the same question again. A version that the server has not reached is
+   no error: the watch is silent. Before it is opened the watcher asks whether that is so.
 3. An object that cannot be read is an event like any other and moves the version along.
 
 Transitions are functions of (state, what came); they return a `Step`: events for the log, the next
@@ -38,7 +39,6 @@ from podgroup.model.objects import Kind
 MAX_STRIKES = 3
 """Failures to resume from one version, without an item between, after which we relist."""
 
-_TOO_LARGE = "Too large resource version"
 _NO_WATCH_LIST = "RequestWatchProgress"
 _BAD_VERSION = "resourceVersion"
 
@@ -198,9 +198,6 @@ def on_refusal(spec: Watched, state: State, refusal: HttpRefusal) -> Step:
             return Step((), Start(f"the continue token was refused: {text}", state.api), trouble)
         case Watching() if status in (400, 422) or (status == 500 and _BAD_VERSION in text):
             return Step((), Start(f"the version to resume from was refused: {text}", state.api))
-        case Watching() if _TOO_LARGE in text:
-            # Seen after etcd was restored from a backup, and for seconds from a lagging server.
-            return _strike(state, trouble)
         case InitialWatch():
             return on_close(state, text, trouble)
         case _:

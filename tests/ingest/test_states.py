@@ -165,18 +165,6 @@ def test_a_cut_line_resumes_but_not_for_ever():
     assert isinstance(on_item(POD, state, Garbled("truncated")).state, Start)
 
 
-def test_a_version_of_the_future_is_given_up_after_some_tries():
-    """etcd restored from a backup: the version we know does not exist any more."""
-    answer = exchanges()["list at a resourceVersion of the future"]["response"]["body"]
-    refusal = HttpRefusal(504, answer["reason"], answer["message"], 1.0)
-    state: Any = Watching("99999999")
-    for _ in range(MAX_STRIKES):
-        seen = on_refusal(POD, state, refusal)
-        state = seen.state
-    assert isinstance(state, Start)
-    assert "Too large resource version" in state.reason
-
-
 def test_a_version_that_is_no_number_relists():
     answer = exchanges()["watch from a resourceVersion that is no number"]["response"]
     said = answer["watch"][0]
