@@ -111,7 +111,6 @@ class Lookout:
         self._seen_s = dict.fromkeys(self._seen, time.monotonic() - begin.age_s)
         self._witness = begin.witness
         self._identified = identified
-        self._silent = True
         self._unread = 0
 
     def saw(self, kind: Kind, events: tuple[Event, ...], position: str | None) -> None:
@@ -135,18 +134,19 @@ class Lookout:
                 await self._identify()
                 if self._seen:
                     await self._compare(max(self._seen, key=lambda kind: int(self._seen[kind])))
-                if self._silent and self._witness is not None:
-                    await self._confirm(self._witness)
+                await self._confirm()
             except (KubeError, Unanswered) as error:
-                self._silent, self.problem = True, str(error)
+                self.problem = str(error)
                 await asyncio.sleep(AGAIN_S)
                 continue
-            self._silent, self.problem = False, ""
+            self.problem = ""
             self.begun.set()
             await asyncio.sleep(LOOK_S)
 
-    async def vouch(self, spec: Watched, *, troubled: bool) -> None:
-        """Look before a connection for a kind; `troubled`: the last one did not end in peace.
+    async def vouch(self, spec: Watched) -> None:
+        """Look before a connection for a kind.
+
+        However the last one ended: an API server that is stopped in order ends its watches so.
 
         Raises:
             Restored: it is another history.
@@ -155,8 +155,7 @@ class Lookout:
         await self._identify()
         if spec.kind in self._seen:
             await self._compare(spec.kind)
-        if troubled and self._witness is not None:
-            await self._confirm(self._witness)
+        await self._confirm()
 
     async def _ask(self, path: str, params: Mapping[str, str] | None = None) -> HttpAnswer:
         """Return an answer that is the API server's last word for now."""
@@ -212,8 +211,11 @@ class Lookout:
                 return
             raise self._restored(reason, kind=kind, resource_version=version, was_version=known)
 
-    async def _confirm(self, seen: Witness) -> None:
+    async def _confirm(self) -> None:
         """See that the object that was seen last is in the history at its version."""
+        seen = self._witness
+        if seen is None:
+            return
         spec = self._specs.get(seen.kind)
         params = {
             "fieldSelector": f"metadata.name={seen.name}",

@@ -20,7 +20,7 @@ from ingest.calls import WatchApi, WatchOptions, step
 from ingest.kinds import Watched
 from ingest.lookout import Lookout, Unanswered
 from ingest.metrics import IngestMetrics
-from ingest.states import Absent, InitialWatch, Start, State, Step, Trouble, Watching
+from ingest.states import Absent, InitialWatch, Listing, Start, State, Step, Trouble, Watching
 from podgroup.log.events import Event
 from podgroup.model.objects import Kind
 from runtime.backoff import Backoff
@@ -135,10 +135,13 @@ class Watcher:
         A watch from a version of another history would be silent, and a list would be taken for
         what has become of this one.
         """
-        if self._lookout is None or not isinstance(self.state, Start | InitialWatch | Watching):
+        connects = isinstance(self.state, InitialWatch | Watching) or (
+            isinstance(self.state, Listing) and not self.state.token
+        )
+        if self._lookout is None or not connects:
             return True
         try:
-            await self._lookout.vouch(self._spec, troubled=self.trouble is not None)
+            await self._lookout.vouch(self._spec)
         except (KubeError, Unanswered) as error:
             self._enter(Step((), self.state, Trouble(str(error))))
             return False

@@ -14,6 +14,7 @@ from ingest.bootstrap import run_ingest
 from podgroup.log import codec, subjects
 from podgroup.log.events import (
     Batch,
+    ClusterRestored,
     DeltaRefused,
     Event,
     ObjectApplied,
@@ -91,6 +92,11 @@ class Ingester:
     async def until_ready(self) -> None:
         await until(self._ready, "the ingester is ready")
 
+    async def problem(self) -> str:
+        """Why it is not ready."""
+        await self.checks.readiness()
+        return self.checks.problems.get("ingest", "")
+
     async def _ready(self) -> bool:
         assert self._task
         if self._task.done():
@@ -138,6 +144,10 @@ class Log:
         return [e for e in self.events if isinstance(e, RelistStarted)]
 
     @property
+    def restores(self) -> list[ClusterRestored]:
+        return [e for e in self.events if isinstance(e, ClusterRestored)]
+
+    @property
     def completed(self) -> dict[str, RelistCompleted]:
         return {e.kind: e for e in self.events if isinstance(e, RelistCompleted)}
 
@@ -159,6 +169,9 @@ class Log:
                 self.alive["Workload"].pop(view.uid, None)
             case ObjectDeleted() | DeltaRefused():
                 pass
+            case ClusterRestored():
+                self.alive = {kind: {} for kind in WATCHED_KINDS}
+                self._frames = {}
             case RelistStarted(kind=kind):
                 self._frames[kind] = set()
             case RelistCompleted(kind=kind):
