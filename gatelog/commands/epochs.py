@@ -29,8 +29,8 @@ def epochs(
         int | None, typer.Option(metavar="N", min=0, help="Default: all shards.")
     ] = None,
 ) -> int | None:
-    """The beginnings of the log (epochs) with what is missing between them, and which settings,
-    versions and kinds listed first were in force since when.
+    """The beginnings of the log (epochs) with what is missing between them, when the cluster went
+    back to a backup, and which settings, versions and kinds listed first were in force since when.
     """
     from gatelog.readmodel import inforce
     from gatelog.terminal import lookup
@@ -41,12 +41,14 @@ def epochs(
         lines = [one for one in inforce.epochs(model) if shard in (None, one.shard)]
         shards = sorted({one.shard for one in lines})
         known = {number: inforce.in_force(model, number) for number in shards}
+        went_back = inforce.restores(model)
         pruned = model.pruned()
     if output is not None:
         found = [
             {
                 "epoch": one,
                 "in_force": [each for each in known[one.shard] if each.epoch == one.number],
+                "restored": inforce.within(went_back, one, lines),
             }
             for one in lines
         ]
@@ -58,6 +60,9 @@ def epochs(
         return FAILED
     for line in lines:
         _show(line, known[line.shard], named=len(shards) > 1)
+        for each in inforce.within(went_back, line, lines):
+            at = f"{each.at:%Y-%m-%d %H:%M:%S} UTC"
+            sys.stdout.write(f"  cluster restored {at}, seq {each.seq}: {each.message}\n")
     if pruned is not None:
         sys.stdout.write(f"history before {pruned:%Y-%m-%d %H:%M:%S} UTC was pruned\n")
     return None

@@ -11,7 +11,7 @@ from gatelog.examine import stuck
 from gatelog.examine.findings import Finding, fail, ok, warn
 from gatelog.readmodel import heldup, standstill
 from gatelog.readmodel.model import ReadModel
-from gatelog.readmodel.readiness import LISTS_REMEDY, awaited
+from gatelog.readmodel.readiness import LISTS_REMEDY, WENT_BACK, awaited
 from gatelog.readmodel.rows import CheckpointRow
 from gatelog.readmodel.timeline import duration
 from gatelog.shell.errors import CommandFailed, explain
@@ -46,7 +46,7 @@ def examine(settings: Settings) -> Examined:
             row = model.checkpoint(settings.projector.shard)
             findings = [schema, *_integrity(url), _checkpoint(model, row), *_parts(model)]
             if row is not None:
-                findings += _lists(row)
+                findings += _lists(row) or _restored(row, datetime.now(UTC))
                 findings += [
                     _parked(model, datetime.now(UTC)),
                     _unresolved(model, settings),
@@ -113,6 +113,21 @@ def _checkpoint(model: ReadModel, row: CheckpointRow | None) -> Finding:
     age = duration((datetime.now(UTC) - row.written_at).total_seconds())
     epochs = "" if row.epoch == 1 else f", epoch {row.epoch} (see table epochs for gaps)"
     return ok(AREA, "checkpoint", f"seq {row.stream_seq}, {age} ago, mode {row.mode}{epochs}")
+
+
+def _restored(row: CheckpointRow, now: datetime) -> list[Finding]:
+    """Say for a while that the cluster went back: lives of groups ended for it."""
+    from projector.writing.packing import unpack_meta
+
+    at = unpack_meta(row.folded).restored_at
+    if at is None or now - at > NEWS:
+        return []
+    ago = duration((now - at).total_seconds())
+    doing = (
+        "groups that it does not know any more began anew (gatelog history); what it lost of "
+        "gatelog's own (CRDs, policies, webhook) comes back by gatelog up --install or the chart"
+    )
+    return [warn(AREA, "restored", f"{WENT_BACK}, {ago} ago (gatelog epochs)", doing)]
 
 
 def _parts(model: ReadModel) -> list[Finding]:

@@ -49,6 +49,15 @@ class EpochLine(Struct, frozen=True):
     lost_to: int | None
 
 
+class RestoreLine(Struct, frozen=True):
+    """A line of history: the cluster went back to a backup, or became another."""
+
+    shard: int
+    seq: int
+    at: datetime
+    message: str
+
+
 class InForce(Struct, frozen=True):
     """What held from position `seq` of `epoch` on, by name.
 
@@ -73,6 +82,24 @@ class InForce(Struct, frozen=True):
 def epochs(model: "ReadModel") -> list[EpochLine]:
     """Return the beginnings of the log, by shard and number."""
     return list(model.rows(EpochLine, statements.EPOCHS, {"limit": MOST}))
+
+
+def restores(model: "ReadModel") -> list[RestoreLine]:
+    """Return when the cluster went back, or became another, by shard and position."""
+    return list(model.rows(RestoreLine, statements.RESTORES, {"limit": MOST}))
+
+
+def within(
+    found: list[RestoreLine], epoch: EpochLine, epochs: list[EpochLine]
+) -> list[RestoreLine]:
+    """Return those that the log says in an epoch: before the next one of its shard began."""
+    later = [one.base for one in epochs if one.shard == epoch.shard and one.number > epoch.number]
+    end = min(later, default=None)
+    return [
+        one
+        for one in found
+        if one.shard == epoch.shard and one.seq > epoch.base and (end is None or one.seq <= end)
+    ]
 
 
 def in_force(model: "ReadModel", shard: int) -> list[InForce]:

@@ -40,6 +40,7 @@ NOTES = {
     "Parked": ("parked", "bad"),
     "DeltaRefused": ("not taken", "bad"),
     "OperatorActed": ("operator acted", ""),
+    "ClusterRestored": ("cluster restored", "bad"),
 }
 """Kind of note -> what is said, and its tone. Other kinds are shown by their name."""
 

@@ -18,6 +18,7 @@ from runtime.jetstream import Bus
 from runtime.settings import Settings
 
 _POLL_S = 0.1
+WENT_BACK = "the cluster went back to a backup of its etcd, or is another one"
 LISTS_REMEDY = (
     "does an ingester run, and may it list them? One that is older than the projector may not "
     "watch them: upgrade it (docs/upgrade.md)"
@@ -69,10 +70,13 @@ def awaited(row: CheckpointRow | None) -> str:
     from projector.writing.packing import unpack_meta
 
     meta = unpack_meta(row.folded) if row is not None else None
-    if meta is None or meta.settings is None or meta.frames:
+    if meta is None or meta.settings is None or (meta.frames and not meta.rewound):
         return ""
     kinds = sorted(set(meta.settings.kinds) - meta.synced)
-    return f"nothing is decided before these kinds are listed: {', '.join(kinds)}" if kinds else ""
+    if not kinds:
+        return ""
+    cause = f"{WENT_BACK} (gatelog epochs): " if meta.rewound else ""
+    return f"{cause}nothing is decided before these kinds are listed: {', '.join(kinds)}"
 
 
 def _ready(row: CheckpointRow) -> Ready | None:

@@ -42,6 +42,8 @@ _REMEDIES = (
      "and who holds a lock? It is tried again by itself"),
     ("may not", "give the account its ClusterRole again (kubectl apply -k deploy/base)"),
     ("no gate could be removed", "the answer names who refuses: a right, a policy, a webhook"),
+    ("the cluster was restored", "it lists everything again and goes on by itself: see that it may "
+     "(the roles of its account may be older as well)"),
     ("certificate", "renew the certificate; it is read again by itself"),
     ("", "its log says more (kubectl logs, journalctl)"),
 )  # fmt: skip

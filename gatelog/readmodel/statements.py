@@ -290,6 +290,13 @@ SELECT seq, at, kind, reason, message
  ORDER BY seq DESC, ord DESC LIMIT :limit
 """
 
+RESTORES = """
+SELECT shard, seq, at, message
+  FROM history
+ WHERE cluster = :cluster AND group_id = '' AND kind = 'ClusterRestored'
+ ORDER BY shard, seq LIMIT :limit
+"""
+
 EPOCHS = """
 SELECT shard, number, base, at, reason, lost_from, lost_to
   FROM epochs

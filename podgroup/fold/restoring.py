@@ -39,7 +39,7 @@ def cluster_restored(world: World, here: At, event: ClusterRestored) -> None:
     meta.versions.clear()
     meta.synced.clear()
     meta.frames.clear()
-    meta.restored_seq = here.position
+    meta.restored_seq, meta.restored_at = here.position, here.at
     note(world, here, RESTORED, reason=event.incarnation, message=event.reason)
 
 

@@ -74,7 +74,8 @@ class Meta(Struct, rename={"unreported": "untold"}):
     incarnation: str = ""
     """Of which history the versions are: the last `ClusterRestored`, "" if there was none."""
     restored_seq: int = 0
-    """Its position."""
+    restored_at: datetime | None = None
+    """Its position and time."""
     rewound: set[str] = field(default_factory=set)
     """Kinds that were not listed completely since then: what is listed of them is believed."""
     undone: set[str] = field(default_factory=set)

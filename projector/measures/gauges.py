@@ -13,6 +13,7 @@ Invariant: looking changes nothing.
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from podgroup.fold.relists import unlisted
 from podgroup.model.ids import PodUID
 from podgroup.model.lifecycle import PENDING, stage_of
 from podgroup.model.quantities import in_base_units
@@ -60,6 +61,18 @@ def declare(metrics: Metrics, world: Callable[[], World]) -> None:
             quota,
             quota_unadmitted,
         ),
+        (
+            "gatelog_projector_restored_timestamp_seconds",
+            "When the log last said that the cluster went back to a backup, or became another.",
+            (),
+            restored_at,
+        ),
+        (
+            "gatelog_projector_restored_kinds",
+            "Kinds that a restored cluster has yet to list; nothing is decided before.",
+            (),
+            restored_kinds,
+        ),
         ("gatelog_quota_nominal", "Nominal quota: cores, bytes or a count.", quota, quota_nominal),
     ):
         metrics.read(name, help, labels, read=_reader(look, world))
@@ -98,6 +111,17 @@ def held_up_pods(world: World) -> dict[Labels, int]:
     waiting = (name.rpartition("/")[2] for name in world.meta.timers if name.startswith("retry/"))
     found = (world.pods.get(PodUID(uid)) for uid in waiting)
     return {(): sum(1 for pod in found if pod is not None and pod.gated and pod.rejections)}
+
+
+def restored_at(world: World) -> dict[Labels, float]:
+    """Return when the cluster was restored last; nothing if it never was."""
+    at = world.meta.restored_at
+    return {} if at is None else {(): at.timestamp()}
+
+
+def restored_kinds(world: World) -> dict[Labels, int]:
+    """Return how many kinds are to be listed since."""
+    return {(): len(unlisted(world)) if world.meta.rewound else 0}
 
 
 def gated_pods(world: World) -> Counter[Labels]:

@@ -31,7 +31,9 @@ def charged(world: World) -> dict[tuple[str, str], int]:
 
 def saved(toy: Toy) -> Backup:
     kinds = [kind for kind in WATCHED_KINDS if kind not in ("Pod", "Workload")]
-    objects = {kind: list(toy.world.objects_of(kind).values()) for kind in kinds}
+    objects: dict[str, list[QueueObject]] = {
+        kind: list(toy.world.objects_of(kind).values()) for kind in kinds
+    }
     return Backup(toy.version, copy(toy.pods), copy(toy.workloads), objects)
 
 
