@@ -15,6 +15,7 @@ Invariant: once every kind was listed no group is undone, and none holds quota b
 effect the cluster has lost.
 """
 
+from podgroup.fold import sentences as say
 from podgroup.fold.common import index, note
 from podgroup.fold.group import departures, mirror
 from podgroup.fold.lives import retire
@@ -61,7 +62,7 @@ def _begin_anew(world: World, here: At, group: Group) -> None:
     _give_up_workload(world, group)
     release(world, here, group, RESTORED)
     departures.released(group)
-    renew(world, here, group, "the cluster was restored from a backup")
+    renew(world, here, group, say.RESTORED)
     retire(world, here, group.id)
     for uid in uids:
         if uid in hidden:

@@ -24,6 +24,7 @@ FROZEN = {
     "GONE_BY_RELIST": "inferred from a relist: no watch saw it go",
     "GROUP_NAME_CHANGED": "group name changed",
     "GROUP_OVER": "its group was over",
+    "RESTORED": "the cluster was restored from a backup",
     "GATED": "gated",
     "NOT_GATED": "not gated",
     "LEFT_BEHIND": "left behind",
