@@ -43,6 +43,8 @@ LOOK_S: Final = 20.0
 """Seconds between two looks."""
 AGAIN_S: Final = 1.0
 """Seconds to the next look where there was no answer: a restored API server has just come back."""
+PATIENCE_S: Final = 5.0
+"""Seconds to wait for an answer: an API server whose etcd is away keeps its clients waiting."""
 MOST_WRITES: Final = 20_000
 """Writes in a second that no etcd sustains under an API server."""
 LEAST_JUMP: Final = 1_000_000
@@ -58,7 +60,12 @@ class LookApi(Protocol):
     """What is needed of the API server; `runtime.kube.KubeClient` is one."""
 
     async def request(
-        self, method: str, path: str, *, params: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
     ) -> HttpAnswer:
         """Ask and read the whole answer; `KubeError` if there is none."""
 
@@ -159,7 +166,7 @@ class Lookout:
 
     async def _ask(self, path: str, params: Mapping[str, str] | None = None) -> HttpAnswer:
         """Return an answer that is the API server's last word for now."""
-        answer = await self._api.request("GET", path, params=params)
+        answer = await self._api.request("GET", path, params=params, timeout_s=PATIENCE_S)
         if answer.status in _PASSING and not _too_large(answer):
             raise Unanswered(f"GET {path}: {answer.status} {read_status(answer.body).message}")
         return answer

@@ -161,7 +161,8 @@ def open_stream(
         stream.queue.extend(
             stream.item("ADDED", rec) for rec in found if holds is None or holds(rec.obj)
         )
-        if initial and bookmarks:
+        said_nothing = initial is None and settings.watch_list is WatchListMode.ON
+        if bookmarks and (initial or said_nothing):
             stream.queue.append(stream.bookmark(store.version, initial_end=True))
     elif version and version < table.compacted:
         text = f"too old resource version: {version} ({table.compacted})"

@@ -59,6 +59,7 @@ def _begin_anew(world: World, here: At, group: Group) -> None:
     members = world.members[group.id]
     uids = list(members.flags)
     hidden = {uid: world.pods[uid].hiding for uid in uids if world.pods[uid].hidden}
+    key = (group.namespace, group.mirror.name)
     _give_up_workload(world, group)
     release(world, here, group, RESTORED)
     departures.released(group)
@@ -70,6 +71,9 @@ def _begin_anew(world: World, here: At, group: Group) -> None:
             pod.hiding = hidden[uid]
             index(world, world.groups[pod.group], pod)
         claim(world, here, uid)
+    heir = world.by_workload.get(key)
+    for uid in list(world.members[heir].flags) if heir in world.members else ():
+        claim(world, here, uid)  # its pods are back already, in a life that had to wait for it
 
 
 def _give_up_workload(world: World, group: Group) -> None:

@@ -228,8 +228,10 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
     if view.because and (before is None or view.because != before.because):
         happened = "GroupResumed" if view.active else "GroupStopped"
         note(world, here, happened, group=group.id, message=view.because)
-    if group.mirror.lost and view.deleted_at is None and "Workload" in world.meta.rewound:
-        world.meta.undone.add(group.id)
+    if "Workload" in world.meta.rewound:
+        over = group.ending.finish is not None and not is_true(view, FINISHED)
+        if over or (group.mirror.lost and view.deleted_at is None):
+            world.meta.undone.add(group.id)
     if view.deleted_at is not None and group.ending.finish is None:
         if not group.mirror.lost:
             note(world, here, "WorkloadDeletionRequested", group=group.id)

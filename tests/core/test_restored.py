@@ -273,6 +273,24 @@ def test_it_happens_twice(toy: Toy) -> None:
     assert not gated(toy, "d")
 
 
+def test_it_happens_again_before_the_workload_of_an_end_is_gone(toy: Toy) -> None:
+    toy.pod("a", cpu=3)
+    toy.run("a")
+    backup = saved(toy)
+    for incarnation in ("i1", "i2", "i3"):
+        toy.collects = False
+        toy.end("a")
+        toy.delete("a")
+        toy.collects = True
+        restore(toy, backup, incarnation=incarnation)
+        (group,) = alive(toy, "a")
+        assert group.mirror.workload is not None and group.ending.finish is None
+        assert group.quota.holding is not None and group.quota.holding.decided_by == "adopted"
+    toy.end("a")
+    toy.delete("a")
+    assert not toy.world.groups and not toy.workloads
+
+
 def test_another_cluster_with_the_same_names_is_another_world(toy: Toy) -> None:
     for name in ("a", "b"):
         toy.pod(name, cpu=2)
