@@ -65,7 +65,7 @@ class LookApi(Protocol):
         path: str,
         *,
         params: Mapping[str, str] | None = None,
-        timeout_s: float | None = None,
+        timeout_s: float = PATIENCE_S,
     ) -> HttpAnswer:
         """Ask and read the whole answer; `KubeError` if there is none."""
 

@@ -15,7 +15,7 @@ the positions go back, never forward.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -25,7 +25,7 @@ from ingest import resume
 from ingest.calls import WatchApi, WatchOptions
 from ingest.conflating import Conflating
 from ingest.kinds import Watched, watched_kinds
-from ingest.lookout import Lookout
+from ingest.lookout import PATIENCE_S, LookApi, Lookout
 from ingest.measuring import MeasureApi, Measuring
 from ingest.metrics import IngestMetrics
 from ingest.nodes import NodeWatch
@@ -37,6 +37,7 @@ from podgroup.log.events import ClusterRestored, Event
 from podgroup.model.objects import Kind
 from runtime.backoff import Backoff
 from runtime.jetstream import BusClosed, BusUnavailable
+from runtime.kube_answer import HttpAnswer
 from runtime.log import get_logger
 from runtime.settings import Settings
 
@@ -56,8 +57,19 @@ class EventLog(Log, Sink, Protocol):
         """Functions to call when a lost connection is back."""
 
 
-class SessionApi(MeasureApi, WatchApi, Protocol):
+class SessionApi(MeasureApi, WatchApi, LookApi, Protocol):
     """What a session needs of the API server; `runtime.kube.KubeClient` is one."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        most_bytes: int | None = None,
+        timeout_s: float = PATIENCE_S,
+    ) -> HttpAnswer:
+        """Ask and read the whole answer, whatever its status."""
 
 
 class Changed(Exception):

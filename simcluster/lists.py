@@ -129,7 +129,7 @@ def page(store: Store, target: Target, query: Mapping[str, str], keep: int) -> P
     found = table.sorted(target.namespace, version, keep)
     if found is None:
         if after is None:
-            raise expired(f"The resourceVersion for the provided list is too old: {version}")
+            raise expired("The resourceVersion for the provided list is too old.")
         again = _token(-1, Rec({}, after[0], after[1], 0))
         raise _expired_page(again)
     return _cut(found, holds, after, limit, version)
