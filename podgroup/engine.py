@@ -10,9 +10,10 @@ that are due; then in builtin mode admission, head by head, and where it evicts 
 again for them, until nothing changes; then the rules after it. Each conclusion takes effect before
 the rule goes on (`applying`).
 
-Nothing is decided before every kind was listed completely, nor for a parked group; what was decided
-is applied whatever this release would wait for. A rule that fails for a group (a bug of ours, or a
-value not thought of) parks that group alone.
+Nothing is decided before every kind was listed completely; what was decided is applied whatever
+this release would wait for. A rule that fails for a group (a bug of ours, or a value not thought
+of) parks that group alone. Nothing of a parked group starts, but its end is seen: rules that say so
+run on (`Rule.parked`), each guarded from the others, so what it held comes back.
 
 Invariant: what it puts into the journal is all that a replay (`folding`) needs besides the log.
 """
@@ -205,7 +206,9 @@ def _enlist_all(world: World, applier: Applier) -> None:
     news = quotas.news, quotas.charged
     for identity in sorted(world.groups):
         group = world.groups[identity]
-        if identity not in world.dirty_groups and not group.parked:
+        if identity not in world.dirty_groups and group.parked:
+            _guarded(applier, group, charge_unadmitted)
+        elif identity not in world.dirty_groups:
             known = identity in quotas.waiting and not any(identity in one for one in news)
             _guarded(applier, group, _enlist)
             if known and identity in quotas.waiting:
@@ -257,7 +260,7 @@ def _decide_dirty(world: World, applier: Applier) -> dict[GroupID, int]:
 def _needs_another_look(world: World, identity: GroupID, held: bool) -> bool:
     """Tell whether a group was evicted, or gave back what it `held`: earlier rules read that."""
     group = world.groups.get(identity)
-    if group is None or group.parked or group.ending.finish is not None:
+    if group is None or group.ending.finish is not None:
         return False
     return held if group.quota.holding is None else group.requeueing.evicted is not None
 
@@ -300,12 +303,12 @@ _PLANS = _Plans()
 def _run(applier: Applier, group: Group, changed: int, *, first: bool) -> None:
     """Run the rules that are due; what one concludes is due for all that come after it.
 
-    One that they fail on stops in the open; all others go on.
+    One that they fail on stops in the open, and goes on being counted; all others go on.
     """
-    mode, parked = applier.world.mode, bool(group.parked)
-    if parked:
-        applier.apply(Dequeued(group.id))
-    plan = _PLANS[first, mode, parked, changed]
+    if group.parked:
+        _wind_up(applier, group, first=first)
+        return
+    plan = _PLANS[first, applier.world.mode, False, changed]
     try:
         if changed == EVERYTHING:
             _ask(applier, group, plan)
@@ -315,11 +318,20 @@ def _run(applier: Applier, group: Group, changed: int, *, first: bool) -> None:
             for conclusion in run(applier.ctx, group):
                 applier.apply(conclusion)
             if applier.concluded:
-                every = _PLANS[first, mode, parked, EVERYTHING]
+                every = _PLANS[first, applier.world.mode, False, EVERYTHING]
                 _ask(applier, group, every[every.index(run) + 1 :])
                 return
     except Exception as error:
         _stop(applier, group, error)
+        _wind_up(applier, group, first=first)
+
+
+def _wind_up(applier: Applier, group: Group, *, first: bool) -> None:
+    """Ask about a parked group what ends it: a rule that fails keeps no other from being asked."""
+    applier.apply(Dequeued(group.id))
+    for run in _PLANS[first, applier.world.mode, True, EVERYTHING]:
+        with suppress(Exception):
+            applier.run(run(applier.ctx, group))
 
 
 def _ask(applier: Applier, group: Group, rules: tuple[Run, ...]) -> None:

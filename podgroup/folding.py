@@ -5,12 +5,14 @@ their order. Live the rules draw them (`engine`); a replay applies those that th
 
 A fold that fails for one event is a bug of ours or a fact not thought of, and an event that
 cannot be decoded was written by a later version or another program. Either is parked,
-and the group that it concerns stops; everything else goes on.
+and the group that it concerns stops; everything else goes on. Whether its pod may run is counted
+all the same.
 
 Invariant: `load_world(...)` of what was stored equals the world that was stored.
 """
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 
@@ -21,6 +23,7 @@ from podgroup.fold.common import Cause, index, new_members, park
 from podgroup.fold.deciding import line_up
 from podgroup.fold.decisions import apply_decision
 from podgroup.fold.naming import claim_name
+from podgroup.fold.pods import count_plainly
 from podgroup.fold.records import apply_record
 from podgroup.log.codec import Concerned, concerned, is_strange
 from podgroup.log.events import (
@@ -54,6 +57,7 @@ from podgroup.state.group import GROUP, SINGLE, Group
 from podgroup.state.meta import Meta
 from podgroup.state.pod import Pod
 from podgroup.state.quota import QueueKey
+from podgroup.state.termination import terminating
 from podgroup.state.world import World
 
 
@@ -179,6 +183,9 @@ def load_world(cluster: str, mode: str, stored: Stored, policy: Policy | None = 
         uid = PodUID(pod.view.uid)
         world.pods[uid] = pod
         pod.group = world.groups[pod.group].id
+        if pod.deleting and pod.terminating is None:  # stored by a version that did not keep that
+            since = stored.meta.at or pod.view.created_at
+            pod.terminating = terminating(world.policy, since, None, None, pod.view)
         if pod.expect is not None:
             world.expecting[pod.expect.decision] = (pod.group, uid)
         index(world, world.groups[pod.group], pod)
@@ -246,6 +253,9 @@ def _park_event(world: World, here: At, ordinal: int, event: Event, error: Excep
     group = world.groups.get(identity) if identity is not None else None
     message = f"{type(error).__name__}: {error}"
     park(world, here, Cause(ordinal, "FoldFailed", message, name), group)
+    if isinstance(event, PodApplied | PodDeleted):
+        with suppress(Exception):
+            count_plainly(world, here, event.pod, gone=isinstance(event, PodDeleted))
 
 
 def _park_undecodable(world: World, here: At, ordinal: int, event: Undecodable) -> None:

@@ -208,6 +208,8 @@ def flags_of(pod: Pod, serving: bool, owned: bool) -> int:
         flags |= Flag.HIDDEN
     if pod.reported is not None:
         flags |= Flag.REPORTED
+    if pod.terminating is not None and pod.terminating.absurd:
+        flags |= Flag.ABSURD
     if expected is not None or pod.refused_version == view.resource_version:
         flags |= Flag.BUSY  # not `pod.free`
     return flags

@@ -46,6 +46,7 @@ from podgroup.model.commands import (
     ReplaceNodes,
     ReportPod,
     ReportQueue,
+    StopPod,
     UngatePod,
     UpdateWorkload,
     WriteQueueStatus,
@@ -124,7 +125,11 @@ def _workload_is_written(world: World, group: Group, decision: Decision, command
 
 def _expectation(decision: Decision, place: tuple[str, ...] = ()) -> Expectation:
     action = decision.command.awaited
-    return Expectation(decision.id, action, decision.as_of, decision.at, place=place)
+    command = decision.command
+    most_s = command.grace_s if isinstance(command, StopPod) else None
+    return Expectation(
+        decision.id, action, decision.as_of, decision.at, place=place, grace_s=most_s
+    )
 
 
 def _workload_is_made(

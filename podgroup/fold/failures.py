@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from podgroup.fold import sentences as say
 from podgroup.log.journal import At, FailureRow
 from podgroup.model.objects import Condition, ContainerEnd, PodView
-from podgroup.state.facts import DISRUPTION
 from podgroup.state.pod import Pod
+from podgroup.state.termination import DISRUPTION
 from podgroup.state.world import World
 
 OOM_KILLED = "OOMKilled"

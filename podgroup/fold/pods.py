@@ -46,14 +46,11 @@ from podgroup.model.names import (
 )
 from podgroup.model.objects import PodView
 from podgroup.state.changes import EVERYTHING, nothing_read, of_joining, of_pod
-from podgroup.state.facts import (
-    KUEUE,
-    end_unseen,
-    given_up_at,
-)
+from podgroup.state.facts import KUEUE
 from podgroup.state.group import GROUP, SINGLE, Group, Role
 from podgroup.state.members import Flag
 from podgroup.state.pod import Pod
+from podgroup.state.termination import end_unseen, lost, terminating
 from podgroup.state.world import World
 
 
@@ -169,11 +166,41 @@ def _taken_back(before: PodView, view: PodView) -> bool:
     )
 
 
+def count_plainly(world: World, here: At, view: PodView, *, gone: bool) -> None:
+    """Take over of a pod what has to be counted, where its fold failed: whether it may run.
+
+    Its group is parked and goes no further, but what it takes is charged until it has ended.
+    """
+    known = world.pods.get(view.uid)
+    if known is None and gone:
+        return
+    if known is None:
+        bare = replace_fields(view, conditions=(), ends=(), sets=(), sets_key="", sets_problem="")
+        key = (GROUP, view.namespace, group_name(view.labels, view.annotations))
+        if not key[2]:
+            key = (SINGLE, view.namespace, view.name)
+        if _concerns_us(view):
+            _join(world, here, life(world, here, key, bare, moved=False), bare)
+        return
+    group = world.groups[known.group]
+    if gone:
+        known.gone_at, known.fate = here.at, known.fate or LOST
+        forget(world, group, known, _flags(world, known))
+        return
+    state = known.terminating
+    known.terminating = terminating(world.policy, here.at, state, known.view, view)
+    known.view = view
+    index(world, group, known)
+    mark(world, group.id)
+
+
 def _outliving(world: World, here: At, view: PodView, known: Pod | None) -> PodView:
     """Return a pod of a deleted Node as it was: that it is called failed ends no container."""
     if world.mode == KUEUE or not end_unseen(view):
         return view
-    lost_at = given_up_at(world.policy, view)
+    state, before = (None, None) if known is None else (known.terminating, known.view)
+    state = terminating(world.policy, here.at, state, before, view)
+    lost_at = lost(world, state, view, here.at)
     if lost_at is not None and lost_at <= here.at:
         return view
     return replace_fields(view, phase=known.view.phase if known is not None else "Running")
@@ -216,6 +243,8 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
     role.seen += 1
     pod = Pod(view, group.id, role.name, here.position, gated)
     pod.larger = larger(group, role.name, view)
+    if view.deleted_at is not None:
+        pod.terminating = terminating(world.policy, here.at, None, None, view)
     world.pods[uid] = pod
     world.gone_pods.pop(uid, None)
     if group.departures.left:

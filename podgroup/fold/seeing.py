@@ -24,12 +24,21 @@ from podgroup.model.objects import PodView
 from podgroup.model.quantities import format_amount
 from podgroup.state.group import Group
 from podgroup.state.pod import Pod
+from podgroup.state.termination import ENDINGS, answers, terminating
 from podgroup.state.world import World
 
 
 def see(world: World, here: At, group: Group, pod: Pod, view: PodView, same: bool) -> None:
     """Write down what happened to a pod since it was seen last; its flags are still to be set."""
     before, pod.view = pod.view, view
+    if view.deleted_at is not None or pod.terminating is not None:
+        known = pod.terminating
+        pod.terminating = terminating(world.policy, here.at, known, before, view)
+        if answers(view) is not answers(before):
+            world.members[group.id].moves += 1
+        if known is not None and view.grace_s != before.grace_s:
+            for purpose in ENDINGS:  # it may be due before what was waited for
+                world.meta.timers.pop(f"{purpose}/{group.id}/", None)
     if pod.hiding is not None and pod.hiding.since is not None:
         pod.hiding = replace_fields(pod.hiding, since=None)
         note(world, here, "PodFound", group.id, view.uid, "", say.FOUND_AGAIN)
@@ -117,6 +126,7 @@ def _observed(pod: Pod) -> bool:
         case "DeletePod":
             return not pod.held and pod.deleting
         case "StopPod":
-            return pod.deleting
+            most_s, given_s = expectation.grace_s, pod.view.grace_s
+            return pod.deleting and (most_s is None or given_s is None or given_s <= most_s)
         case _:
             return False

@@ -39,6 +39,10 @@ class Policy(Struct, frozen=True, kw_only=True):
     Node is deleted and the pod garbage collector says that the pod has failed: builtin mode only,
     0 takes its word.
 
+    `termination_grace_max_s` is the longest grace period that is believed: no longer one is
+    admitted, and a pod that is deleted with a longer one is given this. `preemption_grace_s` is the
+    longest that pods of a preempted group have to end: builtin mode only, 0 leaves them their own.
+
     `topology_aware_scheduling`, `elastic_jobs`, `fast_quota_release` and `skip_reassignment` stand
     for Kueue's feature gates TopologyAwareScheduling, ElasticJobsViaWorkloadSlices,
     FastQuotaReleaseInPodIntegration and SkipReassignmentForPodOwnedWorkloads, with Kueue's
@@ -60,6 +64,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     stop_unadmitted: bool = False
     unreachable_timeout_s: int = 30
     deleted_node_timeout_s: int = 0
+    termination_grace_max_s: int = 86400
+    preemption_grace_s: int = 600
     skip_reassignment: bool = True
     retention_after_deactivation_s: int = -1
     compatibility: str = "better"

@@ -31,6 +31,7 @@ from podgroup.rules import (
     explain,
     finish,
     follow,
+    hasten,
     keep,
     lapse,
     mirror,
@@ -52,6 +53,7 @@ from podgroup.rules import (
     timeout,
     unadmit,
     ungate,
+    wind_up,
     yield_,
 )
 from podgroup.rules.helpers.rule import ClusterRule, Rule
@@ -86,7 +88,9 @@ RULES: tuple[Rule | ClusterRule, ...] = (
     drain.RULE,
     evict.RULE,
     yield_.RULE,
+    wind_up.RULE,
     unadmit.RULE,
+    hasten.RULE,
     expire.RULE,
     charge.RULE,
     enqueue.RULE,
@@ -105,7 +109,7 @@ RULES: tuple[Rule | ClusterRule, ...] = (
 )
 """All rules, in order."""
 
-VERSION = 1
+VERSION = 2
 """Version of the rules: it grows when they would decide otherwise on a log than before."""
 
 

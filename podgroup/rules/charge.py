@@ -14,8 +14,7 @@ from podgroup.state.changes import SUCCEEDED
 from podgroup.state.derived import Charged, Recharged
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
-
-GIVEN_UP = "lapse"
+from podgroup.state.termination import GIVEN_UP
 
 
 def charge(ctx: RuleContext, group: Group) -> Conclusions:
@@ -62,6 +61,7 @@ def _flavors(ctx: RuleContext, queue: ClusterQueueView) -> tuple[FlavorView | No
 RULE = Rule(
     name="charge",
     run=charge,
+    parked=True,
     reads=SUCCEEDED,
     mode=BUILTIN,
 )

@@ -37,6 +37,7 @@ def _discard(ctx: RuleContext, group: Group) -> Conclusions:
 RULE = Rule(
     name="discard",
     run=discard,
+    parked=True,
     docs=(
         RuleDoc(
             "discard",

@@ -1,14 +1,20 @@
 """Rule: the group was evicted: its running pods are stopped; gated and ended pods stay.
 
+Who was preempted has `Policy.preemption_grace_s` to end, whatever its pods ask for, since others
+wait for quota that may be their own; so has a pod that its user deleted before.
+
 Invariant: what is stopped gives its quota back when it has ended (`yield_`).
 """
 
-from podgroup.model.names import REASON_EVICTED_PREFIX
+from podgroup.log.events import Decision
+from podgroup.model.names import EVICTED_PREEMPTED, REASON_EVICTED_PREFIX
+from podgroup.model.wording import KUEUES
 from podgroup.rules.helpers.context import Conclusions, RuleContext
-from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
 from podgroup.rules.helpers.stopping import stop_pod
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
+from podgroup.state.pod import Pod
 
 
 def evict(ctx: RuleContext, group: Group) -> Conclusions:
@@ -20,12 +26,41 @@ def evict(ctx: RuleContext, group: Group) -> Conclusions:
 
 
 def _stop_all(ctx: RuleContext, group: Group, reason: str, message: str) -> Conclusions:
-    for uid in ctx.members(group).listed(Flag.STOPPABLE):
-        yield stop_pod(ctx, ctx.pod(uid), "evict", reason, message)
+    members, most_s = ctx.members(group), _most_s(ctx, group)
+    for uid in members.listed(Flag.STOPPABLE):
+        pod = ctx.pod(uid)
+        own_s = pod.view.termination_grace_s
+        yield _stop(ctx, pod, reason, message, own_s, most_s)
+    evicted = group.requeueing.evicted
+    if not most_s or evicted is None or evicted.at != ctx.here.at:
+        return  # what is deleted later than the eviction was stopped by it
+    for uid in members.listed(Flag.DELETING):
+        pod = ctx.pod(uid)
+        given_s = pod.view.grace_s or 0
+        if members.flags[uid] & Flag.LIVE and given_s > most_s:
+            yield _stop(ctx, pod, reason, message, given_s, most_s)
+
+
+def _most_s(ctx: RuleContext, group: Group) -> int:
+    """Return how many seconds pods of an evicted group have to end at most, 0 for their own."""
+    evicted = group.requeueing.evicted
+    preempted = evicted is not None and evicted.reason == EVICTED_PREEMPTED
+    return ctx.world.policy.preemption_grace_s if preempted and ctx.world.mode == BUILTIN else 0
+
+
+def _stop(
+    ctx: RuleContext, pod: Pod, reason: str, message: str, own_s: int, most_s: int
+) -> Decision:
+    if not most_s or own_s <= most_s:
+        return stop_pod(ctx, pod, "evict", reason, message)
+    said = f"it has {most_s} s to end (queueing.preemption_grace_s), not the {own_s} s of its own"
+    plain, mark, kueues = message.partition(KUEUES)
+    return stop_pod(ctx, pod, "evict", reason, f"{plain}; {said}{mark}{kueues}", most_s)
 
 
 RULE = Rule(
     name="evict",
     run=evict,
+    parked=True,
     docs=(RuleDoc("evict", "the group was evicted", "stops its running pods"),),
 )

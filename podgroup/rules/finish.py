@@ -105,6 +105,7 @@ START_FAILED = Rule(
 RULE = Rule(
     name="finish",
     run=finish,
+    parked=True,
     reads=ALL_SUCCEEDED,
     docs=(
         RuleDoc(

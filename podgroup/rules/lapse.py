@@ -10,11 +10,9 @@ from podgroup.model.commands import FinalizePod
 from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
 from podgroup.rules.helpers.timing import no_wake, timer_of, wake_at
-from podgroup.state.facts import end_unseen, given_up_at
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
-
-LOST_NODE = "lost"
+from podgroup.state.termination import LOST_NODE, end_unseen, lost_at
 
 
 def lapse(ctx: RuleContext, group: Group) -> Conclusions:
@@ -27,11 +25,11 @@ def lapse(ctx: RuleContext, group: Group) -> Conclusions:
         return  # looked at before: constant work per event
     coming = []
     for pod in map(ctx.pod, members.listed(Flag.DELETING)):
-        lost_at = given_up_at(policy, pod.view)
-        if not pod.held or pod.terminated or lost_at is None or not end_unseen(pod.view):
+        at = lost_at(ctx.world, pod, ctx.here.at)
+        if not pod.held or pod.terminated or at is None or not end_unseen(pod.view):
             continue
-        if lost_at > ctx.here.at:
-            coming.append(lost_at)
+        if at > ctx.here.at:
+            coming.append(at)
             continue
         why = f"Node {pod.view.node} was deleted, and pod {pod.view.name} must have ended by now"
         yield ctx.decision(group, "lapse", "NodeDeleted", why, FinalizePod(target=pod_ref(pod)))

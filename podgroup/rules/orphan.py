@@ -60,6 +60,7 @@ def _orphan(ctx: RuleContext, group: Group, deleting: int) -> Conclusions:
 RULE = Rule(
     name="orphan",
     run=orphan,
+    parked=True,
     docs=(
         RuleDoc("orphan", "a single pod is being deleted", "finishes its Workload, releases both"),
     ),

@@ -63,6 +63,7 @@ def release_workload(ctx: RuleContext, group: Group, reason: str) -> Conclusions
 RULE = Rule(
     name="release",
     run=release,
+    parked=True,
     reads=WINDS_UP,
     docs=(RuleDoc("release", "the group is over", "takes our finalizers off pods and Workload"),),
 )

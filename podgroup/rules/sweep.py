@@ -39,6 +39,7 @@ def sweep(ctx: RuleContext, group: Group) -> Conclusions:
 RULE = Rule(
     name="sweep",
     run=sweep,
+    parked=True,
     reads=WINDS_UP,
     docs=(RuleDoc("sweep", "no pod of the group is left", "releases the Workload"),),
 )

@@ -70,5 +70,6 @@ def _about_to_be_held(group: Group) -> bool:
 RULE = Rule(
     name="unadmit",
     run=unadmit,
+    parked=True,
     docs=(RuleDoc("unadmit", "a pod is past the gate without an admission", "stops it"),),
 )

@@ -54,11 +54,13 @@ def _yield(ctx: RuleContext, group: Group) -> Conclusions:
 SINGLE = Rule(
     name="yield",
     run=yield_single,
+    parked=True,
 )
 
 
 RULE = Rule(
     name="yield",
     run=yield_quota,
+    parked=True,
     docs=(RuleDoc("yield", "an evicted group runs nothing any more", "gives its quota back"),),
 )

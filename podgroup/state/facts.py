@@ -5,7 +5,7 @@ Invariant: asking changes nothing.
 
 import re
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Final
@@ -25,7 +25,7 @@ from podgroup.model.objects import (
     QueueObject,
     WorkloadView,
 )
-from podgroup.model.policy import Policy, weights_of
+from podgroup.model.policy import weights_of
 from podgroup.model.standing import weighted_use
 from podgroup.model.topology import TopologyAssignment
 from podgroup.state.group import Group, QuotaReservation
@@ -39,8 +39,6 @@ UNPLACED: Final = "?"
 """What the roles of pods without a place begin with; they never have a count."""
 _HASH: Final = re.compile("[0-9a-f]{8}")
 """A role that is named by its hash."""
-DISRUPTION: Final = "DisruptionTarget"
-"""Condition by which a kubelet, a controller or the eviction API says that it ends a pod."""
 KEEP: Final = "keep"
 """Purpose of the timer by which a pod is looked at that lost its label."""
 
@@ -133,35 +131,6 @@ def started_before(world: World, group: Group) -> bool:
 def runs_since_before(world: World, group: Group) -> bool:
     """Tell whether there are such pods, and no others past their gate."""
     return bool(world.members[group.id].count(Flag.LIVE)) and started_before(world, group)
-
-
-def end_unseen(view: PodView) -> bool:
-    """Tell whether a pod's Node was deleted before a kubelet said that its containers have ended.
-
-    The pod garbage collector says that such a pod has failed; whether its containers run it does
-    not know. A kubelet that ended them says that their sandbox is gone.
-    """
-    collected = False
-    for one in view.conditions:
-        if one.type == DISRUPTION:
-            collected = one.status == "True" and one.reason == "DeletionByPodGC"
-        elif one.type == "PodReadyToStartContainers" and one.status == "False":
-            return False
-    return collected and bool(view.node)
-
-
-def given_up_at(policy: Policy, view: PodView) -> datetime | None:
-    """Return when a pod that is being deleted is taken for gone, None if it is not.
-
-    Kubernetes' deletion time includes the grace period once, but for what the garbage collector
-    deletes: that has none.
-    """
-    if view.deleted_at is None or view.grace_s is None:
-        return None
-    kept_s = max(view.grace_s, policy.unreachable_timeout_s)
-    if policy.deleted_node_timeout_s and end_unseen(view):
-        kept_s = max(kept_s, view.termination_grace_s + policy.deleted_node_timeout_s)
-    return view.deleted_at + timedelta(seconds=kept_s)
 
 
 def role_of(group: Group, pod_set: str) -> str:

@@ -21,6 +21,7 @@ class Expectation(Struct, frozen=True, gc=False):
     """A decision made and not yet observed: no second one for the same target meanwhile.
 
     `place` is where a pod goes that it lets start: the values of the levels of its topology.
+    `grace_s` is the grace period that a pod is to end with, None for its own.
     `result_version` is set by an applied outcome: the expectation ends when the object is known at
     that version, or earlier when its effect is seen.
     """
@@ -31,6 +32,7 @@ class Expectation(Struct, frozen=True, gc=False):
     at: datetime
     result_version: str = ""
     place: tuple[str, ...] = ()
+    grace_s: int | None = None
 
     @property
     def may_end(self) -> bool:
@@ -48,6 +50,19 @@ class OutOfSelector(Struct, frozen=True, gc=False):
     since: datetime | None = None
     kept: int = 0
     kept_at: datetime | None = None
+
+
+class Terminating(Struct, frozen=True, gc=False):
+    """A pod was asked to stop: `since` then, as the log saw it first.
+
+    It must have ended at `due_at`, by the log's own time. `heard_at`: when its kubelet last wrote
+    its status since. `absurd`: it was given longer than is believed of a grace period.
+    """
+
+    since: datetime
+    due_at: datetime
+    heard_at: datetime | None = None
+    absurd: bool = False
 
 
 class Measured(Struct, frozen=True, gc=False):
@@ -104,6 +119,8 @@ class Pod(Struct, gc=False):
     hiding: OutOfSelector | None = None
     """How it lost its label while it may run, if it ever did."""
     measured: Measured | None = None
+    terminating: Terminating | None = None
+    """Since when it is being deleted, by the log's own time (`state.termination`)."""
 
     @property
     def gated(self) -> bool:

@@ -42,6 +42,8 @@ def policy_of(settings: QueueingSettings) -> Policy:
         stop_unadmitted=settings.stop_unadmitted,
         unreachable_timeout_s=settings.unreachable_timeout_s,
         deleted_node_timeout_s=settings.deleted_node_timeout_s,
+        termination_grace_max_s=settings.termination_grace_max_s,
+        preemption_grace_s=settings.preemption_grace_s,
         skip_reassignment=settings.skip_reassignment,
         retention_after_deactivation_s=settings.retention_after_deactivation_s,
         compatibility=settings.compatibility,

@@ -9,12 +9,11 @@ from podgroup.log.events import TimerFired
 from podgroup.model.names import MAX_EXEC_SECONDS
 from podgroup.model.policy import Policy
 from podgroup.rules.backoff import BACKOFF
-from podgroup.rules.charge import GIVEN_UP
 from podgroup.rules.expire import RETENTION
-from podgroup.rules.helpers.timing import GRACE
 from podgroup.rules.overrun import OVERRUN
 from podgroup.rules.timeout import PODS_READY
 from podgroup.state.facts import KEEP
+from podgroup.state.termination import GIVEN_UP, GRACE
 from tests.support.toy import Toy
 
 
@@ -100,6 +99,7 @@ def test_a_pod_that_was_never_admitted_is_charged_until_its_kubelet_is_given_up(
     toy.pod("sly", gated=False, grace_s=30)
     toy.run("sly")
     toy.delete("sly")
+    toy.unreach("sly")
     assert toy.world.quotas.usage["cq"][("f", "cpu")] == 1000
     fire(toy, GIVEN_UP)
     assert not toy.world.quotas.usage["cq"].get(("f", "cpu"))

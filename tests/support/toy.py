@@ -51,6 +51,7 @@ from podgroup.model.policy import Policy
 from podgroup.rules import decides_by
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _left(view: PodView) -> tuple[Condition, ...]:
@@ -309,10 +310,31 @@ class Toy:
         self._delete(self.named(name).uid)
         self.settle()
 
-    def _delete(self, uid: str) -> None:
+    def unreach(self, *names: str) -> None:
+        """No kubelet renews the Lease of their node: the node controller says so of its pods."""
+        for name in names:
+            view = self.named(name)
+            left = tuple(one for one in view.conditions if one.type != "Ready")
+            ready = Condition(type="Ready", status="False")
+            self.change(view.uid, conditions=(*left, ready))
+
+    def ask(self, name: str, grace_s: int | None, **more: Any) -> None:
+        """Delete a pod with a grace period, as the API server writes it down: a sum that wraps."""
+        view = self.named(name)
+        grace_s = view.termination_grace_s if grace_s is None else grace_s
+        since_ns = int((self.now - _EPOCH).total_seconds()) * 10**9 + grace_s * 10**9
+        seconds = ((since_ns + 2**63) % 2**64 - 2**63) // 10**9
+        self.change(
+            view.uid, deleted_at=_EPOCH + timedelta(seconds=seconds), grace_s=grace_s, **more
+        )
+
+    def _delete(self, uid: str, grace_s: int | None = None) -> None:
         view = self.pods[uid]
-        if view.deleted_at is None:
-            self.change(uid, deleted_at=self.now, settle=False)
+        shortened = grace_s is not None and view.grace_s is not None and grace_s < view.grace_s
+        if view.deleted_at is None or shortened:
+            due = self.now + timedelta(seconds=grace_s or 0)
+            given_s = view.grace_s if grace_s is None else grace_s
+            self.change(uid, deleted_at=due, grace_s=given_s, settle=False)
         view = self.pods.get(uid, view)
         if uid in self.pods and view.node and view.phase == "Running" and not self.slow:
             self.change(uid, phase="Failed", conditions=_left(view), settle=False)
@@ -413,7 +435,7 @@ class Toy:
                 if command.finalize:
                     self._strip(t.uid)
                 if t.uid in self.pods:
-                    self._delete(t.uid)
+                    self._delete(t.uid, command.grace_s)
             case c.CreateWorkload():
                 if self.refusing or t.name in self.workloads:
                     return "rejected", "", ""

@@ -15,6 +15,7 @@ Invariant: after `follow` queues, holders and who waits are those of the world.
 """
 
 from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -145,6 +146,31 @@ class SchedulerMirror:
         except Exception as error:  # no other is to wait for one that cannot be read
             self.scheduler.cache.remove(identity)
             self._ill[identity] = error
+            with suppress(Exception):
+                self._counted(world, identity)
+
+    def _counted(self, world: World, identity: str) -> None:
+        """Enter what a group is charged and nothing else: it cannot be read, and may run."""
+        cache, charge = self.scheduler.cache, world.quotas.charges.get(identity)
+        group = world.groups.get(GroupID(identity))
+        if charge is None or group is None:
+            return
+        holds = group.quota.holding is not None
+        eviction = snapshot.eviction(group)
+        plain = Workload(
+            id=identity if holds else unadmitted_id(identity),
+            uid=identity,
+            namespace=group.namespace,
+            queue=group.spec.queue,
+            created=charge.at.timestamp(),
+            priority=group.composition.priority,
+            evicted=eviction,
+            fixed=not holds,
+            unadmitted=charge.unadmitted,
+        )
+        self._reserve(plain, charge)
+        if eviction is not None:
+            cache.evict(identity, eviction, "")
 
     def _charged(self, world: World, identity: str) -> bool:
         """Enter what a group is charged; tell whether nothing else is to be entered of it."""
@@ -206,7 +232,7 @@ class SchedulerMirror:
             or held.cluster_queue != charge.cluster_queue
             or known.priority != group.composition.priority
             or known.queue != group.spec.queue
-            or known.fixed != bool(group.parked)
+            or known.fixed
             or unadmitted_id(group.id) in reservations.admitted
             or self.tenants.placed(group.id)
         ):

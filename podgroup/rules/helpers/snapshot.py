@@ -196,7 +196,7 @@ def workload(world: World, group: Group, *, asleep: bool = False) -> Workload:
         pod_sets=tuple(_pod_set(world, group, role) for role in roles),
         evicted=eviction(group),
         waiting_until=None if asleep else 0,
-        fixed=group.quota.holding is None or bool(group.parked),
+        fixed=group.quota.holding is None,
     )
 
 

@@ -5,7 +5,7 @@ group again and compare times. A timer says nothing by itself, so an old one doe
 
 A group that must stop holds its quota until none of its pods may run: each has ended, is gone, or
 was never bound and is being deleted. A pod whose kubelet does not answer for long enough is taken
-for gone (`facts.given_up_at`). An operator may choose not to wait for the grace period at all
+for gone (`state.termination`). An operator may choose not to wait for the grace period at all
 (`Policy.fast_quota_release`): being deleted is enough then.
 
 Invariant: a group has at most one timer of each purpose.
@@ -15,13 +15,11 @@ from datetime import datetime
 
 from podgroup.log.records import Timed
 from podgroup.rules.helpers.context import Concluding, Conclusions, RuleContext
-from podgroup.state.facts import given_up_at
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
 from podgroup.state.meta import Timer
 from podgroup.state.pod import Pod
-
-GRACE = "grace"
+from podgroup.state.termination import GRACE, lost_at
 
 
 def wake_at(ctx: RuleContext, group: Group, purpose: str, at: datetime) -> Conclusions:
@@ -47,8 +45,8 @@ def may_run(ctx: RuleContext, pod: Pod) -> bool:
     """Tell whether a pod may run, as far as a kubelet answers for it."""
     if not ctx.members(ctx.world.groups[pod.group]).flags[pod.view.uid] & Flag.LIVE:
         return False
-    lost_at = given_up_at(ctx.world.policy, pod.view)
-    return lost_at is None or lost_at > ctx.here.at
+    at = lost_at(ctx.world, pod, ctx.here.at)
+    return at is None or at > ctx.here.at
 
 
 def still_running(ctx: RuleContext, group: Group) -> Concluding[bool]:
@@ -67,7 +65,7 @@ def still_running(ctx: RuleContext, group: Group) -> Concluding[bool]:
         return True  # looked at before: constant work per event
     ends: list[datetime] = []
     for uid in members.with_flags(Flag.LIVE):
-        end = given_up_at(ctx.world.policy, ctx.pod(uid).view)
+        end = lost_at(ctx.world, ctx.pod(uid), ctx.here.at)
         if end is None:
             return True
         ends.append(end)

@@ -12,7 +12,7 @@ to the one its queue leads to, if that selects its namespace. It is charged in t
 shape may use, so that others do not start on quota that is not there. A pod of an evicted group
 that is being deleted is not, where an operator does not want to wait for it
 (`Policy.fast_quota_release`), nor one whose kubelet does not answer any more
-(`facts.given_up_at`).
+(`state.termination`).
 
 Invariant: nothing is ever admitted on top of it in its own ClusterQueue; of what pods take that
 were never admitted (`Charge.started` is false), other ClusterQueues lose nothing.
@@ -25,10 +25,11 @@ from podgroup.model.ids import PodUID
 from podgroup.model.objects import ClusterQueueView
 from podgroup.rules.helpers import snapshot
 from podgroup.rules.helpers.snapshot import counted
-from podgroup.state.facts import cluster_queue_of, given_up_at
+from podgroup.state.facts import cluster_queue_of
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
 from podgroup.state.quota import Charge, FlavorResource
+from podgroup.state.termination import lost_at
 from podgroup.state.world import World
 
 
@@ -86,11 +87,11 @@ def usage_of_live(
         pod = world.pods[PodUID(uid)]
         if pod.deleting and leaving:
             continue
-        lost_at = given_up_at(world.policy, pod.view)
-        if lost_at is not None:
-            if lost_at <= now:
+        at = lost_at(world, pod, now)
+        if at is not None:
+            if at <= now:
                 continue
-            lapses.append(lost_at)
+            lapses.append(at)
         for resources in queue.groups:
             shape = snapshot.shaped_like(pod.view, pod.view.name)
             flavor = snapshot.usable_flavor(world, resources, shape)

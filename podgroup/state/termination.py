@@ -1,0 +1,148 @@
+"""Termination: when a pod that is asked to stop has ended for certain, though nobody says so.
+
+Theory. The API server writes a time and a number of seconds that a client chose, and adds them up
+without looking (a grace period of 292 years gives a time in 1734). So neither is believed beyond a
+bound. What counts is the log's own time: since it first saw the deletion, for as long as the grace
+period that the pod was given, at most `Policy.termination_grace_max_s`. A grace period that is
+shortened later counts from then on, and makes nothing due before it was seen.
+
+A pod that must have ended is lost only if nothing is heard for another grace period
+(`Policy.unreachable_timeout_s` at least). Heard is: the kubelet wrote its status; its condition
+Ready is True, which the node controller takes from all pods of a node whose Lease is not renewed;
+or its node is known to be ready.
+
+Invariant: no time that an object bears makes a pod end earlier.
+"""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from podgroup.model.names import ADMITTED_CONDITION, TERMINATION_TARGET
+from podgroup.model.objects import Condition, PodView
+from podgroup.model.policy import Policy
+from podgroup.state.pod import Pod, Terminating
+from podgroup.state.world import World
+
+DISRUPTION: Final = "DisruptionTarget"
+"""Condition by which a kubelet, a controller or the eviction API says that it ends a pod."""
+_OTHERS: Final = frozenset({ADMITTED_CONDITION, TERMINATION_TARGET, DISRUPTION, "PodScheduled"})
+"""Conditions that no kubelet writes about a pod it runs."""
+GRACE: Final = "grace"
+GIVEN_UP: Final = "lapse"
+LOST_NODE: Final = "lost"
+ENDINGS: Final = (GRACE, GIVEN_UP, LOST_NODE)
+"""Purposes of timers by which pods are looked at that must have ended."""
+_DAY: Final = timedelta(days=1)
+
+
+class Unheard(Struct, frozen=True):
+    """A pod is taken for lost at `at` if nothing is heard of it until then."""
+
+    at: datetime
+
+
+def grace_of(policy: Policy, seconds: int) -> int:
+    """Return what a grace period counts for, in seconds: one that is absurd for the longest."""
+    most = policy.termination_grace_max_s
+    return seconds if 0 <= seconds <= most else most
+
+
+def terminating(
+    policy: Policy, now: datetime, known: Terminating | None, before: PodView | None, view: PodView
+) -> Terminating | None:
+    """Return how a pod is terminating once `view` of it is seen at `now`, None if it is not.
+
+    `known` and `before`: how it was known.
+    """
+    if view.deleted_at is None or view.grace_s is None:
+        return None
+    counted = timedelta(seconds=grace_of(policy, view.grace_s))
+    if known is None or before is None:
+        return Terminating(now, now + counted, absurd=view.grace_s > policy.termination_grace_max_s)
+    if before.grace_s != view.grace_s:
+        due = max(now, known.since + counted)
+        absurd = view.grace_s > policy.termination_grace_max_s
+        known = Terminating(known.since, due, known.heard_at, absurd)
+    return replace(known, heard_at=now) if _spoke(before, view) else known
+
+
+def _spoke(before: PodView, view: PodView) -> bool:
+    """Tell whether a kubelet wrote the status in between, as far as views show."""
+    if view.resource_version == before.resource_version:
+        return False
+    if _status(view) != _status(before):
+        return True
+    # It wrote what a view does not have: times of probes, addresses, images.
+    return replace(view, resource_version=before.resource_version) == before
+
+
+def _status(view: PodView) -> object:
+    conditions = tuple(one for one in view.conditions if one.type not in _OTHERS)
+    return view.phase, view.reason, view.message, view.started_at, view.ends, conditions
+
+
+def _condition(view: PodView, kind: str) -> Condition | None:
+    return next((one for one in view.conditions if one.type == kind), None)
+
+
+def end_unseen(view: PodView) -> bool:
+    """Tell whether a pod's Node was deleted before a kubelet said that its containers have ended.
+
+    The pod garbage collector says that such a pod has failed; whether its containers run it does
+    not know. A kubelet that ended them says that their sandbox is gone.
+    """
+    collected = _condition(view, DISRUPTION)
+    ended = _condition(view, "PodReadyToStartContainers")
+    if ended is not None and ended.status == "False":
+        return False
+    if collected is None or collected.status != "True" or collected.reason != "DeletionByPodGC":
+        return False
+    return bool(view.node)
+
+
+def lost_at(world: World, pod: Pod, now: datetime) -> datetime | None:
+    """Return when a pod that is being deleted is taken for lost; None: not as things are.
+
+    Where its node is ready that moves on with `now`: look again then.
+    """
+    return lost(world, pod.terminating, pod.view, now)
+
+
+def lost(world: World, state: Terminating | None, view: PodView, now: datetime) -> datetime | None:
+    """As `lost_at`, of a pod in a view that is not folded yet."""
+    if state is None or view.grace_s is None:
+        return None
+    policy = world.policy
+    kept_s = max(grace_of(policy, view.grace_s), policy.unreachable_timeout_s)
+    collected = end_unseen(view)
+    if policy.deleted_node_timeout_s and collected:
+        own_s = grace_of(policy, view.termination_grace_s)
+        kept_s = max(kept_s, own_s + policy.deleted_node_timeout_s)
+    heard = max(state.due_at, state.heard_at or state.since)
+    if not collected:
+        node = world.nodes.get(view.node) if view.node else None
+        if node is not None:
+            heard = max(heard, now) if node.ready else heard
+        elif answers(view):
+            return None
+    return heard + timedelta(seconds=kept_s)
+
+
+def answers(view: PodView) -> bool:
+    """Tell whether the node controller still takes the pod's node for alive."""
+    ready = _condition(view, "Ready")
+    return ready is not None and ready.status == "True"
+
+
+def due_at(pod: Pod) -> datetime | None:
+    """Return when a pod must have ended that was asked to: for people.
+
+    That is the API server's time, unless it is absurd: a day off what the log counts.
+    """
+    said, state = pod.view.deleted_at, pod.terminating
+    if said is None or state is None or abs(said - state.due_at) <= _DAY:
+        return said
+    return state.due_at
