@@ -286,7 +286,7 @@ class QueueingSettings(Section, frozen=True, kw_only=True):
     kubelet says that it has ended; 0: not at all. Builtin mode."""
     termination_grace_max_s: Annotated[int, Meta(ge=60, le=30 * DAY_S)] = DAY_S
     """Longest terminationGracePeriodSeconds that is admitted, in seconds, and longest grace period
-    of a deletion that is believed. The admission policy has a number of its own."""
+    of a deletion that is believed."""
     preemption_grace_s: Annotated[int, Meta(ge=0, le=30 * DAY_S)] = 600
     """Longest grace period, in seconds, that pods of a preempted group have; 0: their own. Builtin
     mode."""

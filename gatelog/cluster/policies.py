@@ -15,7 +15,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from ingest.webhook.install import NOT_ITSELF, cel_text, not_itself, owner_rules
-from ingest.webhook.policy import ACTUATOR_USER, NAMESPACE_NAME_LABEL, SERVICE_ACCOUNT
+from ingest.webhook.policy import (
+    ACTUATOR_USER,
+    MAX_GRACE_S,
+    NAMESPACE_NAME_LABEL,
+    SERVICE_ACCOUNT,
+)
 from ingest.webhook.settings import actuator_user, label_kinds, topology_gate
 from podgroup.model.names import TOPOLOGY_GATE
 from runtime import manifests
@@ -29,7 +34,7 @@ POLICY_FILES = (
 )
 FENCE_FILES = ("common/fence.yaml",)
 _EVERY_POD = "components/policy-every-pod/kustomization.yaml"
-_PODS, _OWNERS = "gatelog-queued-pods", "gatelog-owner-labels"
+_PODS, _OWNERS, _REFUSALS = "gatelog-queued-pods", "gatelog-owner-labels", "gatelog-pods"
 _FENCES = ("gatelog-fence", "gatelog-queue-fence")
 
 
@@ -67,6 +72,8 @@ def _fitting(objects: Iterable[Object], settings: Settings) -> list[Object]:
             _name_the_actuator(spec, actuator_user(settings))
         if name == _PODS:
             _fit_pods(spec, settings)
+        if name == _REFUSALS:
+            _bound_graces(spec, settings.queueing.termination_grace_max_s)
         if name == _OWNERS:
             spec["matchConstraints"]["resourceRules"] = owner_rules(kinds)
         for wish in (
@@ -94,6 +101,14 @@ def _fit_pods(spec: Object, settings: Settings) -> None:
         _queue_every_pod(spec)
     if not topology_gate(settings):
         _without_topology(spec)
+
+
+def _bound_graces(spec: Object, seconds: int) -> None:
+    """Put the longest grace period in the place of the one that the file has."""
+    for one in (*spec["matchConditions"], *spec["validations"]):
+        for field in ("expression", "message"):
+            if field in one:
+                one[field] = one[field].replace(str(MAX_GRACE_S), str(seconds))
 
 
 def _without_topology(spec: Object) -> None:

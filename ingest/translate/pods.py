@@ -217,7 +217,8 @@ def granted(status: _PodStatus) -> Granted:
 
 
 def _grace(seconds: int | None) -> int:
-    return 30 if seconds is None else min(seconds, 2**31)  # as the API server defaults it
+    # As the API server has it: 30 by default, and less than nothing is a second.
+    return 30 if seconds is None else min(seconds, 2**31) if seconds >= 0 else 1
 
 
 def _ends(status: _PodStatus) -> tuple[objects.ContainerEnd, ...]:

@@ -31,6 +31,8 @@ SERVICE_ACCOUNT: Final[str] = "system:serviceaccount:"
 """How user names of service accounts begin; any other name is a person's."""
 EXCLUDED_NAMESPACES: Final[tuple[str, ...]] = ("kube-system", OWN_NAMESPACE)
 MAX_INT32: Final[int] = 2**31 - 1
+MAX_GRACE_S: Final[int] = 86_400
+"""As deploy/admission-policy has it."""
 
 
 class OwnerKind(msgspec.Struct, frozen=True):
@@ -127,6 +129,9 @@ class WebhookPolicy(msgspec.Struct, frozen=True, kw_only=True):
     max_group_sets_bytes: int = MAX_GROUP_SETS_BYTES
     """The same for pod-group-sets, which holds templates; all annotations of an object share
     256 KiB in the API."""
+
+    max_grace_s: int = MAX_GRACE_S
+    """Longest time, in seconds, a pod may ask for (queueing.termination_grace_max_s)."""
 
     def annotation_bound(self, key: str) -> int:
         """Largest value in bytes of one of Kueue's annotations."""

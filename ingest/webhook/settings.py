@@ -30,6 +30,7 @@ def policy_for(settings: Settings) -> WebhookPolicy:
         topology_gate=topology_gate(settings),
         annotated_names=settings.ingest.workload_identifier_annotations,
         role_hash=settings.ingest.role_hash,
+        max_grace_s=settings.queueing.termination_grace_max_s,
         namespace_selector=Selector(expressions=(excluded,)),
         enabled_kinds=JOB_KINDS if settings.mode == "kueue" else (),
         label_kinds=label_kinds(settings),

@@ -41,6 +41,7 @@ OWNER_WARNING = (
     "behaviour"
 )
 IMMUTABLE = "field is immutable"
+_GRACE = "terminationGracePeriodSeconds"
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -66,6 +67,7 @@ def validate_create(pod: Pod, policy: WebhookPolicy) -> Verdict:
         *_common(pod, policy),
         *_bounds(pod, None, policy),
         *_amounts(pod),
+        *_times(pod, policy),
         *dialect_errors(pod, policy),
         *never_placed(pod),
     ]
@@ -172,6 +174,15 @@ def _amounts(pod: Pod) -> list[FieldError]:
                     detail = f"is more than any node has: at most {most}"
                     errors.append(invalid(path, str(text), detail))
     return errors
+
+
+def _times(pod: Pod, policy: WebhookPolicy) -> list[FieldError]:
+    """A time to end beyond all measure: it says how long a pod may hold what is another's."""
+    seconds, most = (pod.raw.get("spec") or {}).get(_GRACE), policy.max_grace_s
+    if not isinstance(seconds, int) or seconds <= most:
+        return []
+    detail = f"is too long, gatelog takes at most {most} seconds: shorten it"
+    return [invalid(f"spec.{_GRACE}", str(seconds), detail)]
 
 
 def _queue_name(pod: Pod) -> list[FieldError]:

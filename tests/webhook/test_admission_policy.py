@@ -205,6 +205,7 @@ def test_a_workload_of_another_name_is_refused_by_the_key_that_names_it(where: s
 
 
 COVERED = {
+    "spec.terminationGracePeriodSeconds",
     *(LABEL(k) for k in (
         names.QUEUE_NAME, names.PREBUILT_WORKLOAD, names.MAX_EXEC_SECONDS, names.MANAGED_LABEL,
         names.GROUP_NAME, names.PRIORITY_CLASS,

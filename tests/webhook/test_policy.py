@@ -1,7 +1,9 @@
 """Selectors and kinds of the webhook policy."""
 
+import msgspec
 import pytest
 
+from gatelog.cluster.policies import policies
 from ingest.webhook.policy import (
     NAMESPACE_NAME_LABEL,
     OwnerKind,
@@ -9,7 +11,9 @@ from ingest.webhook.policy import (
     selects,
     selects_by_name_only,
 )
+from ingest.webhook.settings import policy_for
 from podgroup.model.objects import Requirement, Selector
+from runtime.settings import QueueingSettings, Settings
 
 
 @pytest.mark.parametrize(
@@ -57,3 +61,11 @@ def test_kinds_kueue_knows() -> None:
     assert not policy.counts("apps", "ReplicaSet")
     assert policy.known("apps", "ReplicaSet") is not None
     assert policy.known("", "Pod") is None
+
+
+def test_the_longest_grace_period_is_a_setting_of_both_ways() -> None:
+    found = Settings(queueing=QueueingSettings(termination_grace_max_s=7_200))
+    assert policy_for(found).max_grace_s == 7_200
+    (refusals, _) = (o for o in policies(found) if o["metadata"]["name"] == "gatelog-pods")
+    said = msgspec.json.encode(refusals).decode()
+    assert said.count("7200") == 3 and "86400" not in said

@@ -48,6 +48,15 @@ def asking(**requests: str) -> RAW:
     return raw
 
 
+def ending(seconds: int) -> RAW:
+    """A pod as most are, but for the time that it asks for to end."""
+    raw = asking(cpu="1")
+    raw["metadata"]["labels"][names.MANAGED_LABEL] = "true"
+    raw["spec"]["terminationGracePeriodSeconds"] = seconds
+    return raw
+
+
+GRACE = "spec.terminationGracePeriodSeconds"
 REQUESTS = "spec.containers[0].resources.requests[{}]".format
 CREATE: list[Any] = [
     pytest.param(asking(cpu="1e300"), [(INVALID, REQUESTS("cpu"))], id="VB2-cpu-exponent"),
@@ -60,6 +69,11 @@ CREATE: list[Any] = [
         [(INVALID, REQUESTS("example.com/gpu"))],
         id="VB2-device",
     ),
+    *(
+        pytest.param(ending(seconds), [(INVALID, GRACE)], id=f"VB4-{seconds}")
+        for seconds in (86_401, 31_536_000, 9_223_372_037, 2**63 - 1)
+    ),
+    *(pytest.param(ending(seconds), [], id=f"VB4-{seconds}") for seconds in (-1, 0, 86_400)),
     pytest.param(
         raw_pod(annotations={"kueue.x-k8s.io/junk": "ü" * 2049}),
         [(INVALID, ANNOTATION("kueue.x-k8s.io/junk"))],

@@ -234,6 +234,13 @@ meet. In an installation it cannot be, since the log comes with it. */}}
 {{- if or (and (eq $v.mode "builtin") (eq .name "topologyGate")) (and $v.admission.everyPod (eq .name "gatesAlone")) }}{{- $_ := set . "expression" "false" }}{{- end }}
 {{- end }}
 {{- end }}
+{{- if eq $name "gatelog-pods" }}
+{{- $most := int (dig "queueing" "termination_grace_max_s" 86400 $v.settings) | toString }}
+{{- range concat $spec.matchConditions $spec.validations }}
+{{- $_ := set . "expression" (replace "86400" $most .expression) }}
+{{- if .message }}{{- $_ := set . "message" (replace "86400" $most .message) }}{{- end }}
+{{- end }}
+{{- end }}
 {{- if and (eq $name "gatelog-owner-labels") (eq $v.mode "builtin") }}
 {{- $rule := dict "apiGroups" (list "batch") "apiVersions" (list "v1") "operations" (list "CREATE") "resources" (list "jobs") "scope" "Namespaced" }}
 {{- $_ := set $spec.matchConstraints "resourceRules" (append $spec.matchConstraints.resourceRules $rule) }}
