@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ingest.translate.fields import MetaWire, ObjectWire, RefusedError, Wire
+from ingest.translate.times import bounded
 from podgroup.log.events import DeltaRefused, Event
 from podgroup.model.names import group_name
 from podgroup.model.objects import Kind
@@ -170,23 +171,24 @@ class Translator(Generic[W]):
     def item(self, line: bytes, relist: str = "") -> Item:
         """Return what a line of a watch says; `relist` names the frame it belongs to, if any."""
         try:
-            found = self._lines.decode(line)
-            match found.type:
-                case "ADDED" | "MODIFIED":
-                    return self._delta(found.object, line, relist)
-                case "DELETED":
-                    version = _identified(found.object.metadata)
-                    return Delta(self._deleted(found.object, line), version)
-                case "BOOKMARK":
-                    marks = found.object.metadata.annotations or {}
-                    return Bookmark(
-                        found.object.metadata.resource_version, INITIAL_EVENTS_END in marks
-                    )
-                case _:
-                    return self._slowly(line, RefusedError("", f"type {found.type!r} is unknown"))
+            return self._item(line, relist)
         except Exception as error:
             # Whatever is wrong with one object must not stop the others.
-            return self._slowly(line, error)
+            return self._slowly(line, error, relist)
+
+    def _item(self, line: bytes, relist: str) -> Item:
+        found = self._lines.decode(line)
+        match found.type:
+            case "ADDED" | "MODIFIED":
+                return self._delta(found.object, line, relist)
+            case "DELETED":
+                version = _identified(found.object.metadata)
+                return Delta(self._deleted(found.object, line), version)
+            case "BOOKMARK":
+                marks = found.object.metadata.annotations or {}
+                return Bookmark(found.object.metadata.resource_version, INITIAL_EVENTS_END in marks)
+            case _:
+                raise RefusedError("", f"type {found.type!r} is unknown")
 
     def listed(self, raw: bytes, relist: str) -> Event:
         """Return the event for one object of a list page."""
@@ -194,13 +196,17 @@ class Translator(Generic[W]):
             return self._delta(self._objects.decode(raw), raw, relist).event
         except Exception as error:
             # As above: the page goes on without this object.
+            if (mended := bounded(raw)) is not None:
+                return self.listed(mended, relist)
             return self._refused(_identity(raw), error)
 
     def _delta(self, found: W, raw: bytes, relist: str) -> Delta:
         version = _identified(found.metadata)
         return Delta(self._applied(found, raw, relist), version)
 
-    def _slowly(self, line: bytes, error: Exception) -> Item:
+    def _slowly(self, line: bytes, error: Exception, relist: str) -> Item:
+        if (mended := bounded(line)) is not None:
+            return self.item(mended, relist)
         try:
             loose = _loose_lines.decode(line)
         except msgspec.MsgspecError as garbled:
