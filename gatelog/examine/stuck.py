@@ -8,6 +8,7 @@ from datetime import datetime
 
 from gatelog.examine.findings import Finding, ok, warn
 from gatelog.readmodel import repeats
+from gatelog.readmodel.explain import making_room
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.timeline import duration
 
@@ -15,8 +16,8 @@ AREA = "database"
 
 
 def examine(model: ReadModel, now: datetime) -> list[Finding]:
-    """Return a finding about writes, one about groups, and one about quota that idles."""
-    return [_writes(model, now), _groups(model, now), _idle(model, now)]
+    """Return a finding about writes, groups, quota that idles, and who was preempted."""
+    return [_writes(model, now), _groups(model, now), _idle(model, now), _preempted(model, now)]
 
 
 def _writes(model: ReadModel, now: datetime) -> Finding:
@@ -43,6 +44,22 @@ def _groups(model: ReadModel, now: datetime) -> Finding:
         f"what was tried last: gatelog history {first} --full; of one that is parked: gatelog "
         "parked; of one that is over: which pod still has a finalizer of gatelog's, and is an "
         "actuator running?",
+    )
+
+
+def _preempted(model: ReadModel, now: datetime) -> Finding:
+    rows = model.giving_way(limit=100)
+    if not rows:
+        return ok(AREA, "preempted", "no preempted group still stops")
+    said = _some([making_room(row, now) for row in rows])
+    if rows[0].ending_at >= now:
+        return ok(AREA, "preempted", said)
+    return warn(
+        AREA,
+        "preempted",
+        said,
+        "does its node answer? kubectl delete node NODE if it is gone for good; how long preempted "
+        "pods have is queueing.preemption_grace_s",
     )
 
 

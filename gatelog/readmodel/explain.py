@@ -20,6 +20,7 @@ from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.rows import (
     EndingRow,
     ExpectedRow,
+    GivingWayRow,
     GroupRow,
     HeldUpRow,
     HolderRow,
@@ -74,6 +75,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     not_started: list[UnstartedRow]
     not_replaced: list[UnreplacedRow]
     ending: list[EndingRow]
+    giving_way: list[GivingWayRow]
     repeated: list[RepeatedRow]
     held_up: HeldUpRow | None
     places: list[str]
@@ -100,6 +102,7 @@ def explain(model: ReadModel, group: GroupRow, now: datetime) -> Explanation:
         not_started=model.unstarted(group.id) if group.state in OVER else [],
         not_replaced=model.unreplaced(group.id) if group.state in ADMITTED else [],
         ending=model.ending(group.id),
+        giving_way=model.giving_way(group.id) if pending else [],
         repeated=model.repeated(now, group.id),
         held_up=_held_up(model, group, now),
         places=places.places_of(model, group.id, now) if group.state in ADMITTED else [],
@@ -157,6 +160,8 @@ def _queue(found: Explanation, now: datetime, own_only: bool) -> Iterator[Explan
     group, expected = found.group, found.expected
     if found.position is not None:
         yield ExplanationLine("position", f"{found.position} in ClusterQueue {group.cluster_queue}")
+    for number, one in enumerate(found.giving_way):
+        yield ExplanationLine("" if number else "makes room", making_room(one, now, own_only))
     last = ""
     for label, text in sentences(found.shared, group.priority):
         if not own_only:
@@ -174,6 +179,20 @@ def _queue(found: Explanation, now: datetime, own_only: bool) -> Iterator[Explan
         held = [*(_holding(one, now) for one in mine), *_others(others)]
     for number, text in enumerate(held):
         yield ExplanationLine("" if number else "held by", text)
+
+
+def making_room(one: GivingWayRow, now: datetime, own_only: bool = False) -> str:
+    """Say of a preempted group by when its pods must have ended."""
+    name = "a group of another namespace" if own_only else f"{one.namespace}/{one.name}"
+    pods = "1 pod" if one.pods == 1 else f"{one.pods} pods"
+    if one.ending_at < now:
+        ago = duration((now - one.ending_at).total_seconds())
+        return f"{name}: {pods} should have ended {ago} ago, and no kubelet has said so"
+    return f"{name}: {pods} must end by {_at(one.ending_at, now)}; its quota is taken until then"
+
+
+def _at(at: datetime, now: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC (in {duration((at - now).total_seconds())})"
 
 
 def _others(holders: list[HolderRow]) -> list[str]:
@@ -206,6 +225,10 @@ def _pods(found: Explanation, now: datetime) -> Iterator[ExplanationLine]:
         yield ExplanationLine("" if number else "unknown", text)
     if late:
         yield ExplanationLine("it takes", _GONE_NODE)
+    coming = [one for one in found.ending if one.deleted_at >= now]
+    for number, one in enumerate(coming):
+        text = f"pod {one.name} has until {_at(one.deleted_at, now)} to end"
+        yield ExplanationLine("" if number else "stops", text)
     for number, lost in enumerate(found.not_replaced):
         yield ExplanationLine("" if number else "failed", _failure(lost, now))
     if found.not_replaced:

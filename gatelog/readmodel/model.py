@@ -27,6 +27,7 @@ from gatelog.readmodel.rows import (
     CheckpointRow,
     EndingRow,
     ExpectedRow,
+    GivingWayRow,
     GroupRow,
     HeldUpRow,
     HolderRow,
@@ -310,6 +311,11 @@ class ReadModel:
         """Return pods of a group that are being deleted and have not ended; five at most."""
         given = {"group_id": group_id, "limit": 5}
         return list(self.rows(EndingRow, statements.ENDING, given))
+
+    def giving_way(self, preemptor: str = "", limit: int = 5) -> list[GivingWayRow]:
+        """Return preempted groups that still stop, for one group or for all, first to end first."""
+        given = {"group_id": preemptor, "limit": limit}
+        return list(self.rows(GivingWayRow, statements.GIVING_WAY, given))
 
     def unresolved(self, before: datetime) -> int:
         """Return how many decisions from before a time have no outcome yet."""

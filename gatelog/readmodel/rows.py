@@ -276,6 +276,16 @@ class EndingRow(msgspec.Struct, frozen=True):
     deleted_at: datetime
 
 
+class GivingWayRow(msgspec.Struct, frozen=True):
+    """A preempted group of which pods are being deleted, and when the last must have ended."""
+
+    namespace: str
+    name: str
+    group_id: str
+    pods: int
+    ending_at: datetime
+
+
 class UnreplacedRow(msgspec.Struct, frozen=True):
     """A pod that failed and has no replacement."""
 

@@ -185,6 +185,18 @@ SELECT name, node, deleted_at
  ORDER BY deleted_at, uid LIMIT :limit
 """
 
+GIVING_WAY = f"""
+SELECT g.namespace, g.name, g.id AS group_id, count(DISTINCT p.uid) AS pods,
+       max(p.deleted_at) AS ending_at
+  FROM preemptions x
+  JOIN groups g ON g.cluster = x.cluster AND g.id = x.victim_id
+  JOIN pods p ON p.cluster = x.cluster AND p.group_id = g.id
+ WHERE x.cluster = :cluster AND (x.preemptor_id = :group_id OR :group_id = '')
+   AND g.state = 'Evicted' AND g.gone_at IS NULL AND {_ENDING.replace("gone_at", "p.gone_at", 1)}
+ GROUP BY g.namespace, g.name, g.id
+ ORDER BY ending_at, g.id LIMIT :limit
+"""
+
 UNADMITTED = """
 SELECT g.namespace, g.name, g.state, g.priority, w.from_at AS since,
        p.requests AS resources

@@ -6,7 +6,8 @@ that it has been through already, at the times that its status gives.
 Invariant: only the pod and the counts of its role change.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from podgroup.fold import sentences as say
 from podgroup.fold.common import note
@@ -17,6 +18,9 @@ from podgroup.model.objects import PodView
 from podgroup.state.group import Group
 from podgroup.state.pod import Pod
 from podgroup.state.world import World
+
+_SKEW: Final = timedelta(days=1)
+"""By how much clocks may differ."""
 
 
 def write_gate(
@@ -60,20 +64,22 @@ def progress(world: World, here: At, group: Group, pod: Pod, before: PodView | N
     if before is None or before.phase != view.phase:
         running = view.phase == "Running"
         if running or (view.ended and pod.started_at is None):
-            pod.started_at = view.started_at if before is None else here.at
-            pod.started_at = pod.started_at or here.at
+            told = view.started_at if before is None else None
+            pod.started_at = here.at if told is None else _believed(here, view, told)
         if running:
             note(world, here, "PodRunning", whose, uid)
         elif view.ended:
             _ended(world, here, group, pod)
     if view.deleted_at is not None and (before is None or before.deleted_at is None):
-        pod.failed_at = _earliest(pod.failed_at, min(view.deleted_at, here.at))
+        asked_at = max(min(view.deleted_at, here.at), min(view.created_at, here.at))
+        pod.failed_at = _earliest(pod.failed_at, asked_at)
         note(world, here, "PodDeletionRequested", whose, uid)
 
 
 def _ended(world: World, here: At, group: Group, pod: Pod) -> None:
     view, role = pod.view, group.roles[pod.role]
-    ends = [end.finished_at for end in view.ends if end.finished_at is not None]
+    told = (end.finished_at for end in view.ends)
+    ends = [_believed(here, view, at) for at in told if at is not None]
     pod.ended_at = max(ends) if ends else here.at
     pod.exit_reason = _exit_reason(view)
     if view.phase == "Succeeded":
@@ -83,6 +89,12 @@ def _ended(world: World, here: At, group: Group, pod: Pod) -> None:
     role.failed += 1
     pod.failed_at = _earliest(pod.failed_at, min(ends) if ends else here.at)
     note(world, here, "PodFailed", group.id, view.uid, pod.exit_reason, view.message)
+
+
+def _believed(here: At, view: PodView, at: datetime) -> datetime:
+    """Return a time that an object bears: the log's where it is a day off what can be."""
+    least, most = min(view.created_at, here.at) - _SKEW, here.at + _SKEW
+    return at if least <= at <= most else here.at
 
 
 def _earliest(known: datetime | None, other: datetime) -> datetime:

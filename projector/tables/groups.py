@@ -125,7 +125,10 @@ pods = Table(
     time("started_at", "When the kubelet took it up"),
     time("ended_at", "When it was seen Succeeded or Failed"),
     time("failed_at", "Earliest sign of its failure, by which replacement is ordered"),
-    time("deleted_at", "When its deletion takes or took effect (metadata.deletionTimestamp)"),
+    time(
+        "deleted_at",
+        "When its deletion takes effect (metadata.deletionTimestamp, unless absurd)",
+    ),
     time("gone_at", "When it left the API server"),
     text(
         "qos",

@@ -23,6 +23,7 @@ from podgroup.state.group import Group, Role
 from podgroup.state.members import Flag, Members
 from podgroup.state.pod import Pod
 from podgroup.state.quota import QueueKey
+from podgroup.state.termination import due_at
 from podgroup.state.world import World
 from projector import tables
 from projector.schema.layout import Row, row_of
@@ -272,7 +273,7 @@ def _pod(world: World, pod: Pod, shard: int) -> Row:
         started_at=pod.started_at,
         ended_at=pod.ended_at,
         failed_at=pod.failed_at,
-        deleted_at=view.deleted_at,
+        deleted_at=due_at(pod),
         gone_at=pod.gone_at,
         qos=view.qos,
         owner=_controller(view) if view.owners else "",

@@ -1,11 +1,12 @@
 """Why a group is where it is: the same lines everywhere, as far as one may see."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
 
+from gatelog.examine.stuck import examine
 from gatelog.readmodel.explain import Explanation, explain, lines
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.moments import Asked
@@ -132,3 +133,28 @@ def test_the_plugin_says_what_the_shell_says(told: str) -> None:
 def untimed(text: str) -> str:
     """A text without spans of time, which go on between two looks."""
     return re.sub(r"\d+ (s|m|h|d)\b", "", text)
+
+
+def test_why_says_until_when_a_preempted_pod_holds_what_others_wait_for(url: str) -> None:
+    toy = Toy(cpu=2)
+    toy.slow = True
+    toy.pod("low", cpu=2, labels={"kueue.x-k8s.io/priority-class": "low"}, termination_grace_s=7200)
+    toy.run("low")
+    toy.pod("high", cpu=2, labels={"kueue.x-k8s.io/priority-class": "high"})
+    Writer(url).feed(toy.messages)
+    soon = toy.now + timedelta(minutes=1)
+    with ReadModel(url, "test") as model:
+        high, low = (model.groups("ns", name)[0] for name in ("high", "low"))
+        waits, gives = (
+            "\n".join(f"{one.label}: {one.text}" for one in lines(explain(model, each, soon), soon))
+            for each in (high, low)
+        )
+        (seen,) = (one for one in examine(model, soon) if one.what == "preempted")
+    assert "makes room: ns/low: 1 pod must end by 2026-01-01 00:10:00 UTC (in " in waits
+    assert "its quota is taken until then" in waits
+    assert "stops: pod low has until 2026-01-01 00:10:00 UTC (in " in gives
+    assert seen.verdict == "ok" and "ns/low: 1 pod must end by" in seen.detail
+    late = toy.now + timedelta(minutes=11)
+    with ReadModel(url, "test") as model:
+        (seen,) = (one for one in examine(model, late) if one.what == "preempted")
+    assert seen.verdict == "warn" and "should have ended" in seen.detail
