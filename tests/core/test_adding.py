@@ -10,8 +10,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pytest
+
 import podgroup
 
+pytestmark = pytest.mark.timeout(400)
 ROOT = Path(podgroup.__file__).parents[1]
 Edit = tuple[str, str]
 """A text of a file, once in it, and what it becomes."""
@@ -69,7 +72,7 @@ def printed(folder: Path, *arguments: str) -> list[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert run.returncode == 0, run.stderr
     return run.stdout.splitlines()

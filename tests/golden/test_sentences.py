@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from podgroup.fold import sentences
 from podgroup.log.events import Decision
@@ -125,11 +126,12 @@ def test_a_recorded_command_grows_by_named_fields_only() -> None:
     assert written == []
 
 
+@pytest.mark.timeout(600)
 def test_another_release_gives_the_same_rows(tmp_path: Path) -> None:
     """Every text but the frozen ones is worded otherwise, and structures have a field more."""
     logs = [*golden.logs("v1"), LOG]
     command = [sys.executable, "-m", "tests.golden.other_words", str(tmp_path), *map(str, logs)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stderr
     for log in logs[:-1]:
         cluster = log.name.partition(".")[0]
