@@ -74,6 +74,19 @@ def test_one_cause_one_alert(pages: Pages, wanted: list[str]) -> None:
     assert firing(pages) == wanted
 
 
+def restored(ago_s: int) -> Pages:
+    name = "gatelog_projector_restored_timestamp_seconds"
+    text = f"# TYPE {name} gauge\n{name} {1e9 - ago_s}\n"
+    return health() | {"projector-1": page("projector", leads=1, more=text)}
+
+
+def test_a_restored_cluster_is_said_for_a_while_and_not_beside_a_standstill() -> None:
+    assert firing(restored(10)) == ["GatelogClusterRestored"]
+    assert firing(restored(2000)) == []
+    away = restored(10) | {f"actuator-{n}": page("actuator", 0) for n in (1, 2)}
+    assert firing(away) == ["GatelogPartNotReady"]
+
+
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("ready", [0, 1])
 def test_a_part_that_starts_again_and_again_is_absent(part: str, ready: int) -> None:
