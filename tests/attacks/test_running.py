@@ -38,6 +38,30 @@ async def ends(attack: Attack, name: str, phase: str = "Failed") -> None:
     await attack.patch(name, {"status": {"phase": phase}}, "status")
 
 
+async def test_a_grace_period_of_which_the_sum_wraps_around(attack: Attack) -> None:
+    """deletionTimestamp is in 1734, and the pod runs on."""
+    await attack.create("free", cpu="8", script=LINGER)
+    await attack.until_running("free")
+    asked = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 9_223_372_037}
+    gone = await attack.api.call("DELETE", f"{attack.base}/free", asked)
+    assert gone["metadata"]["deletionTimestamp"].startswith("1734-08-")
+    await next_waits(attack)
+
+    async def shortened() -> bool:
+        pod = await attack.get("free")
+        assert pod is not None and runs(pod)
+        return bool(pod["metadata"]["deletionGracePeriodSeconds"] == DAY_S)
+
+    await attack.api.until("it has a day to end", shortened)
+    assert await gated(attack, "next")
+    await ends(attack, "free")
+
+    async def started() -> bool:
+        return not await gated(attack, "next")
+
+    await attack.api.until("next starts", started)
+
+
 @pytest.mark.parametrize("group", ["", "g"])
 async def test_label_taken_off_a_running_pod(attack: Attack, group: str) -> None:
     await attack.without_refusals()
