@@ -28,6 +28,7 @@ from actuator.kubeapi import KubeApi
 from actuator.replies import Reply
 from actuator.workloads import GROUP
 from podgroup.log.events import Decision
+from podgroup.model import limits
 from podgroup.model.commands import KubeEvent, ObjectRef
 from podgroup.model.names import (
     EVENT_CREATED_WORKLOAD,
@@ -41,10 +42,6 @@ from runtime.log import get_logger
 CONTROLLER: Final = "gatelog"
 MAX_WAITING: Final = 20_000
 """Events that may wait to be sent: 0.5 to 1.5 KB each, as bytes."""
-MAX_NAME: Final = 253
-MAX_NOTE: Final = 1024
-"""Characters the API allows in a note."""
-MAX_REASON: Final = 128
 HOLD_S: Final = 5.0
 """Seconds that an Event gives way to gates that wait to be taken off; after that it takes turns."""
 _SHARE: Final = 8
@@ -107,9 +104,9 @@ def notes(decision: Decision, workload_version: str, wanted: Wanted = "all") -> 
             "eventTime": decision.at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "regarding": _reference(regarding, workload_version),
             "type": event.type,
-            "reason": event.reason[:MAX_REASON],
-            "action": event.reason[:MAX_REASON],
-            "note": _cut(event.message),
+            "reason": limits.truncate(event.reason, limits.EVENT_REASON_BYTES),
+            "action": limits.truncate(event.reason, limits.EVENT_REASON_BYTES),
+            "note": limits.cut_to_bytes(event.message, limits.NOTE_BYTES),
             "reportingController": CONTROLLER,
             "reportingInstance": _instance(),
         }
@@ -119,12 +116,13 @@ def notes(decision: Decision, workload_version: str, wanted: Wanted = "all") -> 
 
 @cache
 def _instance() -> str:
-    return f"{CONTROLLER}-{socket.gethostname()}"[:128]
+    name = f"{CONTROLLER}-{socket.gethostname()}"
+    return limits.truncate(name, limits.EVENT_INSTANCE_BYTES)
 
 
 def _name(regarding: ObjectRef, decision: str, index: int) -> str:
     digest = hashlib.blake2b(f"{decision}/{index}".encode(), digest_size=8).hexdigest()
-    return f"{regarding.name[: MAX_NAME - 17].rstrip('.-')}.{digest}"
+    return f"{regarding.name[: limits.OBJECT_NAME - 17].rstrip('.-')}.{digest}"
 
 
 def _reference(ref: ObjectRef, workload_version: str) -> dict[str, str]:
@@ -143,10 +141,6 @@ def _reference(ref: ObjectRef, workload_version: str) -> dict[str, str]:
         "uid": ref.uid,
     }
     return {key: value for key, value in found.items() if value}
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MAX_NOTE else text[: MAX_NOTE - 1] + "…"
 
 
 class Emitter:

@@ -58,6 +58,10 @@ def to_new(event: Obj) -> Obj:
     return {**found, **{k: v for k, v in _NEW_ALWAYS.items() if found.get(k) is None}}
 
 
+_LIMITS = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
+"""In bytes, though the API server says characters; of events that have an eventTime."""
+
+
 def causes(event: Obj, new_api: bool) -> list[Cause]:
     """Findings in a stored event; the newer API demands more."""
     found: list[Cause] = []
@@ -66,9 +70,23 @@ def causes(event: Obj, new_api: bool) -> list[Cause]:
     if regarded != namespace:
         text = "does not match event.namespace"
         found.append(Cause.invalid("involvedObject.namespace", f'"{regarded}"', text))
+    found += _lengths(event)
     if new_api:
+        if event.get("type") not in ("Normal", "Warning"):
+            text = f"has invalid value: {event.get('type', '')}"
+            found.append(Cause.invalid("type", '""', text))
         names = ("eventTime", "reportingComponent", "reportingInstance", "action", "reason")
         for name in names:
             if not event.get(name):
                 found.append(Cause.required(_BACK.get(name, name)))
     return found
+
+
+def _lengths(event: Obj) -> list[Cause]:
+    if not event.get("eventTime"):
+        return []
+    return [
+        Cause.invalid(name, '""', f"can have at most {most} characters")
+        for name, most in _LIMITS.items()
+        if len((event.get(name) or "").encode()) > most
+    ]

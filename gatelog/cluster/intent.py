@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple
 
 from gatelog.cluster import clusterinfo
 from gatelog.shell.errors import CommandFailed
+from podgroup.model.limits import PERSONS_REASON_CHARS
 from podgroup.model.names import (
     GROUP_NAME,
-    MAX_REASON,
     REASON_ANNOTATION,
     REASON_BY_ANNOTATION,
     workload_name,
@@ -159,8 +159,10 @@ async def _reason(kube: KubeClient, reason: str) -> dict[str, str | None]:
 
 def _one_line(reason: str) -> str:
     text = " ".join(reason.split())
-    if len(text) > MAX_REASON:
-        raise CommandFailed(f"--reason has {len(text)} characters, {MAX_REASON} are taken")
+    if len(text) > PERSONS_REASON_CHARS:
+        raise CommandFailed(
+            f"--reason has {len(text)} characters, {PERSONS_REASON_CHARS} are taken"
+        )
     return text
 
 

@@ -17,8 +17,14 @@ from datetime import datetime
 from msgspec import Raw, Struct, field
 
 from podgroup.model import objects
+from podgroup.model.limits import (
+    ANNOTATION_BYTES,
+    ANNOTATIONS_BYTES,
+    OBJECT_NAME,
+    PERSONS_REASON_CHARS,
+    cut,
+)
 from podgroup.model.names import (
-    MAX_REASON,
     POD_GROUP_SETS,
     PREFIX,
     PROVREQ_PREFIX,
@@ -26,13 +32,8 @@ from podgroup.model.names import (
     REASON_BY_ANNOTATION,
 )
 
-MAX_ANNOTATION_BYTES = 4 * 1024
-MAX_GROUP_SETS_BYTES = 256 * 1024
-MAX_KEY = 253
 MAX_UNREAD = 8
 """Fields of a pod of which is said that they are left out."""
-MAX_TEXT = 2048
-"""Longest text for people (condition and status messages) in a view, in characters."""
 
 
 class RefusedError(ValueError):
@@ -151,11 +152,6 @@ class RequirementWire(Wire, frozen=True):
     values: tuple[str, ...] | None = None
 
 
-def cut(text: str) -> str:
-    """Return `text`, at most `MAX_TEXT` characters of it."""
-    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
-
-
 def annotations(
     found: dict[str, str] | None, more: Container[str] = ()
 ) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -172,12 +168,12 @@ def annotations(
     }
     left_out = []
     for key, text in [*ours.items()]:
-        bound = MAX_GROUP_SETS_BYTES if key == POD_GROUP_SETS else MAX_ANNOTATION_BYTES
+        bound = ANNOTATIONS_BYTES if key == POD_GROUP_SETS else ANNOTATION_BYTES
         # A character takes up to 4 bytes: count bytes only where that could matter.
         if len(text) * 4 > bound and (size := len(text.encode())) > bound:
             del ours[key]
             said = f"is {size} bytes long, gatelog takes at most {bound}: shorten it"
-            left_out.append(f"metadata.annotations[{key[:MAX_KEY]}] {said}")
+            left_out.append(f"metadata.annotations[{key[:OBJECT_NAME]}] {said}")
     return ours, tuple(left_out[:MAX_UNREAD])
 
 
@@ -186,7 +182,7 @@ def because(found: dict[str, str] | None) -> str:
     marks = found or {}
     reason, by = marks.get(REASON_ANNOTATION, ""), marks.get(REASON_BY_ANNOTATION, "")
     text = f"{reason} ({by})" if reason and by else reason
-    return text[:MAX_REASON]
+    return text[:PERSONS_REASON_CHARS]
 
 
 def owners(found: Iterable[OwnerWire] | None) -> tuple[objects.OwnerRef, ...]:

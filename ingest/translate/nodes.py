@@ -7,7 +7,6 @@ Invariant: what a kubelet writes all the time (heartbeats, images, addresses) is
 """
 
 from ingest.translate.fields import (
-    MAX_KEY,
     MAX_UNREAD,
     ConditionWire,
     ObjectWire,
@@ -19,6 +18,7 @@ from ingest.translate.fields import (
 from ingest.translate.pods import BoundPodWire, granted
 from ingest.translate.podspec import requests_of
 from podgroup.model import names
+from podgroup.model.limits import OBJECT_NAME
 from podgroup.model.objects import NodeView, PodView
 from podgroup.model.quantities import QuantityError, amount
 from podgroup.model.topology import PLACED_BY
@@ -75,7 +75,9 @@ def _labels(found: dict[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
         if size <= MAX_LABEL_BYTES:
             break
     said = f"is left out: labels take more than {MAX_LABEL_BYTES} bytes"
-    return kept, tuple(f"metadata.labels[{key[:MAX_KEY]}] {said}" for key in left_out[:MAX_UNREAD])
+    return kept, tuple(
+        f"metadata.labels[{key[:OBJECT_NAME]}] {said}" for key in left_out[:MAX_UNREAD]
+    )
 
 
 def _allocatable(found: dict[str, str | int | float]) -> dict[str, int]:

@@ -25,7 +25,6 @@ from ingest.translate.fields import (
     Wire,
     annotations,
     conditions,
-    cut,
     owners,
     writer,
 )
@@ -40,6 +39,7 @@ from ingest.translate.podspec import (
 )
 from ingest.translate.shapes import computed_role
 from podgroup.model import objects
+from podgroup.model.limits import cut
 from podgroup.model.names import NAMED_BY_ANNOTATION, POD_GROUP_SETS, ROLE_HASH
 from podgroup.model.roles import Variant
 

@@ -19,9 +19,10 @@ from typing import Any, Final
 
 import msgspec
 
-from ingest.translate.fields import MAX_GROUP_SETS_BYTES, RefusedError
+from ingest.translate.fields import RefusedError
 from ingest.translate.podspec import node_terms_of, tolerations_of
 from ingest.yamltext import Document, Path, TextError, read
+from podgroup.model.limits import ANNOTATIONS_BYTES
 from podgroup.model.names import MAX_ROLES, is_dns_label
 from podgroup.model.objects import DeclaredSet
 from podgroup.model.quantities import QuantityError, canonical, effective_requests
@@ -88,8 +89,8 @@ def parse_sets(text: str, variant: Variant = "kueue") -> Declared:
         variant: which fields make a role hash (`podgroup.model.roles`).
     """
     size = len(text.encode(errors="surrogatepass"))
-    if size > MAX_GROUP_SETS_BYTES:
-        message = f"is {size} bytes long, at most {MAX_GROUP_SETS_BYTES} are taken: shorten it"
+    if size > ANNOTATIONS_BYTES:
+        message = f"is {size} bytes long, at most {ANNOTATIONS_BYTES} are taken: shorten it"
         return _failed(text, (SetsError(0, 0, "", message),))
     try:
         document = read(text)

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct, inspect
 
+from podgroup.model.limits import OBJECT_NAME
+
 MOST = 16
 """Fields that are named of one object."""
-_NAME = 253
-"""Characters of a path that are kept."""
 
 
 class _Item(Struct):
@@ -47,7 +47,7 @@ def _beyond(value: Any, shape: inspect.Type | None, path: str) -> Iterator[str]:
     if value is None:
         return
     if shape is None:
-        yield path[:_NAME]
+        yield path[:OBJECT_NAME]
     elif isinstance(shape, inspect.UnionType):
         for part in shape.types:
             yield from _beyond(value, part, path)

@@ -21,12 +21,12 @@ from ingest.translate.fields import (
     annotations,
     because,
     conditions,
-    cut,
     owners,
     tolerations,
 )
 from ingest.translate.podspec import PodSpecWire, requests_of
 from podgroup.model import objects
+from podgroup.model.limits import cut
 from podgroup.model.quantities import amount
 from podgroup.model.topology import NOTHING_ASKED, TopologyRequest
 from podgroup.model.topology_json import read, read_request

@@ -14,8 +14,9 @@ from typing import Final
 
 import msgspec
 
-from podgroup.model.names import MAX_LABEL_VALUE, is_dns_label, is_dns_subdomain
+from podgroup.model.limits import LABEL_VALUE
 from podgroup.model.names import integer as any_integer
+from podgroup.model.names import is_dns_label, is_dns_subdomain
 
 _QUOTED_CHARS: Final[int] = 100
 _QUALIFIED_NAME: Final[re.Pattern[str]] = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
@@ -107,7 +108,7 @@ def label_name_problem(name: str) -> str | None:
     prefix, slash, rest = name.rpartition("/")
     if slash and (prefix == "" or subdomain_problem(prefix)):
         return "must be a label key: the part before '/' is not a DNS-1123 subdomain"
-    if len(rest) <= MAX_LABEL_VALUE and _QUALIFIED_NAME.fullmatch(rest):
+    if len(rest) <= LABEL_VALUE and _QUALIFIED_NAME.fullmatch(rest):
         return None
     return (
         "must be a label key: at most 63 letters, digits, '-', '_' or '.', beginning and ending "

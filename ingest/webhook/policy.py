@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from ingest.translate.fields import MAX_ANNOTATION_BYTES, MAX_GROUP_SETS_BYTES
+from podgroup.model.limits import ANNOTATION_BYTES, ANNOTATIONS_BYTES
 from podgroup.model.names import DEFAULT_PRIORITY_CLASS, DEFAULT_QUEUE, POD_GROUP_SETS
 from podgroup.model.objects import Requirement, Selector
 from podgroup.model.roles import Variant
@@ -123,10 +123,10 @@ class WebhookPolicy(msgspec.Struct, frozen=True, kw_only=True):
     max_total_count: int = MAX_INT32
     """Largest group accepted, in pods; a podset count is an int32 in the Workload API."""
 
-    max_annotation_bytes: int = MAX_ANNOTATION_BYTES
+    max_annotation_bytes: int = ANNOTATION_BYTES
     """Largest value of any one Kueue annotation; what ingest could not take is not let in."""
 
-    max_group_sets_bytes: int = MAX_GROUP_SETS_BYTES
+    max_group_sets_bytes: int = ANNOTATIONS_BYTES
     """The same for pod-group-sets, which holds templates; all annotations of an object share
     256 KiB in the API."""
 

@@ -17,10 +17,10 @@ import msgspec
 from ingest.webhook.fields import FieldError
 from ingest.webhook.mutate import PatchOp
 from ingest.webhook.pod import Pod
+from podgroup.model.limits import WARNING_CHARS
 
 API_VERSION: Final[str] = "admission.k8s.io/v1"
 DENIED: Final[int] = 403
-_MAX_WARNING_CHARS: Final[int] = 256  # the API server cuts longer ones
 
 
 class ReviewError(ValueError):
@@ -174,4 +174,4 @@ def deny(
 
 
 def _cut(warnings: tuple[str, ...]) -> list[str]:
-    return [warning[:_MAX_WARNING_CHARS] for warning in warnings]
+    return [warning[:WARNING_CHARS] for warning in warnings]

@@ -15,6 +15,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from podgroup.model.limits import LABEL_VALUE, OBJECT_NAME, truncate
+
 PREFIX: Final[str] = "kueue.x-k8s.io/"
 
 # -- labels on pods --------------------------------------------------------------------------
@@ -105,8 +107,6 @@ ACTIVE: Final[str] = "Active"  # of a ClusterQueue or LocalQueue
 # -- why a person stopped or resumed something: annotations of queues and Workloads ------------
 REASON_ANNOTATION: Final[str] = "gatelog.io/reason"
 REASON_BY_ANNOTATION: Final[str] = "gatelog.io/reason-by"
-MAX_REASON: Final[int] = 512
-"""Characters of a reason that are kept."""
 
 # -- reasons of Active -------------------------------------------------------------------------
 ACTIVE_READY: Final[str] = "Ready"
@@ -196,8 +196,6 @@ EVENT_MAX_EXEC_TIME: Final[str] = "MaximumExecutionTimeExceeded"
 # -- limits of the API -------------------------------------------------------------------------
 MOST_ABOVE: Final[int] = 100
 """Cohorts above a cohort; what is nested deeper admits nothing. Kueue has no bound."""
-MAX_OBJECT_NAME: Final[int] = 253  # DNS-1123 subdomain
-MAX_LABEL_VALUE: Final[int] = 63
 NAME_HASH_LENGTH: Final[int] = 5
 MAX_INT32: Final[int] = 2**31 - 1
 """Largest count of a podset and largest number of seconds of a Workload: both are int32."""
@@ -215,12 +213,12 @@ def integer(text: str) -> int | None:
 
 def is_dns_label(text: str) -> bool:
     """Whether ``text`` can name a podset: a DNS-1123 label."""
-    return len(text) <= MAX_LABEL_VALUE and bool(_DNS1123_LABEL.fullmatch(text))
+    return len(text) <= LABEL_VALUE and bool(_DNS1123_LABEL.fullmatch(text))
 
 
 def is_dns_subdomain(text: str) -> bool:
     """Whether ``text`` can name an object: a DNS-1123 subdomain."""
-    return len(text) <= MAX_OBJECT_NAME and bool(_DNS1123_SUBDOMAIN.fullmatch(text))
+    return len(text) <= OBJECT_NAME and bool(_DNS1123_SUBDOMAIN.fullmatch(text))
 
 
 def annotation_or_label(
@@ -244,20 +242,7 @@ def prebuilt_name(labels: Mapping[str, str] | None, annotations: Mapping[str, st
     return annotation_or_label(PREBUILT_WORKLOAD, labels, annotations)
 
 
-def truncate(text: str, limit_bytes: int) -> str:
-    """``text`` cut to at most ``limit_bytes`` UTF-8 bytes, never inside a character.
-
-    Kubernetes limits names in bytes; names are ASCII there, so the cut is exact for them.
-
-    Raises:
-        ValueError: ``limit_bytes`` is negative.
-    """
-    if limit_bytes < 0:
-        raise ValueError(f"limit_bytes must not be negative, got {limit_bytes}")
-    return text.encode()[:limit_bytes].decode(errors="ignore")
-
-
-def workload_name(pod_name: str, pod_uid: str, *, max_bytes: int = MAX_OBJECT_NAME) -> str:
+def workload_name(pod_name: str, pod_uid: str, *, max_bytes: int = OBJECT_NAME) -> str:
     """Name of the Workload of a single pod, as Kueue's job framework derives it.
 
     ``pod-<pod name>-<5 hex>``, where the hex digits begin the SHA-1 of kind, API group (empty

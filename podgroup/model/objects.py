@@ -14,6 +14,7 @@ from typing import Annotated, Final, Literal, NamedTuple, cast
 
 from msgspec import Meta
 
+from podgroup.model.limits import cut
 from podgroup.model.meaning import Means, Shared, View, Write
 from podgroup.model.names import ADMITTED_CONDITION, MANAGED_LABEL, POD_FINALIZER, QUEUE_NAME
 from podgroup.model.topology import NOTHING_ASKED, TopologyAssignment, TopologyRequest
@@ -80,6 +81,11 @@ class Condition(View, frozen=True, kw_only=True):
     reason: str = ""
     message: str = ""
     at: Time | None = None
+
+
+def to_write(kind: str, status: str, reason: str, message: str) -> Condition:
+    """Return a condition that we write, as it will be read again: texts of one length."""
+    return Condition(type=kind, status=status, reason=reason, message=cut(message))
 
 
 class ContainerEnd(View, frozen=True, kw_only=True):

@@ -20,8 +20,8 @@ from podgroup.model.names import (
 from podgroup.model.objects import (
     ClusterQueueView,
     CohortView,
-    Condition,
     LocalQueueView,
+    to_write,
 )
 from podgroup.rules.helpers.activity import (
     Said,
@@ -57,16 +57,17 @@ def announce(ctx: RuleContext) -> Conclusions:
 def _announce(
     ctx: RuleContext, kind: str, queue: ClusterQueueView | CohortView | LocalQueueView, wanted: Said
 ) -> Conclusions:
-    if queue.active == wanted:
+    condition = to_write(ACTIVE, *wanted)
+    status, reason, message = condition.status, condition.reason, condition.message
+    if queue.active == (status, reason, message):
         return
-    status, reason, message = wanted
     yield ctx.decision_apart(
         "announce",
         reason,
         f"{kind} {queue.name} should say {ACTIVE}={status}: {message}",
         WriteQueueStatus(
             target=ObjectRef(kind=kind, namespace=queue.namespace, name=queue.name, uid=queue.uid),
-            condition=Condition(type=ACTIVE, status=status, reason=reason, message=message),
+            condition=condition,
         ),
     )
 

@@ -6,7 +6,8 @@ PodsReady, Finished, reclaimablePods and, after an eviction, the release of quot
 never does by itself.
 
 One write at a time: while one is in flight what changes meanwhile is gathered, and the next write
-says it all. Conditions are compared by status, reason and message; times are the actuator's.
+says it all. Conditions are compared by status, reason and message, cut as ingest cuts what it
+reads; times are the actuator's.
 
 Invariant: with nothing in flight and nothing changing, the rule is silent.
 """
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 
 from podgroup.log.events import Decision
 from podgroup.model.commands import WriteWorkloadStatus
+from podgroup.model.limits import cut
 from podgroup.model.names import (
     ADMITTED,
     EVICTED,
@@ -41,7 +43,7 @@ from podgroup.model.names import (
     REQUEUED_BACKOFF_FINISHED,
     WAITING_FOR_REPLACEMENT_PODS,
 )
-from podgroup.model.objects import NOT_REQUEUED, Condition, RequeueState, WorkloadView
+from podgroup.model.objects import NOT_REQUEUED, Condition, RequeueState, WorkloadView, to_write
 from podgroup.rules.helpers.checks import awaits_checks, wanted_checks
 from podgroup.rules.helpers.context import (
     Concluding,
@@ -230,8 +232,13 @@ def _different(said: Said, wanted: Wanted) -> list[Condition]:
     for kind, holds, reason, message in wanted:
         status = "True" if holds else "False"
         old = said.get(kind)
-        if old is None or old.status != status or old.reason != reason or old.message != message:
-            found.append(Condition(type=kind, status=status, reason=reason, message=message))
+        if (
+            old is None
+            or old.status != status
+            or old.reason != reason
+            or old.message != cut(message)
+        ):
+            found.append(to_write(kind, status, reason, message))
     return found
 
 

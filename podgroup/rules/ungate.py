@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from podgroup.log.events import Decision
+from podgroup.model import limits
 from podgroup.model.commands import KubeEvent, UngatePod
 from podgroup.model.names import (
     ADMISSION_GATE,
     CLUSTER_QUEUE_LABEL,
     EVENT_STARTED,
     LOCAL_QUEUE_LABEL,
-    MAX_LABEL_VALUE,
     PODSET_LABEL,
     ROLE_HASH,
     SLICE_NAME,
@@ -112,7 +112,7 @@ def _given(ctx: RuleContext, group: Group, assignment: Assignment, queue: str) -
             selector.update(view.node_labels)
             tolerations += [t for t in view.tolerations if t not in tolerations]
     labels = {PODSET_LABEL: assignment.name, LOCAL_QUEUE_LABEL: group.spec.queue}
-    if len(queue) <= MAX_LABEL_VALUE and "." not in queue:
+    if len(queue) <= limits.LABEL_VALUE and "." not in queue:
         labels[CLUSTER_QUEUE_LABEL] = queue
     updates = _updates(group, assignment.name)
     for update in updates:

@@ -10,7 +10,8 @@ import pytest
 from actuator.concurrency import AdaptiveConcurrency
 from actuator.fairqueue import ON_BEHALF, Claim
 from actuator.kubeapi import KubeApi
-from actuator.kubeevents import MAX_NAME, MAX_NOTE, ROUTINE, Emitter, Note, notes, wanted_in
+from actuator.kubeevents import ROUTINE, Emitter, Note, notes, wanted_in
+from podgroup.model import limits
 from podgroup.model.commands import EmitEvent, KubeEvent, ObjectRef
 from podgroup.model.names import EVENT_EXCESS_POD_DELETED, EVENT_STARTED, EVENT_STOPPED
 from tests.actuator.commands import decision, pod_ref, ungate, workload_ref
@@ -95,13 +96,37 @@ def test_cluster_scoped_objects_have_their_events_in_default() -> None:
     assert "namespace" not in body_of(note)["regarding"]
 
 
-def test_long_texts_are_cut_to_what_the_api_takes() -> None:
+@pytest.mark.parametrize("letter", ["m", "ä", "€", "😀"])
+async def test_long_texts_are_cut_to_what_the_api_takes(lab: Lab, letter: str) -> None:
+    """The API server counts bytes, whatever it calls them."""
     target = pod_ref(name="p" * 253)
-    long = EmitEvent(target=target, events=(event("R" * 200, "m" * 5000),))
-    (note,) = notes(decision(long), "")
-    assert len(body_of(note)["metadata"]["name"]) <= MAX_NAME
-    assert len(body_of(note)["note"]) == MAX_NOTE
-    assert len(body_of(note)["reason"]) == 128
+    long = EmitEvent(target=target, events=(event("R" * 200, letter * 5000),))
+    (reply,) = await lab.emitter.emit_now(decision(long))
+    assert reply.ok, reply.message
+    (stored,) = lab.events()
+    assert len(stored["metadata"]["name"]) <= limits.OBJECT_NAME
+    size = len(stored["message"].encode())
+    assert limits.NOTE_BYTES - 6 <= size <= limits.NOTE_BYTES
+    assert len(stored["reason"]) == limits.EVENT_REASON_BYTES
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("note", "ä" * 513, "can have at most 1024 characters"),
+        ("reason", "R" * 129, "can have at most 128 characters"),
+        ("action", "A" * 129, "can have at most 128 characters"),
+        ("reportingInstance", "i" * 129, "can have at most 128 characters"),
+        ("type", "Error", "has invalid value: Error"),
+    ],
+)
+async def test_the_stand_in_refuses_events_as_the_api_server_does(
+    lab: Lab, field: str, value: str, said: str
+) -> None:
+    (note,) = notes(decision(EmitEvent(target=pod_ref(), events=(event(),))), "")
+    body = msgspec.json.encode(body_of(note) | {field: value})
+    reply = await lab.api.create_event(note.namespace, msgspec.Raw(body))
+    assert (reply.status, said in reply.message) == (422, True), reply.message
 
 
 async def test_events_of_commands_are_sent_in_the_background(lab: Lab) -> None:

@@ -190,6 +190,7 @@ class Meddling(Toy):
         return super().put_workload(replace(view, **self.more))
 
 
+@pytest.mark.no_rest("another client undoes every write")
 @pytest.mark.parametrize("what", ["it was refused", "a pod was replaced", "a check says no"])
 def test_nor_as_a_workload_comes_on_which_more_depends(what: str) -> None:
     toy = Meddling()

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 import msgspec
+import pytest
 
 from podgroup.engine import Stored, drain_journal, load_world, rejoin_frames, step
 from podgroup.log import events as e
@@ -254,6 +255,7 @@ def test_a_second_preemptor_does_not_take_the_room_of_the_first() -> None:
     assert not toy.gated("small")
 
 
+@pytest.mark.no_rest("the state is changed without an event")
 def test_a_parked_group_is_nobodys_victim() -> None:
     toy = Toy(cpu=2)
     toy.pod("stuck", cpu=1, labels=LOW)

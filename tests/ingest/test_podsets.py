@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.translate.fields import MAX_GROUP_SETS_BYTES
 from ingest.translate.podsets import MAX_SETS, Declared, parse_sets
+from podgroup.model.limits import ANNOTATIONS_BYTES
 from podgroup.model.objects import NodeTerm, Requirement, Toleration
 from podgroup.model.roles import role_hash
 from tests.support.examples import examples
@@ -222,7 +222,7 @@ def test_a_mistake_is_told_where_it_is(
 
 
 def test_a_text_beyond_the_bound_is_refused_unread() -> None:
-    found = parse_sets("é" * (MAX_GROUP_SETS_BYTES // 2 + 1))
+    found = parse_sets("é" * (ANNOTATIONS_BYTES // 2 + 1))
     assert "bytes long" in found.problem
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from ingest.bounds import MAX_EVENT_BYTES, bounded
 from ingest.kinds import watched_kinds
-from ingest.translate.fields import MAX_GROUP_SETS_BYTES
 from ingest.translate.items import Bookmark, Delta, ErrorItem, Garbled, read_page
 from podgroup.log import codec
 from podgroup.log.events import (
@@ -23,6 +22,7 @@ from podgroup.log.events import (
     WorkloadApplied,
     WorkloadDeleted,
 )
+from podgroup.model.limits import ANNOTATIONS_BYTES
 from podgroup.model.objects import (
     WATCHED_KINDS,
     ClusterQueueView,
@@ -372,7 +372,7 @@ def test_a_field_that_cannot_be_taken_refuses_this_object_with_its_path(damage, 
 def test_annotations_are_bounded_in_bytes_and_group_sets_may_be_large():
     pod = first_pod()
     annotations = pod["metadata"]["annotations"]
-    annotations["kueue.x-k8s.io/pod-group-sets"] = "x" * MAX_GROUP_SETS_BYTES
+    annotations["kueue.x-k8s.io/pod-group-sets"] = "x" * ANNOTATIONS_BYTES
     annotations["kueue.x-k8s.io/y"] = "z" * 4096
     annotations["provreq.kueue.x-k8s.io/maxRunDurationSeconds"] = "5"
     view = pod_of(applied(pod))

@@ -10,7 +10,7 @@ Invariant: it changes views only in ways an API server would.
 from collections import deque
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import msgspec
 
@@ -19,6 +19,7 @@ from podgroup.log import events as e
 from podgroup.log.events import Batch
 from podgroup.log.records import Concluded
 from podgroup.model import commands as c
+from podgroup.model.limits import cut
 from podgroup.model.names import (
     ADMISSION_GATE,
     GROUP_NAME,
@@ -49,6 +50,7 @@ from podgroup.model.objects import (
 )
 from podgroup.model.policy import Policy
 from podgroup.rules import decides_by
+from tests.support.wire import read_back
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -62,6 +64,9 @@ def _left(view: PodView) -> tuple[Condition, ...]:
 class Toy:
     """One namespace `ns`, LocalQueue `lq`, ClusterQueue `cq`, flavor `f`; `cpu` quota in cores."""
 
+    made: ClassVar[list["Toy"]] = []
+    """Those of the test that runs (`tests.support.resting`)."""
+
     def __init__(
         self,
         cpu: int = 10,
@@ -72,6 +77,7 @@ class Toy:
         within: str = "LowerPriority",
         ready: bool = True,
     ) -> None:
+        self.made.append(self)
         self.world = new_world("test", mode, policy)
         self.version = 10
         self.position = 0
@@ -345,7 +351,7 @@ class Toy:
         self.settle()
 
     def put_workload(self, view: WorkloadView) -> WorkloadView:
-        view = msgspec.structs.replace(view, resource_version=self.bump())
+        view = read_back(msgspec.structs.replace(view, resource_version=self.bump()))
         if view.deleted_at is not None and not view.finalizers:
             self.workloads.pop(view.name, None)
             self.send(e.WorkloadDeleted(workload=view))
@@ -501,7 +507,7 @@ class Toy:
         )
         if live is None:
             return ""
-        active = (said.status, said.reason, said.message)
+        active = (said.status, said.reason, cut(said.message))  # as ingest reads it
         after = msgspec.structs.replace(live, resource_version=self.bump(), active=active)
         self.send(e.ObjectApplied(object=after))
         return after.resource_version

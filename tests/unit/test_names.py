@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podgroup.model import names
+from podgroup.model import limits, names
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_workload_name_depends_on_uid_and_respects_limits() -> None:
 
 @given(st.text(max_size=80), st.integers(0, 90))
 def test_truncate_cuts_bytes_and_keeps_characters_whole(text: str, limit: int) -> None:
-    cut = names.truncate(text, limit)
+    cut = limits.truncate(text, limit)
     assert text.startswith(cut)
     assert len(cut.encode()) <= limit
     # Nothing that still fitted was given up.

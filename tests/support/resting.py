@@ -1,0 +1,93 @@
+"""A law for every story on the toy: a world at rest makes no decisions.
+
+A story ends where its test ends. What is still under way is carried out, time passes until nothing
+is due that comes once (back-offs, time-outs), and then everything is said again: our own writes,
+and the status updates of other writers, with a minute between. Nothing of that is news.
+
+Stories whose test broke the API server or the actuator on purpose, and left it so, have no rest.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from podgroup.engine import due_timers
+from podgroup.log import events as e
+from podgroup.model.objects import Condition
+from tests.support.toy import Toy
+
+MINUTE = 60.0
+_LONG = 6 * 3600.0
+_ROUNDS = 60
+_FOREIGN = Condition(type="example.com/Seen", status="True", reason="Seen", message="by another")
+
+
+@pytest.fixture(autouse=True)
+def comes_to_rest(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Hold every toy of a test against the law."""
+    Toy.made.clear()
+    yield
+    made = [*Toy.made]
+    Toy.made.clear()
+    if request.node.get_closest_marker("no_rest") is not None:
+        return
+    for toy in made:
+        if can_rest(toy):
+            stays_at_rest(toy)
+
+
+def can_rest(toy: Toy) -> bool:
+    """Tell whether what a test left is a cluster that works, as gatelog knows it."""
+    broken = toy.refusing or toy.rejecting or toy.held_back or not toy.act
+    strangers = toy.unseen or set(toy.world.pods) != set(toy.pods)
+    policy = toy.world.policy
+    again = policy.pods_ready_timeout_s and policy.requeuing_limit < 0  # tried for ever
+    return not (broken or strangers or again or toy.world.meta.frames)
+
+
+def stays_at_rest(toy: Toy) -> None:
+    """Bring a story to its rest; fails if it goes on deciding."""
+    toy.settle()
+    for _ in range(_ROUNDS):
+        before = len(toy.decisions)
+        toy.wait(_LONG)
+        if len(toy.decisions) == before and not due_timers(toy.world, toy.now):
+            break
+    else:
+        raise AssertionError(f"never at rest: {_last(toy, len(toy.decisions) - 8)}")
+    before = len(toy.decisions)
+    for conditions in ((), (_FOREIGN,), ()):
+        _say_again(toy, conditions)
+        toy.wait(MINUTE)
+    assert len(toy.decisions) == before, f"decides at rest: {_last(toy, before)}"
+
+
+def _say_again(toy: Toy, conditions: tuple[Condition, ...]) -> None:
+    """Everything has a new version that says nothing new of ours."""
+    for view in [*toy.workloads.values()]:
+        others = tuple(one for one in view.conditions if one.type != _FOREIGN.type)
+        toy.put_workload(msgspec.structs.replace(view, conditions=(*others, *conditions)))
+        toy.settle()
+    for uid in [*toy.pods]:
+        if uid in toy.pods:
+            others = tuple(one for one in toy.pods[uid].conditions if one.type != _FOREIGN.type)
+            toy.change(uid, conditions=(*others, *conditions))
+    world = toy.world
+    stores: tuple[dict[Any, Any], ...] = (
+        world.cluster_queues,
+        world.local_queues,
+        world.cohorts,
+        world.flavors,
+        world.checks,
+    )
+    for store in stores:
+        for view in [*store.values()]:
+            toy.do(
+                e.ObjectApplied(object=msgspec.structs.replace(view, resource_version=toy.bump()))
+            )
+
+
+def _last(toy: Toy, since: int) -> list[tuple[str, str, str]]:
+    return [(d.rule, type(d.command).__name__, d.message) for d in toy.decisions[since:]][:12]
