@@ -108,12 +108,17 @@ class _RequeueState(Wire, frozen=True):
     requeue_at: datetime | None = None
 
 
+class _Unhealthy(Wire, frozen=True):
+    name: str = ""
+
+
 class _Status(Wire, frozen=True):
     conditions: tuple[ConditionWire, ...] | None = None
     requeue_state: _RequeueState | None = None
     admission: _Admission | None = None
     admission_checks: tuple[_Check, ...] | None = None
     reclaimable_pods: tuple[_Reclaimable, ...] | None = None
+    unhealthy_nodes: tuple[_Unhealthy, ...] | None = None
     accumulated_past_execution_time_seconds: int | None = None
     executed_before_v1beta2: int | None = field(
         name="accumulatedPastExexcutionTimeSeconds", default=None
@@ -175,6 +180,7 @@ def workload_view(wire: WorkloadWire) -> objects.WorkloadView:
         or status.executed_before_v1beta2
         or 0,
         requeue=_requeue(status.requeue_state),
+        unhealthy_nodes=tuple(node.name for node in status.unhealthy_nodes or ()),
     )
 
 

@@ -20,12 +20,14 @@ from podgroup.fold.common import (
     note,
     set_owners,
     stale,
+    write_places,
 )
 from podgroup.fold.group import composition, ending, mirror, quota, requeueing, spec
 from podgroup.fold.lives import retire
 from podgroup.fold.placing import needed, replace_all
 from podgroup.fold.reservations import ADOPTED, release, take_over_admission
 from podgroup.log.journal import At
+from podgroup.model.commands import Admission
 from podgroup.model.ids import PodUID, group_id, newer
 from podgroup.model.names import (
     ADMITTED,
@@ -37,7 +39,7 @@ from podgroup.model.names import (
     WAITING_FOR_REPLACEMENT_PODS,
     WORKLOAD_FINALIZER,
 )
-from podgroup.model.objects import WorkloadView
+from podgroup.model.objects import Since, WorkloadView
 from podgroup.state.changes import EVERYTHING, of_new_workload, of_workload, same_but_status
 from podgroup.state.facts import (
     KUEUE,
@@ -340,29 +342,51 @@ def _take_finish(world: World, here: At, group: Group, view: WorkloadView) -> No
 
 
 def _take_admission(world: World, here: At, group: Group, view: WorkloadView) -> None:
-    """Kueue decides: follow conditions Admitted and Evicted, and status.admission."""
+    """Kueue decides: follow conditions Admitted and Evicted, and status.admission.
+
+    An eviction that is seen together with its admission comes after it: what holds quota and is
+    evicted has to stop, in whatever order and with whatever pause the two were written.
+    """
     evicted = condition(view, EVICTED)
-    if evicted is not None and evicted.status == "True":
-        news = group.requeueing.evicted is None or group.requeueing.evicted.reason != evicted.reason
-        if news and group.ending.finish is None:
-            requeueing.evicted(group, Eviction(evicted.reason, evicted.message, here.at))
-            note(world, here, "GroupEvicted", group.id, "", evicted.reason, evicted.message)
-    elif group.requeueing.evicted is not None and evicted is not None:
+    stops = evicted is not None and evicted.status == "True"
+    if not stops and group.requeueing.evicted is not None and evicted is not None:
         requeueing.forgiven(group)
-    held = bool(view.cluster_queue)
-    if not held:
-        if group.quota.holding is not None and group.ending.finish is None:
-            release(
-                world,
-                here,
-                group,
-                group.requeueing.evicted.reason if group.requeueing.evicted else "NoReservation",
-            )
-        return
     if group.ending.finish is not None:
         return
-    admitted = is_true(view, ADMITTED)
-    if group.quota.holding is None and admitted:
-        take_over_admission(world, here, group, view, decided_by=KUEUE)
-    elif group.quota.holding is not None:
-        quota.changed(group, replace(group.quota.holding, admitted=admitted))
+    if view.cluster_queue:
+        _follow_admission(world, here, group, view)
+    if evicted is not None and stops:
+        known = group.requeueing.evicted
+        if known is None or known.reason != evicted.reason:
+            requeueing.evicted(group, Eviction(evicted.reason, evicted.message, here.at))
+            note(world, here, "GroupEvicted", group.id, "", evicted.reason, evicted.message)
+    if not view.cluster_queue and group.quota.holding is not None:
+        known = group.requeueing.evicted
+        release(world, here, group, known.reason if known is not None else "NoReservation")
+
+
+def _follow_admission(world: World, here: At, group: Group, view: WorkloadView) -> None:
+    """Let a group hold what status.admission gives it, once that is admitted."""
+    holding, admitted = group.quota.holding, is_true(view, ADMITTED)
+    given = Admission(cluster_queue=view.cluster_queue, assignments=view.assignments)
+    if holding is not None and _without_places(given) != _without_places(holding.admission):
+        # Given up and admitted again, and neither was seen.
+        release(world, here, group, "NoReservation")
+        holding = None
+    if holding is None:
+        if admitted:
+            take_over_admission(world, here, group, view, decided_by=KUEUE)
+        return
+    if given != holding.admission:
+        # Kueue places pods, and moves them, after it has admitted their Workload.
+        write_places(world, group, holding, until=here)
+        since = Since(seq=here.position, at=here.at)
+        holding = replace(holding, admission=given, moved=since)
+        write_places(world, group, holding)
+    quota.changed(group, replace(holding, admitted=admitted))
+
+
+def _without_places(given: Admission) -> Admission:
+    """Return an admission as Kueue does not change it while it holds."""
+    plain = (replace(one, place=None, topology=False, usage={}) for one in given.assignments)
+    return replace(given, assignments=tuple(plain))

@@ -312,6 +312,8 @@ class WorkloadView(View, frozen=True, kw_only=True):
     reclaimable: Mapping[str, int] = {}
     executed_s: int = 0
     requeue: RequeueState = NOT_REQUEUED
+    unhealthy_nodes: tuple[str, ...] = ()
+    """Nodes that failed under its pods, until Kueue has given it other places (kueue mode)."""
 
     @property
     def owner_uids(self) -> list[str]:

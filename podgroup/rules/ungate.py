@@ -74,11 +74,13 @@ def _start(ctx: RuleContext, group: Group, holding: QuotaReservation) -> Conclus
         queue = holding.admission.cluster_queue
         given = _given(ctx, group, assignment, queue)
         start = sorted(waiting, key=start_key)[:room]
-        if assignment.place is None:
-            selectors = dict.fromkeys((pod.view.name for pod in start), given.selector)
-        else:
-            found = selectors_of(ctx, group, role.name, assignment.place, start)
-            selectors = {name: {**given.selector, **found[name]} for name in found}
+        placed = [pod for pod in start if given.two or TOPOLOGY_GATE not in pod.view.gates]
+        selectors = dict.fromkeys((pod.view.name for pod in start), given.selector)
+        if assignment.place is not None and placed:
+            found = selectors_of(ctx, group, role.name, assignment.place, placed)
+            for pod in placed:
+                del selectors[pod.view.name]
+            selectors |= {name: {**given.selector, **found[name]} for name in found}
         for pod in start:
             if pod.view.name in selectors:
                 yield _ungate(ctx, group, pod, queue, given, selectors[pod.view.name])
@@ -96,7 +98,7 @@ class _Given(NamedTuple):
     topology: bool
     """Its pods are placed; Kueue does that after they were started, and takes its gate off."""
     two: bool
-    """The topology gate goes as well."""
+    """The topology gate goes as well. Where it stays its pods' places are Kueue's to give."""
     slice_name: str
     events: tuple[KubeEvent, ...]
 

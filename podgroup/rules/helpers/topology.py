@@ -34,6 +34,8 @@ def selectors_of(
     each = ctx.world.policy.compatibility != "kueue"
     ranks = Ranks(index_label="" if group.single else POD_INDEX, each=each)
     failed = {host for host in hosts_of(place) if not _ready(ctx.world, host)}
+    if group.mirror.workload is not None:
+        failed.update(group.mirror.workload.unhealthy_nodes)
     try:
         found = ungated(place, group.roles[role].count, pods, ranks, failed)
     except OffsetError:
