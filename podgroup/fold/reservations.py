@@ -149,8 +149,10 @@ def charge_of(world: World, group: Group, holding: QuotaReservation) -> Charge:
     for assignment in holding.admission.assignments:
         count = left = max(assignment.count, 1)
         if not group.spec.serving:
-            done = succeeded(world, group, assignment.name)
-            left = count - done if done < count else 0
+            # An admission after an eviction is for those alone that had not succeeded by then.
+            role = group.roles.get(role_of(group, assignment.name))
+            all_places = max(count, role.count if role is not None else 0)
+            left = min(count, max(0, all_places - succeeded(world, group, assignment.name)))
         left = max(left, live(Flag.LIVE, role_of(group, assignment.name)))
         for resource, flavor in assignment.flavors.items():
             per_pod = assignment.usage.get(resource, 0) // count

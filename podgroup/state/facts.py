@@ -28,7 +28,7 @@ from podgroup.model.objects import (
 from podgroup.model.policy import weights_of
 from podgroup.model.standing import weighted_use
 from podgroup.model.topology import TopologyAssignment
-from podgroup.state.group import Group, QuotaReservation
+from podgroup.state.group import Group, QuotaReservation, Role
 from podgroup.state.members import Flag
 from podgroup.state.pod import Pod
 from podgroup.state.world import World
@@ -199,6 +199,17 @@ def succeeded(world: World, group: Group, pod_set: str) -> int:
     role = group.roles.get(name)
     gone = role.succeeded_gone if role is not None else 0
     return world.members[group.id].count(Flag.SUCCEEDED, name) + gone
+
+
+def places_left(world: World, group: Group, role: Role) -> int:
+    """Return how many places of a role still need quota: those whose pod succeeded need none.
+
+    KEP-976 "Dynamically reclaiming Quota". Serving groups and single pods give nothing up.
+    """
+    if group.single or group.spec.serving:
+        return role.count
+    done = world.members[group.id].count(Flag.SUCCEEDED, role.name) + role.succeeded_gone
+    return max(0, role.count - done)
 
 
 def beyond_admission(

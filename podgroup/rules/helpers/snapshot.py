@@ -58,7 +58,7 @@ from podgroup.model.objects import (
     TopologyView,
 )
 from podgroup.model.policy import Policy, weights_of
-from podgroup.state.facts import nodes_listed, place_of, set_named
+from podgroup.state.facts import nodes_listed, place_of, places_left, set_named
 from podgroup.state.group import Group, Role
 from podgroup.state.quota import Charge, FlavorResource
 from podgroup.state.world import World
@@ -186,6 +186,11 @@ def flavor(view: FlavorView) -> Flavor:
 def workload(world: World, group: Group, *, asleep: bool = False) -> Workload:
     """Return a group; one that is `asleep` does not ask for quota now."""
     roles = sorted((role for role in group.roles.values() if role.count), key=lambda r: r.name)
+    counts = {role.name: role.count for role in roles}
+    if group.quota.holding is None:  # what succeeded before an eviction needs no quota again
+        left = {role.name: places_left(world, group, role) for role in roles}
+        counts = left if any(left.values()) else counts
+        roles = [role for role in roles if counts[role.name]]
     return Workload(
         id=group.id,
         uid=group.id,
@@ -193,7 +198,7 @@ def workload(world: World, group: Group, *, asleep: bool = False) -> Workload:
         queue=group.spec.queue,
         created=_seconds(group.requeueing.queued_at or group.created_at),
         priority=group.composition.priority,
-        pod_sets=tuple(_pod_set(world, group, role) for role in roles),
+        pod_sets=tuple(_pod_set(world, group, role, counts[role.name]) for role in roles),
         evicted=eviction(group),
         waiting_until=None if asleep else 0,
         fixed=group.quota.holding is None,
@@ -342,10 +347,10 @@ def shaped_like(shown: PodView | DeclaredSet | None, name: str, count: int = 1) 
     )
 
 
-def _pod_set(world: World, group: Group, role: Role) -> PodSet:
+def _pod_set(world: World, group: Group, role: Role, count: int) -> PodSet:
     name = SINGLE_PODSET if group.single else role.name.lower()
     requests = sorted((r, n) for r, n in role.requests.items() if counted(world, r))
-    shape = shaped_like(sample_of(world, group, role), name, role.count)
+    shape = shaped_like(sample_of(world, group, role), name, count)
     given = _merged(world, group, role)
     return msgspec.structs.replace(
         shape,
