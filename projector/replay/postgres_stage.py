@@ -2,14 +2,15 @@
 
 Theory. What is put together can be put together again, so it is written without a log of its own
 and without waiting for the disk; the transaction that puts it in place is as durable as any. An
-advisory lock of the session tells a rebuild that is running from the leftovers of one that died:
-the lock ends with its connection.
+advisory lock, of a transaction of another connection, tells a rebuild that is running from the
+leftovers of one that died: the lock ends with that connection.
 
 Invariant: outside of `merge` only the stage's own schema is written; weeks of history that the new
 rows need are made in the live one, empty.
 """
 
 import hashlib
+from contextlib import ExitStack
 from datetime import datetime
 from typing import Any
 
@@ -28,7 +29,7 @@ from projector.replay.stage import (
 )
 from projector.schema import partitions
 from projector.schema.layout import MERGED, MODES
-from projector.storage.database import DatabaseError, shown, writer
+from projector.storage.database import DatabaseError, locked, shown, writer
 from projector.storage.loading import load_checkpoint
 from projector.writing import postgres_writer, statements
 from projector.writing.checkpoint import Checkpoint
@@ -54,6 +55,7 @@ class PostgresStage:
         self._pooled = self._engine.connect()
         raw: Any = self._pooled.connection.driver_connection
         self._connection: psycopg.Connection[Any] = raw
+        self._held = ExitStack()
         self._switching = False
         self._weeks: set[datetime] = set()
         self.left_over = ""
@@ -65,8 +67,7 @@ class PostgresStage:
 
     def _make(self, lock: int, url: str) -> None:
         execute = self._connection.execute
-        taken = execute("SELECT pg_try_advisory_lock(%s)", (lock,)).fetchone()
-        if taken != (True,):
+        if not self._held.enter_context(locked(url, lock, wait=False)):
             raise DatabaseError(
                 f"{shown(url)}: another rebuild of shard {self._shard} of cluster "
                 f"{self._cluster!r} is at work: wait for it, or end it first"
@@ -84,7 +85,6 @@ class PostgresStage:
             ) from None
         for table in MERGED:
             self._sql(f'CREATE UNLOGGED TABLE {self._name(table)} (LIKE "{table}")')
-        self._sql("SET synchronous_commit = off")
         self._connection.commit()
 
     def _sql(self, text: str, values: Any = None) -> "psycopg.Cursor[Any]":
@@ -111,6 +111,8 @@ class PostgresStage:
                 self._copy(cleaned)
 
     def _copy(self, rows: Rows) -> None:
+        if not self._switching:
+            self._sql("SET LOCAL synchronous_commit = off")
         with self._connection.cursor() as cursor:
             for table, found in appended(rows):
                 postgres_writer.copy_rows(self._connection, table, self._name(table), found)
@@ -132,7 +134,7 @@ class PostgresStage:
     def checkpoint(self) -> Checkpoint | None:
         """Take the checkpoint's row; every projector waits for it until `merge` or `undo`."""
         self._connection.rollback()
-        self._sql("SET synchronous_commit TO DEFAULT")
+        self._switching = True
         self._sql(
             "SELECT 1 FROM checkpoints WHERE cluster = %s AND shard = %s FOR UPDATE",
             (self._cluster, self._shard),
@@ -167,11 +169,13 @@ class PostgresStage:
         moved = self._sql(statements.next_checkpoint("%s"), checkpoint_values(old, new))
         assert moved.rowcount == 1, "the checkpoint's row is locked"
         self._connection.commit()
+        self._switching = False
         return changed
 
     def undo(self) -> None:
         """Give the checkpoint's row back."""
         self._connection.rollback()
+        self._switching = False
 
     def close(self) -> None:
         """Drop the schema and release the connection."""
@@ -185,6 +189,7 @@ class PostgresStage:
             self._release()
 
     def _release(self) -> None:
+        self._held.close()
         self._pooled.invalidate()
         self._pooled.close()
         self._engine.dispose()

@@ -7,6 +7,10 @@ transactions begun by hand, and any number of readers, which cannot write even b
 PostgreSQL's driver is 14 MB that a process on SQLite does without, so it is imported with the first
 engine that needs it.
 
+A pooler between us and PostgreSQL (PgBouncer) may give each transaction another session. So nothing
+but a transaction is relied on behind one: no prepared statements, no locks or temporary tables of a
+session, and settings hold for a transaction (`postgres_writer.pooled`).
+
 Invariant: a URL with its password never appears in an error or a log line; `shown` is for those.
 """
 
@@ -107,11 +111,8 @@ def reader(
     """
     parsed = parse(url)
     if parsed.get_backend_name() == "postgresql":
-        options = {
-            "application_name": "gatelog-reader",
-            "options": "-c default_transaction_read_only=on",
-        }
-        return _postgres(parsed, statement_timeout_s, options, pool_size)
+        options = {"application_name": "gatelog-reader"}
+        return _postgres(parsed, statement_timeout_s, options, pool_size, read_only=True)
     file = Path(parsed.database or "").resolve()
     if not file.exists():
         raise DatabaseError(f"{parsed.database}: no such database; has a projector run here yet?")
@@ -137,8 +138,31 @@ def reading(url: str, statement_timeout_s: float = 60.0) -> Iterator[Connection]
         engine.dispose()
 
 
+@contextmanager
+def locked(url: str, key: int, *, wait: bool = True) -> Iterator[bool]:
+    """Hold an advisory lock of PostgreSQL for a while; False if another has it (not `wait`).
+
+    It is held by an open transaction of a connection of its own: behind a pooler there is no
+    session that could hold it.
+    """
+    function = "pg_advisory_xact_lock" if wait else "pg_try_advisory_xact_lock"
+    engine = writer(url, 0)
+    try:
+        with engine.begin() as connection:
+            connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+            got = connection.exec_driver_sql(f"SELECT {function}(%s)", (key,)).scalar()
+            yield wait or bool(got)
+    finally:
+        engine.dispose()
+
+
 def _postgres(
-    url: URL, statement_timeout_s: float, options: dict[str, str], pool_size: int = 1
+    url: URL,
+    statement_timeout_s: float,
+    options: dict[str, str],
+    pool_size: int = 1,
+    *,
+    read_only: bool = False,
 ) -> Engine:
     from projector.writing import postgres_writer
 
@@ -151,9 +175,18 @@ def _postgres(
         pool_pre_ping=True,
     )
 
+    limit = postgres_writer.limit_of(statement_timeout_s)
+
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _: Any) -> None:
-        postgres_writer.connect_options(connection, statement_timeout_s)
+        connection.read_only = read_only or None  # said by each BEGIN
+        postgres_writer.connect_options(connection, limit, read_only=read_only)
+
+    @event.listens_for(engine, "begin")
+    def begun(connection: Connection) -> None:
+        raw: Any = connection.connection.driver_connection
+        if postgres_writer.pooled(raw) and not raw.autocommit:
+            connection.exec_driver_sql(f"SET LOCAL statement_timeout = {limit}")
 
     return engine
 

@@ -11,7 +11,7 @@ Invariant: a database that a newer gatelog has migrated is refused, never writte
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,14 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from projector import tables
 from projector.schema import partitions
 from projector.storage.damage import damage
-from projector.storage.database import DatabaseError, DatabaseUnavailable, reader, shown, writer
+from projector.storage.database import (
+    DatabaseError,
+    DatabaseUnavailable,
+    locked,
+    reader,
+    shown,
+    writer,
+)
 from projector.upkeep import reading_role
 
 if TYPE_CHECKING:
@@ -88,21 +95,13 @@ def upgrade(url: str, *, reader_role: str = "") -> None:
             is no such role.
         DatabaseUnavailable: it does not answer.
     """
-    with _connected(url) as connection:
-        postgres = connection.dialect.name == "postgresql"
-        if postgres:
-            connection.exec_driver_sql(f"SELECT pg_advisory_lock({LOCK})")
+    with _connected(url) as connection, ExitStack() as stack:
+        if connection.dialect.name == "postgresql":
+            stack.enter_context(locked(url, LOCK))
+        _upgrade(connection, url)
+        if reader_role:
+            reading_role.grant(connection, reader_role)
             connection.commit()
-        try:
-            _upgrade(connection, url)
-            if reader_role:
-                reading_role.grant(connection, reader_role)
-                connection.commit()
-        finally:
-            if postgres:
-                connection.rollback()
-                connection.exec_driver_sql(f"SELECT pg_advisory_unlock({LOCK})")
-                connection.commit()
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from sqlalchemy import Connection, Engine, select, text
 from sqlalchemy.exc import DBAPIError
 
 from projector.schema import partitions
-from projector.storage.database import DatabaseUnavailable, shown, writer
+from projector.storage.database import DatabaseUnavailable, locked, shown, writer
 from projector.tables import metadata, pruned
 from projector.tables.base import utc_text
 
@@ -173,17 +173,13 @@ def _alone(engine: Engine) -> Iterator[Connection | None]:
         if not postgres:
             yield connection
             return
-        got = connection.exec_driver_sql("SELECT pg_try_advisory_lock(%s)", (LOCK,)).scalar()
-        if not got and (strangers := connection.exec_driver_sql(_HELD, (LOCK >> 32,)).all()):
-            raise DatabaseUnavailable(
-                f"role {strangers[0][0]} holds the lock of pruning, which is none of its business: "
-                f"end its session, SELECT pg_terminate_backend({strangers[0][1]})"
-            )
-        try:
+        with locked(engine.url.render_as_string(hide_password=False), LOCK, wait=False) as got:
+            if not got and (strangers := connection.exec_driver_sql(_HELD, (LOCK >> 32,)).all()):
+                raise DatabaseUnavailable(
+                    f"role {strangers[0][0]} holds the lock of pruning, which is none of its "
+                    f"business: end its session, SELECT pg_terminate_backend({strangers[0][1]})"
+                )
             yield connection if got else None
-        finally:
-            if got:
-                connection.exec_driver_sql("SELECT pg_advisory_unlock(%s)", (LOCK,))
 
 
 class _Pruning:

@@ -14,7 +14,6 @@ Invariant: everything happens in the one transaction that the caller ends.
 from typing import Any
 
 import psycopg
-from psycopg import sql
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
 from sqlalchemy import BigInteger, Boolean, Double, Integer, LargeBinary
@@ -62,16 +61,32 @@ class _JsonBinary(Dumper):
         return b"\x01" + obj
 
 
-def connect_options(connection: "psycopg.Connection[Any]", statement_timeout_s: float) -> None:
-    """Set up a new connection."""
+def limit_of(statement_timeout_s: float) -> int:
+    """Return a limit as PostgreSQL takes it, in milliseconds; 0 for none."""
+    return int(statement_timeout_s * 1000)
+
+
+def connect_options(
+    connection: "psycopg.Connection[Any]", limit_ms: int, *, read_only: bool = False
+) -> None:
+    """Set up a new connection; behind a pooler nothing is set that another client would inherit."""
     connection.adapters.register_dumper(Json, _JsonText)
     connection.adapters.register_dumper(Json, _JsonBinary)
-    connection.execute(
-        sql.SQL("SET TIME ZONE 'UTC'; SET statement_timeout = {}").format(
-            sql.Literal(int(statement_timeout_s * 1000))
+    backend = connection.execute("SELECT pg_backend_pid()").fetchone()
+    if backend != (connection.info.backend_pid,):
+        # A pooler answered: it made up a number for itself.
+        connection.prepare_threshold = None
+    else:
+        connection.execute(
+            f"SET TIME ZONE 'UTC'; SET statement_timeout = {limit_ms}; "
+            f"SET default_transaction_read_only = {'on' if read_only else 'off'}".encode()
         )
-    )
     connection.commit()
+
+
+def pooled(connection: "psycopg.Connection[Any]") -> bool:
+    """Tell whether a pooler may give each transaction of a connection another session."""
+    return connection.prepare_threshold is None
 
 
 def _type_name(kind: Any) -> str:
@@ -177,7 +192,9 @@ def _stage(connection: "psycopg.Connection[Any]", table: str, rows: list[Row]) -
     target = f"stage_{table}"
     # With defaults: a later release may have added a column while this one runs.
     like = f'(LIKE "{table}" INCLUDING DEFAULTS)'
-    connection.execute(f'CREATE TEMP TABLE IF NOT EXISTS "{target}" {like} ON COMMIT DELETE ROWS')
+    # A session behind a pooler is another client's next: it keeps no table of ours.
+    after = "DROP" if pooled(connection) else "DELETE ROWS"
+    connection.execute(f'CREATE TEMP TABLE IF NOT EXISTS "{target}" {like} ON COMMIT {after}')
     copy_rows(connection, table, f'"{target}"', rows)
     connection.execute(statements.insert_from(table, f'"{target}"'))
 

@@ -1,5 +1,7 @@
 """Quota that succeeded pods gave up is not asked for again when their group was evicted."""
 
+from typing import Any
+
 import pytest
 
 from podgroup.model.names import PRIORITY_CLASS
@@ -13,7 +15,7 @@ def used(toy: Toy) -> int:
     return toy.world.quotas.usage["cq"].get(("f", "cpu"), 0)
 
 
-def group(toy: Toy, name: str, size: int, first: int = 0, **more: object) -> list[str]:
+def group(toy: Toy, name: str, size: int, first: int = 0, **more: Any) -> list[str]:
     names = [f"{name}{number}" for number in range(first, first + size)]
     for one in names:
         toy.pod(one, name, size + first if first else size, **more)
