@@ -24,6 +24,7 @@ from gatelog.readmodel.rows import (
     GroupRow,
     HeldUpRow,
     HolderRow,
+    OtherGateRow,
     ParkedOfRow,
     RepeatedRow,
     UnreplacedRow,
@@ -47,6 +48,10 @@ _SPARED = (
 _GONE_NODE = (
     "that the node answers, or kubectl delete node if it is gone for good: until then, or until "
     "queueing.unreachable_timeout_s is over, what may run keeps its quota"
+)
+_NOT_OURS = (
+    "that the controller whose gate it is removes it: gatelog touches no gate of others, and the "
+    "quota stays taken until then, or until queueing.pods_ready_timeout_s is over"
 )
 _ANOTHER_LIFE = (
     "to create it again when the pods of this group are deleted, all of them, or under another "
@@ -73,6 +78,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     waits: list[WaitRow]
     set_aside: list[ParkedOfRow]
     not_started: list[UnstartedRow]
+    other_gates: list[OtherGateRow]
     not_replaced: list[UnreplacedRow]
     ending: list[EndingRow]
     giving_way: list[GivingWayRow]
@@ -100,6 +106,7 @@ def explain(model: ReadModel, group: GroupRow, now: datetime) -> Explanation:
         waits=model.waits(group.id),
         set_aside=model.parked_of(group.namespace, group.name, group.id),
         not_started=model.unstarted(group.id) if group.state in OVER else [],
+        other_gates=model.other_gates(group.id) if group.state in ADMITTED else [],
         not_replaced=model.unreplaced(group.id) if group.state in ADMITTED else [],
         ending=model.ending(group.id),
         giving_way=model.giving_way(group.id) if pending else [],
@@ -149,7 +156,7 @@ def _now(found: Explanation, now: datetime, own_only: bool) -> Iterator[Explanat
         yield ExplanationLine("held up", heldup.sentence(found.held_up, now))
         yield ExplanationLine("it takes", heldup.advice(found.held_up))
     else:
-        yield ExplanationLine("now", _settled(group, now))
+        yield ExplanationLine("now", _settled(group, now, bool(found.other_gates)))
     for number, text in enumerate(found.places):
         yield ExplanationLine("" if number else "places", text)
     if group.without_workload and group.state not in ("Finished", "Gone"):
@@ -218,6 +225,10 @@ def _pods(found: Explanation, now: datetime) -> Iterator[ExplanationLine]:
         yield ExplanationLine("" if number else "not started", _late(pod, found.group))
     if found.not_started:
         yield ExplanationLine("it takes", _ANOTHER_LIFE)
+    for number, gate in enumerate(found.other_gates):
+        yield ExplanationLine("" if number else "other gate", _others_gate(gate))
+    if found.other_gates:
+        yield ExplanationLine("it takes", _NOT_OURS)
     late = [one for one in found.ending if one.deleted_at < now]
     for number, one in enumerate(late):
         ago = duration((now - one.deleted_at).total_seconds())
@@ -262,14 +273,15 @@ def _past(waits: list[WaitRow]) -> list[tuple[str, WaitRow]]:
     return [(duration(took.total_seconds()), wait) for took, wait in over if took >= NO_WAIT][:8]
 
 
-def _settled(group: GroupRow, now: datetime) -> str:
-    """Say why a group that waits for nothing is where it is."""
+def _settled(group: GroupRow, now: datetime, elsewhere: bool) -> str:
+    """Say why a group that waits for nothing of ours is where it is; `elsewhere`: for others'."""
     message = plain(group.message or group.reason).rstrip(".")
     match group.state:
         case "Admitted" if group.reason == IDLE_REASON:
             return message
         case "Admitted" | "Running" if group.admitted_at is not None:
-            return f"it waits for nothing: {message}, {_when(group.admitted_at, now)}"
+            nothing = "nothing of gatelog's" if elsewhere else "nothing"
+            return f"it waits for {nothing}: {message}, {_when(group.admitted_at, now)}"
         case "Finished" | "Finishing" | "Gone" if group.finished_at is not None:
             return f"it is over: {message}, {_when(group.finished_at, now)}"
         case "Gone":
@@ -284,6 +296,12 @@ def _late(pod: UnstartedRow, group: GroupRow) -> str:
         return f"pod {pod.name} was still at its gate when the group ended"
     after = duration((pod.created_at - over).total_seconds())
     return f"pod {pod.name} came {after} after the group had ended"
+
+
+def _others_gate(gate: OtherGateRow) -> str:
+    more = f" and {gate.pods - 1} more" if gate.pods > 1 else ""
+    verb = "have" if gate.pods > 1 else "has"
+    return f"pod {gate.name}{more} {verb} scheduling gate {gate.gate}, so no node is looked for"
 
 
 def _failure(pod: UnreplacedRow, now: datetime) -> str:

@@ -31,6 +31,7 @@ from gatelog.readmodel.rows import (
     GroupRow,
     HeldUpRow,
     HolderRow,
+    OtherGateRow,
     ParkedCount,
     ParkedOfRow,
     PendingRow,
@@ -50,6 +51,7 @@ from gatelog.readmodel.shared import Shared
 from gatelog.readmodel.timeline import TimelineEntry
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.whereabouts import read_model_at
+from podgroup.model.names import ADMISSION_GATE, ELASTIC_JOB_GATE, TOPOLOGY_GATE
 from podgroup.model.objects import ClusterQueueView
 from projector.storage import database
 from projector.tables.base import bound
@@ -301,6 +303,12 @@ class ReadModel:
         return list(
             self.rows(UnstartedRow, statements.UNSTARTED, {"group_id": group_id, "limit": 5})
         )
+
+    def other_gates(self, group_id: str) -> list[OtherGateRow]:
+        """Return gates that are not ours and still keep pods that we let go; five at most."""
+        ours = {"admission": ADMISSION_GATE, "topology": TOPOLOGY_GATE, "elastic": ELASTIC_JOB_GATE}
+        given = {"group_id": group_id, "limit": 5, **ours}
+        return list(self.rows(OtherGateRow, statements.OTHER_GATES, given))
 
     def unreplaced(self, group_id: str) -> list[UnreplacedRow]:
         """Return pods of a group that failed and are kept for a replacement; five at most."""

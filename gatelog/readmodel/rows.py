@@ -268,6 +268,15 @@ class UnstartedRow(msgspec.Struct, frozen=True):
     created_at: datetime
 
 
+class OtherGateRow(msgspec.Struct, frozen=True):
+    """A gate of another controller that keeps a pod of an admitted group from being scheduled."""
+
+    gate: str
+    pods: int
+    name: str
+    """One of the pods: the first by name."""
+
+
 class EndingRow(msgspec.Struct, frozen=True):
     """A bound pod that is being deleted and, as far as is known, has not ended."""
 

@@ -351,6 +351,17 @@ SELECT name, created_at
  ORDER BY created_at DESC, uid LIMIT :limit
 """
 
+OTHER_GATES = """
+SELECT g.gate, count(*) AS pods, min(p.name) AS name
+  FROM pods p
+  JOIN gates g ON g.cluster = p.cluster AND g.pod_uid = p.uid
+ WHERE p.cluster = :cluster AND p.group_id = :group_id AND p.gone_at IS NULL
+   AND p.ended_at IS NULL AND p.deleted_at IS NULL AND NOT p.gated
+   AND g.removed_at IS NULL AND g.gate NOT IN (:admission, :topology, :elastic)
+ GROUP BY g.gate
+ ORDER BY g.gate LIMIT :limit
+"""
+
 UNREPLACED = """
 SELECT name, ended_at, exit_reason
   FROM pods

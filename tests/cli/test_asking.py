@@ -159,6 +159,30 @@ def test_why_a_group_that_waits_for_nothing(gatelog: Gatelog, busy_db: Db) -> No
     assert code == 0 and "it is over" in out
 
 
+def test_why_an_admitted_pod_that_has_the_gate_of_another_controller(
+    gatelog: Gatelog, tmp_path: Path
+) -> None:
+    """Kueue calls such a pod admitted and says no more (kubernetes-sigs/kueue #9482)."""
+    toy = Toy()
+    mine = {"gates": ("kueue.x-k8s.io/admission", "example.com/test")}
+    pods = [toy.pod(name, "a", 2, **mine) for name in ("a0", "a1")]
+    url, writer = written(tmp_path, toy)
+    code, out, _ = ask(gatelog, (url, toy), "why", "ns/a0")
+    text = " ".join(out.split())
+    assert code == 0 and "it waits for nothing of gatelog's: admitted by ClusterQueue cq" in text
+    assert "other gate pod a0 and 1 more have scheduling gate example.com/test" in text
+    assert "it takes that the controller whose gate it is removes it" in text
+    assert "queueing.pods_ready_timeout_s" in text
+    found = json.loads(ask(gatelog, (url, toy), "why", "ns/a", "--json")[1])
+    assert found["other_gates"] == [{"gate": "example.com/test", "pods": 2, "name": "a0"}]
+    for pod in pods:
+        toy.change(pod.uid, gates=())
+    writer.feed([m for m in toy.messages if m[0] > writer.world.meta.position])
+    writer.store.close()
+    out = ask(gatelog, (url, toy), "why", "ns/a")[1]
+    assert "other gate" not in out and "it waits for nothing: admitted" in out
+
+
 def test_why_a_pod_that_came_to_a_group_that_was_over(gatelog: Gatelog, tmp_path: Path) -> None:
     toy = Toy()
     for name in ("a0", "a1"):
