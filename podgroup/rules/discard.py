@@ -1,9 +1,12 @@
-"""Rule: a pod of a group was deleted while it was gated.
+"""Rule: a pod of a group was deleted and need not be counted: while it was gated, or serving.
 
-It never ran and never will, so it is released at once (B2), also where the deletion overtook its
-ungating.
+One that was gated never ran and never will, so it is released at once (B2), also where the deletion
+overtook its ungating. One of a serving group is released once nothing of it runs: what makes its
+successor may want the same name, as a StatefulSet does, and cannot before the old object is gone
+(B3; kubernetes-sigs/kueue #13830).
 
-Invariant: a pod that was deleted past its gate has a place until another pod takes it.
+Invariant: in a group that is not serving, a pod that was deleted past its gate has a place until
+another pod takes it.
 """
 
 from podgroup.rules.helpers.context import Conclusions, RuleContext
@@ -12,12 +15,16 @@ from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
 
+_OVER = "it is being deleted and runs no more; its successor may need its name"
+
 
 def discard(ctx: RuleContext, group: Group) -> Conclusions:
     """Release pods that were deleted before they could run."""
     if group.single:
         return ()
     members = ctx.members(group)
+    if group.spec.serving:
+        return _let_go(ctx, group) if members.count(Flag.DELETING) else ()
     if members.count(Flag.INACTIVE) <= members.count(Flag.FAILED):
         return ()  # no pod was deleted before it had a node
     return _discard(ctx, group)
@@ -34,6 +41,13 @@ def _discard(ctx: RuleContext, group: Group) -> Conclusions:
         )
 
 
+def _let_go(ctx: RuleContext, group: Group) -> Conclusions:
+    flags = ctx.members(group).flags
+    for uid in ctx.members(group).listed(Flag.DELETING):
+        if not flags[uid] & Flag.LIVE:
+            yield from finalize(ctx, group, ctx.pod(uid), "discard", "DeletedAndOver", _OVER)
+
+
 RULE = Rule(
     name="discard",
     run=discard,
@@ -43,6 +57,11 @@ RULE = Rule(
             "discard",
             "a pod of a group was deleted while it was gated",
             "releases it",
+        ),
+        RuleDoc(
+            "discard",
+            "a pod of a serving group was deleted and runs no more",
+            "releases it, so that its successor can have its name",
         ),
     ),
 )

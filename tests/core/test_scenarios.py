@@ -241,6 +241,47 @@ def test_serving_group_keeps_the_successor_of_a_succeeded_pod() -> None:
     assert there(toy) == {"p0", "p1", "p0-again"} and not held(toy, "p0")
 
 
+@pytest.mark.parametrize("mode", ["builtin", "kueue"])
+def test_a_successor_in_a_serving_group_can_have_the_name_of_a_pod_that_ended(mode: str) -> None:
+    """A StatefulSet's pods: no second object of a name before the first is gone (Kueue #13830)."""
+    toy = Toy(cpu=2, mode=mode)
+    serving = {SERVING: "true", FAST_ADMISSION: "true"}
+    for name in ("s0", "s1"):
+        toy.pod(name, "g", 2, annotations=serving)
+    if mode == "kueue":
+        toy.admit("g")
+    toy.run("s0", "s1")
+    toy.slow = True
+    toy.delete("s0")
+    assert there(toy) == {"s0", "s1"} and held(toy, "s0"), "it runs in its grace period"
+    toy.end("s0", phase="Failed")
+    assert there(toy) == {"s1"} and not toy.gated("s1")
+    toy.pod("s0", "g", 2, annotations=serving)
+    assert not toy.gated("s0"), "it has the place that it had"
+    toy.run("s0")
+    toy.end("s1", phase="Failed")
+    assert held(toy, "s1"), "nobody has asked for its deletion: its place is counted by it"
+    toy.delete("s1")
+    assert there(toy) == {"s0"}
+
+
+def test_an_evicted_serving_group_comes_back_under_the_same_names() -> None:
+    """Its pods were left in Terminating for successors that could not come (Kueue #13830)."""
+    toy = Toy(cpu=2, within="LowerPriority")
+    serving = {SERVING: "true", FAST_ADMISSION: "true"}
+    for name in ("s0", "s1"):
+        toy.pod(name, "g", 2, annotations=serving, labels=LOW)
+    toy.run("s0", "s1")
+    toy.pod("urgent", cpu=2, labels=HIGH)
+    assert there(toy) == {"urgent"} and not toy.gated("urgent")
+    for name in ("s0", "s1"):
+        toy.pod(name, "g", 2, annotations=serving, labels=LOW)
+    assert toy.gated("s0") and toy.gated("s1") and toy.group("g").explained.state == "Queued"
+    toy.run("urgent")
+    toy.end("urgent")
+    assert not toy.gated("s0") and not toy.gated("s1")
+
+
 @pytest.mark.parametrize("roles", [18, 19])
 def test_eighteen_roles_are_allowed_and_no_more(roles: int) -> None:
     toy = Toy(cpu=1000)
