@@ -1,9 +1,11 @@
 """Rule: the group is admitted: gated pods start, oldest first, one per free place of their role.
 
-Invariant: open pods plus pods being opened never exceed a role's count.
+Invariant: open pods plus pods being opened never exceed a role's count, nor, in a serving group, do
+pods that may run.
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import NamedTuple
 
 from podgroup.log.events import Decision
@@ -23,16 +25,19 @@ from podgroup.model.names import (
 )
 from podgroup.model.objects import Assignment, PodSetUpdate, Toleration
 from podgroup.model.topology import LEVEL_ASKED
-from podgroup.rules.helpers.context import Conclusions, RuleContext, normal, pod_ref
+from podgroup.rules.helpers.context import Concluding, Conclusions, RuleContext, normal, pod_ref
 from podgroup.rules.helpers.no_workload import without_workload
 from podgroup.rules.helpers.order import start_key
 from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.rules.helpers.timing import wake_at
 from podgroup.rules.helpers.topology import selectors_of
 from podgroup.state.facts import role_of, unknown_flavor
-from podgroup.state.group import Group, QuotaReservation
+from podgroup.state.group import Group, QuotaReservation, Role
 from podgroup.state.members import Flag
 from podgroup.state.pod import Pod
+from podgroup.state.termination import lost_at
 
+SUCCESSOR = "successor"
 _ELASTIC = (SLICE_NAME, WORKLOAD_ANNOTATION)
 """Annotations of an earlier slice that give way to those of the one that is admitted."""
 
@@ -56,12 +61,7 @@ def _start(ctx: RuleContext, group: Group, holding: QuotaReservation) -> Conclus
         role = group.roles.get(role_of(group, assignment.name))
         if role is None or unknown_flavor(ctx.world, assignment):
             continue
-        taken = (
-            members.count(Flag.OPEN, role.name)
-            + members.count(Flag.OPENING, role.name)
-            + role.succeeded_gone
-        )
-        room = role.count - taken
+        room = role.count - (yield from _taken(ctx, group, role))
         if room <= 0:
             continue
         waiting = [
@@ -84,6 +84,32 @@ def _start(ctx: RuleContext, group: Group, holding: QuotaReservation) -> Conclus
         for pod in start:
             if pod.view.name in selectors:
                 yield _ungate(ctx, group, pod, queue, given, selectors[pod.view.name])
+
+
+def _taken(ctx: RuleContext, group: Group, role: Role) -> Concluding[int]:
+    """Return how many places of a role are not free; asks for a look when the next may be."""
+    members = ctx.members(group)
+    opening = members.count(Flag.OPENING, role.name)
+    if not group.spec.serving:
+        return members.count(Flag.OPEN, role.name) + opening + role.succeeded_gone
+    # What terminates has given its place up, and runs: its successor waits for its end.
+    taken = members.count(Flag.LIVE, role.name) + opening
+    if taken < role.count:
+        return taken
+    ends: list[datetime] = []
+    for pod in map(ctx.pod, members.listed(Flag.DELETING, role.name)):
+        if not members.flags[pod.view.uid] & Flag.LIVE:
+            continue
+        at = lost_at(ctx.world, pod, ctx.here.at)
+        if at is None:
+            continue
+        if at > ctx.here.at:
+            ends.append(at)
+        else:
+            taken -= 1
+    if ends and taken >= role.count:
+        yield from wake_at(ctx, group, SUCCESSOR, min(ends))
+    return taken
 
 
 class _Given(NamedTuple):

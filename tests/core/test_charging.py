@@ -232,7 +232,7 @@ def test_a_waiting_pod_that_is_resized_asks_for_what_it_wants_now() -> None:
     assert toy.gated("p0") and toy.group("p0").explained.reason == "ExceedsMaxQuota"
 
 
-def test_pods_of_a_serving_group_that_terminate_are_charged_beside_their_successors() -> None:
+def test_pods_of_a_serving_group_that_terminate_are_charged_and_their_successors_wait() -> None:
     toy = Toy(cpu=10)
     toy.slow = True
     for name in ("s0", "s1"):
@@ -240,9 +240,9 @@ def test_pods_of_a_serving_group_that_terminate_are_charged_beside_their_success
     toy.run("s0", "s1")
     toy.delete("s0")
     toy.pod("s2", "g", 2, annotations={SERVING: "true"})
-    toy.run("s2")
-    assert used(toy) == 3000
+    assert toy.gated("s2") and used(toy) == 2000
     toy.end("s0")
+    toy.run("s2")
     assert used(toy) == 2000
 
 

@@ -1,5 +1,7 @@
 """User scenarios on the pure core: the same stories as the conformance suite, without any I/O."""
 
+from datetime import timedelta
+
 import pytest
 
 from podgroup.model.names import (
@@ -13,6 +15,7 @@ from podgroup.model.names import (
 from podgroup.state.changes import EVERYTHING
 from tests.support.toy import Toy
 
+DAY = timedelta(days=1)
 HIGH, LOW = {PRIORITY_CLASS: "high"}, {PRIORITY_CLASS: "low"}
 
 
@@ -280,6 +283,39 @@ def test_an_evicted_serving_group_comes_back_under_the_same_names() -> None:
     toy.run("urgent")
     toy.end("urgent")
     assert not toy.gated("s0") and not toy.gated("s1")
+
+
+def test_a_serving_group_runs_no_more_than_its_quota_while_pods_terminate() -> None:
+    """A day of grace was a day of twice the quota, and the next deletion of three times."""
+    toy = Toy(cpu=2)
+    toy.slow = True
+    for name in ("a0", "a1"):
+        toy.pod(name, "g", 2, annotations={SERVING: "true"})
+    toy.run("a0", "a1")
+    for name in ("a0", "a1"):
+        toy.change(toy.named(name).uid, deleted_at=toy.now + DAY, grace_s=86_400)
+        toy.pod(f"b{name}", "g", 2, annotations={SERVING: "true"})
+    toy.wait(3600)
+    assert toy.gated("ba0") and toy.gated("ba1")
+    assert sum(toy.world.quotas.usage["cq"].values()) == 2000
+    toy.end("a1", phase="Failed")
+    assert [toy.gated(name) for name in ("ba0", "ba1")] == [False, True]
+    assert there(toy) == {"a0", "ba0", "ba1"}
+
+
+def test_a_successor_in_a_serving_group_starts_once_its_predecessor_is_taken_for_lost() -> None:
+    toy = Toy(cpu=2)
+    toy.slow = True
+    for name in ("a0", "a1"):
+        toy.pod(name, "g", 2, annotations={SERVING: "true"})
+    toy.run("a0", "a1")
+    lost = toy.named("a0")
+    silent = tuple(one for one in lost.conditions if one.type != "Ready")
+    toy.change(lost.uid, deleted_at=toy.now, grace_s=5, conditions=silent)
+    toy.pod("b0", "g", 2, annotations={SERVING: "true"})
+    assert toy.gated("b0")
+    toy.wait(120)
+    assert not toy.gated("b0")
 
 
 @pytest.mark.parametrize("roles", [18, 19])
