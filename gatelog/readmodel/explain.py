@@ -225,6 +225,8 @@ def _pods(found: Explanation, now: datetime) -> Iterator[ExplanationLine]:
         yield ExplanationLine("" if number else "not started", _late(pod, found.group))
     if found.not_started:
         yield ExplanationLine("it takes", _ANOTHER_LIFE)
+    if found.group.state in ADMITTED and found.group.pods_gated and found.ending:
+        yield ExplanationLine("successor", _successors(found.group, found.ending[0]))
     for number, gate in enumerate(found.other_gates):
         yield ExplanationLine("" if number else "other gate", _others_gate(gate))
     if found.other_gates:
@@ -296,6 +298,16 @@ def _late(pod: UnstartedRow, group: GroupRow) -> str:
         return f"pod {pod.name} was still at its gate when the group ended"
     after = duration((pod.created_at - over).total_seconds())
     return f"pod {pod.name} came {after} after the group had ended"
+
+
+def _successors(group: GroupRow, first: EndingRow) -> str:
+    pods = (
+        "1 pod at its gate" if group.pods_gated == 1 else f"{group.pods_gated} pods at their gate"
+    )
+    return (
+        f"{pods}: for each that terminates one starts once that has ended; "
+        f"pod {first.name} on node {first.node} is to end by {first.deleted_at:%H:%M:%S} UTC"
+    )
 
 
 def _others_gate(gate: OtherGateRow) -> str:

@@ -68,17 +68,24 @@ SELECT g.cluster, g.id AS group_id, g.namespace, g.name, g.kind, g.state, g.queu
 
 
 def _held_up(d: Dialect) -> str:
-    """Admitted groups with pods at their gate, and the latest of the decisions to remove it."""
+    """Admitted groups with pods at their gate, and the latest of the decisions to remove it.
+
+    As many wait for a place as there are pods that terminate: these are held up by nothing.
+    """
     since = d.last.format(a="g.admitted_at", b="p.first_at")
     answer = """(SELECT o.{column} FROM outcomes o
          WHERE o.cluster = l.cluster AND o.decision_id = l.id
          ORDER BY o.seq DESC, o.attempt DESC LIMIT 1)"""
+    ending = """(SELECT count(*) FROM pods t
+         WHERE t.cluster = p.cluster AND t.group_id = p.group_id AND t.gone_at IS NULL
+           AND NOT t.gated AND t.node <> '' AND t.deleted_at IS NOT NULL AND t.ended_at IS NULL)"""
     return f"""
 WITH at_gate AS (
-    SELECT p.cluster, p.group_id, count(*) AS pods, min(p.created_at) AS first_at
+    SELECT p.cluster, p.group_id, count(*) - {ending} AS pods, min(p.created_at) AS first_at
       FROM pods p
      WHERE p.gone_at IS NULL AND p.gated AND p.fate = '' AND p.deleted_at IS NULL
-     GROUP BY p.cluster, p.group_id),
+     GROUP BY p.cluster, p.group_id
+    HAVING count(*) > {ending}),
 held AS (
     SELECT g.cluster, g.id AS group_id, g.namespace, g.name, g.kind, g.state, g.queue,
            g.cluster_queue, g.priority, g.admitted_at, p.pods, {since} AS since

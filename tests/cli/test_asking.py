@@ -5,9 +5,10 @@ import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from msgspec import structs
 
 from gatelog.examine import readmodel
@@ -157,6 +158,31 @@ def test_why_a_group_that_waits_for_nothing(gatelog: Gatelog, busy_db: Db) -> No
     assert code == 0 and "it waits for nothing: admitted by ClusterQueue cq" in out
     code, out, _ = ask(gatelog, busy_db, "why", "ns/single")
     assert code == 0 and "it is over" in out
+
+
+@pytest.mark.parametrize("serving", ["true", "false"])
+def test_why_a_successor_waits_for_a_pod_that_terminates(
+    gatelog: Gatelog, tmp_path: Path, serving: str
+) -> None:
+    """The actuator was blamed: "no decision to remove the gate was made yet"."""
+    toy = Toy()
+    toy.slow = True
+    mine = {"annotations": {"kueue.x-k8s.io/pod-group-serving": serving}}
+    for name in ("a0", "a1"):
+        toy.pod(name, "a", 2, **mine)
+    toy.run("a0", "a1")
+    toy.change(toy.named("a0").uid, deleted_at=toy.now + timedelta(hours=1), grace_s=3600)
+    toy.pod("b0", "a", 2, **mine)
+    toy.wait(60)
+    url, writer = written(tmp_path, toy)
+    text = " ".join(ask(gatelog, (url, toy), "why", "ns/b0")[1].split())
+    assert toy.gated("b0") and "held up" not in text and "actuator" not in text
+    assert "successor 1 pod at its gate: for each that terminates one starts once that" in text
+    assert "pod a0 on node" in text
+    toy.end("a0", phase="Failed")
+    writer.feed([m for m in toy.messages if m[0] > writer.world.meta.position])
+    writer.store.close()
+    assert "successor" not in ask(gatelog, (url, toy), "why", "ns/b0")[1]
 
 
 def test_why_an_admitted_pod_that_has_the_gate_of_another_controller(
