@@ -180,7 +180,8 @@ def _placed_anew(world: World, group: Group, decision: Decision, command: Replac
 
 def _evicted(world: World, group: Group, decision: Decision, command: EvictGroup) -> None:
     here = At(decision.as_of, decision.at)
-    eviction = Eviction(command.reason, command.message, here.at, command.preempted_by)
+    policy = command.preemption.policy if command.preemption is not None else ""
+    eviction = Eviction(command.reason, command.message, here.at, command.preempted_by, policy)
     requeueing.evicted(group, eviction)
     if command.preemption is not None:
         _preempted(world, group, decision, command, command.preemption)

@@ -263,7 +263,8 @@ def _quota(group: Group, said: Said, wanted: Wanted) -> None:
     if evicted is not None:
         wanted.append((EVICTED, True, evicted.reason, evicted.message))
         if evicted.reason == EVICTED_PREEMPTED:
-            wanted.append((PREEMPTED, True, PREEMPTED_IN_CLUSTER_QUEUE, evicted.message))
+            policy = evicted.policy or PREEMPTED_IN_CLUSTER_QUEUE
+            wanted.append((PREEMPTED, True, policy, evicted.message))
         if holding is None:
             again = group.requeueing.requeued
             wanted.append(_requeued(evicted.reason, evicted.message, again=again))

@@ -28,8 +28,10 @@ def preempt(
     manager, forest = scheduler.cache.queues, scheduler.cache.objects.forest
     queue = manager.queue_of(manager.waiting[group.id])
     path = forest.path_text(queue.spec.name) if queue is not None else ""
-    uid = group.mirror.workload.uid if group.mirror.workload is not None else group.id
-    kueues = preempted(uid, "", verdict.reason, path, forest.path_text(verdict.cluster_queue))
+    # Its Workload may not be there yet: then Kueue's word for it, and never an id of ours.
+    uid = group.mirror.workload.uid if group.mirror.workload is not None else ""
+    owner = (ctx.members(group).first() or "") if group.single else ""
+    kueues = preempted(uid, owner, verdict.reason, path, forest.path_text(verdict.cluster_queue))
     over = f"(priority {group.composition.priority} over {victim.composition.priority})"
     near = group.namespace == victim.namespace
     who = f"{group.namespace}/{group.name}" if near else "a group of another namespace"

@@ -77,6 +77,8 @@ class Eviction(Struct, frozen=True, gc=False):
     message: str
     at: datetime
     preempted_by: str = ""
+    policy: str = ""
+    """By which policy it was preempted (`podgroup.model.names.PREEMPTED_…`)."""
 
 
 class Finish(Struct, frozen=True, gc=False):
