@@ -2,15 +2,18 @@
 
 Theory. The parts are the same as in three deployments and know nothing of each other; here they
 share one connection to NATS and one client of the API server, and the log and the database are in
-the state directory unless settings name others. Nothing is restarted: a part that fails ends the
-process with its error, and the next start goes on from the checkpoint.
+the state directory unless settings name others. A part that cannot work as it was set up ends the
+process with its error. One that fails by a defect is started again, after a pause that grows, while
+the others go on: what is asked of the webhook does not wait for the projector.
 
 Invariant: parts start after log and tables exist, and end before the log's server does.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,20 +25,27 @@ from gatelog.shell import statedir
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.narrator import Narrator
 from gatelog.shell.whereabouts import near, read_model_at
+from runtime.backoff import Backoff
 from runtime.embedded import EmbeddedError, EmbeddedNats
 from runtime.health import Checks, serve_health
-from runtime.jetstream import Bus
+from runtime.jetstream import Bus, BusError
 from runtime.jetstream import connect as connect_bus
 from runtime.kube import KubeClient
 from runtime.kube import connect as connect_kube
+from runtime.kube_errors import KubeError
+from runtime.listening import ListenError
 from runtime.log import get_logger
-from runtime.settings import Settings
+from runtime.service import innermost
+from runtime.settings import Settings, SettingsError
 
 _CONNECT_S = 30.0
 _LOOK_S = 2.0
 """Seconds between looks whether the embedded server still stores what it is given."""
 _AGAIN_S = 20.0
 """Seconds that a server gets to store something before it is restarted again."""
+
+_GOOD_S = 60.0
+"""Seconds that a part has to work until a failure of it counts as the first again."""
 
 OnReady = Callable[[Ready], Awaitable[None]]
 
@@ -272,26 +282,69 @@ async def _parts(
     async with serve_health(settings.health, checks), asyncio.TaskGroup() as group:
         waiting = group.create_task(ready(checks), name="readiness")
         parts = (
-            ("ingest", run_ingest(settings, stop, bus=bus, kube=kube, checks=checks)),
-            ("projector", run_projector(settings, stop, bus=bus, checks=checks)),
-            ("actuator", run_actuator(settings, stop, bus=bus, kube=kube, checks=checks)),
+            ("ingest", lambda: run_ingest(settings, stop, bus=bus, kube=kube, checks=checks)),
+            ("projector", lambda: run_projector(settings, stop, bus=bus, checks=checks)),
+            ("actuator", lambda: run_actuator(settings, stop, bus=bus, kube=kube, checks=checks)),
         )
         if settings.serve.enabled:
             from gatelog.serve.bootstrap import run_serve
 
-            serve = run_serve(settings, stop, kube=kube, checks=checks)
-            group.create_task(_part("serve", serve, stop), name="serve")
+            parts = (*parts, ("serve", lambda: run_serve(settings, stop, kube=kube, checks=checks)))
         if settings.forecast.interval_s:
             from gatelog.forecast.beside import beside_projector
 
             group.create_task(beside_projector(settings, stop, checks), name="forecast")
         for name, part in parts:
-            group.create_task(_part(name, part, stop), name=name)
+            group.create_task(supervised(name, part, stop, checks), name=name)
         await stop.wait()
         waiting.cancel()
 
 
-async def _part(name: str, part: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
-    await part
-    if not stop.is_set():
-        raise CommandFailed(f"{name} ended by itself, which it never should: see the log above it")
+def _set_up() -> tuple[type[Exception], ...]:
+    """Return the errors that starting again does not help against: they say what to do."""
+    from projector.storage.database import DatabaseError
+    from projector.storage.store import StaleProjector, StoreDamaged
+
+    ours = (CommandFailed, SettingsError, BusError, KubeError, ListenError, EmbeddedError)
+    return (*ours, DatabaseError, StaleProjector, StoreDamaged)
+
+
+async def supervised(
+    name: str,
+    part: Callable[[], Coroutine[Any, Any, None]],
+    stop: asyncio.Event,
+    checks: Checks,
+    backoff: Backoff | None = None,
+) -> None:
+    """Run a part until `stop`, again and again if it fails by a defect; readiness says so.
+
+    Raises:
+        CommandFailed: it ended by itself.
+        BusError, KubeError, DatabaseError, SettingsError, ListenError, StaleProjector: it cannot
+            work as it was set up.
+    """
+    waits, log = backoff or Backoff(first_s=1.0, ceiling_s=30.0), get_logger("up")
+    while True:
+        began = time.monotonic()
+        try:
+            await part()
+        except Exception as error:
+            cause = innermost(error)
+            if isinstance(cause, _set_up()):
+                raise
+            if time.monotonic() - began > _GOOD_S:
+                waits.reset()
+            wait_s, said = next(waits), f"failed and is started again: {cause}"
+            log.error("part_failed", part=name, error=str(cause), wait_s=wait_s, exc_info=error)
+        else:
+            if stop.is_set():
+                return
+            raise CommandFailed(
+                f"{name} ended by itself, which it never should: see the log above it"
+            )
+        checks.ready(name, partial(str, said))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await stop.wait()
+        if stop.is_set():
+            return

@@ -143,7 +143,7 @@ def _code(task: asyncio.Task[None], hurried: bool, log: Logger) -> int:
         return 130 if hurried else 1
     if task.cancelled():
         return 130 if hurried else 0
-    error = _innermost(task.exception())
+    error = innermost(task.exception())
     if error is None:
         log.debug("stopped")
         return 0
@@ -156,7 +156,7 @@ def _code(task: asyncio.Task[None], hurried: bool, log: Logger) -> int:
     return 1
 
 
-def _innermost(error: BaseException | None) -> BaseException | None:
+def innermost(error: BaseException | None) -> BaseException | None:
     """Return the one error inside nested groups of one, so that it is named, not its wrapper."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
