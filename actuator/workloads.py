@@ -227,6 +227,7 @@ def update(
     ]
     changes += _bound_execution(command.max_execution_s, live_spec)
     changes += _add_labels(command.labels, live["metadata"].get("labels"))
+    changes += _gate_by(command.gated_by, live["metadata"].get("annotations"))
     owners = live["metadata"].get("ownerReferences")
     changes += _add_owners(command.add_owners, owners, controller=command.controller)
     return Patch([*guards(live), *changes]) if changes else Unchanged()
@@ -245,6 +246,15 @@ def _add_labels(wanted: Mapping[str, str], live: Mapping[str, str] | None) -> Op
     if new and not live:
         return [add("/metadata/labels", new)]
     return [add(pointer("metadata", "labels", key), value) for key, value in new.items()]
+
+
+def _gate_by(names_left: str | None, live: Mapping[str, str] | None) -> Operations:
+    key = names.ADMISSION_GATED_BY
+    known = (live or {}).get(key, "")
+    if names_left is None or not known or names_left == known:
+        return []  # Kueue lets nothing be added
+    path = pointer("metadata", "annotations", key)
+    return [add(path, names_left)] if names_left else [remove(path)]
 
 
 def _add_owners(

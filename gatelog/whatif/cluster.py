@@ -447,6 +447,7 @@ class Cluster:
 
 def _updated(found: _Workload, command: c.UpdateWorkload) -> dict[str, Any]:
     spec: dict[str, Any] = {"labels": {**found.view.labels, **command.labels}}
+    spec["annotations"] = command.annotated(found.view.annotations)
     if command.add_owners:
         spec["owners"], spec["owner_pods"] = split_owners(found.owners)
     for name in ("queue", "active", "priority"):

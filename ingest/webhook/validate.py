@@ -24,10 +24,10 @@ from ingest.webhook.fields import (
     forbidden,
     integer,
     invalid,
-    label_name_problem,
     label_path,
     subdomain_problem,
 )
+from ingest.webhook.gatedby import gated_by_change_errors, gated_by_errors
 from ingest.webhook.groups import dialect_errors, dialect_warnings, group_errors, read_from
 from ingest.webhook.owners import controller_is_managed
 from ingest.webhook.pod import Pod
@@ -63,7 +63,7 @@ def validate_create(pod: Pod, policy: WebhookPolicy) -> Verdict:
         *_prebuilt_name(pod),
         *_max_exec_time(pod),
         *_no_elastic_job(pod),
-        *_gated_by(pod),
+        *gated_by_errors(pod),
         *_common(pod, policy),
         *_bounds(pod, None, policy),
         *_amounts(pod),
@@ -88,7 +88,7 @@ def validate_update(
         *_max_exec_change(old, new),
         *_priority_change(old, new),
         *_elastic_change(old, new),
-        *_gated_by_change(old, new),
+        *gated_by_change_errors(old, new),
         *_retriable_change(old, new),
         *_group_change(old, new),
         *(() if by_gatelog else bypasses(old, new)),
@@ -262,31 +262,6 @@ def _elastic_change(old: Pod, new: Pod) -> list[FieldError]:
     if old.annotations.get(key) == new.annotations.get(key):
         return []
     return [invalid(annotation_path(key), new.annotations.get(key, ""), IMMUTABLE)]
-
-
-def _gated_by(pod: Pod) -> list[FieldError]:
-    text = pod.annotations.get(names.ADMISSION_GATED_BY, "")
-    gates = _gate_list(text)
-    if len(set(gates)) == len(gates) and not any(label_name_problem(gate) for gate in gates):
-        return []
-    detail = "must be a comma-separated list of distinct gate names such as example.com/budget"
-    return [invalid(annotation_path(names.ADMISSION_GATED_BY), text, detail)]
-
-
-def _gated_by_change(old: Pod, new: Pod) -> list[FieldError]:
-    path = annotation_path(names.ADMISSION_GATED_BY)
-    before = _gate_list(old.annotations.get(names.ADMISSION_GATED_BY, ""))
-    after = _gate_list(new.annotations.get(names.ADMISSION_GATED_BY, ""))
-    if after and not before:
-        return [forbidden(path, "cannot be added after the pod was created")]
-    added = sorted(set(after) - set(before))
-    if added:
-        return [forbidden(path, f"gates can only be removed, but {', '.join(added)} was added")]
-    return []
-
-
-def _gate_list(text: str) -> list[str]:
-    return text.split(",") if text else []
 
 
 def _retriable_change(old: Pod, new: Pod) -> list[FieldError]:

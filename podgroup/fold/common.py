@@ -10,7 +10,13 @@ from podgroup.fold.group import mirror, quota
 from podgroup.log.dialects import declaration
 from podgroup.log.journal import AdmissionRow, At, Note, ParkedRow, PlacementRow, ShortageRow
 from podgroup.model.ids import GroupID, PodUID, newer
-from podgroup.model.names import ADMISSION_GATE, POD_FINALIZER, QUEUE_NAME, RETRIABLE_IN_GROUP
+from podgroup.model.names import (
+    ADMISSION_GATE,
+    ADMISSION_GATED_BY,
+    POD_FINALIZER,
+    QUEUE_NAME,
+    RETRIABLE_IN_GROUP,
+)
 from podgroup.model.objects import Since
 from podgroup.state.changes import EVERYTHING
 from podgroup.state.facts import role_of
@@ -165,6 +171,7 @@ def _classified(key: int) -> int:
     return flags | Flag.DELETING if deleting else flags
 
 
+_AT_ITS_GATE: Final = Flag.ACTIVE | Flag.GATED
 _CLASSES: Final = tuple(map(_classified, range(2 * _BOUND)))
 
 
@@ -230,6 +237,10 @@ def index(world: World, group: Group, pod: Pod, old: int | None = None) -> int:
         members.put(uid, pod.role, new, view.created_at, queue, declaration(view))
     elif old != new:
         members.move(uid, old, new)
+    text = view.annotations.get(ADMISSION_GATED_BY, "")
+    if text or members.gated_by:
+        waits = new & _AT_ITS_GATE == _AT_ITS_GATE
+        members.gate(uid, text if waits else "")
     world.journal.pods.add(uid)
     return new
 

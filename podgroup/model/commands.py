@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, NamedTuple, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
+from podgroup.model.names import ADMISSION_GATED_BY
 from podgroup.model.objects import (
     Assignment,
     CheckView,
@@ -275,7 +276,7 @@ class UpdateWorkload(Command, tag="UpdateWorkload", frozen=True, kw_only=True):
     """Change metadata or spec of a Workload; None leaves a field alone.
 
     `controller` makes the added owner the controlling one. `max_execution_s` 0 takes the bound
-    away.
+    away, `gated_by` "" the annotation admission-gated-by.
     """
 
     about: ClassVar[About] = About("Workload", urgency=Urgency.BESIDE_KUEUE)
@@ -289,6 +290,14 @@ class UpdateWorkload(Command, tag="UpdateWorkload", frozen=True, kw_only=True):
     pod_sets: tuple[PodSetSpec, ...] | None = None
     priority: int | None = None
     priority_ref: PriorityRef | None = None
+    gated_by: str | None = None
+
+    def annotated(self, before: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the annotations of a Workload as they are after this write; none is added."""
+        if self.gated_by is None or ADMISSION_GATED_BY not in before:
+            return before
+        after = {**before, ADMISSION_GATED_BY: self.gated_by}
+        return {key: text for key, text in after.items() if text or key != ADMISSION_GATED_BY}
 
 
 class FinalizeWorkload(Command, tag="FinalizeWorkload", frozen=True, kw_only=True):

@@ -161,6 +161,7 @@ PENDING_SUSPENDED: Final[str] = "Suspended"
 PENDING_EVALUATION: Final[str] = "PendingEvaluation"
 PENDING_ON_HOLD: Final[str] = "OnHold"
 PENDING_DEACTIVATED: Final[str] = "Deactivated"
+PENDING_GATED: Final[str] = "AdmissionGated"  # by annotation admission-gated-by
 
 # -- reasons of Admitted=False -----------------------------------------------------------------
 NOT_ADMITTED_NO_RESERVATION: Final[str] = "NoReservation"
@@ -240,6 +241,15 @@ def group_name(labels: Mapping[str, str] | None, annotations: Mapping[str, str] 
 def prebuilt_name(labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None) -> str:
     """Name of the prebuilt Workload a pod refers to, ``""`` for none."""
     return annotation_or_label(PREBUILT_WORKLOAD, labels, annotations)
+
+
+def admission_gates(text: str) -> tuple[str, ...]:
+    """Return the names in a value of annotation admission-gated-by, in their order.
+
+    Kueue takes blanks off around each; any text but "" holds its group back, so one that names
+    nothing gives the name "" (KEP-6915 of Kueue).
+    """
+    return tuple([part.strip() for part in text.split(",")]) if text else ()
 
 
 def workload_name(pod_name: str, pod_uid: str, *, max_bytes: int = OBJECT_NAME) -> str:

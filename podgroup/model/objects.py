@@ -16,7 +16,13 @@ from msgspec import Meta
 
 from podgroup.model.limits import cut
 from podgroup.model.meaning import Means, Shared, View, Write
-from podgroup.model.names import ADMITTED_CONDITION, MANAGED_LABEL, POD_FINALIZER, QUEUE_NAME
+from podgroup.model.names import (
+    ADMISSION_GATED_BY,
+    ADMITTED_CONDITION,
+    MANAGED_LABEL,
+    POD_FINALIZER,
+    QUEUE_NAME,
+)
 from podgroup.model.topology import NOTHING_ASKED, TopologyAssignment, TopologyRequest
 
 Time = Annotated[datetime, Meta(tz=True)]
@@ -132,6 +138,11 @@ def _ours(labels: Mapping[str, str]) -> object:
     return labels.get(MANAGED_LABEL), bool(labels.get(QUEUE_NAME))
 
 
+def _gated_by(annotations: Mapping[str, str]) -> object:
+    """Return who holds its admission back: a controller that is done expects it to be admitted."""
+    return annotations.get(ADMISSION_GATED_BY)
+
+
 def _amounts(requests: Mapping[str, int]) -> object:
     """Return them without their order."""
     return tuple(sorted(requests.items()))
@@ -176,7 +187,8 @@ class PodView(View, frozen=True, kw_only=True):
         Means(at_once=_ours, read=True, by=Write.METADATA, shared=Shared.MAP),
     ] = {}
     annotations: Annotated[
-        Mapping[str, str], Means(read=True, by=Write.METADATA, shared=Shared.MAP)
+        Mapping[str, str],
+        Means(at_once=_gated_by, read=True, by=Write.METADATA, shared=Shared.MAP),
     ] = {}
     finalizers: Annotated[
         tuple[str, ...], Means(at_once=_held, by=Write.METADATA, shared=Shared.VALUE)

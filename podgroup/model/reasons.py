@@ -29,6 +29,7 @@ from podgroup.model.names import (
     PENDING_DEACTIVATED,
     PENDING_EVALUATION,
     PENDING_EXCEEDS_MAX_QUOTA,
+    PENDING_GATED,
     PENDING_MISCONFIGURED,
     PENDING_NO_MATCHING_FLAVOR,
     PENDING_ON_HOLD,
@@ -276,6 +277,13 @@ REASONS: Final = (
         PENDING_ON_HOLD,
         "its queue is stopped",
         "stopPolicy None of the queue",
+    ),
+    _waits(
+        PENDING_GATED,
+        "another controller holds its admission back",
+        "that those who are named take their names off annotation "
+        "kueue.x-k8s.io/admission-gated-by of the pods; if one is gone for good, take its name off "
+        "by hand",
     ),
     _waits(
         NOT_ADMITTED_CHECKS,

@@ -51,6 +51,7 @@ from podgroup.rules.helpers.context import (
 )
 from podgroup.rules.helpers.copying import copied_annotations, copied_labels
 from podgroup.rules.helpers.declared import placed, pod_sets
+from podgroup.rules.helpers.gating import gated_by
 from podgroup.rules.helpers.leading import max_execution_s, priority_of
 from podgroup.rules.helpers.no_workload import without_workload
 from podgroup.rules.helpers.order import active_key
@@ -198,7 +199,7 @@ def create(
             owners=tuple(pod_ref(pod) for pod in pods[:MAX_OWNERS]),
             controller=group.single,
             labels=copied_labels(ctx, group) | ({JOB_UID: lead.view.uid} if group.single else {}),
-            annotations=copied_annotations(ctx, group) | _annotations(group, lead),
+            annotations=copied_annotations(ctx, group) | _annotations(ctx, group, lead),
             priority=priority,
             priority_ref=ref,
             max_execution_s=max_execution_s(lead),
@@ -239,13 +240,13 @@ def _by_shape(group: Group, roles: dict[str, list[Pod]]) -> tuple[PodSetSpec, ..
     )
 
 
-def _annotations(group: Group, lead: Pod) -> dict[str, str]:
+def _annotations(ctx: RuleContext, group: Group, lead: Pod) -> dict[str, str]:
     chosen = {
         key: value for key, value in lead.view.annotations.items() if key.startswith(PROVREQ_PREFIX)
     }
-    gated_by = lead.view.annotations.get(ADMISSION_GATED_BY)
-    if gated_by:
-        chosen[ADMISSION_GATED_BY] = gated_by
+    by = gated_by(ctx.world, group)
+    if by and not group.spec.prebuilt:
+        chosen[ADMISSION_GATED_BY] = by
     if not group.single:
         chosen[IS_GROUP_WORKLOAD] = "true"
     return chosen

@@ -4,7 +4,8 @@ Queue, priority class and maximum execution time are those of the first pod; of 
 does without a Workload the class alone is kept anywhere.
 
 Kueue's API lets queue and execution time change only while no quota is reserved; the class may
-change at any time once there is one. A serving group keeps its queue. A label that was taken away
+change at any time once there is one. Who holds its admission back (annotation admission-gated-by)
+can only become fewer. A serving group keeps its queue. A label that was taken away
 changes nothing, and neither does a class that does not exist.
 
 Invariant: one update at a time, and none for what the Workload says already.
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 
 from podgroup.log.events import Decision
 from podgroup.model.commands import ComposeGroup, PriorityRef, UpdateWorkload
-from podgroup.model.names import EVENT_UPDATED_WORKLOAD
+from podgroup.model.names import ADMISSION_GATED_BY, EVENT_UPDATED_WORKLOAD, admission_gates
 from podgroup.model.objects import WorkloadView
 from podgroup.rules.helpers.context import (
     Conclusions,
@@ -25,6 +26,7 @@ from podgroup.rules.helpers.context import (
     workload_free,
     workload_ref,
 )
+from podgroup.rules.helpers.gating import gated_by
 from podgroup.rules.helpers.leading import max_execution_s
 from podgroup.rules.helpers.no_workload import without_workload
 from podgroup.rules.helpers.rule import Rule, RuleDoc
@@ -42,6 +44,10 @@ def follow(ctx: RuleContext, group: Group) -> Conclusions:
     if workload is not None:
         reserved = group.quota.holding is not None or bool(workload.cluster_queue)
         found = _new_class(ctx, group, workload, reserved)
+        if workload.annotations.get(ADMISSION_GATED_BY) and not group.spec.prebuilt:
+            left = _left(ctx, group, workload)
+            if left is not None and workload_free(group) and not mismatched(ctx, group, workload):
+                return _gated(ctx, group, left)
         if reserved and found is None:
             return ()  # mostly: the class is as it was
         first = ctx.members(group).first()
@@ -92,6 +98,23 @@ def _follow(
             f"Updated not matching Workload for suspended job: {where}",
             UpdateWorkload(target=workload_ref(group), max_execution_s=wanted or 0),
         )
+
+
+def _left(ctx: RuleContext, group: Group, workload: WorkloadView) -> str | None:
+    """Return who is left of those that the Workload names, None if all are, or nobody else."""
+    known = workload.annotations[ADMISSION_GATED_BY]
+    pods = gated_by(ctx.world, group)
+    named = set(admission_gates(pods))
+    left = ",".join(name for name in admission_gates(known) if name in named)
+    return None if known in (left, pods) else left
+
+
+def _gated(ctx: RuleContext, group: Group, left: str) -> Conclusions:
+    first = ctx.members(group).first()
+    if first is not None:
+        command = UpdateWorkload(target=workload_ref(group), gated_by=left)
+        text = f'Updated workload AdmissionGatedBy to "{left}"'
+        yield _update(ctx, group, ctx.pod(first), text, command)
 
 
 def _update(
@@ -149,7 +172,7 @@ RULE = Rule(
     docs=(
         RuleDoc(
             "follow",
-            "queue, priority or time limit of the first pod changed",
+            "queue, priority or time limit of the first pod changed, or fewer gate its admission",
             "changes the Workload",
         ),
     ),

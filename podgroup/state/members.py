@@ -116,11 +116,13 @@ class Members:
 
     __slots__ = (
         "_declaring",
+        "_gated_by",
         "_order",
         "_speaking",
         "charged_for",
         "counts",
         "flags",
+        "gated_by",
         "moves",
         "owned",
         "pairs",
@@ -145,6 +147,9 @@ class Members:
         """What quota that is held without an admission was last worked out from."""
         self.owned: frozenset[str] = frozenset()
         """Uids of the Workload's owner references."""
+        self.gated_by: Counter[str] = Counter()
+        """Value of annotation admission-gated-by -> how many pods at their gate have it."""
+        self._gated_by: dict[str, str] = {}
         self.pairs: dict[str, tuple[tuple[datetime, str], str, str]] = {}
         """What is contradicted -> age of the second pod, first pod, second pod (`contradict`)."""
         self._order: list[tuple[datetime, str]] = []
@@ -212,8 +217,23 @@ class Members:
             if not counter[value]:
                 del counter[value]
 
+    def gate(self, uid: str, text: str) -> None:
+        """Keep what a pod that waits at its gate says of who holds it back, "" for nobody."""
+        old = self._gated_by.get(uid, "")
+        if old == text:
+            return
+        if old:
+            del self._gated_by[uid]
+            self.gated_by[old] -= 1
+            if not self.gated_by[old]:
+                del self.gated_by[old]
+        if text:
+            self._gated_by[uid] = intern(text)
+            self.gated_by[text] += 1
+
     def drop(self, uid: str) -> None:
         """Forget a pod that is gone."""
+        self.gate(uid, "")
         self.move(uid, self.flags[uid], 0)
         del self.flags[uid]
         stamp = self.stamps.pop(uid)

@@ -358,3 +358,27 @@ def test_a_podset_without_pods_has_the_declared_template() -> None:
     assert workloads.ours(command, body)
     with pytest.raises(KeyError, match="driver"):
         workloads.workload(command, {}, "v1beta2")
+
+
+@pytest.mark.parametrize(
+    ("known", "wanted", "left"),
+    [
+        ("a.io/x,b.io/y", "b.io/y", "b.io/y"),
+        ("a.io/x", "", None),
+        ("a.io/x", None, "a.io/x"),
+        ("", "a.io/x", ""),
+        (None, "a.io/x", None),
+    ],
+)
+def test_who_holds_admission_back_becomes_fewer_and_never_more(
+    known: str | None, wanted: str | None, left: str | None
+) -> None:
+    notes = {} if known is None else {names.ADMISSION_GATED_BY: known}
+    live = existing(annotations={"other": "1", **notes})
+    plan = workloads.update(
+        UpdateWorkload(target=workload_ref(), gated_by=wanted), live, {}, "v1beta2"
+    )
+    if isinstance(plan, Patch):
+        live = json_patch(live, plan.operations)
+    found = live["metadata"]["annotations"]
+    assert found.get(names.ADMISSION_GATED_BY) == left and found["other"] == "1"

@@ -10,7 +10,7 @@ from ingest.decisive import known_of
 from podgroup.log.events import PodApplied
 from podgroup.model.interning import renewed, shared
 from podgroup.model.meaning import Means, Shared, View, Write, declared
-from podgroup.model.names import MANAGED_LABEL, POD_FINALIZER
+from podgroup.model.names import ADMISSION_GATED_BY, MANAGED_LABEL, POD_FINALIZER
 from podgroup.model.objects import (
     Condition,
     ContainerEnd,
@@ -34,7 +34,7 @@ OTHER: Final[dict[str, Any]] = {
     "deleted_at": LATER,
     "grace_s": 7,
     "labels": {MANAGED_LABEL: "true"},
-    "annotations": {"kueue.x-k8s.io/a": "b"},
+    "annotations": {ADMISSION_GATED_BY: "example.com/a"},
     "finalizers": (POD_FINALIZER,),
     "owners": (OwnerRef(kind="Job", name="j", uid="j"),),
     "gates": ("a", "b"),

@@ -555,6 +555,7 @@ class Toy:
                 if command.active is not None:
                     spec["active"] = command.active
                 spec["labels"] = {**w.labels, **command.labels}
+                spec["annotations"] = command.annotated(w.annotations)
                 if command.priority is not None:
                     spec["priority"] = command.priority
                 if command.priority_ref is not None:

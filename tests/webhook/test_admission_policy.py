@@ -17,6 +17,7 @@ from hypothesis import given, strategies
 
 from gatelog.cluster.policies import fence, policies
 from ingest.webhook.fields import ErrorKind
+from ingest.webhook.gatedby import FORM, MAX_BYTES, SHORT
 from ingest.webhook.install import Registration, configurations
 from ingest.webhook.ownerlabels import copied_labels
 from ingest.webhook.policy import (
@@ -213,7 +214,7 @@ COVERED = {
     *(ANNOTATION(k) for k in (
         names.GROUP_NAME, names.PREBUILT_WORKLOAD, names.GROUP_TOTAL_COUNT, names.ELASTIC_JOB,
         names.RETRIABLE_IN_GROUP, names.SUSPENDING_PARENT, names.TOPOLOGY_UNCONSTRAINED,
-        names.SLICE_SIZE,
+        names.SLICE_SIZE, names.ADMISSION_GATED_BY,
     )),
     "metadata.annotations",
     "metadata.finalizers",
@@ -221,6 +222,16 @@ COVERED = {
 }  # fmt: skip
 BEYOND_CEL = {"VC2-empty-label"}
 """An empty prebuilt label is no name to the policy, an invalid one to the webhook."""
+
+
+def test_the_form_of_who_gates_is_said_by_the_same_patterns() -> None:
+    (rule,) = (
+        rule
+        for rule in policy(VALIDATING, "gatelog-pods")["validations"]
+        if names.ADMISSION_GATED_BY in rule["message"] and "Invalid" in rule["message"]
+    )
+    assert FORM in rule["expression"] and SHORT in rule["expression"]
+    assert f"<= {MAX_BYTES}" in rule["expression"]
 
 
 AS_LABEL = {ANNOTATION(key): LABEL(key) for key in names.NAMED_BY_ANNOTATION}

@@ -130,7 +130,29 @@ CREATE: list[Any] = [
             [(INVALID, ANNOTATION(names.ADMISSION_GATED_BY))],
             id=f"VC6-{i}",
         )
-        for i, text in enumerate(["a,,b", ",", "a b", "a,a", "x/y/z"])
+        for i, text in enumerate(
+            [
+                "a,,b",
+                ",",
+                " ",
+                "a b",
+                "x.io/a,x.io/a",
+                "x.io/a, x.io/a",
+                "x/",
+                "/y",
+                "a",
+                "X.io/a",
+                "x.io/a,x.io/b c",
+                f"x.io/{'a' * 59}",
+                "x.io/ü",
+                "x.io/a\n",
+                ",".join(f"x.io/{n:020}" for n in range(40)),
+            ]
+        )
+    ),
+    *(
+        pytest.param(both({}, {names.ADMISSION_GATED_BY: text}), [], id=f"VC6-ok-{i}")
+        for i, text in enumerate(["x/y/z", " x.io/a , x.io/b", f"x.io/{'a' * 58}", "x.io/(a)+b;c"])
     ),
     pytest.param(both({}, {names.ADMISSION_GATED_BY: "x.io/a,x.io/b"}), [], id="VC6-ok"),
     pytest.param(both({}, {names.ADMISSION_GATED_BY: ""}), [], id="VC6-empty"),
@@ -499,6 +521,19 @@ UPDATE: list[Any] = [
     pytest.param(
         gated({}, {B: "x.io/a"}), gated({}, {B: "x.io/b"}), [(FORBIDDEN, ANNOTATION(B))],
         id="VU8-other",
+    ),
+    pytest.param(
+        gated({}, {B: "x.io/a,x.io/b"}), gated({}, {B: "x.io/b, x.io/a"}), [], id="VU8-moved"
+    ),
+    pytest.param(gated({}, {B: ""}), gated({}, {B: "x.io/a"}), [(FORBIDDEN, ANNOTATION(B))],
+                 id="VU8-add-to-empty"),
+    pytest.param(ungated({}, {B: "x.io/a"}), ungated({}), [], id="VU8-all-removed"),
+    pytest.param(
+        gated({}, {B: "no name"}), gated({"a": "b"}, {B: "no name"}), [], id="VC6-was-bad"
+    ),
+    pytest.param(
+        gated({}, {B: "x.io/a,,"}), gated({}, {B: "x.io/a,"}), [(INVALID, ANNOTATION(B))],
+        id="VC6-made-less-bad",
     ),
     pytest.param(
         gated(MANAGED), gated({names.MANAGED_LABEL: "no"}),

@@ -6,9 +6,11 @@ Invariant: nothing is changed here.
 from podgroup.model.names import (
     EVICTED_DEACTIVATED,
     PENDING_DEACTIVATED,
+    PENDING_GATED,
     PENDING_MISCONFIGURED,
     PENDING_ON_HOLD,
 )
+from podgroup.rules.helpers.gating import held_back
 from podgroup.rules.helpers.wording import because_of
 from podgroup.state.facts import local_queue_of, pods_of
 from podgroup.state.group import Group
@@ -44,7 +46,7 @@ def active_again(group: Group) -> bool:
 
 
 def ineligible(world: World, group: Group) -> Reason | None:
-    """Say why a group may not be in the queue at all. Order: pods, activity, queue, place."""
+    """Say why a group may not be in the queue. Order: pods, activity, queue, gates of others."""
     if group.composition.short is not None:
         return "WaitingForReplacementPods", group.composition.short[1]
     evicted = group.requeueing.evicted
@@ -78,4 +80,5 @@ def ineligible(world: World, group: Group) -> Reason | None:
     queue = world.cluster_queues.get(local.cluster_queue)
     if queue is None:
         return "ClusterQueueNotFound", f"ClusterQueue {local.cluster_queue} doesn't exist"
-    return None
+    by_others = held_back(world, group)
+    return (PENDING_GATED, by_others) if by_others else None

@@ -135,9 +135,9 @@ def _functions() -> dict[str, Any]:
     """What the server adds to the language, as far as it is here.
 
     ``authorizer.group(g).resource(r)...check(verb).allowed()`` over a ``access.Check``, and
-    ``quantity(text).isGreaterThan(quantity(text))``.
+    ``quantity(text).isGreaterThan(quantity(text))``, and `split` and `trim` of texts.
     """
-    from celpy.celtypes import BoolType
+    from celpy.celtypes import BoolType, ListType, StringType
 
     def asking(field: str) -> Any:
         return lambda check, value: msgspec.structs.replace(check, **{field: str(value)})
@@ -146,6 +146,8 @@ def _functions() -> dict[str, Any]:
     found = {field: asking(field) for field in fields} | {"check": asking("verb")}
     found["quantity"] = lambda text: quantity.parse(str(text))
     found["isGreaterThan"] = lambda one, other: BoolType(one > other)
+    found["split"] = lambda text, by: ListType(map(StringType, str(text).split(str(by))))
+    found["trim"] = lambda text: StringType(str(text).strip())
     return found | {"allowed": lambda check: BoolType(check.allowed())}
 
 
