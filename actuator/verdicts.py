@@ -12,6 +12,7 @@ Every answer has one name here (the words are those of `podgroup.log.outcomes`):
     422 on the uid  obsolete: the name belongs to another object now
     422 of a JSON patch without findings   retried: one of its tests failed, read again
     422, 400, 403, 405, 406, 413, 415      rejected: the same will be refused again
+    500 because it is too large to store   rejected as 413: that never changes
     401             retried, as the whole server: credentials are renewed meanwhile
     429             retried, as the whole server, not before Retry-After
     408, 500, 504   retried, not before Retry-After if there is one
@@ -28,12 +29,18 @@ from typing import Final
 from msgspec import Struct
 
 from actuator.replies import NOT_INSTALLED, NOT_SERVED, Reply
-from podgroup.log.outcomes import Status
+from podgroup.log.outcomes import TOO_LARGE, Status
 from podgroup.model.commands import ObjectRef
 
 MAX_MESSAGE: Final = 1000
 """Characters of a message in the log at most; servers can be long-winded about invalid objects."""
 
+_TOO_LARGE_TO_STORE: Final = (
+    "etcdserver: request is too large",
+    "trying to send message larger than max",
+)
+"""How etcd (rpctypes.ErrRequestTooLarge) and the API server's client of it (gRPC, beyond 2 MiB) say
+that an object is too large; the API server passes that on as a 500 without a reason."""
 _PASSING: Final = frozenset({401, 408, 409, 410, 429, 500, 502, 503, 504})
 _WHOLE_SERVER: Final = frozenset({0, 401, 429, 502, 503})
 
@@ -85,6 +92,8 @@ def judge(reply: Reply) -> Verdict:
         return applied(reply)
     code = reply.status
     message = f"{reply.verb} {reply.path}: {_words(reply)}"[:MAX_MESSAGE]
+    if too_large(reply):
+        return rejected(message, TOO_LARGE)
     if code == 404 and reply.reason not in (NOT_INSTALLED, NOT_SERVED):
         return obsolete(message, code)
     if code == 422 and "metadata.uid" in reply.fields:
@@ -100,6 +109,13 @@ def judge(reply: Reply) -> Verdict:
             retry_after_s=reply.retry_after_s,
         )
     return rejected(message + _advice(code, reply), code)
+
+
+def too_large(reply: Reply) -> bool:
+    """Tell whether an object was refused for its size, by the API server or by etcd behind it."""
+    if reply.status == TOO_LARGE:
+        return True
+    return reply.status == 500 and any(text in reply.message for text in _TOO_LARGE_TO_STORE)
 
 
 def gone_from(found: Reply, target: ObjectRef) -> Verdict | None:

@@ -49,6 +49,10 @@ _CLASS_SOURCES = {
     "PriorityClass": "scheduling.k8s.io/priorityclass",
 }
 
+_KEPT = frozenset({"name", "image", "resources", "restartPolicy", "ports"})
+"""What a container is left with where its Workload would be too large: what is counted, and what
+people know it by."""
+
 Samples = Mapping[str, Mapping[str, Any]]
 """Live pods by podset name."""
 
@@ -127,6 +131,52 @@ def template_spec(spec: Mapping[str, Any]) -> Json:
         if copy.get(key):
             copy[key] = [_named_once(container) for container in copy[key]]
     return copy
+
+
+def trimmed(body: Json) -> Json:
+    """Return a Workload whose templates lack what is not counted, and that says so.
+
+    For a mirror that would be too large for the API server otherwise: env, args, volumes and the
+    like of the pods are in the pods.
+    """
+    meta: Json = body["metadata"]
+    notes = {**(meta.get("annotations") or {}), names.TEMPLATE: names.TRIMMED}
+    spec: Json = {**body["spec"], "podSets": _trimmed(body["spec"]["podSets"])}
+    return {**body, "metadata": {**meta, "annotations": notes}, "spec": spec}
+
+
+def _trimmed(pod_sets: Sequence[Json]) -> list[Json]:
+    found = []
+    for item in pod_sets:
+        spec: Json = {k: v for k, v in item["template"]["spec"].items() if k != "volumes"}
+        for key in ("initContainers", "containers"):
+            if spec.get(key):
+                spec[key] = [{k: v for k, v in c.items() if k in _KEPT} for c in spec[key]]
+        found.append({**item, "template": {**item["template"], "spec": spec}})
+    return found
+
+
+def heaviest(body: Mapping[str, Any]) -> str:
+    """Say how large a Workload is, and what of it takes most."""
+    sizes: dict[str, int] = {}
+    for item in body["spec"]["podSets"]:
+        spec = item["template"]["spec"]
+        where = f"template of podset {item['name']}, "
+        for key in ("initContainers", "containers"):
+            for number, container in enumerate(spec.get(key) or ()):
+                for name, value in container.items():
+                    sizes[f"{where}{key}[{number}].{name}"] = _bytes(value)
+        for name, value in spec.items():
+            if name not in ("initContainers", "containers"):
+                sizes[f"{where}{name}"] = _bytes(value)
+    for name, value in body["metadata"].items():
+        sizes[f"metadata.{name}"] = _bytes(value)
+    most = max(sizes, key=lambda name: (sizes[name], name))
+    return f"it takes {_bytes(body)} bytes, {sizes[most]} of them for {most}"
+
+
+def _bytes(value: object) -> int:
+    return len(json.dumps(value, separators=(",", ":")).encode())
 
 
 def _named_once(container: Json) -> Json:
@@ -214,6 +264,8 @@ def update(
         spec["queueName"] = command.queue
     if command.pod_sets is not None:
         spec["podSets"] = [pod_set(item, samples.get(item.name)) for item in command.pod_sets]
+        if (live["metadata"].get("annotations") or {}).get(names.TEMPLATE) == names.TRIMMED:
+            spec["podSets"] = _trimmed(spec["podSets"])
     if command.priority is not None:
         spec["priority"] = command.priority
     if command.active is not None:

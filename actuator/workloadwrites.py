@@ -13,6 +13,10 @@ five times 40 by turns, load 11 to 20). Where that is refused, as by another pol
 no such version, it is created without, and the status follows as ever; where it is refused again
 and again, it is tried once in a while only (`workloadcache.Guess`).
 
+A Workload that is a mirror (builtin mode) and too large for the API server or etcd is written once
+more with templates that lack what is not counted; what is too large even so, or has to be whole for
+Kueue, is refused for good, with what takes most of it.
+
 Invariant: what is written was computed from exactly the version it replaces.
 """
 
@@ -25,7 +29,7 @@ from actuator.fence import outside
 from actuator.kubeapi import JSON_PATCH, MERGE_PATCH, KubeApi
 from actuator.patches import Conflict, Patch, Plan, Unchanged, delete_options
 from actuator.replies import Reply
-from actuator.verdicts import Verdict, applied, gone_from, judge, obsolete, rejected
+from actuator.verdicts import Verdict, applied, gone_from, judge, obsolete, rejected, too_large
 from podgroup.model.commands import (
     CreateWorkload,
     FinalizeWorkload,
@@ -47,6 +51,16 @@ async def create(api: KubeApi, command: CreateWorkload, at: datetime) -> Verdict
     version = await api.workload_version()
     body = workloads.workload(command, samples, version or workloads.VERSIONS[0])
     reply = await _create(api, command, body, at)
+    if too_large(reply):
+        if not command.trim:
+            return _too_large(reply, body)
+        less = workloads.trimmed(body)
+        reply = await _create(api, command, less, at)
+        if reply.ok:
+            said = "the templates lack env, args, volumes and the like: with them"
+            return applied(reply, f"{reply.verb} {reply.path}: {said} {workloads.heaviest(body)}")
+        if too_large(reply):
+            return _too_large(reply, less)
     if reply.status != 409 or reply.reason != "AlreadyExists":
         return judge(reply)
     found = await api.get(command.target)
@@ -66,6 +80,12 @@ async def create(api: KubeApi, command: CreateWorkload, at: datetime) -> Verdict
     if workloads.ours(command, live):
         return applied(found, f"{found.path}: exists already and is ours")
     return rejected(f"{found.path}: a Workload of that name exists and is not ours", 409)
+
+
+def _too_large(reply: Reply, body: dict[str, object]) -> Verdict:
+    verdict = judge(reply)
+    size = f"too large for the API server: {workloads.heaviest(body)}"
+    return rejected(f"{size}; {verdict.message}", verdict.http_status)
 
 
 async def _create(

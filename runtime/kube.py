@@ -13,6 +13,7 @@ No request waits for ever.
 """
 
 import asyncio
+import io
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -46,6 +47,8 @@ __all__ = [
     "forbidden",
 ]
 
+_IN_ONE_WRITE = 1 << 20
+"""Bytes of a body that are sent at once."""
 _UNAUTHORIZED = 401
 _plain = re.compile(r"[A-Za-z0-9._~/:-]*").fullmatch
 
@@ -230,7 +233,8 @@ class KubeClient:
         return await login.session.request(
             method,
             url,
-            data=body,
+            # In pieces if it is large: as one write it would hold up all other requests.
+            data=io.BytesIO(body) if body is not None and len(body) > _IN_ONE_WRITE else body,
             headers={**headers, **await login.headers()},
             proxy=login.proxy,
             server_hostname=login.server_hostname,

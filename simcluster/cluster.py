@@ -45,7 +45,7 @@ class SimCluster:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings = settings or Settings()
-        self.store = Store(settings.history)
+        self.store = Store(settings.history, settings.max_object_bytes)
         kueue = catalogue.kueue(settings.kueue_versions) if settings.kueue_kinds else []
         self.catalogue = Catalogue([*catalogue.core(), *kueue])
         for resource in self.catalogue.resources.values():

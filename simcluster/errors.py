@@ -18,6 +18,10 @@ MODIFIED = (
 )
 
 
+_SENT_AT_MOST = 2 * 1024 * 1024
+"""Bytes that the API server's client of etcd sends at once."""
+
+
 class ApiError(Exception):
     """An answer that is not a success; ``headers`` go out with it."""
 
@@ -124,6 +128,17 @@ def forbidden(
     return ApiError(
         403, "Forbidden", f'{qualified(plural, group)} "{name}" is forbidden: {why}', block
     )
+
+
+def not_stored(size: int) -> ApiError:
+    """What comes of an object that etcd does not take: its words, or those of the client of it.
+
+    The API server hands them on as an error of its own, without a reason.
+    """
+    if size > _SENT_AT_MOST:
+        desc = f"trying to send message larger than max ({size} vs. {_SENT_AT_MOST})"
+        return ApiError(500, None, f"rpc error: code = ResourceExhausted desc = {desc}")
+    return ApiError(500, None, "etcdserver: request is too large")
 
 
 def expired(message: str) -> ApiError:

@@ -81,3 +81,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     event_ttl_s: float = 3600.0
     seed: int = 0
     max_body_bytes: int = 3 * 1024 * 1024
+    max_object_bytes: int = 1536 * 1024
+    """What etcd stores of one object (--max-request-bytes)."""

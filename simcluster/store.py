@@ -14,7 +14,7 @@ from typing import Protocol
 
 import msgspec
 
-from simcluster.errors import Obj
+from simcluster.errors import Obj, not_stored
 from simcluster.resources import Resource
 
 _encode = msgspec.json.Encoder().encode
@@ -167,8 +167,9 @@ Hook = Callable[[Table, Change], None]
 class Store:
     """All tables and the version counter."""
 
-    def __init__(self, history: int) -> None:
+    def __init__(self, history: int, max_bytes: int) -> None:
         self.version = 1
+        self.max_bytes = max_bytes
         self.history = history
         self.tables: dict[tuple[str, str], Table] = {}
         self.by_uid: dict[str, tuple[Table, Rec]] = {}
@@ -190,6 +191,9 @@ class Store:
         meta = {**obj["metadata"], "resourceVersion": str(self.version)}
         namespace, name = meta.get("namespace", ""), meta["name"]
         rec = Rec({**obj, "metadata": meta}, namespace, name, self.version)
+        if len(rec.raw()) > self.max_bytes:
+            self.version -= 1
+            raise not_stored(len(rec.raw()))
         table.spaces.setdefault(namespace, {})[name] = rec
         self.by_uid[meta["uid"]] = (table, rec)
         if prev is None and namespace:

@@ -16,4 +16,6 @@ Invariant: applied, obsolete and rejected are final; retrying is followed by one
 from typing import Literal
 
 Status = Literal["applied", "obsolete", "rejected", "retrying"]
+TOO_LARGE = 413
+"""HTTP status of an outcome whose write is too large for the API server or etcd: it stays so."""
 FINAL: frozenset[str] = frozenset({"applied", "obsolete", "rejected"})

@@ -254,7 +254,8 @@ class CreateWorkload(Command, tag="CreateWorkload", frozen=True, kw_only=True):
     `controller` makes the only owner the controlling one (single pods). At most
     `names.MAX_OWNERS` owner references are written, since each costs bytes of a 1.5 MiB object.
     Without `topology` no podset asks for one, whatever its pods say. `status` is written with it
-    where the API server takes a new object's status; elsewhere it is a write of its own.
+    where the API server takes a new object's status; elsewhere it is a write of its own. With
+    `trim` its templates may lack what is not counted, if it is too large otherwise.
     """
 
     about: ClassVar[About] = About("Workload", "write the Workload", urgency=Urgency.BESIDE_KUEUE)
@@ -270,6 +271,7 @@ class CreateWorkload(Command, tag="CreateWorkload", frozen=True, kw_only=True):
     max_execution_s: int | None = None
     topology: bool = True
     status: WriteWorkloadStatus | None = None
+    trim: bool = False
 
 
 class UpdateWorkload(Command, tag="UpdateWorkload", frozen=True, kw_only=True):

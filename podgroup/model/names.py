@@ -83,6 +83,10 @@ MAX_ROLES: Final[int] = 18
 MAX_OWNERS: Final[int] = 1000
 """Owner references written to one Workload at most (B16): about 170 bytes each in 1.5 MiB."""
 
+TEMPLATE: Final[str] = "gatelog.io/template"  # annotation on Workloads
+TRIMMED: Final[str] = "trimmed"
+"""Its templates lack what is not counted (env, args, volumes): with it they would be too large."""
+
 # -- pod conditions ----------------------------------------------------------------------------
 TERMINATION_TARGET: Final[str] = "TerminationTarget"
 ADMITTED_CONDITION: Final[str] = "gatelog.io/admitted"

@@ -205,6 +205,7 @@ def create(
             max_execution_s=max_execution_s(lead),
             topology=ctx.world.policy.topology_aware_scheduling,
             status=first_status(ctx, group),
+            trim=ctx.world.mode == BUILTIN,
             events=normal(
                 EVENT_CREATED_WORKLOAD,
                 f"Created Workload: {group.namespace}/{group.mirror.name}",

@@ -821,3 +821,61 @@ async def test_counts_and_usage_are_written_once_and_conditions_stay(lab: Lab, p
     assert without.status == "applied"
     live = await lab.live(target)
     assert live is not None and "fairSharing" not in live["status"]
+
+
+# -- too large ------------------------------------------------------------------------------------
+
+LARGE = [{"name": f"V{number}", "value": "x" * 90_000} for number in range(9)]
+
+
+@pytest.mark.parametrize("cluster_settings", [settings(max_object_bytes=1_200_000)])
+async def test_a_mirror_that_is_too_large_goes_without_what_is_not_counted(lab: Lab) -> None:
+    """Templates over 100 KB in env (argo-workflows#7586, #8789): one request more, and no other."""
+    owner = await lab.pod(containers=[{"name": "job", "image": "job", "env": LARGE}])
+    sets = tuple(PodSetSpec(name=name, count=1, sample=owner) for name in ("a", "b"))
+    command = create_workload(owner, pod_sets=sets, group=True)
+    refused = await carry_out(lab, command)
+    assert (refused.status, refused.http_status) == ("rejected", 413)
+    size = "for template of podset b, containers[0].env"
+    assert size in refused.message and "etcdserver: request is too large" in refused.message
+    assert await lab.live(command.target) is None
+    verdict = await carry_out(lab, msgspec.structs.replace(command, trim=True))
+    assert verdict.status == "applied" and size in verdict.message
+    live = await lab.live(command.target)
+    assert live is not None
+    assert live["metadata"]["annotations"][names.TEMPLATE] == names.TRIMMED
+    (container,) = live["spec"]["podSets"][0]["template"]["spec"]["containers"]
+    assert container["image"] == "job" and "env" not in container
+    again = await carry_out(lab, msgspec.structs.replace(command, trim=True))
+    assert again.status == "applied", "it is ours"
+
+
+@pytest.mark.parametrize("cluster_settings", [settings(max_object_bytes=1_200_000)])
+async def test_a_trimmed_mirror_stays_trimmed(lab: Lab) -> None:
+    owner = await lab.pod(containers=[{"name": "job", "image": "job", "env": LARGE}])
+    sets = tuple(PodSetSpec(name=name, count=1, sample=owner) for name in ("a", "b"))
+    command = create_workload(owner, pod_sets=sets, group=True)
+    await carry_out(lab, msgspec.structs.replace(command, trim=True))
+    more = tuple(msgspec.structs.replace(one, count=2) for one in sets)
+    verdict = await carry_out(lab, UpdateWorkload(target=command.target, pod_sets=more))
+    assert verdict.status == "applied"
+    live = await lab.live(command.target)
+    assert live is not None and [one["count"] for one in live["spec"]["podSets"]] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("cluster_settings", "said"),
+    [
+        (settings(max_object_bytes=1_200_000), "etcdserver: request is too large"),
+        (settings(max_body_bytes=1_200_000), "limit is 1200000"),
+        (settings(max_object_bytes=1_000, max_body_bytes=9_000_000), "larger than max"),
+    ],
+)
+async def test_what_is_too_large_even_so_names_what_takes_most(lab: Lab, said: str) -> None:
+    size = 2_200_000 if "larger" in said else 1_300_000
+    declared = msgspec.json.encode({"containers": [], "nodeSelector": {"a": "x" * size}}).decode()
+    sets = (PodSetSpec(name="a", count=1, template=declared),)
+    command = create_workload(pod_ref(), pod_sets=sets, group=True)
+    verdict = await carry_out(lab, msgspec.structs.replace(command, trim=True))
+    assert (verdict.status, verdict.http_status) == ("rejected", 413)
+    assert "for template of podset a, nodeSelector" in verdict.message and said in verdict.message

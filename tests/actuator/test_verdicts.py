@@ -3,10 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from actuator.replies import NOT_INSTALLED, NOT_SERVED, Reply
 from actuator.verdicts import MAX_MESSAGE, gone_from, judge
-from podgroup.log.outcomes import FINAL
+from podgroup.log.outcomes import FINAL, TOO_LARGE
 from tests.actuator.commands import pod_ref
 
 
@@ -101,3 +102,30 @@ def test_gone_from() -> None:
     failed = gone_from(reply(500), target)
     assert failed is not None
     assert failed.status == "retrying"
+
+
+@pytest.mark.parametrize(
+    ("answer", "final"),
+    [
+        (reply(413, message="Request entity too large: limit is 3145728"), True),
+        (reply(500, message="etcdserver: request is too large", named=False), True),
+        (
+            reply(
+                500,
+                message="rpc error: code = ResourceExhausted desc = trying to send message larger "
+                "than max (2100170 vs. 2097152)",
+            ),
+            True,
+        ),
+        (reply(500, message="etcdserver: leader changed"), False),
+        (reply(504, message="etcdserver: request timed out"), False),
+        (reply(429, message="etcdserver: too many requests"), False),
+    ],
+)
+@pytest.mark.parametrize("verb", ["POST", "PATCH", "PUT"])
+def test_what_is_too_large_is_refused_for_good_and_nothing_else_is(
+    answer: Reply, final: bool, verb: str
+) -> None:
+    verdict = judge(replace(answer, verb=verb))
+    assert (verdict.status == "rejected") is final
+    assert (verdict.http_status == TOO_LARGE) is final
