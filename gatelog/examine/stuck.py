@@ -6,18 +6,43 @@ Invariant: reads what the read model says; both lists are bounded, and the first
 from collections.abc import Sequence
 from datetime import datetime
 
-from gatelog.examine.findings import Finding, ok, warn
+from gatelog.examine.findings import Finding, fail, ok, warn
 from gatelog.readmodel import repeats
 from gatelog.readmodel.explain import making_room
 from gatelog.readmodel.model import ReadModel
-from gatelog.readmodel.timeline import duration
+from gatelog.readmodel.timeline import duration, plain
+from podgroup.model.reasons import WRITE_REFUSED, reason_of
 
 AREA = "database"
+_SAID = 400
+"""Characters of what is said of a group."""
 
 
 def examine(model: ReadModel, now: datetime) -> list[Finding]:
-    """Return a finding about writes, groups, quota that idles, and who was preempted."""
-    return [_writes(model, now), _groups(model, now), _idle(model, now), _preempted(model, now)]
+    """Return findings about what is refused or repeated, groups, idle quota, and preemption."""
+    return [
+        _refused(model),
+        _writes(model, now),
+        _groups(model, now),
+        _idle(model, now),
+        _preempted(model, now),
+    ]
+
+
+def _refused(model: ReadModel) -> Finding:
+    rows = model.refused()
+    if not rows:
+        return ok(AREA, "refused", "the API server takes what gatelog writes to pods and Workloads")
+    said = [
+        f"{row.namespace}/{row.name} ({row.state}): {plain(row.message)[:_SAID]}" for row in rows
+    ]
+    # A group in builtin mode runs without its Workload.
+    hurts = any(row.reason == WRITE_REFUSED or row.state == "Blocked" for row in rows)
+    words = dict.fromkeys(row.reason for row in rows)
+    takes = [reason_of(word).advice for word in words]
+    names = {"namespace": rows[0].namespace, "workload_name": rows[0].workload_name}
+    remedy = "; ".join(advice.format(**names) for advice in takes)
+    return (fail if hurts else warn)(AREA, "refused", _some(said), f"it takes {remedy}")
 
 
 def _writes(model: ReadModel, now: datetime) -> Finding:

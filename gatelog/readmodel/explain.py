@@ -35,6 +35,7 @@ from gatelog.readmodel.shared import Shared, sentences, short_of
 from gatelog.readmodel.starts import rough, sentence
 from gatelog.readmodel.timeline import NO_WAIT, anonymous, duration, plain
 from podgroup.model.lifecycle import ADMITTED, OVER, PENDING
+from podgroup.model.reasons import WRITE_REFUSED, reason_of
 from podgroup.model.wording import first, kueues, shown
 from projector.schema.pending import IDLE_REASON
 
@@ -155,6 +156,9 @@ def _now(found: Explanation, now: datetime, own_only: bool) -> Iterator[Explanat
     elif found.held_up is not None:
         yield ExplanationLine("held up", heldup.sentence(found.held_up, now))
         yield ExplanationLine("it takes", heldup.advice(found.held_up))
+    elif group.reason == WRITE_REFUSED:
+        yield ExplanationLine("refused", plain(group.message))
+        yield ExplanationLine("it takes", reason_of(WRITE_REFUSED).advice)
     else:
         yield ExplanationLine("now", _settled(group, now, bool(found.other_gates)))
     for number, text in enumerate(found.places):

@@ -37,6 +37,7 @@ from gatelog.readmodel.rows import (
     PendingRow,
     PoolRow,
     QueueRow,
+    RefusedRow,
     RepeatedRow,
     ReplicaRow,
     ShortRow,
@@ -53,6 +54,7 @@ from gatelog.shell.errors import CommandFailed
 from gatelog.shell.whereabouts import read_model_at
 from podgroup.model.names import ADMISSION_GATE, ELASTIC_JOB_GATE, TOPOLOGY_GATE
 from podgroup.model.objects import ClusterQueueView
+from podgroup.model.reasons import WORKLOAD_REFUSED, WORKLOAD_TOO_LARGE, WRITE_REFUSED
 from projector.storage import database
 from projector.tables.base import bound
 
@@ -355,6 +357,15 @@ class ReadModel:
     def standing(self, before: datetime, limit: int = 100) -> list[StandingRow]:
         """Return groups that are parked, or over since before a time and not released yet."""
         return list(self.rows(StandingRow, statements.STANDING, {"before": before, "limit": limit}))
+
+    def refused(self, limit: int = 100) -> list[RefusedRow]:
+        """Return groups of which the API server refuses a write, by their reason now."""
+        words = {
+            "write": WRITE_REFUSED,
+            "workload": WORKLOAD_REFUSED,
+            "too_large": WORKLOAD_TOO_LARGE,
+        }
+        return list(self.rows(RefusedRow, statements.REFUSED, {**words, "limit": limit}))
 
     def statement(self, query: str, given: Mapping[str, Any]) -> str:
         """Return a statement as it may be pasted into sqlite3 or psql."""

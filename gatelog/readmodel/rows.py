@@ -384,6 +384,18 @@ class StandingRow(msgspec.Struct, frozen=True):
     parked: str
 
 
+class RefusedRow(msgspec.Struct, frozen=True):
+    """A group of which the API server refuses what gatelog has to write, and what it says."""
+
+    namespace: str
+    name: str
+    kind: str
+    state: str
+    reason: str
+    message: str
+    workload_name: str
+
+
 class LifeRow(GroupRow, frozen=True, kw_only=True):
     """One life of a group, the labels of its first pod, and its position if it waits for quota."""
 

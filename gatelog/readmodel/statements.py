@@ -435,6 +435,15 @@ SELECT namespace, name, state,
 """
 
 
+REFUSED = """
+SELECT namespace, name, kind, state, reason, message, workload_name
+  FROM groups
+ WHERE cluster = :cluster AND gone_at IS NULL
+   AND reason IN (:write, :workload, :too_large)
+ ORDER BY created_seq, id LIMIT :limit
+"""
+
+
 def filled(query: str, values: Mapping[str, Any]) -> str:
     """Return a statement with its parameters written in, for printing only."""
 

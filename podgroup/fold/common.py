@@ -217,6 +217,8 @@ def flags_of(pod: Pod, serving: bool, owned: bool) -> int:
         flags |= Flag.REPORTED
     if pod.terminating is not None and pod.terminating.absurd:
         flags |= Flag.ABSURD
+    if pod.refused is not None:
+        flags |= Flag.REFUSED
     if expected is not None or pod.refused_version == view.resource_version:
         flags |= Flag.BUSY  # not `pod.free`
     return flags

@@ -5,7 +5,8 @@ ends when the object is known at that version. An obsolete outcome means the obj
 deletion is on its way and ends the expectation, unless the deletion is already known. A rejected
 one ends it at once, marks the version at which the API server said no, and asks for a timer, so
 that the same is not tried again before the object changed or half a minute passed. What is rejected
-again and again is tried less and less often, but never given up.
+again and again is tried less and less often, but never given up, unless it is too large: that stays
+so as long as its pods do.
 
 Invariant: each final outcome ends exactly one expectation, sooner or later.
 """
@@ -22,7 +23,7 @@ from podgroup.fold.leaving import gone
 from podgroup.fold.workloads import workload_is_gone
 from podgroup.log.events import OutcomeRecorded, TimerFired
 from podgroup.log.journal import At, OutcomeRow
-from podgroup.log.outcomes import FINAL
+from podgroup.log.outcomes import FINAL, TOO_LARGE
 from podgroup.model.ids import GroupID, newer
 from podgroup.model.names import WORKLOAD_FINALIZER
 from podgroup.model.objects import MARK_TIMER, WorkloadView
@@ -85,6 +86,10 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
         return
     if event.status == "applied":
         pod.rejections = 0
+        if pod.refused is not None:
+            pod.refused = None
+            index(world, group, pod)
+            mark(world, group.id)
         pod.expect = replace(expectation, result_version=event.resource_version)
         version = event.resource_version
         last = expectation.may_end and pod.held and pod.deleting
@@ -99,6 +104,7 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
             ending.start_failed(group, event.message or say.START_FAILED)
         else:
             pod.refused_version = pod.view.resource_version
+            pod.refused = expectation.action, _said(event)
         if expectation.action == "UngatePod":
             pod.ungate_decided = False
         pod.rejections += 1
@@ -106,7 +112,8 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
         after = _doubled(pod.rejections, RETRY_CEILING)
         if expectation.action == "UngatePod":
             after = min(after, UNGATE_CEILING)
-        _retry_later(world, here, group, pod.view.uid, after)
+        if event.http_status != TOO_LARGE:
+            _retry_later(world, here, group, pod.view.uid, after)
     elif event.status == "obsolete" and pod.hidden:
         gone(world, here, group, pod)
     # obsolete: the pod is gone, the watch is about to say so
@@ -141,13 +148,15 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
             if expectation.action == "CreateWorkload":
                 after = _refused(world, here, group, event)
             else:
-                after = _doubled(mirror.rejected(group), RETRY_CEILING)
+                said = f"{expectation.action}: {_said(event)}"
+                after = _doubled(mirror.rejected(group, said), RETRY_CEILING)
         end_expectation(world, group, None)
         if event.status == "obsolete" and known is not None:
             if mirror.missed(group) > 1:
                 workload_is_gone(world, here, group)  # no watch is going to report it
                 return
-        _retry_later(world, here, group, "", after)
+        if event.http_status != TOO_LARGE:
+            _retry_later(world, here, group, "", after)
     mark(world, group.id)
 
 
@@ -161,7 +170,7 @@ def _is_going(known: WorkloadView, action: str) -> bool:
 def _refused(world: World, here: At, group: Group, event: OutcomeRecorded) -> timedelta:
     """Remember why there is no Workload; returns how long to wait, twice as long each time."""
     why = event.message[:MAX_REFUSAL] or say.answered(event.http_status)
-    if mirror.creation_refused(group, why):
+    if mirror.creation_refused(group, why, too_large=event.http_status == TOO_LARGE):
         note(
             world,
             here,
@@ -172,6 +181,11 @@ def _refused(world: World, here: At, group: Group, event: OutcomeRecorded) -> ti
             decision=event.decision,
         )
     return _doubled(group.mirror.refusals, CREATE_CEILING)
+
+
+def _said(event: OutcomeRecorded) -> str:
+    """Return what the API server said, on one line."""
+    return " ".join(event.message.split())[:MAX_REFUSAL] or say.answered(event.http_status)
 
 
 def _doubled(times: int, ceiling: timedelta) -> timedelta:

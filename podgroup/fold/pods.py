@@ -290,7 +290,8 @@ def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, same:
     # While a group holds quota its queue stays, so only another first pod has something to say.
     settled = same and group.composition.done and group.quota.holding is not None
     led = (not settled or (old ^ new) & Flag.FAILED) and lead(world, group)
-    retried = group.mirror.workload is None and retry_workload(group)
+    last = group.mirror
+    retried = last.workload is None and not last.too_large and retry_workload(group)
     changed = EVERYTHING
     if (
         not (led or retried or resized)

@@ -58,7 +58,10 @@ def see(world: World, here: At, group: Group, pod: Pod, view: PodView, same: boo
         _recount(world, here, group, before, view)
         if before.labels.get(POD_GROUP_ROLE) != view.labels.get(POD_GROUP_ROLE) and pod.gated:
             replace(world, group, pod)
+    if pod.refused is not None and _shows(pod.refused[0], pod):
+        pod.refused = None
     if pod.expect is not None and _observed(pod):
+        pod.refused = None
         end_expectation(world, group, pod, indexed=False)
 
 
@@ -118,7 +121,12 @@ def _observed(pod: Pod) -> bool:
     version = expectation.result_version
     if version and not newer(version, pod.view.resource_version):
         return True
-    match expectation.action:
+    return _shows(expectation.action, pod)
+
+
+def _shows(action: str, pod: Pod) -> bool:
+    """Tell whether a pod is as it would be after a write of this kind."""
+    match action:
         case "UngatePod":
             return not pod.gated
         case "FinalizePod":

@@ -42,6 +42,8 @@ from podgroup.model.names import (
 
 WAITING_FOR_PODS: Final = "WaitingForPods"
 WORKLOAD_REFUSED: Final = "WorkloadRefused"
+WORKLOAD_TOO_LARGE: Final = "WorkloadTooLarge"
+WRITE_REFUSED: Final = "WriteRefused"
 UNMANAGED: Final = "Unmanaged"
 LARGER_THAN_ADMITTED: Final = "LargerThanAdmitted"
 UNKNOWN_ROLE: Final = "UnknownRole"
@@ -234,6 +236,20 @@ REASONS: Final = (
         "the API server refuses the Workload",
         "that the API server accepts the Workload {namespace}/{workload_name}: the message has "
         "its answer; it is tried again every 30 min at least",
+    ),
+    _blocked(
+        WORKLOAD_TOO_LARGE,
+        "the Workload is too large for the API server or etcd",
+        "smaller pods: what the message names belongs in a ConfigMap, a Secret or a volume; delete "
+        "the pods and create them again",
+    ),
+    _blocked(
+        WRITE_REFUSED,
+        "the API server refuses what gatelog has to write to a pod or the Workload",
+        "that the API server takes the write: the message has its answer, which names a right that "
+        "the actuator lacks, a policy or webhook, or a change that another one makes on each "
+        "update (kubectl get mutatingadmissionpolicies,mutatingwebhookconfigurations); it is tried "
+        "again by itself",
     ),
     _blocked(
         "WorkloadPriorityClassNotFound",

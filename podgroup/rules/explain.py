@@ -6,6 +6,9 @@ group leads to one that cannot follow, the group is parked in the state that it 
 A wait is an interval with one reason and one message. Wording is stable: it names what is missing,
 never how many are there so far, so that a group of a thousand pods has one reason, not a thousand.
 
+What the API server refuses of our writes comes first in every state, with what else there is to say
+after it: no other reason to wait ends before that one.
+
 Invariant: a group that is admitted, or is over, waits for nothing.
 """
 
@@ -25,7 +28,6 @@ from podgroup.model.reasons import (
     PARKED,
     UNMANAGED,
     WAITING_FOR_PODS,
-    WORKLOAD_REFUSED,
     blocks,
 )
 from podgroup.model.topology import placed_at
@@ -34,7 +36,7 @@ from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.places import idle
 from podgroup.rules.helpers.plainly import kueue_plainly
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.rules.helpers.wording import refusal
+from podgroup.rules.helpers.wording import workload_refused, write_refused
 from podgroup.state.changes import ALL_RELEASED, FIRST_RUNS, WINDS_UP
 from podgroup.state.facts import beyond_admission
 from podgroup.state.group import Group
@@ -125,18 +127,26 @@ def _state(ctx: RuleContext, group: Group, blocked: bool) -> str:
 
 
 def _why(ctx: RuleContext, group: Group, waits_for: tuple[str, str] | None) -> tuple[str, str]:
-    if group.ending.finish is not None:
-        return group.ending.finish.reason, group.ending.finish.message
     if waits_for is not None:
         return waits_for
+    settled, refused = _settled(ctx, group), write_refused(ctx, group)
+    if refused is None:
+        return settled
+    return refused[0], "; ".join(text for text in (refused[1], settled[1]) if text)
+
+
+def _settled(ctx: RuleContext, group: Group) -> tuple[str, str]:
+    """Return what is said of a group that waits for nothing, if nothing of ours is refused."""
+    if group.ending.finish is not None:
+        return group.ending.finish.reason, group.ending.finish.message
     if group.requeueing.evicted is not None:
         return group.requeueing.evicted.reason, group.requeueing.evicted.message
     if group.quota.holding is not None and holds(group):
         admission = group.quota.holding.admission
         where = placed_at(given.place for given in admission.assignments)
         by = f"admitted by ClusterQueue {admission.cluster_queue}{where}"
-        if group.mirror.refused:
-            return WORKLOAD_REFUSED, f"{by}; {refusal(group)}"
+        if (refused := workload_refused(group)) is not None:
+            return refused[0], f"{by}; {refused[1]}"
         if ctx.members(group).count(Flag.HIDDEN):
             return UNMANAGED, f"{by}; {_unmanaged(ctx, group)}"
         if said := idle(ctx, group):
@@ -155,6 +165,16 @@ def _reason(ctx: RuleContext, group: Group) -> tuple[str, str] | None:
         return PARKED, group.parked
     if holds(group):
         return None
+    refused = write_refused(ctx, group)
+    if refused is None:
+        return _waits_for(ctx, group)
+    beside = _waits_for(ctx, group)
+    also = "" if beside[0] == refused[0] else f"; beside that: {': '.join(beside)}"
+    return refused[0], f"{refused[1]}{also}"
+
+
+def _waits_for(ctx: RuleContext, group: Group) -> tuple[str, str]:
+    """Return what a group waits for, if nothing of ours is refused."""
     if group.quota.holding is not None and group.requeueing.evicted is None:
         by = group.quota.holding.admission.cluster_queue
         return (
@@ -198,8 +218,6 @@ def _beyond(ctx: RuleContext, group: Group) -> str:
 
 
 def _reason_of_kueue(group: Group) -> tuple[str, str]:
-    if group.mirror.refused:
-        return WORKLOAD_REFUSED, refusal(group)
     for condition in group.mirror.workload.conditions if group.mirror.workload is not None else ():
         if condition.type == "QuotaReserved" and condition.status == "False":
             return condition.reason, kueue_plainly(condition.message)

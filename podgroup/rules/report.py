@@ -12,6 +12,7 @@ Reported are, when the timer of a group falls due:
   - to a gated pod that asks for more than its group has declared for its role: for how much more
   - to a gated pod of a role whose places are all taken: that it waits for one (B4)
   - to a gated pod of a group that is over: what it waits for, or that it never starts
+  - to pods that the API server refuses our writes of, in every state of the group: its answer
   - to the first pod: that the API server would not take the group's Workload (builtin mode)
 
 The Event is Normal while quota or pods are waited for and a Warning when only a person can help.
@@ -38,6 +39,7 @@ from podgroup.model.reasons import (
     UNMANAGED,
     WAITING_FOR_PLACE,
     WORKLOAD_REFUSED,
+    WRITE_REFUSED,
     reason_of,
 )
 from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
@@ -122,6 +124,8 @@ def _recounted(ctx: RuleContext, group: Group, uid: PodUID, old: str, new: str) 
 
 def _key(ctx: RuleContext, group: Group) -> str:
     """Name what there is to tell, "" if nothing: constant work, compared on every event."""
+    if _refused_writes(group):
+        return group.explained.message
     if group.ending.finish is not None:
         late = ctx.members(group).count(Flag.GATED)
         return f"{late} after {group.ending.finish.reason}" if late else ""
@@ -135,7 +139,12 @@ def _key(ctx: RuleContext, group: Group) -> str:
 
 def _waits(group: Group) -> bool:
     """Tell whether what pods say that wait holds on."""
-    return group.explained.wait is not None or _idle(group)
+    return group.explained.wait is not None or _idle(group) or _refused_writes(group)
+
+
+def _refused_writes(group: Group) -> bool:
+    """Tell whether pods of a group that waits for nothing cannot be written, as `explain` found."""
+    return group.explained.wait is None and group.explained.reason == WRITE_REFUSED
 
 
 def _idle(group: Group) -> bool:
@@ -154,6 +163,9 @@ def _odd(ctx: RuleContext, group: Group) -> int:
 
 def _reports(ctx: RuleContext, group: Group) -> list[tuple[Pod, tuple[str, str]]]:
     members = ctx.members(group)
+    if _refused_writes(group):
+        refused = sorted(map(ctx.pod, members.listed(Flag.REFUSED)), key=start_key)[:MAX_PODS]
+        return [(pod, (WRITE_REFUSED, group.explained.message)) for pod in refused]
     if group.ending.finish is not None:
         gated = (ctx.pod(uid) for uid in members.listed(Flag.GATED))
         chosen = sorted((pod for pod in gated if not pod.deleting), key=start_key)[:MAX_PODS]

@@ -159,6 +159,10 @@ class Mirror(Part):
     refused_version: str = field(default="", name="workload_refused_version")
     refused: str = field(default="", name="workload_refused")
     """What the API server said when it last would not create the Workload; "" once there is one."""
+    too_large: bool = field(default=False, name="workload_too_large")
+    """It said that the Workload is too large, which trying again does not change."""
+    unwritten: str = field(default="", name="workload_unwritten")
+    """What else was to be written to the Workload and what it said, until it takes a write."""
     refusals: int = field(default=0, name="workload_refusals")
     """How often in a row that happened: each time the next try comes later."""
     rejections: int = field(default=0, name="workload_rejections")

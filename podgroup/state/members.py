@@ -51,6 +51,7 @@ class _Flags:
         self.HIDDEN: Final = 1048576  # out of the watch's sight, and may run
         self.REPORTED: Final = 2097152  # its condition says that it waits
         self.ABSURD: Final = 4194304  # is deleted with a longer grace period than is believed
+        self.REFUSED: Final = 8388608  # the API server refused the last write of it
 
 
 Flag: Final = _Flags()
@@ -67,6 +68,7 @@ LISTED = (
     | Flag.HIDDEN
     | Flag.REPORTED
     | Flag.ABSURD
+    | Flag.REFUSED
 )
 """Flags whose pods are kept in sets, because a rule goes over just those."""
 
@@ -74,7 +76,7 @@ IDLE_ONLY = Flag.GATED | Flag.DELETING | Flag.HELD | Flag.STOPPABLE | Flag.EXCES
 """Of the listed flags, those whose sets leave busy pods out: a rule that acts on a whole group once
 must not go over it again for each of the observations that follow."""
 
-_BITS: tuple[int, ...] = tuple(1 << i for i in range(Flag.ABSURD.bit_length()))
+_BITS: tuple[int, ...] = tuple(1 << i for i in range(Flag.REFUSED.bit_length()))
 _LISTED_BITS: tuple[int, ...] = tuple(b for b in _BITS if b & LISTED)
 _WIDTH: Final = 32
 _MASK: Final = (1 << _WIDTH) - 1
@@ -85,7 +87,9 @@ _PLACES: dict[int, int] = {bit: place * _WIDTH for place, bit in enumerate(_BITS
 _CHARGED = Flag.LIVE | Flag.DELETING
 """Flags on which it depends what is charged without an admission."""
 
-_UNCOUNTED = Flag.UNOWNED | Flag.BUSY | Flag.LARGER | Flag.REPORTED | Flag.ABSURD
+_UNCOUNTED = (
+    Flag.UNOWNED | Flag.BUSY | Flag.LARGER | Flag.REPORTED | Flag.ABSURD | Flag.REFUSED
+)
 """Flags that have no count: no rule asks how many pods have them, and they change often."""
 
 

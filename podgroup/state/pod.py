@@ -110,6 +110,8 @@ class Pod(Struct, gc=False):
     """(reason, message) that its condition says now."""
     refused_version: str = ""
     """Version of the pod at which the API server rejected a decision: wait for a newer one."""
+    refused: tuple[str, str] | None = None
+    """(action, answer) of a write that the API server refused, until it takes one of this pod."""
     rejections: int = 0
     """How many writes in a row were rejected: each time the next try comes later."""
     ungate_decided: bool = False

@@ -7,6 +7,7 @@ import pytest
 
 from gatelog.examine import stuck
 from gatelog.examine.findings import Finding
+from gatelog.readmodel.explain import explain, lines
 from gatelog.readmodel.model import ReadModel
 from podgroup.model.names import MANAGED_LABEL
 from tests.projector.support import Writer
@@ -58,6 +59,39 @@ def test_a_write_that_is_refused_again_and_again(url: str) -> None:
     assert not toy.gated("p0")
     assert "ns/p0" not in examined(url, toy, writer)["writes"].detail, "it was taken in the end"
     assert examined(url, toy, writer, 3600)["writes"].verdict == "ok", "nobody tries any more"
+
+
+def test_what_the_api_server_refuses_is_a_failure_at_once_and_why_says_it_first(url: str) -> None:
+    """Another mutation makes each patch of ours a 422 (gatekeeper#4121): also while it deletes."""
+    toy, writer = Toy(), Writer(url)
+    assert examined(url, toy, writer)["refused"].verdict == "ok"
+    toy.rejecting = {"UngatePod", "FinalizePod", "DeletePod", "StopPod"}
+    toy.pod("p0")
+    found = examined(url, toy, writer)["refused"]
+    assert found.verdict == "fail"
+    assert (
+        "ns/p0 (Admitted): the API server refuses a write of pod p0: UngatePod: no" in found.detail
+    )
+    assert "mutatingwebhookconfigurations" in found.remedy
+    toy.delete("p0")
+    found = examined(url, toy, writer)["refused"]
+    assert found.verdict == "fail" and "FinalizePod: no" in found.detail
+    with ReadModel(url, "test") as model:
+        (group,) = model.groups("ns", "p0")
+        said = [(line.label, line.text) for line in lines(explain(model, group, toy.now), toy.now)]
+    assert said[0][0] == "refused" and "FinalizePod: no" in said[0][1]
+    assert said[1][0] == "it takes" and "mutatingadmissionpolicies" in said[1][1]
+    toy.rejecting.clear()
+    toy.wait(601)
+    assert examined(url, toy, writer)["refused"].verdict == "ok"
+
+
+def test_a_mirror_that_is_refused_is_a_warning(url: str) -> None:
+    toy, writer = Toy(), Writer(url)
+    toy.refusing = "no room"
+    toy.pod("p0")
+    found = examined(url, toy, writer)["refused"]
+    assert found.verdict == "warn" and "no room" in found.detail
 
 
 def test_a_fight_over_the_label(url: str) -> None:

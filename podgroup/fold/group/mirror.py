@@ -16,6 +16,7 @@ def seen(group: Group, view: WorkloadView, *, first: bool) -> None:
     mirror.workload = view
     if first:
         mirror.refused = mirror.refusal_told = ""
+        mirror.too_large = False
         mirror.refusals = mirror.rejections = 0
     if not view.active:
         mirror.deactivating = False
@@ -31,6 +32,7 @@ def gone(group: Group, *, lost: bool) -> None:
     mirror = group.mirror
     mirror.lost = mirror.lost or lost
     mirror.workload = None
+    mirror.unwritten = ""
     mirror.refusals = mirror.rejections = 0
     mirror.refused_version = ""
 
@@ -53,6 +55,7 @@ def expected(group: Group, expectation: Expectation | None) -> None:
 def written(group: Group, expectation: Expectation) -> None:
     """A write was applied."""
     group.mirror.rejections = 0
+    group.mirror.unwritten = ""
     group.mirror.expect = expectation
 
 
@@ -67,10 +70,11 @@ def retried(group: Group) -> bool:
     return bool(was)
 
 
-def creation_refused(group: Group, why: str) -> bool:
+def creation_refused(group: Group, why: str, *, too_large: bool) -> bool:
     """The API server would not create it, once more; tells if it says another reason."""
     other = why != group.mirror.refused
     group.mirror.refused = why
+    group.mirror.too_large = too_large
     group.mirror.refusals += 1
     return other
 
@@ -81,9 +85,10 @@ def missed(group: Group) -> int:
     return group.mirror.refusals
 
 
-def rejected(group: Group) -> int:
+def rejected(group: Group, why: str) -> int:
     """Another write was rejected; returns how often in a row that happened."""
     group.mirror.rejections += 1
+    group.mirror.unwritten = why
     return group.mirror.rejections
 
 

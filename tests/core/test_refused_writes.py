@@ -1,0 +1,169 @@
+"""What the API server refuses of our writes is said first, in every state, until it takes one."""
+
+import pytest
+
+from podgroup.log.events import OutcomeRecorded
+from podgroup.log.outcomes import TOO_LARGE
+from podgroup.model.commands import CreateWorkload, UngatePod
+from podgroup.model.policy import Policy
+from tests.support.toy import Toy
+
+NO = "PATCH /api/v1/namespaces/ns/pods/p: 422 Pod is invalid: spec: Forbidden"
+
+
+def refusing(toy: Toy, *commands: str) -> None:
+    """Let the API server refuse these commands from here on, as another mutation makes it do."""
+    toy.rejecting = set(commands)
+    toy.refusing = ""
+
+
+def shown(toy: Toy, group: str = "p") -> tuple[str, str, str]:
+    found = toy.group(group).explained
+    return found.state, found.reason, found.message
+
+
+def test_an_admitted_group_says_what_keeps_its_gates_on() -> None:
+    toy = Toy()
+    refusing(toy, "UngatePod")
+    toy.pod("p")
+    state, reason, message = shown(toy)
+    assert (state, reason) == ("Admitted", "WriteRefused")
+    assert "a write of pod p: UngatePod: no" in message and "admitted by ClusterQueue cq" in message
+    toy.wait(6)
+    assert ("p", "WriteRefused") in {(on, why) for on, why, _ in toy.said}
+    refusing(toy)
+    toy.wait(60 * 2)
+    assert not toy.gated("p")
+    assert shown(toy)[1] == "", "it goes when the write succeeds"
+
+
+def test_a_deactivation_does_not_cover_it() -> None:
+    toy = Toy(policy=Policy(pods_ready_timeout_s=60, requeuing_limit=0))
+    refusing(toy, "UngatePod")
+    toy.pod("p")
+    toy.wait(60 * 5)
+    state, reason, message = shown(toy)
+    assert (state, reason) == ("Blocked", "WriteRefused")
+    assert "UngatePod: no" in message and "beside that: " in message and "Deactivated" in message
+
+
+def test_neither_does_the_end_of_the_group() -> None:
+    """Pods hang in Terminating, since our finalizer cannot be taken off."""
+    toy = Toy()
+    refusing(toy, "UngatePod", "FinalizePod", "DeletePod", "StopPod")
+    toy.pod("p")
+    toy.delete("p")
+    state, reason, message = shown(toy)
+    assert (state, reason) == ("Finishing", "WriteRefused")
+    assert "FinalizePod: no" in message and "no longer exists" in message
+    said = len(toy.said)
+    toy.wait(6)
+    assert ("p", "WriteRefused") in {(on, why) for on, why, _ in toy.said[said:]}
+    refusing(toy)
+    toy.wait(60 * 11)
+    assert "p" not in {pod.name for pod in toy.pods.values()}
+
+
+def test_the_end_of_a_group_shows_again_once_the_write_succeeds() -> None:
+    toy = Toy()
+    toy.pod("a", "g", 2)
+    toy.pod("b", "g", 2)
+    toy.run("a", "b")
+    refusing(toy, "FinalizePod")
+    toy.end("a", "b")
+    assert shown(toy, "g")[:2] == ("Finishing", "WriteRefused")
+    refusing(toy)
+    toy.wait(60 * 11)
+    assert shown(toy, "g")[:2] == ("Finished", "Succeeded")
+
+
+def test_a_member_that_cannot_be_stopped_is_named_before_what_its_group_waits_for() -> None:
+    toy = Toy(cpu=2)
+    for name in "ab":
+        toy.pod(name, "g", 2, labels={"kueue.x-k8s.io/priority-class": "low"})
+    toy.run("a", "b")
+    refusing(toy, "StopPod", "DeletePod")
+    toy.pod("urgent", cpu=2, labels={"kueue.x-k8s.io/priority-class": "high"})
+    _, reason, message = shown(toy, "g")
+    assert reason == "WriteRefused" and "StopPod: no" in message
+
+
+def test_beside_kueue_a_workload_that_cannot_be_written_is_named() -> None:
+    toy = Toy(mode="kueue")
+    toy.pod("p")
+    (name,) = toy.workloads
+    refusing(toy, "UpdateWorkload")
+    pod = toy.named("p")
+    toy.change(pod.uid, labels={**pod.labels, "kueue.x-k8s.io/priority-class": "high"})
+    _, reason, message = shown(toy)
+    assert reason == "WriteRefused" and f"a write of Workload {name}: UpdateWorkload" in message
+    refusing(toy)
+    toy.wait(60 * 1)
+    assert shown(toy)[1] == "PendingEvaluation"
+
+
+def test_a_pod_that_is_gone_refuses_nothing() -> None:
+    toy = Toy(cpu=2)
+    toy.pod("a", "g", 2)
+    toy.pod("b", "g", 2)
+    toy.run("a")
+    refusing(toy, "UngatePod")
+    toy.end("a", phase="Failed")
+    toy.pod("c", "g", 2)
+    assert shown(toy, "g")[1] == "WriteRefused"
+    refusing(toy, "nothing")
+    toy.delete("c")
+    assert shown(toy, "g")[1] != "WriteRefused"
+
+
+def too_large(toy: Toy, decision: str, group: str) -> None:
+    """The answer that cannot change: 413, by the API server or as the actuator reads etcd's."""
+    toy.do(
+        OutcomeRecorded(
+            decision=decision,
+            group=group,
+            status="rejected",
+            http_status=TOO_LARGE,
+            message="too large for the API server: it takes 3000000 bytes, 2900000 of them for "
+            "template of podset main, containers[0].env; etcdserver: request is too large",
+        )
+    )
+
+
+@pytest.mark.parametrize("mode", ["kueue", "builtin"])
+def test_a_workload_that_is_too_large_is_tried_once(mode: str) -> None:
+    toy = Toy(mode=mode)
+    toy.act = False
+    toy.pod("p")
+    (create,) = [d for d in toy.decisions if isinstance(d.command, CreateWorkload)]
+    too_large(toy, create.id, create.group)
+    toy.act = True
+    toy.queue = type(toy.queue)(d for d in toy.queue if d is not create)
+    toy.settle()
+    toy.wait(3600 * 5)
+    made = [d for d in toy.decisions if isinstance(d.command, CreateWorkload)]
+    assert len(made) == 1, "trying again cannot help"
+    state, reason, message = shown(toy)
+    assert reason == "WorkloadTooLarge" and "containers[0].env" in message
+    assert state == ("Blocked" if mode == "kueue" else "Admitted")
+    assert toy.gated("p") is (mode == "kueue")
+    toy.delete("p")
+    toy.wait(3600 * 5)
+    assert not toy.pods and not toy.world.groups, "nothing outlives the group"
+    assert [d for d in toy.decisions if isinstance(d.command, CreateWorkload)] == made
+
+
+def test_a_pod_that_is_too_large_to_be_ungated_is_tried_once_for_each_of_its_states() -> None:
+    toy = Toy()
+    toy.act = False
+    toy.pod("p")
+    (ungate,) = [d for d in toy.decisions if isinstance(d.command, UngatePod)]
+    too_large(toy, ungate.id, ungate.group)
+    toy.queue.clear()
+    toy.act = True
+    toy.wait(3600 * 5)
+    tried = [d for d in toy.decisions if isinstance(d.command, UngatePod)]
+    assert len(tried) == 1 and shown(toy)[1] == "WriteRefused"
+    pod = toy.named("p")
+    toy.change(pod.uid, annotations={"kueue.x-k8s.io/less": "1"})
+    assert not toy.gated("p")
