@@ -24,6 +24,7 @@ from gatelog.readmodel.rows import (
     GroupRow,
     HeldUpRow,
     HolderRow,
+    KeptRow,
     OtherGateRow,
     ParkedOfRow,
     RepeatedRow,
@@ -80,6 +81,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     set_aside: list[ParkedOfRow]
     not_started: list[UnstartedRow]
     other_gates: list[OtherGateRow]
+    kept_at_gate: list[KeptRow]
     not_replaced: list[UnreplacedRow]
     ending: list[EndingRow]
     giving_way: list[GivingWayRow]
@@ -108,6 +110,7 @@ def explain(model: ReadModel, group: GroupRow, now: datetime) -> Explanation:
         set_aside=model.parked_of(group.namespace, group.name, group.id),
         not_started=model.unstarted(group.id) if group.state in OVER else [],
         other_gates=model.other_gates(group.id) if group.state in ADMITTED else [],
+        kept_at_gate=model.kept_at_gate(group.id) if group.state not in OVER else [],
         not_replaced=model.unreplaced(group.id) if group.state in ADMITTED else [],
         ending=model.ending(group.id),
         giving_way=model.giving_way(group.id) if pending else [],
@@ -235,6 +238,10 @@ def _pods(found: Explanation, now: datetime) -> Iterator[ExplanationLine]:
         yield ExplanationLine("" if number else "other gate", _others_gate(gate))
     if found.other_gates:
         yield ExplanationLine("it takes", _NOT_OURS)
+    for number, kept in enumerate(found.kept_at_gate):
+        yield ExplanationLine("" if number else "at its gate", plain(kept.message))
+    for advice in dict.fromkeys(reason_of(kept.reason).advice for kept in found.kept_at_gate):
+        yield ExplanationLine("it takes", advice)
     late = [one for one in found.ending if one.deleted_at < now]
     for number, one in enumerate(late):
         ago = duration((now - one.deleted_at).total_seconds())

@@ -31,6 +31,7 @@ from gatelog.readmodel.rows import (
     GroupRow,
     HeldUpRow,
     HolderRow,
+    KeptRow,
     OtherGateRow,
     ParkedCount,
     ParkedOfRow,
@@ -54,7 +55,12 @@ from gatelog.shell.errors import CommandFailed
 from gatelog.shell.whereabouts import read_model_at
 from podgroup.model.names import ADMISSION_GATE, ELASTIC_JOB_GATE, TOPOLOGY_GATE
 from podgroup.model.objects import ClusterQueueView
-from podgroup.model.reasons import WORKLOAD_REFUSED, WORKLOAD_TOO_LARGE, WRITE_REFUSED
+from podgroup.model.reasons import (
+    KEPT_AT_GATE,
+    WORKLOAD_REFUSED,
+    WORKLOAD_TOO_LARGE,
+    WRITE_REFUSED,
+)
 from projector.storage import database
 from projector.tables.base import bound
 
@@ -311,6 +317,12 @@ class ReadModel:
         ours = {"admission": ADMISSION_GATE, "topology": TOPOLOGY_GATE, "elastic": ELASTIC_JOB_GATE}
         given = {"group_id": group_id, "limit": 5, **ours}
         return list(self.rows(OtherGateRow, statements.OTHER_GATES, given))
+
+    def kept_at_gate(self, group_id: str) -> list[KeptRow]:
+        """Return pods of a group that its admission does not let start, oldest first; five."""
+        words = dict(zip(("role", "larger", "place", "flavor"), KEPT_AT_GATE, strict=True))
+        given = {"group_id": group_id, "limit": 5, **words}
+        return list(self.rows(KeptRow, statements.KEPT, given))
 
     def unreplaced(self, group_id: str) -> list[UnreplacedRow]:
         """Return pods of a group that failed and are kept for a replacement; five at most."""

@@ -277,6 +277,14 @@ class OtherGateRow(msgspec.Struct, frozen=True):
     """One of the pods: the first by name."""
 
 
+class KeptRow(msgspec.Struct, frozen=True):
+    """A pod that stays at its gate whatever its group waits for, and why."""
+
+    name: str
+    reason: str
+    message: str
+
+
 class EndingRow(msgspec.Struct, frozen=True):
     """A bound pod that is being deleted and, as far as is known, has not ended."""
 

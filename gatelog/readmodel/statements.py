@@ -370,6 +370,14 @@ SELECT name, ended_at, exit_reason
  ORDER BY ended_at, uid LIMIT :limit
 """
 
+KEPT = """
+SELECT name, told_reason AS reason, told_message AS message
+  FROM pods
+ WHERE cluster = :cluster AND group_id = :group_id AND gone_at IS NULL AND gated
+   AND told_reason IN (:role, :larger, :place, :flavor)
+ ORDER BY created_at, uid LIMIT :limit
+"""
+
 UNRESOLVED = """
 SELECT count(*)
   FROM decisions

@@ -53,6 +53,9 @@ GROUP_IS_OVER: Final = "GroupIsOver"
 FLAVOR_NOT_FOUND: Final = "FlavorNotFound"
 PARKED: Final = "Parked"
 
+KEPT_AT_GATE: Final = (UNKNOWN_ROLE, LARGER_THAN_DECLARED, WAITING_FOR_PLACE, FLAVOR_NOT_FOUND)
+"""Why a pod stays at its gate though its group is admitted."""
+
 FIELDS: Final = {
     "namespace": "NAMESPACE",
     "name": "GROUP",
@@ -387,7 +390,7 @@ REASONS: Final = (
     _on_pods(
         UNKNOWN_ROLE,
         "the admitted group has no such role as this pod's",
-        "a pod of one of its roles",
+        "a pod of one of its roles: this one never starts, and counts for none",
     ),
     _on_pods(
         LARGER_THAN_DECLARED,

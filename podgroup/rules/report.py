@@ -174,7 +174,8 @@ def _reports(ctx: RuleContext, group: Group) -> list[tuple[Pod, tuple[str, str]]
     if wait is not None:
         pods = [ctx.pod(uid) for uid in members.with_flags(Flag.ACTIVE)]
         chosen = sorted(pods, key=start_key)[:MAX_PODS]
-        return [(pod, (wait.reason, wait.message)) for pod in chosen]
+        why = wait.reason, wait.message
+        return [(pod, _no_place(ctx, group, pod) or why) for pod in chosen]
     if _idle(group):
         pods = [ctx.pod(uid) for uid in members.listed(Flag.INACTIVE)]
         why = group.explained.reason, group.explained.message
@@ -214,8 +215,15 @@ def _over(group: Group, pod: Pod) -> str:
     )
 
 
+def _no_place(ctx: RuleContext, group: Group, pod: Pod) -> tuple[str, str] | None:
+    """Say of a pod that no admission of its group, as it is composed, ever has a place for it."""
+    if not group.composition.done or not pod.gated or group.roles[pod.role].count:
+        return None
+    return _unplaced(ctx.world, group, pod)
+
+
 def _unplaced(world: World, group: Group, pod: Pod) -> tuple[str, str]:
-    """Say why a pod has no place in an admitted group."""
+    """Say why a pod has no place in its group."""
     view, role = pod.view, pod.role.removeprefix(UNPLACED)
     known = ", ".join(pods_of(world, group, n) for n, r in sorted(group.roles.items()) if r.count)
     name = given_name(role, view)
@@ -227,7 +235,7 @@ def _unplaced(world: World, group: Group, pod: Pod) -> tuple[str, str]:
             f"{pods_of(world, group, role)}, so there is no quota for it; the group has {known}"
         )
     return UNKNOWN_ROLE, (
-        f"the admitted Workload {group.mirror.name} has no place for pod {view.name}"
+        f"the Workload {group.mirror.name} has no place for pod {view.name}"
         f"{f' of role {name}' if name else ''}; the group has {known}"
     )
 
@@ -258,6 +266,8 @@ def _write_event(ctx: RuleContext, group: Group, pod: Pod, reason: str, message:
 def _take_back(ctx: RuleContext, group: Group, *, everyone: bool) -> Conclusions:
     """Say that the report no longer holds, where it was written: `everyone`, or what started."""
     holding = group.quota.holding
+    if holding is not None and group.requeueing.evicted is not None:
+        return  # what it waits for next is about to be said
     if holding is not None:
         reason = ADMITTED
         message = f"Admitted by clusterQueue {holding.admission.cluster_queue}"

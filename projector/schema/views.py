@@ -12,6 +12,7 @@ Invariant: views read tables and views above them, so they are dropped from belo
 
 from sqlalchemy import Connection
 
+from podgroup.model.reasons import KEPT_AT_GATE, WAITING_FOR_PLACE
 from projector.schema import failing, pending, quota_views, sharing_views, usage_views
 from projector.schema.describing import columns_view, text_of
 from projector.schema.dialect import Dialect, home
@@ -73,6 +74,7 @@ def _held_up(d: Dialect) -> str:
     As many wait for a place as there are pods that terminate: these are held up by nothing.
     """
     since = d.last.format(a="g.admitted_at", b="p.first_at")
+    kept = ", ".join(f"'{word}'" for word in KEPT_AT_GATE if word != WAITING_FOR_PLACE)
     answer = """(SELECT o.{column} FROM outcomes o
          WHERE o.cluster = l.cluster AND o.decision_id = l.id
          ORDER BY o.seq DESC, o.attempt DESC LIMIT 1)"""
@@ -84,6 +86,7 @@ WITH at_gate AS (
     SELECT p.cluster, p.group_id, count(*) - {ending} AS pods, min(p.created_at) AS first_at
       FROM pods p
      WHERE p.gone_at IS NULL AND p.gated AND p.fate = '' AND p.deleted_at IS NULL
+       AND p.told_reason NOT IN ({kept})
      GROUP BY p.cluster, p.group_id
     HAVING count(*) > {ending}),
 held AS (

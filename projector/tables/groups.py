@@ -118,6 +118,8 @@ pods = Table(
     document("labels", "All its labels: owner, team and the like for accounting"),
     document("requests", "Resources it asks for: cpu in thousandths, others in whole units"),
     text("fate", "kept, excess, replaced or lost; empty: not decided"),
+    text("told_reason", "What its condition gatelog.io/admitted says it waits for", default=""),
+    text("told_message", "The same in words", default=""),
     text("exit_reason", "How it ended, e.g. OOMKilled; empty: it did not, or well"),
     time("created_at", "Creation", null=False),
     time("ungated_at", "When our gate was seen gone"),

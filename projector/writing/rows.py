@@ -266,6 +266,8 @@ def _pod(world: World, pod: Pod, shard: int) -> Row:
         labels=as_json(view.labels),
         requests=as_json(view.requests),
         fate=pod.fate,
+        told_reason=pod.reported[0] if pod.reported is not None else "",
+        told_message=pod.reported[1] if pod.reported is not None else "",
         exit_reason=pod.exit_reason,
         created_at=view.created_at,
         ungated_at=pod.ungated_at,

@@ -9,7 +9,8 @@ from gatelog.examine import stuck
 from gatelog.examine.findings import Finding
 from gatelog.readmodel.explain import explain, lines
 from gatelog.readmodel.model import ReadModel
-from podgroup.model.names import MANAGED_LABEL
+from podgroup.model.names import FAST_ADMISSION, MANAGED_LABEL
+from podgroup.model.policy import Policy
 from tests.projector.support import Writer
 from tests.support.databases import migrated
 from tests.support.toy import Toy
@@ -120,3 +121,34 @@ def test_a_group_that_is_over_and_not_let_go_of(url: str) -> None:
     assert found.verdict == "warn"
     assert found.detail.startswith(f"ns/g is Finishing since {ended:%Y-%m-%d %H:%M}")
     assert "gatelog history ns/g" in found.remedy
+
+
+def test_why_names_pods_without_a_place_in_every_state(url: str) -> None:
+    toy, writer = Toy(policy=Policy(pods_ready_timeout_s=60, requeuing_limit=1)), Writer(url)
+    fast = {FAST_ADMISSION: "true"}
+    toy.pod("a", "g", 2, annotations=fast)
+    toy.pod("odd", "g", 2, cpu=3, annotations=fast)
+
+    def said() -> list[tuple[str, str]]:
+        examined(url, toy, writer)
+        with ReadModel(url, "test") as model:
+            (group,) = model.groups("ns", "g")
+            assert not model.held_up(toy.now), "nothing of it is to be ungated"
+            return [
+                (line.label, line.text) for line in lines(explain(model, group, toy.now), toy.now)
+            ]
+
+    toy.wait(6)
+    place = (
+        "at its gate",
+        "the Workload g has no place for pod odd of role r3; the group has pods of role r1",
+    )
+    found = said()
+    assert place in found and found[found.index(place) + 1][1].startswith(
+        "a pod of one of its roles"
+    )
+    toy.run("a")
+    for _ in range(4):
+        toy.wait(30)
+        assert place in said()
+    assert toy.group("g").explained.state == "Evicted"

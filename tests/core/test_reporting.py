@@ -10,7 +10,8 @@ import pytest
 from podgroup.engine import due_timers
 from podgroup.log.events import PodApplied, RelistCompleted, RelistStarted
 from podgroup.model.commands import ReportPod
-from podgroup.model.names import QUEUE_NAME
+from podgroup.model.names import FAST_ADMISSION, PRIORITY_CLASS, QUEUE_NAME
+from podgroup.model.policy import Policy
 from tests.support.toy import Toy
 
 
@@ -297,3 +298,39 @@ def test_a_pod_that_was_never_gated_runs_is_reported_and_takes_quota() -> None:
     assert toy.gated("foo"), "three of four are taken"
     toy.end("sly")
     assert not toy.gated("foo")
+
+
+def test_pods_without_a_place_are_told_so_over_an_eviction_and_never_admitted() -> None:
+    """Fast admission of other shapes (kueue#11595): the odd pod never has a place."""
+    toy = Toy(policy=Policy(pods_ready_timeout_s=60))
+    fast = {FAST_ADMISSION: "true"}
+    toy.pod("a", "g", 2, annotations=fast)
+    toy.pod("odd", "g", 2, cpu=3, annotations=fast)
+    wait(toy, 6)
+    assert reports(toy) == [("odd", "False", "UnknownRole")]
+    toy.run("a")
+    for _ in range(6):
+        wait(toy, 20)
+    assert toy.group("g").requeueing.evicted is not None
+    assert [one for one in reports(toy) if one[0] == "odd"] == [("odd", "False", "UnknownRole")]
+    toy.pod("b", "g", 2, annotations=fast)
+    toy.pod("c", "g", 2, annotations=fast)
+    assert not toy.gated("b") and not toy.gated("c")
+    wait(toy, 6)
+    assert ("odd", "True", "Admitted") not in reports(toy)
+
+
+def test_gated_pods_of_a_group_that_is_evicted_are_not_told_that_they_are_admitted() -> None:
+    toy = Toy(cpu=2)
+    for name in "ab":
+        toy.pod(name, "g", 2, labels={PRIORITY_CLASS: "low"})
+    toy.run("a", "b")
+    toy.end("b", phase="Failed")
+    toy.slow = True
+    toy.pod("c", "g", 2, cpu=1, role="other", labels={PRIORITY_CLASS: "low"})
+    wait(toy, 6)
+    assert ("c", "False", "UnknownRole") in reports(toy)
+    before = len(reports(toy))
+    toy.pod("urgent", cpu=2, labels={PRIORITY_CLASS: "high"})
+    wait(toy, 6)
+    assert ("c", "True", "Admitted") not in reports(toy)[before:]

@@ -101,7 +101,7 @@ def parsed(dump: str) -> Rows:
     return found
 
 
-DERIVED: frozenset[tuple[str, str]] = frozenset()
+DERIVED: frozenset[tuple[str, str]] = frozenset({("pods", "told_reason"), ("pods", "told_message")})
 """(table, column) of columns that came after logs were kept, and whose values those logs give."""
 
 
