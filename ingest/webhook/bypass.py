@@ -111,6 +111,11 @@ _LATE: Final[str] = (
     "creation only: delete the pod, and create it with the queue label"
 )
 
+_ALONE: Final[str] = (
+    f"gatelog puts {names.POD_FINALIZER} on together with its gate and label; alone it keeps the "
+    "pod from going, and no part of gatelog sees it: leave it out"
+)
+
 RULES: Final[tuple[Rule, ...]] = (
     Rule("VK1", "UPDATE", ("Managed", "Finalizer"), ("!Managed",), _LABEL, _COUNTED),
     Rule("VK2", "UPDATE", ("Managed", "Queue"), ("!Managed", "!Gate", "!Ended"), _LABEL, _COUNTED),
@@ -144,6 +149,18 @@ RULES: Final[tuple[Rule, ...]] = (
         "another policy or webhook named the queue after gatelog had let the pod pass, so it "
         "would run uncounted: put the label on the pod, or on the template it is made from",
         ("kubelet", "owner"),
+    ),
+    Rule(
+        "VK12",
+        "CREATE",
+        (),
+        ("Finalizer", "!Gate"),
+        "metadata.finalizers",
+        _ALONE,
+        ("kubelet", "owner"),
+    ),
+    Rule(
+        "VK13", "UPDATE", ("!Finalizer",), ("Finalizer", "!Managed"), "metadata.finalizers", _ALONE
     ),
     Rule("VK10", "CREATE", (), ("Managed", "!Gate"), _LABEL, _LATE, ("kubelet",)),
     Rule(

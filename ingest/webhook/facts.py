@@ -41,15 +41,16 @@ async def for_mutation(
         OwnershipError: the pod must be refused because of its owners.
         LookupFailed: the API server could not be asked.
     """
-    if mirror or for_parent(pod, policy):
-        return Facts(mirror=mirror)
+    if mirror:
+        return Facts(mirror=True)
     namespace = pod.metadata.namespace
     if not await _selected(namespace, policy, lookup):
         return Facts(namespace_selected=False)
-    if ancestor := await managed_ancestor(pod, policy, lookup):
+    if not pod.to_wait and (ancestor := await managed_ancestor(pod, policy, lookup)):
         return Facts(managed_ancestor=ancestor)
     default_queue = (
         not pod.queue
+        and not pod.has_parent
         and policy.default_queue_name != ""
         and await lookup.has_local_queue(namespace, policy.default_queue_name)
     )
@@ -62,11 +63,6 @@ async def for_mutation(
         and await lookup.has_priority_class(policy.default_priority_class)
     )
     return Facts(has_default_queue=default_queue, has_default_priority_class=default_priority)
-
-
-def for_parent(pod: Pod, policy: WebhookPolicy) -> bool:
-    """Whether the pod only gets gates, for its parent; never where every pod is queued."""
-    return pod.has_parent and not policy.manage_jobs_without_queue_name
 
 
 async def for_update(old: Pod, new: Pod, policy: WebhookPolicy, lookup: Lookup) -> Facts:

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from ingest.webhook.facts import Facts, for_parent
+from ingest.webhook.facts import Facts
 from ingest.webhook.fields import FieldError, forbidden, invalid
 from ingest.webhook.pod import Pod
 from ingest.webhook.policy import WebhookPolicy
@@ -28,7 +28,6 @@ class Disposition(Enum):
     """What became of a pod, for counters and logs."""
 
     GATED = "gated"
-    GATED_FOR_PARENT = "gated_for_parent"
     NAMESPACE_EXCLUDED = "namespace_excluded"
     OWNER_QUEUED = "owner_queued"
     NO_QUEUE = "no_queue"
@@ -61,20 +60,20 @@ class MutateResult(msgspec.Struct, frozen=True):
 def mutate(pod: Pod, policy: WebhookPolicy, facts: Facts) -> MutateResult:
     """Decides what to add to a pod that is being created.
 
-    The order of the questions is Kueue's: a suspending parent settles everything, then the
-    namespace, the owners, the queue. Refused is only a pod that cannot be gated although it
+    Gate, label and finalizer come together or not at all: what has the gate alone is unseen and
+    waits for ever. So a pod that bears the gate itself, or is to wait for a parent, is taken like
+    one that names a queue, and says what it lacks. Asked are, in this order, the namespace, the
+    owners, the queue. Refused is only a pod that cannot be gated although it
     is to be queued, because it names its node already, and one whose shape cannot be hashed.
     """
     if facts.mirror:
         return MutateResult(Disposition.MIRROR)
-    if for_parent(pod, policy):
-        return _inject(pod, policy, Disposition.GATED_FOR_PARENT, labels={})
     if not facts.namespace_selected:
         return MutateResult(Disposition.NAMESPACE_EXCLUDED)
     if facts.managed_ancestor:
         return MutateResult(Disposition.OWNER_QUEUED)
     defaulted = not pod.queue and facts.has_default_queue
-    if not (pod.queue or defaulted or policy.manage_jobs_without_queue_name):
+    if not (pod.queue or pod.to_wait or defaulted or policy.manage_jobs_without_queue_name):
         return MutateResult(Disposition.NO_QUEUE)
     if pod.spec.node_name and names.ADMISSION_GATE not in pod.gates:
         return _bound(pod, policy.default_queue_name if defaulted else pod.queue)
@@ -84,27 +83,26 @@ def mutate(pod: Pod, policy: WebhookPolicy, facts: Facts) -> MutateResult:
     if facts.has_default_priority_class and names.PRIORITY_CLASS not in pod.labels:
         labels[names.PRIORITY_CLASS] = policy.default_priority_class
     labels[names.MANAGED_LABEL] = names.MANAGED_VALUE
-    return _inject(pod, policy, Disposition.GATED, labels)
+    return _inject(pod, policy, labels)
 
 
 def _bound(pod: Pod, queue: str) -> MutateResult:
     """A pod with a node cannot be gated (the API server refuses both); say so in plain words."""
     where = f"in queue {queue!r}" if queue else "for a queue, as every pod of its namespace does"
+    if not queue and pod.has_parent:
+        where = f"for its parent (annotation {names.SUSPENDING_PARENT})"
     detail = f"names a node, so it cannot wait {where}: use spec.nodeSelector instead"
     if pod.queue:
         detail += f", or remove the label {names.QUEUE_NAME}"
     return MutateResult(Disposition.REFUSED, errors=(forbidden("spec.nodeName", detail),))
 
 
-def _inject(
-    pod: Pod, policy: WebhookPolicy, disposition: Disposition, labels: dict[str, str]
-) -> MutateResult:
+def _inject(pod: Pod, policy: WebhookPolicy, labels: dict[str, str]) -> MutateResult:
     try:
         annotations = _role_annotation(pod, policy)
     except ShapeError as error:
         path, _, detail = str(error).partition(": ")
         return MutateResult(Disposition.REFUSED, errors=(invalid(path, "", detail),))
-    finalizers = [names.POD_FINALIZER] if disposition is Disposition.GATED else []
     gates = [names.ADMISSION_GATE]
     if policy.topology_gate:
         gates.append(names.TOPOLOGY_GATE)
@@ -115,14 +113,18 @@ def _inject(
     patch = (
         *add_entries("/metadata/labels", meta.labels, labels),
         *add_entries("/metadata/annotations", meta.annotations, annotations),
-        *_append("/metadata/finalizers", meta.finalizers, _missing(meta.finalizers, finalizers)),
+        *_append(
+            "/metadata/finalizers",
+            meta.finalizers,
+            _missing(meta.finalizers, [names.POD_FINALIZER]),
+        ),
         *_append(
             "/spec/schedulingGates",
             spec.scheduling_gates,
             [{"name": gate} for gate in _missing(list(pod.gates), gates)],
         ),
     )
-    return MutateResult(disposition, patch)
+    return MutateResult(Disposition.GATED, patch)
 
 
 def _role_annotation(pod: Pod, policy: WebhookPolicy) -> dict[str, str]:

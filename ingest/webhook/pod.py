@@ -125,6 +125,11 @@ class Pod(msgspec.Struct, frozen=True):
         """Gated on behalf of a parent; any value of the annotation counts, even an empty one."""
         return names.SUSPENDING_PARENT in self.annotations
 
+    @property
+    def to_wait(self) -> bool:
+        """It asks for our gate itself, whatever its labels: it bears the gate, or has a parent."""
+        return self.has_parent or names.ADMISSION_GATE in self.gates
+
     def title(self) -> str:
         """Namespace, name and group for messages, e.g. ``pod ns/p0, group g``."""
         meta = self.metadata

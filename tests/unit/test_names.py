@@ -65,6 +65,11 @@ def test_group_name(
 def test_every_key_of_the_api_has_the_prefix() -> None:
     keys = {v for k, v in vars(names).items() if k.isupper() and isinstance(v, str) and "/" in v}
     assert len(keys) > 30
-    ours = {names.ADMITTED_CONDITION, names.REASON_ANNOTATION, names.REASON_BY_ANNOTATION}
+    ours = {
+        names.ADMITTED_CONDITION,
+        names.REASON_ANNOTATION,
+        names.REASON_BY_ANNOTATION,
+        names.TEMPLATE,
+    }
     assert all(key.split("/")[0].endswith("kueue.x-k8s.io") for key in keys - ours)
     assert names.MAX_ROLES == 18

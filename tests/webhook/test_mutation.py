@@ -288,18 +288,37 @@ async def test_where_every_pod_is_queued_a_parent_settles_nothing() -> None:
 
 
 @pytest.mark.parametrize("value", ["", "statefulset"], ids=["W-01-empty", "W-01-named"])
-async def test_parent_settles_everything(value: str) -> None:
-    raw = raw_pod(
-        labels=Q,
-        annotations={names.SUSPENDING_PARENT: value},
-        owner=JOB,
-        namespace="kube-system",
-    )
-    cluster = Cluster()
-    result, after = await mutated(raw, cluster)
-    assert result.disposition is Disposition.GATED_FOR_PARENT
-    assert after == expect(raw, labels=Q, finalizers=None)
-    assert cluster.asked == []
+@pytest.mark.parametrize("labels", [Q, {}], ids=["queue", "no-queue"])
+async def test_a_pod_with_a_parent_gets_gate_label_and_finalizer(
+    value: str, labels: dict[str, str]
+) -> None:
+    """Kueue's page for Spark: with the gate alone nobody would know the pod (kueue#4106)."""
+    raw = raw_pod(labels=labels, annotations={names.SUSPENDING_PARENT: value}, owner=JOB)
+    result, after = await mutated(raw, Cluster())
+    assert result.disposition is Disposition.GATED
+    assert after == expect(raw, labels={**labels, **MANAGED}, finalizers=FIN)
+
+
+@pytest.mark.parametrize("group", [{}, {names.GROUP_NAME: "g"}], ids=["single", "member"])
+async def test_a_gate_by_hand_brings_label_and_finalizer_along(group: dict[str, str]) -> None:
+    raw = raw_pod(labels=group, gated=True, owner=JOB)
+    result, after = await mutated(raw)
+    assert result.disposition is Disposition.GATED
+    assert after == expect(raw, labels={**group, **MANAGED}, finalizers=FIN)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        raw_pod(labels=Q, annotations={names.SUSPENDING_PARENT: "x"}, namespace="kube-system"),
+        raw_pod(gated=True, namespace="kube-system"),
+        raw_pod(labels={names.GROUP_NAME: "g"}),
+    ],
+    ids=["parent-in-excluded-namespace", "gate-in-excluded-namespace", "member-without-queue"],
+)
+async def test_what_is_not_queued_gets_none_of_them(raw: RAW) -> None:
+    _, after = await mutated(raw)
+    assert after == raw
 
 
 @pytest.mark.parity("W-16", "W-17")

@@ -444,6 +444,10 @@ C = names.PRIORITY_CLASS
 B = names.ADMISSION_GATED_BY
 PARENT = {names.SUSPENDING_PARENT: "x"}
 UPDATE: list[Any] = [
+    pytest.param(
+        raw_pod(), held(raw_pod()) | {"metadata": {**held(raw_pod())["metadata"], "labels": {}}},
+        [(FORBIDDEN, OURS)], id="VK13-unlabelled",
+    ),
     pytest.param(gated({}), group(total=None), [(REQUIRED, ANNOTATION(T))], id="W-59"),
     pytest.param(
         group(total=None), group(total=None), [(REQUIRED, ANNOTATION(T))], id="W-59-unchanged"
