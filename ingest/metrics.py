@@ -101,6 +101,12 @@ class IngestMetrics:
             "Rounds of the metrics API: ok or failed.",
             ("outcome",),
         )
+        self._unlabelled = 0
+        metrics.read(
+            "gatelog_ingest_unlabelled_pods",
+            "Pods that bear gatelog's gate or finalizer without its label, at the last look.",
+            read=lambda: {(): self._unlabelled},
+        )
         self._messages = metrics.counter(
             "gatelog_ingest_messages_total", "Messages published to the log."
         )
@@ -153,6 +159,10 @@ class IngestMetrics:
         """Count a round of requests to the metrics API, and the new samples that it gave."""
         self._measured().inc(samples)
         self._looks("failed" if failed else "ok").inc()
+
+    def unlabelled(self, pods: int) -> None:
+        """Keep how many pods of ours the last look found without the label."""
+        self._unlabelled = pods
 
     def came(self, kind: Kind, step: Step) -> None:
         """Count what a watcher hands on."""

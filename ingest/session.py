@@ -32,6 +32,7 @@ from ingest.nodes import NodeWatch
 from ingest.publisher import EventPublisher, PublishOptions, Sink
 from ingest.resume import Known, Log, Resume
 from ingest.states import Start, Watching
+from ingest.unlabelled import UnlabelledPods
 from ingest.watcher import Watcher
 from podgroup.log.events import ClusterRestored, Event
 from podgroup.model.objects import Kind
@@ -40,6 +41,7 @@ from runtime.jetstream import BusClosed, BusUnavailable
 from runtime.kube_answer import HttpAnswer
 from runtime.log import get_logger
 from runtime.settings import Settings
+from runtime.unlabelled import ListApi
 
 PUBLISH_INTERVAL_S = 0.005
 """Seconds between messages of the log; a full one, or one after a pause, goes at once."""
@@ -57,7 +59,7 @@ class EventLog(Log, Sink, Protocol):
         """Functions to call when a lost connection is back."""
 
 
-class SessionApi(MeasureApi, WatchApi, LookApi, Protocol):
+class SessionApi(ListApi, MeasureApi, WatchApi, LookApi, Protocol):
     """What a session needs of the API server; `runtime.kube.KubeClient` is one."""
 
     async def request(
@@ -66,6 +68,7 @@ class SessionApi(MeasureApi, WatchApi, LookApi, Protocol):
         path: str,
         *,
         params: Mapping[str, str] | None = None,
+        accept: str = "",
         most_bytes: int | None = None,
         timeout_s: float = PATIENCE_S,
     ) -> HttpAnswer:
@@ -113,6 +116,7 @@ class Session:
             metrics,
         )
         self.measuring = self._make_measuring(settings, api)
+        self.unlabelled = self._make_look(settings, api)
         self.nodes: NodeWatch | None = None
         specs = watched_kinds(
             settings.ingest.selector,
@@ -164,7 +168,10 @@ class Session:
         pump = asyncio.create_task(self.publisher.run())
         checker = asyncio.create_task(self._check_after_reconnects())
         releasing = asyncio.create_task(self.pods.run())
-        followers = [*self.watchers, *(one for one in (self.measuring, self.nodes) if one)]
+        followers = [
+            *self.watchers,
+            *(one for one in (self.measuring, self.unlabelled, self.nodes) if one),
+        ]
         watching = [asyncio.create_task(self._once_known(one.run)) for one in followers]
         watching.insert(0, asyncio.create_task(self.lookout.run()))
         stopping = asyncio.create_task(stop.wait())
@@ -248,6 +255,18 @@ class Session:
             self.publisher.put,
             ingest,
             resumed="Pod" in self._begin.positions,
+            metrics=self._metrics,
+        )
+
+    def _make_look(self, settings: Settings, api: SessionApi) -> UnlabelledPods | None:
+        interval_s = settings.ingest.unlabelled_look_s
+        if not interval_s or not settings.ingest.selector:
+            return None  # without a selector the watch shows every pod
+        return UnlabelledPods(
+            api,
+            self.publisher.put,
+            interval_s,
+            topology=settings.mode == "builtin",
             metrics=self._metrics,
         )
 

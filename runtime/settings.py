@@ -140,6 +140,8 @@ class IngestSettings(Section, frozen=True, kw_only=True):
     """Read group and prebuilt names from annotations too (gate WorkloadIdentifierAnnotations)."""
     measure_interval_s: Annotated[float, Meta(ge=0, le=3600)] = 0.0
     """Seconds between samples of pods' real use (metrics.k8s.io), such as 60. 0: never."""
+    unlabelled_look_s: Annotated[float, Meta(ge=0, le=86_400)] = 300.0
+    """Seconds between looks for pods that bear our gate or finalizer, not our label. 0: never."""
     measure_report_s: Annotated[float, Meta(ge=1, le=86_400)] = 900.0
     """Seconds after which mean and peak of those samples go into the log."""
 

@@ -11,7 +11,7 @@ import asyncio
 import msgspec
 
 from gatelog.cluster import clusterinfo, crds
-from gatelog.examine import gating, installed, leases, measuring, topology
+from gatelog.examine import gating, installed, leases, measuring, topology, unlabelled
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
 from gatelog.shell import statedir
 from gatelog.shell.errors import CommandFailed, explain
@@ -61,6 +61,7 @@ async def examine(settings: Settings) -> list[Finding]:
         findings.append(await kinds(kube))
         findings.append(await measuring.examine(kube, settings))
         findings += await _admission(kube, settings)
+        findings.append(await unlabelled.examine(kube, settings))
         findings += await leases.examine(kube, settings)
         findings += parts
         findings += await installed.queues(kube)

@@ -11,6 +11,8 @@ Invariant: an event folded twice is an event folded once.
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from podgroup.fold import sentences as say
 from podgroup.fold.common import Cause, note, park, unpark
 from podgroup.fold.deciding import settings_recorded
@@ -114,7 +116,7 @@ def _refused(world: World, here: At, event: DeltaRefused, ordinal: int) -> None:
     Its history says so each time; it is parked once for each thing that is wrong with it.
     """
     frame = world.meta.frames.get(event.kind)
-    if frame is not None:
+    if frame is not None and not event.unlabelled:
         frame.seen.add(event.uid)
     group = _group_refused(world, event)
     named = event.kind == "Pod" and event.uid and event.name
@@ -123,7 +125,13 @@ def _refused(world: World, here: At, event: DeltaRefused, ordinal: int) -> None:
         if event.field in event.message
         else say.unreadable(event.field, event.message)
     )
-    refusal = Refusal(event.namespace, event.name, message, parked=f"{here.position}/{ordinal}")
+    refusal = Refusal(
+        event.namespace,
+        event.name,
+        message,
+        parked=f"{here.position}/{ordinal}",
+        unlabelled=event.unlabelled,
+    )
     if not named or _remember(world, event.uid, refusal):
         world.journal.parked.append(
             ParkedRow(
@@ -208,7 +216,7 @@ def _remember(world: World, uid: str, found: Refusal) -> bool:
     reported = same is not None and same.reported
     world.meta.unreported += (not reported) - (known is not None and not known.reported)
     parked = same.parked if same is not None else ""
-    refused[uid] = Refusal(found.namespace, found.name, message, reported, parked or found.parked)
+    refused[uid] = replace(found, reported=reported, parked=parked or found.parked)
     return not parked
 
 

@@ -159,7 +159,10 @@ class ClusterRestored(EventBase, tag="cluster_restored.v1", frozen=True, kw_only
 
 
 class DeltaRefused(EventBase, tag="delta_refused.v1", frozen=True, kw_only=True):
-    """A watch item that could not be read: refused at the door, with the field's path."""
+    """A watch item that could not be read: refused at the door, with the field's path.
+
+    `unlabelled`: no watch shows it, for it lacks our label, though it bears our gate or finalizer.
+    """
 
     kind: Kind
     namespace: str
@@ -169,6 +172,7 @@ class DeltaRefused(EventBase, tag="delta_refused.v1", frozen=True, kw_only=True)
     field: str
     message: str
     group: str = ""
+    unlabelled: bool = False
 
 
 class TimerFired(EventBase, tag="timer_fired.v1", frozen=True, kw_only=True):

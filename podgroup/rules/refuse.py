@@ -1,12 +1,14 @@
 """Rule: a pod cannot be read (an annotation that is too long, a field of another type).
 
-It is marked with what is wrong, once for each thing.
+It is marked with what is wrong, once for each thing. One that bears our gate or finalizer without
+our label gets an Event that says so.
 
 Invariant: a pod says what is wrong with it as long as that is so.
 """
 
 from podgroup.log.records import PodRefused
-from podgroup.model.commands import KubeEvent, ObjectRef, ReportPod
+from podgroup.model.commands import EmitEvent, KubeEvent, ObjectRef, ReportPod
+from podgroup.model.reasons import UNMANAGED
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.rule import ClusterRule, RuleDoc
 from podgroup.state.world import World
@@ -29,11 +31,19 @@ def refuse(ctx: RuleContext) -> Conclusions:
         after = "goes by what it last read of it" if pod is not None else "ignores it"
         if pod is not None and pod.view.unread:
             after = "goes on without what is too long"
+        target = ObjectRef(kind="Pod", namespace=refusal.namespace, name=refusal.name, uid=uid)
+        if refusal.unlabelled:
+            # Its status is not ours to write.
+            event = KubeEvent(type="Warning", reason=UNMANAGED, message=refusal.message)
+            yield ctx.decision_apart(
+                "refuse", UNMANAGED, refusal.message, EmitEvent(target=target, events=(event,))
+            )
+            continue
         message = (
             f"gatelog cannot read this pod and {after} until the field is fixed: {refusal.message}"
         )
         command = ReportPod(
-            target=ObjectRef(kind="Pod", namespace=refusal.namespace, name=refusal.name, uid=uid),
+            target=target,
             status="False",
             reason=REFUSED,
             message=message,
@@ -55,7 +65,9 @@ RULE = ClusterRule(
     due=_due,
     docs=(
         RuleDoc(
-            "refuse", "a pod cannot be read", "says on the pod what is wrong, once for each thing"
+            "refuse",
+            "a pod cannot be read, or bears our gate or finalizer without our label",
+            "says on the pod what is wrong, once for each thing",
         ),
     ),
 )

@@ -39,6 +39,8 @@ class Refusal(Struct, rename={"reported": "told"}):
     reported: bool = False
     parked: str = ""
     """Under which `seq/ord` that was parked; "" when there is none to settle."""
+    unlabelled: bool = False
+    """It bears what is ours without our label."""
 
 
 class Meta(Struct, rename={"unreported": "untold"}):
