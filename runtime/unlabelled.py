@@ -71,8 +71,13 @@ class Unlabelled(msgspec.Struct, frozen=True):
                 f"the finalizer is taken off by hand (kubectl edit {where}), which admission "
                 "allows as soon as it has ended or is being deleted"
             )
+        waits = (
+            f"it bears scheduling gate {self.bears} and {unseen}, and nothing takes the gate off"
+        )
+        if self.bears != ADMISSION_GATE:
+            return f"{waits}: delete it, and create it with label kueue.x-k8s.io/queue-name"
         return (
-            f"it bears scheduling gate {self.bears} and {unseen}, and nothing takes the gate off: "
+            f"{waits}: "
             f"kubectl label {where} {MANAGED_LABEL}={MANAGED_VALUE} has it queued (it names its "
             "queue by label kueue.x-k8s.io/queue-name), or delete it"
         )

@@ -9,7 +9,7 @@ Invariant: pure.
 
 from gatelog.readmodel.rows import GroupRow
 from podgroup.admission.wording import NOT_SELECTED, UNAVAILABLE
-from podgroup.model.names import WAITING_FOR_REPLACEMENT_PODS
+from podgroup.model.names import PENDING_MISCONFIGURED, WAITING_FOR_REPLACEMENT_PODS
 from podgroup.model.reasons import reason_of
 
 _BY_MESSAGE = (
@@ -27,8 +27,16 @@ _BY_MESSAGE = (
 """Advice that the words of a wait allow, beyond that of its reason."""
 
 
+_NO_QUEUE = (
+    "label kueue.x-k8s.io/queue-name on the pods, with a LocalQueue of namespace {namespace} "
+    "(kubectl get localqueues -n {namespace}), or that they are deleted"
+)
+
+
 def remedy(group: GroupRow) -> str:
     """Return what would end the present wait of a group."""
+    if group.wait_reason == PENDING_MISCONFIGURED and not group.queue:
+        return _worded(group, _NO_QUEUE)
     for said, advice in _BY_MESSAGE:
         if said in group.wait_message:
             return _worded(group, advice)

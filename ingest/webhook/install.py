@@ -67,10 +67,10 @@ _MOVES_THE_POD: Final[str] = " || ".join(
         _differs(
             "labels", names.QUEUE_NAME, names.PRIORITY_CLASS, names.MAX_EXEC_SECONDS, *_MOVED_BY
         ),
-        _differs("annotations", *_MOVED_BY),
+        _differs("annotations", names.ADMISSION_GATED_BY, *_MOVED_BY),
     )
 )
-"""It is about queue, group, prebuilt Workload, priority or time limit: never the actuator's."""
+"""It is about queue, group, Workload, priority, time limit or who gates it: not the actuator's."""
 
 
 class ServiceEndpoint(msgspec.Struct, frozen=True):
