@@ -121,11 +121,11 @@ def _observed(pod: Pod) -> bool:
     version = expectation.result_version
     if version and not newer(version, pod.view.resource_version):
         return True
-    return _shows(expectation.action, pod)
+    return _shows(expectation.action, pod, expectation.grace_s)
 
 
-def _shows(action: str, pod: Pod) -> bool:
-    """Tell whether a pod is as it would be after a write of this kind."""
+def _shows(action: str, pod: Pod, most_s: int | None = None) -> bool:
+    """Tell whether a pod is as after such a write, with `most_s` seconds of grace at most."""
     match action:
         case "UngatePod":
             return not pod.gated
@@ -134,7 +134,7 @@ def _shows(action: str, pod: Pod) -> bool:
         case "DeletePod":
             return not pod.held and pod.deleting
         case "StopPod":
-            most_s, given_s = expectation.grace_s, pod.view.grace_s
+            given_s = pod.view.grace_s
             return pod.deleting and (most_s is None or given_s is None or given_s <= most_s)
         case _:
             return False
