@@ -25,7 +25,7 @@ from ingest.yamltext import Document, Path, TextError, read
 from podgroup.model.limits import ANNOTATIONS_BYTES
 from podgroup.model.names import MAX_ROLES, is_dns_label
 from podgroup.model.objects import DeclaredSet
-from podgroup.model.quantities import QuantityError, canonical, effective_requests
+from podgroup.model.quantities import QuantityError, canonical, effective_requests, fault
 from podgroup.model.roles import ShapeError, Variant, role_hash
 from podgroup.model.topology import requested
 
@@ -248,12 +248,11 @@ class _Reader:
     def amounts(self, path: Path, item: Any) -> dict[str, str]:
         found = {}
         for name, value in self.mapping(path, item).items():
-            try:
-                if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-                    raise QuantityError(f"must be a quantity such as 500m or 2Gi{_not(value)}")
+            if why := fault(name, value):
+                shown = "" if isinstance(value, (str, int, float)) else _not(value)
+                self.wrong((*path, name), why + shown)
+            else:
                 found[name] = canonical(str(value))
-            except QuantityError as error:
-                self.wrong((*path, name), str(error))
         return found
 
     def mapping(self, path: Path, item: Any) -> dict[str, Any]:

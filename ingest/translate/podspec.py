@@ -22,7 +22,7 @@ from ingest.translate.fields import (
     tolerations,
 )
 from podgroup.model import objects
-from podgroup.model.quantities import effective_requests
+from podgroup.model.quantities import effective_requests, faults
 
 _EMPTY = Raw(b"null")
 
@@ -81,6 +81,22 @@ def requests_of(
     Raises:
         RefusedError: resources are not a map, or a quantity is malformed.
     """
+    return _read(spec, path, granted)[0]
+
+
+def wrong_amount(spec: PodSpecWire, path: str = "spec") -> str:
+    """Return path and fault of the first amount that no pod can have; "" if there is none.
+
+    What is below zero counts as nothing in `requests_of`, what is beyond any node as 2^63-1.
+
+    Raises:
+        RefusedError: as `requests_of`.
+    """
+    wrong = _read(spec, path, NOTHING_GRANTED)[1]
+    return f"{path}.{wrong}" if wrong else ""
+
+
+def _read(spec: PodSpecWire, path: str, granted: Granted) -> tuple[dict[str, int], str]:
     try:
         return _requests(
             tuple([(c.name, bytes(c.resources)) for c in spec.containers or ()]),
@@ -114,31 +130,31 @@ def _requests(
     overhead: bytes,
     resources: bytes,
     granted: Granted,
-) -> dict[str, int]:
+) -> tuple[dict[str, int], str]:
     grants = {
         name: [_amounts.decode(allocated), _resources_in(present).get("requests")]
         for name, allocated, present in granted.containers
     }
-    return effective_requests(
-        {
-            "containers": [
-                {"resources": _resources_in(raw), "granted": grants.get(name, ())}
-                for name, raw in containers
-            ],
-            "initContainers": [
-                {
-                    "resources": _resources_in(raw),
-                    "restartPolicy": policy,
-                    "granted": grants.get(name, ()),
-                }
-                for name, raw, policy in init_containers
-            ],
-            "overhead": _amounts.decode(overhead),
-            "resources": _resources_in(resources),
-            "granted": [_amounts.decode(raw) for raw in granted.pod],
-            "infeasible": granted.infeasible,
-        }
-    )
+    spec = {
+        "containers": [
+            {"resources": _resources_in(raw), "granted": grants.get(name, ())}
+            for name, raw in containers
+        ],
+        "initContainers": [
+            {
+                "resources": _resources_in(raw),
+                "restartPolicy": policy,
+                "granted": grants.get(name, ()),
+            }
+            for name, raw, policy in init_containers
+        ],
+        "overhead": _amounts.decode(overhead),
+        "resources": _resources_in(resources),
+        "granted": [_amounts.decode(raw) for raw in granted.pod],
+        "infeasible": granted.infeasible,
+    }
+    wrong = next((f"{path}: {why}" for path, _, why in faults(spec, limits=True)), "")
+    return effective_requests(spec), wrong
 
 
 def _resources_in(raw: bytes) -> dict[str, Any]:

@@ -4,8 +4,11 @@ v1beta1 and v1beta2 of Kueue's queues differ in names only: `cohort` became `coh
 `admissionChecks` (names) gave way to `admissionChecksStrategy`, and the fungibility answers
 `Borrow` and `Preempt` became `MayStopSearch`. The view speaks v1beta2.
 
+An amount that cannot be used does not keep the rest of an object from being known: what is wrong is
+said in the view, and the amount counts as nothing.
+
 Invariant: an absent setting becomes the default that Kueue's API documents, so that no code after
-this has to know defaults.
+this has to know defaults; no amount in a view is below zero.
 """
 
 from msgspec import field
@@ -14,7 +17,6 @@ from ingest.translate.fields import (
     ConditionWire,
     MetaWire,
     ObjectWire,
-    RefusedError,
     RequirementWire,
     TolerationWire,
     Wire,
@@ -25,7 +27,7 @@ from ingest.translate.fields import (
 )
 from podgroup.model import objects
 from podgroup.model.names import ACTIVE, WORKLOAD_FINALIZER
-from podgroup.model.quantities import amount, parse
+from podgroup.model.quantities import QuantityError, amount, capped, parse
 
 _Quantity = str | int
 _STOP_SEARCH = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
@@ -194,7 +196,7 @@ def _marked(meta: MetaWire) -> bool:
 
 def local_queue_view(wire: LocalQueueWire) -> objects.LocalQueueView:
     """Return the view of a LocalQueue."""
-    meta = wire.metadata
+    meta, amounts = wire.metadata, _Amounts()
     return objects.LocalQueueView(
         uid=meta.uid,
         namespace=meta.namespace,
@@ -203,50 +205,30 @@ def local_queue_view(wire: LocalQueueWire) -> objects.LocalQueueView:
         cluster_queue=wire.spec.cluster_queue,
         stop_policy=wire.spec.stop_policy or "None",
         because=because(meta.annotations),
-        weight_nano=_weight(wire.spec.fair_sharing),
+        weight_nano=amounts.weight(wire.spec.fair_sharing),
+        problem=amounts.problem,
         active=_active(wire.status),
     )
 
 
 def cohort_view(wire: CohortWire) -> objects.CohortView:
-    """Return the view of a Cohort.
-
-    Raises:
-        RefusedError: a quota or weight is no quantity; the path names where.
-    """
-    meta, spec = wire.metadata, wire.spec
+    """Return the view of a Cohort."""
+    meta, spec, amounts = wire.metadata, wire.spec, _Amounts()
     return objects.CohortView(
         uid=meta.uid,
         name=meta.name,
         resource_version=meta.resource_version,
         parent=spec.parent_name,
-        groups=tuple(_group(i, g) for i, g in enumerate(spec.resource_groups or ())),
-        weight_nano=_weight(spec.fair_sharing),
+        groups=amounts.groups(spec.resource_groups),
+        weight_nano=amounts.weight(spec.fair_sharing),
+        problem=amounts.problem,
         active=_active(wire.status),
     )
 
 
-def _weight(found: _FairSharing | None) -> int:
-    text = found.weight if found is not None else None
-    if text is None:
-        return objects.WHOLE
-    try:
-        weight = parse(str(text))
-    except ValueError as error:
-        raise RefusedError("spec.fairSharing.weight", str(error)) from None
-    nano = int(weight * objects.WHOLE)
-    if weight < 0 or (weight and nano <= 1):
-        raise RefusedError("spec.fairSharing.weight", f"{text} is neither 0 nor above 1e-9")
-    return nano
-
-
 def cluster_queue_view(wire: ClusterQueueWire) -> objects.ClusterQueueView:
-    """Return the view of a ClusterQueue.
-
-    Raises:
-        RefusedError: a quota or weight is no quantity; the path names group, flavor and resource.
-    """
-    meta, spec = wire.metadata, wire.spec
+    """Return the view of a ClusterQueue."""
+    meta, spec, amounts = wire.metadata, wire.spec, _Amounts()
     preemption = spec.preemption or _Preemption()
     borrowing = preemption.borrow_within_cohort or _Borrowing()
     scope = spec.admission_scope or _AdmissionScope()
@@ -261,7 +243,7 @@ def cluster_queue_view(wire: ClusterQueueWire) -> objects.ClusterQueueView:
         resource_version=meta.resource_version,
         strategy=spec.queueing_strategy or "BestEffortFIFO",
         namespaces=_selector(spec.namespace_selector),
-        groups=tuple(_group(i, g) for i, g in enumerate(spec.resource_groups or ())),
+        groups=amounts.groups(spec.resource_groups),
         within_cluster_queue=preemption.within_cluster_queue or "Never",
         reclaim_within_cohort=preemption.reclaim_within_cohort or "Never",
         borrow_within_cohort=borrowing.policy or "Never",
@@ -274,7 +256,8 @@ def cluster_queue_view(wire: ClusterQueueWire) -> objects.ClusterQueueView:
         because=because(meta.annotations),
         checks=tuple(dict.fromkeys((*checks, *(spec.admission_checks or ())))),
         check_flavors={rule.name: rule.on_flavors for rule in rules if rule.on_flavors},
-        weight_nano=_weight(spec.fair_sharing),
+        weight_nano=amounts.weight(spec.fair_sharing),
+        problem=amounts.problem,
         usage_based=scope.admission_mode == "UsageBasedAdmissionFairSharing",
         active=_active(wire.status),
         marked=_marked(meta),
@@ -370,33 +353,65 @@ def _selector(found: _Selector | None) -> objects.Selector | None:
     )
 
 
-def _group(index: int, found: _ResourceGroup) -> objects.ResourceGroup:
-    return objects.ResourceGroup(
-        covered=found.covered_resources,
-        flavors=tuple(
-            objects.FlavorQuotas(
-                name=flavor.name,
-                resources={
-                    quota.name: _quota(
-                        f"spec.resourceGroups[{index}].flavors[{flavor.name}]", quota
-                    )
-                    for quota in flavor.resources
-                },
+class _Amounts:
+    """Reads the amounts of one object, and keeps path and fault of the first that is wrong."""
+
+    def __init__(self) -> None:
+        self.problem = ""
+
+    def groups(self, found: tuple[_ResourceGroup, ...] | None) -> tuple[objects.ResourceGroup, ...]:
+        """Return resource groups."""
+        return tuple(
+            objects.ResourceGroup(
+                covered=group.covered_resources,
+                flavors=tuple(
+                    self._flavor(f"spec.resourceGroups[{index}].flavors[{one.name}]", one)
+                    for one in group.flavors
+                ),
             )
-            for flavor in found.flavors
-        ),
-    )
+            for index, group in enumerate(found or ())
+        )
 
+    def _flavor(self, path: str, found: _FlavorQuotas) -> objects.FlavorQuotas:
+        resources = {
+            quota.name: self._quota(f"{path}.resources[{quota.name}]", quota)
+            for quota in found.resources
+        }
+        return objects.FlavorQuotas(name=found.name, resources=resources)
 
-def _quota(path: str, found: _ResourceQuota) -> objects.Quota:
-    def read(name: str, text: _Quantity | None) -> int | None:
+    def _quota(self, path: str, found: _ResourceQuota) -> objects.Quota:
+        return objects.Quota(
+            nominal=self._amount(f"{path}.nominalQuota", found.name, found.nominal_quota) or 0,
+            borrowing_limit=self._amount(
+                f"{path}.borrowingLimit", found.name, found.borrowing_limit
+            ),
+            lending_limit=self._amount(f"{path}.lendingLimit", found.name, found.lending_limit),
+        )
+
+    def _amount(self, path: str, resource: str, text: _Quantity | None) -> int | None:
         try:
-            return None if text is None else amount(found.name, str(text))
-        except ValueError as error:
-            raise RefusedError(f"{path}.resources[{found.name}].{name}", str(error)) from None
+            return None if text is None else amount(resource, str(text))
+        except QuantityError as error:
+            self._wrong(path, str(error))
+            return 0
 
-    return objects.Quota(
-        nominal=read("nominalQuota", found.nominal_quota) or 0,
-        borrowing_limit=read("borrowingLimit", found.borrowing_limit),
-        lending_limit=read("lendingLimit", found.lending_limit),
-    )
+    def weight(self, found: _FairSharing | None) -> int:
+        """Return a weight in thousandths of millionths."""
+        text = found.weight if found is not None else None
+        if text is None:
+            return objects.WHOLE
+        try:
+            weight = parse(str(text))
+        except QuantityError as error:
+            self._wrong("spec.fairSharing.weight", str(error))
+            return objects.WHOLE
+        nano = int(weight * objects.WHOLE)
+        if weight < 0 or (weight and nano <= 1):
+            self._wrong(
+                "spec.fairSharing.weight", f"{str(text)[:40]!r} is neither 0 nor above 1e-9"
+            )
+            return objects.WHOLE
+        return capped(nano)
+
+    def _wrong(self, path: str, message: str) -> None:
+        self.problem = self.problem or f"{path}: {message}"

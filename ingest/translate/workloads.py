@@ -5,7 +5,11 @@ priority class is a reference in one and a name with a source in the other, past
 spelt differently, and topology assignments are laid out differently (`topology_json`). One wire
 shape names the fields of both; an object never has both.
 
-Invariant: the same Workload read through either version gives the same view.
+A Workload is an object that its author may write by hand, with a pod template that the API server
+does not look into: an amount or a count that cannot be is said in the view, and counts as nothing.
+
+Invariant: the same Workload read through either version gives the same view; no amount or count in
+it is below zero.
 """
 
 from datetime import datetime
@@ -24,10 +28,11 @@ from ingest.translate.fields import (
     owners,
     tolerations,
 )
-from ingest.translate.podspec import PodSpecWire, requests_of
+from ingest.translate.podspec import PodSpecWire, requests_of, wrong_amount
 from podgroup.model import objects
 from podgroup.model.limits import cut
-from podgroup.model.quantities import amount
+from podgroup.model.names import MAX_INT32
+from podgroup.model.quantities import QuantityError, amount
 from podgroup.model.topology import NOTHING_ASKED, TopologyRequest
 from podgroup.model.topology_json import read, read_request
 
@@ -161,11 +166,11 @@ def workload_view(wire: WorkloadWire) -> objects.WorkloadView:
         priority=spec.priority,
         priority_class=class_name,
         priority_class_kind=class_kind,
-        max_execution_s=spec.maximum_execution_time_seconds,
+        max_execution_s=_within(spec.maximum_execution_time_seconds) or None,
         pod_sets=tuple(
             objects.PodSetView(
                 name=podset.name,
-                count=podset.count,
+                count=_within(podset.count),
                 requests=requests_of(podset.template.spec, f"spec.podSets[{i}].template.spec"),
                 topology=_request(podset.topology_request),
             )
@@ -175,19 +180,40 @@ def workload_view(wire: WorkloadWire) -> objects.WorkloadView:
         cluster_queue=admission.cluster_queue,
         assignments=tuple(_assignment(a) for a in admission.pod_set_assignments or ()),
         checks=tuple(_check(c) for c in status.admission_checks or ()),
-        reclaimable={r.name: r.count for r in status.reclaimable_pods or ()},
-        executed_s=status.accumulated_past_execution_time_seconds
-        or status.executed_before_v1beta2
-        or 0,
+        reclaimable={r.name: _within(r.count) for r in status.reclaimable_pods or ()},
+        executed_s=_within(
+            status.accumulated_past_execution_time_seconds or status.executed_before_v1beta2
+        ),
         requeue=_requeue(status.requeue_state),
         unhealthy_nodes=tuple(node.name for node in status.unhealthy_nodes or ()),
+        problem=_problem(spec),
     )
+
+
+def _within(number: int | None) -> int:
+    """Return a count, or seconds: the nearest that the Workload API has."""
+    return max(0, min(number or 0, MAX_INT32))
+
+
+def _problem(spec: _Spec) -> str:
+    """Return path and fault of the first amount or count that a Workload cannot have."""
+    for index, podset in enumerate(spec.pod_sets or ()):
+        path = f"spec.podSets[{index}]"
+        if podset.count != _within(podset.count):
+            return f"{path}.count is {podset.count}, it must be an integer from 0 to {MAX_INT32}"
+        if wrong := wrong_amount(podset.template.spec, f"{path}.template.spec"):
+            return wrong
+    most_s = spec.maximum_execution_time_seconds
+    if most_s is not None and (most_s < 1 or most_s > MAX_INT32):
+        path = "spec.maximumExecutionTimeSeconds"
+        return f"{path} is {most_s}, it must be an integer from 1 to {MAX_INT32}"
+    return ""
 
 
 def _requeue(found: _RequeueState | None) -> objects.RequeueState:
     if found is None:
         return objects.NOT_REQUEUED
-    return objects.RequeueState(count=found.count or 0, at=found.requeue_at)
+    return objects.RequeueState(count=_within(found.count), at=found.requeue_at)
 
 
 def _priority_class(spec: _Spec) -> tuple[str, str]:
@@ -208,18 +234,20 @@ def _assignment(found: _Assignment) -> objects.Assignment:
         name=found.name,
         flavors=found.flavors or {},
         usage=_usage(found),
-        count=found.count or 0,
+        count=_within(found.count),
         topology=topology or bool(found.delayed_topology_request),
         place=read(json.decode(found.topology_assignment)) if topology else None,
     )
 
 
 def _usage(found: _Assignment) -> dict[str, int]:
-    try:
-        return {r: amount(r, str(text)) for r, text in (found.resource_usage or {}).items()}
-    except ValueError as error:
-        path = f"status.admission.podSetAssignments[{found.name}].resourceUsage"
-        raise RefusedError(path, str(error)) from None
+    usage = {}
+    for resource, text in (found.resource_usage or {}).items():
+        try:
+            usage[resource] = amount(resource, str(text))
+        except QuantityError:
+            usage[resource] = 0  # never credit, whoever wrote it
+    return usage
 
 
 def _check(found: _Check) -> objects.CheckView:
@@ -228,7 +256,7 @@ def _check(found: _Check) -> objects.CheckView:
         state=found.state,
         message=cut(found.message),
         updates=tuple(_update(found.name, u) for u in found.pod_set_updates or ()),
-        requeue_after_s=max(0, found.requeue_after_seconds or 0),
+        requeue_after_s=_within(found.requeue_after_seconds),
     )
 
 

@@ -34,7 +34,7 @@ from ingest.webhook.pod import Pod
 from ingest.webhook.policy import WebhookPolicy
 from ingest.webhook.topology import never_placed, topology_errors
 from podgroup.model import names
-from podgroup.model.quantities import MOST, MOST_CPU, QuantityError, parse
+from podgroup.model.quantities import faults
 
 OWNER_WARNING = (
     "pod owner is managed by kueue, label 'kueue.x-k8s.io/managed=true' might lead to unexpected "
@@ -157,23 +157,9 @@ def _bounds(pod: Pod, old: Pod | None, policy: WebhookPolicy) -> list[FieldError
 
 
 def _amounts(pod: Pod) -> list[FieldError]:
-    """Amounts that no node has: a pod with one waits for ever, and would spoil every sum."""
-    spec = pod.raw.get("spec") or {}
-    errors = []
-    for field in ("containers", "initContainers"):
-        for number, container in enumerate(spec.get(field) or ()):
-            requests = (container.get("resources") or {}).get("requests") or {}
-            for resource, text in requests.items():
-                most = MOST_CPU if resource == "cpu" else MOST
-                try:
-                    fits = parse(str(text)) <= parse(most)
-                except QuantityError:
-                    continue  # the API server's to refuse
-                if not fits:
-                    path = f"spec.{field}[{number}].resources.requests[{resource}]"
-                    detail = f"is more than any node has: at most {most}"
-                    errors.append(invalid(path, str(text), detail))
-    return errors
+    """Amounts that no pod can have: one with more than a node has waits for ever."""
+    found = faults(pod.raw.get("spec") or {}, limits=False)
+    return [invalid(f"spec.{path}", str(text), why) for path, text, why in found]
 
 
 def _times(pod: Pod, policy: WebhookPolicy) -> list[FieldError]:
@@ -228,6 +214,8 @@ def _max_exec_time(pod: Pod) -> list[FieldError]:
     number = integer(text)
     if number is None:
         return [invalid(path, text, "must be an integer: a number of seconds")]
+    if number > names.MAX_INT32:
+        return [invalid(path, text, f"should be at most {names.MAX_INT32}")]
     return [] if number > 0 else [invalid(path, text, "should be greater than 0")]
 
 

@@ -225,7 +225,9 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
         stays = expectation.action == "DeleteWorkload" and view.deleted_at is None
         if made or (version and not stays and not newer(version, view.resource_version)):
             end_expectation(world, group, None, indexed=False)
-    if not group.composition.done and view.deleted_at is None:
+    # What it asks for cannot be: nothing is composed of that, unless pods were started under it.
+    usable = not view.problem or _stood(world, group, view)
+    if not group.composition.done and view.deleted_at is None and usable:
         _adopt(world, here, group, view)
     if view.because and (before is None or view.because != before.because):
         happened = "GroupResumed" if view.active else "GroupStopped"

@@ -326,6 +326,8 @@ class WorkloadView(View, frozen=True, kw_only=True):
     requeue: RequeueState = NOT_REQUEUED
     unhealthy_nodes: tuple[str, ...] = ()
     """Nodes that failed under its pods, until Kueue has given it other places (kueue mode)."""
+    problem: str = ""
+    """Path and fault of the first amount or count that is wrong; it counts as 0."""
 
     @property
     def owner_uids(self) -> list[str]:
@@ -364,6 +366,9 @@ class LocalQueueView(View, tag_field="kind", tag="LocalQueue", frozen=True, kw_o
     because: str = ""
     """Why a person stopped or resumed it, and who (annotations gatelog.io/reason, -by)."""
     weight_nano: int = WHOLE
+    problem: str = ""
+    """Path and fault of the first amount that is wrong; "" if all can be used. A wrong quota or
+    limit counts as 0, a wrong weight as 1."""
     active: tuple[str, ...] = ()
     """Status, reason and message of its condition Active; () without one."""
     unread: tuple[str, ...] = ()
@@ -402,6 +407,8 @@ class CohortView(View, tag_field="kind", tag="Cohort", frozen=True, kw_only=True
     parent: str = ""
     groups: tuple[ResourceGroup, ...] = ()
     weight_nano: int = WHOLE
+    problem: str = ""
+    """As in `LocalQueueView`."""
     active: tuple[str, ...] = ()
     """As in `LocalQueueView`."""
     unread: tuple[str, ...] = ()
@@ -436,6 +443,8 @@ class ClusterQueueView(View, tag_field="kind", tag="ClusterQueue", frozen=True, 
     check_flavors: Mapping[str, tuple[str, ...]] = {}
     """Checks that are for some flavors only, by name."""
     weight_nano: int = WHOLE
+    problem: str = ""
+    """As in `LocalQueueView`."""
     usage_based: bool = False
     active: tuple[str, ...] = ()
     """As in `LocalQueueView`."""

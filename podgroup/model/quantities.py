@@ -8,11 +8,14 @@ point of that sequence, unless the pod states a total of its own; overhead comes
 Units: ``cpu`` counts in thousandths, every other resource in whole units (bytes, pieces).
 Fractions of a unit round up: who asks for something gets something.
 
-Invariant: sums are exact and rounding happens once, at the end; an amount is an ``int``
-between 0 and 2^63-1 for every request the API server accepts.
+`amount` and `faults` are the one reader of amounts that people write, wherever they are: in a pod,
+an annotation, a Workload or a queue object. The API server checks those of pods alone.
+
+Invariant: sums are exact and rounding happens once, at the end; an amount is an ``int`` between 0
+and 2^63-1 whatever the text says. 2^63-1 stands for that and all that is more (`capped`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, Literal
@@ -36,7 +39,9 @@ __all__ = [
     "amount",
     "beyond_any_node",
     "canonical",
+    "capped",
     "effective_requests",
+    "faults",
     "format_amount",
     "in_base_units",
     "most",
@@ -56,8 +61,11 @@ MOST: Final[str] = "1E"
 CPU: Final[str] = "cpu"
 MEMORY: Final[str] = "memory"
 _MILLI: Final[int] = 1000
+_NOTHING: Final = Fraction(0)
 _BINARY_RESOURCES: Final[frozenset[str]] = frozenset({MEMORY, "ephemeral-storage"})
 _HUGEPAGES: Final[str] = "hugepages-"
+_LARGEST: Final[tuple[Fraction, Fraction]] = (parse(MOST), parse(MOST_CPU))
+"""The most of other resources, and of cpu."""
 
 
 def amount(resource: str, text: str) -> int:
@@ -67,12 +75,67 @@ def amount(resource: str, text: str) -> int:
     2^63-1 (the largest number the API can carry).
 
     Raises:
-        QuantityError: the text is no quantity; the message names the resource.
+        QuantityError: the text is no quantity, or below zero; the message names the resource.
     """
     try:
-        return _whole(resource, parse(text))
+        value = parse(text)
     except QuantityError as error:
         raise QuantityError(f"resource {resource}: {error}") from None
+    if value < 0:
+        raise QuantityError(f"resource {resource}: {_below_zero(text)}")
+    return _whole(resource, value)
+
+
+def capped(amount: int) -> int:
+    """Return a sum of amounts as it is stored: 2^63-1 stands for that and all that is more."""
+    return min(amount, MAX_INT64)
+
+
+def fault(resource: str, text: Any) -> str:
+    """Say what is wrong with an amount that a pod or a podset asks for; "" if nothing is."""
+    if isinstance(text, bool) or not isinstance(text, (str, int, float)):
+        return "must be a quantity such as 500m or 2Gi"
+    try:
+        value = parse(str(text))
+    except QuantityError as error:
+        return str(error)
+    if value < 0:
+        return _below_zero(str(text))
+    if value > _LARGEST[resource == CPU]:
+        return f"{str(text)[:40]!r} is more than any node has: at most {_most(resource)}"
+    return ""
+
+
+def faults(pod_spec: Mapping[str, Any], *, limits: bool) -> Iterator[tuple[str, Any, str]]:
+    """Yield each wrong amount of a pod spec: its path in the spec, what it says, and a sentence.
+
+    Looked at are requests of containers and of the pod itself, its overhead, and `limits`: of a
+    pod the API server has put what counts of them among the requests. A map of another type than
+    the API's is the caller's to refuse.
+    """
+    for path, amounts in _stated(pod_spec, ("requests", "limits") if limits else ("requests",)):
+        for resource, text in amounts.items() if isinstance(amounts, Mapping) else ():
+            if why := fault(resource, text):
+                yield f"{path}[{resource}]", text, why
+
+
+def _stated(pod_spec: Mapping[str, Any], kinds: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    bearers = [("resources", pod_spec.get("resources"))]
+    for key in ("containers", "initContainers"):
+        for number, container in enumerate(pod_spec.get(key) or ()):
+            bearers.append((f"{key}[{number}].resources", container.get("resources")))
+    for path, resources in bearers:
+        for kind in kinds if isinstance(resources, Mapping) else ():
+            yield f"{path}.{kind}", resources.get(kind)
+    yield "overhead", pod_spec.get("overhead")
+
+
+def _below_zero(text: str) -> str:
+    return f"{text[:40]!r} is below zero: an amount is 0 or more"
+
+
+def _most(resource: str) -> str:
+    return MOST_CPU if resource == CPU else MOST
 
 
 def beyond_any_node(requests: Mapping[str, int]) -> bool:
@@ -82,7 +145,7 @@ def beyond_any_node(requests: Mapping[str, int]) -> bool:
 
 def most(resource: str) -> int:
     """Return the most of a resource that a pod may ask for, as `amount` counts it."""
-    return amount(resource, MOST_CPU if resource == CPU else MOST)
+    return amount(resource, _most(resource))
 
 
 @lru_cache(10_000)
@@ -109,7 +172,8 @@ def effective_requests(pod_spec: Mapping[str, Any]) -> Amounts:
 
     The larger of (containers and sidecars together) and the peak while init containers run;
     a pod-level request replaces it for cpu, memory and huge pages; overhead is added. A limit
-    replaces an absent request, as API-server defaulting does.
+    replaces an absent request, as API-server defaulting does. An amount below zero counts as none
+    (`faults` finds it).
 
     Pods are resized in place (KEP-1287): until the kubelet has done what is asked, a container
     takes what it was granted. As kube-scheduler does, the larger of both counts, and only what was
@@ -216,7 +280,8 @@ def _exact(quantities: Mapping[str, Any] | None) -> _Exact:
     exact: _Exact = {}
     for resource, text in (quantities or {}).items():
         try:
-            exact[resource] = parse(str(text))  # a manifest may say cpu: 1 without quotes
+            # A manifest may say cpu: 1 without quotes. What is below zero is never credit.
+            exact[resource] = max(_NOTHING, parse(str(text)))
         except QuantityError as error:
             raise QuantityError(f"resource {resource}: {error}") from None
     return exact
@@ -237,7 +302,7 @@ def _supported(quantities: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def _add(total: _Exact, more: _Exact) -> None:
     for resource, value in more.items():
-        total[resource] = total.get(resource, Fraction(0)) + value
+        total[resource] = total.get(resource, _NOTHING) + value
 
 
 def _raise_to(total: _Exact, floor: _Exact) -> None:

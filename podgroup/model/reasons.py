@@ -51,6 +51,7 @@ LARGER_THAN_DECLARED: Final = "LargerThanDeclared"
 WAITING_FOR_PLACE: Final = "WaitingForPlace"
 GROUP_IS_OVER: Final = "GroupIsOver"
 FLAVOR_NOT_FOUND: Final = "FlavorNotFound"
+FLAVORS_AT_ODDS: Final = "FlavorsAtOdds"
 PARKED: Final = "Parked"
 
 KEPT_AT_GATE: Final = (UNKNOWN_ROLE, LARGER_THAN_DECLARED, WAITING_FOR_PLACE, FLAVOR_NOT_FOUND)
@@ -227,6 +228,12 @@ REASONS: Final = (
         "the Workload that the pods name is missing, or another group's",
         "the Workload {namespace}/{workload_name} that the pods name with "
         "kueue.x-k8s.io/prebuilt-workload-name",
+    ),
+    _blocked(
+        "BadWorkload",
+        "the Workload that the pods name asks for an amount that cannot be",
+        "Workload {namespace}/{workload_name} with the field that the message names put right, or "
+        "made anew",
     ),
     _blocked(
         "WorkloadNameConflict",
@@ -408,6 +415,11 @@ REASONS: Final = (
         "the flavor of the admission is missing",
         "the ResourceFlavor that the message names",
         warns=False,
+    ),
+    _on_pods(
+        FLAVORS_AT_ODDS,
+        "no node can be of all flavors of the admission: their labels were changed since",
+        "nodeLabels of the ResourceFlavors that the message names which one node can have",
     ),
     _on_pods(
         GROUP_IS_OVER,

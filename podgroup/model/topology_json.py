@@ -65,9 +65,10 @@ def read_request(found: Any) -> TopologyRequest:
             "slices": layers or [],
             "group": found.get("podSetGroupName", ""),
         }
-        return convert(asked, TopologyRequest)
+        request = convert(asked, TopologyRequest)
     except (AttributeError, ValidationError):
         return NOTHING_ASKED
+    return request if all(layer.size > 0 for layer in request.slices) else NOTHING_ASKED
 
 
 def written(assignment: TopologyAssignment, version: str) -> Json:
@@ -88,16 +89,21 @@ def read(found: Any) -> TopologyAssignment | None:
                 TopologyDomain(values=tuple(map(str, one["values"])), count=int(one["count"]))
                 for one in found["domains"][: MOST + 1]
             )
-        elif sum(int(part["domainCount"]) for part in slices) <= MOST >= len(slices):
+        elif len(slices) <= MOST and _many(slices) <= MOST:
             domains = decoded(levels, slices).domains
         else:
             return None
+        whole = all(len(one.values) == len(levels) and one.count > 0 for one in domains)
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
-    whole = all(len(one.values) == len(levels) and one.count > 0 for one in domains)
     if not levels or not whole or len(domains) > MOST:
         return None
     return TopologyAssignment(levels=levels, domains=domains)
+
+
+def _many(slices: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many domains there are: one number below zero must not hide a large one."""
+    return sum(max(0, int(part["domainCount"])) for part in slices)
 
 
 def encoded(assignment: TopologyAssignment) -> list[Json]:

@@ -208,6 +208,8 @@ def _inactive(ctx: RuleContext, queue: ClusterQueueView) -> Reason | None:
     if queue.deleting:
         said = f"ClusterQueue {queue.name} is inactive: it is being deleted"
         return "ClusterQueueInactive", said
+    if queue.problem:
+        return "ClusterQueueInactive", f"ClusterQueue {queue.name} is inactive: {queue.problem}"
     for resources in queue.groups:
         for flavor in resources.flavors:
             if flavor.name not in ctx.world.flavors:

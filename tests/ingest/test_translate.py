@@ -658,8 +658,10 @@ def test_a_bad_quota_names_flavor_and_resource():
     groups = [{"coveredResources": ["cpu"], "flavors": [{"name": "f", "resources": [quota]}]}]
     raw = {"metadata": BASE, "spec": {"resourceGroups": groups}}
     found = TABLE["ClusterQueue"].translator.item(as_line({"type": "ADDED", "object": raw}))
-    assert (
-        refusal_of(found).field == "spec.resourceGroups[0].flavors[f].resources[cpu].nominalQuota"
+    assert isinstance(found, Delta) and isinstance(found.event, ObjectApplied)
+    assert isinstance(found.event.object, ClusterQueueView)
+    assert found.event.object.problem.startswith(
+        "spec.resourceGroups[0].flavors[f].resources[cpu].nominalQuota: resource cpu: 'lots' is not"
     )
 
 

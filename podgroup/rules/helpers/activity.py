@@ -13,6 +13,7 @@ from podgroup.model.names import (
     ACTIVE_COHORT_CYCLE,
     ACTIVE_COHORTS_TOO_DEEP,
     ACTIVE_FLAVOR_NOT_FOUND,
+    ACTIVE_INVALID_AMOUNT,
     ACTIVE_NO_CLUSTER_QUEUE,
     ACTIVE_READY,
     ACTIVE_STOPPED,
@@ -59,6 +60,9 @@ def cluster_queue_active(world: World, queue: ClusterQueueView) -> Said:
     if queue.stop_policy != "None":
         why.append("is stopped")
         reason = reason or ACTIVE_STOPPED
+    if queue.problem:
+        why.append(f"has an amount that cannot be: {queue.problem}")
+        reason = reason or ACTIVE_INVALID_AMOUNT
     named = dict.fromkeys(flavor.name for part in queue.groups for flavor in part.flavors)
     missing = [name for name in named if name not in world.flavors]
     if missing:
@@ -103,6 +107,9 @@ def cohort_active(world: World, cohort: CohortView) -> Said:
     rootless = without_root(world, cohort.name)
     if rootless is not None:
         return "False", rootless[0], f"Is below {rootless[1]}"
+    if cohort.problem:
+        said = f"Has an amount that cannot be, which counts as none: {cohort.problem}"
+        return "False", ACTIVE_INVALID_AMOUNT, said
     off = cohort.weight_nano != WHOLE and not world.policy.fair_sharing
     but = [f"fairSharing.weight ({NO_SHARES})"] if off else []
     but += _limits_alone(cohort.groups, cohort.parent, "parentName")
@@ -151,5 +158,7 @@ def local_queue_active(world: World, queue: LocalQueueView) -> Said:
         but.append(f"fairSharing.weight ({NO_USAGE})")
     elif queue.weight_nano != WHOLE and not behind.usage_based:
         but.append("fairSharing.weight (the ClusterQueue's admissionScope does not ask for it)")
+    if queue.problem:
+        but.append(queue.problem)
     heeded = _not_heeded(but, queue)
     return "True", ACTIVE_READY, f"Can submit new workloads to localQueue{heeded}"

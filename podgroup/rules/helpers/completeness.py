@@ -51,6 +51,9 @@ def find_missing(ctx: RuleContext, group: Group) -> Concluding[Problem | None]:
         found = index_problem(ctx, group)
         if found is not None:
             return Problem(*found)
+    made = group.mirror.workload
+    if made is not None and made.problem and made.deleted_at is None:
+        return Problem("BadWorkload", f"Workload {made.name}: {made.problem}")
     if group.spec.prebuilt:
         return Problem(
             "PrebuiltWorkloadNotFound",
