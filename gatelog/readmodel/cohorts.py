@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gatelog.readmodel.quota import QuotaRow
+from podgroup.model.quantities import MAX_INT64, capped
 
 
 class Pool(Struct, frozen=True):
@@ -28,13 +29,13 @@ class Pool(Struct, frozen=True):
 
     @property
     def nominal(self) -> int:
-        """All there is."""
-        return sum(one.nominal for one in self.members)
+        """All there is; 2^63-1: no limit."""
+        return capped(sum(one.nominal for one in self.members))
 
     @property
     def held(self) -> int:
         """What ClusterQueues hold of it; a Cohort's row repeats what its members hold."""
-        return sum(one.held for one in self.members if one.kind == "ClusterQueue")
+        return capped(sum(one.held for one in self.members if one.kind == "ClusterQueue"))
 
     @property
     def unadmitted(self) -> int:
@@ -48,6 +49,8 @@ class Pool(Struct, frozen=True):
     @property
     def free(self) -> int:
         """What nothing takes."""
+        if self.nominal == MAX_INT64:
+            return MAX_INT64
         return max(0, self.nominal - self.held - self.unadmitted)
 
 

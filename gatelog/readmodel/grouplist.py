@@ -16,6 +16,7 @@ import msgspec
 
 from gatelog.readmodel.pages import ESTIMATED, FIRST_LABELS, LIFE_COLUMNS
 from gatelog.readmodel.rows import LifeRow
+from projector.schema.dialect import IN_HALVES
 from projector.schema.pending import is_pending
 
 _THERE = """g.cluster = :cluster AND (g.namespace = :namespace OR :namespace = '')"""
@@ -45,8 +46,8 @@ NAMED: Final = r"""(lower(x.name) LIKE :text ESCAPE '\'
 IN_STATE: Final = "x.state = :state"
 FOR_REASON: Final = "x.wait_reason = :reason"
 
-USE: Final = """(SELECT CAST(coalesce(sum(
-                     CAST(p.requests ->> CAST(:resource AS TEXT) AS BIGINT)), 0) AS BIGINT)
+_ASKED: Final = "CAST(p.requests ->> CAST(:resource AS TEXT) AS BIGINT)"
+USE: Final = f"""(SELECT coalesce({IN_HALVES.format(x=_ASKED)}, 0)
           FROM pods p
          WHERE p.cluster = :cluster AND p.group_id = x.id AND p.started_at <= :until
            AND (p.ended_at IS NULL OR p.ended_at > :until)

@@ -20,7 +20,8 @@ from msgspec import Struct
 
 from gatelog.readmodel.grouplist import key_parameter
 from gatelog.readmodel.statements import filled
-from podgroup.model.quantities import format_amount
+from podgroup.model.quantities import MAX_INT64
+from podgroup.model.wording import UNLIMITED, quantity
 from projector.tables.base import utc_text
 
 PARAMETERS: Final[Mapping[str, str]] = {
@@ -37,6 +38,8 @@ _AMOUNTS = frozenset(
     ("requested", "available", "without_limit", "nominal", "held", "borrowed", "idle", "lent")
 )
 """Columns of amounts as the tables have them: cpu in thousandths."""
+_QUOTAS = frozenset(("available", "without_limit", "nominal", "idle"))
+"""Those of what may be had."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 _HEAD = re.compile(r"^-- ([a-z]+): (.+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)\b")
@@ -105,11 +108,16 @@ def readable(names: Sequence[str], row: Sequence[Any]) -> tuple[Any, ...]:
     """Return a row as people read it: times to the second, amounts with units, few digits."""
     resource = row[names.index("resource")] if "resource" in names else ""
     return tuple(
-        format_amount(resource, value)
+        _amount(name, resource, value)
         if resource and name in _AMOUNTS and isinstance(value, int)
         else _readable(value)
         for name, value in zip(names, row, strict=True)
     )
+
+
+def _amount(name: str, resource: str, value: int) -> str:
+    unlimited = value >= MAX_INT64 and name in _QUOTAS
+    return UNLIMITED if unlimited else quantity(resource, value)
 
 
 def _readable(value: Any) -> Any:
@@ -125,7 +133,7 @@ def _readable(value: Any) -> Any:
             return f"{number:.2f}" if abs(number) >= 0.1 or abs(number) < 1e-9 else f"{number:.2g}"
         case dict() if value and all(isinstance(held, dict) for held in value.values()):
             amounts = ((f, r, a) for f, held in value.items() for r, a in held.items())
-            return ", ".join(f"{format_amount(r, a)} {r} of {f}" for f, r, a in amounts)
+            return ", ".join(f"{_amount('', r, a)} {r} of {f}" for f, r, a in amounts)
         case _:
             return value
 

@@ -42,6 +42,8 @@ def _over_time(d: Dialect) -> str:
 
     until = d.time.format(name="until")
     ends = f"CASE WHEN s.to_at IS NULL THEN {STEPS + 1} ELSE {step('s.to_at')} END"
+    amounts = ("nominal", "held", "borrowed", "unadmitted")
+    sums = ", ".join(f"{d.total.format(x=f's.{one}')} AS {one}" for one in amounts)
     begins = step(d.last.format(a="s.from_at", b=d.time.format(name="since")))
     return f"""
 WITH tree AS (
@@ -56,9 +58,7 @@ SELECT s.kind, s.name, s.root, s.flavor, s.resource, s.nominal, s.held, s.borrow
    AND (s.name = :name AND s.kind = 'ClusterQueue'
         OR s.root <> '' AND s.root IN (SELECT root FROM tree)))
 SELECT s.kind, s.name, max(s.root) AS root, s.flavor, s.resource, s.first, s.last,
-       max(s.reported) AS reported, CAST(sum(s.nominal) AS BIGINT) AS nominal,
-       CAST(sum(s.held) AS BIGINT) AS held, CAST(sum(s.borrowed) AS BIGINT) AS borrowed,
-       CAST(sum(s.unadmitted) AS BIGINT) AS unadmitted
+       max(s.reported) AS reported, {sums}
   FROM cut s WHERE s.last > s.first
  GROUP BY s.kind, s.name, s.flavor, s.resource, s.first, s.last
  ORDER BY s.kind, s.name, s.flavor, s.resource, s.first, s.last LIMIT :limit

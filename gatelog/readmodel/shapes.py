@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from gatelog.readmodel.rates import unit
-from podgroup.model.quantities import format_amount
+from podgroup.model.wording import quantity
 from projector.schema.dialect import Dialect
 
 Row = dict[str, Any]
@@ -98,5 +98,5 @@ def failure(row: Mapping[str, Any]) -> Row:
         "times": int(row["times"]),
         "pods": int(row["pods"]),
         "last_at": None if last is None else last.astimezone(UTC),
-        "asked": {name: format_amount(name, int(v)) for name, v in sorted(requests.items())},
+        "asked": {name: quantity(name, int(v)) for name, v in sorted(requests.items())},
     }

@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from gatelog.readmodel.rows import BorrowerRow, PoolRow, ShortRow
 from podgroup.model import wording
+from podgroup.model.quantities import MAX_INT64
 from podgroup.model.shortage import Shortage
-from podgroup.model.wording import shown
+from podgroup.model.wording import allowed, shown
 
 _MOST = 5
 """Groups that are named of each ClusterQueue that borrows."""
@@ -36,7 +37,8 @@ def sentences(shared: Shared, priority: int) -> Iterator[tuple[str, str]]:
         mine = [p for p in shared.pools if (p.flavor, p.resource) == (short.flavor, short.resource)]
         for pool in mine:
             if pool.kind == "Cohort":
-                yield "cohort", f"{pool.name} has {_of(pool, pool.spare, pool.quota)} left"
+                left = allowed(pool.resource, pool.spare)
+                yield "cohort", f"{pool.name} has {_within(pool, left, pool.quota)} left"
         owners = [p for p in mine if p.kind == "ClusterQueue" and p.name != short.cluster_queue]
         for pool in owners:
             if pool.borrowed:
@@ -73,14 +75,16 @@ def _borrowed(pool: PoolRow, borrowers: list[BorrowerRow]) -> str:
         if one.cluster_queue == pool.name and held:
             taken = shown(pool.resource, held)
             named.append(f"{one.namespace}/{one.name} {taken} (priority {one.priority})")
+    taken = shown(pool.resource, pool.borrowed)
     more = f" and {len(named) - _MOST} more" if len(named) > _MOST else ""
     groups = f", held by {', '.join(named[:_MOST])}{more}" if named else ""
-    return f"ClusterQueue {pool.name} borrows {_of(pool, pool.borrowed)}{groups}"
+    return f"ClusterQueue {pool.name} borrows {taken} {pool.resource} of {pool.flavor}{groups}"
 
 
 def _reclaim(own: PoolRow, short: ShortRow, shared: Shared, priority: int) -> str:
-    free = own.nominal - own.reserved - own.unadmitted
-    holds = f"ClusterQueue {own.name} holds {_of(own, own.reserved, own.nominal)} of its own"
+    free = own.nominal if own.nominal >= MAX_INT64 else own.nominal - own.reserved - own.unadmitted
+    held = shown(own.resource, own.reserved)
+    holds = f"ClusterQueue {own.name} holds {_within(own, held, own.nominal)} of its own"
     if shared.reclaims in ("", "Never"):
         return f"{holds}, and takes nothing back: its reclaimWithinCohort is Never"
     if free <= 0:
@@ -90,7 +94,7 @@ def _reclaim(own: PoolRow, short: ShortRow, shared: Shared, priority: int) -> st
         "LowerOrNewerEqualPriority": f"groups of a priority below {priority}, or equal and newer",
     }.get(shared.reclaims, "any group")
     said = (
-        f"{holds}: it can take back {shown(own.resource, free)} from {whom} of a ClusterQueue "
+        f"{holds}: it can take back {allowed(own.resource, free)} from {whom} of a ClusterQueue "
         "that borrows"
     )
     if short.requested > free:
@@ -99,6 +103,5 @@ def _reclaim(own: PoolRow, short: ShortRow, shared: Shared, priority: int) -> st
     return said
 
 
-def _of(pool: PoolRow, value: int, whole: int | None = None) -> str:
-    of = "" if whole is None else f" of {shown(pool.resource, whole)}"
-    return f"{shown(pool.resource, value)}{of} {pool.resource} of {pool.flavor}"
+def _within(pool: PoolRow, value: str, whole: int) -> str:
+    return f"{value} of {allowed(pool.resource, whole)} {pool.resource} of {pool.flavor}"

@@ -6,6 +6,9 @@ thousandths, all else whole.
 
 from datetime import UTC, datetime
 
+from podgroup.model.quantities import MAX_INT64
+from podgroup.model.wording import UNLIMITED, at_least
+
 _BINARY = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _BYTES = ("memory", "ephemeral-storage", "storage")
 
@@ -20,9 +23,16 @@ def micro(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+def quota(resource: str, number: int) -> str:
+    """Return a quota, or what of one is free, as a Kubernetes quantity if it has a limit."""
+    return UNLIMITED if number >= MAX_INT64 else amount(resource, number)
+
+
 def amount(resource: str, number: float) -> str:
-    """Return an amount as a Kubernetes quantity."""
+    """Return an amount as a Kubernetes quantity; `≥` before one too large to be counted."""
     whole = round(number)
+    if whole >= MAX_INT64:
+        return at_least(resource)
     if resource == "cpu":
         return str(whole // 1000) if whole % 1000 == 0 else f"{whole}m"
     if resource.startswith(_BYTES) or resource.startswith("hugepages-"):

@@ -16,6 +16,8 @@ from podgroup.model.shortage import BORROWING, LENDING, NOMINAL, Shortage
 
 KUEUES: Final = " — "
 """Comes between our words and Kueue's."""
+UNLIMITED: Final = "unlimited"
+"""A quota that has no limit."""
 NEVER: Final = "can never start: "
 """Comes first where no flavor ever has enough, or there is none for it."""
 RAISED_BY: Final = "administrators of ClusterQueues may raise"
@@ -24,8 +26,23 @@ RAISED_BY: Final = "administrators of ClusterQueues may raise"
 def shown(resource: str, amount: int) -> str:
     """Return an amount for people: cpu is kept in thousandths, memory in bytes."""
     if amount >= MAX_INT64:
-        return "any amount"
+        return at_least(resource)
     return f"{amount / 1000:g}" if resource == CPU else format_amount(resource, amount)
+
+
+def at_least(resource: str) -> str:
+    """Return the amount that stands for itself and all that is more."""
+    return f"≥ {MAX_INT64 / (1000 if resource == CPU else 1):.3g}"
+
+
+def quantity(resource: str, amount: int) -> str:
+    """Return an amount for people as a Kubernetes quantity."""
+    return at_least(resource) if amount >= MAX_INT64 else format_amount(resource, amount)
+
+
+def allowed(resource: str, amount: int) -> str:
+    """Return a quota, or what of one can be had, for people."""
+    return UNLIMITED if amount >= MAX_INT64 else shown(resource, amount)
 
 
 def needs(short: Shortage) -> str:
@@ -33,10 +50,10 @@ def needs(short: Shortage) -> str:
 
     Of what is never there: how much there can be, which fields say so, and who may change them.
     """
-    asked, free = (shown(short.resource, n) for n in (short.requested, short.available))
+    asked, free = shown(short.resource, short.requested), allowed(short.resource, short.available)
     place = f"{'Cohort' if short.cohort else 'ClusterQueue'} {short.node}"
     need = f"needs {asked} {short.resource}"
-    without = shown(short.resource, short.without)
+    without = allowed(short.resource, short.without)
     if short.ever:
         limit, more = _at_most(short, without)
         most = f"{place} can have {free} at most (flavor {short.flavor})"

@@ -22,7 +22,6 @@ from podgroup.model.names import (
     PENDING_EVALUATION,
     WAITING_FOR_REPLACEMENT_PODS,
 )
-from podgroup.model.quantities import format_amount
 from podgroup.model.reasons import (
     LARGER_THAN_ADMITTED,
     PARKED,
@@ -31,6 +30,7 @@ from podgroup.model.reasons import (
     blocks,
 )
 from podgroup.model.topology import placed_at
+from podgroup.model.wording import quantity
 from podgroup.rules.helpers.checks import holds, unchecked
 from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.places import idle
@@ -211,7 +211,7 @@ def _beyond(ctx: RuleContext, group: Group) -> str:
         return ""
     more = beyond_admission(ctx.world, group, group.quota.holding.admission)
     amounts = ", ".join(
-        f"{format_amount(resource, more[flavor, resource])} {resource} of {flavor}"
+        f"{quantity(resource, more[flavor, resource])} {resource} of {flavor}"
         for flavor, resource in sorted(more)
     )
     return f"it takes {amounts} more than it was given, which is charged too" if more else ""

@@ -5,18 +5,20 @@ group waits for its pods, cannot be seen there. These numbers are a look at the 
 the groups and none over the pods, made on a scrape. They are what the fold knows, which may
 be one transaction ahead of the read model.
 
-Amounts of quota are in base units: cores for cpu, bytes for memory and storage, else a count.
+Amounts of quota are in base units: cores for cpu, bytes for memory and storage, else a count; what
+has no limit is infinite.
 
 Invariant: looking changes nothing.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 
 from podgroup.fold.relists import unlisted
 from podgroup.model.ids import PodUID
 from podgroup.model.lifecycle import PENDING, stage_of
-from podgroup.model.quantities import in_base_units
+from podgroup.model.quantities import MAX_INT64, in_base_units
 from podgroup.state.facts import cluster_queue_name
 from podgroup.state.members import Flag
 from podgroup.state.quota import FlavorResource, Tally
@@ -162,17 +164,21 @@ def _of_cluster_queues(
     world: World, amounts: Callable[[Tally], Mapping[FlavorResource, int]]
 ) -> dict[Labels, float]:
     return {
-        (name, flavor, resource): in_base_units(resource, amount)
+        (name, flavor, resource): _base_units(resource, amount)
         for (kind, _, name), tally in world.quotas.tallies.items()
         if kind == "ClusterQueue"
         for (flavor, resource), amount in amounts(tally).items()
     }
 
 
+def _base_units(resource: str, amount: int) -> float:
+    return math.inf if amount >= MAX_INT64 else in_base_units(resource, amount)
+
+
 def quota_nominal(world: World) -> dict[Labels, float]:
     """Return the nominal quota of every ClusterQueue, flavor and resource."""
     return {
-        (queue.name, flavor.name, resource): in_base_units(resource, quota.nominal)
+        (queue.name, flavor.name, resource): _base_units(resource, quota.nominal)
         for queue in world.cluster_queues.values()
         for group in queue.groups
         for flavor in group.flavors

@@ -7,6 +7,8 @@ Invariant: on equal rows all give equal times, numbers and columns.
 
 from msgspec import Struct
 
+from podgroup.model.quantities import MAX_INT64
+
 
 class Dialect(Struct, frozen=True):
     """What the databases spell differently, as templates."""
@@ -44,7 +46,22 @@ class Dialect(Struct, frozen=True):
     """Label {doc}[parameter {name}], null if there is none."""
     time: str
     """The parameter {name} as a time."""
+    total: str
+    """Sum of amounts {x}: 2^63-1, which stands for that and all that is more, where it is more."""
+    roughly: str
+    """Sum of amounts {x} that never overflows, for what only compares or divides."""
+    whole: str
+    """Number {x} as a whole one of 64 bits, at most 2^63-1."""
 
+
+_HALF = 1 << 32
+_HIGH = f"sum(({{x}}) / {_HALF})"
+_LOW = f"sum(({{x}}) % {_HALF})"
+IN_HALVES = f"""CAST(CASE WHEN {_HIGH} + {_LOW} / {_HALF} >= {_HALF // 2} THEN {MAX_INT64}
+            ELSE {_HIGH} * {_HALF} + {_LOW} END AS BIGINT)"""
+"""`Dialect.total` as both homes read it: sum() of SQLite ends the statement where it overflows."""
+_WHOLE = f"CAST(least({{x}}, {MAX_INT64}) AS bigint)"
+_TOTAL = f"CAST(CASE WHEN sum({{x}}) > {MAX_INT64} THEN {MAX_INT64} ELSE sum({{x}}) END AS bigint)"
 
 POSTGRES = Dialect(
     seconds="extract(epoch FROM ({b}) - ({a}))",
@@ -66,9 +83,13 @@ POSTGRES = Dialect(
     mostly="{where}",
     label="{doc} ->> CAST(:{name} AS text)",
     time="CAST(:{name} AS timestamptz)",
+    total=_TOTAL,
+    roughly="sum({x})",
+    whole=_WHOLE,
 )
 
 _ISO = "'%Y-%m-%dT%H:%M:%f000Z'"
+
 
 SQLITE = Dialect(
     seconds="round((julianday({b}) - julianday({a})) * 86400.0, 3)",
@@ -91,6 +112,9 @@ SQLITE = Dialect(
     mostly="likely({where})",
     label="{doc} ->> :{name}",
     time=":{name}",
+    total=IN_HALVES,
+    roughly="total({x})",
+    whole=f"CAST(min({{x}}, {MAX_INT64}) AS BIGINT)",
 )
 
 _UTC = "AT TIME ZONE 'UTC'"
@@ -115,6 +139,9 @@ DUCKDB = Dialect(
     mostly="{where}",
     label="{doc} ->> ${name}",
     time="CAST(${name} AS TIMESTAMPTZ)",
+    total=_TOTAL,
+    roughly="sum({x})",
+    whole=_WHOLE,
 )
 
 

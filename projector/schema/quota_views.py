@@ -13,9 +13,10 @@ of the own quota is not idle.
 
 Invariant: of a ClusterQueue in which nothing is unadmitted `held - borrowed + idle` is the nominal
 quota unless it holds more than that in no cohort; `lent` is a part of `idle`. Amounts as in the
-tables.
+tables: 2^63-1 stands for that and all that is more, so what is idle of an unlimited quota is that.
 """
 
+from podgroup.model.quantities import MAX_INT64
 from projector.schema.dialect import Dialect
 
 KEY = "kind, namespace, name, flavor, resource"
@@ -28,7 +29,7 @@ def spans(d: Dialect, cluster: str = "{0}.cluster") -> str:
         d: the database's.
         cluster: whose ledger to look for: a parameter, or the cluster of the row `{0}`.
     """
-    value = f"CAST({d.value.format(doc='r.value')} AS BIGINT)"
+    value = d.whole.format(x=d.value.format(doc="r.value"))
     reported = "NOT EXISTS (SELECT 1 FROM usage x WHERE x.cluster = " + cluster + ")"
     each = f"""{d.each.format(doc="a.resources", alias="f")}
   {d.each.format(doc=d.nested.format(doc="f.value"), alias="r")}"""
@@ -62,11 +63,11 @@ SELECT q.cluster, 'ClusterQueue', '', q.cluster_queue, coalesce(o.cohort, ''), f
  WHERE {reported.format("q")}"""
 
 
-BORROWED = """CASE WHEN max(s.reported) = 1 THEN sum(s.borrowed)
-            WHEN max(s.root) <> '' AND sum(s.held) > sum(s.nominal)
-            THEN sum(s.held) - sum(s.nominal) ELSE 0 END"""
-"""What is borrowed, of spans `s` of one queue that cover a moment."""
-_IDLE = """CASE WHEN k.kind = 'ClusterQueue' AND k.nominal > k.held + k.unadmitted
+_BORROWED = """CASE WHEN a.reported = 1 THEN a.borrowed
+            WHEN a.root <> '' AND a.held > a.nominal THEN a.held - a.nominal ELSE 0 END"""
+"""What is borrowed, of spans of one queue that cover a moment, added up as `a`."""
+_IDLE = f"""CASE WHEN k.kind <> 'ClusterQueue' THEN 0 WHEN k.nominal = {MAX_INT64} THEN k.nominal
+                 WHEN k.nominal > k.held AND k.nominal - k.held > k.unadmitted
                  THEN k.nominal - k.held - k.unadmitted ELSE 0 END"""
 _LENDABLE = f"CASE WHEN k.kind = 'Cohort' THEN k.nominal ELSE {_IDLE} END"
 
@@ -75,24 +76,29 @@ def standing(d: Dialect, covers: str, cluster: str = "{0}.cluster") -> str:
     """Return the query of how all queues stand at a moment; spans `s` cover it where `covers`."""
     whole = "PARTITION BY k.cluster, k.root, k.flavor, k.resource"
     part = d.first.format(a="1.0", b="l.loans * 1.0 / l.lendable")
+    lent = d.whole.format(x=f"round(l.idle * {part})")
+    loans = d.roughly.format(x="CASE WHEN k.kind = 'ClusterQueue' THEN k.borrowed ELSE 0 END")
+    amounts = ("nominal", "held", "borrowed", "unadmitted")
+    sums = ", ".join(f"{d.total.format(x=f's.{one}')} AS {one}" for one in amounts)
     return f"""
-WITH stood AS (
+WITH added AS (
 SELECT s.cluster, s.kind, s.namespace, s.name, max(s.root) AS root, s.flavor, s.resource,
-       CAST(sum(s.nominal) AS BIGINT) AS nominal, CAST(sum(s.held) AS BIGINT) AS held,
-       CAST({BORROWED} AS BIGINT) AS borrowed,
-       CAST(sum(s.unadmitted) AS BIGINT) AS unadmitted
+       max(s.reported) AS reported, {sums}
   FROM ({spans(d, cluster)}) s
  WHERE {covers}
  GROUP BY s.cluster, s.kind, s.namespace, s.name, s.flavor, s.resource),
+stood AS (
+SELECT a.cluster, a.kind, a.namespace, a.name, a.root, a.flavor, a.resource, a.nominal, a.held,
+       {_BORROWED} AS borrowed, a.unadmitted
+  FROM added a),
 lending AS (
-SELECT k.*, {_IDLE} AS idle,
-       sum(CASE WHEN k.kind = 'ClusterQueue' THEN k.borrowed ELSE 0 END) OVER ({whole}) AS loans,
-       sum({_LENDABLE}) OVER ({whole}) AS lendable
+SELECT k.*, {_IDLE} AS idle, {loans} OVER ({whole}) AS loans,
+       {d.roughly.format(x=_LENDABLE)} OVER ({whole}) AS lendable
   FROM stood k)
 SELECT l.cluster, l.kind, l.namespace, l.name, l.root, l.flavor, l.resource, l.nominal, l.held,
        l.borrowed, l.unadmitted, l.idle,
        CASE WHEN l.root <> '' AND l.idle > 0 AND l.loans > 0
-            THEN CAST(round(l.idle * {part}) AS BIGINT) ELSE 0 END AS lent
+            THEN {lent} ELSE 0 END AS lent
   FROM lending l"""
 
 

@@ -15,6 +15,7 @@ from podgroup.log.journal import (
     UsageRow,
 )
 from podgroup.model.objects import Assignment, NodeView, TopologyView
+from podgroup.model.quantities import capped
 from podgroup.model.shortage import Side
 from projector import tables
 from projector.schema.layout import Row, row_of
@@ -75,7 +76,7 @@ def _held(assignments: Iterable[Assignment]) -> Json:
     for assignment in assignments:
         for resource, amount in assignment.usage.items():
             flavor = held.setdefault(assignment.flavors.get(resource, ""), {})
-            flavor[resource] = flavor.get(resource, 0) + amount
+            flavor[resource] = capped(flavor.get(resource, 0) + amount)
     return as_json(held)
 
 

@@ -30,7 +30,7 @@ from projector.schema.layout import Row, row_of
 from projector.writing import record_rows
 from projector.writing.packing import pack, pack_group
 from projector.writing.parked_rows import Settled
-from projector.writing.values import Json, as_json, int64, key_text
+from projector.writing.values import Json, as_json, int32, int64, key_text
 
 _group_row = row_of(tables.groups)
 _role_row = row_of(tables.roles)
@@ -279,7 +279,7 @@ def _pod(world: World, pod: Pod, shard: int) -> Row:
         gone_at=pod.gone_at,
         qos=view.qos,
         owner=_controller(view) if view.owners else "",
-        restarts=sum([end.restarts for end in view.ends]) if view.ends else 0,
+        restarts=int32(sum([end.restarts for end in view.ends])) if view.ends else 0,
         used_mean=as_json(used.mean()) if used is not None else _NONE,
         used_peak=as_json(used.peak) if used is not None else _NONE,
         used_samples=used.samples if used is not None else 0,

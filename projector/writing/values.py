@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from podgroup.model.names import MAX_INT32
+
 _MAX_INT64 = 2**63 - 1
 _KEY_CHARS = 256
 
@@ -29,6 +31,11 @@ def as_json(value: Any) -> Json:
 def int64(value: int) -> int:
     """Return the nearest number a BIGINT can hold: users may declare any total count."""
     return max(-_MAX_INT64, min(_MAX_INT64, value))
+
+
+def int32(value: int) -> int:
+    """Return the nearest number an INTEGER can hold."""
+    return max(-MAX_INT32, min(MAX_INT32, value))
 
 
 def key_text(text: str) -> str:

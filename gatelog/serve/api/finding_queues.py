@@ -24,7 +24,7 @@ from gatelog.serve.api import objects as o
 from gatelog.serve.api.params import MOST_ROWS, Listing, Page, PageStart
 from gatelog.serve.api.selectors import equal, holds
 from gatelog.serve.api.status import bad
-from gatelog.serve.words import amount, rfc
+from gatelog.serve.words import amount, quota, rfc
 from podgroup.model.lifecycle import QUEUED, STAGES
 from podgroup.model.objects import ClusterQueueView, LocalQueueView
 
@@ -95,14 +95,17 @@ def _shown(row: QuotaRow) -> o.FlavorUsage:
     def some(value: int) -> str:
         return amount(row.resource, value) if value else ""
 
+    def free(value: int) -> str:
+        return quota(row.resource, value) if value else ""
+
     return o.FlavorUsage(
         flavor=row.flavor,
         resource=row.resource,
-        nominal="" if row.kind == "LocalQueue" else amount(row.resource, row.nominal),
+        nominal="" if row.kind == "LocalQueue" else quota(row.resource, row.nominal),
         held=amount(row.resource, row.held),
         borrowed=some(row.borrowed),
         unadmitted=some(row.unadmitted),
-        idle=some(row.idle),
+        idle=free(row.idle),
         lent=some(row.lent),
     )
 

@@ -232,7 +232,10 @@ class PodGroupPosition(Object, frozen=True, kw_only=True):
 
 
 class FlavorUsage(Part, frozen=True, kw_only=True):
-    """One resource of one flavor, as Kubernetes quantities."""
+    """One resource of one flavor, as Kubernetes quantities.
+
+    A quota without limit says so in a word, an amount too large to be counted begins with "≥".
+    """
 
     flavor: Annotated[str, Meta(description="ResourceFlavor.")]
     resource: Annotated[str, Meta(description="Resource, such as cpu.")]

@@ -12,7 +12,7 @@ from gatelog.serve.console import picture
 from gatelog.serve.console.html import Html, h, listing
 from gatelog.serve.console.parts import Page, PageView, page, queue_link
 from gatelog.serve.console.window import fitting, others, slider
-from gatelog.serve.words import amount
+from gatelog.serve.words import amount, quota
 
 _MOST_POOLS = 24
 
@@ -82,7 +82,11 @@ def _pool(pool: Pool, seen: PageView, *, named: bool) -> Html:
         return says(number) if one.kind == "ClusterQueue" else "–"
 
     link = h("a", pool.cohort, href=seen.link(f"/cohorts/{pool.cohort}"))
-    summed = f"{says(pool.held)} of {says(pool.nominal)} held, {says(pool.free)} free."
+
+    def may(number: int) -> str:
+        return quota(pool.resource, number)
+
+    summed = f"{says(pool.held)} of {may(pool.nominal)} held, {may(pool.free)} free."
     return h(
         "section",
         h("h2", [link, ": "] if named else None, what),
@@ -95,11 +99,11 @@ def _pool(pool: Pool, seen: PageView, *, named: bool) -> Html:
                     if one.kind == "ClusterQueue"
                     else f"Cohort {one.name} itself"
                 ),
-                "nominal": lambda one: says(one.nominal),
+                "nominal": lambda one: may(one.nominal),
                 "held": lambda one: of_queue(one, one.held),
                 "borrowed": lambda one: of_queue(one, one.borrowed),
                 "unadmitted": lambda one: of_queue(one, one.unadmitted),
-                "idle": lambda one: says(one.idle),
+                "idle": lambda one: may(one.idle),
                 "lent": lambda one: says(one.lent),
             },
             pool.members,

@@ -19,7 +19,8 @@ from gatelog.readmodel.quota import QuotaRow, Series
 from gatelog.readmodel.rows import WaitRow
 from gatelog.readmodel.timeline import duration
 from gatelog.serve.console.html import Html, h
-from gatelog.serve.words import amount
+from gatelog.serve.words import amount, quota
+from podgroup.model.quantities import MAX_INT64
 
 WIDTH, LEFT, RIGHT = 1000, 180, 12
 LANES = 60
@@ -321,11 +322,19 @@ def bar(used: float, nominal: float, words: str) -> Html:
     )
 
 
+def _drawn(quotas: Sequence[int], *others: Sequence[int]) -> list[int]:
+    """Return quotas as they are drawn: one without limit a little above all that has a limit."""
+    finite = [one for values in (quotas, *others) for one in values if one < MAX_INT64]
+    above = max([*finite, 1]) * 5 // 4 + 1
+    return [one if one < MAX_INT64 else above for one in quotas]
+
+
 def usage(title: str, series: Series, begin: datetime, end: datetime) -> Html:
     """Return what was held, borrowed and lent over time as areas, with the quota as a line."""
     scale, height = Scale(begin, end), 120
-    top = max([*series.nominal, *series.held, 1e-9])
-    count = len(series.held)
+    nominal, held = _drawn(series.nominal, series.held), _drawn(series.held, series.nominal)
+    top = max([*nominal, *held, 1e-9])
+    count = len(held)
     xs = [LEFT + (WIDTH - LEFT - RIGHT) * number / count for number in range(count + 1)]
 
     def edge(values: Iterable[float]) -> list[str]:
@@ -338,8 +347,8 @@ def usage(title: str, series: Series, begin: datetime, end: datetime) -> Html:
         points = " ".join([*edge(high), *reversed(edge(low))])
         return h("polygon", h("title", name), points=points, class_=name)
 
-    own = [min(h, n) for h, n in zip(series.held, series.nominal, strict=True)]
-    lent = [h + one for h, one in zip(own, series.lent, strict=True)]
+    own = [min(h, n) for h, n in zip(held, nominal, strict=True)]
+    lent = [h + one for h, one in zip(own, _drawn(series.lent, held), strict=True)]
     words = f"{series.resource} ({series.flavor or 'no flavor'})"
     return _framed(
         title,
@@ -348,15 +357,15 @@ def usage(title: str, series: Series, begin: datetime, end: datetime) -> Html:
         area("held", [0.0] * count, own),
         area(
             "borrowed",
-            series.nominal,
-            [max(p) for p in zip(series.nominal, series.held, strict=True)],
+            nominal,
+            [max(p) for p in zip(nominal, held, strict=True)],
         ),
         area("lent", own, lent),
-        h("polyline", points=" ".join(edge(series.nominal)), class_="quota"),
+        h("polyline", points=" ".join(edge(nominal)), class_="quota"),
         h("text", words[:27], x=0, y=20),
         h(
             "text",
-            f"quota {amount(series.resource, series.nominal[-1])}",
+            f"quota {quota(series.resource, series.nominal[-1])}",
             x=0,
             y=38,
             class_="quiet",
@@ -407,17 +416,20 @@ def pool(title: str, found: Pool) -> Html:
 
     What each bar says is beside it in numbers, so it reads without colour.
     """
-    top = max([one.nominal + one.borrowed for one in found.members] + [1])
+    counts = [(one.held, one.borrowed, one.lent) for one in found.members]
+    nominals = _drawn([one.nominal for one in found.members], *counts)
+    borrowed = [min(one.borrowed, max(nominals)) for one in found.members]
+    top = max([n + b for n, b in zip(nominals, borrowed, strict=True)] + [1])
     scale = (WIDTH - LEFT - _NUMBERS) / top
     parts: list[Html] = []
-    for number, one in enumerate(found.members):
+    for number, (one, nominal) in enumerate(zip(found.members, nominals, strict=True)):
         y = number * _BAR
         own = one.held - one.borrowed if one.kind == "ClusterQueue" else 0
         apart = one.unadmitted if one.kind == "ClusterQueue" else 0
         pieces = (
             ("held", own),
             ("lent", one.lent),
-            ("idle", max(0, one.nominal - own - apart - one.lent)),
+            ("idle", max(0, nominal - own - apart - one.lent)),
             ("borrowed", one.borrowed if one.kind == "ClusterQueue" else 0),
         )
         x = float(LEFT)
@@ -425,9 +437,10 @@ def pool(title: str, found: Pool) -> Html:
             if value > 0:
                 words = h("title", f"{one.name}: {name} {amount(found.resource, value)}")
                 box = {"x": round(x, 1), "y": y + 4, "height": _BAR - 8, "class_": name}
-                parts.append(h("rect", words, width=round(value * scale, 1), **box))
-                x += value * scale
-        edge = round(LEFT + one.nominal * scale, 1)
+                wide = min(value, top) * scale
+                parts.append(h("rect", words, width=round(wide, 1), **box))
+                x += wide
+        edge = round(LEFT + nominal * scale, 1)
         parts.append(h("line", x1=edge, x2=edge, y1=y + 1, y2=y + _BAR - 1, class_="quota"))
         parts.append(h("text", one.name[:27], x=0, y=y + 19))
         said = _pool_words(found.resource, own, one)
@@ -436,7 +449,7 @@ def pool(title: str, found: Pool) -> Html:
 
 
 def _pool_words(resource: str, own: int, one: QuotaRow) -> str:
-    words = [f"{amount(resource, own)} of {amount(resource, one.nominal)}"]
+    words = [f"{amount(resource, own)} of {quota(resource, one.nominal)}"]
     words += [f"+ {amount(resource, one.borrowed)} borrowed"] if one.borrowed else []
     words += [f"{amount(resource, one.lent)} lent"] if one.lent else []
     return ", ".join(words)

@@ -25,6 +25,7 @@ from gatelog.serve.console.parts import (
 from gatelog.serve.console.waiting import forecast_line, line_table, who_waits
 from gatelog.serve.words import amount
 from podgroup.model.lifecycle import STAGES
+from podgroup.model.quantities import MAX_INT64
 
 _MOST_CARDS = 200
 
@@ -159,11 +160,19 @@ def _by_stage(rows: Iterable[CountRow]) -> str:
 
 
 def _bar(flavor: str, resource: str, used: str, nominal: str) -> Html:
-    from podgroup.model.quantity_text import parse
-
     words = f"{resource}: {used} of {nominal} ({flavor})"
     return h(
         "div",
         h("span", words, class_="num"),
-        picture.bar(float(parse(used)), float(parse(nominal or "0")), words),
+        picture.bar(_size(used), _size(nominal or "0"), words),
     )
+
+
+def _size(text: str) -> float:
+    """Return what an amount that is shown is; without limit it is as large as can be drawn."""
+    from podgroup.model.quantity_text import QuantityError, parse
+
+    try:
+        return float(parse(text))
+    except QuantityError:
+        return float(MAX_INT64)

@@ -26,7 +26,7 @@ from podgroup.model.names import (
     POD_GROUP_SETS,
     is_dns_label,
 )
-from podgroup.model.quantities import format_amount
+from podgroup.model.wording import quantity
 from podgroup.rules.helpers.conflicts import pair, unreadable
 from podgroup.rules.helpers.context import Concluding, RuleContext, pod_ref
 from podgroup.rules.helpers.order import active_key, start_key
@@ -78,8 +78,8 @@ def unfit(roles: dict[str, list[Pod]]) -> Found:
                     return (
                         "DifferentShapes",
                         f"pods '{sample.name}' and '{pod.view.name}' of role {name} ask for "
-                        f"different amounts of {resource}: {format_amount(resource, known)} and "
-                        f"{format_amount(resource, amount)}",
+                        f"different amounts of {resource}: {quantity(resource, known)} and "
+                        f"{quantity(resource, amount)}",
                     )
     return None
 
