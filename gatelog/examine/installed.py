@@ -8,12 +8,15 @@ Invariant: nothing is written; what may not be looked at is skipped and said, ne
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import combinations
 from typing import Any
 
 from gatelog.cluster import clusterinfo
 from gatelog.cluster.ownership import COMPONENT_LABEL, NAME_LABEL, OWN_NAME, SHARD_LABEL
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
 from gatelog.viacluster.apiserver import BASE
+from podgroup.admission.matching import contradiction
+from podgroup.admission.model import Flavor
 from podgroup.model.names import ACTIVE, FINISHED
 from runtime.kube import KubeClient
 
@@ -72,12 +75,58 @@ def _deployment(part: str, obj: dict[str, Any], namespace: str) -> Finding:
 
 
 async def queues(kube: KubeClient) -> list[Finding]:
-    """Say which queues are there, and which of them admit nothing."""
+    """Say which queues are there, which of them admit nothing, and which flavors are at odds."""
     version = (await clusterinfo.kueue(kube)).version
     if not version:
         return []
     api = f"/apis/{clusterinfo.KUEUE_GROUP}/{version}"
-    return [await _queues(kube, api, plural) for plural in ("clusterqueues", "localqueues")]
+    found = [await _queues(kube, api, plural) for plural in ("clusterqueues", "localqueues")]
+    return [*found, *await _flavors(kube, api)]
+
+
+async def _flavors(kube: KubeClient, api: str) -> list[Finding]:
+    """Say in which ClusterQueues pods that ask for two resources find no node for both."""
+    queues = await clusterinfo.seen(kube, f"{api}/clusterqueues?limit={MOST}")
+    flavors = await clusterinfo.seen(kube, f"{api}/resourceflavors?limit={MOST}")
+    if queues is None or flavors is None:
+        return [skip(QUEUES, "flavors", "this account may not list resourceflavors")]
+    known = {
+        name: Flavor(name=name, labels=(obj.get("spec") or {}).get("nodeLabels") or {})
+        for obj in flavors.get("items") or ()
+        for name in (obj["metadata"]["name"],)
+    }
+    apart = [said for obj in queues.get("items") or () for said in _apart(obj, known)]
+    if not apart:
+        return []
+    more = f"; and {len(apart) - _NAMED} more" if len(apart) > _NAMED else ""
+    return [
+        warn(
+            QUEUES,
+            "flavors",
+            f"{'; '.join(apart[:_NAMED])}{more}",
+            "give the flavors nodeLabels that one node can have, or put the resources into one "
+            "resource group",
+        )
+    ]
+
+
+def _apart(obj: Mapping[str, Any], known: Mapping[str, Flavor]) -> Iterator[str]:
+    """Say of each two resource groups of a ClusterQueue of which no two flavors share a node."""
+    groups = (obj.get("spec") or {}).get("resourceGroups") or ()
+    for one, other in combinations(groups, 2):
+        pairs = [
+            (known[a["name"]], known[b["name"]])
+            for a in one["flavors"]
+            for b in other["flavors"]
+            if a["name"] in known and b["name"] in known
+        ]
+        at_odds = [contradiction(*pair) for pair in pairs]
+        if pairs and all(at_odds):
+            resources = f"{one['coveredResources'][0]} and {other['coveredResources'][0]}"
+            yield (
+                f"ClusterQueue {obj['metadata']['name']}: a pod that asks for {resources} never "
+                f"starts, since {at_odds[0]}"
+            )
 
 
 async def _queues(kube: KubeClient, api: str, plural: str) -> Finding:

@@ -15,14 +15,14 @@ Invariant: nothing is changed; a plan that fits takes no more than is available.
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from podgroup.admission.amounts import PODS, text
 from podgroup.admission.holding import Resumption
-from podgroup.admission.matching import unsuitable
+from podgroup.admission.matching import contradiction, unsuitable
 from podgroup.admission.model import ClusterQueue, Flavor, FlavorResource, PodSet
 from podgroup.admission.options import SchedulerOptions
-from podgroup.admission.plan import Choice, Mode, Plan, SetPlan, gravest, overall
+from podgroup.admission.plan import Choice, Mode, Plan, SetPlan, gravest, mildest, overall
 from podgroup.admission.shape import Shape
 from podgroup.admission.shortfall import shortage
 from podgroup.admission.topology.places import Places
@@ -97,11 +97,29 @@ class Request(NamedTuple):
         return self.nodes[self.offer.queue.name]
 
 
+NONE: Final[frozenset[tuple[str, str]]] = frozenset()
+_MOST_TRIES: Final = 64
+"""Searches for flavors of one podset that do not contradict each other."""
+
+
 class _Found(NamedTuple):
+    """Flavors of one resource group; `clashes`: what was in the way of some."""
+
     choices: dict[str, Choice]
     reasons: list[str]
     failures: list[str]
     looked_at: bool
+    clashes: set[tuple[str, str]]
+
+
+class _SetFound(NamedTuple):
+    """Flavors of one podset."""
+
+    choices: dict[str, Choice]
+    reasons: list[str]
+    failure: str = ""
+    failed: bool = False
+    clashes: tuple[tuple[str, str], ...] = ()
 
 
 class Assigner:
@@ -129,39 +147,74 @@ class Assigner:
         failure = ""
         asked_per_set = shape.requests(offer.covers_pods)
         for index, (pod_set, asked) in enumerate(zip(shape.pod_sets, asked_per_set, strict=True)):
-            choices: dict[str, Choice] = {}
-            reasons: list[str] = []
-            failures: list[list[str]] = []
-            failed = False
-            for resource, amount in asked.items():
-                group = offer.group_of.get(resource)
-                if resource in choices or (group is None and not amount):
-                    continue
-                if group is None:
-                    reasons = [f"resource {resource} {UNAVAILABLE}"]
-                    failed = True
-                    break
-                found = self._flavor(request, index, resource, usage, search)
-                if found.looked_at:
-                    failures.append(found.failures)
-                if not found.choices:
-                    reasons, failed = found.reasons, True
-                    break
-                choices.update(found.choices)
-                reasons += found.reasons
-            if failed:
-                choices = {}
-                failure = overall(failures)
-                if not failure and self._ways.always_a_reason:
-                    uncovered = reasons[0].startswith("resource ")
-                    failure = PENDING_NO_MATCHING_FLAVOR if uncovered else PENDING_WAITING_FOR_QUOTA
+            found = self._pod_set(request, index, usage, search)
+            choices, reasons = found.choices, found.reasons
+            failure = found.failure
             sets.append(SetPlan(pod_set.name, pod_set.count, asked, choices, reasons))
             for resource, choice in choices.items():
                 key = (choice.flavor, resource)
                 usage[key] = usage.get(key, 0) + asked[resource]
-            if failed:
+            if found.failed:
                 break
         return Plan(sets, usage, failure, tuple(self._short.values()))
+
+    def _pod_set(self, request: Request, index: int, assigned: Usage, search: Search) -> _SetFound:
+        """Find flavors for one podset, no two of which want different nodes.
+
+        Where a flavor that was found first is in the way of all that are there for other
+        resources, the search is made again without it.
+        """
+        found = [self._attempt(request, index, assigned, search, frozenset())]
+        waiting = [frozenset([one]) for one in found[0].clashes]
+        seen = set(waiting)
+        while waiting and found[-1].failed and len(found) <= _MOST_TRIES:
+            without = waiting.pop()
+            found.append(self._attempt(request, index, assigned, search, without))
+            more = [without | {one} for one in found[-1].clashes]
+            waiting += [one for one in more if one not in seen]
+            seen.update(more)
+        if not found[-1].failed or len(found) == 1:
+            return found[-1]
+        reasons = dict.fromkeys(reason for one in found for reason in one.reasons)
+        kinds = [one.failure for one in found if one.failure]
+        return found[0]._replace(reasons=[*reasons], failure=mildest(kinds) if kinds else "")
+
+    def _attempt(
+        self,
+        request: Request,
+        index: int,
+        assigned: Usage,
+        search: Search,
+        without: Set[tuple[str, str]],
+    ) -> _SetFound:
+        """Find flavors for one podset, resource group by resource group."""
+        offer, asked = request.offer, request.shape.requests(request.offer.covers_pods)[index]
+        choices: dict[str, Choice] = {}
+        reasons: list[str] = []
+        failures: list[list[str]] = []
+        for resource, amount in asked.items():
+            group = offer.group_of.get(resource)
+            if resource in choices or (group is None and not amount):
+                continue
+            if group is None:
+                return self._failed([f"resource {resource} {UNAVAILABLE}"], failures)
+            found = self._flavor(request, index, resource, assigned, search, choices, without)
+            if found.looked_at:
+                failures.append(found.failures)
+            if not found.choices:
+                return self._failed(found.reasons, failures, found.clashes)
+            choices.update(found.choices)
+            reasons += found.reasons
+        return _SetFound(choices, reasons)
+
+    def _failed(
+        self, reasons: list[str], failures: list[list[str]], clashes: Set[tuple[str, str]] = NONE
+    ) -> _SetFound:
+        failure = overall(failures)
+        if not failure and self._ways.always_a_reason:
+            uncovered = reasons[0].startswith("resource ")
+            failure = PENDING_NO_MATCHING_FLAVOR if uncovered else PENDING_WAITING_FOR_QUOTA
+        return _SetFound({}, reasons, failure, True, tuple(sorted(clashes)))
 
     def places_all(self, offer: Offer) -> bool:
         """Whether all flavors of a ClusterQueue have topologies, so that all pods are placed."""
@@ -169,9 +222,20 @@ class Assigner:
         return bool(offer.flavors) and all(one is not None and one.topology for one in known)
 
     def _flavor(
-        self, request: Request, index: int, trigger: str, assigned: Usage, search: Search
+        self,
+        request: Request,
+        index: int,
+        trigger: str,
+        assigned: Usage,
+        search: Search,
+        chosen: Mapping[str, Choice],
+        without: Set[tuple[str, str]],
     ) -> _Found:
-        """Find one flavor for all resources of `trigger`'s group that a podset asks for."""
+        """Find one flavor for all resources of `trigger`'s group that a podset asks for.
+
+        `chosen` has what was found for other groups; flavors in `without`, beside a resource of
+        their group, are not looked at.
+        """
         offer, pod_set = request.offer, request.shape.pod_sets[index]
         group, asked = offer.group_of[trigger], request.shape.requests(offer.covers_pods)[index]
         wanted = [resource for resource in asked if resource in group.covered]
@@ -182,6 +246,7 @@ class Assigner:
         reasons: list[str] = []
         failures: list[str] = []
         looked_at = False
+        clashes: set[tuple[str, str]] = set()
         fungibility = offer.queue.fungibility
         for at in range(_start(request.resume, index, trigger), len(names)):
             attempted, name = at, names[at]
@@ -189,7 +254,12 @@ class Assigner:
                 reasons.append(_NOT_NOMINATED.format(name, trigger))
                 continue
             looked_at = True
+            if (wanted[0], name) in without:
+                failures.append(PENDING_NO_MATCHING_FLAVOR)
+                continue
             obstacle = self._obstacle(offer, pod_set, name)
+            if not obstacle and self._ways.one_node:
+                obstacle = self._clash(name, chosen, clashes)
             if obstacle:
                 reasons.append(obstacle)
                 failures.append(PENDING_NO_MATCHING_FLAVOR)
@@ -219,14 +289,30 @@ class Assigner:
             if _preferred(rating, best_rating, fungibility.preference):
                 best, best_rating, best_at = rated, rating, at
         if best is None:
-            return _Found({}, reasons, failures, looked_at)
+            return _Found({}, reasons, failures, looked_at, clashes)
         tried = -1 if attempted == len(names) - 1 else attempted
         choices = {
             resource: Choice(names[best_at], _MODES.get(one.kind, Mode.PREEMPT), one.level, tried)
             for resource, one in best.items()
         }
         shown = [] if best_rating.kind is Kind.FIT else reasons
-        return _Found(choices, shown, failures, looked_at)
+        return _Found(choices, shown, failures, looked_at, clashes)
+
+    def _clash(self, name: str, chosen: Mapping[str, Choice], clashes: set[tuple[str, str]]) -> str:
+        """Say which flavor that was chosen for the same pods wants another node; note which.
+
+        A flavor is noted beside the first resource of its group: it may be in several groups.
+        """
+        said, noted = "", set()
+        for resource, choice in chosen.items():
+            if choice.flavor in noted:
+                continue
+            noted.add(choice.flavor)
+            why = contradiction(self._flavors[choice.flavor], self._flavors[name])
+            if why:
+                clashes.add((resource, choice.flavor))
+                said = said or why
+        return said
 
     def _obstacle(self, offer: Offer, pod_set: PodSet, name: str) -> str:
         """Say why a podset cannot use a flavor, whatever its quota is; "" if it can."""

@@ -25,6 +25,17 @@ def unsuitable(flavor: Flavor, pod_set: PodSet) -> str:
     return "" if _affine(flavor.labels, pod_set) else f"flavor {flavor.name} {NO_AFFINITY}"
 
 
+def contradiction(one: Flavor, other: Flavor) -> str:
+    """Say why no node is of both flavors; "" if one may be."""
+    for key in sorted(one.labels.keys() & other.labels.keys()):
+        if one.labels[key] != other.labels[key]:
+            return (
+                f"flavor {other.name} wants nodes with {key}={other.labels[key]}, "
+                f"flavor {one.name} of the same pods {key}={one.labels[key]}"
+            )
+    return ""
+
+
 NO_AFFINITY = "doesn't match node affinity"
 
 

@@ -60,6 +60,10 @@ class SchedulerOptions(Struct, frozen=True, kw_only=True):
     """With fair sharing a workload that is larger than its ClusterQueue's nominal quota may preempt
     within that ClusterQueue, if its policy says so."""
 
+    one_node: bool = True
+    """The flavors of one podset are such that a node can be of all of them: none sets a node label
+    to another value than one that was chosen for another resource."""
+
     better_places: bool = True
     """Places by topology are found as docs/differences.md has it, under Places."""
 

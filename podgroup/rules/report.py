@@ -30,9 +30,9 @@ from podgroup.model.names import (
     GROUP_TOTAL_COUNT,
     WAITING_FOR_REPLACEMENT_PODS,
 )
-from podgroup.model.quantities import format_amount
 from podgroup.model.reasons import (
     FLAVOR_NOT_FOUND,
+    FLAVORS_AT_ODDS,
     GROUP_IS_OVER,
     LARGER_THAN_DECLARED,
     UNKNOWN_ROLE,
@@ -42,9 +42,11 @@ from podgroup.model.reasons import (
     WRITE_REFUSED,
     reason_of,
 )
+from podgroup.model.wording import quantity
 from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.order import start_key
 from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.rules.helpers.snapshot import at_odds
 from podgroup.rules.helpers.wording import refusal
 from podgroup.state.facts import UNPLACED, beyond, given_name, pods_of, role_of, unknown_flavor
 from podgroup.state.group import Group
@@ -188,11 +190,8 @@ def _reports(ctx: RuleContext, group: Group) -> list[tuple[Pod, tuple[str, str]]
             continue
         if not role.count:
             found.append((pod, _unplaced(ctx.world, group, pod)))
-        elif flavor := _unknown_flavor(ctx, group, pod):
-            text = (
-                f"pod {pod.view.name} is admitted with ResourceFlavor {flavor}, which is not there"
-            )
-            found.append((pod, (FLAVOR_NOT_FOUND, text)))
+        elif nowhere := _no_node(ctx, group, pod):
+            found.append((pod, nowhere))
         else:
             text = (
                 f"the group has {pods_of(ctx.world, group, pod.role, role.count)} already; "
@@ -229,7 +228,7 @@ def _unplaced(world: World, group: Group, pod: Pod) -> tuple[str, str]:
     name = given_name(role, view)
     more = beyond(group, role, view)
     if more:
-        amounts = ", ".join(f"{r} {format_amount(r, more[r])}" for r in sorted(more))
+        amounts = ", ".join(f"{r} {quantity(r, more[r])}" for r in sorted(more))
         return LARGER_THAN_DECLARED, (
             f"pod {view.name} asks for {amounts}, more than its group has declared for "
             f"{pods_of(world, group, role)}, so there is no quota for it; the group has {known}"
@@ -240,12 +239,21 @@ def _unplaced(world: World, group: Group, pod: Pod) -> tuple[str, str]:
     )
 
 
-def _unknown_flavor(ctx: RuleContext, group: Group, pod: Pod) -> str:
+def _no_node(ctx: RuleContext, group: Group, pod: Pod) -> tuple[str, str] | None:
+    """Say that the flavors of its admission lead an admitted pod to no node."""
     assignments = (
         group.quota.holding.admission.assignments if group.quota.holding is not None else ()
     )
-    mine = (a for a in assignments if role_of(group, a.name) == pod.role)
-    return next((flavor for a in mine if (flavor := unknown_flavor(ctx.world, a))), "")
+    for one in assignments:
+        if role_of(group, one.name) != pod.role:
+            continue
+        name = pod.view.name
+        if flavor := unknown_flavor(ctx.world, one):
+            said = f"pod {name} is admitted with ResourceFlavor {flavor}, which is not there"
+            return FLAVOR_NOT_FOUND, said
+        if why := at_odds(ctx.world, one):
+            return FLAVORS_AT_ODDS, f"pod {name} is admitted, and no node suits it: {why}"
+    return None
 
 
 def _write_event(ctx: RuleContext, group: Group, pod: Pod, reason: str, message: str) -> Decision:

@@ -29,6 +29,7 @@ from podgroup.rules.helpers.context import Concluding, Conclusions, RuleContext,
 from podgroup.rules.helpers.no_workload import without_workload
 from podgroup.rules.helpers.order import start_key
 from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.rules.helpers.snapshot import at_odds
 from podgroup.rules.helpers.timing import wake_at
 from podgroup.rules.helpers.topology import selectors_of
 from podgroup.state.facts import role_of, unknown_flavor
@@ -60,6 +61,8 @@ def _start(ctx: RuleContext, group: Group, holding: QuotaReservation) -> Conclus
     for assignment in holding.admission.assignments:
         role = group.roles.get(role_of(group, assignment.name))
         if role is None or unknown_flavor(ctx.world, assignment):
+            continue
+        if at_odds(ctx.world, assignment):
             continue
         room = role.count - (yield from _taken(ctx, group, role))
         if room <= 0:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+import yaml
 
 from gatelog.cluster import install
 from gatelog.examine import installed
@@ -299,3 +300,26 @@ async def test_a_cluster_queue_that_can_admit_nothing_fails(tmp_path: Path) -> N
         "ClusterQueue no-selector has no namespaceSelector, so it admits from no namespace"
     )
     assert "namespaceSelector ({} selects every namespace)" in found.remedy
+
+
+async def test_flavors_that_no_node_can_be_of_are_named_with_their_queue(tmp_path: Path) -> None:
+    async with SimCluster() as cluster:
+        file = cluster.kubeconfig(tmp_path / "kubeconfig")
+        kube = await connect(KubernetesSettings(kubeconfig=str(file)))
+        case = Path(__file__).parents[1] / "core" / "cases" / "flavors-same-label.yaml"
+        for made in yaml.safe_load_all(case.read_text()):
+            await cluster.create("kueue.x-k8s.io", f"{made['kind'].lower()}s", made)
+        (found,) = [f for f in await installed.queues(kube) if f.what == "flavors"]
+        await kube.request(
+            "PATCH",
+            "/apis/kueue.x-k8s.io/v1beta2/resourceflavors/gpu-zone-b",
+            body=b'{"spec": {"nodeLabels": {"zone": "a"}}}',
+            content_type="application/merge-patch+json",
+        )
+        assert not [f for f in await installed.queues(kube) if f.what == "flavors"]
+        await kube.close()
+    assert found.verdict == "warn"
+    assert found.detail == (
+        "ClusterQueue two: a pod that asks for cpu and example.com/gpu never starts, since flavor "
+        "gpu-zone-b wants nodes with zone=b, flavor cpu-zone-a of the same pods zone=a"
+    )

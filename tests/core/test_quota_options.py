@@ -1,10 +1,11 @@
-"""Each way in which gatelog decides better than Kueue (docs/differences.md, Q1 to Q16), alone."""
+"""Each way in which gatelog decides better than Kueue (docs/differences.md, Q1 to Q19), alone."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import permutations
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from podgroup.admission import BETTER, KUEUE, Scheduler, SchedulerOptions
@@ -24,8 +25,9 @@ from podgroup.admission.model import (
     Workload,
 )
 from podgroup.admission.tree import Forest
-from podgroup.admission.verdicts import Verdicts
+from podgroup.admission.verdicts import HeadVerdict, Verdicts
 from podgroup.admission.victims import Field, Preemptor, in_order
+from podgroup.model.names import PENDING_NO_MATCHING_FLAVOR, PENDING_WAITING_FOR_QUOTA
 from podgroup.model.objects import FlavorQuotas, Quota, ResourceGroup, Selector
 
 LOWER = Preemption(within_cluster_queue="LowerPriority")
@@ -660,3 +662,80 @@ def test_no_more_is_looked_at_in_a_longer_queue() -> None:
         assert [one.id for one in verdicts.admitted] == ["w010"]
         looks.append(len(verdicts.heads))
     assert looks[0] == looks[1]
+
+
+def two_groups(*flavors: str, gpu: Sequence[str], cpu: int = 4) -> ClusterQueue:
+    """A ClusterQueue with cpu in one resource group and gpu in another."""
+    one = queue("cq", {name: {"cpu": cpu} for name in flavors})
+    other = queue("cq", {name: {"gpu": 4} for name in gpu})
+    return replace(one, groups=(*one.groups, *other.groups))
+
+
+def zones(tree: Tree, **zone: str) -> None:
+    for name, value in zone.items():
+        tree.cache.apply(Flavor(name=name, labels={"zone": value}))
+
+
+def given(tree: Tree, name: str) -> dict[str, str]:
+    held = tree.cache.reservations.admitted.get(name)
+    return {r: f for f, r in held.usage} if held is not None else {}
+
+
+def refused(verdicts: Verdicts) -> HeadVerdict:
+    (one,) = [one for one in verdicts.heads if not one.status]
+    return one
+
+
+def test_q19_flavors_of_one_podset_are_of_one_node() -> None:
+    """kueue#14409: zone a is charged, and the pod's node selector says zone b."""
+    tree = Tree(BETTER, two_groups("cpu-a", gpu=["gpu-b"]))
+    zones(tree, **{"cpu-a": "a", "gpu-b": "b"})
+    tree.submit("both", "cq", requests={"cpu": 1, "gpu": 1})
+    tree.submit("one", "cq", requests={"cpu": 1})
+    verdicts = tree.decide()
+    assert tree.holding == {"one"}
+    pending = refused(verdicts)
+    assert pending.reason == PENDING_NO_MATCHING_FLAVOR
+    said = "flavor cpu-a wants nodes with zone=a, flavor gpu-b of the same pods zone=b"
+    assert said in pending.message
+    tree = Tree(without("one_node"), two_groups("cpu-a", gpu=["gpu-b"]))
+    zones(tree, **{"cpu-a": "a", "gpu-b": "b"})
+    tree.submit("both", "cq", requests={"cpu": 1, "gpu": 1})
+    tree.decide()
+    assert tree.holding == {"both"}
+
+
+@pytest.mark.parametrize("gpu", [["gpu-b"], ["gpu-b", "gpu-c"], ["gpu-c", "gpu-b"]])
+def test_q19_another_flavor_is_taken_where_the_first_has_no_node_in_common(gpu: list[str]) -> None:
+    tree = Tree(BETTER, two_groups("cpu-a", "cpu-b", gpu=gpu))
+    zones(tree, **{"cpu-a": "a", "cpu-b": "b", "gpu-b": "b", "gpu-c": "c"})
+    tree.submit("both", "cq", requests={"cpu": 1, "gpu": 1})
+    tree.submit("one", "cq", requests={"cpu": 1})
+    tree.settle()
+    assert given(tree, "both") == {"cpu": "cpu-b", "gpu": "gpu-b"}
+    assert given(tree, "one") == {"cpu": "cpu-a"}
+
+
+def test_q19_three_flavors_agree_two_by_two_and_all_together() -> None:
+    made = two_groups("cpu-a", "cpu-b", gpu=["gpu-any", "gpu-b"])
+    third = queue("cq", {"disk-b": {"disk": 4}})
+    tree = Tree(BETTER, replace(made, groups=(*made.groups, *third.groups)))
+    zones(tree, **{"cpu-a": "a", "cpu-b": "b", "gpu-b": "b", "disk-b": "b"})
+    tree.submit("all", "cq", requests={"cpu": 1, "gpu": 1, "disk": 1})
+    tree.settle()
+    assert given(tree, "all") == {"cpu": "cpu-b", "gpu": "gpu-any", "disk": "disk-b"}
+
+
+def test_q19_a_group_waits_for_quota_of_the_flavors_that_agree() -> None:
+    """Not for ever: what becomes free lets it in."""
+    tree = Tree(BETTER, two_groups("cpu-a", "cpu-b", gpu=["gpu-b"], cpu=1))
+    zones(tree, **{"cpu-a": "a", "cpu-b": "b", "gpu-b": "b"})
+    tree.submit("first", "cq", requests={"cpu": 1, "gpu": 1})
+    tree.settle()
+    tree.submit("second", "cq", requests={"cpu": 1, "gpu": 1})
+    pending = refused(tree.decide())
+    assert pending.reason == PENDING_WAITING_FOR_QUOTA
+    assert "insufficient unused quota for cpu in flavor cpu-b" in pending.message
+    tree.cache.remove("first")
+    tree.settle()
+    assert tree.holding == {"second"}

@@ -27,6 +27,7 @@ ORDER = (
     "own_when_larger",
     "look_again",
     "every_flavor",
+    "one_node",
     "pass_hopeless",
     "no_circles",
     "lend_while_waiting",

@@ -21,6 +21,7 @@ from podgroup.state.world import World
 
 _POD_SET = re.compile(r"pod set (\S+):")
 _UNAVAILABLE = re.compile(rf"resource (\S+) {UNAVAILABLE}")
+_APART = re.compile(r"flavor \S+ wants nodes with \S+, flavor \S+ of the same pods \S+=[^,;\s]*")
 _UNUSED = re.compile(r"insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed")
 _MOST = re.compile(
     r"insufficient quota for (\S+) in flavor (\S+), previously considered podsets requests "
@@ -37,6 +38,7 @@ _NO_NODE_HAS = (
 _NO_LEVEL = "does not contain the requested level"
 _NO_TOPOLOGY = "does not support TopologyAwareScheduling"
 _ADDED_BY = "administrators of ClusterQueues may add one"
+_APART_BY = "administrators of ResourceFlavors may give both the same nodes"
 _AN_EQUAL_ONE = "one that asks for the same did not fit a moment ago"
 
 
@@ -110,6 +112,9 @@ def _unsuitable(world: World, group: Group, message: str) -> str:
         return f"{NEVER}no flavor's topology has the level that its pods ask for"
     if _NO_TOPOLOGY in message:
         return f"{NEVER}its pods ask for a topology, and no flavor of its ClusterQueue has one"
+    apart = "; ".join(dict.fromkeys(_APART.findall(message)))
+    if apart:
+        return f"{NEVER}{apart}; {_APART_BY}"
     absent = ", ".join(dict.fromkeys(_UNAVAILABLE.findall(message)))
     if absent:
         return f"{NEVER}its ClusterQueue has no quota for {absent}; {_ADDED_BY}"

@@ -9,13 +9,14 @@ Invariant: nothing is changed; equal worlds give equal values.
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from fractions import Fraction
+from itertools import combinations
 from typing import Any
 
 import msgspec
 
 from podgroup.admission.cache.claims import KeptQuota
 from podgroup.admission.holding import usage_of
-from podgroup.admission.matching import unsuitable
+from podgroup.admission.matching import contradiction, unsuitable
 from podgroup.admission.model import (
     ClusterQueue,
     Cohort,
@@ -105,7 +106,8 @@ def quota_object(world: World, view: QueueObject) -> Object | None:
     """Return a queue object as a value of `admission.model`; None if it cannot be used yet."""
     match view:
         case ClusterQueueView():
-            return cluster_queue(view, usable=not any(unusable_checks(world.checks, view)))
+            usable = not view.problem and not any(unusable_checks(world.checks, view))
+            return cluster_queue(view, usable=usable)
         case LocalQueueView():
             return local_queue(view)
         case CohortView():
@@ -123,7 +125,7 @@ def quota_object(world: World, view: QueueObject) -> Object | None:
 
 
 def cluster_queue(view: ClusterQueueView, *, usable: bool = True) -> ClusterQueue:
-    """Return a ClusterQueue; it is `usable` if its checks are, and it is not being deleted."""
+    """Return a ClusterQueue; it is `usable` if its amounts and checks are, and it is not to go."""
     preemption = {
         "within_cluster_queue": view.within_cluster_queue,
         "reclaim_within_cohort": view.reclaim_within_cohort,
@@ -287,6 +289,18 @@ def usable_flavor(world: World, resources: ResourceGroup, shape: PodSet) -> str:
     """Return the first flavor of a resource group that pods may use, "" if none."""
     known = (world.flavors.get(quotas.name) for quotas in resources.flavors)
     return next((f.name for f in known if f is not None and not unsuitable(flavor(f), shape)), "")
+
+
+def at_odds(world: World, assignment: Assignment) -> str:
+    """Say which two flavors that pods were given no node can be of; "" if one may be.
+
+    Kueue lets one of them win, and is followed in that where it is to be followed in all.
+    """
+    if world.mode == "kueue" or world.policy.compatibility == "kueue":
+        return ""
+    names = sorted(set(assignment.flavors.values()))
+    known = [flavor(world.flavors[name]) for name in names if name in world.flavors]
+    return next((said for pair in combinations(known, 2) if (said := contradiction(*pair))), "")
 
 
 def first_flavors(
