@@ -92,6 +92,7 @@ def _object(
 def _value(value: Any, schema: Obj, path: str, unknown: list[str], causes: list[Cause]) -> Any:
     kind = schema.get("type")
     if schema.get("x-kubernetes-int-or-string"):
+        _limits(value, schema, path, causes)
         return value
     if kind is not None and not _is(value, kind):
         shown = f'"{_name(value)}"'

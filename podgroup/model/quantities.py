@@ -120,13 +120,13 @@ def faults(pod_spec: Mapping[str, Any], *, limits: bool) -> Iterator[tuple[str, 
 
 
 def _stated(pod_spec: Mapping[str, Any], kinds: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    bearers = [("resources", pod_spec.get("resources"))]
+    bearers: list[tuple[str, Any]] = [("resources", pod_spec.get("resources"))]
     for key in ("containers", "initContainers"):
         for number, container in enumerate(pod_spec.get(key) or ()):
             bearers.append((f"{key}[{number}].resources", container.get("resources")))
     for path, resources in bearers:
-        for kind in kinds if isinstance(resources, Mapping) else ():
-            yield f"{path}.{kind}", resources.get(kind)
+        if isinstance(resources, Mapping):
+            yield from ((f"{path}.{kind}", resources.get(kind)) for kind in kinds)
     yield "overhead", pod_spec.get("overhead")
 
 

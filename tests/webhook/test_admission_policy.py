@@ -215,7 +215,8 @@ COVERED = {
     *(ANNOTATION(k) for k in (
         names.GROUP_NAME, names.PREBUILT_WORKLOAD, names.GROUP_TOTAL_COUNT, names.ELASTIC_JOB,
         names.RETRIABLE_IN_GROUP, names.SUSPENDING_PARENT, names.TOPOLOGY_UNCONSTRAINED,
-        names.SLICE_SIZE, names.ADMISSION_GATED_BY,
+        names.SLICE_SIZE, names.ADMISSION_GATED_BY, names.POD_GROUP_COUNT, names.POD_GROUP_ROLES,
+        names.POD_GROUP_ROLE_COUNT,
     )),
     "metadata.annotations",
     "metadata.finalizers",
@@ -247,7 +248,7 @@ def oversized(key: str, text: str) -> bool:
 
 def check(new: RAW, old: RAW | None, errors: list[tuple[ErrorKind, str]]) -> None:
     wanted = {AS_LABEL.get(path, path) for _, path in errors if path in COVERED}
-    if any(".resources.requests[" in path for _, path in errors):
+    if any(".requests[" in path or ".overhead[" in path for _, path in errors):
         wanted.add("spec.containers[*].resources.requests")
     notes = new["metadata"].get("annotations") or {}
     if old is None and any(oversized(key, text) for key, text in notes.items()):
@@ -292,6 +293,46 @@ async def test_recorded_reviews_pass(recorded: RAW) -> None:
     assert refusals(new, old, ACTUATOR_USER) == []
     verdict = created(new) if old is None else await updated(old, new, by_gatelog=True)
     assert verdict.allowed
+
+
+SAID = f"{ANNOTATION(names.POD_GROUP_SETS)}: Invalid value: an amount in it is below zero"
+
+
+def declares(text: str) -> RAW:
+    labels = Q | {names.MANAGED_LABEL: "true", names.GROUP_NAME: "g"}
+    return raw_pod(labels=labels, annotations={names.POD_GROUP_SETS: text}, gated=True)
+
+
+@pytest.mark.parametrize(
+    "amounts",
+    [
+        'cpu: "-100"',
+        "cpu: -1",
+        '"memory": "-1Gi"',
+        "'cpu' :  '-.5'",
+        "example.com/gpu: -1",
+        '"hugepages-2Mi":"-4Mi"',
+        "ephemeral-storage: -1",
+    ],
+)
+def test_sets_with_an_amount_below_zero_are_refused(amounts: str) -> None:
+    text = f"[{{name: a, template: {{spec: {{containers: [{{requests: {{{amounts}}}}}]}}}}}}]"
+    (said,) = refusals(declares(text))
+    assert said.startswith(SAID)
+    assert refusals(declares(text), declares(text)) == [], "what is there can still be changed"
+    assert refusals(declares(text), declares("[]"))[0].startswith(SAID)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- {name: a, template: {spec: {priority: -5}}}",
+        "- {name: a-1, template: {spec: {containers: [{requests: {cpu: 1e-3}}]}}}",
+        "- {name: a, template: {spec: {tolerations: [{key: cpu, tolerationSeconds: -1}]}}}",
+    ],
+)
+def test_sets_with_other_numbers_below_zero_pass(text: str) -> None:
+    assert refusals(declares(text)) == []
 
 
 def test_every_rule_has_its_number() -> None:

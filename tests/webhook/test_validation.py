@@ -56,6 +56,12 @@ def ending(seconds: int) -> RAW:
     return raw
 
 
+def with_spec(**fields: Any) -> RAW:
+    raw = raw_pod(labels={Q: "q"}, gated=True)
+    raw["spec"].update(fields)
+    return raw
+
+
 GRACE = "spec.terminationGracePeriodSeconds"
 REQUESTS = "spec.containers[0].resources.requests[{}]".format
 CREATE: list[Any] = [
@@ -119,6 +125,30 @@ CREATE: list[Any] = [
         id="VC4",
     ),
     pytest.param(both({names.MAX_EXEC_SECONDS: "60"}, {}), [], id="VC4-ok"),
+    pytest.param(both({names.MAX_EXEC_SECONDS: "2147483647"}, {}), [], id="VC4-most"),
+    pytest.param(
+        both({names.MAX_EXEC_SECONDS: "2147483648"}, {}),
+        [(INVALID, LABEL(names.MAX_EXEC_SECONDS))],
+        id="VC4-more",
+    ),
+    *(
+        pytest.param(
+            both({G: "g", names.POD_GROUP_ROLE: "a"}, {key: text}),
+            [] if text == "18" else [(INVALID, ANNOTATION(key))],
+            id=f"VB567-{key[-5:]}-{text}",
+        )
+        for key in (names.POD_GROUP_COUNT, names.POD_GROUP_ROLES, names.POD_GROUP_ROLE_COUNT)
+        for text in ("-1", "0", "x", "2147483648", "9" * 19, "18")
+    ),
+    pytest.param(
+        with_spec(overhead={"cpu": "2M"}), [(INVALID, "spec.overhead[cpu]")], id="VB2-overhead"
+    ),
+    pytest.param(
+        with_spec(resources={"requests": {"memory": "2E"}}),
+        [(INVALID, "spec.resources.requests[memory]")],
+        id="VB2-pod-level",
+    ),
+    pytest.param(with_spec(resources={"limits": {"memory": "2E"}}), [], id="VB2-limits"),
     pytest.param(
         both({}, {names.ELASTIC_JOB: "true"}),
         [(FORBIDDEN, ANNOTATION(names.ELASTIC_JOB))],
