@@ -302,6 +302,7 @@ def _values(share: "Share") -> "dict[str, Any]":
 def _idle_values(one: "Idle", rates: "Rates | None") -> "dict[str, Any]":
     from gatelog.readmodel.rates import unit_name
     from gatelog.readmodel.usage import hours, money
+    from podgroup.model.wording import UNLIMITED
 
     cost = {} if rates is None else {"cost_of_idle": money(one.cost(rates))}
 
@@ -310,9 +311,9 @@ def _idle_values(one: "Idle", rates: "Rates | None") -> "dict[str, Any]":
         "flavor": one.flavor,
         "resource": one.resource,
         "unit": unit_name(one.resource),
-        "quota": hours(one.resource, one.quota),
+        "quota": UNLIMITED if one.unlimited else hours(one.resource, one.quota),
         "taken": hours(one.resource, one.taken),
-        "idle": hours(one.resource, one.idle),
+        "idle": UNLIMITED if one.unlimited else hours(one.resource, one.idle),
         **cost,
     }
 
@@ -358,7 +359,9 @@ def _csv(found: _Sums, *, headers: bool) -> None:
         key = (one.cluster_queue if by == "queue" else one.flavor, one.resource)
         values, sums = _idle_values(one, rates), quota.setdefault(key, {})
         for name in ("quota", "idle", "cost_of_idle"):
-            sums[name] = sums.get(name, 0) + values.get(name, 0)
+            more, known_yet = values.get(name, 0), sums.get(name, 0)
+            words = [one for one in (more, known_yet) if isinstance(one, str)]
+            sums[name] = words[0] if words else known_yet + more
     known = {(share.key, share.resource): share for share in found.shares}
     none = {"quota": 0, "idle": 0, "cost_of_idle": 0} if by in ("queue", "flavor") else {}
     rows = [

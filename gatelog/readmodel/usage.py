@@ -107,13 +107,17 @@ class Share(Struct, kw_only=True):
 
 
 class Idle(Struct, kw_only=True):
-    """Quota and what was taken of it, in amounts times microseconds; below zero: borrowed."""
+    """Quota and what was taken of it, in amounts times microseconds; below zero: borrowed.
+
+    `unlimited`: for some of the time the quota had no limit, so what is idle cannot be said.
+    """
 
     cluster_queue: str
     flavor: str
     resource: str
     quota: int = 0
     taken: int = 0
+    unlimited: bool = False
 
     @property
     def idle(self) -> int:
@@ -121,7 +125,12 @@ class Idle(Struct, kw_only=True):
         return self.quota - self.taken
 
     def cost(self, rates: Rates) -> Fraction:
-        """Return what was idle, priced as if it had been taken; below zero: borrowed."""
+        """Return what was idle, priced as if it had been taken; below zero: borrowed.
+
+        What has no limit has no price.
+        """
+        if self.unlimited:
+            return Fraction(0)
         rate = Fraction(rates.rate(self.flavor, self.resource))
         return Fraction(self.idle, unit(self.resource) * _US_PER_HOUR) * rate
 
@@ -271,6 +280,7 @@ def idle(rows: Iterable[dict[str, Any]]) -> list[Idle]:
         amount = int(row["amount"]) * int(row["micros"])
         if row["what"] == "quota":
             one.quota += amount
+            one.unlimited = one.unlimited or int(row["amount"]) >= quantities.MAX_INT64
         else:
             one.taken += amount
     return [found[key] for key in sorted(found)]

@@ -8,10 +8,11 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from gatelog.readmodel import quota
+from gatelog.readmodel import quota, usage
 from gatelog.readmodel.cohorts import pools
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.moments import Asked
+from gatelog.readmodel.rates import Rates
 from gatelog.serve.api import finding_queues
 from gatelog.serve.api.params import Listing
 from gatelog.serve.console import groups
@@ -130,3 +131,17 @@ def test_what_pods_of_one_group_use_is_added_up(url: str) -> None:
         assert "≥ 9.22e+15" in str(groups.groups(Asked(model), seen).body)
         (cq,) = [one for one in model.queues("", 10) if one.name == "cq"]
         assert cq.held == {"f": {"cpu": MAX_INT64}}
+
+
+def test_usage_says_of_which_quota_nothing_can_be_idle(url: str) -> None:
+    toy = Toy()
+    toy.do(ObjectApplied(object=unlimited_queue(toy, "cq")))
+    toy.pod("a")
+    toy.wait(60)
+    Writer(url).feed(toy.messages)
+    with ReadModel(url, "test") as model:
+        since, until = toy.now - timedelta(hours=1), toy.now
+        given = {"since": since, "until": until, "cut": until, "limit": 100}
+        found = usage.idle(model.dicts(usage.quota_query(home(model.dialect)), given))
+    assert {(one.resource, one.unlimited) for one in found} == {("cpu", True), ("memory", True)}
+    assert all(one.cost(Rates()) == 0 for one in found)
