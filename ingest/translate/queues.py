@@ -4,8 +4,8 @@ v1beta1 and v1beta2 of Kueue's queues differ in names only: `cohort` became `coh
 `admissionChecks` (names) gave way to `admissionChecksStrategy`, and the fungibility answers
 `Borrow` and `Preempt` became `MayStopSearch`. The view speaks v1beta2.
 
-An amount that cannot be used does not keep the rest of an object from being known: what is wrong is
-said in the view, and the amount counts as nothing.
+An amount or a word that cannot be used does not keep the rest of an object from being known: what
+is wrong is said in the view, the amount counts as nothing, and the word as the default.
 
 Invariant: an absent setting becomes the default that Kueue's API documents, so that no code after
 this has to know defaults; no amount in a view is below zero.
@@ -30,6 +30,8 @@ from podgroup.model.names import ACTIVE, WORKLOAD_FINALIZER
 from podgroup.model.quantities import QuantityError, amount, capped, parse
 
 _Quantity = str | int
+_POLICIES = ("Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any")
+_PREFERENCES = ("", "BorrowingOverPreemption", "PreemptionOverBorrowing")
 _STOP_SEARCH = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
 
 
@@ -196,39 +198,39 @@ def _marked(meta: MetaWire) -> bool:
 
 def local_queue_view(wire: LocalQueueWire) -> objects.LocalQueueView:
     """Return the view of a LocalQueue."""
-    meta, amounts = wire.metadata, _Amounts()
+    meta, reader = wire.metadata, _Reader()
     return objects.LocalQueueView(
         uid=meta.uid,
         namespace=meta.namespace,
         name=meta.name,
         resource_version=meta.resource_version,
         cluster_queue=wire.spec.cluster_queue,
-        stop_policy=wire.spec.stop_policy or "None",
+        stop_policy=reader.stop_policy(wire.spec.stop_policy),
         because=because(meta.annotations),
-        weight_nano=amounts.weight(wire.spec.fair_sharing),
-        problem=amounts.problem,
+        weight_nano=reader.weight(wire.spec.fair_sharing),
+        problem=reader.problem,
         active=_active(wire.status),
     )
 
 
 def cohort_view(wire: CohortWire) -> objects.CohortView:
     """Return the view of a Cohort."""
-    meta, spec, amounts = wire.metadata, wire.spec, _Amounts()
+    meta, spec, reader = wire.metadata, wire.spec, _Reader()
     return objects.CohortView(
         uid=meta.uid,
         name=meta.name,
         resource_version=meta.resource_version,
         parent=spec.parent_name,
-        groups=amounts.groups(spec.resource_groups),
-        weight_nano=amounts.weight(spec.fair_sharing),
-        problem=amounts.problem,
+        groups=reader.groups(spec.resource_groups),
+        weight_nano=reader.weight(spec.fair_sharing),
+        problem=reader.problem,
         active=_active(wire.status),
     )
 
 
 def cluster_queue_view(wire: ClusterQueueWire) -> objects.ClusterQueueView:
     """Return the view of a ClusterQueue."""
-    meta, spec, amounts = wire.metadata, wire.spec, _Amounts()
+    meta, spec, reader = wire.metadata, wire.spec, _Reader()
     preemption = spec.preemption or _Preemption()
     borrowing = preemption.borrow_within_cohort or _Borrowing()
     scope = spec.admission_scope or _AdmissionScope()
@@ -241,23 +243,41 @@ def cluster_queue_view(wire: ClusterQueueWire) -> objects.ClusterQueueView:
         uid=meta.uid,
         name=meta.name,
         resource_version=meta.resource_version,
-        strategy=spec.queueing_strategy or "BestEffortFIFO",
+        strategy=reader.choice(
+            "queueingStrategy", spec.queueing_strategy, ("BestEffortFIFO", "StrictFIFO")
+        ),
         namespaces=_selector(spec.namespace_selector),
-        groups=amounts.groups(spec.resource_groups),
-        within_cluster_queue=preemption.within_cluster_queue or "Never",
-        reclaim_within_cohort=preemption.reclaim_within_cohort or "Never",
-        borrow_within_cohort=borrowing.policy or "Never",
+        groups=reader.groups(spec.resource_groups),
+        within_cluster_queue=reader.choice(
+            "preemption.withinClusterQueue", preemption.within_cluster_queue, _POLICIES
+        ),
+        reclaim_within_cohort=reader.choice(
+            "preemption.reclaimWithinCohort", preemption.reclaim_within_cohort, _POLICIES
+        ),
+        borrow_within_cohort=reader.choice(
+            "preemption.borrowWithinCohort.policy", borrowing.policy, _POLICIES
+        ),
         max_priority_threshold=borrowing.max_priority_threshold,
-        when_can_preempt=_STOP_SEARCH.get(preempt, preempt) or "TryNextFlavor",
-        when_can_borrow=_STOP_SEARCH.get(borrow, borrow) or "MayStopSearch",
-        preference=fungibility.preference or "",
+        when_can_preempt=reader.choice(
+            "flavorFungibility.whenCanPreempt",
+            _STOP_SEARCH.get(preempt, preempt),
+            ("TryNextFlavor", "MayStopSearch"),
+        ),
+        when_can_borrow=reader.choice(
+            "flavorFungibility.whenCanBorrow",
+            _STOP_SEARCH.get(borrow, borrow),
+            ("MayStopSearch", "TryNextFlavor"),
+        ),
+        preference=reader.choice(
+            "flavorFungibility.preference", fungibility.preference, _PREFERENCES
+        ),
         cohort=spec.cohort_name or spec.cohort,
-        stop_policy=spec.stop_policy or "None",
+        stop_policy=reader.stop_policy(spec.stop_policy),
         because=because(meta.annotations),
         checks=tuple(dict.fromkeys((*checks, *(spec.admission_checks or ())))),
         check_flavors={rule.name: rule.on_flavors for rule in rules if rule.on_flavors},
-        weight_nano=amounts.weight(spec.fair_sharing),
-        problem=amounts.problem,
+        weight_nano=reader.weight(spec.fair_sharing),
+        problem=reader.problem,
         usage_based=scope.admission_mode == "UsageBasedAdmissionFairSharing",
         active=_active(wire.status),
         marked=_marked(meta),
@@ -353,8 +373,8 @@ def _selector(found: _Selector | None) -> objects.Selector | None:
     )
 
 
-class _Amounts:
-    """Reads the amounts of one object, and keeps path and fault of the first that is wrong."""
+class _Reader:
+    """Reads amounts and words of one object; `problem` is path and fault of the first bad one."""
 
     def __init__(self) -> None:
         self.problem = ""
@@ -412,6 +432,18 @@ class _Amounts:
             )
             return objects.WHOLE
         return capped(nano)
+
+    def choice(self, path: str, text: str | None, known: tuple[str, ...]) -> str:
+        """Return one of the known words, the first of them for none and for any other."""
+        if not text or text in known:
+            return text or known[0]
+        self._wrong(f"spec.{path}", f"{text[:40]!r} is none of {', '.join(known)}")
+        return known[0]
+
+    def stop_policy(self, text: str | None) -> str:
+        """Return a stop policy; what says anything else is held."""
+        found = self.choice("stopPolicy", text, ("None", "Hold", "HoldAndDrain"))
+        return found if found == (text or "None") else "Hold"
 
     def _wrong(self, path: str, message: str) -> None:
         self.problem = self.problem or f"{path}: {message}"

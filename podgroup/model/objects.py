@@ -367,8 +367,8 @@ class LocalQueueView(View, tag_field="kind", tag="LocalQueue", frozen=True, kw_o
     """Why a person stopped or resumed it, and who (annotations gatelog.io/reason, -by)."""
     weight_nano: int = WHOLE
     problem: str = ""
-    """Path and fault of the first amount that is wrong; "" if all can be used. A wrong quota or
-    limit counts as 0, a wrong weight as 1."""
+    """Path and fault of the first field that is wrong; "" if all can be used. A wrong quota or
+    limit counts as 0, a wrong weight as 1, a wrong word as the default."""
     active: tuple[str, ...] = ()
     """Status, reason and message of its condition Active; () without one."""
     unread: tuple[str, ...] = ()

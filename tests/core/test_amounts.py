@@ -243,7 +243,7 @@ def test_a_queue_with_a_negative_quota_is_inactive_and_says_which_field() -> Non
     )
     path = "spec.resourceGroups[0].flavors[f].resources[cpu].nominalQuota"
     status, word, message = toy.world.cluster_queues["cq"].active
-    assert (status, word) == ("False", "InvalidAmount")
+    assert (status, word) == ("False", "InvalidField")
     assert f"{path}: resource cpu: '-5' is below zero" in message
     toy.pod("waits", "later", 1)
     word, message = reason(toy, "later")
@@ -266,7 +266,7 @@ def test_a_cohort_with_a_negative_quota_says_so_and_its_queues_go_on() -> None:
         e.ObjectApplied(object=msgspec.structs.replace(wrong, resource_version=toy.bump())),
     )
     status, word, message = toy.world.cohorts["q"].active
-    assert (status, word) == ("False", "InvalidAmount")
+    assert (status, word) == ("False", "InvalidField")
     assert "nominalQuota: resource cpu: '-5' is below zero" in message
     toy.pod("a", cpu=2)
     toy.pod("b", cpu=1)

@@ -13,7 +13,7 @@ from podgroup.model.names import (
     ACTIVE_COHORT_CYCLE,
     ACTIVE_COHORTS_TOO_DEEP,
     ACTIVE_FLAVOR_NOT_FOUND,
-    ACTIVE_INVALID_AMOUNT,
+    ACTIVE_INVALID_FIELD,
     ACTIVE_NO_CLUSTER_QUEUE,
     ACTIVE_READY,
     ACTIVE_STOPPED,
@@ -61,8 +61,8 @@ def cluster_queue_active(world: World, queue: ClusterQueueView) -> Said:
         why.append("is stopped")
         reason = reason or ACTIVE_STOPPED
     if queue.problem:
-        why.append(f"has an amount that cannot be: {queue.problem}")
-        reason = reason or ACTIVE_INVALID_AMOUNT
+        why.append(f"has a field that cannot be: {queue.problem}")
+        reason = reason or ACTIVE_INVALID_FIELD
     named = dict.fromkeys(flavor.name for part in queue.groups for flavor in part.flavors)
     missing = [name for name in named if name not in world.flavors]
     if missing:
@@ -108,8 +108,8 @@ def cohort_active(world: World, cohort: CohortView) -> Said:
     if rootless is not None:
         return "False", rootless[0], f"Is below {rootless[1]}"
     if cohort.problem:
-        said = f"Has an amount that cannot be, which counts as none: {cohort.problem}"
-        return "False", ACTIVE_INVALID_AMOUNT, said
+        said = f"Has a field that cannot be, which counts as none: {cohort.problem}"
+        return "False", ACTIVE_INVALID_FIELD, said
     off = cohort.weight_nano != WHOLE and not world.policy.fair_sharing
     but = [f"fairSharing.weight ({NO_SHARES})"] if off else []
     but += _limits_alone(cohort.groups, cohort.parent, "parentName")
