@@ -8,6 +8,7 @@ Invariant: ``update_causes(pod, pod)`` is empty.
 """
 
 import difflib
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -46,6 +47,10 @@ def create_causes(pod: Obj) -> list[Cause]:
         found.append(Cause.unsupported("spec.restartPolicy", shown, _RESTART))
     if spec["dnsPolicy"] not in _DNS:
         found.append(Cause.unsupported("spec.dnsPolicy", go(spec["dnsPolicy"]), _DNS))
+    for i, container in enumerate(spec.get("initContainers") or ()):
+        found += _resources(container.get("resources") or {}, f"spec.initContainers[{i}].resources")
+    found += _resources(spec.get("resources") or {}, "spec.resources")
+    found += _resources({"limits": spec.get("overhead") or {}}, "spec.overhead")
     found += _gates(spec)
     for key in spec.get("nodeSelector") or {}:
         if fault := qualified_fault(key):
@@ -97,19 +102,23 @@ def _containers(containers: list[Obj]) -> list[Cause]:
 
 def _resources(resources: Obj, at: str) -> list[Cause]:
     found: list[Cause] = []
-    limits = resources.get("limits") or {}
-    for name, text in (resources.get("requests") or {}).items():
-        try:
-            asked = parse(text)
-        except QuantityError as error:
-            found.append(Cause.invalid(f"{at}.requests[{name}]", go(text), str(error)))
-            continue
-        if asked < 0:
-            why = "must be greater than or equal to 0"
-            found.append(Cause.invalid(f"{at}.requests[{name}]", go(text), why))
-        if name in limits and asked > parse(limits[name]):
-            why = f"must be less than or equal to {name} limit of {limits[name]}"
-            found.append(Cause.invalid(f"{at}.requests", go(text), why))
+    known: dict[tuple[str, str], Fraction] = {}
+    for kind in ("limits", "requests"):
+        for name, text in (resources.get(kind) or {}).items():
+            try:
+                known[kind, name] = parse(str(text))
+            except QuantityError as error:
+                found.append(Cause.invalid(f"{at}.{kind}[{name}]", go(text), str(error)))
+                continue
+            if known[kind, name] < 0:
+                why = "must be greater than or equal to 0"
+                found.append(Cause.invalid(f"{at}.{kind}[{name}]", go(text), why))
+    for (kind, name), asked in known.items():
+        limit = known.get(("limits", name))
+        if kind == "requests" and limit is not None and asked > limit:
+            shown = resources["limits"][name]
+            why = f"must be less than or equal to {name} limit of {shown}"
+            found.append(Cause.invalid(f"{at}.requests", go(resources["requests"][name]), why))
     return found
 
 

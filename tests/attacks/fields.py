@@ -66,8 +66,8 @@ def cases() -> Iterator[Case]:
         if field.by == "user":
             yield from (Case(field, v, stage) for stage in POD_STAGES for v in field.values)
     for field in DELETE_OPTIONS:
-        stages = ("gated", "running", "preempted", "ended")
-        yield from (Case(field, v, stage) for stage in stages for v in field.values)
+        late = ("gated", "running", "preempted", "ended")
+        yield from (Case(field, v, stage) for stage in late for v in field.values)
     for kind in QUEUES:
         for field in fields.fields(kind):
             if field.path.startswith("spec"):

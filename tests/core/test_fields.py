@@ -52,7 +52,9 @@ OBJECTS: dict[str, RAW] = {
         "spec": {"clusterQueue": "cq"},
     },
 }
-TRANSLATORS = {row.kind: row.translator for row in (*watched_kinds(""), node_kind())}
+TRANSLATORS: dict[str, Any] = {
+    row.kind: row.translator for row in (*watched_kinds(""), node_kind())
+}
 BRIEF = 150
 """Fields and values of a stage and kind that `make test` plays: every so many of them."""
 

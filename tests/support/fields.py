@@ -76,6 +76,10 @@ _TOLERATIONS: Final[tuple[Any, ...]] = (
     *([{"key": "k", "effect": "NoExecute", "tolerationSeconds": n}] for n in NUMBERS),
     [{"key": LONG, "value": LONG}],
 )
+_VALUES: Final[tuple[RAW, ...]] = (
+    *({}, {"values": []}),
+    *({"values": ["9" * 40]}, {"values": ["a"] * 300}),
+)
 _TERMS: Final[tuple[Any, ...]] = tuple(
     {
         "nodeAffinity": {
@@ -85,7 +89,7 @@ _TERMS: Final[tuple[Any, ...]] = tuple(
         }
     }
     for op in ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "")
-    for more in ({}, {"values": []}, {"values": ["9" * 40]}, {"values": ["a"] * 300})
+    for more in _VALUES
 )
 _REQUEST: Final[tuple[Any, ...]] = (
     {"required": LONG},
@@ -235,9 +239,9 @@ def _open(shape: inspect.Type, path: str) -> Iterator[tuple[str, tuple[Any, ...]
         case inspect.DictType(value_type=item):
             yield from _open(item, f"{path}{{}}")
         case inspect.UnionType(types=types):
-            inner = [one for one in types if not isinstance(one, inspect.NoneType)]
-            if len(inner) == 1:
-                yield from _open(inner[0], path)
+            some = [one for one in types if not isinstance(one, inspect.NoneType)]
+            if len(some) == 1:
+                yield from _open(some[0], path)
             else:  # a quantity: text or number
                 yield path, QUANTITIES
         case inspect.RawType():
