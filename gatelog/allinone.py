@@ -281,7 +281,7 @@ async def _parts(
 
     async with serve_health(settings.health, checks), asyncio.TaskGroup() as group:
         waiting = group.create_task(ready(checks), name="readiness")
-        parts = (
+        parts: tuple[tuple[str, Callable[[], Coroutine[Any, Any, None]]], ...] = (
             ("ingest", lambda: run_ingest(settings, stop, bus=bus, kube=kube, checks=checks)),
             ("projector", lambda: run_projector(settings, stop, bus=bus, checks=checks)),
             ("actuator", lambda: run_actuator(settings, stop, bus=bus, kube=kube, checks=checks)),

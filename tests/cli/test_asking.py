@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -167,7 +168,7 @@ def test_why_a_successor_waits_for_a_pod_that_terminates(
     """The actuator was blamed: "no decision to remove the gate was made yet"."""
     toy = Toy()
     toy.slow = True
-    mine = {"annotations": {"kueue.x-k8s.io/pod-group-serving": serving}}
+    mine: dict[str, Any] = {"annotations": {"kueue.x-k8s.io/pod-group-serving": serving}}
     for name in ("a0", "a1"):
         toy.pod(name, "a", 2, **mine)
     toy.run("a0", "a1")
@@ -190,7 +191,7 @@ def test_why_an_admitted_pod_that_has_the_gate_of_another_controller(
 ) -> None:
     """Kueue calls such a pod admitted and says no more (kubernetes-sigs/kueue #9482)."""
     toy = Toy()
-    mine = {"gates": ("kueue.x-k8s.io/admission", "example.com/test")}
+    mine: dict[str, Any] = {"gates": ("kueue.x-k8s.io/admission", "example.com/test")}
     pods = [toy.pod(name, "a", 2, **mine) for name in ("a0", "a1")]
     url, writer = written(tmp_path, toy)
     code, out, _ = ask(gatelog, (url, toy), "why", "ns/a0")
