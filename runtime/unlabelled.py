@@ -115,7 +115,8 @@ class _ListMeta(msgspec.Struct, frozen=True):
 
 class _Pods(msgspec.Struct, frozen=True):
     metadata: _ListMeta = _ListMeta()
-    items: tuple[_Pod, ...] = ()
+    items: tuple[_Pod, ...] | None = ()
+    """None: the API server writes so of none, where it is asked for metadata alone."""
 
 
 _pods: Final = msgspec.json.Decoder(_Pods)
@@ -160,9 +161,10 @@ async def _listed(
         if answer.status != 200:
             raise NotListed(f"GET {path} without the label: {answer.status}")
         page = _pods.decode(answer.body)
-        for pod in page.items:
+        pods = page.items or ()
+        for pod in pods:
             yield pod
-        seen += len(page.items)
+        seen += len(pods)
         if not page.metadata.token or seen >= most:
             return
         params["continue"] = page.metadata.token

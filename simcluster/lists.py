@@ -177,6 +177,8 @@ def encoded(target: Target, found: Page, as_metadata: bool) -> bytes:
     if as_metadata:
         head = b'{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":'
         items = [msgspec.json.encode(objects.partial(rec)) for rec in found.items]
+        if not items:  # as the server prints it
+            return b"".join((head, meta, b',"items":null}'))
     else:
         kind = route.resource.list_kind
         head = f'{{"kind":"{kind}","apiVersion":"{route.api_version}","metadata":'.encode()

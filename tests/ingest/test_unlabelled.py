@@ -132,3 +132,8 @@ def test_the_pod_gets_one_event_that_says_what_it_lacks_and_what_to_do() -> None
     assert event.message.endswith("it lacks the label") and said.command.target.uid == "u-lost"
     parked = toy.world.journal.parked
     assert [row.object for row in parked] == ["Pod ns/lost"], "why finds it by its name"
+
+
+async def test_a_list_of_none_is_read(kube: KubeClient) -> None:
+    """The API server writes it as null where it is asked for metadata alone."""
+    assert await find(kube, topology=True) == []
