@@ -43,6 +43,8 @@ class Nominator:
     def __init__(self, cache: SchedulerCache) -> None:
         self.gives_reasons = True
         """Of each head that is not admitted; if not, what is in vain for sure is not looked at."""
+        self.spared: dict[str, set[str]] = {}
+        """By id, whom a workload takes nothing from in this pass."""
         self._freeing: dict[Node, bool] = {}
         self._cache = cache
         self._options = cache.options
@@ -224,6 +226,7 @@ class Nominator:
                 lambda: not asked or objects.places.place(asked).fits,
             )
             exempt = cache.preemptions.exempt(waiter.id) if self._options.no_circles else set()
+            exempt |= self.spared.get(waiter.id, set())
             preemptor = Preemptor(
                 waiter.id,
                 head.offer.queue,

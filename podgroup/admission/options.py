@@ -64,6 +64,10 @@ class SchedulerOptions(Struct, frozen=True, kw_only=True):
     """The flavors of one podset are such that a node can be of all of them: none sets a node label
     to another value than one that was chosen for another resource."""
 
+    lenders_first: bool = True
+    """None is admitted by borrowing, and none preempted for it, where a workload that waits already
+    would reclaim that quota at once."""
+
     better_places: bool = True
     """Places by topology are found as docs/differences.md has it, under Places."""
 

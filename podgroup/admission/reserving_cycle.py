@@ -21,6 +21,7 @@ from podgroup.admission.head import Head
 from podgroup.admission.kueue_cycle import waiting_for
 from podgroup.admission.nominate import Nominator
 from podgroup.admission.plan import Mode
+from podgroup.admission.reclaimers import Reclaimers
 from podgroup.admission.topology.places import given
 from podgroup.admission.tree import Node, Usage
 from podgroup.admission.victims import has_room
@@ -30,6 +31,7 @@ from podgroup.admission.wording import (
     NO_CANDIDATES,
     NO_FIT,
     PENDING_PREEMPTION,
+    lender_waits,
     pending_preemption,
 )
 from podgroup.model.names import PENDING_PREEMPTED_WORKLOADS, PENDING_WAITING_FOR_QUOTA
@@ -38,9 +40,10 @@ from podgroup.model.names import PENDING_PREEMPTED_WORKLOADS, PENDING_WAITING_FO
 class ReservingCycle:
     """The processing of one round's heads."""
 
-    def __init__(self, cache: SchedulerCache, nominator: Nominator) -> None:
+    def __init__(self, cache: SchedulerCache, nominator: Nominator, reclaimers: Reclaimers) -> None:
         self._cache = cache
         self._nominator = nominator
+        self._reclaimers = reclaimers
         self._touched: set[Node] = set()
         self._decided: set[str] = set()
         self._reserved: list[tuple[Node, Usage]] = []
@@ -57,6 +60,8 @@ class ReservingCycle:
         plan = head.planned
         if plan.mode is Mode.NO_FIT:
             head.rejected(plan.reason, head.message, NO_FIT)
+        elif self._gives_way(head):
+            return
         elif plan.mode is Mode.FIT:
             head.status = ASSUMED
             head.message = ""
@@ -78,6 +83,18 @@ class ReservingCycle:
         for node, usage in self._reserved:
             node.give(usage)
         self._reserved.clear()
+
+    def _gives_way(self, head: Head) -> bool:
+        """Tell whether a workload that waits would reclaim what a head is about to get."""
+        if head.planned.mode is Mode.FIT or head.deferred or not head.targets:
+            return False
+        lender = self._reclaimers.of_head(head)
+        if lender is None:
+            return False
+        name = self._cache.objects.local_queues[lender.local_queue].cluster_queue
+        head.rejected(PENDING_WAITING_FOR_QUOTA, lender_waits(name), NO_CANDIDATES)
+        self._reclaimers.give_way(head.node.name, lender)
+        return True
 
     def _still_fits(self, head: Head) -> bool:
         if head.planned.mode is not Mode.FIT:

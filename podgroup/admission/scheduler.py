@@ -10,6 +10,7 @@ order make the same verdicts, whatever the order of the maps and lists that they
 Invariant: nothing is admitted beyond what is available at that moment.
 """
 
+from collections import Counter
 from collections.abc import Container, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 
 from podgroup.admission import order, second_pass
 from podgroup.admission.cache.cached_queue import CachedQueue
-from podgroup.admission.cache.scheduler_cache import SchedulerCache
+from podgroup.admission.cache.scheduler_cache import Entered, SchedulerCache
 from podgroup.admission.head import Head
 from podgroup.admission.holding import AdmittedWorkload, PendingWorkload, unadmitted_id
 from podgroup.admission.kueue_cycle import KueueCycle, waiting_for
@@ -25,6 +26,7 @@ from podgroup.admission.model import Configuration, Eviction, PodSetAssignment, 
 from podgroup.admission.nominate import Nominator
 from podgroup.admission.options import BETTER, SchedulerOptions
 from podgroup.admission.plan import Mode
+from podgroup.admission.reclaimers import Reclaimers
 from podgroup.admission.reserving_cycle import ReservingCycle, claim_of
 from podgroup.admission.shortfall import preempted as between
 from podgroup.admission.topology.places import Given
@@ -44,6 +46,8 @@ from podgroup.model.names import EVICTED_PREEMPTED
 
 _AS_IT_IS = nullcontext()
 _NOTHING = Verdicts()
+_MOST_WITHDRAWALS = 3
+"""How often an admission is withdrawn for the same one in a pass: it ends, whatever is decided."""
 
 
 class Scheduler:
@@ -56,6 +60,11 @@ class Scheduler:
         self.looking_at = ""
         """What it is deciding about, for the error report if that fails."""
         self._nominator = Nominator(self.cache)
+        self._reclaimers = Reclaimers(self.cache, self._nominator)
+        self._new: dict[str, Entered] = {}
+        """Who was admitted in this pass, and is not admitted outside of it yet."""
+        self.withdrawn: Counter[tuple[str, str]] = Counter()
+        """Whose admission was withdrawn in this pass, and for whom: how often."""
         self._options = options
         self._occasion = -1
         self._let_in: set[str] = set()
@@ -76,6 +85,7 @@ class Scheduler:
         cache.settle(now)
         manager = cache.queues
         self._placed_anew = []
+        self._begin()
         waiting = manager.waiting or cache.claims.by_id or cache.claims.lost
         if not (waiting or cache.reservations.failed_nodes):
             return _NOTHING  # most releases, where quota is plenty: 2 us of 5 less each
@@ -91,7 +101,13 @@ class Scheduler:
         self._admit_claims(heads, admitted, {one.by_id for one in evicted})
         manager.try_released()
         self._run_rounds(heads, admitted, evicted)
-        while cache.claims.end_lost():
+        taken_up = 0
+        while (
+            cache.claims.end_lost()
+            or self._reclaimers.reconsider()
+            or self.withdrawn.total() > taken_up
+        ):
+            taken_up = self.withdrawn.total()
             manager.try_released()
             self._run_rounds(heads, admitted, evicted)
         if not self._options.better_places:
@@ -103,6 +119,12 @@ class Scheduler:
             preempted=tuple(evicted),
             node_failures=tuple(failures),
         )
+
+    def _begin(self) -> None:
+        self._reclaimers.begin()
+        self._new.clear()
+        self.withdrawn.clear()
+        self._nominator.spared.clear()
 
     def settle(self, now: float, occasion: int) -> Verdicts:
         """Run passes at `now` until there is a verdict to report, or nothing new would come of it.
@@ -170,21 +192,25 @@ class Scheduler:
                 nominated.append(head)
         keep = self._options.keep_for_preemptor
         processing = (
-            ReservingCycle(cache, self._nominator)
+            ReservingCycle(cache, self._nominator, self._reclaimers)
             if keep
             else KueueCycle(cache, self._nominator, self._placed_anew)
         )
+        withdrawn = self.withdrawn.total()
         in_order = order.fair if cache.configuration.fair_sharing else order.classical
         places: dict[str, int] = {}
         for head in in_order(nominated):
             with self._apart_from_own(head.waiter):
                 processing.process(head)
+                while self._withdraw_for(head, heads, admitted):
+                    self._nominator.nominate(head, None)
+                    processing.process(head)
             root = head.node.root.name
             head.order = places[root] = places.get(root, -1) + 1
             if keep:
                 self._enter(head, admitted, evicted)
         processing.undo()
-        progress = False
+        progress = self.withdrawn.total() > withdrawn
         for head in popped:
             before = len(admitted) + len(evicted)
             if not keep:
@@ -196,6 +222,30 @@ class Scheduler:
             progress = progress or len(admitted) + len(evicted) > before
             heads.append(head.verdict())
         return progress and self._options.drain
+
+    def _withdraw_for(
+        self, head: Head, heads: list[HeadVerdict], admitted: list[AdmissionVerdict]
+    ) -> bool:
+        """Withdraw the admissions of this pass that a head would preempt; tell if there are any.
+
+        No pod of theirs was let in, so nothing is lost; preempted later, their work would be. Each
+        takes nothing back in this pass from whom it was withdrawn for.
+        """
+        if not self._options.lenders_first or head.requeue != PENDING_PREEMPTION:
+            return False
+        by, spared = head.waiter.id, self._nominator.spared
+        ids = {one.holding.id for one in head.targets} & self._new.keys()
+        gone = {id for id in ids if self.withdrawn[id, by] < _MOST_WITHDRAWALS}
+        for id in sorted(gone):
+            self.withdrawn[id, by] += 1
+            spared.setdefault(id, set()).add(by)
+            self.cache.withdraw(self._new.pop(id), by)
+        # With fair sharing two may go round in circles: the head takes nothing from the others.
+        spared.setdefault(by, set()).update(ids - gone)
+        if gone:
+            admitted[:] = [one for one in admitted if one.id not in gone]
+            heads[:] = [one for one in heads if one.id not in gone or one.status != ASSUMED]
+        return bool(ids)
 
     def _apart_from_own(self, waiter: PendingWorkload) -> AbstractContextManager[None]:
         """Look at quota without what pods of a workload take already that is not admitted.
@@ -298,9 +348,10 @@ class Scheduler:
         pod_sets: tuple[PodSetAssignment, ...],
         borrowing: int,
     ) -> AdmissionVerdict:
-        now = self.cache.wake_ups.now
-        self.cache.admit(waiter, Reservation(cluster_queue=queue, at=now, pod_sets=pod_sets))
-        self.cache.remove(unadmitted_id(waiter.id))
+        reservation = Reservation(
+            cluster_queue=queue, at=self.cache.wake_ups.now, pod_sets=pod_sets
+        )
+        self._new[waiter.id] = self.cache.admit(waiter, reservation)
         return AdmissionVerdict(
             id=waiter.id, cluster_queue=queue, pod_sets=pod_sets, borrowing=borrowing
         )

@@ -93,6 +93,13 @@ def gave_way(uid: str) -> str:
     return f"gave way to a workload (UID: {uid}), and is tried again once that one is in"
 
 
+def lender_waits(queue: str) -> str:
+    """Say that a workload goes first that would reclaim at once what this one would borrow."""
+    return (
+        f"would borrow quota that a workload waiting in ClusterQueue {queue} would reclaim at once"
+    )
+
+
 def no_other_places(nodes: Sequence[str]) -> str:
     """Say that pods of failed nodes find no place elsewhere."""
     listed = ",".join(nodes)

@@ -38,7 +38,12 @@ class CheckedPlay(Play):
         where = f"step {at['step']}"
         for name in at["deleted"]:
             self.owed = {v: p for v, p in self.owed.items() if name not in (v, p)}
+        # Whose turn went to a lender may wait for ever: its victims need not wait as long.
+        gave_way = {loser for loser, _ in self.scheduler.withdrawn}
+        self.owed = {v: p for v, p in self.owed.items() if p not in gave_way}
         came = {one["workload"] for one in at["admitted"]}
+        for name in sorted(came & {one["workload"] for one in at["preempted"]}):
+            self.broken.append(f"{where}: {name} is admitted and preempted at once")
         for victim in sorted(came & self.owed.keys()):
             if self.owed[victim] not in came:
                 self.broken.append(f"{where}: {victim} is back before {self.owed[victim]}")

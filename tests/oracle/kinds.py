@@ -33,6 +33,7 @@ ORDER = (
     "lend_while_waiting",
     "keep_for_preemptor",
     "drain",
+    "lenders_first",
 )
 """From those that change one decision to those that change how a pass goes."""
 

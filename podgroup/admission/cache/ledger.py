@@ -13,7 +13,7 @@ Invariant: nothing is negative; looking twice at the same time changes nothing b
 
 from collections.abc import Mapping
 from decimal import ROUND_DOWN, Context, Decimal
-from typing import Final
+from typing import Final, NamedTuple
 
 from podgroup.admission.model import LocalQueue, UsageSharing
 from podgroup.model.standing import weighted_use
@@ -32,6 +32,13 @@ class _Account:
     def __init__(self, at: float, consumed: Mapping[str, str]) -> None:
         self.at = at
         self.consumed = {resource: Decimal(amount) for resource, amount in consumed.items()}
+
+
+class Balance(NamedTuple):
+    """An account at a moment."""
+
+    at: float
+    consumed: Mapping[str, Decimal]
 
 
 class Ledger:
@@ -57,6 +64,20 @@ class Ledger:
     def restore(self, key: Key, consumed: Mapping[str, str], at: float) -> None:
         """Open an account as it was."""
         self._accounts[key] = _Account(at, consumed)
+
+    def balance(self, key: Key) -> Balance | None:
+        """Return what an account holds, None if there is none."""
+        account = self._accounts.get(key)
+        return None if account is None else Balance(account.at, dict(account.consumed))
+
+    def put_back(self, key: Key, balance: Balance | None) -> None:
+        """Have an account as it was."""
+        self.marked.add(key)
+        if balance is None:
+            self._accounts.pop(key, None)
+        else:
+            account = self._accounts[key] = _Account(balance.at, {})
+            account.consumed = dict(balance.consumed)
 
     def used(self, queue: LocalQueue) -> float:
         """Return a LocalQueue's use as one number, by resource weights and its own."""

@@ -212,6 +212,14 @@ class PendingQueue:
             bucket.lane.note(bucket)
         self.waiting_aside.clear()
 
+    def firsts(self) -> Iterator[PendingWorkload]:
+        """Yield of each shape in each lane who is next, to be tried or inadmissible."""
+        for lane in self.lanes.values():
+            for bucket in lane.buckets.values():
+                found = [one for one in (bucket.active.first(), bucket.aside.first()) if one]
+                if found:
+                    yield min(found, key=lambda one: (one.since, one.uid))
+
     def __iter__(self) -> Iterator[PendingWorkload]:
         for lane in self.lanes.values():
             for bucket in lane.buckets.values():

@@ -128,6 +128,12 @@ class QueueManager:
         self.waiting[workload.id] = waiter
         self.place(waiter)
 
+    def take_back(self, waiter: PendingWorkload) -> None:
+        """Let a workload wait again as it did before an admission that is withdrawn."""
+        waiter.shape = self.shapes.intern(waiter.priority, waiter.shape.pod_sets)
+        self.waiting[waiter.id] = waiter
+        self.place(waiter)
+
     def remove(self, id: str) -> None:
         """Strike out a workload that waits no longer."""
         waiter = self.waiting.pop(id, None)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from podgroup.admission.cache.ledger import Ledger
+from podgroup.admission.cache.ledger import Balance, Ledger
 from podgroup.admission.cache.objects import Objects
 from podgroup.admission.cache.wake_ups import WakeUps
 from podgroup.admission.holding import AdmittedWorkload
@@ -53,8 +53,11 @@ class Reservations:
     def add(self, workload: Workload, reservation: Reservation) -> None:
         """Enter that a workload holds quota, or holds it otherwise than before."""
         self.remove(workload.id)
-        holding = AdmittedWorkload(workload, reservation, self._requeue_by)
-        self.admitted[workload.id] = holding
+        self.enter(AdmittedWorkload(workload, reservation, self._requeue_by))
+
+    def enter(self, holding: AdmittedWorkload) -> None:
+        """Enter what a workload holds."""
+        self.admitted[holding.id] = holding
         self._objects.places.charge(holding.given)
         self._use(holding, 1)
         self._count(holding)
@@ -141,6 +144,15 @@ class Reservations:
         one_tree = self._objects.present is self._objects.forest
         leaving = () if one_tree else self._leaving.values()
         return self._objects.places.without(holding.given for holding in leaving)
+
+    def account(self, local_queue: tuple[str, str]) -> Balance | None:
+        """Return the account of a LocalQueue, None where LocalQueues do not share by use."""
+        return None if self.ledger is None else self.ledger.balance(local_queue)
+
+    def put_back(self, local_queue: tuple[str, str], account: Balance | None) -> None:
+        """Have the account of a LocalQueue as it was."""
+        if self.ledger is not None:
+            self.ledger.put_back(local_queue, account)
 
     def used_by(self, local_queue: tuple[str, str]) -> float | None:
         """Return what a LocalQueue has used lately, None if that does not matter."""

@@ -8,15 +8,22 @@ Invariant: a workload is pending or admitted, never both.
 """
 
 from collections.abc import Container, Mapping
+from typing import NamedTuple
 
 from podgroup.admission.cache.cached_queue import CachedQueue
 from podgroup.admission.cache.claims import Claim, KeptQuota
+from podgroup.admission.cache.ledger import Balance
 from podgroup.admission.cache.objects import Objects
 from podgroup.admission.cache.preemptions import Preemptions
 from podgroup.admission.cache.queue_manager import Answer, QueueManager
 from podgroup.admission.cache.reservations import Reservations
 from podgroup.admission.cache.wake_ups import WakeUps
-from podgroup.admission.holding import PendingWorkload, usage_of
+from podgroup.admission.holding import (
+    AdmittedWorkload,
+    PendingWorkload,
+    unadmitted_id,
+    usage_of,
+)
 from podgroup.admission.model import (
     ClusterQueue,
     Configuration,
@@ -30,6 +37,19 @@ from podgroup.admission.model import (
 from podgroup.admission.options import SchedulerOptions
 from podgroup.model.objects import NodeView
 from podgroup.model.shortage import Shortage
+
+
+class Entered(NamedTuple):
+    """An admission as it was entered: who waited, and what was so before.
+
+    `ran` is what its pods took that ran without admission, `account` that of its LocalQueue,
+    `victims` are those that its claim held back.
+    """
+
+    waiter: PendingWorkload
+    ran: AdmittedWorkload | None
+    account: Balance | None
+    victims: tuple[str, ...]
 
 
 class SchedulerCache:
@@ -123,8 +143,12 @@ class SchedulerCache:
         self.queues.remove(workload.id)
         self.reservations.add(workload, reservation)
 
-    def admit(self, waiter: PendingWorkload, reservation: Reservation) -> None:
-        """Enter an admission that was decided."""
+    def admit(self, waiter: PendingWorkload, reservation: Reservation) -> "Entered":
+        """Enter an admission that was decided; returns what `withdraw` asks for."""
+        ran = self.reservations.admitted.get(unadmitted_id(waiter.id))
+        account = self.reservations.account(waiter.local_queue)
+        claim = self.claims.by_id.get(waiter.id)
+        victims = claim.victims if claim is not None else ()
         workload = Workload(
             id=waiter.id,
             uid=waiter.uid,
@@ -137,6 +161,25 @@ class SchedulerCache:
         )
         self.reserve(workload, reservation)
         self.reservations.charge_use(waiter.id, waiter.shape.total(False))
+        self.remove(unadmitted_id(waiter.id))
+        return Entered(waiter, ran, account, victims)
+
+    def withdraw(self, entered: "Entered", by: str) -> None:
+        """Take an admission back that is known here alone, in favour of `by`.
+
+        The workload waits as it did before. Who was preempted for it waits for it as for one whose
+        claim was taken over.
+        """
+        waiter = entered.waiter
+        holding = self.reservations.remove(waiter.id)
+        if holding is not None:
+            self.wake_ups.released.add(holding.cluster_queue)
+        if entered.ran is not None:
+            self.reservations.enter(entered.ran)
+        self.reservations.put_back(waiter.local_queue, entered.account)
+        self.queues.take_back(waiter)
+        if entered.victims:
+            self.claims.let_wait_for_loser(waiter.id, entered.victims, by)
 
     def evict(self, id: str, eviction: Eviction, by: str = "") -> None:
         """Enter that a workload is being evicted; `by` is its preemptor, "" if it has none."""

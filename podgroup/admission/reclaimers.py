@@ -1,0 +1,159 @@
+"""Reclaimers: who waits already and would take back at once what a borrower is about to get.
+
+Theory. Who borrows runs on what others lend, and gives way to a lender that asks for it. Where the
+lender waits already, an admission by borrowing ends as it begins, and the work of whoever was
+preempted for it is lost for nothing. So a borrower is held against those that wait before it is
+admitted, or has others preempted: as if it were in, each shape that waits in another ClusterQueue
+of its tree is nominated. Where one would preempt in the borrower's ClusterQueue, it goes first.
+
+A lender is given way to once in a pass: one that fails all the same is passed over afterwards.
+
+Invariant: the cache and the trees are the same afterwards as before.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from podgroup.admission.cache.cached_queue import CachedQueue
+from podgroup.admission.cache.scheduler_cache import SchedulerCache
+from podgroup.admission.head import Head
+from podgroup.admission.holding import AdmittedWorkload, PendingWorkload
+from podgroup.admission.model import PodSetAssignment, Reservation, Workload
+from podgroup.admission.nominate import Nominator
+from podgroup.admission.plan import Mode
+from podgroup.admission.victims import NEVER, Victim
+
+
+class GivenWay(NamedTuple):
+    """A borrower's ClusterQueue, and the id of who waits and goes first."""
+
+    queue: str
+    to: str
+
+
+class Reclaimers:
+    """Looks for reclaimers, and remembers who gave way to whom in this pass."""
+
+    def __init__(self, cache: SchedulerCache, nominator: Nominator) -> None:
+        self._cache = cache
+        self._nominator = nominator
+        self._given_way: list[GivenWay] = []
+        self._had_turn: set[str] = set()
+        """Who was given way to, and has been tried since."""
+
+    def begin(self) -> None:
+        """Begin a pass."""
+        self._given_way.clear()
+        self._had_turn.clear()
+
+    def of_head(self, head: Head) -> PendingWorkload | None:
+        """Return who would reclaim what a head is about to get; None if that is none."""
+        plan, node = head.planned, head.node
+        borrows = node.parent is not None and any(
+            node.borrows(key, amount) for key, amount in plan.usage.items() if amount
+        )
+        if not borrows or not self._enabled():
+            return None
+        with self._entered(head.waiter, node.name, plan.assignments(), head.targets):
+            return self._search(head.waiter.priority, node.name)
+
+    def give_way(self, queue: str, to: PendingWorkload) -> None:
+        """Let a workload go before one of `queue`; who waits in their tree is tried again."""
+        self._given_way.append(GivenWay(queue, to.id))
+        self._cache.wake_ups.released.add(queue)
+
+    def reconsider(self) -> bool:
+        """Let those be tried again that gave way; tell whether there are."""
+        if not self._given_way:
+            return False
+        for one in self._given_way:
+            self._cache.wake_ups.released.add(one.queue)
+            self._had_turn.add(one.to)
+        self._given_way.clear()
+        return True
+
+    def _enabled(self) -> bool:
+        return self._cache.options.lenders_first
+
+    @contextmanager
+    def _entered(
+        self,
+        waiter: PendingWorkload,
+        queue: str,
+        pod_sets: tuple[PodSetAssignment, ...],
+        victims: Iterable[Victim],
+    ) -> Iterator[None]:
+        """Have a workload hold what it would be given, and its victims hold nothing."""
+        objects = self._cache.objects
+        forest, places = objects.forest, objects.places
+        workload = Workload(
+            id=waiter.id,
+            uid=waiter.uid,
+            namespace=waiter.namespace,
+            queue=waiter.queue,
+            created=waiter.created,
+            priority=waiter.priority,
+            pod_sets=waiter.shape.pod_sets,
+        )
+        reservation = Reservation(
+            cluster_queue=queue, at=self._cache.wake_ups.now, pod_sets=pod_sets
+        )
+        holding = AdmittedWorkload(workload, reservation, self._cache.configuration.requeue_by)
+        gone = [one.holding for one in victims if one.holding.evicted is None]
+        for other in gone:
+            forest.queues[other.cluster_queue].give(other.usage)
+            del forest.queues[other.cluster_queue].holdings[other.id]
+            places.charge(other.given, -1)
+        node = forest.queues[queue]
+        node.take(holding.usage)
+        node.holdings[holding.id] = holding
+        places.charge(holding.given)
+        try:
+            yield
+        finally:
+            places.charge(holding.given, -1)
+            del node.holdings[holding.id]
+            node.give(holding.usage)
+            for other in gone:
+                forest.queues[other.cluster_queue].take(other.usage)
+                forest.queues[other.cluster_queue].holdings[other.id] = other
+                places.charge(other.given)
+
+    def _search(self, priority: int, borrower: str) -> PendingWorkload | None:
+        objects = self._cache.objects
+        for name in objects.tree(borrower):
+            queue = objects.cluster_queues[name]
+            policy = queue.spec.preemption.reclaim_within_cohort
+            if name == borrower or policy in NEVER or not queue.active:
+                continue
+            for waiter in self._to_try(queue):
+                spared = policy == "LowerPriority" and waiter.priority <= priority
+                if not spared and self._would_reclaim(queue, waiter, borrower):
+                    return waiter
+        return None
+
+    def _to_try(self, queue: CachedQueue) -> Iterator[PendingWorkload]:
+        """Yield those of a ClusterQueue that may be tried next, one of each shape."""
+        if queue.strict:
+            first = self._cache.queues.waiting.get(queue.head) if queue.blocked else None
+            first = first or self._cache.queues.first(queue)
+            found = [first] if first is not None else []
+        else:
+            found = list(queue.lines.firsts())
+        yield from (one for one in found if one.id not in self._had_turn and one.selected)
+
+    def _would_reclaim(self, queue: CachedQueue, waiter: PendingWorkload, borrower: str) -> bool:
+        node = self._cache.objects.forest.queues[queue.spec.name]
+        head = Head(waiter, queue.offer, node, False)
+        last, reason, message, short = waiter.last, waiter.reason, waiter.message, waiter.short
+        try:
+            if not self._nominator.examine(head):
+                return False
+            self._nominator.nominate(head, None)
+        finally:
+            waiter.last, waiter.reason, waiter.message, waiter.short = last, reason, message, short
+        now = self._cache.wake_ups.now
+        return head.planned.mode is Mode.PREEMPT and any(
+            one.holding.cluster_queue == borrower or one.holding.at >= now for one in head.targets
+        )
