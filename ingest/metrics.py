@@ -102,11 +102,21 @@ class IngestMetrics:
             ("outcome",),
         )
         self._unlabelled = 0
+        self._count_publishing(metrics)
         metrics.read(
             "gatelog_ingest_unlabelled_pods",
             "Pods that bear gatelog's gate or finalizer without its label, at the last look.",
             read=lambda: {(): self._unlabelled},
         )
+        metrics.read(
+            "gatelog_ingest_last_event_timestamp_seconds",
+            "When the API server last sent something of this kind.",
+            ("kind",),
+            read=lambda: {(kind,): at for kind, at in self._seen_at.items()},
+        )
+        self._metrics = metrics
+
+    def _count_publishing(self, metrics: Metrics) -> None:
         self._messages = metrics.counter(
             "gatelog_ingest_messages_total", "Messages published to the log."
         )
@@ -116,13 +126,6 @@ class IngestMetrics:
         self._publish = metrics.histogram(
             "gatelog_ingest_publish_seconds", "From sending a message to the log's acknowledgement."
         )
-        metrics.read(
-            "gatelog_ingest_last_event_timestamp_seconds",
-            "When the API server last sent something of this kind.",
-            ("kind",),
-            read=lambda: {(kind,): at for kind, at in self._seen_at.items()},
-        )
-        self._metrics = metrics
 
     def watch(
         self,

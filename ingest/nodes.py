@@ -26,7 +26,7 @@ from ingest.kinds import Watched, bound_pods, node_kind
 from ingest.metrics import IngestMetrics
 from ingest.states import Start
 from ingest.translate.items import read_page
-from ingest.watcher import Emit, Watcher
+from ingest.watcher import Emit, Observers, Watcher
 from podgroup.log.events import (
     Event,
     NodesTaken,
@@ -211,7 +211,7 @@ class NodeWatch:
 
     def _watcher(self, spec: Watched, emit: Emit, metrics: IngestMetrics | None) -> Watcher:
         begin = Start("a ResourceFlavor names a Topology")
-        return Watcher(self._api, spec, emit, begin, self._options, metrics)
+        return Watcher(self._api, spec, emit, begin, self._options, Observers(metrics))
 
     async def _turn(self) -> None:
         """Wait for news of flavors."""

@@ -33,7 +33,7 @@ from ingest.publisher import EventPublisher, PublishOptions, Sink
 from ingest.resume import Known, Log, Resume
 from ingest.states import Start, Watching
 from ingest.unlabelled import UnlabelledPods
-from ingest.watcher import Watcher
+from ingest.watcher import Observers, Watcher
 from podgroup.log.events import ClusterRestored, Event
 from podgroup.model.objects import Kind
 from runtime.backoff import Backoff
@@ -297,8 +297,7 @@ class Session:
             emit,
             Start(self._begin.reason) if since is None else Watching(since),
             options,
-            self._metrics,
-            self.lookout,
+            Observers(self._metrics, self.lookout),
         )
 
 

@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from typing import NamedTuple
 
 import msgspec
 
@@ -40,6 +41,13 @@ _MAX_INTERRUPTIONS = 2
 Emit = Callable[[Kind, tuple[Event, ...], str | None], Awaitable[None]]
 
 
+class Observers(NamedTuple):
+    """Who looks on while a watcher works: counts what it does, and asks whose history it reads."""
+
+    metrics: IngestMetrics | None = None
+    lookout: Lookout | None = None
+
+
 class Watcher:
     """Watches one kind for ever.
 
@@ -55,8 +63,7 @@ class Watcher:
         emit: Emit,
         begin: Start | Watching,
         options: WatchOptions,
-        metrics: IngestMetrics | None = None,
-        lookout: Lookout | None = None,
+        observers: Observers = Observers(),  # noqa: B008 -- a value
     ) -> None:
         self.state: State = begin
         self.trouble: Trouble | None = None
@@ -67,8 +74,7 @@ class Watcher:
         self._spec = spec
         self._emit = emit
         self._options = options
-        self._metrics = metrics
-        self._lookout = lookout
+        self._metrics, self._lookout = observers
         self._log = get_logger("ingest").bind(kind=spec.kind)
         self._backoff = Backoff(options.first_wait_s, ceiling_s=options.lasting_wait_s)
         self._last_trouble = -PEACE_S

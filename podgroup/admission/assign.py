@@ -122,6 +122,20 @@ class _SetFound(NamedTuple):
     clashes: tuple[tuple[str, str], ...] = ()
 
 
+class _Attempt(NamedTuple):
+    """A search for the flavors of one podset.
+
+    `chosen` has what was found for other groups; flavors in `without`, beside a resource of their
+    group, are not looked at.
+    """
+
+    place: int
+    assigned: Usage
+    search: Search
+    chosen: Mapping[str, Choice]
+    without: Set[tuple[str, str]]
+
+
 class Assigner:
     """Searches flavors. `shares_decide` tells that fair sharing is on."""
 
@@ -190,6 +204,7 @@ class Assigner:
         """Find flavors for one podset, resource group by resource group."""
         offer, asked = request.offer, request.shape.requests(request.offer.covers_pods)[index]
         choices: dict[str, Choice] = {}
+        attempt = _Attempt(index, assigned, search, choices, without)
         reasons: list[str] = []
         failures: list[list[str]] = []
         for resource, amount in asked.items():
@@ -198,7 +213,7 @@ class Assigner:
                 continue
             if group is None:
                 return self._failed([f"resource {resource} {UNAVAILABLE}"], failures)
-            found = self._flavor(request, index, resource, assigned, search, choices, without)
+            found = self._flavor(request, attempt, resource)
             if found.looked_at:
                 failures.append(found.failures)
             if not found.choices:
@@ -221,24 +236,11 @@ class Assigner:
         known = (self._flavors.get(name) for name in offer.flavors)
         return bool(offer.flavors) and all(one is not None and one.topology for one in known)
 
-    def _flavor(
-        self,
-        request: Request,
-        index: int,
-        trigger: str,
-        assigned: Usage,
-        search: Search,
-        chosen: Mapping[str, Choice],
-        without: Set[tuple[str, str]],
-    ) -> _Found:
-        """Find one flavor for all resources of `trigger`'s group that a podset asks for.
-
-        `chosen` has what was found for other groups; flavors in `without`, beside a resource of
-        their group, are not looked at.
-        """
-        offer, pod_set = request.offer, request.shape.pod_sets[index]
+    def _flavor(self, request: Request, attempt: _Attempt, trigger: str) -> _Found:
+        """Find one flavor for all resources of `trigger`'s group that a podset asks for."""
+        offer, index = request.offer, attempt.place
         group, asked = offer.group_of[trigger], request.shape.requests(offer.covers_pods)[index]
-        wanted = [resource for resource in asked if resource in group.covered]
+        wanted = {name: amount for name, amount in asked.items() if name in group.covered}
         names = [flavor.name for flavor in group.flavors]
         best: dict[str, Rating] | None = None
         best_rating, best_at = _WORST, -1
@@ -254,33 +256,17 @@ class Assigner:
                 reasons.append(_NOT_NOMINATED.format(name, trigger))
                 continue
             looked_at = True
-            if (wanted[0], name) in without:
+            if (next(iter(wanted)), name) in attempt.without:
                 failures.append(PENDING_NO_MATCHING_FLAVOR)
                 continue
-            obstacle = self._obstacle(offer, pod_set, name)
+            obstacle = self._obstacle(offer, request.shape.pod_sets[index], name)
             if not obstacle and self._ways.one_node:
-                obstacle = self._clash(name, chosen, clashes)
+                obstacle = self._clash(name, attempt.chosen, clashes)
             if obstacle:
                 reasons.append(obstacle)
                 failures.append(PENDING_NO_MATCHING_FLAVOR)
                 continue
-            rating = _BEST
-            rated: dict[str, Rating] = {}
-            kinds: list[str] = []
-            for resource in wanted:
-                key = (name, resource)
-                one, why, failure = self._quota(
-                    request, key, asked[resource], assigned.get(key, 0), search
-                )
-                if why:
-                    reasons.append(why)
-                    kinds.append(failure)
-                if self._ways.worst_resource:
-                    rating = Rating(min(rating.kind, one.kind), max(rating.level, one.level))
-                elif _preferred(rating, one, fungibility.preference):
-                    rating = one
-                if rating.kind is not Kind.NO_FIT:
-                    rated[resource] = one
+            rating, rated, kinds = self._rate(request, attempt, name, wanted, reasons)
             if rating.kind is Kind.NO_FIT:
                 failures.append(gravest(kinds))
             if not _goes_on(rating, offer.queue):
@@ -297,6 +283,37 @@ class Assigner:
         }
         shown = [] if best_rating.kind is Kind.FIT else reasons
         return _Found(choices, shown, failures, looked_at, clashes)
+
+    def _rate(
+        self,
+        request: Request,
+        attempt: _Attempt,
+        name: str,
+        wanted: Mapping[str, int],
+        reasons: list[str],
+    ) -> tuple[Rating, dict[str, Rating], list[str]]:
+        """Rate a flavor for what is wanted of it; adds why a resource does not fit.
+
+        Returns the rating, that of each resource up to the first that does not fit, and the kinds
+        of failure.
+        """
+        rating = _BEST
+        rated: dict[str, Rating] = {}
+        kinds: list[str] = []
+        for resource, amount in wanted.items():
+            key = (name, resource)
+            assigned = attempt.assigned.get(key, 0)
+            one, why, failure = self._quota(request, key, amount, assigned, attempt.search)
+            if why:
+                reasons.append(why)
+                kinds.append(failure)
+            if self._ways.worst_resource:
+                rating = Rating(min(rating.kind, one.kind), max(rating.level, one.level))
+            elif _preferred(rating, one, request.offer.queue.fungibility.preference):
+                rating = one
+            if rating.kind is not Kind.NO_FIT:
+                rated[resource] = one
+        return rating, rated, kinds
 
     def _clash(self, name: str, chosen: Mapping[str, Choice], clashes: set[tuple[str, str]]) -> str:
         """Say which flavor that was chosen for the same pods wants another node; note which.

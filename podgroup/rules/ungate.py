@@ -78,12 +78,14 @@ def _start(ctx: RuleContext, group: Group, holding: QuotaReservation) -> Conclus
         given = _given(ctx, group, assignment, queue)
         start = sorted(waiting, key=start_key)[:room]
         placed = [pod for pod in start if given.two or TOPOLOGY_GATE not in pod.view.gates]
-        selectors = dict.fromkeys((pod.view.name for pod in start), given.selector)
-        if assignment.place is not None and placed:
+        if assignment.place is None or not placed:
+            selectors = {pod.view.name: given.selector for pod in start}
+        else:
             found = selectors_of(ctx, group, role.name, assignment.place, placed)
-            for pod in placed:
-                del selectors[pod.view.name]
-            selectors |= {name: {**given.selector, **found[name]} for name in found}
+            theirs = {pod.view.name for pod in placed}
+            others = (pod.view.name for pod in start if pod.view.name not in theirs)
+            places = {name: {**given.selector, **found[name]} for name in found}
+            selectors = {**dict.fromkeys(others, given.selector), **places}
         for pod in start:
             if pod.view.name in selectors:
                 yield _ungate(ctx, group, pod, queue, given, selectors[pod.view.name])

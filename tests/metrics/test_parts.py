@@ -201,9 +201,6 @@ def test_every_reason_of_a_relist_has_a_class() -> None:
         states.on_refusal(
             pods, watching, HttpRefusal(400, "", "resourceVersion")
         ): "version_refused",
-        states.on_refusal(
-            pods, watching, HttpRefusal(504, "Timeout", "Too large resource version: 9")
-        ): "version_refused",
         states.on_close(InitialWatch("r", count=1), "reset"): "interrupted",
         states.list_instead(InitialWatch("r", count=1)): "no_watch_list",
         states.on_probe(pods, Absent(reported=True), 0, relist): "installed",
