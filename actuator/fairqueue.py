@@ -1,10 +1,11 @@
 """Fair queuing: namespaces take turns, and what starts pods or frees quota goes first.
 
 Theory. The words are those of the API server's Priority and Fairness: requests belong to a *flow*,
-which here is the namespace they are for, and flows are served round robin, so what one asks for
-makes another wait for one request and not for all of them. There are two levels, urgent and
-ordinary: eight turns to one while both wait, so that neither starves the other. What is urgent
-decides `urgency`; a request that an urgent one waits for becomes urgent itself (`Claim.promote`).
+which here is the namespace they are for (what ends its pods is another), and flows are served round
+robin, so what one asks for makes another wait for one request and not for all of them. There are
+two levels, urgent and ordinary: eight turns to one while both wait, so that neither starves the
+other. What is urgent decides `urgency`; a request that an urgent one waits for becomes urgent
+itself (`Claim.promote`).
 Within a flow a single pod would stand behind all ten thousand of a group that came a moment before.
 Turn about between groups would cure that and do harm: ten groups of a thousand that share the
 server all start at the end, one after the other they start at a tenth, two tenths, and so on. So a

@@ -9,6 +9,7 @@ Invariant: no request leaves without a turn of `AdaptiveConcurrency`; nothing he
 reply means, that is `verdicts`.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -16,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from actuator.concurrency import AdaptiveConcurrency
+from actuator.fairqueue import ON_BEHALF
 from actuator.fence import Known
 from actuator.patches import FIELD_MANAGER
 from actuator.replies import NOT_INSTALLED, NOT_SERVED, Reply, read
@@ -41,6 +43,11 @@ _PLURALS: Final = {
 
 FORGET_S = 60.0
 """Seconds after which "Workloads are not served" is found out anew."""
+BRIEF_S: Final = 2.0
+"""Seconds that a write which is nice to have may take, with the wait for its turn: a patch of the
+largest pod that etcd takes is answered in one (bench/NOTES.md)."""
+PROBE_S: Final = 2.0
+"""Seconds that the API server has to say that it is there."""
 
 
 Answered = Callable[[str, str, int, float], None]
@@ -72,6 +79,8 @@ class KubeApi:
         """Single pods as the answers to their ungating showed them."""
         self.inside = Known()
         """Pods that were seen to be ours (`fence`)."""
+        self.marked = Known()
+        """Pods whose status was to say why they are stopped: written, or tried in vain."""
         self.trouble = ""
         """Why no request gets an answer; "" if any did."""
 
@@ -107,6 +116,16 @@ class KubeApi:
         return await self._on(
             ref, "PATCH", body=body, content_type=content_type, subresource=subresource
         )
+
+    async def patch_status(self, ref: ObjectRef, body: Any) -> Reply:
+        """Merge into a pod's status, if that can be done within `BRIEF_S`; it is nice to have."""
+        try:
+            async with asyncio.timeout(BRIEF_S):
+                return await self.patch(ref, body, STRATEGIC_PATCH, subresource="status")
+        except TimeoutError:
+            path = f"/api/v1/namespaces/{ref.namespace}/pods/{ref.name}/status"
+            message = f"given up after {BRIEF_S} s"
+            return Reply(verb="PATCH", path=path, status=0, message=message, alone=True)
 
     async def create_event(self, namespace: str, body: msgspec.Raw) -> Reply:
         """POST an events.k8s.io/v1 Event, which is encoded already."""
@@ -166,6 +185,19 @@ class KubeApi:
             return msgspec.structs.replace(reply, reason=NOT_SERVED)
         return reply
 
+    @property
+    def slow(self) -> bool:
+        """Whether this task's flow is slow by itself, so that what is nice to have is left out."""
+        return self.concurrency.slow(ON_BEHALF.get().flow)
+
+    async def _is_there(self) -> bool:
+        """Ask whether the API server works, as every account may."""
+        try:
+            answer = await self._http.request("GET", "/readyz", timeout_s=PROBE_S)
+        except KubeError:
+            return False
+        return answer.status < 500
+
     async def _send(
         self,
         verb: str,
@@ -190,7 +222,7 @@ class KubeApi:
                 reply = Reply(verb=verb, path=path, status=401, message=str(error))
             except KubeError as error:
                 # The server answered others meanwhile: what it is slow with is this object.
-                alone = self._last_answer_s > began_s
+                alone = self._last_answer_s > began_s or await self._is_there()
                 self.trouble = "" if alone else str(error)
                 reply = Reply(verb=verb, path=path, status=0, message=str(error), alone=alone)
             else:

@@ -14,7 +14,8 @@ Where keys are set, a message that none of them has signed is parked as a whole 
 even the ids in it are believed, lest a forger declare others' decisions as failed.
 
 Invariant: every decision that was delivered ends in a final outcome or goes back to the stream;
-two decisions on one object are never carried out at the same time by one process.
+two decisions on one object are never carried out at the same time by one process, but for what ends
+it beside a report.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ from actuator.outcomelog import OutcomeLog
 from actuator.refusals import Refusals
 from actuator.retrying import RetryingExecutor, first
 from actuator.startlimiter import StartLimiter
-from actuator.urgency import GATHER_S, gathers, is_urgent
+from actuator.urgency import GATHER_S, ends, flow, gathers, is_urgent, reports
 from actuator.window import AWAY_S, Held, crowding, held_at_most
 from podgroup.log import codec, subjects
 from podgroup.log.events import PARKED_DECISION, Decision
@@ -66,6 +67,13 @@ class Turn(Struct):
     claim: Claim
     done: asyncio.Event
     before: "Turn | None" = None
+    passed: bool = False
+    """It only reports: what ends the object does not wait for it."""
+
+    def pass_reports(self) -> None:
+        """Wait for nothing that only reports."""
+        while self.before is not None and self.before.passed:
+            self.before = self.before.before
 
     def promote_those_before(self) -> None:
         """What something urgent waits for is urgent."""
@@ -247,9 +255,12 @@ class Loop:
             return None
         target = decision.command.target
         urgent = is_urgent(decision.command, kueue=self._kueue)
-        claim = Claim(target.namespace, decision.group, urgent=urgent)
-        turn = Turn((target.kind, target.namespace, target.name), claim, asyncio.Event())
+        claim = Claim(flow(decision.command), decision.group, urgent=urgent)
+        key = (target.kind, target.namespace, target.name)
+        turn = Turn(key, claim, asyncio.Event(), passed=reports(decision.command))
         turn.before = self._last.get(turn.key)
+        if ends(decision.command):
+            turn.pass_reports()
         if urgent:
             turn.promote_those_before()
         self._last[turn.key] = turn

@@ -5,6 +5,7 @@ conditions, both guarded by the uid, neither needs a look first.
 Ungating tries the patch that tests all it relies on, and reads the pod only when that is refused
 (or has been refused too often lately: pods that bring a selector of their own always need a look).
 Before a pod is deleted it is read, unless it was seen before: it has to be inside of the fence.
+What a status says is nice to have: nothing that stops a pod or frees its finalizer waits for it.
 Deletes carry the uid as a precondition; a 409 is answered by looking who bears the name now.
 
 Invariant: no function here changes anything of a pod with another uid, and each may be repeated
@@ -148,22 +149,23 @@ async def delete(api: KubeApi, command: DeletePod) -> Verdict:
 async def stop(api: KubeApi, command: StopPod, at: datetime) -> Verdict:
     """Say why in the status, delete, and release it if so commanded.
 
-    `at` is the time of the decision: the transition time of the condition.
+    What is said is nice to have: it is tried once, and the pod is deleted whatever came of it. `at`
+    is the time of the decision: the transition time of the condition.
     """
     target = command.target
     beyond = await _beyond(api, target)
     if beyond is not None:
         return beyond
-    marked = await api.patch(
-        target,
-        patches.termination_target(command, at),
-        STRATEGIC_PATCH,
-        subresource="status",
-    )
-    if not marked.ok:
-        return judge(marked)
+    marked = None
+    if target.uid not in api.marked and not api.slow:
+        marked = await api.patch_status(target, patches.termination_target(command, at))
+        said = judge(marked)
+        if said.status == "obsolete":
+            return said
+        if not said.whole_server:
+            api.marked.add(target.uid)
     deleted = await delete_only(api, target, command.grace_s)
-    if deleted.status == "obsolete":
+    if deleted.status == "obsolete" and marked is not None and marked.ok:
         return applied(marked)
     if deleted.status != "applied" or not command.finalize:
         return deleted
@@ -176,12 +178,7 @@ async def stop(api: KubeApi, command: StopPod, at: datetime) -> Verdict:
 
 async def report(api: KubeApi, command: ReportPod, at: datetime) -> Verdict:
     """Say in the status why the pod waits."""
-    reply = await api.patch(
-        command.target,
-        patches.admitted_condition(command, at),
-        STRATEGIC_PATCH,
-        subresource="status",
-    )
+    reply = await api.patch_status(command.target, patches.admitted_condition(command, at))
     if not reply.ok:
         return judge(reply)
     return _not_ours(api, reply) or applied(reply)

@@ -1,5 +1,8 @@
 """Which commands go first: those that start pods or free quota. And which wait for more to say.
 
+What ends pods has a flow of its own beside its namespace's, and waits for no report on the same
+pod: a pod that is slow to write to would keep a neighbour's quota else.
+
 All else shows how things stand (conditions, status of Workloads and queues, Events) and can wait.
 Where Kueue admits, a pod cannot start before its Workload is there, and quota is not free before
 the Workload says so; in builtin mode Workloads are a mirror.
@@ -7,7 +10,15 @@ the Workload says so; in builtin mode Workloads are a mirror.
 
 from typing import Final
 
-from podgroup.model.commands import AnyCommand, Urgency, WriteWorkloadStatus
+from podgroup.model.commands import (
+    AnyCommand,
+    DeletePod,
+    FinalizePod,
+    ReportPod,
+    StopPod,
+    Urgency,
+    WriteWorkloadStatus,
+)
 from podgroup.model.names import EVICTED, FINISHED
 
 GATHER_S: Final = 1.0
@@ -24,6 +35,22 @@ def is_urgent(command: AnyCommand, *, kueue: bool) -> bool:
         ends = any(condition.type in (EVICTED, FINISHED) for condition in command.conditions)
         return command.clear_admission or ends
     return command.about.urgency is Urgency.BESIDE_KUEUE
+
+
+def ends(command: AnyCommand) -> bool:
+    """Tell whether a command ends a pod, or lets one that has ended go."""
+    return isinstance(command, StopPod | DeletePod | FinalizePod)
+
+
+def reports(command: AnyCommand) -> bool:
+    """Tell whether a command only shows something on a pod: what ends the pod passes it."""
+    return isinstance(command, ReportPod)
+
+
+def flow(command: AnyCommand) -> str:
+    """Return the flow that a command's requests belong to (`fairqueue`)."""
+    namespace = command.target.namespace
+    return f"{namespace}/ends" if ends(command) else namespace
 
 
 def gathers(command: AnyCommand, *, kueue: bool) -> bool:

@@ -44,6 +44,7 @@ class HttpClient(Protocol):
         params: Mapping[str, str] | None = None,
         body: bytes | None = None,
         content_type: str = "application/json",
+        timeout_s: float | None = None,
     ) -> HttpAnswer:
         """Ask and read the whole answer, whatever its status; raise only when none came."""
 

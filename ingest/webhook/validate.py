@@ -65,8 +65,9 @@ def validate_create(pod: Pod, policy: WebhookPolicy) -> Verdict:
         *_no_elastic_job(pod),
         *gated_by_errors(pod),
         *_common(pod, policy),
+        *_too_many(pod, None),
         *_bounds(pod, None, policy),
-        *_amounts(pod),
+        *(_too_many_resources(pod) or _amounts(pod)),
         *_times(pod, policy),
         *dialect_errors(pod, policy),
         *never_placed(pod),
@@ -95,6 +96,7 @@ def validate_update(
     ]
     if new.metadata.deletion_timestamp is None:
         errors += _common(new, policy)
+        errors += _too_many(new, old)
         errors += _bounds(new, old, policy)
         before = set(dialect_errors(old, policy))
         errors += [e for e in dialect_errors(new, policy) if e not in before]
@@ -137,10 +139,25 @@ def _queueless_warning(pod: Pod) -> list[str]:
     return []
 
 
+def _too_many(pod: Pod, old: Pod | None) -> list[FieldError]:
+    """More labels or annotations than gatelog goes over; an update may not add to them."""
+    if not (pod.queue or pod.has_parent or pod.labels.get(names.MANAGED_LABEL)):
+        return []
+    errors = []
+    for field in ("labels", "annotations"):
+        count = len(getattr(pod, field))
+        if count > max(names.MAX_ENTRIES, len(getattr(old, field)) if old is not None else 0):
+            detail = f"are too many, gatelog takes at most {names.MAX_ENTRIES}: leave some out"
+            errors.append(invalid(f"metadata.{field}", str(count), detail))
+    return errors
+
+
 def _bounds(pod: Pod, old: Pod | None, policy: WebhookPolicy) -> list[FieldError]:
     """Bounds of our own; on an update only for annotations whose value it changes."""
     errors = []
     before = old.annotations if old is not None else {}
+    if len(pod.annotations) > names.MAX_ENTRIES:
+        return []  # said already
     for key, value in pod.annotations.items():
         ours = key.startswith((names.PREFIX, names.PROVREQ_PREFIX))
         if not ours or before.get(key) == value:
@@ -160,6 +177,23 @@ def _amounts(pod: Pod) -> list[FieldError]:
     """Amounts that no pod can have: one with more than a node has waits for ever."""
     found = faults(pod.raw.get("spec") or {}, limits=False)
     return [invalid(f"spec.{path}", str(text), why) for path, text, why in found]
+
+
+def _too_many_resources(pod: Pod) -> list[FieldError]:
+    """More resources than gatelog goes over: of a container, or of the pod as a whole."""
+    spec = pod.raw.get("spec") or {}
+    found = [("spec.resources.requests", spec)]
+    for field in ("containers", "initContainers"):
+        for number, container in enumerate(spec.get(field) or ()):
+            found.append((f"spec.{field}[{number}].resources.requests", container))
+    errors = []
+    for path, holder in found:
+        count = len((holder.get("resources") or {}).get("requests") or {})
+        if count > names.MAX_RESOURCES:
+            bound = f"gatelog takes at most {names.MAX_RESOURCES} of a container"
+            detail = f"are too many, {bound}: leave some out"
+            errors.append(invalid(path, str(count), detail))
+    return errors
 
 
 def _times(pod: Pod, policy: WebhookPolicy) -> list[FieldError]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from actuator.execute import QUICK_TRIES
+from actuator.kubeapi import BRIEF_S, STRATEGIC_PATCH
 from podgroup.model import names
 from podgroup.model.commands import (
     AnyCommand,
@@ -14,6 +15,7 @@ from podgroup.model.commands import (
     FinalizePod,
     FinalizeWorkload,
     ObjectRef,
+    ReportPod,
     StopPod,
     UpdateWorkload,
     WriteWorkloadStatus,
@@ -21,6 +23,7 @@ from podgroup.model.commands import (
 from podgroup.model.objects import Condition
 from tests.actuator.commands import create_workload, ungate, workload_ref
 from tests.actuator.conftest import Lab, carry_out
+from tests.actuator.test_execute import bound
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
@@ -100,7 +103,9 @@ async def test_an_answer_that_is_lost_after_the_effect_changes_nothing(lab: Lab,
     """The write happened, we were told it failed, and do it again: applied or gone, once."""
     command = (await every_command(lab))[kind]
     lab.cluster.faults.answer(500, method=WRITES, after=True, count=1)
-    assert (await carry_out(lab, command)).status == "retrying"
+    first = await carry_out(lab, command)
+    # What a stop says first is nice to have.
+    assert first.status == ("applied" if kind == "StopPod" else "retrying")
     verdict = await carry_out(lab, command)
     assert verdict.status in ("applied", "obsolete"), verdict
     once = state(lab)
@@ -192,3 +197,51 @@ async def test_somebody_who_writes_in_between_loses_nothing(lab: Lab) -> None:
     assert live["metadata"]["labels"]["theirs"] == "x"
     assert live["metadata"]["labels"][names.PODSET_LABEL] == "main"
     assert live["spec"]["nodeSelector"] == {"zone": "z", "pool": "a"}
+
+
+async def test_a_pod_that_is_slow_to_write_to_is_stopped_all_the_same(lab: Lab) -> None:
+    """A status that takes long, as with 60,000 labels and a policy that looks at each."""
+    target = await bound(lab)
+    lab.cluster.faults.delay(60_000, method="PATCH", path="/status")
+    began = time.monotonic()
+    verdict = await carry_out(lab, StopPod(target=target, reason="R", message="m"))
+    assert verdict.status == "applied"
+    assert time.monotonic() - began < BRIEF_S + 2
+    live = await lab.live(target)
+    assert live is not None and live["metadata"]["deletionTimestamp"]
+    # What was tried in vain is not tried again.
+    began = time.monotonic()
+    assert (await carry_out(lab, StopPod(target=target, reason="R", message="m"))).status
+    assert time.monotonic() - began < BRIEF_S
+
+
+@pytest.mark.parametrize("status", [403, 409, 422, 500, 503])
+async def test_a_pod_whose_status_is_refused_is_stopped_all_the_same(lab: Lab, status: int) -> None:
+    target = await bound(lab)
+    lab.cluster.faults.answer(status, method="PATCH", path="/status")
+    verdict = await carry_out(lab, StopPod(target=target, reason="R", message="m", finalize=True))
+    assert verdict.status == "applied"
+    live = await lab.live(target)
+    assert live is not None and live["metadata"]["deletionTimestamp"]
+    assert names.POD_FINALIZER not in live["metadata"].get("finalizers", ())
+
+
+async def test_a_report_that_takes_long_is_given_up(lab: Lab) -> None:
+    target = await lab.pod()
+    lab.cluster.faults.delay(60_000, method="PATCH", path="/status")
+    began = time.monotonic()
+    report = ReportPod(target=target, status="False", reason="R", message="m")
+    verdict = await carry_out(lab, report)
+    assert (verdict.status, verdict.whole_server) == ("retrying", False)
+    assert time.monotonic() - began < BRIEF_S + 2
+
+
+async def test_one_object_that_gets_no_answer_is_no_trouble_of_the_api_server(lab: Lab) -> None:
+    target = await lab.pod()
+    lab.cluster.faults.delay(60_000, path=f"/pods/{target.name}")
+    reply = await lab.api.patch(target, {}, STRATEGIC_PATCH)
+    assert (reply.status, reply.alone, lab.api.trouble) == (0, True, "")
+    lab.cluster.faults.delay(60_000, path="/readyz")
+    reply = await lab.api.patch(target, {}, STRATEGIC_PATCH)
+    assert (reply.status, reply.alone) == (0, False)
+    assert "no answer" in lab.api.trouble

@@ -473,3 +473,19 @@ async def test_a_target_nobody_has_is_obsolete(lab: Lab, bus: Bus, outcomes: Out
     async with actuator(lab, bus):
         (outcome,) = await outcomes.until(1)
     assert (outcome.status, outcome.http_status) == ("obsolete", 404)
+
+
+async def test_a_stop_waits_for_no_report_on_the_same_pod(lab: Lab, bus: Bus) -> None:
+    """A status that gets no answer, and is tried again for ever, keeps no quota of others."""
+    target = await lab.pod()
+    lab.cluster.faults.delay(60_000, method="PATCH", path="/status")
+    report = ReportPod(target=target, status="False", reason="R", message="m")
+    await decide(bus, report)
+    async with actuator(lab, bus, max_attempts=100):
+        await asyncio.sleep(0.5)
+        stop = StopPod(target=target, reason="R", message="m", finalize=True)
+        await decide(bus, stop, first=2)
+        began = time.monotonic()
+        while await lab.live(target) is not None:
+            assert time.monotonic() - began < 5.0
+            await asyncio.sleep(0.05)

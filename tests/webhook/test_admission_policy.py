@@ -208,6 +208,8 @@ def test_a_workload_of_another_name_is_refused_by_the_key_that_names_it(where: s
 
 COVERED = {
     "spec.terminationGracePeriodSeconds",
+    "metadata.labels",
+    "metadata.annotations",
     *(LABEL(k) for k in (
         names.QUEUE_NAME, names.PREBUILT_WORKLOAD, names.MAX_EXEC_SECONDS, names.MANAGED_LABEL,
         names.GROUP_NAME, names.PRIORITY_CLASS,
@@ -218,7 +220,6 @@ COVERED = {
         names.SLICE_SIZE, names.ADMISSION_GATED_BY, names.POD_GROUP_COUNT, names.POD_GROUP_ROLES,
         names.POD_GROUP_ROLE_COUNT,
     )),
-    "metadata.annotations",
     "metadata.finalizers",
     "spec.schedulingGates",
 }  # fmt: skip
@@ -248,7 +249,7 @@ def oversized(key: str, text: str) -> bool:
 
 def check(new: RAW, old: RAW | None, errors: list[tuple[ErrorKind, str]]) -> None:
     wanted = {AS_LABEL.get(path, path) for _, path in errors if path in COVERED}
-    if any(".requests[" in path or ".overhead[" in path for _, path in errors):
+    if any(".requests" in path or ".overhead[" in path for _, path in errors):
         wanted.add("spec.containers[*].resources.requests")
     notes = new["metadata"].get("annotations") or {}
     if old is None and any(oversized(key, text) for key, text in notes.items()):

@@ -64,7 +64,19 @@ def with_spec(**fields: Any) -> RAW:
 
 GRACE = "spec.terminationGracePeriodSeconds"
 REQUESTS = "spec.containers[0].resources.requests[{}]".format
+MANY = {f"example.com/{n}": "x" for n in range(names.MAX_ENTRIES)}
+RESOURCES = {f"example.com/{n}": "1" for n in range(names.MAX_RESOURCES)}
 CREATE: list[Any] = [
+    pytest.param(both(MANY | {Q: "q"}, {}), [(INVALID, "metadata.labels")], id="VB9"),
+    pytest.param(both({Q: "q"}, MANY | {"a": "b"}), [(INVALID, "metadata.annotations")], id="VB10"),
+    pytest.param(both({Q: "q"}, MANY), [], id="VB10-most"),
+    pytest.param(both(MANY | {"a": "b"}, {}), [], id="VB9-in-no-queue"),
+    pytest.param(
+        asking(cpu="1", **RESOURCES),
+        [(INVALID, "spec.containers[0].resources.requests")],
+        id="VB11",
+    ),
+    pytest.param(asking(**RESOURCES), [], id="VB11-most"),
     pytest.param(asking(cpu="1e300"), [(INVALID, REQUESTS("cpu"))], id="VB2-cpu-exponent"),
     pytest.param(asking(cpu="9223372036854775807"), [(INVALID, REQUESTS("cpu"))], id="VB2-cpu"),
     pytest.param(asking(cpu="1000001"), [(INVALID, REQUESTS("cpu"))], id="VB2-cpu-just-more"),
@@ -477,6 +489,24 @@ UPDATE: list[Any] = [
     pytest.param(
         raw_pod(), held(raw_pod()) | {"metadata": {**held(raw_pod())["metadata"], "labels": {}}},
         [(FORBIDDEN, OURS)], id="VK13-unlabelled",
+    ),
+    pytest.param(
+        both({Q: "q"}, {}, gated=True),
+        both(MANY | {Q: "q"}, {}, gated=True),
+        [(INVALID, "metadata.labels")],
+        id="VB9-update",
+    ),
+    pytest.param(
+        both(MANY | {Q: "q", "a": "b"}, {}, gated=True),
+        both(MANY | {Q: "q"}, {}, gated=True),
+        [],
+        id="VB9-update-to-fewer",
+    ),
+    pytest.param(
+        both({Q: "q"}, {}, gated=True),
+        both({Q: "q"}, MANY | {"a": "b"}, gated=True),
+        [(INVALID, "metadata.annotations")],
+        id="VB10-update",
     ),
     pytest.param(gated({}), group(total=None), [(REQUIRED, ANNOTATION(T))], id="W-59"),
     pytest.param(
