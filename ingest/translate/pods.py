@@ -28,6 +28,7 @@ from ingest.translate.fields import (
     owners,
     writer,
 )
+from ingest.translate.large import fitting
 from ingest.translate.podsets import Declared, parse_sets
 from ingest.translate.podspec import (
     NOTHING_GRANTED,
@@ -141,7 +142,7 @@ def pod_view(
     declared = _NOTHING if text is None else parse_sets(text, variant)
     annotated = ours.get(ROLE_HASH)
     manager, written_at = writer(meta)
-    return objects.PodView(
+    view = objects.PodView(
         uid=meta.uid,
         namespace=meta.namespace,
         name=meta.name,
@@ -180,6 +181,7 @@ def pod_view(
         unread=unread,
         devices=bytes(spec.resource_claims) not in _NO_CLAIMS,
     )
+    return fitting(view)
 
 
 def _annotations(

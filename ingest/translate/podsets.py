@@ -14,7 +14,6 @@ Invariant: pure, and what is accepted makes podsets that the Workload API accept
 
 import hashlib
 import re
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -26,6 +25,7 @@ from podgroup.model.limits import ANNOTATIONS_BYTES
 from podgroup.model.names import MAX_ROLES, is_dns_label
 from podgroup.model.objects import DeclaredSet
 from podgroup.model.quantities import QuantityError, canonical, effective_requests, fault
+from podgroup.model.remembering import remembered
 from podgroup.model.roles import ShapeError, Variant, role_hash
 from podgroup.model.topology import requested
 
@@ -80,7 +80,7 @@ class Declared(msgspec.Struct, frozen=True):
         return str(self.errors[0]) + more
 
 
-@lru_cache(maxsize=64)
+@remembered
 def parse_sets(text: str, variant: Variant = "kueue") -> Declared:
     """Return what an annotation pod-group-sets declares.
 

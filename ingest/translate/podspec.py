@@ -7,7 +7,6 @@ of a large cluster runs through here once per pod.
 Invariant: equal texts give equal results, and no caller changes a result.
 """
 
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,6 +22,7 @@ from ingest.translate.fields import (
 )
 from podgroup.model import objects
 from podgroup.model.quantities import effective_requests, faults
+from podgroup.model.remembering import remembered
 
 _EMPTY = Raw(b"null")
 
@@ -123,7 +123,7 @@ _amounts: msgspec.json.Decoder[dict[str, str | int | float] | None] = msgspec.js
 )
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def _requests(
     containers: tuple[tuple[str, bytes], ...],
     init_containers: tuple[tuple[str, bytes, str], ...],
@@ -168,7 +168,7 @@ _toleration_lists: msgspec.json.Decoder[tuple[TolerationWire, ...] | None] = msg
 _affinities: msgspec.json.Decoder[_Affinity | None] = msgspec.json.Decoder(_Affinity | None)
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def tolerations_of(raw: bytes) -> tuple[objects.Toleration, ...]:
     """Return the tolerations in a JSON list of them.
 
@@ -181,7 +181,7 @@ def tolerations_of(raw: bytes) -> tuple[objects.Toleration, ...]:
         raise RefusedError("spec.tolerations", str(error)) from None
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def node_terms_of(raw: bytes) -> tuple[objects.NodeTerm, ...]:
     """Return the terms of required node affinity in the JSON of an affinity.
 

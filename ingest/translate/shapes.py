@@ -7,15 +7,18 @@ belong to the shape is cut out of the bytes as it is, and that text is the key o
 Invariant: the hash is that of `role_hash` for the whole pod; the key holds all it looks at.
 """
 
-from functools import lru_cache
+from hashlib import blake2b
 
 import msgspec
 from msgspec import Raw, Struct
 
 from ingest.translate.fields import RefusedError, Wire
+from podgroup.model.remembering import remembered
 from podgroup.model.roles import ShapeError, Variant, role_hash
 
 _NULL = Raw(b"null")
+MAX_SHAPE_BYTES = 256 * 1024
+"""Shapes whose role is computed as Kueue does, in bytes of JSON."""
 
 
 class _Container(Wire, frozen=True, omit_defaults=True):
@@ -96,6 +99,13 @@ def computed_role(raw: bytes, variant: Variant) -> str:
         raise RefusedError("spec", f"no role can be computed: {error}") from None
 
 
-@lru_cache(maxsize=4096)
 def _role(shape: bytes, variant: Variant) -> str:
+    if len(shape) > MAX_SHAPE_BYTES:
+        # Kueue's own takes a hundred times as long, and the group of such a pod waits.
+        return blake2b(shape, digest_size=4).hexdigest()
+    return _hash(shape, variant)
+
+
+@remembered
+def _hash(shape: bytes, variant: Variant) -> str:
     return role_hash(msgspec.json.decode(shape), variant)

@@ -219,6 +219,8 @@ def flags_of(pod: Pod, serving: bool, owned: bool) -> int:
         flags |= Flag.ABSURD
     if pod.refused is not None:
         flags |= Flag.REFUSED
+    if view.too_large or view.crowded:
+        flags |= Flag.CUT
     if expected is not None or pod.refused_version == view.resource_version:
         flags |= Flag.BUSY  # not `pod.free`
     return flags

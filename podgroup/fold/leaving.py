@@ -15,6 +15,7 @@ from podgroup.fold import sentences as say
 from podgroup.fold.common import LOST, end_expectation, index, mark, note
 from podgroup.fold.group import departures, reporting
 from podgroup.fold.lives import lead, retire, retry_workload
+from podgroup.fold.weighing import lighten
 from podgroup.log.journal import At
 from podgroup.model.ids import GroupID, PodUID
 from podgroup.model.objects import PodView
@@ -111,6 +112,7 @@ def forget(world: World, group: Group, pod: Pod, flags: int) -> None:
     del world.pods[uid]
     world.gone_pods[uid] = pod
     world.journal.pods.discard(uid)
+    lighten(world, pod.view)
     led = lead(world, group)
     retry_workload(group)
     mark(world, group.id, EVERYTHING if led else of_leaving(world, group, flags))

@@ -31,6 +31,7 @@ from podgroup.fold.lives import lead, life, retry_workload
 from podgroup.fold.placing import assigned_role, larger
 from podgroup.fold.progress import progress, write_gate
 from podgroup.fold.seeing import see
+from podgroup.fold.weighing import lighten, within
 from podgroup.log.dialects import declares_alike
 from podgroup.log.journal import At
 from podgroup.model.ids import PodUID, newer
@@ -45,6 +46,7 @@ from podgroup.model.names import (
     group_name,
 )
 from podgroup.model.objects import PodView
+from podgroup.model.weight import own_weight
 from podgroup.state.changes import EVERYTHING, nothing_read, of_joining, of_pod
 from podgroup.state.facts import KUEUE
 from podgroup.state.group import GROUP, SINGLE, Group, Role
@@ -66,11 +68,12 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
         _mended(world, uid, known)
     if view.phase == "Failed" and world.policy.deleted_node_timeout_s:
         view = _outliving(world, here, view, known)
+    view = within(world, view)
     if known is not None:
         before = known.view
         if in_frame and "Pod" in world.meta.rewound and _taken_back(before, view):
             world.meta.undone.add(known.group)
-        made = renewed(view, before)
+        made = renewed(view, before) if not own_weight(view) else None
         if made is None:
             view = shared(view, before)
         else:
@@ -88,6 +91,7 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
     moved = False
     stays = known is not None and bool(_flags(world, known) & Flag.LIVE)
     if not stays and not _concerns_us(view):
+        lighten(world, view)
         if known is not None:
             disown(world, here, world.groups[known.group], known)
         return

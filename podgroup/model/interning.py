@@ -5,7 +5,9 @@ on are equal, and so is most of two successive views of one pod. A decoder makes
 which would be most of the memory of a large cluster. When a view is taken over, what equals the
 view of its pod before comes from there, the rest from tables of values seen lately.
 
-Tables are bounded: one that is full is emptied, which costs memory only. Their keys tell apart
+Tables are bounded in the bytes of what they hold: one that is full is emptied, which costs memory
+only. A view that is heavy (`weight`) shares nothing here: its namespace has a table of its own
+(`fold.weighing`), which lets go of what is deleted. Their keys tell apart
 what compares equal and would be written differently (the order of a mapping, the offset of a
 time), so nothing depends on what a process has seen before.
 
@@ -20,22 +22,39 @@ from msgspec.structs import replace
 
 from podgroup.model.meaning import Means, Shared, Write, compiled, declared
 from podgroup.model.objects import Condition, PodView
+from podgroup.model.remembering import size_of
+from podgroup.model.weight import SHAPE, own_weight, shape_weight
 
 MOST: Final = 20_000
 """Values that a table remembers."""
+MOST_BYTES: Final = 8 * 1024 * 1024
+"""Bytes that values, and maps, take at most."""
 
 _T = TypeVar("_T")
 _values: dict[Any, Any] = {}
 _times: dict[Any, datetime] = {}
 _maps: dict[Any, Any] = {}
+_bytes: Final = {"values": 0, "maps": 0}
+"""What the tables take."""
+
+
+def _room(table: dict[Any, Any], name: str, value: Any) -> None:
+    """Make room in a table for a value that it does not have."""
+    _bytes[name] += size_of(value)
+    if len(table) >= MOST or _bytes[name] > MOST_BYTES:
+        table.clear()
+        _bytes[name] = size_of(value)
 
 
 def intern(value: _T) -> _T:
     """Return the value that represents all equal ones: a text, a number, a tuple without times."""
-    if len(_values) >= MOST:
-        _values.clear()
-    shared: _T = _values.setdefault(value, value)
-    return shared
+    known: _T | None = _values.get(value)
+    if known is not None:
+        return known
+    if value is not None:
+        _room(_values, "values", value)
+        _values[value] = value
+    return value
 
 
 def intern_time(value: datetime) -> datetime:
@@ -50,8 +69,7 @@ def intern_map(value: Mapping[str, _T]) -> Mapping[str, _T]:
     key = tuple(value.items())
     shared: Mapping[str, _T] | None = _maps.get(key)
     if shared is None:
-        if len(_maps) >= MOST:
-            _maps.clear()
+        _room(_maps, "maps", key)
         shared = _maps[key] = {intern(name): intern(content) for name, content in key}
     return shared
 
@@ -59,15 +77,17 @@ def intern_map(value: Mapping[str, _T]) -> Mapping[str, _T]:
 def intern_times(value: dict[str, datetime]) -> dict[str, datetime]:
     """Return the mapping that represents all with the same times, offsets included."""
     key = tuple((name, time, time.tzinfo) for name, time in value.items())
-    if len(_maps) >= MOST:
-        _maps.clear()
-    shared: dict[str, datetime] = _maps.setdefault(key, value)
+    shared: dict[str, datetime] | None = _maps.get(key)
+    if shared is None:
+        _room(_maps, "maps", key)
+        shared = _maps[key] = value
     return shared
 
 
 _BLANK: Final = PodView(
     uid="", namespace="", name="", resource_version="", created_at=datetime.min.replace(tzinfo=UTC)
 )
+_NO_SHAPE: Final = {name: getattr(_BLANK, name) for name in SHAPE}
 
 
 def renewed(view: PodView, before: PodView) -> PodView | None:
@@ -108,6 +128,8 @@ def joining(view: PodView, like: PodView | None) -> PodView:
     The first of a group is held against the one before it, of another group: often one template
     made both, and to see that takes a quarter of looking up what it says.
     """
+    if own_weight(view) or shape_weight(view):
+        return shared(view)
     other = _first_of_a_group[0] if like is None else like
     apart = like is None and view.sets  # mappings in them, too, may be written differently
     made = (None if apart else resembling(view, other)) or shared(view, other)
@@ -126,6 +148,11 @@ def shared(view: PodView, like: PodView = _BLANK) -> PodView:
     `like` says mostly the same, as another pod of the group does, or the pod itself before:
     comparing costs less than looking up.
     """
+    if own_weight(view):
+        return view
+    if shape_weight(view):
+        own: PodView = _shared(replace(view, **_NO_SHAPE), like)
+        return replace(own, **{name: getattr(view, name) for name in SHAPE})
     made: PodView = _shared(view, like)
     return made
 

@@ -171,7 +171,9 @@ class PodView(View, frozen=True, kw_only=True):
     spec says, in seconds (68 years at most).
 
     `devices`: it asks for some by `resourceClaims` (DRA), of which no amount is known.
-    `unread` says of each field that is over its bound that it is left out, and why.
+    `unread` says of each field that is over its bound that it is left out, and why. `too_large`
+    says which fields are left out because the pod would take too much memory; `crowded`, that they
+    are because the pods of its namespace do. Such a pod starts no group.
     """
 
     uid: Annotated[str, Means()]
@@ -226,6 +228,8 @@ class PodView(View, frozen=True, kw_only=True):
     sets_problem: Annotated[str, Means(read=True)] = ""
     unread: Annotated[tuple[str, ...], Means(at_once=True, read=True)] = ()
     devices: Annotated[bool, Means()] = False
+    too_large: Annotated[str, Means(read=True)] = ""
+    crowded: Annotated[str, Means(read=True)] = ""
 
     @property
     def ended(self) -> bool:

@@ -43,6 +43,9 @@ class Policy(Struct, frozen=True, kw_only=True):
     admitted, and a pod that is deleted with a longer one is given this. `preemption_grace_s` is the
     longest that pods of a preempted group have to end: builtin mode only, 0 leaves them their own.
 
+    `namespace_memory_mib` is how much memory the pods of a namespace take at most, those that are
+    as small as most apart (`weight`); fields of others are left out of what is kept.
+
     `topology_aware_scheduling`, `elastic_jobs`, `fast_quota_release` and `skip_reassignment` stand
     for Kueue's feature gates TopologyAwareScheduling, ElasticJobsViaWorkloadSlices,
     FastQuotaReleaseInPodIntegration and SkipReassignmentForPodOwnedWorkloads, with Kueue's
@@ -75,6 +78,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     usage_weights: tuple[str, ...] = ()
     status_interval_s: int = 0
     workloads: str = "all"
+    namespace_memory_mib: int = 16
 
 
 def weights_of(policy: Policy) -> tuple[tuple[str, float], ...]:

@@ -53,6 +53,8 @@ GROUP_IS_OVER: Final = "GroupIsOver"
 FLAVOR_NOT_FOUND: Final = "FlavorNotFound"
 FLAVORS_AT_ODDS: Final = "FlavorsAtOdds"
 PARKED: Final = "Parked"
+POD_TOO_LARGE: Final = "PodTooLarge"
+NAMESPACE_TOO_LARGE: Final = "NamespaceTooLarge"
 
 KEPT_AT_GATE: Final = (UNKNOWN_ROLE, LARGER_THAN_DECLARED, WAITING_FOR_PLACE, FLAVOR_NOT_FOUND)
 """Why a pod stays at its gate though its group is admitted."""
@@ -216,6 +218,17 @@ REASONS: Final = (
         "TooManyRoles",
         "more than 18 different shapes of pods",
         "fewer shapes of pods, or several groups",
+    ),
+    _bad(
+        POD_TOO_LARGE,
+        "a pod takes too much memory to be read",
+        "pods with less in the fields that the message names",
+    ),
+    _blocked(
+        NAMESPACE_TOO_LARGE,
+        "the pods of its namespace take too much memory for another large pod to be read",
+        "that large pods of namespace {namespace} end or are deleted, or pods with less in the "
+        "fields that the message names",
     ),
     _blocked(
         "RunningUnadmitted",

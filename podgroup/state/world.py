@@ -41,6 +41,7 @@ from podgroup.state.members import Members
 from podgroup.state.meta import Meta
 from podgroup.state.pod import Pod
 from podgroup.state.quota import QueueKey, Quotas
+from podgroup.state.weights import Weights
 
 Key = tuple[str, str]
 
@@ -95,6 +96,8 @@ class Indexed(Stored):
     """Decision in flight -> its group and pod ("" for the Workload)."""
     marks: dict[str, QueueKey] = field(default_factory=dict)
     """Decision in flight about the finalizer of what is in use -> the object."""
+    weights: dict[str, Weights] = field(default_factory=dict)
+    """By namespace, what its larger pods take; without those that have none."""
     ending: dict[str, None] = field(default_factory=dict)
     """ClusterQueues that are being deleted."""
     quotas: Quotas = field(default_factory=Quotas)

@@ -53,6 +53,7 @@ def policy_of(settings: QueueingSettings) -> Policy:
         usage_weights=settings.usage_weights,
         status_interval_s=settings.status_interval_s,
         workloads=settings.workloads,
+        namespace_memory_mib=settings.namespace_memory_mib,
     )
 
 

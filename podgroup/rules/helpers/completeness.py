@@ -14,6 +14,7 @@ Invariant: whether a group passes depends on its pods, not on the order they cam
 from typing import NamedTuple
 
 from podgroup.model.names import MAX_ROLES
+from podgroup.model.reasons import NAMESPACE_TOO_LARGE, POD_TOO_LARGE
 from podgroup.model.wording import joined
 from podgroup.rules.helpers.conflicts import find_conflict
 from podgroup.rules.helpers.context import Concluding, RuleContext
@@ -40,6 +41,11 @@ class Problem(NamedTuple):
 def find_missing(ctx: RuleContext, group: Group) -> Concluding[Problem | None]:
     """Say what is missing or wrong before its roles are looked at."""
     members = ctx.members(group)
+    for uid in members.listed(Flag.CUT)[:1]:
+        view = ctx.pod(uid).view
+        if view.too_large:
+            return Problem(POD_TOO_LARGE, f"pod {view.name}: {view.too_large}")
+        return Problem(NAMESPACE_TOO_LARGE, f"pod {view.name}: {view.crowded}")
     if not group.single:
         found = (
             undeclared(ctx, group)

@@ -1,0 +1,62 @@
+"""Weight: the bytes of memory that a pod's view takes, where that is more than most take.
+
+Theory. By one formula (`remembering.size_of`), so that what was too much is too much when the log
+is folded again. Most pods are light: they have few entries, and weigh nothing here. That is found
+out by counting entries, without a look into them.
+
+Invariant: what is light takes at most a few kilobytes beyond its texts.
+"""
+
+from typing import Final
+
+from podgroup.model.objects import DeclaredSet, NodeTerm, PodView
+from podgroup.model.remembering import size_of
+
+LIGHT_ENTRIES: Final = 64
+"""Entries in lists and maps up to which a pod is light."""
+LIGHT_TEXT: Final = 4096
+"""Characters of annotations up to which a pod is light."""
+
+SHAPE: Final = ("node_terms", "tolerations", "node_selector", "requests", "sets")
+"""Fields that the pods of a role have in common."""
+OWN: Final = ("labels", "annotations", "finalizers", "owners", "gates", "conditions", "ends")
+"""Other fields that users can make large."""
+
+
+def shape_weight(view: PodView) -> int:
+    """Return the bytes of what pods of a role have in common, 0 if it is light."""
+    entries = len(view.requests) + len(view.node_selector) + len(view.tolerations)
+    if view.node_terms or view.sets:
+        text = sum(len(declared.template) for declared in view.sets)
+        entries += _entries(view.node_terms) + sum(map(_declared, view.sets))
+        if text > LIGHT_TEXT:
+            return _sum(view, SHAPE)
+    return _sum(view, SHAPE) if entries > LIGHT_ENTRIES else 0
+
+
+def own_weight(view: PodView) -> int:
+    """Return the bytes of what else users can make large, 0 if it is light."""
+    notes = view.annotations
+    entries = len(view.labels) + len(notes) + len(view.finalizers) + len(view.owners)
+    entries += len(view.gates) + len(view.conditions) + len(view.ends)
+    if entries <= LIGHT_ENTRIES and (not notes or sum(map(len, notes.values())) <= LIGHT_TEXT):
+        return 0
+    return _sum(view, OWN)
+
+
+def _entries(terms: tuple[NodeTerm, ...]) -> int:
+    found = 0
+    for term in terms:
+        found += 1 + len(term.expressions)
+        for one in term.expressions:
+            found += len(one.values)
+    return found
+
+
+def _declared(one: DeclaredSet) -> int:
+    entries = len(one.requests) + len(one.node_selector) + len(one.tolerations)
+    return 1 + entries + _entries(one.node_terms)
+
+
+def _sum(view: PodView, fields: tuple[str, ...]) -> int:
+    return sum(size_of(getattr(view, name)) for name in fields)
