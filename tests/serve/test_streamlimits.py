@@ -64,3 +64,39 @@ async def test_a_user_at_the_limit_is_told_so_and_others_are_served(
         said = await refused.text()
         assert f"has {PER_USER}" in said and "serve.streams_per_user" in said
         assert (await ask("ann", "ns")).status == 200
+
+
+def test_service_accounts_of_a_namespace_are_one_user() -> None:
+    """Whoever may edit a namespace makes as many as they like: 22 of them took all 500 streams."""
+    limiter = StreamLimiter("live pages", 500, 24)
+    with ExitStack() as open_ones:
+
+        def took(user: str, *groups: str) -> int:
+            for count in range(500):
+                try:
+                    open_ones.enter_context(limiter.opened(user, groups))
+                except UserAtLimit:
+                    return count
+            return 500
+
+        accounts = [f"system:serviceaccount:team-a:sa{n}" for n in range(40)]
+        assert sum(took(user, "system:serviceaccounts") for user in accounts) == 24
+        assert took("system:serviceaccount:team-b:sa") == 24
+        assert took("anna", "system:authenticated") == 24
+
+
+def test_a_group_of_users_leaves_as_much_to_others() -> None:
+    limiter = StreamLimiter("live pages", 100, 24)
+    with ExitStack() as open_ones:
+        taken = 0
+        for n in range(40):
+            with suppress(UserAtLimit):
+                for _ in range(24):
+                    user, groups = f"bot-{n}", ("bots", "system:authenticated")
+                    open_ones.enter_context(limiter.opened(user, groups))
+                    taken += 1
+        assert taken == 50
+        for _ in range(24):
+            open_ones.enter_context(limiter.opened("anna", ("system:authenticated",)))
+    with limiter.opened("bot-1", ("bots",)):
+        pass

@@ -121,7 +121,7 @@ class Handling:
             return await self._list(asked, kind, listing, request)
         if not kind.watched:
             raise Refused(405, f"{kind.plural} cannot be watched: podgroups can")
-        with self._watches.opened(caller.name):
+        with self._watches.opened(caller.name, caller.groups):
             return await self._watch(asked, kind, listing, request)
 
     async def _permit(self, caller: Caller, asked: Path, verb: str) -> None:

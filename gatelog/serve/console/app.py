@@ -164,7 +164,8 @@ class Console:
         seen = PageView(at=at, query=request.query, now=now)
         if request.path == "/events":
             await self._permit_any(caller, request.query.get("namespace", ""))
-            with self._streams.opened(caller.name if caller is not None else ""):
+            name, groups = (caller.name, caller.groups) if caller is not None else ("", ())
+            with self._streams.opened(name, groups):
                 return await self._events(request)
         view = await self._view(request.path, seen, caller)
         seen = structs.replace(seen, quota=await self._may(caller, "clusterqueueusages", ""))
