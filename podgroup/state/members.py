@@ -89,7 +89,9 @@ _PLACES: dict[int, int] = {bit: place * _WIDTH for place, bit in enumerate(_BITS
 _CHARGED = Flag.LIVE | Flag.DELETING
 """Flags on which it depends what is charged without an admission."""
 
-_UNCOUNTED = Flag.UNOWNED | Flag.BUSY | Flag.LARGER | Flag.REPORTED | Flag.ABSURD | Flag.CUT | Flag.REFUSED
+_UNCOUNTED = (
+    Flag.UNOWNED | Flag.BUSY | Flag.LARGER | Flag.REPORTED | Flag.ABSURD | Flag.REFUSED | Flag.CUT
+)
 """Flags that have no count: no rule asks how many pods have them, and they change often."""
 
 
