@@ -201,7 +201,7 @@ def test_nothing_is_kept_of_pods_that_went_by(field: str) -> None:
     gc.collect()
     tracemalloc.start()
     try:
-        went_by(2, 6)
+        went_by(2, 3)
         gc.collect()
         left, _ = tracemalloc.get_traced_memory()
     finally:
