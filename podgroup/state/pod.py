@@ -56,7 +56,8 @@ class Terminating(Struct, frozen=True, gc=False):
     """A pod was asked to stop: `since` then, as the log saw it first.
 
     It must have ended at `due_at`, by the log's own time. `heard_at`: when its kubelet last wrote
-    its status since. `absurd`: it was given longer than is believed of a grace period.
+    its status since. `absurd`: it was given longer than is believed of a grace period. `long`:
+    longer than pods of a preempted group have.
     """
 
     since: datetime

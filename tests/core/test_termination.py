@@ -230,6 +230,29 @@ def test_a_pod_that_was_deleted_before_its_group_is_preempted_is_hastened() -> N
     assert not toy.gated("high")
 
 
+@pytest.mark.parametrize("way", ["refused", "in flight", "stop refused", "stop in flight"])
+def test_a_preempted_pod_that_is_deleted_at_that_moment_has_no_more_time(way: str) -> None:
+    """A write of ours is in flight or refused as its group is preempted, or as its user deletes."""
+    toy = lender()
+    toy.rejecting = {"StopPod"} if way.endswith("refused") else set()
+    toy.act = toy.act and not way.endswith("flight")
+    asked_before = not way.startswith("stop")
+    if asked_before:
+        toy.ask("low", GO_MOST)  # which is shortened to a day
+    toy.pod("high", cpu=2, labels={"kueue.x-k8s.io/priority-class": "high"})
+    if not asked_before:
+        toy.ask("low", DAY_S)
+    toy.act, toy.rejecting = True, set()
+    toy.settle()
+    toy.wait(120)
+    assert stops(toy)[-1] == ("low", 600)
+    assert toy.named("low").grace_s == 600
+    made = len(stops(toy))
+    toy.wait(120)
+    assert len(stops(toy)) == made
+    unparked(toy)
+
+
 def test_what_ends_for_other_reasons_keeps_its_grace_period() -> None:
     toy = lender(termination_grace_s=7_200)
     toy.do(e.ObjectApplied(object=toy.cluster_queue(2, stop_policy="HoldAndDrain")))
