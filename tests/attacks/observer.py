@@ -9,19 +9,20 @@ Invariant: every watch event is judged, in order, and none is missed: a watch th
 
 import asyncio
 import json
-from decimal import Decimal
+from math import ceil
 from typing import Any
 
 import aiohttp
+
+from simcluster.quantity import parse
 
 GATE = "kueue.x-k8s.io/admission"
 _ENDED = ("Succeeded", "Failed")
 
 
 def milli_cpu(text: str | int) -> int:
-    """A CPU quantity in thousandths; plain numbers and `m` are all that attackers here write."""
-    found = str(text)
-    return int(found[:-1]) if found.endswith("m") else int(Decimal(found) * 1000)
+    """A CPU quantity in thousandths, rounded up; attackers write what they like."""
+    return ceil(parse(str(text)) * 1000)
 
 
 def asks_milli_cpu(pod: dict[str, Any]) -> int:
