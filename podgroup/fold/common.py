@@ -215,8 +215,11 @@ def flags_of(pod: Pod, serving: bool, owned: bool) -> int:
         flags |= Flag.HIDDEN
     if pod.reported is not None:
         flags |= Flag.REPORTED
-    if pod.terminating is not None and pod.terminating.absurd:
-        flags |= Flag.ABSURD
+    if pod.terminating is not None:
+        if pod.terminating.absurd:
+            flags |= Flag.ABSURD
+        if pod.terminating.long:
+            flags |= Flag.LONG
     if pod.refused is not None:
         flags |= Flag.REFUSED
     if view.too_large or view.crowded:

@@ -1,7 +1,7 @@
 """Rule: the group was evicted: its running pods are stopped; gated and ended pods stay.
 
 Who was preempted has `Policy.preemption_grace_s` to end, whatever its pods ask for, since others
-wait for quota that may be their own; so has a pod that its user deleted before.
+wait for quota that may be their own; so has a pod that its user deletes, before that or after.
 
 Invariant: what is stopped gives its quota back when it has ended (`yield_`).
 """
@@ -31,10 +31,9 @@ def _stop_all(ctx: RuleContext, group: Group, reason: str, message: str) -> Conc
         pod = ctx.pod(uid)
         own_s = pod.view.termination_grace_s
         yield _stop(ctx, pod, reason, message, own_s, most_s)
-    evicted = group.requeueing.evicted
-    if not most_s or evicted is None or evicted.at != ctx.here.at:
-        return  # what is deleted later than the eviction was stopped by it
-    for uid in members.listed(Flag.DELETING):
+    if not most_s:
+        return
+    for uid in members.listed(Flag.LONG):
         pod = ctx.pod(uid)
         given_s = pod.view.grace_s or 0
         if members.flags[uid] & Flag.LIVE and given_s > most_s:

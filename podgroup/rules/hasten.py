@@ -25,7 +25,7 @@ def _hasten(ctx: RuleContext, group: Group) -> Conclusions:
     members, most_s = ctx.members(group), ctx.world.policy.termination_grace_max_s
     for uid in members.listed(Flag.ABSURD):
         pod = ctx.pod(uid)
-        if members.flags[uid] & Flag.LIVE and pod.free:
+        if members.flags[uid] & Flag.LIVE:
             why = (
                 f"it was deleted with a grace period of {pod.view.grace_s} s, and has {most_s} s "
                 "(queueing.termination_grace_max_s)"

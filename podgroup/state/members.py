@@ -53,6 +53,7 @@ class _Flags:
         self.ABSURD: Final = 4194304  # is deleted with a longer grace period than is believed
         self.REFUSED: Final = 8388608  # the API server refused the last write of it
         self.CUT: Final = 16777216  # fields of it are left out, since they take too much memory
+        self.LONG: Final = 33554432  # is deleted with more grace than who is preempted has
 
 
 Flag: Final = _Flags()
@@ -71,14 +72,24 @@ LISTED = (
     | Flag.ABSURD
     | Flag.REFUSED
     | Flag.CUT
+    | Flag.LONG
 )
 """Flags whose pods are kept in sets, because a rule goes over just those."""
 
-IDLE_ONLY = Flag.GATED | Flag.DELETING | Flag.HELD | Flag.STOPPABLE | Flag.EXCESS | Flag.HIDDEN
+IDLE_ONLY = (
+    Flag.GATED
+    | Flag.DELETING
+    | Flag.HELD
+    | Flag.STOPPABLE
+    | Flag.EXCESS
+    | Flag.HIDDEN
+    | Flag.ABSURD
+    | Flag.LONG
+)
 """Of the listed flags, those whose sets leave busy pods out: a rule that acts on a whole group once
 must not go over it again for each of the observations that follow."""
 
-_BITS: tuple[int, ...] = tuple(1 << i for i in range(Flag.CUT.bit_length()))
+_BITS: tuple[int, ...] = tuple(1 << i for i in range(Flag.LONG.bit_length()))
 _LISTED_BITS: tuple[int, ...] = tuple(b for b in _BITS if b & LISTED)
 _WIDTH: Final = 32
 _MASK: Final = (1 << _WIDTH) - 1
@@ -90,7 +101,14 @@ _CHARGED = Flag.LIVE | Flag.DELETING
 """Flags on which it depends what is charged without an admission."""
 
 _UNCOUNTED = (
-    Flag.UNOWNED | Flag.BUSY | Flag.LARGER | Flag.REPORTED | Flag.ABSURD | Flag.REFUSED | Flag.CUT
+    Flag.UNOWNED
+    | Flag.BUSY
+    | Flag.LARGER
+    | Flag.REPORTED
+    | Flag.ABSURD
+    | Flag.REFUSED
+    | Flag.CUT
+    | Flag.LONG
 )
 """Flags that have no count: no rule asks how many pods have them, and they change often."""
 

@@ -64,6 +64,7 @@ class Terminating(Struct, frozen=True, gc=False):
     due_at: datetime
     heard_at: datetime | None = None
     absurd: bool = False
+    long: bool = False
 
 
 class Measured(Struct, frozen=True, gc=False):

@@ -60,12 +60,13 @@ def terminating(
     if view.deleted_at is None or view.grace_s is None:
         return None
     counted = timedelta(seconds=grace_of(policy, view.grace_s))
+    absurd = view.grace_s > policy.termination_grace_max_s
+    long = 0 < policy.preemption_grace_s < view.grace_s
     if known is None or before is None:
-        return Terminating(now, now + counted, absurd=view.grace_s > policy.termination_grace_max_s)
+        return Terminating(now, now + counted, None, absurd, long)
     if before.grace_s != view.grace_s:
         due = max(now, known.since + counted)
-        absurd = view.grace_s > policy.termination_grace_max_s
-        known = Terminating(known.since, due, known.heard_at, absurd)
+        known = Terminating(known.since, due, known.heard_at, absurd, long)
     return replace(known, heard_at=now) if _spoke(before, view) else known
 
 
