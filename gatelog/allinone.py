@@ -47,6 +47,9 @@ _AGAIN_S = 20.0
 _GOOD_S = 60.0
 """Seconds that a part has to work until a failure of it counts as the first again."""
 
+_STARTS_S = 5.0
+"""Seconds that a part that is started again gets to say of itself what lacks."""
+
 OnReady = Callable[[Ready], Awaitable[None]]
 
 
@@ -309,6 +312,11 @@ def _set_up() -> tuple[type[Exception], ...]:
     return (*ours, DatabaseError, StaleProjector, StoreDamaged)
 
 
+def _said_until(at: float, said: str) -> str:
+    """Return what is said of a part that failed, "" from `at` on: not each has a check so named."""
+    return said if time.monotonic() < at else ""
+
+
 async def supervised(
     name: str,
     part: Callable[[], Coroutine[Any, Any, None]],
@@ -317,6 +325,8 @@ async def supervised(
     backoff: Backoff | None = None,
 ) -> None:
     """Run a part until `stop`, again and again if it fails by a defect; readiness says so.
+
+    It does so until the part says more of itself, or has worked for a few seconds.
 
     Raises:
         CommandFailed: it ended by itself.
@@ -342,7 +352,8 @@ async def supervised(
             raise CommandFailed(
                 f"{name} ended by itself, which it never should: see the log above it"
             )
-        checks.ready(name, partial(str, said))
+        until = time.monotonic() + wait_s + _STARTS_S
+        checks.ready(name, partial(_said_until, until, said))
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await stop.wait()

@@ -52,6 +52,28 @@ async def test_a_defect_in_one_part_ends_neither_it_nor_the_others() -> None:
     assert "is started again: 'prepared statement does not exist'" in seen[1]["projector"]
 
 
+async def test_a_part_without_a_check_of_its_name_is_ready_again() -> None:
+    """The actuator is one: its checks are named for what they are about."""
+    stop, checks, starts = asyncio.Event(), Checks(), 0
+
+    async def actuator() -> None:
+        nonlocal starts
+        starts += 1
+        if starts == 1:
+            raise KeyError("a defect")
+        checks.ready("actuator: log", lambda: "")
+        await stop.wait()
+
+    task = asyncio.create_task(supervised("actuator", actuator, stop, checks, soon()))
+    while starts < 2:
+        await asyncio.sleep(0.001)
+    async with asyncio.timeout(15):
+        while await checks.readiness():
+            await asyncio.sleep(0.1)
+    stop.set()
+    await task
+
+
 @pytest.mark.parametrize(
     "error",
     [
