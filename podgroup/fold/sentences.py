@@ -140,6 +140,15 @@ def decision_refused(subject: str, reason: str, others: int) -> str:
     return f"{subject}: {reason}" + (f" ({others} others like it since the last)" if others else "")
 
 
+def namespace_full(namespace: str, most_mib: int) -> str:
+    """The larger pods of a namespace have no room left, and a pod is kept without some fields."""
+    return (
+        f"the large pods of namespace {namespace} take the {most_mib} MiB of memory that gatelog "
+        "gives a namespace (queueing.namespace_memory_mib): affinity, tolerations, node selector, "
+        "other labels and owners of this pod are read once others of them are gone"
+    )
+
+
 def queue_stopped(kind: str, place: str, because: str) -> str:
     """A person stopped, resumed or created a queue, and said why."""
     return f"{kind} {place}: {because}"

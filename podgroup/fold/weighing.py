@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from podgroup.fold import sentences as say
 from podgroup.fold.common import index, mark
 from podgroup.fold.group import reporting
 from podgroup.model.ids import PodUID
@@ -99,7 +100,7 @@ def _put(world: World, table: Weights, view: PodView) -> PodView:
         part = table.parts.get(digest)
     more = own if part is not None else own + common
     most = world.policy.namespace_memory_mib
-    if table.total + more > most * MIB:
+    if most and table.total + more > most * MIB:
         table.crowded[view.uid] = None
         return _cut(view, most)
     if common and part is None:
@@ -113,11 +114,6 @@ def _put(world: World, table: Weights, view: PodView) -> PodView:
 
 def _cut(view: PodView, most: int) -> PodView:
     ours = {key: text for key, text in view.labels.items() if key.startswith(PREFIX)}
-    said = (
-        f"the large pods of namespace {view.namespace} take the {most} MiB of memory that gatelog "
-        "gives a namespace (queueing.namespace_memory_mib): affinity, tolerations, node selector, "
-        "other labels and owners of this pod are read once others of them are gone"
-    )
     return replace(
         view,
         labels=ours,
@@ -128,7 +124,7 @@ def _cut(view: PodView, most: int) -> PodView:
         node_terms=(),
         node_selector={},
         sets=(),
-        crowded=said,
+        crowded=say.namespace_full(view.namespace, most),
     )
 
 

@@ -61,9 +61,15 @@ MADE = [
     (sentences.decisions_message(7), "message 7 of DECISIONS"),
     (sentences.decision_refused("s", "r", 0), "s: r"),
     (sentences.decision_refused("s", "r", 2), "s: r (2 others like it since the last)"),
+    (
+        sentences.namespace_full("ns", 16),
+        "the large pods of namespace ns take the 16 MiB of memory that gatelog gives a namespace "
+        "(queueing.namespace_memory_mib): affinity, tolerations, node selector, other labels and "
+        "owners of this pod are read once others of them are gone",
+    ),
     (sentences.queue_stopped("ClusterQueue", "q", "why"), "ClusterQueue q: why"),
 ]
-"""As version 0cec161d says them."""
+"""As version 0cec161d says them, and those that came since."""
 BY_PLACE = {
     Amount: "flavor resource nominal quota reserved used borrowed spare unadmitted",
     Consumed: "at amounts",
