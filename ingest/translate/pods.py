@@ -138,8 +138,7 @@ def pod_view(
     """
     meta, spec, status = wire.metadata, wire.spec, wire.status
     ours, unread = _annotations(meta, copied, annotated_names)
-    text = ours.pop(POD_GROUP_SETS, None)
-    declared = _NOTHING if text is None else parse_sets(text, variant)
+    declared = _declared(ours.pop(POD_GROUP_SETS, None), variant)
     annotated = ours.get(ROLE_HASH)
     manager, written_at = writer(meta)
     view = objects.PodView(
@@ -182,6 +181,10 @@ def pod_view(
         devices=bytes(spec.resource_claims) not in _NO_CLAIMS,
     )
     return fitting(view)
+
+
+def _declared(text: str | None, variant: Variant) -> Declared:
+    return _NOTHING if text is None else parse_sets(text, variant)
 
 
 def _annotations(
