@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from podgroup.log.records import Timed
 from podgroup.model.names import (
     FAST_ADMISSION,
     POD_FINALIZER,
@@ -12,6 +13,7 @@ from podgroup.model.names import (
     SERVING,
     workload_name,
 )
+from podgroup.model.objects import NodeView
 from podgroup.state.changes import EVERYTHING
 from tests.support.toy import Toy
 
@@ -316,6 +318,34 @@ def test_a_successor_in_a_serving_group_starts_once_its_predecessor_is_taken_for
     assert toy.gated("b0")
     toy.wait(120)
     assert not toy.gated("b0")
+
+
+def test_news_of_a_pod_that_terminates_on_a_node_that_answers_sets_no_timer() -> None:
+    """The time at which it is lost moves on with each event; a record for each said so."""
+    toy = Toy(cpu=2)
+    toy.slow = True
+    for name in ("a0", "a1"):
+        toy.pod(name, "g", 2, annotations={SERVING: "true"})
+    toy.run("a0", "a1")
+    toy.world.nodes["node"] = NodeView(name="node", ready=True)
+    toy.unreach("a0")
+    toy.ask("a0", 1)
+    toy.pod("b0", "g", 2, annotations={SERVING: "true"})
+    toy.wait(5)
+    toy.change(toy.named("a0").uid, message="stops")
+    before = len(timers(toy))
+    for number in range(20):
+        toy.change(toy.named("a0").uid, message=f"still stops: {number}")
+    assert len(timers(toy)) == before and toy.gated("b0")
+    toy.world.nodes["node"] = NodeView(name="node", ready=False)
+    toy.wait(31)
+    toy.wait(31)
+    assert not toy.gated("b0")
+
+
+def timers(toy: Toy) -> list[Timed]:
+    """What was asked for in all messages."""
+    return [one for said in toy.concluded for one in said.records if isinstance(one, Timed)]
 
 
 @pytest.mark.parametrize("roles", [18, 19])
