@@ -215,6 +215,7 @@ async def test_a_pod_that_is_slow_to_write_to_is_stopped_all_the_same(lab: Lab) 
     assert time.monotonic() - began < BRIEF_S
 
 
+@pytest.mark.parity("B31")
 @pytest.mark.parametrize("status", [403, 409, 422, 500, 503])
 async def test_a_pod_whose_status_is_refused_is_stopped_all_the_same(lab: Lab, status: int) -> None:
     target = await bound(lab)

@@ -533,6 +533,31 @@ async def test_an_owner_that_names_a_queue_passes_it_on(door: Door, kind: str) -
         assert labelled(made) == {"app": "a", names.QUEUE_NAME: "late"}
 
 
+@pytest.mark.parity("B33")
+@pytest.mark.parametrize("kind", ["deployments", "statefulsets"])
+@pytest.mark.parametrize("left", [{}, {"app": "a"}, {names.PRIORITY_CLASS: "high"}])
+async def test_an_owner_may_lose_its_queue_and_its_pods_keep_theirs(
+    door: Door, kind: str, left: dict[str, str]
+) -> None:
+    """Row B33: the pods' own label counts, and who wants them out of the queue changes that."""
+    inner = {"containers": [{"name": "c", "image": "i"}], "schedulerName": NOBODY}
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": inner}
+    spec = {"selector": {"matchLabels": {"app": "a"}}, "template": template}
+    labels = {**left, names.QUEUE_NAME: "q"}
+    plural = f"{kind}.apps/v1"
+    await door.user.create(
+        plural, {"metadata": {"name": "o", "labels": labels}, "spec": spec}, "default"
+    )
+    for queue in ("late", None):
+        later = {"metadata": {"labels": {names.QUEUE_NAME: queue}}}
+        made = await door.user.patch(plural, "o", later, "default")
+        assert labelled(made)[names.QUEUE_NAME] == "late"
+    assert (made["metadata"].get("labels") or {}) == left
+    out = {"spec": {"template": {"metadata": {"labels": {names.QUEUE_NAME: None}}}}}
+    made = await door.user.patch(plural, "o", out, "default")
+    assert names.QUEUE_NAME not in labelled(made)
+
+
 def labelled(owner: Any) -> dict[str, str]:
     """Labels of its template, but for those by which a Job knows its pods."""
     found = owner["spec"]["template"]["metadata"]["labels"]

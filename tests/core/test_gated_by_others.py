@@ -50,6 +50,7 @@ def test_blanks_hold_back_as_with_kueue() -> None:
     assert wait.message == "admission is gated by a controller without a name"
 
 
+@pytest.mark.parity("B28")
 def test_any_member_at_its_gate_holds_its_group_back() -> None:
     toy = Toy()
     toy.pod("a", "g", 3)

@@ -130,6 +130,7 @@ def too_large(toy: Toy, decision: str, group: str) -> None:
     )
 
 
+@pytest.mark.parity("B29")
 @pytest.mark.parametrize("mode", ["kueue", "builtin"])
 def test_a_workload_that_is_too_large_is_tried_once(mode: str) -> None:
     toy = Toy(mode=mode)

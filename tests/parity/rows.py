@@ -432,6 +432,12 @@ B24 Y a queue that others name after admission has passed the pod
 B25 Y the managed label on a pod that has no gate
 B26 Y who lets a pod of a suspending parent go
 B27 Y what a mirror of a static pod is
+B28 Y every pod at its gate says who holds its group back
+B29 Y a Workload too large for etcd
+B30 Y gate, label and finalizer together
+B31 Y a pod whose condition cannot be written is stopped
+B32 Y more labels, annotations and resources than a pod may have
+B33 Y the queue of a Deployment or StatefulSet goes or changes
 """,
 }
 

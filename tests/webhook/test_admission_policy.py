@@ -597,6 +597,73 @@ def test_an_owners_queue_is_copied_to_its_template(
         assert not wanted
 
 
+LEFT: list[dict[str, str] | None] = [
+    None,
+    {},
+    {"app": "a"},
+    {names.QUEUE_NAME: ""},
+    {names.PRIORITY_CLASS: "high"},
+    {names.QUEUE_NAME: "other"},
+    {names.QUEUE_NAME: "other", names.PRIORITY_CLASS: ""},
+]
+"""What is left of an owner's labels once a person has changed them; None: no labels at all."""
+
+
+@pytest.mark.parametrize("labels", LEFT)
+@pytest.mark.parametrize("template", [None, {}, {"labels": {}}, {"labels": OWNED}])
+def test_an_owner_whose_queue_goes_or_changes_is_judged_alike_by_both_ways(
+    labels: dict[str, str] | None, template: RAW | None
+) -> None:
+    """The server evaluates conditions for owners that named a queue before; an error refuses."""
+    raw: RAW = {"metadata": {"name": "d"}, "spec": {"template": {}}}
+    old: RAW = {"metadata": {"name": "d", "labels": OWNED}, "spec": {"template": {}}}
+    if labels is not None:
+        raw["metadata"]["labels"] = labels
+    if template is not None:
+        raw["spec"]["template"]["metadata"] = template
+    (hook,) = (h for h in configurations(Registration())[0]["webhooks"] if "owners" in h["name"])
+    patch = copied_labels(raw)
+    assert Activation(raw, old).matches(hook["matchConditions"]) is bool(patch)
+    chosen = policy(OWNERS, "gatelog-owner-labels")["matchConditions"]
+    assert Activation(raw, old).matches(chosen) is bool((labels or {}).get(names.QUEUE_NAME))
+    if patch:
+        same = made(OWNERS, "gatelog-owner-labels", raw)["spec"]["template"]["metadata"]["labels"]
+        assert same.items() <= apply(raw, patch)["spec"]["template"]["metadata"]["labels"].items()
+
+
+LACKING: list[RAW] = [
+    {},
+    {"labels": {}},
+    {"labels": {"app": "a"}},
+    {"annotations": {"a": "b"}},
+    {"labels": Q},
+    {"labels": Q, "annotations": {}, "finalizers": []},
+]
+
+
+@pytest.mark.parametrize("new", LACKING)
+@pytest.mark.parametrize("old", [None, *LACKING])
+@pytest.mark.parametrize("of_owners", [False, True])
+def test_no_condition_is_an_error_whatever_of_its_metadata_an_object_lacks(
+    new: RAW, old: RAW | None, of_owners: bool
+) -> None:
+    """An error in a condition refuses the request where the failure policy is Fail."""
+    spec: RAW = {"template": {"metadata": {"labels": {"app": "a"}}}} if of_owners else {}
+    activation = Activation(
+        {"metadata": new, "spec": spec}, None if old is None else {"metadata": old, "spec": spec}
+    )
+    hooks = [h for one in configurations(Registration()) for h in one["webhooks"]]
+    judges = [(h["name"].startswith("owners."), h["matchConditions"]) for h in hooks]
+    for file in (MUTATING, DEFAULTING, VALIDATING, OWNERS):
+        for one in objects(file):
+            if "matchConditions" in one["spec"]:
+                judges.append((file == OWNERS, one["spec"]["matchConditions"]))
+    asked = [conditions for owners, conditions in judges if owners is of_owners]
+    assert len(asked) >= (2 if of_owners else 6)
+    for conditions in asked:
+        assert activation.matches(conditions) in (True, False)
+
+
 async def test_a_namespace_with_a_default_queue_takes_pods_that_name_none() -> None:
     """The policy's parameter is the LocalQueue `default` of the pod's own namespace."""
     settings = Settings(scheduler=False)

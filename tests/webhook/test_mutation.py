@@ -299,6 +299,7 @@ async def test_a_pod_with_a_parent_gets_gate_label_and_finalizer(
     assert after == expect(raw, labels={**labels, **MANAGED}, finalizers=FIN)
 
 
+@pytest.mark.parity("B30")
 @pytest.mark.parametrize("group", [{}, {names.GROUP_NAME: "g"}], ids=["single", "member"])
 async def test_a_gate_by_hand_brings_label_and_finalizer_along(group: dict[str, str]) -> None:
     raw = raw_pod(labels=group, gated=True, owner=JOB)
