@@ -116,9 +116,19 @@ _ALONE: Final[str] = (
     "pod from going, and no part of gatelog sees it: leave it out"
 )
 
+_UNMARKED: Final[tuple[str, ...]] = ("Gate", "!Managed", "!Queue", "!Parent")
+_LAST: Final[str] = (
+    f"without it nothing says whose the gate {names.ADMISSION_GATE} is: delete the pod to take it "
+    "out of its queue"
+)
+
 RULES: Final[tuple[Rule, ...]] = (
     Rule("VK1", "UPDATE", ("Managed", "Finalizer"), ("!Managed",), _LABEL, _COUNTED),
     Rule("VK2", "UPDATE", ("Managed", "Queue"), ("!Managed", "!Gate", "!Ended"), _LABEL, _COUNTED),
+    # A pod at the gate keeps a mark, which guards the gate: once its group is over, gatelog takes
+    # the finalizer off, and with the last mark gone a user could let it in.
+    Rule("VK14", "UPDATE", ("Managed", "Gate"), _UNMARKED, _LABEL, _COUNTED),
+    Rule("VK15", "UPDATE", ("Queue", "Gate"), _UNMARKED, label_path(names.QUEUE_NAME), _LAST),
     Rule(
         "VK3",
         "UPDATE",

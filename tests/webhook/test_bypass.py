@@ -125,7 +125,12 @@ def changed(state: State, policy: WebhookPolicy) -> Iterator[State]:
 
 
 def moved(state: State) -> Iterator[State]:
-    """What gatelog and the nodes make of it: it is let in, bound unless it is going, and ends."""
+    """What gatelog and the nodes make of it: it is let in, bound unless it is going, and ends.
+
+    Once its group is over, gatelog takes the finalizer off of a pod that is still at its gate.
+    """
+    if state.managed and state.gate and state.finalizer:
+        yield state._replace(finalizer=False)
     if state.managed and state.queue and state.gate:
         yield state._replace(gate=False, let_in=True)
     if not state.gate and not state.going:

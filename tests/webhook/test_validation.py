@@ -563,7 +563,7 @@ UPDATE: list[Any] = [
     pytest.param(
         ungated({Q: "a"}), raw_pod(labels={Q: "b"}, phase="Succeeded"), [], id="VU1-succeeded"
     ),
-    pytest.param(gated({Q: "a"}), gated({}), [], id="VU2-no-default-queue"),
+    pytest.param(gated({Q: "a", **MANAGED}), gated({**MANAGED}), [], id="VU2-no-default-queue"),
     pytest.param(ungated({P: "a"}), ungated({P: "b"}), [(INVALID, LABEL(P))], id="VU3"),
     pytest.param(gated({P: "a"}), gated({P: "B"}), [(INVALID, LABEL(P))], id="VU3-gated-form"),
     pytest.param(ungated({P: "a"}), ungated({}, {P: "a"}), [], id="VU3-moved"),
@@ -600,7 +600,7 @@ UPDATE: list[Any] = [
         id="VC6-made-less-bad",
     ),
     pytest.param(
-        gated(MANAGED), gated({names.MANAGED_LABEL: "no"}),
+        gated({Q: "q", **MANAGED}), gated({Q: "q", names.MANAGED_LABEL: "no"}),
         [(FORBIDDEN, LABEL(names.MANAGED_LABEL))], id="VU9",
     ),
     pytest.param(
@@ -650,6 +650,16 @@ UPDATE: list[Any] = [
         without_label(held(ungated({}), "example.com/f")),
         [(FORBIDDEN, LABEL(names.MANAGED_LABEL))],
         id="VK2-running-without-finalizer",
+    ),
+    pytest.param(
+        gated(MANAGED), gated({}), [(FORBIDDEN, LABEL(names.MANAGED_LABEL))],
+        id="VK14-the-last-mark-at-the-gate",
+    ),
+    pytest.param(
+        gated({Q: "q"}), gated({}), [(FORBIDDEN, LABEL(Q))], id="VK15-the-last-mark-at-the-gate"
+    ),
+    pytest.param(
+        gated({Q: "q", **MANAGED}), gated({**MANAGED}), [], id="VK15-another-mark-is-left"
     ),
     pytest.param(
         held(raw_pod(phase="Succeeded"), "example.com/f"),
@@ -712,7 +722,7 @@ async def test_gatelog_itself_takes_off_what_is_its_own(old: RAW, new: RAW) -> N
 async def test_queue_may_not_be_dropped_where_a_default_queue_exists() -> None:
     cluster = Cluster()
     cluster.queues.add(("ns", "default"))
-    verdict = await updated(gated({Q: "a"}), gated({}), cluster)  # VU2
+    verdict = await updated(gated({Q: "a", **MANAGED}), gated({**MANAGED}), cluster)  # VU2
     assert found(verdict) == [(INVALID, LABEL(Q))]
     assert "queue-name must not be empty in namespace with default queue" in str(verdict.errors[0])
     assert (await updated(gated({Q: "a"}), gated({Q: "b"}), cluster)).allowed
