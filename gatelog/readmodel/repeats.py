@@ -53,8 +53,8 @@ def advice(row: RepeatedRow) -> str:
         return "the object is gone, and no watch has said so: is ingest watching (gatelog doctor)?"
     return (
         "mend what the API server has against it (a right of the actuator's account, a policy or "
-        "webhook of another client, a quota); it is tried again by itself, at first after 30 s "
-        "and then ever less often, at once when the object changes"
+        "webhook of another client, a quota); it is tried again by itself, at once when "
+        "the object changes, else within a minute (a Workload that no group waits for: 30 min)"
     )
 
 

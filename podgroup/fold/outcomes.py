@@ -4,9 +4,9 @@ Theory. An applied outcome carries the resource version that contains the write;
 ends when the object is known at that version. An obsolete outcome means the object is gone: its
 deletion is on its way and ends the expectation, unless the deletion is already known. A rejected
 one ends it at once, marks the version at which the API server said no, and asks for a timer, so
-that the same is not tried again before the object changed or half a minute passed. What is rejected
-again and again is tried less and less often, but never given up, unless it is too large: that stays
-so as long as its pods do.
+that the same is not tried again before the object changed or half a minute passed. The same write,
+rejected again, is tried once a minute for as long as it takes, unless it is too large: that stays
+so as long as its pods do. An object has one such timer, so it costs two tries a minute at most.
 
 Invariant: each final outcome ends exactly one expectation, sooner or later.
 """
@@ -35,12 +35,11 @@ from podgroup.state.pod import Pod
 from podgroup.state.world import World
 
 RETRY_AFTER = timedelta(seconds=30)
-RETRY_CEILING = timedelta(minutes=10)
-"""However often a write was rejected, it is tried again after this long."""
-UNGATE_CEILING = timedelta(seconds=60)
-"""The same of the removal of a gate: what was held up goes on within a minute of being mended."""
-CREATE_CEILING = timedelta(minutes=30)
-"""The same of the creation of a Workload, which a group in builtin mode runs without."""
+RETRY_CEILING = timedelta(seconds=60)
+"""However often a write was rejected, it is tried again after this long: what was held up goes on
+within a minute of being mended."""
+MIRROR_CEILING = timedelta(minutes=30)
+"""The same of the creation of a Workload in builtin mode: no one waits for it."""
 MAX_REFUSAL = 500
 """Characters of an API server's answer that are kept."""
 RETRY = "retry"
@@ -100,6 +99,8 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
             mark(world, group.id, of_pod(world, group, old, new))
         world.journal.pods.add(pod.view.uid)
     elif event.status == "rejected":
+        if pod.refused is not None and pod.refused[0] != expectation.action:
+            pod.rejections = 0  # they were another write's
         if expectation.action == "UngatePod" and event.http_status == CONFLICT:
             ending.start_failed(group, event.message or say.START_FAILED)
         else:
@@ -109,11 +110,8 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
             pod.ungate_decided = False
         pod.rejections += 1
         end_expectation(world, group, pod)
-        after = _doubled(pod.rejections, RETRY_CEILING)
-        if expectation.action == "UngatePod":
-            after = min(after, UNGATE_CEILING)
         if event.http_status != TOO_LARGE:
-            _retry_later(world, here, group, pod.view.uid, after)
+            _retry_later(world, here, group, pod.view.uid, _doubled(pod.rejections))
     elif event.status == "obsolete" and pod.hidden:
         gone(world, here, group, pod)
     # obsolete: the pod is gone, the watch is about to say so
@@ -148,8 +146,7 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
             if expectation.action == "CreateWorkload":
                 after = _refused(world, here, group, event)
             else:
-                said = f"{expectation.action}: {_said(event)}"
-                after = _doubled(mirror.rejected(group, said), RETRY_CEILING)
+                after = _doubled(mirror.rejected(group, expectation.action, _said(event)))
         end_expectation(world, group, None)
         if event.status == "obsolete" and known is not None:
             if mirror.missed(group) > 1:
@@ -180,7 +177,8 @@ def _refused(world: World, here: At, group: Group, event: OutcomeRecorded) -> ti
             message=say.workload_refused(group.mirror.name, why),
             decision=event.decision,
         )
-    return _doubled(group.mirror.refusals, CREATE_CEILING)
+    waited_for = world.mode == "kueue"
+    return _doubled(group.mirror.refusals, RETRY_CEILING if waited_for else MIRROR_CEILING)
 
 
 def _said(event: OutcomeRecorded) -> str:
@@ -188,7 +186,7 @@ def _said(event: OutcomeRecorded) -> str:
     return " ".join(event.message.split())[:MAX_REFUSAL] or say.answered(event.http_status)
 
 
-def _doubled(times: int, ceiling: timedelta) -> timedelta:
+def _doubled(times: int, ceiling: timedelta = RETRY_CEILING) -> timedelta:
     return min(RETRY_AFTER * (1 << min(times - 1, 10)), ceiling)
 
 
@@ -200,7 +198,10 @@ def _retry_later(world: World, here: At, group: Group, uid: str, after: timedelt
 def timer_fired(world: World, here: At, event: TimerFired) -> None:
     """Fold a timer that fell due; one that was replaced or cancelled meanwhile does nothing."""
     timer = world.meta.timers.get(event.timer)
-    if timer is None or timer.due_at != event.due_at:
+    if timer is None:
+        return
+    # In logs of earlier versions the waiting for another try is longer.
+    if timer.due_at != event.due_at and (timer.purpose != RETRY or timer.due_at > event.due_at):
         return
     del world.meta.timers[event.timer]
     if timer.purpose == COUNTS_TIMER:

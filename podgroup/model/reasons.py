@@ -258,7 +258,7 @@ REASONS: Final = (
         WORKLOAD_REFUSED,
         "the API server refuses the Workload",
         "that the API server accepts the Workload {namespace}/{workload_name}: the message has "
-        "its answer; it is tried again every 30 min at least",
+        "its answer; it is tried again every minute",
     ),
     _blocked(
         WORKLOAD_TOO_LARGE,

@@ -161,12 +161,12 @@ class Mirror(Part):
     """What the API server said when it last would not create the Workload; "" once there is one."""
     too_large: bool = field(default=False, name="workload_too_large")
     """It said that the Workload is too large, which trying again does not change."""
-    unwritten: str = field(default="", name="workload_unwritten")
-    """What else was to be written to the Workload and what it said, until it takes a write."""
+    unwritten: tuple[str, str] | None = field(default=None, name="workload_unwritten")
+    """(action, answer) of another write that was refused, until the Workload takes one."""
     refusals: int = field(default=0, name="workload_refusals")
     """How often in a row that happened: each time the next try comes later."""
     rejections: int = field(default=0, name="workload_rejections")
-    """The same of other writes of it."""
+    """How often in a row the write in `unwritten` was refused."""
     refusal_told: str = ""
     """What of that was written to the group's first pod."""
     lost: bool = field(default=False, name="workload_lost")

@@ -115,7 +115,7 @@ class Pod(Struct, gc=False):
     refused: tuple[str, str] | None = None
     """(action, answer) of a write that the API server refused, until it takes one of this pod."""
     rejections: int = 0
-    """How many writes in a row were rejected: each time the next try comes later."""
+    """How often in a row the write in `refused` was rejected: the next try comes later."""
     ungate_decided: bool = False
     """We decided that it may start: it is past its gate by our leave."""
     larger: bool = False

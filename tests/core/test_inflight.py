@@ -217,20 +217,15 @@ def pauses(toy: Toy, action: str, seconds: int) -> list[int]:
     return [round((b - a).total_seconds()) for a, b in pairwise(tried)]
 
 
-@pytest.mark.parametrize(
-    ("action", "wanted"),
-    [("UngatePod", [60] * 41), ("WriteWorkloadStatus", [60, 120, 240, 480, 600, 600])],
-)
-def test_a_write_that_is_rejected_again_and_again_is_tried_ever_less_often(
-    action: str, wanted: list[int]
-) -> None:
-    """A gate is tried every minute: what is mended is noticed within one (law 11)."""
+@pytest.mark.parametrize("action", ["UngatePod", "WriteWorkloadStatus"])
+def test_a_write_that_is_rejected_again_and_again_is_tried_every_minute(action: str) -> None:
+    """What is mended is noticed within one (law 11)."""
     toy = Toy()
     toy.takes_status = False
     toy.rejecting = {action}
     toy.pod("p0")
     found = pauses(toy, action, 2500)
-    assert found == pytest.approx(wanted, abs=2)
+    assert found == pytest.approx([60] * 41, abs=2)
     toy.rejecting.clear()
     toy.wait(600)
     assert not toy.gated("p0"), "it is never given up"

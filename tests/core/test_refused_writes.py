@@ -1,7 +1,11 @@
 """What the API server refuses of our writes is said first, in every state, until it takes one."""
 
+from datetime import timedelta
+
+import msgspec
 import pytest
 
+from podgroup.engine import due_timers
 from podgroup.log.events import OutcomeRecorded
 from podgroup.log.outcomes import TOO_LARGE
 from podgroup.model.commands import CreateWorkload, UngatePod
@@ -9,6 +13,8 @@ from podgroup.model.policy import Policy
 from tests.support.toy import Toy
 
 NO = "PATCH /api/v1/namespaces/ns/pods/p: 422 Pod is invalid: spec: Forbidden"
+
+MINUTE = timedelta(minutes=1)
 
 
 def refusing(toy: Toy, *commands: str) -> None:
@@ -168,3 +174,86 @@ def test_a_pod_that_is_too_large_to_be_ungated_is_tried_once_for_each_of_its_sta
     pod = toy.named("p")
     toy.change(pod.uid, annotations={"kueue.x-k8s.io/less": "1"})
     assert not toy.gated("p")
+
+
+def tries(toy: Toy, action: str) -> int:
+    """How often it is tried in the ten minutes after half an hour of refusals."""
+    for _ in range(60):
+        toy.wait(30)
+    before = len(toy.decisions)
+    for _ in range(20):
+        toy.wait(30)
+    return sum(d.command.action == action for d in toy.decisions[before:])
+
+
+@pytest.mark.parametrize("action", ["UngatePod", "StopPod", "FinalizePod"])
+def test_each_write_of_a_pod_is_tried_once_a_minute(action: str) -> None:
+    toy = Toy(cpu=2)
+    toy.pod("p", cpu=2, labels={"kueue.x-k8s.io/priority-class": "low"})
+    toy.run("p")
+    refusing(toy, action)
+    toy.pod("next", cpu=2, labels={"kueue.x-k8s.io/priority-class": "low"})
+    if action == "StopPod":
+        toy.pod("urgent", cpu=2, labels={"kueue.x-k8s.io/priority-class": "high"})
+    else:
+        toy.end("p")
+    assert 9 <= tries(toy, action) <= 11
+    refusing(toy)
+    toy.wait(60)
+    left = {group.explained.reason for group in toy.world.groups.values()}
+    assert "WriteRefused" not in left
+
+
+def test_the_refusals_of_one_write_do_not_delay_another() -> None:
+    toy = Toy()
+    refusing(toy, "UngatePod", "FinalizePod", "StopPod", "DeletePod")
+    toy.pod("p")
+    for _ in range(60):
+        toy.wait(30)
+    toy.delete("p")
+    assert shown(toy)[1] == "WriteRefused"
+    refusing(toy)
+    toy.wait(30)
+    assert not toy.pods
+
+
+@pytest.mark.parametrize(
+    "action", ["CreateWorkload", "UpdateWorkload", "WriteWorkloadStatus", "FinalizeWorkload"]
+)
+def test_each_write_of_a_workload_is_tried_once_a_minute(action: str) -> None:
+    toy = Toy(mode="builtin" if action == "WriteWorkloadStatus" else "kueue")
+    if action != "CreateWorkload":
+        toy.pod("p")
+    refusing(toy, action)
+    if action == "UpdateWorkload":
+        pod = toy.named("p")
+        toy.change(pod.uid, labels={**pod.labels, "kueue.x-k8s.io/priority-class": "high"})
+    elif action == "CreateWorkload":
+        toy.pod("p")
+    elif action == "WriteWorkloadStatus":
+        toy.run("p")
+        toy.end("p")
+    else:
+        toy.delete("p")
+    assert 9 <= tries(toy, action) <= 11
+
+
+def test_a_workload_in_builtin_mode_for_which_no_one_waits_is_made_now_and_then() -> None:
+    toy = Toy()
+    refusing(toy, "CreateWorkload")
+    toy.pod("p")
+    assert tries(toy, "CreateWorkload") <= 1
+    assert not toy.gated("p")
+
+
+def test_a_log_in_which_the_next_try_came_later_is_folded_as_before() -> None:
+    toy = Toy()
+    refusing(toy, "UngatePod")
+    toy.pod("p")
+    (name,) = [name for name, each in toy.world.meta.timers.items() if each.purpose == "retry"]
+    (due,) = [each for each in due_timers(toy.world, toy.now + MINUTE) if each.timer == name]
+    toy.do(msgspec.structs.replace(due, due_at=due.due_at - MINUTE))
+    assert name in toy.world.meta.timers, "one that was replaced"
+    refusing(toy)
+    toy.do(msgspec.structs.replace(due, due_at=due.due_at + MINUTE))
+    assert name not in toy.world.meta.timers and not toy.gated("p")

@@ -32,7 +32,7 @@ def gone(group: Group, *, lost: bool) -> None:
     mirror = group.mirror
     mirror.lost = mirror.lost or lost
     mirror.workload = None
-    mirror.unwritten = ""
+    mirror.unwritten = None
     mirror.refusals = mirror.rejections = 0
     mirror.refused_version = ""
 
@@ -55,7 +55,7 @@ def expected(group: Group, expectation: Expectation | None) -> None:
 def written(group: Group, expectation: Expectation) -> None:
     """A write was applied."""
     group.mirror.rejections = 0
-    group.mirror.unwritten = ""
+    group.mirror.unwritten = None
     group.mirror.expect = expectation
 
 
@@ -85,11 +85,13 @@ def missed(group: Group) -> int:
     return group.mirror.refusals
 
 
-def rejected(group: Group, why: str) -> int:
-    """Another write was rejected; returns how often in a row that happened."""
-    group.mirror.rejections += 1
-    group.mirror.unwritten = why
-    return group.mirror.rejections
+def rejected(group: Group, action: str, why: str) -> int:
+    """Another write was rejected; returns how often in a row that happened to this action."""
+    mirror = group.mirror
+    same = mirror.unwritten is not None and mirror.unwritten[0] == action
+    mirror.rejections = mirror.rejections + 1 if same else 1
+    mirror.unwritten = action, why
+    return mirror.rejections
 
 
 def refusal_reported(group: Group) -> None:

@@ -32,8 +32,8 @@ def write_refused(ctx: RuleContext, group: Group) -> tuple[str, str] | None:
         said = ": ".join(pod.refused or ())
         return WRITE_REFUSED, f"the API server refuses a write of pod {pod.view.name}: {said}"
     if mirror.unwritten and (ctx.world.mode == "kueue" or group.ending.finish is not None):
-        what = f"the API server refuses a write of Workload {mirror.name}: {mirror.unwritten}"
-        return WRITE_REFUSED, what
+        said = ": ".join(mirror.unwritten)
+        return WRITE_REFUSED, f"the API server refuses a write of Workload {mirror.name}: {said}"
     return workload_refused(group) if ctx.world.mode == "kueue" else None
 
 
