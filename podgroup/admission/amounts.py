@@ -31,6 +31,15 @@ def bounded(amount: int) -> int:
     return UNLIMITED if amount >= MAX_INT64 else amount
 
 
+def summed(quota: int) -> int:
+    """Return a sum of quotas as Kueue counts it: with limits, it is less than what has none.
+
+    An amount that was cut to 64 bits (`quantities.capped`) may be any larger one, so it fits
+    nowhere but where there is no limit.
+    """
+    return quota if quota >= _BEYOND else min(quota, MAX_INT64 - 1)
+
+
 def text(resource: str, amount: int) -> str:
     """Write an amount for a message."""
     return "<unlimited>" if amount >= _BEYOND else format_amount(resource, amount)

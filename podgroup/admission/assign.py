@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from podgroup.admission.amounts import PODS, text
+from podgroup.admission.amounts import PODS, summed, text
 from podgroup.admission.holding import Resumption
 from podgroup.admission.matching import contradiction, unsuitable
 from podgroup.admission.model import ClusterQueue, Flavor, FlavorResource, PodSet
@@ -348,7 +348,7 @@ class Assigner:
         flavor, resource = key
         node = request.node
         value = amount + assigned
-        most = node.potential.get(key, 0)
+        most = summed(node.potential.get(key, 0))
         if value > most:
             self._short[key] = shortage(node, key, value, most, ever=True)
             why = (

@@ -14,7 +14,7 @@ from ingest.translate.podsets import parse_sets
 from podgroup.log import events as e
 from podgroup.model import quantities as q
 from podgroup.model.names import POD_GROUP_SETS, PREBUILT_WORKLOAD
-from podgroup.model.objects import WorkloadView
+from podgroup.model.objects import FlavorQuotas, Quota, ResourceGroup, WorkloadView
 from tests.support.toy import Toy
 
 CASES = Path(__file__).parent / "cases"
@@ -271,3 +271,54 @@ def test_a_cohort_with_a_negative_quota_says_so_and_its_queues_go_on() -> None:
     toy.pod("a", cpu=2)
     toy.pod("b", cpu=1)
     assert not toy.gated("a") and toy.gated("b")
+
+
+LARGE = st.sampled_from([1, 2**62 - 1, 2**62, q.MAX_INT64 - 2, q.MAX_INT64 - 1])
+ASKED = st.lists(st.sampled_from([1, 2**61, 2**62, q.MAX_INT64 - 1, q.MAX_INT64]), max_size=5)
+
+
+@given(st.lists(LARGE, min_size=1, max_size=3), ASKED)
+def test_what_is_admitted_in_a_tree_of_large_quotas_is_never_more_than_they_are(
+    quotas: list[int], asked: list[int]
+) -> None:
+    """2^63-1 may be any larger amount that was cut: it fits nowhere where there is a limit."""
+    toy = Toy()
+    known = toy.world.cluster_queues["cq"]
+    for number, quota in enumerate(quotas):
+        flavor = FlavorQuotas(name="f", resources={"cpu": Quota(nominal=quota)})
+        one = msgspec.structs.replace(
+            known,
+            name=f"cq{number}" if number else "cq",
+            uid=f"cq{number}" if number else known.uid,
+            cohort="all",
+            resource_version=toy.bump(),
+            groups=(ResourceGroup(covered=("cpu",), flavors=(flavor,)),),
+        )
+        toy.do(e.ObjectApplied(object=one))
+    for number, amount in enumerate(asked):
+        toy.pod(f"p{number}", requests={"cpu": amount})
+    admitted = [amount for n, amount in enumerate(asked) if not toy.gated(f"p{n}")]
+    assert q.MAX_INT64 not in admitted
+    assert sum(admitted) <= sum(quotas)
+    fits = [amount for amount in asked if amount <= sum(quotas) and amount != q.MAX_INT64]
+    assert bool(admitted) == bool(fits)
+
+
+@pytest.mark.parametrize(("quota", "fit"), [("8Ei", 3), ("9223372036854775807", 3), ("9e18", 0)])
+def test_an_amount_beyond_64_bits_fits_where_there_is_no_limit_as_with_kueue(
+    quota: str, fit: int
+) -> None:
+    """Kueue: resources.AmountFromQuantity takes a quota of 2^63-1 and more for none."""
+    toy = Toy()
+    known = toy.world.cluster_queues["cq"]
+    nominal = Quota(nominal=q.amount("memory", quota))
+    flavor = FlavorQuotas(name="f", resources={"cpu": Quota(nominal=9000), "memory": nominal})
+    group = ResourceGroup(covered=("cpu", "memory"), flavors=(flavor,))
+    toy.do(
+        e.ObjectApplied(
+            object=msgspec.structs.replace(known, groups=(group,), resource_version=toy.bump())
+        )
+    )
+    for name, text in (("a", "11.8E"), ("b", "12E"), ("c", "8Ei")):
+        toy.pod(name, requests={"memory": q.amount("memory", text)})
+    assert sum(not toy.gated(name) for name in "abc") == fit
