@@ -34,6 +34,10 @@ REPORT_EVERY_S: Final = 10.0
 SERVER_CEILING_S: Final = 5.0
 """Seconds between tries at most while the whole server is in trouble: the rush is limited by
 `AdaptiveConcurrency`."""
+SEVERAL: Final = 3
+"""Pods whose gates could not be removed, from which on it is no trouble of theirs."""
+_OF_THE_OBJECT: Final = frozenset({400, 409, 413, 422})
+"""Answers about what the object is or would be: they say nothing about writes of others."""
 
 
 class RetryingExecutor:
@@ -54,7 +58,7 @@ class RetryingExecutor:
         self._outcomes = outcomes
         self._stopping = stopping
         self._metrics = metrics
-        self._ungating = Streak("no gate could be removed")
+        self._ungating = Streak("no gate could be removed", objects=SEVERAL)
         # Bound: for a line per outcome it is worth not to be put together each time.
         self._log = get_logger("actuator").bind()
 
@@ -107,7 +111,8 @@ class RetryingExecutor:
         if verdict.status == "applied":
             self._ungating.succeeded()
         elif verdict.status != "obsolete" and not verdict.again:
-            self._ungating.failed(verdict.message)
+            if verdict.http_status not in _OF_THE_OBJECT:
+                self._ungating.failed(verdict.message, decision.command.target.uid)
 
     def _wait_s(self, verdict: Verdict, waits: Backoff) -> float:
         wait_s = next(waits)

@@ -1,8 +1,9 @@
 """Failures of one kind of work in a row: when they have lasted, they are a reason not to be ready.
 
 Theory. One failure says little, and work that fails for one object only is that object's trouble.
-What nothing succeeded in for a while is the trouble of the part. The count begins anew with a
-success, and is forgotten when nothing was tried for so long that it says nothing about now.
+What nothing succeeded in for a while, for several objects, is the trouble of the part. The count
+begins anew with a success, and is forgotten when nothing was tried for so long that it says nothing
+about now.
 
 Invariant: `problem` is "" for the first `AFTER_S` seconds, and after a success.
 """
@@ -19,16 +20,22 @@ another replica may have had the success."""
 
 
 class Streak:
-    """Failures since the last success; `what` is the beginning of the sentence about them."""
+    """Failures since the last success; `what` is the beginning of the sentence about them.
+
+    They are a problem if they were of as many different `objects`.
+    """
 
     def __init__(
         self,
         what: str,
         *,
+        objects: int = 1,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._what = what
+        self._objects = objects
         self._clock = clock
+        self._of: set[str] = set()
         self._times = 0
         self._since = self._last = 0.0
         self._why = ""
@@ -37,11 +44,14 @@ class Streak:
         """Begin anew."""
         self._times = 0
 
-    def failed(self, why: str) -> None:
-        """Count a failure; `why` is what was answered."""
+    def failed(self, why: str, of: str = "") -> None:
+        """Count a failure; `why` is what was answered, `of` names the object."""
         now = self._clock()
         if not self._times or now - self._last > FORGET_S:
             self._times, self._since = 0, now
+            self._of.clear()
+        if len(self._of) < self._objects:
+            self._of.add(of)
         self._times += 1
         self._last, self._why = now, why
 
@@ -51,6 +61,8 @@ class Streak:
         now = self._clock()
         lasted_s = now - self._since
         if not self._times or lasted_s < AFTER_S or now - self._last > FORGET_S:
+            return ""
+        if len(self._of) < self._objects:
             return ""
         times = "once" if self._times == 1 else f"{self._times} times"
         return f"{self._what}: failed {times} in {lasted_s:.0f} s, last: {self._why}"

@@ -45,10 +45,10 @@ _REMEDIES = (
     ("the cluster was restored", "it lists everything again and goes on by itself: see that it may "
      "(the roles of its account may be older as well)"),
     ("certificate", "renew the certificate; it is read again by itself"),
-    ("", "its log says more (kubectl logs, journalctl)"),
 )  # fmt: skip
-"""What a problem has in it -> what to do; the first that fits."""
-
+"""What a problem has in it -> what to do. The mark that comes first in it counts: what follows may
+be an answer of another server, in words of its own."""
+_ELSE = "its log says more (kubectl logs, journalctl)"
 
 _OR = {"projector": ", or none can write to the database"}
 
@@ -123,4 +123,5 @@ def _absent(part: str, rows: Sequence[ReplicaRow], now: datetime) -> Trouble:
 
 def remedy(problem: str) -> str:
     """Return what to do about a problem of a replica."""
-    return next(doing for mark, doing in _REMEDIES if mark in problem)
+    marked = [(problem.find(mark), doing) for mark, doing in _REMEDIES if mark in problem]
+    return min(marked, key=lambda one: one[0])[1] if marked else _ELSE

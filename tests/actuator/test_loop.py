@@ -24,8 +24,10 @@ from podgroup.model.commands import (
     WriteWorkloadStatus,
 )
 from runtime.embedded import EmbeddedNats
+from runtime.health import Checks
 from runtime.jetstream import Bus, connect
 from runtime.settings import ActuatorSettings, Settings
+from runtime.streak import AFTER_S
 from tests.actuator.commands import decision, pod_ref, ungate, workload_ref
 from tests.actuator.conftest import Lab
 from tests.actuator.log import CLUSTER, Outcomes, decide
@@ -35,12 +37,12 @@ pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared wit
 
 @asynccontextmanager
 async def actuator(
-    lab: Lab, bus: Bus, mode: Any = "builtin", **settings: Any
+    lab: Lab, bus: Bus, mode: Any = "builtin", checks: Checks | None = None, **settings: Any
 ) -> AsyncIterator[asyncio.Event]:
     quick = {"retry_first_s": 0.05, "retry_ceiling_s": 0.2, "ack_wait_s": 1.0}
     stop = asyncio.Event()
     chosen = Settings(mode=mode, actuator=ActuatorSettings(**{**quick, **settings}))
-    task = asyncio.create_task(run_actuator(chosen, stop, bus=bus, kube=lab.kube))
+    task = asyncio.create_task(run_actuator(chosen, stop, bus=bus, kube=lab.kube, checks=checks))
     try:
         yield stop
     finally:
@@ -126,6 +128,26 @@ async def test_trouble_of_the_whole_server_uses_up_no_attempts(
     async with actuator(lab, bus, max_attempts=3):
         seen = await outcomes.until(1)
     assert [o.status for o in seen] == ["retrying", "applied"]
+
+
+async def test_a_pod_whose_writes_are_refused_is_no_trouble_of_the_actuator(
+    lab: Lab, bus: Bus, outcomes: Outcomes
+) -> None:
+    checks = Checks()
+    targets = [await lab.pod(f"p{n}") for n in range(8)]
+    for target in targets:  # no right, and what the objects would be
+        code = 422 if target.name in ("p1", "p2", "p3", "p4") else 403
+        rule = lab.cluster.faults.answer(code, method="PATCH", path=f"/pods/{target.name}")
+        rule.text = "env may not be changed: denied the request"
+    async with actuator(lab, bus, checks=checks):
+        await decide(bus, *map(ungate, targets[:5]))
+        assert {o.http_status for o in await outcomes.until(5)} == {403, 422}
+        await asyncio.sleep(AFTER_S + 1)
+        assert await checks.readiness() == {}
+        await decide(bus, *map(ungate, targets[5:]), first=6)
+        await outcomes.until(8)
+        said = (await checks.readiness())["actuator: gates"]
+        assert said.startswith("no gate could be removed: failed 4 times in"), said
 
 
 async def test_retry_after_is_waited_for(lab: Lab, bus: Bus, outcomes: Outcomes) -> None:
@@ -276,7 +298,7 @@ async def test_three_actuators_share_the_work_and_each_effect_happens_once(
     targets = [await lab.pod(f"p{n:03}") for n in range(200)]
     before = {t.name: await generation(lab, t) for t in targets}
     await decide(bus, *map(ungate, targets))
-    few = {"max_in_flight": 4}
+    few: dict[str, Any] = {"max_in_flight": 4}
     async with actuator(lab, bus, **few), actuator(lab, bus, **few), actuator(lab, bus, **few):
         seen = await outcomes.until(200)
     assert {o.status for o in seen} == {"applied"}

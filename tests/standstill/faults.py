@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from msgspec import Struct
 
+from actuator.retrying import SEVERAL
 from tests.chaos.faults import widen
 from tests.deploy.manifests import DEPLOY, objects
 from tests.standstill.around import (
@@ -196,6 +197,12 @@ async def rights_gone(part: str, stack: Stack) -> AsyncIterator[None]:
                 await stack.bind(obj)
 
 
+async def _several_pods(stack: Stack) -> None:
+    """Make so many pods that one of two actuators fails with several."""
+    for _ in range(2 * SEVERAL):
+        await stack.pod()
+
+
 @asynccontextmanager
 async def ungating_refused(stack: Stack) -> AsyncIterator[None]:
     """A policy refuses whoever takes gates off, as one that names another account would."""
@@ -206,6 +213,7 @@ async def ungating_refused(stack: Stack) -> AsyncIterator[None]:
         rule = stack.sim.faults.answer(403, method="PATCH", path="/pods/")
         rule.text = text
         try:
+            await _several_pods(stack)
             yield
         finally:
             stack.sim.faults.rules.clear()
@@ -227,6 +235,7 @@ async def ungating_refused(stack: Stack) -> AsyncIterator[None]:
                 "expression": "size(object.spec.?schedulingGates.orValue([])) == "
                 "size(oldObject.spec.?schedulingGates.orValue([]))",
                 "message": "not you",
+                "reason": "Forbidden",
             }
         ],
     }
@@ -245,6 +254,7 @@ async def ungating_refused(stack: Stack) -> AsyncIterator[None]:
     )
     await asyncio.sleep(3)
     try:
+        await _several_pods(stack)
         yield
     finally:
         await stack.api.call("DELETE", f"{api}/validatingadmissionpolicybindings/{name}")

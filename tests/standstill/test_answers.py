@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from gatelog.readmodel import heldup, standstill
 from gatelog.readmodel.rows import HeldUpRow, ReplicaRow
 from runtime.streak import AFTER_S, FORGET_S, Streak
@@ -113,6 +115,41 @@ def test_a_streak_is_a_problem_once_it_has_lasted_until_a_success_or_long_silenc
     assert streak.problem.endswith("failed once in 10 s, last: 403")
     streak.succeeded()
     assert streak.problem == ""
+
+
+def test_failures_of_too_few_objects_are_theirs() -> None:
+    now = 0.0
+    streak = Streak("no gate could be removed", objects=3, clock=lambda: now)
+    for _ in range(30):
+        streak.failed("403", "a")
+        streak.failed("403", "b")
+        now += 1
+    assert streak.problem == ""
+    streak.failed("403", "c")
+    assert streak.problem.startswith("no gate could be removed: failed 61 times in 30 s")
+    now += FORGET_S + 1
+    streak.failed("403", "a")
+    now += AFTER_S
+    streak.failed("403", "b")
+    assert streak.problem == "", "the third was long ago"
+
+
+@pytest.mark.parametrize(
+    ("problem", "doing"),
+    [
+        ("API server: this account may not patch pods", "ClusterRole"),
+        ("gates: no gate could be removed: failed 3 times in 12 s, last: PATCH /api/v1/pods/a: 403 "
+         "admission webhook denied the request: env may not change", "the answer names"),
+        ("gates: no gate could be removed: failed 3 times in 12 s, last: PATCH /api/v1/pods/a: 500 "
+         "x509: certificate has expired", "the answer names"),
+        ("database: certificate has expired", "is the database up"),
+        ("boom", "its log says more"),
+    ],
+)  # fmt: skip
+def test_the_remedy_is_for_what_we_say_not_for_what_another_server_answered(
+    problem: str, doing: str
+) -> None:
+    assert doing in standstill.remedy(problem)
 
 
 def test_the_page_has_the_table() -> None:
