@@ -101,7 +101,8 @@ async def run_ingest(
             # Its dependencies are not needed, and need not be installed, where it is off.
             from ingest.registration import webhook
 
-            server = await stack.enter_async_context(webhook(settings, kube, checks))
+            serving = webhook(settings, kube, checks, restored=ingest.restored)
+            server = await stack.enter_async_context(serving)
             server.answered = WebhookMetrics(metrics, server.counts).answered
         log_, api = bus, kube
         ingest.rights = await stack.enter_async_context(watched(Rights(api, _RIGHTS)))
@@ -135,6 +136,8 @@ class _Ingest:
         self._known: Known | None = None
         self._afresh = False
         self._restored: ClusterRestored | None = None
+        self.restored = asyncio.Event()
+        """Set each time the cluster was restored; who acts on it clears it."""
         self._cause = ""
         self._backoff = Backoff(ceiling_s=10.0)
 
@@ -222,6 +225,7 @@ class _Ingest:
             self._afresh = self._afresh or isinstance(error, Asked)
             if isinstance(error, Restored):
                 self._restored = error.event
+                self.restored.set()
                 self._metrics.restored()
             raise
         finally:

@@ -20,7 +20,7 @@ Invariant: the registration names an authority only after a certificate of it is
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -84,8 +84,12 @@ async def webhook(
     checks: Checks | None = None,
     heard_s: float = HEARD_S,
     look_s: float = LOOK_S,
+    restored: asyncio.Event | None = None,
 ) -> AsyncIterator[WebhookServer]:
     """Serve the webhook while the context lasts, and `webhook.linger_s` longer.
+
+    `restored` is set by the caller each time the cluster was restored, and cleared here: what is
+    registered may then name an earlier address, or be missing, and is written again.
 
     Raises:
         OSError: the address cannot be listened on, or the certificate directory written.
@@ -107,7 +111,9 @@ async def webhook(
         trust = Trust(heard_s, look_s)
         if checks is not None and not chosen.url:  # behind a Service others answer meanwhile
             checks.ready("ingest: webhook", lambda: trust.problem)
-        keeper = asyncio.create_task(_renew_for_ever(settings, api, certificate, server, trust))
+        keeper = asyncio.create_task(
+            _renew_for_ever(settings, api, certificate, server, trust, restored or asyncio.Event())
+        )
     else:
         if checks is not None:
             checks.ready("ingest: webhook", certificate.problem)
@@ -200,6 +206,7 @@ async def _renew_for_ever(
     certificate: ServerCertificate,
     server: WebhookServer,
     trust: Trust,
+    restored: asyncio.Event,
 ) -> None:
     """Renew the certificate when due, and see to it that the registration trusts our authority."""
     renewed_at = -RENEW_S
@@ -211,7 +218,10 @@ async def _renew_for_ever(
             except OSError as error:
                 log.error("webhook_certificate_not_renewed", problem=str(error))
         wait_s = await _registered(settings, api, certificate.authority, server, trust)
-        await asyncio.sleep(wait_s)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(restored.wait(), wait_s)
+            restored.clear()
+            trust.problem = "the cluster was restored, and not registered with again yet"
 
 
 async def _registered(

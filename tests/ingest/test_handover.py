@@ -5,6 +5,7 @@ and follows a Service to one replica at a time.
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -175,6 +176,41 @@ async def test_a_registration_that_was_removed_is_not_put_back_by_who_is_about_t
         async with webhook(replica(tmp_path / "b", linger_s=0), kube, again := Checks(), 0.05):
             await ready(again)
             assert sim.objects("admissionregistration.k8s.io", plural)
+
+
+@pytest.mark.parametrize("there", ["none", "of an earlier port"])
+async def test_a_restored_cluster_is_registered_with_again(tmp_path: Path, there: str) -> None:
+    group, plural = "admissionregistration.k8s.io", "mutatingwebhookconfigurations"
+    async with cluster(tmp_path) as (sim, kube):
+        restored, checks = asyncio.Event(), Checks()
+        settings = replica(tmp_path / "a", linger_s=0)
+        settings = msgspec.structs.replace(
+            settings,
+            webhook=msgspec.structs.replace(settings.webhook, url="https://127.0.0.1:0"),
+        )
+        async with webhook(settings, kube, checks, 0.05, 0.05, restored) as server:
+
+            def is_there() -> bool:
+                found = sim.objects(group, plural)
+                clients = [hook["clientConfig"] for one in found for hook in one["webhooks"]]
+                return bool(clients) and all(server.url in str(one["url"]) for one in clients)
+
+            await until(is_there, "it is registered")
+            await asyncio.sleep(1)  # and has been seen to be trusted
+            (found,) = sim.objects(group, plural)
+            path = f"/apis/{group}/v1/{plural}/{found['metadata']['name']}"
+            if there == "none":
+                assert (await kube.request("DELETE", path)).status == 200
+            else:
+                port = server.url.rpartition(":")[2]
+                old = json.loads(json.dumps(found).replace(f":{port}", ":1"))
+                status, said = await kube.json("PUT", path, body=old)
+                assert status == 200, said
+            await asyncio.sleep(0.5)  # ten looks
+            assert not is_there()
+            restored.set()
+            await until(is_there, "it is registered")
+            assert not restored.is_set()
 
 
 async def test_given_certificates_are_replaced_under_load(tmp_path: Path) -> None:
