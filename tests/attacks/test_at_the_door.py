@@ -433,10 +433,13 @@ async def test_administrators_are_users_here(door: Door) -> None:
 
 
 async def test_what_is_not_in_a_queue_is_its_owners(door: Door) -> None:
-    gated = pod("free", labels={})
-    gated["spec"]["schedulingGates"] = [{"name": names.ADMISSION_GATE}]
-    await door.user.create("pods", gated, "default")
+    """Its gate is that of another controller; with ours it would be in one (row B30)."""
+    for name, gate in (("free", "example.com/gate"), ("ours", names.ADMISSION_GATE)):
+        gated = pod(name, labels={})
+        gated["spec"]["schedulingGates"] = [{"name": gate}]
+        await door.user.create("pods", gated, "default")
     await allowed(door.user, "free", GATE, JSON)
+    await refused(door.user, "ours", GATE, JSON)
     await door.user.create("pods", pod("plain", labels={}), "default")
     await allowed(door.user, "plain", {"metadata": {"labels": {"a": "b"}}})
 
