@@ -80,6 +80,8 @@ _NO_TABLE = re.compile(r'no such (table|column)|(relation|column) "[^"]+" does n
 """What either database says of a schema that is not there; a missing role or database is not."""
 
 T = TypeVar("T", bound=msgspec.Struct)
+_DOCUMENTS = frozenset(("resources", "lost_hours"))
+"""Columns of any statement that are documents."""
 
 
 class ReadModel:
@@ -408,10 +410,10 @@ class ReadModel:
                 rows = [dict(zip(names, row, strict=True)) for row in found.all()]
         except SQLAlchemyError as error:
             raise CommandFailed(self._why(error)) from error
-        if "resources" in names:  # PostgreSQL's driver has read documents already
+        for name in _DOCUMENTS.intersection(names):  # PostgreSQL's driver has read them already
             for row in rows:
-                if isinstance(row["resources"], str):
-                    row["resources"] = msgspec.json.decode(row["resources"])
+                if isinstance(row[name], str):
+                    row[name] = msgspec.json.decode(row[name])
         yield rows
 
     def _why(self, error: SQLAlchemyError) -> str:

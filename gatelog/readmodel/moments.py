@@ -169,9 +169,15 @@ SELECT d.issued_at, {_named("d.group_id")} AS victim_id,
        {_named("p.id")} AS preemptor_id,
        {_named("p.namespace")} AS preemptor_namespace, {_named("p.name")} AS preemptor,
        p.priority,
-       CASE WHEN {_PREEMPTOR_SEEN} THEN d.message ELSE d.command ->> 'message' END AS message
+       CASE WHEN {_PREEMPTOR_SEEN} THEN d.message ELSE d.command ->> 'message' END AS message,
+       CASE WHEN {_VICTIM_SEEN} THEN r.lost_hours END AS lost_hours,
+       CASE WHEN {_PREEMPTOR_SEEN} THEN r.brought END AS brought,
+       CASE WHEN {_PREEMPTOR_SEEN} THEN r.admitted_after_seconds END AS admitted_after_seconds,
+       CASE WHEN {_PREEMPTOR_SEEN} THEN r.ran_seconds END AS ran_seconds
   FROM decisions d JOIN groups p ON p.cluster = d.cluster
    AND p.id = d.command ->> 'preempted_by'
+  LEFT JOIN v_preemptions r ON r.cluster = d.cluster AND r.decision_id = d.id
+   AND r.at >= :since AND r.at <= :until
  WHERE d.cluster = :cluster AND d.rule = 'preempt' AND d.issued_at >= :since
    AND d.issued_at <= :until
    AND (d.group_id = :group_id OR p.id = :group_id OR :group_id = '')
@@ -325,6 +331,12 @@ class PreemptedRow(msgspec.Struct, frozen=True):
     preemptor: str
     priority: int
     message: str
+    lost_hours: dict[str, float] | None
+    """What the victim had held, by resource; None: not seen, or the log does not say."""
+    brought: str | None
+    """As `v_preemptions` says, also of a past moment: what came of it."""
+    admitted_after_seconds: float | None
+    ran_seconds: float | None
 
 
 class PreemptedSum(msgspec.Struct, frozen=True):

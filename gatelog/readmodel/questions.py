@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from gatelog.readmodel.grouplist import key_parameter
+from gatelog.readmodel.rates import hours_text
 from gatelog.readmodel.statements import filled
 from podgroup.model.quantities import MAX_INT64
 from podgroup.model.wording import UNLIMITED, quantity
@@ -108,7 +109,9 @@ def readable(names: Sequence[str], row: Sequence[Any]) -> tuple[Any, ...]:
     """Return a row as people read it: times to the second, amounts with units, few digits."""
     resource = row[names.index("resource")] if "resource" in names else ""
     return tuple(
-        _amount(name, resource, value)
+        hours_text(msgspec.json.decode(value) if isinstance(value, str) else value)
+        if name == "lost_hours" and value
+        else _amount(name, resource, value)
         if resource and name in _AMOUNTS and isinstance(value, int)
         else _readable(value)
         for name, value in zip(names, row, strict=True)

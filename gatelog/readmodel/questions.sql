@@ -128,12 +128,14 @@ SELECT "at", source, kind, reason, message
         ORDER BY created_seq DESC LIMIT 1)
  ORDER BY seq, ord
 
--- preempted: Who was preempted, for whom, by which policy, and why?
+-- preempted: Who was preempted, for whom, by which policy, what did it cost and bring, and why?
 SELECT d.issued_at, d.namespace, d.name AS victim, p.namespace AS "for", p.name AS preemptor,
-       p.priority, r.policy, r.victim_queue, r.preemptor_queue, d.message
+       p.priority, r.policy, r.victim_queue, r.preemptor_queue, r.lost_hours, r.brought,
+       r.admitted_after_seconds, r.ran_seconds, d.message
   FROM decisions d
   JOIN groups p ON p.cluster = d.cluster AND p.id = d.command ->> 'preempted_by'
-  LEFT JOIN preemptions r ON r.cluster = d.cluster AND r.decision_id = d.id
+  LEFT JOIN v_preemptions r ON r.cluster = d.cluster AND r.decision_id = d.id
+   AND r."at" >= :since AND r."at" < :until
  WHERE d.cluster = :cluster AND d.rule = 'preempt'
    AND d.issued_at >= :since AND d.issued_at < :until
    AND (:namespace = '' OR d.namespace = :namespace OR p.namespace = :namespace)

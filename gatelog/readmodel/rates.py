@@ -14,7 +14,7 @@ Invariant: what has no rate costs nothing, and is reported (`Rates.unknown`).
 """
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from pathlib import Path
 
@@ -41,6 +41,14 @@ def unit_name(resource: str) -> str:
     if resource == "cpu":
         return "core-h"
     return "GiB-h" if unit(resource) == _GIB else "h"
+
+
+def hours_text(hours: Mapping[str, float]) -> str:
+    """Return hours of resources as views have them: `0.67 core-h of cpu, 2.00 h of pods`."""
+    people = ((r, each / (1 if r == "cpu" else unit(r))) for r, each in sorted(hours.items()))
+    return ", ".join(
+        f"{each:{',.2f' if each >= 0.1 else '.2g'}} {unit_name(r)} of {r}" for r, each in people
+    )
 
 
 def missing(unpriced: Iterable[tuple[str, str]]) -> str:

@@ -28,6 +28,8 @@ class Dialect(Struct, frozen=True):
     """The object {doc} with one more entry: one of `pods`."""
     nested: str
     """Object in {doc} taken by `each`."""
+    object: str
+    """Object made of the {key} and {value} of all rows."""
     hour: str
     """Begin of the hour of {t}."""
     day: str
@@ -72,6 +74,7 @@ POSTGRES = Dialect(
     text="{doc} #>> '{{}}'",
     with_pods="{doc} || jsonb_build_object('pods', 1)",
     nested="{doc}",
+    object="coalesce(jsonb_object_agg({key}, {value}), '{{}}')",
     hour="date_trunc('hour', {t}, 'UTC')",
     day="date_trunc('day', {t}, 'UTC')",
     next_hour="{t} + interval '1 hour'",
@@ -100,6 +103,7 @@ SQLITE = Dialect(
     text="{doc}",
     with_pods="json_set({doc}, '$.pods', 1)",
     nested="{doc}",
+    object="json_group_object({key}, {value})",
     hour="strftime('%Y-%m-%dT%H:00:00.000000Z', {t})",
     day="strftime('%Y-%m-%dT00:00:00.000000Z', {t})",
     next_hour="strftime('%Y-%m-%dT%H:00:00.000000Z', {t}, '+1 hour')",
@@ -128,6 +132,7 @@ DUCKDB = Dialect(
     text="{doc} ->> '$'",
     with_pods="json_merge_patch({doc}, '{{\"pods\":1}}')",
     nested="{doc}",
+    object="coalesce(json_group_object({key}, {value}), '{{}}')",
     hour=f"date_trunc('hour', {{t}} {_UTC}) {_UTC}",
     day=f"date_trunc('day', {{t}} {_UTC}) {_UTC}",
     next_hour="{t} + interval '1 hour'",

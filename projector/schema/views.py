@@ -13,7 +13,14 @@ Invariant: views read tables and views above them, so they are dropped from belo
 from sqlalchemy import Connection
 
 from podgroup.model.reasons import KEPT_AT_GATE, WAITING_FOR_PLACE
-from projector.schema import failing, pending, quota_views, sharing_views, usage_views
+from projector.schema import (
+    failing,
+    pending,
+    preemption_views,
+    quota_views,
+    sharing_views,
+    usage_views,
+)
 from projector.schema.describing import columns_view, text_of
 from projector.schema.dialect import Dialect, home
 
@@ -337,6 +344,7 @@ VIEWS = {
     **usage_views.VIEWS,
     "v_namespace_cost": _namespace_cost,
     "v_pod_usage_daily": _pod_usage_daily,
+    **preemption_views.VIEWS,
     **sharing_views.VIEWS,
     **quota_views.VIEWS,
     "v_columns": _columns,
@@ -363,6 +371,7 @@ COMMENTS = {
     "v_namespace_cost": "Requested resource-hours per namespace and day (UTC), while pods ran; "
     "apart what ran without an admission",
     "v_pod_usage_daily": "The same per pod, to be summed by anything",
+    **preemption_views.COMMENTS,
     **sharing_views.COMMENTS,
     **quota_views.COMMENTS,
     "v_columns": "What every table (column_name empty) and column means",

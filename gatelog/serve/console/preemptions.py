@@ -1,4 +1,4 @@
-"""The page of preemptions: who had to go, and for whom.
+"""The page of preemptions: who had to go, for whom, what it cost and what it brought.
 
 Invariant: read only; who sees one namespace only is shown no name of another.
 """
@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from gatelog.readmodel import moments
 from gatelog.readmodel.moments import Asked
+from gatelog.readmodel.rates import hours_text
 from gatelog.readmodel.timeline import plain
 from gatelog.serve.console.html import Columns, Html, choices, h, listing
 from gatelog.serve.console.parts import (
@@ -15,6 +16,7 @@ from gatelog.serve.console.parts import (
     ROWS,
     Page,
     PageView,
+    age,
     clock,
     group_link,
     page,
@@ -34,6 +36,8 @@ def preemption_table(rows: Iterable[moments.PreemptedRow], seen: PageView, mine:
         "had to go": lambda one: _group(seen, one.victim_namespace, one.victim, one.victim_id),
         "for": lambda one: _group(seen, one.preemptor_namespace, one.preemptor, one.preemptor_id),
         "of priority": "priority",
+        "lost": lambda one: hours_text(one.lost_hours or {}) or "–",
+        "brought": _brought,
         "why": lambda one: plain(one.message),
     }
     empty = "it preempted none and was not preempted" if mine else _NONE
@@ -71,6 +75,25 @@ def preemptions(asked: Asked, seen: PageView) -> Page:
         listing(columns, sums, "By namespace and ClusterQueue, most often first", _NONE),
         [h("h2", "Each of them"), preemption_table(rows, seen)] if rows else None,
     )
+
+
+_BROUGHT = {
+    "Running": "has run {ran}",
+    "Ran": "ran {ran}",
+    "Preempted": "preempted itself, ran {ran}",
+    "PreemptedAtOnce": "preempted itself at once",
+    "NeverRan": "never ran",
+    "Admitted": "runs nothing yet",
+    "Waiting": "waits still",
+    "NeverAdmitted": "never admitted",
+}
+
+
+def _brought(one: moments.PreemptedRow) -> str:
+    """Say whether the preemptor was admitted, after how long, and for how long it ran."""
+    words = _BROUGHT.get(one.brought or "", "–").format(ran=age(one.ran_seconds or 0))
+    after = one.admitted_after_seconds
+    return words if after is None else f"admitted after {age(after)}, {words}"
 
 
 def _group(seen: PageView, namespace: str, name: str, uid: str) -> Html:
