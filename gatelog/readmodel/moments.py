@@ -176,8 +176,8 @@ SELECT d.issued_at, {_named("d.group_id")} AS victim_id,
        CASE WHEN {_PREEMPTOR_SEEN} THEN r.ran_seconds END AS ran_seconds
   FROM decisions d JOIN groups p ON p.cluster = d.cluster
    AND p.id = d.command ->> 'preempted_by'
-  LEFT JOIN v_preemptions r ON r.cluster = d.cluster AND r.decision_id = d.id
-   AND r.at >= :since AND r.at <= :until
+  LEFT JOIN v_preemptions r ON r.cluster = d.cluster AND r.victim_id = d.group_id
+   AND r.seq = d.as_of_seq AND r.at >= :since AND r.at <= :until
  WHERE d.cluster = :cluster AND d.rule = 'preempt' AND d.issued_at >= :since
    AND d.issued_at <= :until
    AND (d.group_id = :group_id OR p.id = :group_id OR :group_id = '')

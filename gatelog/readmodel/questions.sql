@@ -134,8 +134,8 @@ SELECT d.issued_at, d.namespace, d.name AS victim, p.namespace AS "for", p.name 
        r.admitted_after_seconds, r.ran_seconds, d.message
   FROM decisions d
   JOIN groups p ON p.cluster = d.cluster AND p.id = d.command ->> 'preempted_by'
-  LEFT JOIN v_preemptions r ON r.cluster = d.cluster AND r.decision_id = d.id
-   AND r."at" >= :since AND r."at" < :until
+  LEFT JOIN v_preemptions r ON r.cluster = d.cluster AND r.victim_id = d.group_id
+   AND r.seq = d.as_of_seq AND r."at" >= :since AND r."at" < :until
  WHERE d.cluster = :cluster AND d.rule = 'preempt'
    AND d.issued_at >= :since AND d.issued_at < :until
    AND (:namespace = '' OR d.namespace = :namespace OR p.namespace = :namespace)
