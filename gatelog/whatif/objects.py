@@ -331,6 +331,9 @@ def _object(
         path = _path(data, event.field)
         raise refuse(path, f"{kind} {name}: {event.field}: {event.message}".replace(": :", ":"))
     assert isinstance(event, ObjectApplied)
+    if problem := getattr(event.object, "problem", ""):
+        # In a cluster such an object is read, and says that it cannot be used; here it is mended.
+        raise refuse(_path(data, problem.partition(": ")[0]), f"{kind} {name}: {problem}")
     return Found(key, event.object, file, line)
 
 

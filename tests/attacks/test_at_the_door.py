@@ -307,9 +307,10 @@ async def test_a_gate_of_ones_own_is_no_way_into_a_queue(door: Door) -> None:
     assert await patched(door, gates=[], labels={names.QUEUE_NAME: None}) == 403
     assert await patched(door, labels={names.QUEUE_NAME: None}) == 200
     assert await patched(door, gates=[], labels=ON) == 403
-    assert await patched(door, gates=[]) == 200, "in no queue, it is its user's"
+    assert await patched(door, gates=[]) == 403, "row B30: ours while it bears the gate"
     for marks in (ON, QUEUED, {**QUEUED, **ON}):
-        assert await patched(door, labels=marks) == 403
+        assert await patched(door, labels=marks) == 200, "it waits at its gate"
+        assert await patched(door, gates=[]) == 403
     await door.user.ok("DELETE", "/api/v1/namespaces/default/pods/p")
 
 

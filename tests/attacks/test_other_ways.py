@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from podgroup.model.names import ADMISSION_GATE, MANAGED_LABEL
+from podgroup.model.names import MANAGED_LABEL
 from tests.attacks.conftest import Attack, runs
 from tests.attacks.test_running import DAY_S, LINGER, ends, gated, next_waits
 from tests.support.processes import KUEUE, make_queue, pod
@@ -233,10 +233,9 @@ async def test_what_came_past_admission_costs_no_neighbour(attack: Attack) -> No
     base = f"/api/v1/namespaces/{other}/pods"
     sly = pod("sly", cpu="99999")
     labels = sly["metadata"].pop("labels")
-    sly["spec"]["schedulingGates"] = [{"name": ADMISSION_GATE}]
     await attack.api.call("POST", base, sly)
     past = {"metadata": {"labels": labels | {MANAGED_LABEL: "true"}}}
-    await attack.api.merge(f"{base}/sly", past | {"spec": {"schedulingGates": None}})
+    await attack.api.merge(f"{base}/sly", past)
     await attack.api.call("POST", base, pod("waits", cpu="1"))
     await attack.create("mine", cpu="10")
     await attack.until_running("mine")

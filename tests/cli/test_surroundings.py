@@ -116,7 +116,7 @@ def test_every_reason_that_only_a_person_can_end_has_a_remedy() -> None:
         told = remedy(msgspec.structs.replace(row, wait_reason=reason.word))
         assert told and "{" not in told.replace('{"spec":{"active":true}}', ""), reason.word
     assert remedy(msgspec.structs.replace(row, wait_reason="Invented")) == OTHERWISE
-    queued = msgspec.structs.replace(row, cluster_queue="a", namespace="team")
+    queued = msgspec.structs.replace(row, cluster_queue="a", namespace="team", queue="q")
     for message, told in (
         (NOT_SELECTED, "ClusterQueue a selects namespace team: without one it selects none"),
         (f"pod set main: resource cpu {UNAVAILABLE}", "spec.resourceGroups of ClusterQueue a"),

@@ -53,6 +53,7 @@ def test_quota_goes_when_nothing_runs_any_more(how: str, mode: str) -> None:
         # The kubelet is gone. Kubernetes sets the deletion to the end of the grace period already;
         # Kueue allows as much again, and so do we.
         toy.change(toy.named("p0").uid, grace_s=30, deleted_at=toy.now + timedelta(seconds=30))
+        toy.unreach("p0")
         toy.wait(45)
         assert toy.workloads["g"].cluster_queue == "cq"
         toy.wait(20)

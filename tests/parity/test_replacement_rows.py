@@ -148,7 +148,7 @@ def test_those_that_ended_first_are_released_first() -> None:
         toy.pod(name, "g", 4, gated=False, phase="Failed", node="n", ends=(end,), **more)  # type: ignore[arg-type] # passed on
 
     ended("last", 3)
-    ended("deleted", 3, deleted_at=at - timedelta(minutes=4))
+    ended("deleted", 4, deleted_at=at - timedelta(minutes=9))
     ended("first", 5)
     for name in ("p0", "p1", "p2"):
         toy.pod(name, "g", 4, gated=False, phase="Running", node="n")

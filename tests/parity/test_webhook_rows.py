@@ -99,12 +99,13 @@ async def test_a_deployments_pod_with_a_queue_is_taken_by_itself() -> None:
 
 
 @pytest.mark.parity("E-15", "E-07")
-async def test_a_pod_of_a_suspending_parent_is_gated_and_nothing_else() -> None:
+async def test_a_pod_of_a_suspending_parent_gets_gate_label_and_finalizer() -> None:
+    """Row B30: Kueue sets the gate alone, and such a pod is seen by no controller."""
     raw = raw_pod(annotations={names.SUSPENDING_PARENT: "statefulset"})
     _, after = await mutated(raw, cluster(), USUAL)
     assert after["spec"]["schedulingGates"] == [{"name": names.ADMISSION_GATE}]
-    assert "finalizers" not in after["metadata"]
-    assert names.MANAGED_LABEL not in after["metadata"].get("labels", {})
+    assert after["metadata"]["finalizers"] == [names.POD_FINALIZER]
+    assert after["metadata"]["labels"][names.MANAGED_LABEL] == "true"
 
 
 @pytest.mark.parity("I-27")

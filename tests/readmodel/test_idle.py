@@ -52,7 +52,7 @@ def test_it_says_so_everywhere_and_no_longer_once_it_has_a_replacement(url: str)
         seen = PageView(at=None, query={}, now=NOW)
         queue = str(queue_page.queue(Asked(model), seen, "cq").body)
         page = str(group_page.group(Asked(model), seen, "ns", "gang").body)
-        doctor = stuck.examine(model, NOW)[-1]
+        doctor = next(one for one in stuck.examine(model, NOW) if one.what == "idle quota")
         for text in (plugin, queue, page):
             assert IDLE in text
         assert "ns/gang in ClusterQueue cq for" in doctor.detail
