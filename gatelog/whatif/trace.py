@@ -44,6 +44,7 @@ from podgroup.model.names import (
     POD_FINALIZER,
     PRIORITY_CLASS,
     QUEUE_NAME,
+    group_name,
     is_dns_subdomain,
 )
 from podgroup.model.objects import (
@@ -166,11 +167,16 @@ class Trace:
                 yield from self._pods(self._job(row, number))
 
     def stopped(self, pod: PodView, life: Life, at: datetime) -> Arrival | None:
-        """Have a pod that was stopped come again as a new one, and run from its beginning."""
+        """Have a pod that was stopped come again as a new one, and run from its beginning.
+
+        In a group it has a name of its own: who was stopped is there until its place is taken.
+        """
         self._again += 1
-        base = pod.uid.partition("--")[0]
+        name, uid = pod.name, f"{pod.uid.partition('--')[0]}--{self._again}"
+        if group_name(pod.labels, pod.annotations):
+            name = f"{name.partition('--')[0]}--{self._again}"
         again = at + timedelta(seconds=BACK_S)
-        view = msgspec.structs.replace(pod, uid=f"{base}--{self._again}", created_at=again)
+        view = msgspec.structs.replace(pod, uid=uid, name=name, created_at=again)
         return Arrival(again, view, life)
 
     def ended(self, pod: PodView, at: datetime) -> Arrival | None:
