@@ -72,6 +72,7 @@ __all__ = [
     "read_back",
     "rejoin_frames",
     "step",
+    "step_by",
 ]
 
 
@@ -102,10 +103,7 @@ def step(
     With `then`, what was concluded then is applied instead, and what today's rules would do
     differently is returned.
     """
-    if world.loaded and world.mode == "builtin":
-        for derived in prepare(world):
-            apply_derived(world, derived)
-    here = fold_message(world, position, at, batch)
+    here = _folded(world, position, at, batch)
     if then is None:
         difference = decide(world, here)
     else:
@@ -116,6 +114,32 @@ def step(
         world.policy = said
     world.meta.at = at
     return difference
+
+
+def step_by(
+    world: World,
+    position: int,
+    at: datetime,
+    batch: Batch,
+    applies: Callable[[World, At], Applier],
+    *,
+    recorded: bool = False,
+) -> None:
+    """Fold one message and decide, with what is concluded applied by the applier that is made.
+
+    `recorded`: it has something to apply, whether a rule is due or not.
+    """
+    here = _folded(world, position, at, batch)
+    _conclude(world, here, applies(world, here), recorded=recorded)
+    world.meta.at = at
+
+
+def _folded(world: World, position: int, at: datetime, batch: Batch) -> At:
+    """Fold one message; what was known before a start of who waits is worked out first."""
+    if world.loaded and world.mode == "builtin":
+        for derived in prepare(world):
+            apply_derived(world, derived)
+    return fold_message(world, position, at, batch)
 
 
 def decide(
@@ -129,21 +153,37 @@ def decide(
     With `recorded` those decisions and the records in `concluded` are applied instead, and the
     difference is returned.
     """
+    if recorded is None:
+        _conclude(world, here)
+        return _NONE
+    comparing = ComparingApplier(world, here, recorded, concluded)
+    there = bool(recorded or (concluded and concluded.records))
+    if not _conclude(world, here, comparing, recorded=there):
+        return _NONE
+    world.dirty_groups.clear()
+    difference = comparing.difference()
+    if difference == _NONE:
+        return _NONE
+    world.evaluate_all = True
+    return difference
+
+
+def _conclude(
+    world: World, here: At, applier: Applier | None = None, *, recorded: bool = False
+) -> bool:
+    """Have the rules conclude on everything the last message touched; tell whether any was due."""
     loaded, thorough = world.loaded, world.loaded or world.evaluate_all
-    if not recorded and not (concluded and concluded.records):
+    if not recorded:
         due = thorough or any(world.dirty_groups.values()) or _last_due(world) or ADMIT.due(world)
         if not due:
             world.dirty_groups.clear()  # most messages of a trickle end here
-            return _NONE
+            return False
         if not synced(world):
-            return _NONE
+            return False
     if thorough:
         world.dirty_groups.update(dict.fromkeys(world.dirty_groups, EVERYTHING))
     world.loaded = False
-    comparing = None
-    applier = Applier(world, here)
-    if recorded is not None:
-        applier = comparing = ComparingApplier(world, here, recorded, concluded)
+    applier = applier or Applier(world, here)
     if loaded:
         _enlist_all(world, applier)
     for identity in list(world.dirty_groups):
@@ -167,14 +207,7 @@ def decide(
         if group is not None and retirable(world, group):
             applier.apply(Retired(identity))
     applier.close()
-    difference = _NONE
-    if comparing is not None:
-        world.dirty_groups.clear()
-        difference = comparing.difference()
-    if difference == _NONE:
-        return _NONE
-    world.evaluate_all = True
-    return difference
+    return True
 
 
 def _run_last(world: World, applier: Applier) -> None:
