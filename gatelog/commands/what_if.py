@@ -79,8 +79,8 @@ class PeriodOptions:
         typer.Option(
             metavar="EVENTS",
             min=0,
-            help="Beside a change, play with nothing changed so many events of the log that count, "
-            "to say how far to trust it; 0: all of them.",
+            help="Beside a change to a log of Kueue's decisions, play so many of its events that "
+            "count with nothing changed as well, to say how far to trust it; 0: all of them.",
         ),
     ] = 200_000
 

@@ -14,7 +14,6 @@ from podgroup.model.objects import CheckView, PodView, QueueObject, WorkloadView
 from podgroup.model.policy import Policy
 
 AT_ONCE = (0.0,)
-STATUS = "/status"
 
 
 class Life(Struct, frozen=True, gc=False, kw_only=True):
@@ -84,17 +83,13 @@ class Verdict(Struct, frozen=True):
     said: CheckView
 
 
-def status_of(key: tuple[str, str]) -> tuple[str, str]:
-    """Return under what name attempts to write a Workload's status are known."""
-    return key[0] + STATUS, key[1]
-
-
 class Attempt(Struct, frozen=True):
     """What becomes of a decision `after_s` later: it is carried out, or it is `refused`.
 
-    None: neither, while the log lasts.
+    None: neither, while the log lasts. `decided`: when it was decided.
     """
 
+    decided: datetime
     after_s: float | None
     refused: OutcomeRecorded | None = None
 
@@ -114,7 +109,7 @@ class Delays:
     def attempt(self, on: tuple[str, str]) -> Attempt | None:
         """Return what becomes of the next decision on it, None: nothing is known.
 
-        `on`: namespace and name of a Workload to make, `status_of` it, or "" and a pod's uid.
+        `on`: namespace and name of a Workload to make, or "" and a pod's uid.
         """
         return None
 
@@ -139,10 +134,7 @@ class Source(Protocol):
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
-    """What is played: who comes, to which objects (`later`: what becomes of them), and when.
-
-    In mode "kueue" Kueue admits: what it does is in `later`.
-    """
+    """What is played: who comes, to which objects (`later`: what becomes of them), and when."""
 
     source: Source
     objects: Iterable[QueueObject]
@@ -150,4 +142,3 @@ class Scenario(Struct, frozen=True, kw_only=True):
     begin: datetime
     until: datetime | None = None
     policy: Policy | None = None
-    mode: str = "builtin"

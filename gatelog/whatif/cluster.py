@@ -9,7 +9,7 @@ was; with `keeps` it stays until it is removed.
 Invariant: every event of a pod or Workload has a higher resource version than the one before.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -81,11 +81,12 @@ class Asked(Struct, frozen=True):
 
 
 class Hooks(Struct, frozen=True):
-    """What the loop is called for: a pod that may start, was asked to stop, is over; checks."""
+    """What the loop is called for: a pod that may start, stops, is over, is gone; checks."""
 
     may_start: Callable[[Simulated], None] = _nothing
     stops: Callable[[Simulated], None] = _nothing
     over: Callable[[Simulated], None] = _nothing
+    gone: Callable[[Simulated], None] = _nothing
     asked: Callable[[Asked], None] = lambda asked: None
 
 
@@ -96,6 +97,8 @@ class Cluster:
         self, hooks: Hooks | None = None, *, keeps: bool = False, checks: bool = False
     ) -> None:
         self.pods: dict[str, Simulated] = {}
+        self.named: dict[Key, str] = {}
+        """Namespace and name -> uid of the pod that has it."""
         self.now: datetime
         self.said: list[e.Event] = []
         self._hooks = hooks or Hooks()
@@ -111,6 +114,40 @@ class Cluster:
         """Return the next resource version."""
         self._version += 1
         return str(self._version)
+
+    def seen(self, version: str) -> None:
+        """Go on above a resource version that is not of this cluster."""
+        if version.isdecimal():
+            self._version = max(self._version, int(version))
+
+    # -- what was there before ---
+
+    def take_over(self, born: PodView, view: PodView, life: Life, *, victim: bool) -> Simulated:
+        """Go on with a pod as it is, which the log has brought up to here."""
+        pod = self.pods[view.uid] = Simulated(born, view, life, victim=victim)
+        self.named[view.namespace, view.name] = view.uid
+        return pod
+
+    def take_over_workload(self, view: WorkloadView) -> None:
+        """Go on with a Workload as it is; its checks were asked."""
+        owners = [*view.owners]
+        owners += [
+            OwnerRef(kind="Pod", name="", uid=uid)
+            for uid in view.owner_uids
+            if all(owner.uid != uid for owner in view.owners)
+        ]
+        alive = {uid for uid in view.owner_uids if uid in self.pods}
+        key = view.namespace, view.name
+        self._workloads[key] = _Workload(view, owners, alive, rounds=1, open=bool(view.checks))
+        self._owned.update((uid, key) for uid in alive)
+
+    def has_workload(self, key: Key) -> bool:
+        """Tell whether there is such a Workload."""
+        return key in self._workloads
+
+    def workloads(self) -> Iterator[WorkloadView]:
+        """Yield all of them."""
+        return (found.view for found in self._workloads.values())
 
     # -- users and kubelet ---
 
@@ -143,6 +180,7 @@ class Cluster:
         """Create a pod."""
         pod = Simulated(view, replace(view, resource_version=self.bump()), life)
         self.pods[view.uid] = pod
+        self.named[view.namespace, view.name] = view.uid
         self.said.append(e.PodApplied(pod=pod.view))
         return pod
 
@@ -162,11 +200,7 @@ class Cluster:
         elif one.fields is None:
             self._delete_workload(one.key)
         else:
-            fields = dict(one.fields)
-            if "conditions" in fields:
-                merged = {c.type: c for c in (*found.view.conditions, *fields["conditions"])}
-                fields["conditions"] = tuple(merged.values())
-            self.change_workload(one.key, **fields)
+            self.change_workload(one.key, **one.fields)
 
     def answer(self, asked: Asked, said: CheckView) -> None:
         """Have a controller say something of a check, if it is asked for still."""
@@ -272,7 +306,7 @@ class Cluster:
                     tolerations=view.tolerations
                     + tuple(t for t in command.tolerations if t not in view.tolerations),
                 )
-                if not pod.view.gates:
+                if view.gates and not pod.view.gates:
                     self._hooks.may_start(pod)
             case c.FinalizePod():
                 self._strip(pod)
@@ -293,7 +327,8 @@ class Cluster:
             type=TERMINATION_TARGET, status="True", reason=command.reason, message=command.message
         )
         pod.victim = True
-        self.change(pod, conditions=(*pod.view.conditions, said))
+        if not any(one.type == TERMINATION_TARGET for one in pod.view.conditions):
+            self.change(pod, conditions=(*pod.view.conditions, said))
         if command.finalize:
             self._strip(pod)
         if pod.view.uid in self.pods:
@@ -435,6 +470,9 @@ class Cluster:
         """Let a pod go that no finalizer holds."""
         view = pod.view
         del self.pods[view.uid]
+        if self.named.get((view.namespace, view.name)) == view.uid:
+            del self.named[view.namespace, view.name]
+        self._hooks.gone(pod)
         gone = replace(view, resource_version=self.bump(), deleted_at=view.deleted_at or self.now)
         self.said.append(e.PodDeleted(pod=gone))
         key = self._owned.pop(view.uid, None)

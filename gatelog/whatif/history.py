@@ -4,25 +4,29 @@ Theory. The log is folded as a replay folds it, and no rule is asked. Of each po
 came and when it was let in, ran, was deleted and ended; all times are those of the log, at which
 decisions are made. A pod that ended by itself runs as long as it ran. One that gatelog stopped, or
 that runs still, was cut short: it runs as long as what came in its place if that was over by
-itself, else as long as the longest of its shape (queue and requests) that was, and at least as long
-as it did: what was not over when the log ended is not over when a play of it ends. One that was not
-let in has no length: it runs as long as the middle one of its shape. What users deleted is deleted
+itself, else as long as the middle one of its shape (queue and requests) of those that ran longer
+than it did. One that was not let in has no length: it runs as long as the middle one of its
+shape. What users deleted is deleted
 again, a pod that was not ready is not, and what gatelog decides is carried out as late as it was
 then, or not at all: who was evicted before its gate was off is not stopped. What was done to
 Workloads is in `workloads`.
 
 A pod that came to a group after another of its role was stopped or failed came in its place: it
 comes again so long after that one's end, and not at all if that one does not end so. Pods of no
-group do so for others of their controller, or of their name.
+group do so for others of their controller, or of their name. Of a pod that was not stopped then its
+own group says whether it comes again when it is, if others of it were, else what was stopped in
+all: as large a part of such groups comes again, each with all its pods, as pods did.
 
 Invariant: the same log gives the same arrivals.
 """
 
 import heapq
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from statistics import median
+from zlib import crc32
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -59,7 +63,9 @@ GUESS_S = 60.0
 Shape = tuple[str, str, tuple[tuple[str, int], ...]]
 
 
-class _Seen(Struct, gc=False):
+class Seen(Struct, gc=False):
+    """What a log says of a pod, at times of the log."""
+
     born: PodView
     at: datetime
     group: str
@@ -88,16 +94,31 @@ class _Seen(Struct, gc=False):
 
 
 class Spread(Struct, frozen=True):
-    """How long pods of a shape ran that ended by themselves."""
+    """How long pods of a shape ran that ended by themselves, shortest first."""
 
-    middle_s: float
-    longest_s: float
+    spans: "array[float]"
+
+    def beyond(self, ran_s: float) -> float:
+        """Return the middle one of those that ran longer; `ran_s` if none did."""
+        first = bisect_right(self.spans, ran_s)
+        return median(self.spans[first:]) if first < len(self.spans) else ran_s
+
+
+class Returns(Struct):
+    """How many pods that were stopped had an end, and in whose place another came."""
+
+    stopped: int = 0
+    returned: int = 0
+
+    def again(self, what: str) -> bool:
+        """Tell whether what was stopped comes again: as large a part of all as did, by its name."""
+        return not self.stopped or crc32(what.encode()) * self.stopped < self.returned << 32
 
 
 class Gathered(Struct):
     """What a log says of arrivals; `observe` is given each entry of it, in order."""
 
-    pods: dict[str, _Seen] = field(default_factory=dict)
+    pods: dict[str, Seen] = field(default_factory=dict)
     objects: list[Later] = field(default_factory=list)
     begin: datetime | None = None
     end: datetime | None = None
@@ -175,7 +196,7 @@ class Gathered(Struct):
         view = pod.view
         seen = self.pods.get(view.uid)
         if seen is None:
-            seen = self.pods[view.uid] = _Seen(view, at, pod.group, pod.role, pod.first_gated)
+            seen = self.pods[view.uid] = Seen(view, at, pod.group, pod.role, pod.first_gated)
         if seen.let_in_at is None and not pod.gated:
             seen.let_in_at = at
         if seen.ran_at is None and view.phase == "Running":
@@ -199,31 +220,32 @@ class History:
     """The arrivals of a log as a source, with every runtime times `factor`.
 
     `guessed` counts pods of whose shape none ended; `never_ran` others that were not let in;
-    `places` those that came in another's place. With `follows_kueue` what Kueue did is played.
+    `places` those that came in another's place.
     """
 
-    def __init__(
-        self, gathered: Gathered, factor: float = 1.0, *, follows_kueue: bool = False
-    ) -> None:
+    def __init__(self, gathered: Gathered, factor: float = 1.0) -> None:
         self.guessed = self.places = self.victims = self.never_ran = 0
         self._pods = gathered.pods
         self._factor = factor
-        self._opened = follows_kueue or any(
-            seen.decided_at is not None for seen in self._pods.values()
-        )
+        self._opened = any(seen.decided_at is not None for seen in self._pods.values())
         """Whether a gate that went without a decision was opened by another, and is so again."""
         self.delays: Delays = Delays()
         if gathered.end is not None:
-            self.delays = RecordedDelays(
-                gathered.workloads, gathered.end, follows_kueue=follows_kueue
-            )
+            self.delays = RecordedDelays(gathered.workloads, gathered.end)
         self._ran: dict[Shape, Spread] = {}
         self._end = gathered.end
         self._gates_s = self._starts_s = self._asked_s = self._stops_s = 0.0
         self._next: dict[str, str] = {}
         """Uid -> uid of the pod that came in its place."""
-        self._follows: set[str] = set()
+        self._follows: dict[str, str] = {}
+        """Uid -> uid of the pod in whose place it came."""
+        self._returns: dict[str, Returns] = {"": Returns()}
+        """By group, and of all."""
+        self.members: dict[str, list[str]] = {}
+        """Group -> uids of its pods."""
         self._origin: dict[str, str] = {}
+        self._times: dict[str, int] = {}
+        """Uid -> how often it has come again in this play."""
         self._copies = 0
         self._measure()
         self._pair()
@@ -232,9 +254,27 @@ class History:
         """Yield what came by itself, in the order of the log."""
         self._copies = 0
         self._origin.clear()
-        for uid, seen in self._pods.items():
+        self._times.clear()
+        for uid in self._pods:
             if uid not in self._follows:
-                yield Arrival(seen.at, self._born(seen), self._life(seen))
+                yield self.arrival(uid)
+
+    def arrival(self, uid: str) -> Arrival:
+        """Return a pod as it came then."""
+        seen = self._pods[uid]
+        return Arrival(seen.at, self._born(seen), self._life(seen))
+
+    def seen(self, uid: str) -> Seen | None:
+        """Return what the log says of a pod, None: nothing."""
+        return self._pods.get(uid)
+
+    def successor(self, uid: str) -> str | None:
+        """Return which pod came in the place of another."""
+        return self._next.get(uid)
+
+    def predecessor(self, uid: str) -> str | None:
+        """Return in whose place a pod came."""
+        return self._follows.get(uid)
 
     def stopped(self, pod: PodView, life: Life, at: datetime) -> Arrival | None:
         """Return what came in its place, or it again if it was not stopped then."""
@@ -242,6 +282,11 @@ class History:
         seen = self._pods[origin]
         if seen.stopped and origin == pod.uid:
             return self._in_place_of(seen, at)
+        own = self._returns.get(seen.group)
+        times = self._times.get(origin, 0)
+        if not (own or self._returns[""]).again(f"{seen.group} {times}"):
+            return None
+        self._times[origin] = times + 1
         self._copies += 1
         again = at + timedelta(seconds=self.back_s)
         name = f"{pod.name.partition('--')[0]}--{self._copies}"
@@ -254,7 +299,7 @@ class History:
         seen = self._pods[self._origin.get(pod.uid, pod.uid)]
         return None if seen.stopped else self._in_place_of(seen, at)
 
-    def _in_place_of(self, seen: _Seen, at: datetime) -> Arrival | None:
+    def _in_place_of(self, seen: Seen, at: datetime) -> Arrival | None:
         following = self._pods.get(self._next.get(seen.born.uid, ""))
         if following is None:
             return None
@@ -269,7 +314,8 @@ class History:
         asked: list[float] = []
         stops: list[float] = []
         ran: dict[Shape, array[float]] = {}
-        for seen in self._pods.values():
+        for uid, seen in self._pods.items():
+            self.members.setdefault(seen.group, []).append(uid)
             if seen.let_in_at is not None and seen.decided_at is not None:
                 gates.append(_between_s(seen.decided_at, seen.let_in_at))
             if seen.ran_at is not None and seen.let_in_at is not None:
@@ -282,7 +328,7 @@ class History:
                     stops.append(_between_s(seen.deleted_at, seen.ended_at))
             elif _by_itself(seen):
                 ran.setdefault(_shape(seen), array("d")).append(_ran_s(seen))
-        self._ran = {shape: Spread(median(spans), max(spans)) for shape, spans in ran.items()}
+        self._ran = {shape: Spread(array("d", sorted(spans))) for shape, spans in ran.items()}
         self._gates_s, self._starts_s, self._asked_s, self._stops_s = (
             median(each) if each else 0.0 for each in (gates, starts, asked, stops)
         )
@@ -307,13 +353,18 @@ class History:
             if waiting := open_places.get(_place(seen)):
                 when, other = heapq.heappop(waiting)
                 self._next[other] = uid
-                self._follows.add(uid)
+                self._follows[uid] = other
                 self.places += 1
                 if self._pods[other].stopped:
                     lags.append((seen.at - when).total_seconds())
         self.back_s = median(lags) if lags else BACK_S
+        for uid, seen in self._pods.items():
+            if seen.stopped and _between_s(seen.ended_at, self._end) > self.back_s:
+                for each in (self._returns[""], self._returns.setdefault(seen.group, Returns())):
+                    each.stopped += 1
+                    each.returned += uid in self._next
 
-    def _born(self, seen: _Seen) -> PodView:
+    def _born(self, seen: Seen) -> PodView:
         return replace(
             seen.born,
             gates=(ADMISSION_GATE,) if seen.gated else (),
@@ -325,7 +376,7 @@ class History:
             started_at=None,
         )
 
-    def _life(self, seen: _Seen) -> Life:
+    def _life(self, seen: Seen) -> Life:
         started = seen.let_in_at is not None
         deleted = seen.deleted_at is not None and not seen.stopped
         gives_up_s = deleted_s = removed_s = None
@@ -370,7 +421,7 @@ class History:
             return otherwise
         return _between_s(decided, done) if done else _between_s(decided, over or self._end) + 1.0
 
-    def _ready_s(self, seen: _Seen) -> tuple[float, ...]:
+    def _ready_s(self, seen: Seen) -> tuple[float, ...]:
         if seen.ran_at is None:
             return AT_ONCE
         if not seen.turned and not (_by_itself(seen) and not seen.stopped):
@@ -380,14 +431,14 @@ class History:
         turned = tuple(_between_s(seen.ran_at, at) for at in seen.turned)
         return AT_ONCE if turned == AT_ONCE else turned
 
-    def _run_s(self, seen: _Seen, *, started: bool) -> float:
+    def _run_s(self, seen: Seen, *, started: bool) -> float:
         if _by_itself(seen) and not seen.stopped:
             return _ran_s(seen)
         ran_s = _between_s(seen.ran_at, seen.ended_at or seen.deleted_at or self._end)
         open_s = 1.0 if started and seen.ended_at is None else 0.0
-        return max(ran_s + open_s, self._would_run_s(seen, started=started))
+        return max(ran_s + open_s, self._would_run_s(seen, ran_s))
 
-    def _start_s(self, seen: _Seen) -> float:
+    def _start_s(self, seen: Seen) -> float:
         """Seconds from its gate to running; of one that never ran, at least as long as was seen."""
         if seen.let_in_at is None:
             return self._starts_s
@@ -400,14 +451,14 @@ class History:
             return max(self._starts_s, _between_s(seen.let_in_at, self._end) + 1.0)
         return max(self._starts_s, _between_s(seen.let_in_at, until) + 1.0)
 
-    def _stop_s(self, seen: _Seen) -> float:
+    def _stop_s(self, seen: Seen) -> float:
         if seen.deleted_at is None or (_by_itself(seen) and not seen.stopped):
             return self._stops_s
         if seen.ended_at is None:
             return max(self._stops_s, _between_s(seen.deleted_at, self._end) + 1.0)
         return _between_s(seen.deleted_at, seen.ended_at)
 
-    def _would_run_s(self, seen: _Seen, *, started: bool) -> float:
+    def _would_run_s(self, seen: Seen, ran_s: float) -> float:
         """How long a pod would have run that was cut short, or not let in."""
         following = seen
         while (uid := self._next.get(following.born.uid)) is not None and following.stopped:
@@ -418,18 +469,18 @@ class History:
         if of_shape is None:
             self.guessed += 1
             return GUESS_S
-        self.never_ran += not started
-        return of_shape.longest_s if started else of_shape.middle_s
+        self.never_ran += seen.let_in_at is None
+        return of_shape.beyond(ran_s)
 
 
-def _by_itself(seen: _Seen) -> bool:
+def _by_itself(seen: Seen) -> bool:
     """Tell whether it ended before its deletion was asked for."""
     if not seen.phase or seen.ended_at is None:
         return False
     return seen.deleted_at is None or seen.ended_at <= seen.deleted_at
 
 
-def _ran_s(seen: _Seen) -> float:
+def _ran_s(seen: Seen) -> float:
     return _between_s(seen.ran_at or seen.let_in_at, seen.ended_at)
 
 
@@ -438,13 +489,13 @@ def _between_s(begin: datetime | None, end: datetime | None) -> float:
     return 0.0 if begin is None or end is None else max(0.0, (end - begin).total_seconds())
 
 
-def _shape(seen: _Seen) -> Shape:
+def _shape(seen: Seen) -> Shape:
     view = seen.born
     queue = view.labels.get(QUEUE_NAME, "")
     return view.namespace, queue, tuple(sorted(view.requests.items()))
 
 
-def _place(seen: _Seen) -> tuple[str, str]:
+def _place(seen: Seen) -> tuple[str, str]:
     if seen.group.startswith("single-"):
         for owner in seen.born.owners:
             if owner.controller:

@@ -9,24 +9,23 @@ Invariant: the same arrivals and objects give the same decisions.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from importlib import metadata
 
 from msgspec import Struct
 
 from gatelog.agenda import Agenda
-from gatelog.whatif.arrivals import AT_ONCE, Arrival, Later, Scenario, Write, status_of
+from gatelog.whatif.arrivals import AT_ONCE, Arrival, Later, Scenario, Write
 from gatelog.whatif.cluster import Asked, Cluster, Hooks, Simulated
 from podgroup.engine import new_world, step
 from podgroup.log import events as e
-from podgroup.log.records import CountsTimed, Timed
+from podgroup.log.records import Concluded, CountsTimed, Timed
 from podgroup.model.commands import (
     AnyCommand,
     CreateWorkload,
     StopPod,
     UngatePod,
-    WriteWorkloadStatus,
 )
 from podgroup.model.objects import WATCHED_KINDS, CheckView, FlavorView, kind_of
 from podgroup.model.standing import COUNTS_TIMER
@@ -57,7 +56,8 @@ class Heard(Struct, frozen=True):
     progress: Callable[[datetime, int], None]
 
 
-_OPEN, _START, _TURN, _END, _STOPPED, _GIVE_UP, _REMOVE, _CARRY_OUT = range(8)
+OPEN, START, TURN, END, STOPPED, GIVE_UP, REMOVE, CARRY_OUT = range(8)
+"""What falls due of a pod, or of a decision."""
 
 
 class Play:
@@ -67,20 +67,22 @@ class Play:
         self._scenario = scenario
         self._later_objects = deque(sorted(scenario.later, key=lambda one: one.at))
         self._under_way: dict[str, tuple[e.Decision, e.OutcomeRecorded | None]] = {}
-        self.world = new_world(cluster, scenario.mode, scenario.policy)
+        self.world = new_world(cluster, policy=scenario.policy)
         self.events = 0
         self._source = scenario.source
         self._delays = scenario.source.delays
         self._heard = heard
         self._objects = list(scenario.objects)
         self._cluster = Cluster(
-            Hooks(self._may_start, self._stops, self._over, self._asked),
+            Hooks(self._may_start, self._stops, self._over, self._gone, self._asked),
             checks=self._delays.checks,
         )
         self._due: Agenda[datetime, tuple[int, str]] = Agenda()
         self._verdicts: Agenda[datetime, tuple[Asked, CheckView]] = Agenda()
         self._timers: Agenda[datetime, tuple[str, datetime]] = Agenda()
         self._returning: Agenda[datetime, Arrival] = Agenda()
+        self._arrivals: Iterator[Arrival] = iter(())
+        self._coming: Arrival | None = None
         self._messages = 0
 
     def run(self) -> datetime:
@@ -89,48 +91,59 @@ class Play:
         Raises:
             PlayFailed: decisions follow decisions without end.
         """
-        begin, until = self._scenario.begin, self._scenario.until
-        arrivals = iter(self._source.arrivals())
-        self._cluster.now = begin
+        until = self._scenario.until
+        self._cluster.now = last = self._scenario.begin
+        self._arrivals = iter(self._source.arrivals())
         self._set_up()
-        coming = next(arrivals, None)
-        last = begin
-        while True:
-            agendas = (self._due.next_at, self._returning.next_at, self._verdicts.next_at)
-            moments = [at for at in agendas if at is not None]
-            if coming is not None:
-                moments.append(max(coming.at, self._cluster.now))
-            if self._later_objects:
-                moments.append(max(self._later_objects[0].at, self._cluster.now))
-            busy = bool(moments)
-            if (timer_at := self._timers.next_at) is not None:
-                moments.append(timer_at)
-            if not moments:
-                break
-            now = max(min(moments), self._cluster.now)
+        self._coming = next(self._arrivals, None)
+        while (now := self._next_at()) is not None:
             if until is not None and now > until:
                 last = until
                 break
-            if busy:
+            if self._busy():
                 last = now
             elif now - last > PATIENCE:
                 break
-            self._cluster.now = now
-            while coming is not None and coming.at <= now:
-                self._arrive(coming)
-                coming = next(arrivals, None)
-            for _, arrival in self._returning.take(now):
-                self._arrive(arrival)
-            for _, (what, uid) in self._due.take(now):
-                self._happen(what, uid)
-            while self._later_objects and self._later_objects[0].at <= now:
-                self._change(self._later_objects.popleft())
-            for _, (asked, said) in self._verdicts.take(now):
-                self._cluster.answer(asked, said)
-            self._fire(now)
-            self._settle()
+            self._moment(now)
         self._heard.progress(last, self.events)
         return last
+
+    def _busy(self) -> bool:
+        """Tell whether something comes, runs or ends, besides timers."""
+        agendas = self._due, self._returning, self._verdicts
+        waits = self._coming is not None or bool(self._later_objects)
+        return waits or any(each.next_at is not None for each in agendas)
+
+    def _next_at(self) -> datetime | None:
+        """Return when something happens next, None if nothing does any more."""
+        agendas = self._due, self._returning, self._verdicts, self._timers
+        moments = [each.next_at for each in agendas if each.next_at is not None]
+        if self._coming is not None:
+            moments.append(self._coming.at)
+        if self._later_objects:
+            moments.append(self._later_objects[0].at)
+        return max(min(moments), self._cluster.now) if moments else None
+
+    def _moment(self, now: datetime) -> None:
+        """Let happen what is due, and decide on it."""
+        self._cluster.now = now
+        self._happens(now)
+        self._settle()
+
+    def _happens(self, now: datetime) -> None:
+        """Let happen what is due."""
+        while self._coming is not None and self._coming.at <= now:
+            self._arrive(self._coming)
+            self._coming = next(self._arrivals, None)
+        for _, arrival in self._returning.take(now):
+            self._arrive(arrival)
+        for _, (what, uid) in self._due.take(now):
+            self._happen(what, uid)
+        while self._later_objects and self._later_objects[0].at <= now:
+            self._change(self._later_objects.popleft())
+        for _, (asked, said) in self._verdicts.take(now):
+            self._cluster.answer(asked, said)
+        self._fire(now)
 
     # -- what happens ---
 
@@ -160,44 +173,44 @@ class Play:
     def _arrive(self, arrival: Arrival) -> None:
         pod = self._cluster.create(arrival.pod, arrival.life)
         if arrival.life.gives_up_s is not None and arrival.pod.gates:
-            self._later(arrival.life.gives_up_s, _GIVE_UP, pod)
+            self._later(arrival.life.gives_up_s, GIVE_UP, pod)
         if arrival.life.opened_s is not None:
-            self._later(arrival.life.opened_s, _OPEN, pod)
+            self._later(arrival.life.opened_s, OPEN, pod)
         if not arrival.pod.gates:
             self._may_start(pod)
 
     def _happen(self, what: int, uid: str) -> None:
-        if what == _CARRY_OUT:
+        if what == CARRY_OUT:
             self._cluster.carry_out(*self._under_way.pop(uid))
             return
         pod = self._cluster.pods.get(uid)
         if pod is None:
             return
         over = pod.view.ended
-        if what == _GIVE_UP:
+        if what == GIVE_UP:
             if pod.view.gates:
                 self._cluster.delete(pod, forced=pod.life.forced)
-        elif what == _OPEN:
+        elif what == OPEN:
             if pod.view.gates:
                 self._cluster.change(pod, gates=())
                 self._may_start(pod)
-        elif what == _REMOVE:
+        elif what == REMOVE:
             self._cluster.delete(pod, forced=pod.life.forced)
         elif over:
             return
-        elif what == _STOPPED:
+        elif what == STOPPED:
             self._cluster.end(pod, "Failed")
         elif pod.stopping:
             return
-        elif what == _START:
+        elif what == START:
             self._cluster.run(pod, ready=pod.life.ready_s[:1] == AT_ONCE)
-            self._later(pod.life.run_s, _END, pod)
+            self._later(pod.life.run_s, END, pod)
             for seconds in pod.life.ready_s:
                 if seconds:
-                    self._later(seconds, _TURN, pod)
-        elif what == _TURN:
+                    self._later(seconds, TURN, pod)
+        elif what == TURN:
             self._cluster.turn(pod)
-        elif what == _END:
+        elif what == END:
             self._cluster.end(pod, pod.life.phase)
             self._follow(self._source.ended(pod.born, self._cluster.now))
 
@@ -216,33 +229,38 @@ class Play:
                 seconds = life.gate_s if isinstance(command, UngatePod) else life.asked_s
         if seconds is None:
             return
-        if seconds > 0:
+        at = decision.at + timedelta(seconds=seconds)
+        if at > self._cluster.now:
             self._under_way[decision.id] = decision, refused
-            self._after(seconds, _CARRY_OUT, decision.id)
+            self._due.add(at, (CARRY_OUT, decision.id))
         else:
             self._cluster.carry_out(decision, refused)
 
     def _may_start(self, pod: Simulated) -> None:
         if pod.life.deleted_s is not None:
-            self._later(pod.life.deleted_s, _REMOVE, pod)
+            self._later(pod.life.deleted_s, REMOVE, pod)
         if pod.life.start_s > 0:
-            self._later(pod.life.start_s, _START, pod)
+            self._later(pod.life.start_s, START, pod)
         else:
-            self._happen(_START, pod.view.uid)
+            self._happen(START, pod.view.uid)
 
     def _stops(self, pod: Simulated) -> None:
-        self._later(pod.life.stop_s, _STOPPED, pod)
+        self._later(pod.life.stop_s, STOPPED, pod)
 
     def _over(self, pod: Simulated) -> None:
         if pod.victim:
             self._follow(self._source.stopped(pod.born, pod.life, self._cluster.now))
         if pod.life.removed_s is not None:
-            self._later(pod.life.removed_s, _REMOVE, pod)
+            self._later(pod.life.removed_s, REMOVE, pod)
+
+    def _gone(self, pod: Simulated) -> None:
+        """Do nothing: its name is free, and none waits for it."""
 
     def _asked(self, asked: Asked) -> None:
         """Have the controllers of checks answer, in their time."""
+        now = self._cluster.now
         for verdict in self._delays.verdicts(asked.key, asked.checks):
-            at = self._cluster.now + timedelta(seconds=verdict.after_s)
+            at = now + timedelta(seconds=verdict.after_s)
             self._verdicts.add(at, (asked, verdict.said))
 
     def _follow(self, arrival: Arrival | None) -> None:
@@ -292,9 +310,17 @@ class Play:
         decided, concluded = len(journal.decisions), len(journal.concluded)
         batch = e.Batch(source="watch", events=tuple(said))
         step(world, world.meta.position + 1, self._cluster.now, batch)
-        self.events += len(said)
         made = journal.decisions[decided:]
-        for one in journal.concluded[concluded:]:
+        self._stepped(said, made, journal.concluded[concluded:])
+        return made
+
+    def _stepped(
+        self, said: list[e.Event], made: list[e.Decision], concluded: list[Concluded]
+    ) -> None:
+        """Set the timers that were asked for, and have it known what was decided."""
+        world = self.world
+        self.events += len(said)
+        for one in concluded:
             for record in one.records:
                 if isinstance(record, Timed) and record.at is not None:
                     self._set_timer(f"{record.purpose}/{record.group}/", record.at)
@@ -309,7 +335,6 @@ class Play:
         self._messages += 1
         if self._messages % TELL_EVERY == 0:
             self._heard.progress(self._cluster.now, self.events)
-        return made
 
 
 def _attempted(command: AnyCommand) -> tuple[str, str] | None:
@@ -318,8 +343,6 @@ def _attempted(command: AnyCommand) -> tuple[str, str] | None:
     match command:
         case CreateWorkload():
             return target.namespace, target.name
-        case WriteWorkloadStatus():
-            return status_of((target.namespace, target.name))
         case UngatePod():
             return "", target.uid
         case _:

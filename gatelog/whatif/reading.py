@@ -1,25 +1,33 @@
-"""The log read once: what came, and what came of it then.
+"""The log read: what came, and what came of it then; and the same once more, for an alternative.
 
-Invariant: the live database is read in one transaction and never written; no rule is asked.
+Invariant: the live database is read in one transaction and never written. Where rules are asked,
+what they conclude has no effect.
 """
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from gatelog.replay.archiving import joined, live_position
+from gatelog.replay.archiving import joined as joined_log
+from gatelog.replay.archiving import live_position
 from gatelog.replay.offline import open_source
 from gatelog.replay.online import beginning, open_bus
 from gatelog.shell.since import moment
+from gatelog.whatif.following import Baseline, Follower, charge, told
 from gatelog.whatif.history import Gathered
-from gatelog.whatif.tallying import Counting, Tally, charge
-from podgroup.log.journal import Journal
+from gatelog.whatif.tallying import Counting, Tally
+from podgroup.engine import drain_journal, step_by
+from podgroup.log.events import SettingsRecorded
+from podgroup.log.journal import At, Journal
 from podgroup.model.policy import Policy
+from podgroup.rules import VERSION
 from podgroup.state.world import World
 from projector.replay.fold import Beginning, Callbacks, fold
 from projector.replay.log import Entry, Log
 from projector.storage.database import database_url, reading
+from runtime.collector import collecting_rarely
 from runtime.settings import Settings
 
 Progress = Callable[[datetime, int], None]
@@ -30,14 +38,24 @@ TELL_EVERY = 500
 class Asked(Struct, frozen=True):
     """Which part of a log: `since` and `until` as they were given.
 
-    `measured` is on how many events, of those that count, a play as it was is measured beside one
-    that is changed; 0: on all.
+    `measured` is on how many events, of those that count, of a log of Kueue's decisions gatelog's
+    own are measured beside a change; 0: on all.
     """
 
     since: str
     until: str
     label: str
     measured: int = 0
+
+
+class Opened(Struct, frozen=True):
+    """A log, and with what it begins."""
+
+    log: Log
+    begin: Beginning
+
+
+Opens = Callable[[], AbstractAsyncContextManager[Opened]]
 
 
 class Past(Struct):
@@ -56,8 +74,13 @@ class Past(Struct):
     """What came up to then."""
     events: int
     unread: list[str]
+    opens: Opens
     epoch: int = 1
     """That which the log begins with, if more was asked for; 1: nothing was before."""
+    groups: int = 0
+    """How many came."""
+    earlier: int | None = None
+    """The oldest version of the rules that decided, if it is not today's; 0: it is not said."""
 
 
 async def read_file(where: str, settings: Settings, asked: Asked, progress: Progress) -> Past:
@@ -66,7 +89,12 @@ async def read_file(where: str, settings: Settings, asked: Asked, progress: Prog
     header = log.header
     now = header.written_at or datetime.now(UTC)
     begin = Beginning(header.cluster, header.mode, header.policy, header.epoch)
-    past = await _read(log, begin, asked, now, progress)
+
+    @asynccontextmanager
+    async def opens() -> AsyncIterator[Opened]:
+        yield Opened(open_source(where, settings), begin)
+
+    past = await _read(Opened(log, begin), opens, asked, now, progress)
     past.unread = log.unread
     return past
 
@@ -75,57 +103,118 @@ async def read_log(settings: Settings, asked: Asked, progress: Progress) -> Past
     """Read the log of the settings, archive included, up to the position of the read model."""
     with reading(database_url(settings)) as connection:
         at = live_position(connection, settings.cluster, settings.projector.shard)
-    async with open_bus(settings) as bus:
-        log = await joined(bus, settings, at)
-        return await _read(log, beginning(settings, at), asked, datetime.now(UTC), progress)
+
+    @asynccontextmanager
+    async def opens() -> AsyncIterator[Opened]:
+        async with open_bus(settings) as bus:
+            yield Opened(await joined_log(bus, settings, at), beginning(settings, at))
+
+    async with opens() as opened:
+        return await _read(opened, opens, asked, datetime.now(UTC), progress)
 
 
 async def _read(
-    log: Log, begin: Beginning, asked: Asked, now: datetime, progress: Progress
+    opened: Opened, opens: Opens, asked: Asked, now: datetime, progress: Progress
 ) -> Past:
     until = moment("--until", asked.until, now) if asked.until else None
     since = moment("--since", asked.since, until or now)
-    tally = Tally(label=asked.label, starts={})
-    counting = Counting(tally, since)
-    part = Tally(label=asked.label, starts={}) if asked.measured else tally
-    counting_part = Counting(part, since)
-    gathered = Gathered()
-    messages = events = early = 0
-    measured: datetime | None = None
-
-    def each(entry: Entry, world: World, journal: Journal) -> None:
-        nonlocal messages, events, early, measured
-        gathered.observe(entry, world)
-        charge(world, journal.groups)
-        counting.each(world, journal.decisions)
-        if part is not tally and measured is None:
-            counting_part.each(world, journal.decisions)
-        messages += 1
-        events += len(entry.batch.events)
-        if entry.at < since:
-            early = events
-        elif measured is None and 0 < asked.measured <= events - early:
-            measured = entry.at
-            counting_part.finish(world, measured)
-        if messages % TELL_EVERY == 0:
-            progress(entry.at, events)
-
-    result = await fold(log.entries(), begin, calls=Callbacks(each), until=until)
-    world = result.world
+    begin = opened.begin
+    reads = _Reads(asked, since, progress)
+    result = await fold(opened.log.entries(), begin, calls=Callbacks(reads.each), until=until)
+    world, gathered = result.world, reads.gathered
     end = gathered.end or now
     gathered.workloads.finish(world, end)
-    counting.finish(world, end)
+    reads.counting.finish(world, end)
+    measured = reads.measured
     return Past(
         gathered,
-        tally,
+        reads.tally,
         world.policy,
         world.mode,
         begin.cluster,
         max(since, gathered.begin or since),
         end,
         measured or end,
-        tally if measured is None else part,
-        events,
+        reads.tally if measured is None else reads.part,
+        reads.events,
         [],
+        opens,
         begin.epoch if gathered.begin is not None and since < gathered.begin else 1,
+        result.groups,
+        reads.earlier(begin),
     )
+
+
+class _Reads:
+    """What is taken in of each entry."""
+
+    def __init__(self, asked: Asked, since: datetime, progress: Progress) -> None:
+        self.gathered = Gathered()
+        self.tally = Tally(label=asked.label, starts={})
+        self.counting = Counting(self.tally, since)
+        self.part = Tally(label=asked.label, starts={}) if asked.measured else self.tally
+        self.measured: datetime | None = None
+        self.events = 0
+        self._counting_part = Counting(self.part, since)
+        self._asked = asked
+        self._since = since
+        self._progress = progress
+        self._messages = self._early = 0
+        self._rules: list[int] = []
+        """Versions of the rules that decided."""
+
+    def each(self, entry: Entry, world: World, journal: Journal) -> None:
+        """Take in one entry."""
+        self.gathered.observe(entry, world)
+        charge(world, journal.groups)
+        world.quotas.read()
+        self.counting.each(world, journal.decisions)
+        if self.part is not self.tally and self.measured is None:
+            self._counting_part.each(world, journal.decisions)
+        self._rules += [
+            one.rules for one in entry.batch.events if isinstance(one, SettingsRecorded)
+        ]
+        self._messages += 1
+        self.events += len(entry.batch.events)
+        if entry.at < self._since:
+            self._early = self.events
+        elif self.measured is None and 0 < self._asked.measured <= self.events - self._early:
+            self.measured = entry.at
+            self._counting_part.finish(world, entry.at)
+        if self._messages % TELL_EVERY == 0:
+            self._progress(entry.at, self.events)
+
+    def earlier(self, begin: Beginning) -> int | None:
+        """Return the oldest version of the rules that decided, None if it is today's."""
+        said = [*self._rules, *([begin.settings.rules] if begin.settings is not None else [])]
+        oldest = min(said, default=0)
+        return None if oldest == VERSION else oldest
+
+
+async def baseline(past: Past, position: int) -> Baseline:
+    """Return what today's rules conclude otherwise than is recorded, with nothing changed.
+
+    They are asked up to a position, and of all that follows if they did by then: rules that
+    concluded as is recorded are taken to do so.
+    """
+    found = Baseline()
+    async with past.opens() as opened:
+        world = opened.begin.world()
+        with collecting_rarely():
+            async for entry in opened.log.entries():
+                if entry.at > past.end or (entry.position > position and not found.differing):
+                    break
+                found.position = entry.position
+                _ask(found, entry, world)
+                drain_journal(world)
+    return found
+
+
+def _ask(course: Baseline, entry: Entry, world: World) -> None:
+    there = told(At(entry.position, entry.at), entry.recorded, entry.concluded)
+
+    def applies(world: World, here: At) -> Follower:
+        return Follower(world, here, there, course)
+
+    recorded = bool(there.items)
+    step_by(world, entry.position, entry.at, entry.batch, applies, recorded=recorded)

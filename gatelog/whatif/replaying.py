@@ -1,14 +1,17 @@
-"""What the log says came, played twice: as it was, which must come to what happened, and changed.
+"""The past with something other: what follows the record is as it was, what leaves it is simulated.
 
-Theory. The play as it was is the measure of the other one: how far it is from what happened is how
-far to trust a difference. Both begin with the log, on the queues as they changed in it; the change
-takes the place of what is named from the beginning, and what is before `since` is not counted.
-Beside a change the measure is taken on the first events that count, as many as are asked for: each
-play of a long log takes minutes.
+Theory. With nothing changed there is nothing to play: it comes to what happened. A change takes the
+place of what it names from the beginning on, and what is before `since` is not counted. Who leaves
+the record, and why first, is what there is to know of a change before its figures.
 
-Invariant: the calibration is said before any result.
+What Kueue decided is not followed where something is changed: gatelog's own rules decide all of it,
+once as it was, which is the measure, and once changed. That measure is taken on the first events
+that count, as many as are asked for: each play of a long log takes minutes.
+
+Invariant: who leaves, or the measure, is said before any result.
 """
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
@@ -17,16 +20,24 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from gatelog.readmodel.timeline import duration
+from gatelog.shell.errors import UsageFailed
 from gatelog.terminal.printing import table
 from gatelog.terminal.progress import ProgressReport
-from gatelog.whatif import comparing, reporting, scenarios
+from gatelog.whatif import comparing, reading, reporting, scenarios
+from gatelog.whatif.alternative import Alternative, Changed, Departure, Recorded
 from gatelog.whatif.arrivals import Later, Scenario, Write
 from gatelog.whatif.history import History
-from gatelog.whatif.objects import changed, key_of, merged, read_objects, with_namespaces
+from gatelog.whatif.objects import Key, changed, key_of, merged, read_objects, with_namespaces
 from gatelog.whatif.reading import Past
 from gatelog.whatif.scenarios import Counted
 from gatelog.whatif.tallying import Tally
+from gatelog.whatif.workloads import of_user
 from podgroup.model.objects import QueueObject
+from podgroup.rules import VERSION
+from projector.replay.fold import Sink, fold
+
+MOST_SHOWN = 10
+"""Groups that leave the record and are named to people."""
 
 
 class Found(Struct):
@@ -37,6 +48,8 @@ class Found(Struct):
     calibration: comparing.Calibration
     cannot_know: list[str]
     events: int
+    departures: list[Departure] | None
+    """Who left the record, in order; None: nobody follows it."""
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -50,57 +63,165 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 def alternatives(past: Past, change: Change, *, db: str | None) -> Found:
-    """Play the past as it was, and changed; as it was to the end only if nothing is.
+    """Return what comes of the past if something is other.
 
     Raises:
         CommandFailed, UsageFailed: a change cannot be used, or `db` is not empty.
     """
-    begin = past.gathered.begin or past.end
     base, later = _objects(past, read_objects(change.given))
     latest = _latest(base, later)
-    wanted = changed(merged(latest, change.objects), change.small)
-    was, now = ({key_of(view): view for view in each} for each in (latest, wanted))
-    differ = {key for key in was | now if was.get(key) != now.get(key)}
+    named = merged(latest, change.objects)
+    wanted = changed(named, change.small)
+    differ = _differing(latest, wanted)
     other_policy = replace(past.policy, **change.policy)
-    two = bool(differ) or change.factor != 1.0 or other_policy != past.policy
+    if not differ and change.factor == 1.0 and other_policy == past.policy:
+        return _nothing(past, db)
+    if past.mode == "kueue":
+        return _by_gatelog(past, change, (base, later, wanted, differ), scenarios.sink_of(db))
+    fixed: dict[Key, QueueObject | None] = dict.fromkeys(_differing(latest, named))
+    fixed |= {key_of(view): view for view in wanted if key_of(view) in fixed}
+    there = {key_of(view) for view in latest}
+    fixed |= {key_of(view): view for view in wanted if key_of(view) not in there}
+    if change.given:
+        given = {key_of(view) for view in base}
+        fixed |= {key_of(view): view for view in wanted if key_of(view) in given}
+    small = _Small({key for key in differ if key not in fixed}, change.small)
+    source = History(past.gathered, change.factor)
+    recorded = Recorded(
+        end=past.end,
+        first=past.gathered.begin or past.end,
+        source=source,
+        workloads=past.gathered.workloads,
+        differing=None,
+    )
+    other = Changed(fixed=fixed, alter=small.alter, policy=change.policy, factor=change.factor)
+    counted = Counted(since=past.since, label=past.then.label, starts=True)
     sink = scenarios.sink_of(db)
-    source = History(past.gathered, follows_kueue=past.mode == "kueue" and not two)
+    tally, play = asyncio.run(_follow(past, recorded, other, counted))
+    if play.unasked is not None:
+        asked = asyncio.run(reading.baseline(past, play.unasked))
+        recorded = replace(recorded, differing=asked.differing)
+    if play.unasked is not None or sink is not None:
+        tally, play = asyncio.run(_follow(past, recorded, other, counted, sink))
+    return Found(
+        past.then,
+        tally,
+        comparing.calibration(past.then, past.then, past.end),
+        _cannot_know(past, source, changed=True),
+        play.events,
+        play.departures,
+    )
+
+
+async def _follow(
+    past: Past, recorded: Recorded, other: Changed, counted: Counted, sink: Sink | None = None
+) -> tuple[Tally, Alternative]:
+    with ProgressReport("playing the change") as shown:
+        progress = shown.until(recorded.first, past.end)
+        async with past.opens() as opened:
+            return await scenarios.follow(
+                opened.log.entries(),
+                opened.begin,
+                recorded,
+                other,
+                counted,
+                sink=sink,
+                progress=progress,
+            )
+
+
+def _nothing(past: Past, db: str | None) -> Found:
+    """Return that with nothing changed it comes to what happened, which `db` gets."""
+    sink = scenarios.sink_of(db)
+    if sink is not None:
+        asyncio.run(_written(past, sink))
+    found = comparing.calibration(past.then, past.then, past.end)
+    cannot = _cannot_know(past, None, changed=False)
+    return Found(past.then, None, found, cannot, past.events, [])
+
+
+async def _written(past: Past, sink: Sink) -> None:
+    async with past.opens() as opened:
+        begin = replace(opened.begin, cluster=scenarios.CLUSTER)
+        await fold(opened.log.entries(), begin, sink=sink, until=past.end)
+    sink.close()
+
+
+class _Small:
+    """Small changes to objects, as each comes or changes."""
+
+    def __init__(self, keys: set[Key], texts: list[str]) -> None:
+        self._keys = keys
+        self._texts = {
+            key: [text for text in texts if text.startswith(f"{key[0].lower()}/{key[2]}:")]
+            for key in keys
+        }
+
+    def alter(self, view: QueueObject) -> QueueObject:
+        """Return an object with its changes; one that lacks what they change is as it was."""
+        key = key_of(view)
+        if key not in self._keys:
+            return view
+        try:
+            (other,) = changed([view], self._texts[key])
+        except UsageFailed:
+            return view
+        return other
+
+
+def _differing(was: list[QueueObject], now: list[QueueObject]) -> set[Key]:
+    """Return of which objects there are others, or which are in one of both only."""
+    mine, others = ({key_of(view): _plain(view) for view in each} for each in (was, now))
+    return {key for key in mine | others if mine.get(key) != others.get(key)}
+
+
+def _plain(view: QueueObject) -> QueueObject:
+    """Return an object without what a file cannot say of it."""
+    plain: QueueObject = replace(view, uid="", resource_version="")
+    return plain
+
+
+def _by_gatelog(
+    past: Past,
+    change: Change,
+    objects: tuple[list[QueueObject], list[Later], list[QueueObject], set[Key]],
+    sink: Sink | None,
+) -> Found:
+    """Play what Kueue decided by gatelog's own admission: as it was, to measure that, and changed.
+
+    It is what is beside a change that is compared: both are decided by the same.
+    """
+    base, later, wanted, differ = objects
+    begin = past.gathered.begin or past.end
+    source = History(past.gathered)
     counted = Counted(since=past.since, label=past.then.label, starts=True)
     with ProgressReport("playing as it was") as shown:
-        kept = None if two else sink
-        measured = past.measured if two else past.end
         was_so = Scenario(
             source=source,
             objects=base,
-            later=[*later, *_writes(past, decides=two)],
+            later=[*later, *_writes(past)],
             begin=begin,
-            until=measured,
+            until=past.measured,
             policy=past.policy,
-            mode="builtin" if two else past.mode,
         )
-        same, events = scenarios.play(
-            was_so, counted, sink=kept, progress=shown.until(begin, past.end)
+        same, events = scenarios.play(was_so, counted, progress=shown.until(begin, past.end))
+    swapped = [v for v in base if key_of(v) not in differ]
+    swapped += [v for v in wanted if key_of(v) in differ]
+    others = [one for one in later if one.key not in differ]
+    with ProgressReport("playing the change") as shown:
+        changed_so = Scenario(
+            source=History(past.gathered, change.factor),
+            objects=swapped,
+            later=[*others, *_writes(past)],
+            begin=begin,
+            until=past.end,
+            policy=replace(past.policy, **change.policy),
         )
-    other = None
-    if two:
-        swapped = [v for v in base if key_of(v) not in differ]
-        swapped += [v for v in wanted if key_of(v) in differ]
-        others = [one for one in later if one.key not in differ]
-        with ProgressReport("playing the change") as shown:
-            changed_so = Scenario(
-                source=History(past.gathered, change.factor),
-                objects=swapped,
-                later=[*others, *_writes(past, decides=True)],
-                begin=begin,
-                until=past.end,
-                policy=other_policy,
-            )
-            other, more = scenarios.play(
-                changed_so, counted, sink=sink, progress=shown.until(begin, past.end)
-            )
-        events += more
-    found = comparing.calibration(past.part if two else past.then, same, measured)
-    return Found(same, other, found, _cannot_know(past, source, changed=two), events)
+        progress = shown.until(begin, past.end)
+        other, more = scenarios.play(changed_so, counted, sink=sink, progress=progress)
+    found = comparing.calibration(past.part, same, past.measured)
+    cannot = _cannot_know(past, source, changed=True)
+    return Found(same, other, found, cannot, events + more, None)
 
 
 def _part(past: Past, found: comparing.Calibration) -> str:
@@ -109,18 +230,10 @@ def _part(past: Past, found: comparing.Calibration) -> str:
     return f", up to {found.until:%Y-%m-%d %H:%M} (--calibrate 0: to the end)"
 
 
-def _writes(past: Past, *, decides: bool) -> list[Later | Write]:
-    """Return what others did to Workloads; where the play decides, only what users did."""
-    writes = past.gathered.workloads.writes
-    if not decides:
-        return [*writes]
-    return [
-        one if one.fields is None else replace(one, fields={"active": one.fields["active"]})
-        for one in writes
-        if (one.made is None and one.fields is None)
-        or (one.made is not None and not one.made.owner_uids)
-        or (one.fields is not None and "active" in one.fields)
-    ]
+def _writes(past: Past) -> list[Write]:
+    """Return what users did to Workloads."""
+    found = (of_user(one) for one in past.gathered.workloads.writes)
+    return [one for one in found if one is not None]
 
 
 def _objects(past: Past, given: list[QueueObject]) -> tuple[list[QueueObject], list[Later]]:
@@ -150,8 +263,38 @@ def _latest(base: list[QueueObject], later: list[Later]) -> list[QueueObject]:
     return list(found.values())
 
 
-def _cannot_know(past: Past, source: History, *, changed: bool) -> list[str]:
-    """Say what this log makes uncertain."""
+def _cannot_know(past: Past, source: History | None, *, changed: bool) -> list[str]:
+    """Say what this log makes uncertain; without a `source` nothing of it is simulated."""
+    of_past = [
+        (
+            past.gathered.lists - 1,
+            f"pods were listed anew {past.gathered.lists - 1} times: what came and went "
+            "between is not in the log",
+        ),
+        (
+            past.epoch - 1,
+            f"the log begins with epoch {past.epoch}, {past.since:%Y-%m-%d %H:%M} UTC: what "
+            "was before, and what was missed then, is not in it (gatelog epochs)",
+        ),
+        (
+            past.earlier is not None and past.mode != "kueue",
+            f"rules of version {past.earlier or 'before 1'} decided in it: what follows the record "
+            f"does as they had it, what leaves it as version {VERSION} has it (gatelog epochs)",
+        ),
+        (
+            past.mode == "kueue" and not changed,
+            "it was Kueue that decided, and its admissions are as they were: how far gatelog's "
+            "own are from them is said beside a change",
+        ),
+    ]
+    found = [text for count, text in of_past if count > 0]
+    if source is None:
+        return found
+    return [*found, *_simulated(past, source)]
+
+
+def _simulated(past: Past, source: History) -> list[str]:
+    """Say what is uncertain of what is simulated."""
     found = [
         text
         for count, text in (
@@ -171,16 +314,6 @@ def _cannot_know(past: Past, source: History, *, changed: bool) -> list[str]:
                 "as the middle one of their shape",
             ),
             (
-                past.gathered.lists - 1,
-                f"pods were listed anew {past.gathered.lists - 1} times: what came and went "
-                "between is not in the log",
-            ),
-            (
-                past.epoch - 1,
-                f"the log begins with epoch {past.epoch}, {past.since:%Y-%m-%d %H:%M} UTC: what "
-                "was before, and what was missed then, is not in it (gatelog epochs)",
-            ),
-            (
                 past.policy.pods_ready_timeout_s,
                 "time-outs of pods that did not run then: they are ready once they run",
             ),
@@ -189,19 +322,26 @@ def _cannot_know(past: Past, source: History, *, changed: bool) -> list[str]:
                 "admission checks that were not asked then: they agree after the median time seen",
             ),
             (
-                past.mode == "kueue" and changed,
+                past.mode == "kueue",
                 "it was Kueue that decided: what is played is gatelog's own admission on the same "
                 "queues",
-            ),
-            (
-                past.mode == "kueue" and not changed,
-                "it was Kueue that decided, and its admissions are played as they were: how far "
-                "gatelog's own are from them is said beside a change",
             ),
         )
         if count > 0
     ]
     return [*found, "nodes: a pod starts as long after its gate as it did, whatever else runs"]
+
+
+def _show_calibration(past: Past, c: comparing.Calibration, out: TextIO) -> None:
+    out.write(
+        f"calibration, with nothing changed{_part(past, c)}: "
+        f"{c.both:,} of {c.both + c.only_then:,} groups "
+        f"admitted then are admitted again, {c.in_order:,} of them in the same order; start "
+        f"differs by {duration(c.p50_s)} (p50), {duration(c.p99_s)} (p99); {c.only_now:,} others "
+        "are admitted\n"
+    )
+    _show_queues(c, out)
+    out.write(f"  {c.trust}\n")
 
 
 def _show_queues(found: comparing.Calibration, out: TextIO) -> None:
@@ -222,6 +362,7 @@ def _show_queues(found: comparing.Calibration, out: TextIO) -> None:
 def as_values(past: Past, found: Found) -> dict[str, Any]:
     """Return all of it as JSON values."""
     whole: dict[str, Any] = {
+        "record": _record(past, found.departures),
         "calibration": to_builtins(found.calibration) | {"trust": found.calibration.trust},
         "cannot_know": found.cannot_know,
         "since": past.since,
@@ -236,26 +377,47 @@ def as_values(past: Past, found: Found) -> dict[str, Any]:
     return whole
 
 
+def _record(past: Past, left: list[Departure] | None) -> dict[str, Any]:
+    """Return who left the record; `follows` is false where it is not followed."""
+    return {
+        "follows": left is not None,
+        "groups": past.groups,
+        "rules": past.earlier if past.earlier is not None else VERSION,
+        "left": len(left or ()),
+        "departures": left or [],
+    }
+
+
+def _show_record(past: Past, left: list[Departure], out: TextIO) -> None:
+    if not left:
+        out.write(f"nothing differs: all {past.groups:,} groups follow the record\n")
+        return
+    out.write(
+        f"{len(left):,} of {past.groups:,} groups leave the record, the first at "
+        f"{left[0].at:%Y-%m-%d %H:%M:%S}; the others are as they were\n"
+    )
+    for one in left[:MOST_SHOWN]:
+        out.write(f"  {one.at:%H:%M:%S} {one.name}: {one.because}\n")
+    if len(left) > MOST_SHOWN:
+        out.write(f"  ... and {len(left) - MOST_SHOWN:,} more (--json: all)\n")
+
+
 def show(past: Past, found: Found, out: TextIO) -> None:
     """Print how far to trust it, then what came of it."""
-    c = found.calibration
     out.write(
         f"{past.cluster}: {past.since:%Y-%m-%d %H:%M} to {past.end:%Y-%m-%d %H:%M} UTC, "
         f"{past.events:,} events, {len(past.gathered.pods):,} pods\n"
-        f"calibration, with nothing changed{_part(past, c)}: "
-        f"{c.both:,} of {c.both + c.only_then:,} groups "
-        f"admitted then are admitted again, {c.in_order:,} of them in the same order; start "
-        f"differs by {duration(c.p50_s)} (p50), {duration(c.p99_s)} (p99); {c.only_now:,} others "
-        "are admitted\n"
     )
-    _show_queues(c, out)
-    out.write(f"  {c.trust}\n")
+    if found.departures is not None:
+        _show_record(past, found.departures, out)
+    else:
+        _show_calibration(past, found.calibration, out)
     for text in found.cannot_know:
         out.write(f"  not known: {text}\n")
     if found.other is None:
-        out.write("a → b: then → played with nothing changed\n")
+        out.write("nothing is changed: this is what happened\n")
     else:
         out.write("a → b: then → what-if\n")
-    reporting.show(past.then, found.other or found.same, out)
+    reporting.show(past.then, found.other, out)
     if found.other is not None:
         comparing.show(past.then, found.other, out)

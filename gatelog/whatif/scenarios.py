@@ -1,23 +1,25 @@
-"""One play from its arrivals to its tally, and its read model if one is wanted.
+"""One play from its arrivals, or from a log, to its tally, and its read model if one is wanted.
 
 Invariant: of a play that is not written down nothing is kept but the tally and what is alive.
 """
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 
 from msgspec import Struct, structs
 
 from gatelog.replay.online import make_empty
 from gatelog.shell.errors import CommandFailed
+from gatelog.whatif.alternative import Alternative, Changed, Recorded
 from gatelog.whatif.arrivals import Scenario
 from gatelog.whatif.playing import Heard, Play, PlayFailed
-from gatelog.whatif.tallying import Counting, Tally, charge
+from gatelog.whatif.tallying import Counting, Tally
 from podgroup.engine import drain_journal
 from podgroup.log.events import Decision
 from podgroup.model.policy import Policy
 from podgroup.state.world import World
-from projector.replay.fold import BATCH_EVENTS, Sink
+from projector.replay.fold import BATCH_EVENTS, Beginning, Sink
+from projector.replay.log import Entry
 from runtime.collector import collecting_rarely
 
 CLUSTER = "what-if"
@@ -48,24 +50,39 @@ class Counted(Struct, frozen=True, kw_only=True):
 
 
 ALL = Counted()
+Progress = Callable[[datetime, int], None]
 
 
-class _Charged:
-    """Groups that messages touched since the last batch; each message charges its own alone."""
+class _Counter:
+    """Counts into `tally` what a play comes to, and writes its read model down if one is wanted."""
 
-    def __init__(self) -> None:
-        self._groups: set[str] = set()
+    def __init__(self, counted: Counted, sink: Sink | None, progress: Progress) -> None:
+        self.tally = Tally(label=counted.label, starts={} if counted.starts else None)
+        self.heard = Heard(self._each, self._pause, progress)
+        self._counting = Counting(self.tally, counted.since)
+        self._sink = sink
+        self._written = 0
 
-    def charge(self, world: World) -> None:
-        """Charge what one message touched, and take it out of the journal."""
-        charge(world, world.journal.groups)
-        self._groups |= world.journal.groups
-        world.journal.groups = set()
+    def _each(self, world: World, decisions: list[Decision]) -> None:
+        self._counting.each(world, decisions)
 
-    def give_back(self, world: World) -> None:
-        """Put into the journal what is to be written."""
-        world.journal.groups |= self._groups & world.groups.keys()
-        self._groups.clear()
+    def _pause(self, world: World, events: int) -> None:
+        if events - self._written < (FORGET_EVENTS if self._sink is None else BATCH_EVENTS):
+            return
+        self._written = events
+        if self._sink is None:
+            drain_journal(world)
+        else:
+            assert world.at is not None
+            self._sink.write(world, world.at, [])
+
+    def finish(self, world: World, end: datetime) -> Tally:
+        """Count up to the end, and finish what is written."""
+        self._counting.finish(world, end)
+        if self._sink is not None:
+            self._sink.write(world, end, [])
+            self._sink.close()
+        return self.tally
 
 
 def play(
@@ -74,52 +91,58 @@ def play(
     *,
     sink: Sink | None = None,
     cluster: str = CLUSTER,
-    progress: Callable[[datetime, int], None] = lambda at, events: None,
+    progress: Progress = lambda at, events: None,
 ) -> tuple[Tally, int]:
     """Return what came of it and how many events were folded.
 
     Raises:
         CommandFailed: decisions follow decisions without end.
     """
-    tally = Tally(label=counted.label, starts={} if counted.starts else None)
-    counting = Counting(tally, counted.since)
-    written = 0
-    kueue = scenario.mode == "kueue"
-    charged = _Charged()
-
-    def each(world: World, decisions: list[Decision]) -> None:
-        if kueue:
-            charged.charge(world)
-        counting.each(world, decisions)
-
-    def pause(world: World, events: int) -> None:
-        nonlocal written
-        if events - written < (FORGET_EVENTS if sink is None else BATCH_EVENTS):
-            return
-        written = events
-        charged.give_back(world)
-        if sink is None:
-            drain_journal(world)
-        else:
-            assert world.at is not None
-            sink.write(world, world.at, [])
-
+    counter = _Counter(counted, sink, progress)
     # Table `usage` is made of what is reported of queues; no other status is read here.
     reports_s = 0 if sink is None else REPORTS_S
     policy = structs.replace(scenario.policy or Policy(), status_interval_s=reports_s)
-    run = Play(
-        structs.replace(scenario, policy=policy), Heard(each, pause, progress), cluster=cluster
-    )
+    run = Play(structs.replace(scenario, policy=policy), counter.heard, cluster=cluster)
     with collecting_rarely():
         try:
             last = run.run()
         except PlayFailed as error:
             raise CommandFailed(str(error)) from None
     # What is compared covers the same time, whatever is left at its end.
-    end = scenario.until or last
-    counting.finish(run.world, end)
+    return counter.finish(run.world, scenario.until or last), run.events
+
+
+async def follow(
+    entries: AsyncIterator[Entry],
+    begin: Beginning,
+    past: Recorded,
+    changed: Changed,
+    counted: Counted,
+    *,
+    sink: Sink | None = None,
+    progress: Progress = lambda at, events: None,
+) -> tuple[Tally, Alternative]:
+    """Return what came of a log on which something is other, and the play that it was.
+
+    It ends where that needs to be known what was not asked (`Alternative.unasked`).
+
+    Raises:
+        CommandFailed: decisions follow decisions without end.
+    """
+    counter = _Counter(counted, sink, progress)
+    begin = structs.replace(begin, cluster=CLUSTER)
     if sink is not None:
-        charged.give_back(run.world)
-        sink.write(run.world, end, [])
-        sink.close()
-    return tally, run.events
+        changed = structs.replace(changed, reports_s=REPORTS_S)
+    play = Alternative(begin.world(), past, changed, counter.heard)
+    with collecting_rarely():
+        try:
+            async for entry in entries:
+                if entry.at > past.end:
+                    break
+                play.take(entry)
+                if play.unasked is not None:
+                    return counter.tally, play
+            play.finish(past.end)
+        except PlayFailed as error:
+            raise CommandFailed(str(error)) from None
+    return counter.finish(play.world, past.end), play

@@ -18,13 +18,11 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
-from podgroup.fold.reservations import charge_of
 from podgroup.log.events import Decision
 from podgroup.model.commands import AdmitGroup, EvictGroup
 from podgroup.model.ids import GroupID
 from podgroup.model.names import EVICTED_PREEMPTED
 from podgroup.model.objects import ClusterQueueView
-from podgroup.rules.helpers.unadmitted import ran_unadmitted
 from podgroup.state.facts import cluster_queue_name
 from podgroup.state.group import Group
 from podgroup.state.world import World
@@ -106,27 +104,6 @@ def spread(waits: list[float]) -> Spread:
     last = len(waits) - 1
     p50, p90, p99 = (waits[min(last, math.ceil(q * len(waits)) - 1)] for q in (0.5, 0.9, 0.99))
     return Spread(len(waits), p50, p90, p99, math.fsum(waits))
-
-
-def charge(world: World, touched: Iterable[str]) -> None:
-    """Charge the groups that a message touched, in either mode, as the rules of a play do.
-
-    What succeeded pods gave back, and what runs without an admission, follows from the state and is
-    in no log; fold alone charges an admission whole until its end.
-    """
-    quotas = world.quotas
-    for identity in touched:
-        group = world.groups.get(GroupID(identity))
-        if group is None:
-            continue
-        holding = group.quota.holding
-        if holding is not None:
-            quotas.charge(identity, charge_of(world, group, holding))
-        elif (charge := ran_unadmitted(world, group)) is not None:
-            quotas.charge(identity, charge)
-        else:
-            quotas.discharge(identity)
-    quotas.read()
 
 
 class Counting:

@@ -10,20 +10,18 @@ remains so.
 """
 
 from collections import defaultdict, deque
-from datetime import datetime
+from datetime import datetime, timedelta
 from statistics import median
-from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gatelog.whatif.arrivals import STATUS, Attempt, Delays, Verdict, Write, status_of
+from gatelog.whatif.arrivals import Attempt, Delays, Verdict, Write
 from podgroup.log.events import OutcomeRecorded, TimerFired, WorkloadApplied, WorkloadDeleted
 from podgroup.model.commands import (
     CreateWorkload,
     FinalizeWorkload,
     UngatePod,
-    WriteWorkloadStatus,
 )
 from podgroup.model.ids import PodUID, newer
 from podgroup.model.objects import CheckView, WorkloadView
@@ -33,13 +31,6 @@ from projector.replay.log import Entry
 Key = tuple[str, str]
 LATE_S = 1.0
 """A timer that is heard of later than this was late: nothing was decided meanwhile."""
-_USERS = ("active",)
-_KUEUES = (
-    *_USERS,
-    *("labels", "annotations", "finalizers", "queue", "priority", "priority_class"),
-    *("priority_class_kind", "max_execution_s", "pod_sets", "cluster_queue", "assignments"),
-    *("checks", "reclaimable", "executed_s", "requeue"),
-)
 
 
 class _Round(Struct):
@@ -75,6 +66,13 @@ class Workloads:
         """What others did, in order of time."""
         return list(self._writes.values())
 
+    def by_users(self, view: WorkloadView) -> list[Write]:
+        """Return, once, what users did that made a Workload as it is, or had it deleted."""
+        found = [self._writes.pop((view.uid, view.resource_version), None)]
+        if view.deleted_at is not None:
+            found.append(self._writes.pop((view.uid, "deleted"), None))
+        return [mine for one in found if one is not None and (mine := of_user(one)) is not None]
+
     def observe(self, entry: Entry, world: World) -> None:
         """Take in one entry, with the world after it."""
         for event in entry.batch.events:
@@ -95,8 +93,6 @@ class Workloads:
             if isinstance(command, CreateWorkload):
                 self._deciding.setdefault(key, entry.at)
                 self._open[decision.id] = key, entry.at
-            elif isinstance(command, WriteWorkloadStatus) and world.mode == "kueue":
-                self._open[decision.id] = status_of(key), entry.at
             elif isinstance(command, UngatePod):
                 self._open[decision.id] = ("", command.target.uid), entry.at
             elif isinstance(command, FinalizeWorkload) and command.delete:
@@ -104,8 +100,8 @@ class Workloads:
 
     def finish(self, world: World, end: datetime) -> None:
         """Keep what was not over when the log ended."""
-        for key in self._deciding:
-            self.attempts[key].append(Attempt(None))
+        for key, decided in self._deciding.items():
+            self.attempts[key].append(Attempt(decided, None))
         for name, timer in world.meta.timers.items():
             if timer.due_at <= end:
                 self.late[name].append((timer.due_at, None))
@@ -113,8 +109,6 @@ class Workloads:
     def _ended(self, at: datetime, outcome: OutcomeRecorded) -> None:
         opened = self._open.pop(outcome.decision, None)
         if outcome.status == "applied":
-            if opened is not None and opened[0][0].endswith(STATUS):
-                self.attempts[opened[0]].append(Attempt((at - opened[1]).total_seconds()))
             version = outcome.uid, outcome.resource_version
             seen = self._uids.get(outcome.uid)
             if self._writes.pop(version, None) is None and seen is not None:
@@ -123,7 +117,8 @@ class Workloads:
         elif opened is not None and (outcome.status == "rejected" or opened[0] in self._deciding):
             on, decided = opened
             self._deciding.pop(on, None)
-            self.attempts[on].append(Attempt((at - decided).total_seconds(), outcome))
+            after_s = (at - decided).total_seconds()
+            self.attempts[on].append(Attempt(decided, after_s, outcome))
 
     def _applied(self, at: datetime, view: WorkloadView, world: World) -> None:
         key = view.namespace, view.name
@@ -134,14 +129,14 @@ class Workloads:
         if known is None or known.uid != view.uid:
             decided = self._deciding.pop(key, None)
             if decided is not None:
-                self.attempts[key].append(Attempt((at - decided).total_seconds()))
+                self.attempts[key].append(Attempt(decided, (at - decided).total_seconds()))
             else:
                 self._writes[version] = Write(at, key, made=view)
             known = replace(view, checks=())
         elif version in self._ours:
             self._ours.discard(version)
-        elif changed := _changed(known, view, world.mode):
-            self._writes[version] = Write(at, key, changed)
+        elif known.active != view.active:
+            self._writes[version] = Write(at, key, {"active": view.active})
         if known.checks != view.checks:
             self._asked(at, key, known.checks, view.checks)
         if view.deleted_at is not None:
@@ -169,22 +164,14 @@ class Workloads:
                 rounds[-1].said.append(Verdict((at - rounds[-1].at).total_seconds(), check))
 
 
+def of_user(one: Write) -> Write | None:
+    """Return what of a write a user did, where gatelog decides; None: nothing."""
+    return None if one.made is not None and one.made.owner_uids else one
+
+
 def pending(name: str) -> CheckView:
     """Return a check of which nothing was said yet."""
     return CheckView(name=name, state="Pending")
-
-
-def _changed(before: WorkloadView, after: WorkloadView, mode: str) -> dict[str, Any]:
-    """Return what another changed; of ours in builtin mode only what users may."""
-    names = _KUEUES if mode == "kueue" else _USERS
-    found = {
-        name: getattr(after, name)
-        for name in names
-        if getattr(after, name) != getattr(before, name)
-    }
-    if mode == "kueue" and after.conditions != before.conditions:
-        found["conditions"] = tuple(c for c in after.conditions if c not in before.conditions)
-    return found
 
 
 class RecordedDelays(Delays):
@@ -196,11 +183,9 @@ class RecordedDelays(Delays):
 
     checks = True
 
-    def __init__(self, seen: Workloads, end: datetime, *, follows_kueue: bool = False) -> None:
+    def __init__(self, seen: Workloads, end: datetime) -> None:
         self._seen = seen
         self._end = end
-        self._others = {one.key for one in seen.writes if one.made} if follows_kueue else set()
-        """Workloads that Kueue made itself."""
         self._attempts = {on: deque(found) for on, found in seen.attempts.items()}
         self._rounds = {key: deque(rounds) for key, rounds in seen.rounds.items()}
         ready: dict[str, list[float]] = defaultdict(list)
@@ -223,7 +208,25 @@ class RecordedDelays(Delays):
         found = self._attempts.get(on)
         if found:
             return found.popleft()
-        return Attempt(None) if on in self._others else None
+        return None
+
+    def passed(self, on: Key, at: datetime) -> None:
+        """Leave out what had become of decisions on it by then."""
+        found = self._attempts.get(on)
+        while found and (after_s := found[0].after_s) is not None:
+            if found[0].decided + timedelta(seconds=after_s) > at:
+                break
+            found.popleft()
+
+    def under_way(self, key: Key, at: datetime) -> list[tuple[datetime, CheckView]]:
+        """Leave out the rounds of a Workload that had begun by then; return what they say later."""
+        rounds = self._rounds.get(key)
+        found: list[tuple[datetime, CheckView]] = []
+        while rounds and rounds[0].at <= at:
+            one = rounds.popleft()
+            said = [(one.at + timedelta(seconds=each.after_s), each.said) for each in one.said]
+            found = [each for each in said if each[0] > at]
+        return found
 
     def verdicts(self, key: Key, checks: tuple[str, ...]) -> list[Verdict]:
         """Return what was said in the next round of this Workload, and what is still to be said."""

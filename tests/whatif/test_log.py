@@ -174,6 +174,43 @@ def test_of_a_log_follows_what_follows_of_its_trace(
         assert of_log["moved"]["gain_most"] == of_trace["moved"]["gain_most"]
 
 
+@pytest.mark.parametrize(
+    "change, preempted, core_s, waits_s",
+    [
+        ("clusterqueue/research:cpu=4", 0, 310, 0),
+        ("workloadpriorityclass/priority-5:value=5", 1, 330, 60),
+    ],
+    ids=["admitted", "preempted"],
+)
+def test_what_is_decided_on_the_message_on_which_a_group_leaves_is_carried_out(
+    change: str,
+    preempted: int,
+    core_s: int,
+    waits_s: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Gates come off on it, and who is preempted on it stops, and comes again.
+
+    On two cores of 100 s from 0 on, of 50 s from 10 on; later on a third is there as it was.
+    """
+    there = queues(tmp_path, 2)
+    named = PRIORITY.replace("NAME", "priority-5").replace("VALUE", "0")
+    there.write_text(there.read_text() + named)
+    text = "0,100,2,team-a/lq,0,red,1\n10,50,2,team-a/lq,5,blue,1\n200,10,1,team-a/lq,0,red,1\n"
+    log = tmp_path / "past.jsonl.gz"
+    log_of(jobs(tmp_path, HEAD + text), there, log)
+    found = what_if(capsys, log, "--since", "2000-01-01", "--set", change)
+    assert found["then"]["quota"][0]["used_hours"] == pytest.approx(310 / 3600, abs=1e-3)
+    assert [one["name"] for one in found["record"]["departures"][:1]] == ["team-a/job-3"]
+    assert sum(found["what_if"]["preempted"].values()) == preempted
+    assert found["what_if"]["quota"][0]["used_hours"] == pytest.approx(core_s / 3600, abs=1e-3)
+    total_s = sum(one["total_s"] for one in found["what_if"]["waits"])
+    assert total_s == pytest.approx(waits_s, abs=1), "from its place in the queue"
+    assert sum(one["waiting"] for one in found["what_if"]["waits"]) == 0
+    assert "team-a/job-4" not in {one["name"] for one in found["record"]["departures"]}
+
+
 def test_the_alternative_has_a_read_model(
     log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -197,18 +234,6 @@ def test_the_alternative_has_a_read_model(
     assert reported and reported > 10_000
     assert (waited, count) == (0, sum(row["count"] for row in found["what_if"]["waits"]))
     assert "holds a read model already" in refused(capsys, log, *change)
-
-
-def test_a_long_log_is_measured_in_part(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    change = ("--since", "2000-01-01", "--set", "clusterqueue/research:cpu=20")
-    whole = what_if(capsys, log, *change, "--calibrate", 0)
-    part = what_if(capsys, log, *change, "--calibrate", 700)
-    assert part["what_if"] == whole["what_if"]
-    assert 0 < part["calibration"]["both"] < whole["calibration"]["both"] / 1.5
-    assert part["calibration"]["until"] < part["until"] == whole["calibration"]["until"]
-    assert part["calibration"]["only_then"] == part["calibration"]["p99_s"] == 0
-    assert cli.run(["what-if", str(log), *change, "--calibrate", "700"]) == 0
-    assert "nothing changed, up to 2000-01-01 00:" in capsys.readouterr().out
 
 
 def test_only_what_is_asked_for_is_counted(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -352,16 +377,55 @@ def test_recordings_with_priorities_come_to_about_what_kueue_did(
     assert sum(found["then"]["preempted"].values()) == preempted
 
 
-def test_people_are_told_first_how_far_to_trust_it(
+def busy(folder: Path) -> tuple[str | Path, ...]:
+    """Return the words that ask of a recording of Kueue with priorities and its queues."""
+    objects = folder / "queues.yaml"
+    text = RECORDED.replace("NAME", BUSY).replace("Quota: 10", "Quota: 20")
+    text = text.replace("{}\n", "{}\n  preemption: {withinClusterQueue: LowerPriority}\n")
+    for each, value in (("low", 1), ("high", 100)):
+        text += PRIORITY.replace("NAME", each).replace("VALUE", str(value))
+    objects.write_text(text)
+    recording = exported(FOLDER / "busy_namespace.jsonl.gz", folder / "log.jsonl.gz")
+    return recording, "--since", "2020-01-01", "--objects", objects
+
+
+BUSY = "t-busy-namespace-0e5a"
+
+
+def test_a_long_log_of_kueue_is_measured_in_part(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where gatelog's own decisions are compared, and played for that as they were, too."""
+    words = (*busy(tmp_path), "--set", f"clusterqueue/cq-{BUSY}:cpu=30")
+    whole = what_if(capsys, *words, "--calibrate", 0)
+    part = what_if(capsys, *words, "--calibrate", 250)
+    assert part["what_if"] == whole["what_if"]
+    assert 0 < part["calibration"]["both"] < whole["calibration"]["both"] / 1.5
+    assert part["calibration"]["until"] < part["until"] == whole["calibration"]["until"]
+    assert part["record"]["follows"] is False
+    assert cli.run(["what-if", *map(str, words), "--calibrate", "250"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].startswith("calibration, with nothing changed, up to 2026-")
+    assert lines[2].split()[:3] == ["queue", "admitted", "again"]
+    assert any(line.startswith("  trust a difference of waits beyond ") for line in lines[3:7])
+
+
+def test_people_are_told_first_who_leaves_the_record(
     log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["what-if", str(log), "--since", "2000-01-01", "--set", "clusterqueue/research:cpu=20"]
     assert cli.run(words) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].startswith("calibration, with nothing changed: ")
-    assert lines[2].split()[:3] == ["queue", "admitted", "again"]
-    assert any(line.startswith("  trust a difference of waits beyond 2 %") for line in lines[3:7])
-    assert any("were stopped by gatelog" in line for line in lines[4:9])
+    left = what_if(capsys, *words[1:])["record"]
+    assert left["follows"] and 0 < left["left"] < left["groups"]
+    first = left["departures"][0]
+    assert lines[1] == (
+        f"{left['left']} of {left['groups']} groups leave the record, the first at "
+        f"2000-01-01 {first['at'][11:19]}; the others are as they were"
+    )
+    assert lines[2] == f"  {first['at'][11:19]} {first['name']}: {first['because']}"
+    assert lines[12] == f"  ... and {left['left'] - 10} more (--json: all)"
+    assert any("were stopped by gatelog" in line for line in lines[13:18])
 
 
 @pytest.mark.parametrize(
@@ -404,4 +468,5 @@ def test_of_a_later_epoch_it_is_said_that_something_was_before(
 def test_json_is_json(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["what-if", str(log), "--since", "1d", "--json"]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert list(found)[:2] == ["calibration", "cannot_know"]
+    assert list(found)[:3] == ["record", "calibration", "cannot_know"]
+    assert found["record"]["follows"] and found["record"]["departures"] == []
