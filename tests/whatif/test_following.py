@@ -112,8 +112,8 @@ def otherwise(log: Path, to: Path, every: int) -> int:
     return lacking
 
 
-@pytest.mark.parametrize("every", [2, 3, 7])
-@pytest.mark.parametrize("seed", [1, 4, 8])
+@pytest.mark.parametrize("every", [2, 3])
+@pytest.mark.parametrize("seed", [1, 4])
 def test_the_record_holds_where_today_s_rules_conclude_otherwise(
     seed: int, every: int, tmp_path: Path
 ) -> None:
