@@ -132,7 +132,9 @@ class Counting:
         if world.mode == "kueue":
             self._admitted_by_kueue(world, now, early)
         # Who is admitted, evicted and admitted again on one message has one decision in the log.
-        for decision in {one.id: one for one in decisions}.values():
+        # They count in the order in which they were made, in whichever they are applied.
+        made = {one.id: one for one in decisions}.values()
+        for decision in sorted(made, key=lambda one: one.number):
             command = decision.command
             group = world.groups.get(GroupID(decision.group))
             if isinstance(command, AdmitGroup) and not command.checks:
