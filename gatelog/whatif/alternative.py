@@ -465,6 +465,8 @@ class Alternative(Play):
             )
         )
         self._pods.update(uids)
+        for kind in ("Pod", "Workload"):  # what comes after is no older than what was listed
+            self._cluster.seen(self.world.meta.versions.get(kind, ""))
         if group is not None:
             self._take_over(group)
             self._shaken.add(identity)
@@ -484,8 +486,6 @@ class Alternative(Play):
 
     def _take_over(self, group: Group) -> None:
         world, cluster, now = self.world, self._cluster, self._cluster.now
-        cluster.seen(world.meta.versions.get("Pod", ""))
-        cluster.seen(world.meta.versions.get("Workload", ""))
         delays = self._delays
         for uid in world.members[group.id].flags:
             self._pods.add(uid)
