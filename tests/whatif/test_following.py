@@ -21,7 +21,7 @@ from tests.whatif.unchanged import beside_nothing, change, exact, played
 
 
 def told(seed: int, path: Path, steps: int = 150) -> Toy:
-    """Write a story as a log: preemption, deletions, stops, changes of quota, new settings."""
+    """Write a story as a log: preemption, deletions, changes of quota, new settings."""
     story = Story(seed)
     chance = random.Random(seed)
     for toy in story.moments(steps):
@@ -53,7 +53,6 @@ def test_the_stories_have_all_of_it(tmp_path: Path) -> None:
         for decision in toy.decisions:
             actions[decision.rule] = actions.get(decision.rule, 0) + 1
     assert actions["preempt"] > 20
-    assert actions["drain"] > 3, "a queue is stopped"
 
 
 @pytest.mark.parametrize("seed", range(12))

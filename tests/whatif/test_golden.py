@@ -86,7 +86,7 @@ def test_a_larger_quota_says_in_json_who_left(capsys: pytest.CaptureFixture[str]
     assert record["departures"][0] | {"because": ""} == {
         "group": record["departures"][0]["group"],
         "name": "team-blue/job-14-0",
-        "queue": "lq",
+        "queue": "main",
         "at": record["departures"][0]["at"],
         "position": record["departures"][0]["position"],
         "because": "",
