@@ -262,6 +262,8 @@ class Follower(Applier):
         self._done.add(number)
         one, at = self._told.items[number]
         if isinstance(one, Decision):
+            if self._course.apart:  # the play's own have taken numbers of the log
+                one = replace(one, number=self.world.meta.decisions + 1)
             apply_decision(self.world, one)
         else:
             apply_record(self.world, at, one)

@@ -120,13 +120,7 @@ async def _follow(
         progress = shown.until(recorded.first, past.end)
         async with past.opens() as opened:
             return await scenarios.follow(
-                opened.log.entries(),
-                opened.begin,
-                recorded,
-                other,
-                counted,
-                sink=sink,
-                progress=progress,
+                opened, recorded, other, counted, sink=sink, progress=progress
             )
 
 

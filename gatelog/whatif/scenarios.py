@@ -3,7 +3,7 @@
 Invariant: of a play that is not written down nothing is kept but the tally and what is alive.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import datetime
 
 from msgspec import Struct, structs
@@ -13,13 +13,13 @@ from gatelog.shell.errors import CommandFailed
 from gatelog.whatif.alternative import Alternative, Changed, Recorded
 from gatelog.whatif.arrivals import Scenario
 from gatelog.whatif.playing import Heard, Play, PlayFailed
+from gatelog.whatif.reading import Opened
 from gatelog.whatif.tallying import Counting, Tally
 from podgroup.engine import drain_journal
 from podgroup.log.events import Decision
 from podgroup.model.policy import Policy
 from podgroup.state.world import World
-from projector.replay.fold import BATCH_EVENTS, Beginning, Sink
-from projector.replay.log import Entry
+from projector.replay.fold import BATCH_EVENTS, Sink
 from runtime.collector import collecting_rarely
 
 CLUSTER = "what-if"
@@ -113,8 +113,7 @@ def play(
 
 
 async def follow(
-    entries: AsyncIterator[Entry],
-    begin: Beginning,
+    opened: Opened,
     past: Recorded,
     changed: Changed,
     counted: Counted,
@@ -130,13 +129,13 @@ async def follow(
         CommandFailed: decisions follow decisions without end.
     """
     counter = _Counter(counted, sink, progress)
-    begin = structs.replace(begin, cluster=CLUSTER)
+    begin = structs.replace(opened.begin, cluster=CLUSTER)
     if sink is not None:
         changed = structs.replace(changed, reports_s=REPORTS_S)
     play = Alternative(begin.world(), past, changed, counter.heard)
     with collecting_rarely():
         try:
-            async for entry in entries:
+            async for entry in opened.log.entries():
                 if entry.at > past.end:
                     break
                 play.take(entry)
