@@ -31,6 +31,8 @@ from podgroup.model import commands as c
 from podgroup.model.ids import GroupID
 from podgroup.rules.helpers.unadmitted import ran_unadmitted
 from podgroup.state.world import World
+from projector.replay.fold import Beginning
+from projector.replay.log import Log
 
 _SUBSTANCE: Final[dict[type, tuple[str, ...]]] = {
     c.AdmitGroup: ("cluster_queue", "assignments", "checks"),
@@ -74,6 +76,13 @@ PATIENCE = 10_000
 what they have decided would wait for ever."""
 
 Conclusion = Decision | r.AnyRecord
+
+
+class Opened(Struct, frozen=True):
+    """A log, and with what it begins."""
+
+    log: Log
+    begin: Beginning
 
 
 class Point(Struct, frozen=True):

@@ -15,7 +15,7 @@ from gatelog.replay.archiving import live_position
 from gatelog.replay.offline import open_source
 from gatelog.replay.online import beginning, open_bus
 from gatelog.shell.since import moment
-from gatelog.whatif.following import Baseline, Follower, charge, told
+from gatelog.whatif.following import Baseline, Follower, Opened, charge, told
 from gatelog.whatif.history import Gathered
 from gatelog.whatif.tallying import Counting, Tally
 from podgroup.engine import drain_journal, step_by
@@ -25,7 +25,7 @@ from podgroup.model.policy import Policy
 from podgroup.rules import VERSION
 from podgroup.state.world import World
 from projector.replay.fold import Beginning, Callbacks, fold
-from projector.replay.log import Entry, Log
+from projector.replay.log import Entry
 from projector.storage.database import database_url, reading
 from runtime.collector import collecting_rarely
 from runtime.settings import Settings
@@ -46,13 +46,6 @@ class Asked(Struct, frozen=True):
     until: str
     label: str
     measured: int = 0
-
-
-class Opened(Struct, frozen=True):
-    """A log, and with what it begins."""
-
-    log: Log
-    begin: Beginning
 
 
 Opens = Callable[[], AbstractAsyncContextManager[Opened]]

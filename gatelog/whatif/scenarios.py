@@ -12,8 +12,8 @@ from gatelog.replay.online import make_empty
 from gatelog.shell.errors import CommandFailed
 from gatelog.whatif.alternative import Alternative, Changed, Recorded
 from gatelog.whatif.arrivals import Scenario
+from gatelog.whatif.following import Opened
 from gatelog.whatif.playing import Heard, Play, PlayFailed
-from gatelog.whatif.reading import Opened
 from gatelog.whatif.tallying import Counting, Tally
 from podgroup.engine import drain_journal
 from podgroup.log.events import Decision
