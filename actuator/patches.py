@@ -201,7 +201,8 @@ def delete_options(uid: str, grace_s: int | None = None) -> Json:
 
 def seconds(at: datetime) -> str:
     """Return a time as metav1.Time writes it: UTC, whole seconds."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    # Not strftime: it leaves out the leading zeros of a year below 1000.
+    return at.astimezone(UTC).replace(tzinfo=None, microsecond=0).isoformat() + "Z"
 
 
 def toleration(view: Toleration) -> Json:

@@ -8,11 +8,11 @@ Invariant: nothing is changed but what the command names, and a repetition chang
 """
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from actuator.kubeapi import MERGE_PATCH, KubeApi
-from actuator.patches import Json
+from actuator.patches import Json, seconds
 from actuator.verdicts import Verdict, applied, gone_from, judge, obsolete
 from actuator.workload_status import merge_conditions
 from podgroup.model.commands import Command, MarkInUse, ReportQueue, WriteQueueStatus
@@ -102,7 +102,7 @@ def _lately(standing: Standing) -> Json | None:
         "weightedShare": 0,
         "admissionFairSharingStatus": {
             "consumedResources": dict(used.amounts[:MOST]),
-            "lastUpdate": used.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "lastUpdate": seconds(used.at),
         },
     }
 

@@ -93,7 +93,9 @@ def _ended(world: World, here: At, group: Group, pod: Pod) -> None:
 
 def _believed(here: At, view: PodView, at: datetime) -> datetime:
     """Return a time that an object bears: the log's where it is a day off what can be."""
-    least, most = min(view.created_at, here.at) - _SKEW, here.at + _SKEW
+    created = min(view.created_at, here.at)
+    least = created - _SKEW if created.year > 1 else created  # year 1 is the first there is
+    most = here.at + _SKEW
     return at if least <= at <= most else here.at
 
 

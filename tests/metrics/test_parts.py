@@ -60,6 +60,7 @@ async def test_history_is_counted_once_over_processes_and_rebuilds(
     own_bus: Bus, cluster: str, tmp_path: Path
 ) -> None:
     toy = lively_toy()
+    timers = len(toy.world.meta.timers)  # they are due: each that fires is an event, and a message
     wanted = in_batches(toy.messages, 100_000).counts
     events = sum(len(batch.events) for _, _, batch in toy.messages)
     await publish(own_bus, cluster, (batch for _, _, batch in toy.messages))
@@ -73,9 +74,11 @@ async def test_history_is_counted_once_over_processes_and_rebuilds(
             shown = [s for s in family.samples if sorted(s.labels.values()) == sorted(labels)]
             assert sum(s.value for s in shown) == (amount if counted else 0), (run, name, labels)
         folded = 0 if run == "again" else events
-        assert found("gatelog_projector_events_total") == folded, run
-        assert found("gatelog_projector_batch_events_sum") == folded, run
-        assert found("gatelog_projector_messages_total") == (folded and len(toy.messages)), run
+        fired = found("gatelog_projector_events_total") - folded
+        assert 0 <= fired <= (timers if run == "first" else 2 * timers), run
+        assert found("gatelog_projector_batch_events_sum") == folded + fired, run
+        messages = found("gatelog_projector_messages_total") - (folded and len(toy.messages))
+        assert 0 <= messages <= fired, run
         # What there is, is there in every process.
         assert found("gatelog_pods") == len(toy.world.pods), run
         assert found("gatelog_groups") == len(toy.world.groups), run
