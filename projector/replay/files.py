@@ -259,7 +259,7 @@ class FileLog:
     def _first(self, line: bytes) -> Header:
         try:
             known = msgspec.json.decode(line, type=_Format)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             known = _Format("", 0)
         if known.format != FORMAT:
             raise FileRefused(f"{self.path}: is no export of gatelog")
@@ -270,7 +270,7 @@ class FileLog:
             )
         try:
             return msgspec.json.decode(line, type=Header)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise FileRefused(f"{self.path}: its first line is damaged: {error}") from None
 
     async def entries(self) -> AsyncIterator[Entry]:
