@@ -102,6 +102,19 @@ class PendingWorkload:
             == (other.evicted, other.waiting_until, other.invalid, other.created)
         )
 
+    def workload(self) -> Workload:
+        """Return what waits, as one that is admitted is entered."""
+        return Workload(
+            id=self.id,
+            uid=self.uid,
+            namespace=self.namespace,
+            queue=self.queue,
+            created=self.created,
+            priority=self.priority,
+            pod_sets=self.shape.pod_sets,
+            owner_uid=self.owner_uid,
+        )
+
     @property
     def priority(self) -> int:
         """Priority, higher first."""

@@ -19,7 +19,7 @@ from podgroup.admission.cache.cached_queue import CachedQueue
 from podgroup.admission.cache.scheduler_cache import SchedulerCache
 from podgroup.admission.head import Head
 from podgroup.admission.holding import AdmittedWorkload, PendingWorkload
-from podgroup.admission.model import PodSetAssignment, Reservation, Workload
+from podgroup.admission.model import PodSetAssignment, Reservation
 from podgroup.admission.nominate import Nominator
 from podgroup.admission.plan import Mode
 from podgroup.admission.victims import NEVER, Victim
@@ -87,15 +87,7 @@ class Reclaimers:
         """Have a workload hold what it would be given, and its victims hold nothing."""
         objects = self._cache.objects
         forest, places = objects.forest, objects.places
-        workload = Workload(
-            id=waiter.id,
-            uid=waiter.uid,
-            namespace=waiter.namespace,
-            queue=waiter.queue,
-            created=waiter.created,
-            priority=waiter.priority,
-            pod_sets=waiter.shape.pod_sets,
-        )
+        workload = waiter.workload()
         reservation = Reservation(
             cluster_queue=queue, at=self._cache.wake_ups.now, pod_sets=pod_sets
         )

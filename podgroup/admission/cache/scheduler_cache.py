@@ -149,16 +149,7 @@ class SchedulerCache:
         account = self.reservations.account(waiter.local_queue)
         claim = self.claims.by_id.get(waiter.id)
         victims = claim.victims if claim is not None else ()
-        workload = Workload(
-            id=waiter.id,
-            uid=waiter.uid,
-            namespace=waiter.namespace,
-            queue=waiter.queue,
-            created=waiter.created,
-            priority=waiter.priority,
-            pod_sets=waiter.shape.pod_sets,
-            owner_uid=waiter.owner_uid,
-        )
+        workload = waiter.workload()
         self.reserve(workload, reservation)
         self.reservations.charge_use(waiter.id, waiter.shape.total(False))
         self.remove(unadmitted_id(waiter.id))
