@@ -142,15 +142,18 @@ def reading(url: str, statement_timeout_s: float = 60.0) -> Iterator[Connection]
 def locked(url: str, key: int, *, wait: bool = True) -> Iterator[bool]:
     """Hold an advisory lock of PostgreSQL for a while; False if another has it (not `wait`).
 
-    It is held by an open transaction of a connection of its own: behind a pooler there is no
-    session that could hold it.
+    An open transaction of a connection of its own holds the lock: behind a pooler there is no
+    session that could hold it. The transaction keeps no snapshot, for which a DETACH ... FINALIZE
+    of its own holder would wait for ever.
     """
     function = "pg_advisory_xact_lock" if wait else "pg_try_advisory_xact_lock"
     engine = writer(url, 0)
     try:
         with engine.begin() as connection:
-            connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
             got = connection.exec_driver_sql(f"SELECT {function}(%s)", (key,)).scalar()
+            # In this order: the last statement's portal, and the snapshot of a SELECT in it, stays
+            # until the next statement (PostgreSQL, protocol-flow, extended query).
+            connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
             yield wait or bool(got)
     finally:
         engine.dispose()

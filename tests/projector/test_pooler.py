@@ -42,19 +42,21 @@ def pooler(postgres_database: str) -> Iterator[Pooler]:
     place = url.host or str(url.query.get("host"))
     made = Pooler(place, url.port or 5432, url.username or "postgres", url.database or "")
     ready = threading.Event()
-    loop = asyncio.new_event_loop()
+    loops: list[asyncio.AbstractEventLoop] = []
     over = asyncio.Event()
 
     async def serve() -> None:
         async with pooling(made):
+            loops.append(asyncio.get_running_loop())
             ready.set()
             await over.wait()
 
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    # Its end cancels what still serves a client, and closes the loop.
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
     assert ready.wait(10)
     yield made
-    loop.call_soon_threadsafe(over.set)
+    loops[0].call_soon_threadsafe(over.set)
     thread.join(10)
 
 
@@ -125,6 +127,18 @@ def test_a_lock_is_held_for_as_long_as_it_should_be(url: str) -> None:
             assert not theirs
     with database.locked(url, 42, wait=False) as again:
         assert again
+
+
+def test_a_lock_keeps_no_snapshot(url: str) -> None:
+    """A partition whose detachment was begun is detached by the holder of pruning's lock."""
+    asked = text(
+        "SELECT count(*) FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND "
+        "datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    engine = database.reader(url)
+    with database.locked(url, 42), engine.connect() as connection:
+        assert connection.execute(asked).scalar() == 0
+    engine.dispose()
 
 
 def test_many_batches_while_others_read(url: str) -> None:

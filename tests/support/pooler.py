@@ -28,7 +28,7 @@ class Pooler:
         self._target = (host, port, user, database)
         self._size = size
         self._free: deque[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = deque()
-        self._made = 0
+        self._sessions: set[asyncio.StreamWriter] = set()
         self._released = asyncio.Condition()
         self._greeting = b""
         self.refused: list[str] = []
@@ -66,12 +66,14 @@ class Pooler:
 
     async def _take(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         async with self._released:
-            while not self._free and self._made >= self._size:
+            while not self._free and len(self._sessions) >= self._size:
                 await self._released.wait()
             self.given += 1
-            if self._made < self._size:
-                self._made += 1  # the pool is filled first, so that there is always another
-                return await self._connect()
+            if len(self._sessions) < self._size:
+                # The pool is filled first, so that there is always another session.
+                pair = await self._connect()
+                self._sessions.add(pair[1])
+                return pair
             return self._free.popleft()
 
     async def _give_back(self, pair: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> None:
@@ -82,8 +84,14 @@ class Pooler:
     async def _drop(self, pair: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> None:
         pair[1].close()
         async with self._released:
-            self._made -= 1
+            self._sessions.discard(pair[1])
             self._released.notify()
+
+    def close(self) -> None:
+        """End the sessions that the pool holds."""
+        for writer in self._sessions:
+            writer.close()
+        self._sessions.clear()
 
     # -- the client's side ---
 
@@ -199,3 +207,4 @@ async def pooling(pooler: Pooler) -> AsyncIterator[Pooler]:
         yield pooler
     finally:
         server.close()
+        pooler.close()
