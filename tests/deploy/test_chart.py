@@ -5,7 +5,6 @@ import base64
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -94,12 +93,12 @@ def comparable(obj: Json) -> Json:
     return dict(plain(obj | {"metadata": meta}))
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kustomize comes with kubectl")
+@pytest.mark.skipif(helm.kubectl() is None, reason="kustomize comes with kubectl")
 @pytest.mark.parametrize("chosen", list(EQUAL), ids=" ".join)
 def test_the_chart_is_what_kustomize_builds(chosen: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(_copied(*chosen, to=tmp_path)))
     done = subprocess.run(
-        ["kubectl", "kustomize", str(tmp_path)],
+        [str(helm.kubectl()), "kustomize", str(tmp_path)],
         check=True,
         capture_output=True,
         text=True,

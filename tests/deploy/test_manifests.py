@@ -5,7 +5,6 @@ that will read them.
 """
 
 import re
-import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -20,6 +19,7 @@ from runtime.lease import lease_name
 from runtime.service import GRACE_S
 from runtime.settings import Settings
 from runtime.settings_source import describe, load
+from tests.deploy import helm, reference
 from tests.deploy.manifests import (
     DEPLOY,
     Json,
@@ -70,11 +70,24 @@ def test_every_file_is_reached_and_every_reference_leads_somewhere():
             assert file.resolve() in {*reached, *patches}, file
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kustomize comes with kubectl")
+def test_the_chart_carries_copies_and_no_links():
+    """Flux's archiver leaves links out, Argo CD refuses them, helm prints a line for each."""
+    assert not [path for path in (DEPLOY / "chart").rglob("*") if path.is_symlink()]
+    there = {
+        path.relative_to(reference.CHART_FILES).as_posix(): path.read_text()
+        for path in reference.CHART_FILES.rglob("*")
+        if path.is_file()
+    }
+    wanted = reference.chart_files()
+    stale = {name for name in {*there, *wanted} if there.get(name) != wanted.get(name)}
+    assert not stale, "run: python -m tests.deploy.reference"
+
+
+@pytest.mark.skipif(helm.kubectl() is None, reason="kustomize comes with kubectl")
 @pytest.mark.parametrize("overlay", OVERLAYS, ids=lambda p: p.name)
 def test_kustomize_builds_every_overlay(overlay: Path):
     done = subprocess.run(
-        ["kubectl", "kustomize", str(overlay)],
+        [str(helm.kubectl()), "kustomize", str(overlay)],
         check=False,
         capture_output=True,
         text=True,
@@ -541,10 +554,10 @@ def test_apiservices_and_roles_cover_what_is_served():
     assert {resource for _, resource, _ in granted(roles["gatelog-ledger-viewer"])} <= namespaced
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kustomize comes with kubectl")
+@pytest.mark.skipif(helm.kubectl() is None, reason="kustomize comes with kubectl")
 def test_the_overlay_leaves_what_belongs_in_kube_system_there():
     done = subprocess.run(
-        ["kubectl", "kustomize", str(DEPLOY / "overlays" / "production")],
+        [str(helm.kubectl()), "kustomize", str(DEPLOY / "overlays" / "production")],
         check=True,
         capture_output=True,
         text=True,

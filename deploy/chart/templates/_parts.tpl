@@ -220,8 +220,7 @@ meet. In an installation it cannot be, since the log comes with it. */}}
 {{- $conditions := list }}
 {{- range $i, $condition := $spec.matchConditions }}
 {{- if and (eq $i 0) $v.admission.everyPod }}
-{{- $component := fromYaml ($.root.Files.Get "files/components/policy-every-pod/kustomization.yaml") }}
-{{- $conditions = append $conditions (index (fromYamlArray (index $component.patches 0).patch) 1).value }}
+{{- $conditions = append $conditions (dict "name" "every-pod" "expression" "true") }}
 {{- else if not (and (eq $v.mode "builtin") (eq $condition.name "owner-is-not-queued")) }}
 {{- if and (eq $v.mode "builtin") (eq $condition.name "lacks-something") }}
 {{- $_ := set $condition "expression" (replace ", 'kueue.x-k8s.io/topology'" "" $condition.expression) }}
