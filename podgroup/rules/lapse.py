@@ -3,13 +3,13 @@
 Until then it is charged, its finalizer keeps its object, and no other pod gets its place
 (`Policy.deleted_node_timeout_s`). Without our finalizer the API server forgets it at once.
 
-Invariant: a group has a timer for the next such pod, or has none.
+Invariant: a group has a timer for its next look at such pods, or has none.
 """
 
 from podgroup.model.commands import FinalizePod
 from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
-from podgroup.rules.helpers.timing import no_wake, timer_of, wake_at
+from podgroup.rules.helpers.timing import look_by, no_wake, timer_of
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
 from podgroup.state.termination import LOST_NODE, end_unseen, lost_at
@@ -22,7 +22,7 @@ def lapse(ctx: RuleContext, group: Group) -> Conclusions:
     if wish is None and not (policy.deleted_node_timeout_s and members.count(Flag.DELETING)):
         return
     if wish is not None and wish.due_at > ctx.here.at:
-        return  # looked at before: constant work per event
+        return  # looked at lately: constant work per event
     coming = []
     for pod in map(ctx.pod, members.listed(Flag.DELETING)):
         at = lost_at(ctx.world, pod, ctx.here.at)
@@ -34,7 +34,7 @@ def lapse(ctx: RuleContext, group: Group) -> Conclusions:
         why = f"Node {pod.view.node} was deleted, and pod {pod.view.name} must have ended by now"
         yield ctx.decision(group, "lapse", "NodeDeleted", why, FinalizePod(target=pod_ref(pod)))
     if coming:
-        yield from wake_at(ctx, group, LOST_NODE, min(coming))
+        yield from look_by(ctx, group, LOST_NODE, min(coming))
     else:
         yield from no_wake(ctx, group, LOST_NODE)
 

@@ -123,3 +123,19 @@ def test_a_group_replaces_a_pod_of_a_deleted_node_when_it_must_have_ended() -> N
     assert toy.gated("again"), "p0 may still run"
     toy.wait(2)
     assert not toy.gated("again") and toy.named("p1").phase == "Running"
+
+
+def test_a_pod_of_a_deleted_node_waits_for_none_that_has_longer() -> None:
+    toy = Toy(cpu=3, policy=COLLECTED)
+    toy.slow = True
+    toy.pod("long", "g", 3, termination_grace_s=7_200)
+    toy.pod("brief", "g", 3)
+    toy.pod("p2", "g", 3)
+    toy.run("long", "brief", "p2")
+    lost("long", toy)
+    lost("brief", toy)
+    toy.pod("again", "g", 3)
+    toy.wait(89)
+    assert toy.gated("again"), "brief may still run"
+    toy.wait(62)
+    assert not toy.gated("again") and toy.named("long").finalizers

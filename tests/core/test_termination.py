@@ -355,3 +355,22 @@ def test_ready_written_by_others_is_not_heard() -> None:
         said = Condition(type=ours.type, status="False", message=str(turn))
         toy.change(view.uid, conditions=(*kept, said))
     assert not toy.gated("waits")
+
+
+def test_an_evicted_group_waits_for_none_of_its_pods_that_has_ended() -> None:
+    """The pod with the longest grace period ends at once; another one's kubelet is silent."""
+    toy = Toy(cpu=2)
+    toy.slow = True
+    toy.pod("brief", "g", 2)
+    toy.pod("long", "g", 2)
+    toy.run("brief", "long")
+    toy.unreach("brief", "long")
+    toy.ask("brief", 10)
+    toy.ask("long", 7_200)
+    toy.do(e.ObjectApplied(object=toy.cluster_queue(2, stop_policy="HoldAndDrain")))
+    toy.end("long")
+    toy.wait(30)
+    assert used(toy), "brief may run yet"
+    toy.wait(70)
+    assert not used(toy)
+    unparked(toy)

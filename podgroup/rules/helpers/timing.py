@@ -11,7 +11,8 @@ for gone (`state.termination`). An operator may choose not to wait for the grace
 Invariant: a group has at most one timer of each purpose.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from podgroup.log.records import Timed
 from podgroup.rules.helpers.context import Concluding, Conclusions, RuleContext
@@ -21,6 +22,9 @@ from podgroup.state.meta import Timer
 from podgroup.state.pod import Pod
 from podgroup.state.termination import GRACE, lost_at
 
+LOOK_AGAIN: Final = timedelta(seconds=60)
+"""How long a group is not looked at whose pods must end: the one with the longest may end first."""
+
 
 def wake_at(ctx: RuleContext, group: Group, purpose: str, at: datetime) -> Conclusions:
     """Have the rules look at a group again at `at`, in place of an earlier wish of that purpose."""
@@ -28,6 +32,11 @@ def wake_at(ctx: RuleContext, group: Group, purpose: str, at: datetime) -> Concl
     if known is None or known.due_at != at:
         return (Timed(group.id, purpose, at),)
     return ()
+
+
+def look_by(ctx: RuleContext, group: Group, purpose: str, at: datetime) -> Conclusions:
+    """Have the rules look again at `at`, or sooner: other pods of the group may change that."""
+    return wake_at(ctx, group, purpose, min(at, ctx.here.at + LOOK_AGAIN))
 
 
 def no_wake(ctx: RuleContext, group: Group, purpose: str) -> Conclusions:
@@ -62,7 +71,7 @@ def still_running(ctx: RuleContext, group: Group) -> Concluding[bool]:
         return False
     wish = timer_of(ctx, group, GRACE)
     if wish is not None and wish.due_at > ctx.here.at:
-        return True  # looked at before: constant work per event
+        return True  # looked at lately: constant work per event
     ends: list[datetime] = []
     for uid in members.with_flags(Flag.LIVE):
         end = lost_at(ctx.world, ctx.pod(uid), ctx.here.at)
@@ -73,5 +82,5 @@ def still_running(ctx: RuleContext, group: Group) -> Concluding[bool]:
     if last <= ctx.here.at:
         yield from no_wake(ctx, group, GRACE)
         return False
-    yield from wake_at(ctx, group, GRACE, last)
+    yield from look_by(ctx, group, GRACE, last)
     return True
