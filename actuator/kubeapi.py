@@ -45,7 +45,7 @@ FORGET_S = 60.0
 """Seconds after which "Workloads are not served" is found out anew."""
 BRIEF_S: Final = 2.0
 """Seconds that a write which is nice to have may take, with the wait for its turn: a patch of the
-largest pod that etcd takes is answered in one (bench/NOTES.md)."""
+largest pod that etcd takes is answered in one."""
 PROBE_S: Final = 2.0
 """Seconds that the API server has to say that it is there."""
 
