@@ -1,7 +1,8 @@
-"""Rule: nothing of a parked group runs or waits any more: what it held is given back.
+"""Rule: nothing of a parked group runs: what it held is given back.
 
 No rule starts anything of a group that is parked, but its end counts: its quota is its neighbours',
-and its pods' finalizers are ours.
+and its pods' finalizers are ours. A pod at its gate keeps nothing from them: once the group is
+released it queues again.
 
 Invariant: nothing is given back while a pod may run.
 """
@@ -16,25 +17,30 @@ from podgroup.state.group import Group
 from podgroup.state.members import Flag
 
 _OVER = "all its pods have ended, and it is parked"
+_IDLE = "none of its pods runs, and it is parked"
 
 
 def wind_up(ctx: RuleContext, group: Group) -> Conclusions:
-    """Give back what a parked group held, once all its pods have ended."""
+    """Give back what a parked group held, once none of its pods runs."""
     return _wind_up(ctx, group) if group.parked else ()
 
 
 def _wind_up(ctx: RuleContext, group: Group) -> Conclusions:
     members = ctx.members(group)
-    if members.count(Flag.OPENING) or members.count(Flag.GATED):
-        return
+    if members.count(Flag.OPENING):
+        return  # its gate may be off by now
     if (yield from still_running(ctx, group)):
         return
     if group.quota.holding is not None and ctx.world.mode != "kueue":
+        gated = bool(members.count(Flag.GATED))
+        why = _IDLE if gated else _OVER
         command = ReleaseQuota(
-            target=group_ref(group), reason=PARKED, message=_OVER, requeue=not group.single
+            target=group_ref(group), reason=PARKED, message=why, requeue=gated or not group.single
         )
-        yield ctx.decision(group, "wind_up", PARKED, _OVER, command)
+        yield ctx.decision(group, "wind_up", PARKED, why, command)
     for uid in members.listed(Flag.HELD):
+        if members.flags[uid] & Flag.GATED:
+            continue
         yield from finalize(ctx, group, ctx.pod(uid), "wind_up", PARKED, _OVER)
 
 
@@ -45,7 +51,7 @@ RULE = Rule(
     docs=(
         RuleDoc(
             "wind_up",
-            "all pods of a parked group have ended",
+            "nothing of a parked group runs",
             "gives its quota back, takes our finalizers off",
         ),
     ),

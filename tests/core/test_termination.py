@@ -314,6 +314,47 @@ def test_a_parked_group_of_pods_gives_back_what_it_held_once_all_have_ended() ->
     assert not [p.name for p in toy.pods.values() if p.name in ("p0", "p1") and p.finalizers]
 
 
+def released(toy: Toy, name: str) -> None:
+    target = toy.group(name).id
+    toy.do(e.OperatorActed(action="release", target=target, by="me", message=""))
+
+
+@pytest.mark.parametrize("group", ["", "g"])
+def test_a_parked_group_keeps_no_quota_for_pods_at_their_gate(group: str) -> None:
+    toy = Toy(cpu=3)
+    toy.rejecting = {"UngatePod"}
+    toy.pod("p0", group, 1, cpu=3)
+    assert used(toy) == 3000 and toy.gated("p0")
+    raising(toy, "p0", group)
+    toy.rejecting = set()
+    toy.pod("waits", cpu=3)
+    toy.wait(120)
+    assert not toy.gated("waits") and toy.held("p0")
+    toy.run("waits")
+    released(toy, group or "p0")
+    assert toy.gated("p0"), "it waits for quota anew"
+    toy.end("waits")
+    assert not toy.gated("p0")
+
+
+def test_a_parked_group_keeps_no_quota_for_a_replacement_at_its_gate() -> None:
+    toy = Toy(cpu=2)
+    toy.slow = True
+    for name in ("p0", "p1"):
+        toy.pod(name, "g", 2)
+    toy.run("p0", "p1")
+    toy.rejecting = {"UngatePod"}
+    toy.end("p1", phase="Failed")
+    toy.pod("again", "g", 2)
+    raising(toy, "p0", "g")
+    toy.rejecting = set()
+    toy.pod("waits", cpu=2)
+    toy.wait(120)
+    assert toy.gated("waits") and used(toy) == 2000, "p0 runs"
+    toy.end("p0", phase="Failed")
+    assert not toy.gated("waits") and toy.gated("again") and toy.held("again")
+
+
 def test_several_parked_groups_end_each() -> None:
     toy = Toy(cpu=3)
     toy.slow = True
