@@ -47,7 +47,7 @@ from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.order import start_key
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.snapshot import at_odds
-from podgroup.rules.helpers.wording import refusal
+from podgroup.rules.helpers.wording import refusal, unwritten
 from podgroup.state.facts import UNPLACED, beyond, given_name, pods_of, role_of, unknown_flavor
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
@@ -166,7 +166,7 @@ def _odd(ctx: RuleContext, group: Group) -> int:
 def _reports(ctx: RuleContext, group: Group) -> list[tuple[Pod, tuple[str, str]]]:
     members = ctx.members(group)
     if _refused_writes(group):
-        refused = sorted(map(ctx.pod, members.listed(Flag.REFUSED)), key=start_key)[:MAX_PODS]
+        refused = sorted(unwritten(ctx, group), key=start_key)[:MAX_PODS]
         return [(pod, (WRITE_REFUSED, group.explained.message)) for pod in refused]
     if group.ending.finish is not None:
         gated = (ctx.pod(uid) for uid in members.listed(Flag.GATED))

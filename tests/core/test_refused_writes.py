@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from podgroup.engine import due_timers
-from podgroup.log.events import OutcomeRecorded
+from podgroup.log.events import ObjectApplied, OutcomeRecorded
 from podgroup.log.outcomes import TOO_LARGE
 from podgroup.model.commands import CreateWorkload, UngatePod
 from podgroup.model.policy import Policy
@@ -51,6 +51,43 @@ def test_a_deactivation_does_not_cover_it() -> None:
     state, reason, message = shown(toy)
     assert (state, reason) == ("Blocked", "WriteRefused")
     assert "UngatePod: no" in message and "beside that: " in message and "Deactivated" in message
+
+
+@pytest.mark.parametrize("way", ["preempted", "drained"])
+def test_a_refusal_is_over_with_the_admission_that_it_was_for(way: str) -> None:
+    """Nobody tries to let it start any more: it waits, and that is what has to be said."""
+    toy = Toy(cpu=2)
+    refusing(toy, "UngatePod")
+    toy.pod("p", cpu=2, labels={"kueue.x-k8s.io/priority-class": "low"})
+    assert shown(toy)[:2] == ("Admitted", "WriteRefused")
+    if way == "preempted":
+        toy.pod("high", cpu=2, labels={"kueue.x-k8s.io/priority-class": "high"})
+    else:
+        toy.do(ObjectApplied(object=toy.cluster_queue(2, stop_policy="HoldAndDrain")))
+    wanted = "WaitingForQuota" if way == "preempted" else "OnHold"
+    for _ in range(3):
+        toy.wait(60)
+        assert shown(toy)[:2] == ("Queued", wanted)
+    if way == "preempted":
+        toy.delete("high")
+    else:
+        toy.do(ObjectApplied(object=toy.cluster_queue(2)))
+    assert shown(toy)[:2] == ("Admitted", "WriteRefused"), "tried again, and refused again"
+    refusing(toy)
+    toy.wait(120)
+    assert not toy.gated("p")
+
+
+def test_a_stop_that_was_refused_is_over_with_the_pod() -> None:
+    toy = Toy(cpu=2)
+    for name in "ab":
+        toy.pod(name, "g", 2, labels={"kueue.x-k8s.io/priority-class": "low"})
+    toy.run("a", "b")
+    refusing(toy, "StopPod", "DeletePod")
+    toy.pod("urgent", cpu=2, labels={"kueue.x-k8s.io/priority-class": "high"})
+    assert shown(toy, "g")[1] == "WriteRefused"
+    toy.end("a", "b", phase="Failed")
+    assert shown(toy, "g")[1] != "WriteRefused"
 
 
 def test_neither_does_the_end_of_the_group() -> None:

@@ -3,10 +3,12 @@
 Invariant: wording is stable: it names what is missing, never how many are there so far.
 """
 
+from podgroup.model.names import EVICTED_DEACTIVATED_PREFIX, EVICTED_PODS_READY_TIMEOUT
 from podgroup.model.reasons import WORKLOAD_REFUSED, WORKLOAD_TOO_LARGE, WRITE_REFUSED
 from podgroup.rules.helpers.context import RuleContext
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
+from podgroup.state.pod import Pod
 
 
 def refusal(group: Group) -> str:
@@ -27,14 +29,37 @@ def write_refused(ctx: RuleContext, group: Group) -> tuple[str, str] | None:
     In builtin mode no group waits for its Workload, but that it goes at the end.
     """
     members, mirror = ctx.members(group), group.mirror
-    if Flag.REFUSED in members.sets:
-        pod = ctx.pod(members.listed(Flag.REFUSED)[0])
+    if Flag.REFUSED in members.sets and (pods := unwritten(ctx, group)):
+        pod = pods[0]
         said = ": ".join(pod.refused or ())
         return WRITE_REFUSED, f"the API server refuses a write of pod {pod.view.name}: {said}"
     if mirror.unwritten and (ctx.world.mode == "kueue" or group.ending.finish is not None):
         said = ": ".join(mirror.unwritten)
         return WRITE_REFUSED, f"the API server refuses a write of Workload {mirror.name}: {said}"
     return workload_refused(group) if ctx.world.mode == "kueue" else None
+
+
+def unwritten(ctx: RuleContext, group: Group) -> list[Pod]:
+    """Return the pods of which a refused write is still to be made, by uid."""
+    members = ctx.members(group)
+    lets_start = _lets_start(group)
+    found = []
+    for pod in map(ctx.pod, members.listed(Flag.REFUSED)):
+        action = pod.refused[0] if pod.refused is not None else ""
+        if action == "UngatePod" and not lets_start:
+            continue
+        if action == "StopPod" and not members.flags[pod.view.uid] & Flag.LIVE:
+            continue
+        found.append(pod)
+    return found
+
+
+def _lets_start(group: Group) -> bool:
+    """Tell whether a gate is to come off, or could not and so cost the group its admission."""
+    evicted = group.requeueing.evicted
+    if evicted is None:
+        return group.quota.holding is not None
+    return evicted.reason.startswith((EVICTED_PODS_READY_TIMEOUT, EVICTED_DEACTIVATED_PREFIX))
 
 
 def because_of(said: str, because: str) -> str:
