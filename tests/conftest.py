@@ -55,7 +55,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 UNRAISABLE = "pytest.PytestUnraisableExceptionWarning"
 TIDY = (
-    *("actuator", "core", "ingest", "runtime", "simcluster", "support", "unit", "webhook"),
+    *("actuator", "core", "ingest", "runtime", "simcluster", "support", "webhook"),
     *("golden", "oracle", "parity"),
 )
 """Directories whose tests close what they open. Elsewhere an exception that nobody could catch, of
