@@ -2,10 +2,12 @@
 
 With certificates made by another system (`webhook.cert_file`) the registration is its task too,
 since it knows whom to trust. With certificates of our own only we know the authority, so we
-write both webhook configurations, by server-side apply, with our authority in front of those of
-other replicas (`webhook.ca_bundle`), and again when it is not among them any more. A registration
-that was removed stays away until the next start: it was taken away for a reason (removal, a
-switch to policies), and put back while we end it would refuse every pod.
+write it into both webhook configurations, by server-side apply, in front of those of other replicas
+(`runtime.ca_bundle`), and again when it is not among them any more. Configurations that the chart
+or an overlay installed stay theirs but for that one field; where there are none (`gatelog up` on
+somebody's machine) we write all of them. A registration that was removed stays away until the next
+start: it was taken away for a reason (removal, a switch to policies), and put back while we end it
+would refuse every pod.
 
 A refused registration is reported and tried again; the server goes on, as the registration may be
 in place already.
@@ -18,8 +20,9 @@ Invariant: the registration names an authority only after a certificate of it is
 """
 
 import asyncio
+import base64
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +32,6 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ingest.webhook.admission import AdmissionWebhooks
-from ingest.webhook.ca_bundle import merged, registered, trusts
 from ingest.webhook.install import (
     CONFIGURATION_NAME,
     Registration,
@@ -40,6 +42,7 @@ from ingest.webhook.install import (
 from ingest.webhook.lookup import ApiLookup
 from ingest.webhook.server import Limits, WebhookServer
 from ingest.webhook.settings import actuator_user, label_kinds, policy_for
+from runtime.ca_bundle import merged, registered, trusts
 from runtime.certificates import OwnCertificates
 from runtime.health import Checks
 from runtime.kube_answer import HttpClient
@@ -51,7 +54,7 @@ from runtime.settings import Settings
 RENEW_S = 12 * 3600.0
 """Seconds between looks at the certificate; it is renewed long before it ends."""
 
-RETRY_S = 30.0
+RETRY_S = 5.0
 """Seconds after which a refused registration is tried again."""
 LOOK_S = 60.0
 """Seconds between looks at whether we are still trusted: other replicas register, too."""
@@ -59,6 +62,8 @@ HEARD_S = 2.0
 """Seconds after which the API server acts by a registration that was written."""
 
 FIELD_MANAGER = "gatelog"
+OF_INSTALLATION = {"app.kubernetes.io/part-of": "gatelog"}
+"""Labels of what the chart and the overlays install."""
 _REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
 _PLURALS = {
     "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
@@ -163,28 +168,47 @@ def registration(settings: Settings, ca_bundle: bytes, served_at: str) -> Regist
     )
 
 
-async def trusted(api: HttpClient) -> bytes | None:
-    """Return the bundle that is registered, b"" for one that we may not see, None for none.
+async def there_are(api: HttpClient) -> list[dict[str, Any]]:
+    """Return the configurations that are registered, the mutating one first; those we may see.
 
     Raises:
         KubeError: the API server could not be reached.
     """
-    plural = _PLURALS["MutatingWebhookConfiguration"]
-    answer = await api.request("GET", f"{_REGISTRATIONS}/{plural}/{CONFIGURATION_NAME}")
-    if answer.status == 404:
-        return None
-    if answer.status != 200:
-        return b""
-    return registered(msgspec.json.decode(answer.body, type=dict[str, Any]))
+    found = []
+    for kind, plural in _PLURALS.items():
+        answer = await api.request("GET", f"{_REGISTRATIONS}/{plural}/{CONFIGURATION_NAME}")
+        if answer.status == 200:
+            found.append({"kind": kind} | msgspec.json.decode(answer.body, type=dict[str, Any]))
+        elif answer.status != 404:
+            found.append({"kind": kind, "metadata": {"name": CONFIGURATION_NAME}})
+    return found
 
 
-async def register(api: HttpClient, wanted: Registration) -> str:
-    """Write both configurations; return what the API server refused, "" for nothing.
+def authorities(found: list[dict[str, Any]], bundle: bytes) -> list[dict[str, Any]]:
+    """Return what to apply so that configurations of an installation trust a bundle (PEM)."""
+    text = base64.b64encode(bundle).decode()
+    return [
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": one["kind"],
+            "metadata": {"name": one["metadata"]["name"]},
+            "webhooks": [
+                {"name": hook["name"], "clientConfig": {"caBundle": text}}
+                for hook in one["webhooks"]
+            ],
+        }
+        for one in found
+        if one.get("webhooks")
+    ]
+
+
+async def register(api: HttpClient, wanted: Iterable[dict[str, Any]]) -> str:
+    """Apply configurations; return what the API server refused, "" for nothing.
 
     Raises:
         KubeError: the API server could not be reached.
     """
-    for configuration in configurations(wanted):
+    for configuration in wanted:
         plural = _PLURALS[configuration["kind"]]
         name = configuration["metadata"]["name"]
         answer = await api.request(
@@ -233,16 +257,20 @@ async def _registered(
 ) -> float:
     """Register if we are not trusted; return the seconds until the next look."""
     try:
-        there = await trusted(api)
-        if there is None and trust.problem == "":
+        found = await there_are(api)
+        if not found and trust.problem == "":
             log.warning("webhook_registration_removed", note="restart ingest to register again")
             return trust.look_s
-        there = there or b""
-        fits = trusts(there, mine)
+        bundles = [registered(one) for one in found]
+        fits = bool(found) and all(trusts(one, mine) for one in bundles)
         if fits and trust.problem == "":
             return trust.look_s
-        # Also where the authority is known: what is registered may be an earlier release's.
-        wanted = registration(settings, merged(mine, there, datetime.now(UTC)), server.url)
+        bundle = merged(mine, b"".join(bundles), datetime.now(UTC))
+        if found and not settings.webhook.url and all(map(_of_installation, found)):
+            wanted: Iterable[dict[str, Any]] = authorities(found, bundle)
+        else:
+            # Also where the authority is known: what is registered may be an earlier release's.
+            wanted = configurations(registration(settings, bundle, server.url))
         refused = await register(api, wanted)
     except KubeError as error:
         refused, fits = str(error), False
@@ -255,6 +283,11 @@ async def _registered(
         return trust.look_s
     # Another replica may have registered at the same moment: look whether ours has stayed.
     return trust.heard_s
+
+
+def _of_installation(configuration: dict[str, Any]) -> bool:
+    labels: dict[str, str] = configuration["metadata"].get("labels") or {}
+    return labels.items() >= OF_INSTALLATION.items()
 
 
 def _getter(api: HttpClient) -> Any:

@@ -74,13 +74,16 @@ async def run_serve(
                 await questions.run(position)
             except Busy as error:
                 return str(error)
+            if certificates.authority and not announced.is_set():
+                return "our authority is not announced to the API server yet"
             return certificates.problem()
 
+        announced = asyncio.Event()
         if checks is not None:
             checks.ready("serve", ready)
             spending = Spending(of(checks, settings))
             await stack.enter_async_context(background(spending.keep(questions)))
-        keeping = _renew_for_ever(settings, kube, door, certificates)
+        keeping = _renew_for_ever(settings, kube, door, certificates, announced)
         await stack.enter_async_context(background(keeping))
         served = serving(settings.serve, certificates, door, handling, console, ready)
         port = await stack.enter_async_context(served)
@@ -91,10 +94,13 @@ async def run_serve(
 
 
 async def _renew_for_ever(
-    settings: Settings, kube: KubeClient, door: Door, certificates: Certificates
+    settings: Settings,
+    kube: KubeClient,
+    door: Door,
+    certificates: Certificates,
+    announced: asyncio.Event,
 ) -> None:
     """Learn whom to believe, renew certificates, and announce our own authority; for ever."""
-    announced = b""
     while True:
         wait_s = REFRESH_S
         problem = await _learn(kube, door, certificates)
@@ -102,11 +108,10 @@ async def _renew_for_ever(
             certificates.refresh()
         except (CertificateError, OSError) as error:
             problem = problem or f"certificate not renewed: {error}"
-        bundle = certificates.authority
-        if bundle and bundle != announced:
-            refused = await announce(kube, settings, bundle)
+        if own := certificates.authority:
+            refused = await announce(kube, settings, own)
             problem = problem or (refused and f"authority not announced: {refused}")
-            announced = announced if refused else bundle
+            announced.set()  # a refusal that lasts is logged: others may have announced it
         if problem:
             log.warning("serve_not_ready", problem=problem)
             wait_s = RETRY_S if door.trust is None else REFRESH_S / 4

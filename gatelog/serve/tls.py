@@ -2,26 +2,30 @@
 
 Theory. The API server reaches us by the name of our Service and verifies the certificate against
 the caBundle of our APIServices. Either another system makes certificates (cert-manager; give the
-files), or we do and write our authority into the APIServices that name our Service. Client
-certificates are asked for, not demanded: people with a bearer token have none.
+files), or each replica does and writes its authority into the APIServices that name our Service,
+beside the others' (`runtime.ca_bundle`). Client certificates are asked for, not demanded: people
+with a bearer token have none.
 
 Invariant: only the front proxy's authority is ever loaded to verify clients.
 """
 
 import base64
 import ssl
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
 from gatelog.serve.api.discovery import VERSIONS
+from runtime.ca_bundle import merged, trusts
 from runtime.certificates import OwnCertificates
 from runtime.kube_errors import KubeError
 from runtime.log import get_logger
 from runtime.rotation import ServerCertificate
 from runtime.settings import Settings
 
+_TRIES = 5
 _APISERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 
 log = get_logger("serve")
@@ -53,31 +57,53 @@ class Certificates(ServerCertificate):
             self._believed = authority
 
 
-async def announce(api: Api, settings: Settings, bundle: bytes) -> str:
-    """Write our authority into the APIServices that name our Service; return what failed.
+async def announce(api: Api, settings: Settings, own: bytes) -> str:
+    """See to it that the APIServices that name our Service trust our authority, beside others.
 
-    What is not there, or names another Service, is left alone.
+    What is not there, or names another Service, is left alone. `own` is our authority's
+    certificate, PEM. Returns what failed, "" for nothing.
     """
-    chosen = settings.serve
-    ours = {"name": chosen.service_name, "namespace": chosen.service_namespace}
-    text = base64.b64encode(bundle).decode()
     problems = []
     for group, version in VERSIONS.items():
-        path = f"{_APISERVICES}/{version}.{group}"
         try:
-            status, found = await api.json("GET", path)
-            if status == 404:
-                continue
-            spec = found.get("spec") or {} if isinstance(found, dict) else {}
-            service = spec.get("service") or {}
-            if status == 200 and service.items() >= ours.items() and spec.get("caBundle") != text:
-                patch = {"spec": {"caBundle": text, "insecureSkipTLSVerify": None}}
-                status, found = await api.json(
-                    "PATCH", path, body=patch, content_type="application/merge-patch+json"
-                )
-            if status != 200:
-                said = found.get("message") if isinstance(found, dict) else ""
-                problems.append(f"{version}.{group}: {status} {said}")
+            refused = await _announced(api, settings, f"{_APISERVICES}/{version}.{group}", own)
         except (KubeError, msgspec.MsgspecError) as error:
-            problems.append(f"{version}.{group}: {error}")
+            refused = str(error)
+        if refused:
+            problems.append(f"{version}.{group}: {refused}")
     return "; ".join(problems)
+
+
+async def _announced(api: Api, settings: Settings, path: str, own: bytes) -> str:
+    ours = {"name": settings.serve.service_name, "namespace": settings.serve.service_namespace}
+    for _ in range(_TRIES):
+        status, found = await api.json("GET", path)
+        if status == 404:
+            return ""
+        spec = found.get("spec") or {} if isinstance(found, dict) else {}
+        if status == 200:
+            there = _decoded(spec.get("caBundle") or "")
+            service = spec.get("service") or {}
+            if not service.items() >= ours.items() or trusts(there, own):
+                return ""
+            text = base64.b64encode(merged(own, there, datetime.now(UTC))).decode()
+            patch = {
+                # Refused if another replica has written its own meanwhile.
+                "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
+                "spec": {"caBundle": text, "insecureSkipTLSVerify": None},
+            }
+            status, found = await api.json(
+                "PATCH", path, body=patch, content_type="application/merge-patch+json"
+            )
+        if status == 200:
+            return ""
+        if status != 409:
+            break
+    return f"{status} {found.get('message') if isinstance(found, dict) else ''}"
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text)
+    except ValueError:
+        return b""

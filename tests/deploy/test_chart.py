@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 import yaml
-from cryptography import x509
 
 from gatelog.cluster.policies import policies
+from ingest.registration import OF_INSTALLATION
 from runtime.jetstream.values import Message
 from runtime.settings import Settings, WebhookSettings
 from runtime.settings_source import load
@@ -42,12 +42,11 @@ SECRETS: Json = {
     "database": {"readerSecret": "gatelog-database-reader"},
 }
 """Secrets as deploy/secrets.sh makes them."""
-PRODUCTION: Json = {**SECRETS, "serve": {"certificates": "self"}}
 EQUAL: dict[tuple[str, ...], Json] = {
-    ("evaluation",): {"profile": "standalone", "serve": {"certificates": "self"}},
-    ("production",): PRODUCTION,
+    ("evaluation",): {"profile": "standalone"},
+    ("production",): SECRETS,
     ("production", "forecast"): {
-        **PRODUCTION,
+        **SECRETS,
         "forecast": {"enabled": True},
     },
     ("kueue",): {
@@ -267,9 +266,14 @@ def test_leases_are_those_of_the_cluster_and_its_shards() -> None:
     assert named("projector") == ["gatelog-projector-prod-1-0", "gatelog-projector-prod-1-1"]
 
 
-@pytest.mark.parametrize("way", ["certManager", "self", "generated"])
+@pytest.mark.parametrize("way", ["certManager", "self", "secret"])
 def test_what_is_said_of_the_webhook_is_said_of_each_way(way: str) -> None:
-    hook = {"certificates": way, "secretName": "mine", "failurePolicy": "Ignore"}
+    hook = {
+        "certificates": way,
+        "secretName": "mine",
+        "failurePolicy": "Ignore",
+        "caBundle": "QQ==",
+    }
     serve = {"certificates": "certManager", "secretName": "theirs"}
     admission = {"way": "webhook", "everyPod": True, "webhook": hook | {"timeoutSeconds": 3}}
     objects = by_name({"admission": admission, "serve": serve})
@@ -277,12 +281,10 @@ def test_what_is_said_of_the_webhook_is_said_of_each_way(way: str) -> None:
     ingest = containers(objects)["ingest"]
     if way == "certManager":
         assert objects["Certificate", "gatelog-webhook"]["spec"]["secretName"] == "mine"
-    if way == "self":
-        said = {k: v for k, v in variables(ingest).items() if k.startswith("GATELOG_WEBHOOK")}
-        found = load(None, said).webhook
-        assert (found.failure_policy, found.timeout_s) == ("Ignore", 3)
-        return
-    assert "mine" in [v["secret"]["secretName"] for v in ingest["volumes"] if "secret" in v]
+    said = {k: v for k, v in variables(ingest).items() if k.startswith("GATELOG_WEBHOOK")}
+    assert load(None, said).webhook.timeout_s == 3
+    mounted = [v["secret"]["secretName"] for v in ingest["volumes"] if "secret" in v]
+    assert ("mine" in mounted) == (way != "self")
     registered = objects["MutatingWebhookConfiguration", "gatelog-pods"]["webhooks"]
     assert {(h["failurePolicy"], h["timeoutSeconds"]) for h in registered} == {("Ignore", 3)}
 
@@ -459,8 +461,7 @@ def test_one_command_brings_one_pod_that_needs_nothing() -> None:
     assert not [name for kind, name in objects if kind == "Deployment"]
     spec = containers(objects)["standalone"]
     secrets = [v["secret"]["secretName"] for v in spec["volumes"] if "secret" in v]
-    assert all(("Secret", name) in objects for name in secrets), "each is made by the chart"
-    assert variables(spec)["GATELOG_SERVE_CERT_FILE"] == "/etc/gatelog/serve/tls.crt"
+    assert not secrets and "GATELOG_SERVE_CERT_FILE" not in variables(spec)
     doctor = containers(objects)["doctor"]
     assert not [v for v in doctor["volumes"] if "secret" in v]
     foretelling = by_name({"profile": "standalone", "forecast": {"enabled": True}})
@@ -529,37 +530,23 @@ def test_production_makes_the_secrets_of_its_log(tmp_path: Path) -> None:
     assert reader == "gatelog-database", "unless a role of its own is given"
 
 
-@pytest.mark.parametrize("way", ["generated", "secret", "certManager", "self"])
+@pytest.mark.parametrize("way", ["secret", "certManager", "self"])
 def test_certificates(way: str) -> None:
     hook = {"certificates": way, "caBundle": "QUJD"}
     objects = by_name({"admission": {"way": "webhook", "webhook": hook}})
     replicas = objects["Deployment", "gatelog-ingest"]["spec"]["replicas"]
     assert replicas == 2
     registered = objects.get(("MutatingWebhookConfiguration", "gatelog-pods"))
-    assert (registered is None) == (way == "self"), "ingest registers itself"
+    assert registered is not None
     assert (("Certificate", "gatelog-webhook") in objects) == (way == "certManager")
     mounted = [v["name"] for v in containers(objects)["ingest"]["volumes"]]
     assert ("webhook" in mounted) == (way != "self")
-    if registered is None:
-        return
     bundles = {hook["clientConfig"].get("caBundle") for hook in registered["webhooks"]}
-    if way == "certManager":
-        assert (
-            bundles == {None}
-            and "cert-manager.io/inject-ca-from" in (registered["metadata"]["annotations"])
-        )
-    if way == "secret":
-        assert bundles == {"QUJD"}
-    if way == "generated":
-        data = objects["Secret", "gatelog-webhook-tls"]["data"]
-        assert bundles == {data["ca.crt"]}, "one authority for all replicas"
-        authority, served = (
-            x509.load_pem_x509_certificate(base64.b64decode(data[name]))
-            for name in ("ca.crt", "tls.crt")
-        )
-        served.verify_directly_issued_by(authority)
-        names = served.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        assert "gatelog-webhook.gatelog-system.svc" in names.get_values_for_type(x509.DNSName)
+    assert bundles == ({"QUJD"} if way == "secret" else {None}), "others fill it in"
+    injected = "cert-manager.io/inject-ca-from" in (registered["metadata"].get("annotations") or ())
+    assert injected == (way == "certManager")
+    registered["metadata"].pop("annotations", None)
+    assert registered["metadata"]["labels"].items() >= OF_INSTALLATION.items()
 
 
 def test_metrics_over_tls_and_monitors() -> None:
@@ -809,10 +796,7 @@ async def test_an_upgrade_without_its_profile_deletes_nothing_that_runs(
         ({"settings": {"streams": {"replicas": 3}}}, "the chart brings one server"),
         ({"serve": {"certificates": "secret"}}, "set serve.caBundle"),
         ({"serve": {"issuerRef": {"name": "a"}}}, "serve.issuerRef is for"),
-        (
-            {"serve": {"certificates": "self"}, "parts": {"serve": {"replicas": 2}}},
-            "parts.serve.replicas with serve.certificates = self",
-        ),
+        ({"serve": {"certificates": "generated"}}, "/serve/certificates"),
         ({"mode": "kueue", "forecast": {"enabled": True}}, "forecast.enabled with mode = kueue"),
         ({"image": {"digest": "sha256:1"}}, "/image/digest"),
         (

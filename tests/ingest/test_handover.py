@@ -5,6 +5,7 @@ and follows a Service to one replica at a time.
 """
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -16,14 +17,22 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from ingest.registration import own_certificates, register, registration, webhook
-from ingest.webhook.ca_bundle import MOST, merged, registered, trusts
+from ingest.registration import (
+    OF_INSTALLATION,
+    own_certificates,
+    register,
+    registration,
+    webhook,
+)
+from ingest.webhook.install import configurations
 from ingest.webhook.server import WebhookServer
+from runtime.ca_bundle import MOST, merged, registered, trusts
 from runtime.certificates import OwnCertificates, server_context
 from runtime.health import Checks
 from runtime.kube import KubeClient, connect
 from runtime.rotation import GivenFiles, keep_fresh
 from runtime.settings import KubernetesSettings, Settings, WebhookSettings
+from tests.deploy.manifests import DEPLOY, documents
 from tests.ingest.world import until
 from tests.support.standin import SimCluster
 
@@ -105,10 +114,35 @@ def address(server: WebhookServer) -> str:
     return urlsplit(server.url).netloc
 
 
+async def installed(sim: SimCluster) -> dict[str, dict[str, Any]]:
+    """Install what the chart renders, but for its annotation; return it by kind."""
+    made = {}
+    for obj in documents(DEPLOY / "webhook" / "configuration.yaml"):
+        meta = {"name": obj["metadata"]["name"], "labels": OF_INSTALLATION}
+        created = await sim.create(
+            "admissionregistration.k8s.io", f"{obj['kind'].lower()}s", obj | {"metadata": meta}
+        )
+        made[obj["kind"]] = created
+    return made
+
+
+def unchanged(sim: SimCluster, made: dict[str, dict[str, Any]]) -> None:
+    """See to it that what was installed is as it was, but for the authorities."""
+    for kind, before in made.items():
+        (now,) = sim.objects("admissionregistration.k8s.io", f"{kind.lower()}s")
+        assert now["metadata"]["labels"] == before["metadata"]["labels"]
+        for hook, was in zip(now["webhooks"], before["webhooks"], strict=True):
+            there = hook["clientConfig"].pop("caBundle")
+            assert base64.b64decode(there).count(b"BEGIN CERTIFICATE") >= 1
+            assert hook == was
+
+
 @pytest.mark.timeout(60)
-async def test_replicas_with_authorities_of_their_own_take_over(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", ["us", "the chart"])
+async def test_replicas_with_authorities_of_their_own_take_over(by: str, tmp_path: Path) -> None:
     async with cluster(tmp_path) as (sim, kube), AsyncExitStack() as last:
         users = Users(kube)
+        made = await installed(sim) if by == "the chart" else {}
         before: AsyncExitStack | None = None
         for number in range(3):
             stack, checks = AsyncExitStack(), Checks()
@@ -139,6 +173,7 @@ async def test_replicas_with_authorities_of_their_own_take_over(tmp_path: Path) 
             sim.objects("admissionregistration.k8s.io", "mutatingwebhookconfigurations")[0]
         )
         assert bundle.count(b"BEGIN CERTIFICATE") == 3
+        unchanged(sim, made)
 
 
 async def ended(lingering: "asyncio.Future[None]") -> None:
@@ -148,8 +183,10 @@ async def ended(lingering: "asyncio.Future[None]") -> None:
     await asyncio.gather(lingering, return_exceptions=True)
 
 
-async def test_two_that_register_at_once_are_both_trusted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", ["us", "the chart"])
+async def test_two_that_register_at_once_are_both_trusted(by: str, tmp_path: Path) -> None:
     async with cluster(tmp_path) as (sim, kube):
+        made = await installed(sim) if by == "the chart" else {}
         one, two = Checks(), Checks()
         a, b = (replica(tmp_path / name, linger_s=0) for name in ("a", "b"))
         async with webhook(a, kube, one, 0.05), webhook(b, kube, two, 0.05):
@@ -158,6 +195,7 @@ async def test_two_that_register_at_once_are_both_trusted(tmp_path: Path) -> Non
             (found,) = sim.objects("admissionregistration.k8s.io", "mutatingwebhookconfigurations")
             for settings in (a, b):
                 assert trusts(registered(found), own_certificates(settings).ca_bundle())
+            unchanged(sim, made)
 
 
 async def test_a_registration_that_was_removed_is_not_put_back_by_who_is_about_to_end(
@@ -228,7 +266,7 @@ async def test_given_certificates_are_replaced_under_load(tmp_path: Path) -> Non
         )
         async with webhook(settings, kube) as server:
             wanted = registration(settings, first.ca_bundle(), server.url)
-            assert await register(kube, wanted) == ""
+            assert await register(kube, configurations(wanted)) == ""
             sim.webhook_services[SERVICE] = address(server)
             context = server_context()
             given = GivenFiles(files, files)
@@ -236,7 +274,7 @@ async def test_given_certificates_are_replaced_under_load(tmp_path: Path) -> Non
             async with Users(kube).at_work() as users:
                 await users.more()
                 both = merged(second.ca_bundle(), first.ca_bundle(), NOW)
-                await register(kube, registration(settings, both, server.url))
+                await register(kube, configurations(registration(settings, both, server.url)))
                 tls = server._tls
                 assert tls is not None
                 refreshing = keep_fresh(lambda: given.refresh(tls), interval_s=0.02)
@@ -244,7 +282,8 @@ async def test_given_certificates_are_replaced_under_load(tmp_path: Path) -> Non
                 files.write_bytes((tmp_path / "second" / "serving.pem").read_bytes())
                 await users.more(40)
                 keeper.cancel()
-                await register(kube, registration(settings, second.ca_bundle(), server.url))
+                last = registration(settings, second.ca_bundle(), server.url)
+                await register(kube, configurations(last))
                 await users.more()
             assert users.refused == []
 

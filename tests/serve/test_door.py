@@ -1,7 +1,9 @@
 """Who is let in: certificates, forged headers, tokens, rights that go, and an API server away."""
 
 import asyncio
+import base64
 import ssl
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,10 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from gatelog.serve.access.callers import Caller, CannotTell, Deed, NotAllowed, NotKnown
 from gatelog.serve.access.frontproxy import Trust, TrustError, caller_of, read_trust
 from gatelog.serve.access.reviewing import Reviews
+from gatelog.serve.tls import announce
+from runtime.ca_bundle import trusts
+from runtime.certificates import OwnCertificates
+from runtime.kube import connect
 from runtime.kube_errors import KubeUnavailable
 from tests.serve.conftest import World
 
@@ -36,6 +42,28 @@ async def ask(
     ):
         json = "json" in answer.content_type
         return answer.status, await (answer.json() if json else answer.text())
+
+
+async def test_replicas_that_announce_at_once_are_all_trusted(world: World, tmp_path: Path):
+    """The API server holds one bundle for all; each replica has an authority of its own."""
+    made = []
+    for number in range(3):
+        own = OwnCertificates(tmp_path / str(number), ["gatelog-serve.gatelog-system.svc"])
+        own.ensure(datetime.now(UTC))
+        made.append(own.ca_bundle())
+    kube = await connect(world.settings.kubernetes)
+    try:
+        said = await asyncio.gather(*(announce(kube, world.settings, one) for one in made))
+        assert said == ["", "", ""]
+        assert await announce(kube, world.settings, made[0]) == ""
+    finally:
+        await kube.close()
+    for service in world.cluster.objects("apiregistration.k8s.io", "apiservices"):
+        bundle = base64.b64decode(service["spec"]["caBundle"])
+        assert all(trusts(bundle, one) for one in made)
+        assert bundle.count(b"BEGIN CERTIFICATE") == 4, "and the replica that serves"
+    status, _, _ = await world.client().request("GET", "/apis/gatelog.io/v1beta1")
+    assert status == 200
 
 
 async def test_forged_headers_are_refused(world: World, tmp_path: Path):

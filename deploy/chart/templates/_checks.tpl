@@ -30,6 +30,5 @@
 {{- if and (eq $of.certificates "secret") (not $of.caBundle) (or (ne $path "serve") $v.serve.enabled) (or (eq $path "serve") (eq (include "gatelog.way" $) "webhook")) }}{{- fail (printf "%s.certificates = secret: set %s.caBundle to the authority (base64 of PEM) that signed the certificate, or the API server trusts none" $path $path) }}{{- end }}
 {{- if and $of.issuerRef (ne $of.certificates "certManager") }}{{- fail (printf "%s.issuerRef is for %s.certificates = certManager, which is %s" $path $path $of.certificates) }}{{- end }}
 {{- end }}
-{{- if and $v.serve.enabled (eq $v.serve.certificates "self") (gt (int (default 1 (dig "serve" "replicas" 1 $v.parts))) 1) }}{{- fail "parts.serve.replicas with serve.certificates = self: one replica, since each would register an authority of its own; use generated or certManager" }}{{- end }}
 {{- if and $v.forecast.enabled (eq $v.mode "kueue") }}{{- fail "forecast.enabled with mode = kueue: expected starts are foretold where gatelog admits (mode=builtin)" }}{{- end }}
 {{- end }}

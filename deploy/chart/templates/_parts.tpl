@@ -81,14 +81,13 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- $_ := set .container "volumeMounts" (append (default list .container.volumeMounts) (dict "name" .name "mountPath" .path "readOnly" true)) -}}
 {{- end }}
 
-{{/* Takes away the certificate that others made: {container, spec, part, volume}. */}}
+{{/* Takes away the certificate that others made: {spec, container, part, volume}. */}}
 {{- define "gatelog.selfMade" -}}
 {{- $env := list }}{{- $mounts := list }}{{- $volumes := list -}}
 {{- range .container.env }}{{- if not (has .name (list (printf "GATELOG_%s_CERT_FILE" $.part) (printf "GATELOG_%s_KEY_FILE" $.part))) }}{{- $env = append $env . }}{{- end }}{{- end }}
 {{- range .container.volumeMounts }}{{- if ne .name $.volume }}{{- $mounts = append $mounts . }}{{- end }}{{- end }}
 {{- range .spec.volumes }}{{- if ne .name $.volume }}{{- $volumes = append $volumes . }}{{- end }}{{- end }}
 {{- $_ := set .container "env" $env }}{{- $_ := set .container "volumeMounts" $mounts }}{{- $_ := set .spec "volumes" $volumes -}}
-{{- if eq .part "SERVE" }}{{- $_ := set .obj.spec "replicas" 1 }}{{- $_ := set .obj.spec "strategy" (dict "type" "Recreate") }}{{- end -}}
 {{- end }}
 
 {{/* Name of an image: {image, tag}. */}}
@@ -123,14 +122,12 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- range $key := list "env" "ports" "volumeMounts" }}{{- $_ := set $container $key (concat (index $container $key) (index $more $key)) }}{{- end }}
 {{- $_ := set $spec "volumes" (concat $spec.volumes $patch.spec.template.spec.volumes) }}
 {{- if eq $v.admission.webhook.certificates "self" }}
-{{- include "gatelog.selfMade" (dict "obj" $obj "spec" $spec "container" $container "part" "WEBHOOK" "volume" "webhook") }}
-{{- /* It registers itself, so it needs the text of the chart's registration. */ -}}
-{{- if ne $v.admission.webhook.failurePolicy "Fail" }}{{- include "gatelog.setEnv" (dict "container" $container "name" "GATELOG_WEBHOOK_FAILURE_POLICY" "value" $v.admission.webhook.failurePolicy) }}{{- end }}
+{{- include "gatelog.selfMade" (dict "spec" $spec "container" $container "part" "WEBHOOK" "volume" "webhook") }}
+{{- end }}
 {{- if ne (int $v.admission.webhook.timeoutSeconds) 5 }}{{- include "gatelog.setEnv" (dict "container" $container "name" "GATELOG_WEBHOOK_TIMEOUT_S" "value" $v.admission.webhook.timeoutSeconds) }}{{- end }}
 {{- end }}
-{{- end }}
 {{- if eq $component "standalone" }}{{- include "gatelog.standalone" (dict "root" $root "obj" $obj "spec" $spec "container" $container) }}{{- end }}
-{{- if and (eq $component "serve") (eq $v.serve.certificates "self") }}{{- include "gatelog.selfMade" (dict "obj" $obj "spec" $spec "container" $container "part" "SERVE" "volume" "certificate") }}{{- end }}
+{{- if and (eq $component "serve") (eq $v.serve.certificates "self") }}{{- include "gatelog.selfMade" (dict "spec" $spec "container" $container "part" "SERVE" "volume" "certificate") }}{{- end }}
 {{- include "gatelog.part" (dict "obj" $obj "spec" $spec "container" $container "part" $part) }}
 {{- with merge (deepCopy (default dict $part.nodeSelector)) $v.pods.nodeSelector }}{{- $_ := set $spec "nodeSelector" . }}{{- end }}
 {{- with concat $v.pods.tolerations (default list $part.tolerations) }}{{- $_ := set $spec "tolerations" . }}{{- end }}
@@ -292,28 +289,6 @@ meet. In an installation it cannot be, since the log comes with it. */}}
 {{- toJson (uniq $ports) }}
 {{- end }}
 
-{{/* One authority and one certificate for a Service, kept from release to release: {root, service, secret}. */}}
-{{- define "gatelog.certificate" -}}
-{{- $root := .root }}{{- $key := printf "gatelog-made-%s" .service -}}
-{{- if not (hasKey $root.Values.serve $key) }}
-{{- $found := lookup "v1" "Secret" $root.Release.Namespace .secret }}
-{{- if and $found $found.data (hasKey $found.data "ca.crt") }}
-{{- $_ := set $root.Values.serve $key (pick $found.data "ca.crt" "tls.crt" "tls.key") }}
-{{- else }}
-{{- $names := list (printf "%s.%s.svc" .service $root.Release.Namespace) (printf "%s.%s.svc.cluster.local" .service $root.Release.Namespace) }}
-{{- $ca := genCA (printf "%s-ca" .service) 3650 }}
-{{- $made := genSignedCert (index $names 0) nil $names 3650 $ca }}
-{{- $_ := set $root.Values.serve $key (dict "ca.crt" (b64enc $ca.Cert) "tls.crt" (b64enc $made.Cert) "tls.key" (b64enc $made.Key)) }}
-{{- end }}
-{{- end }}
-{{- toJson (index $root.Values.serve $key) }}
-{{- end }}
-
-{{/* caBundle for a way to certificates, "" where others fill it in: {root, way, bundle, service, secret}. */}}
-{{- define "gatelog.caBundle" -}}
-{{- if eq .way "generated" }}{{- index (fromJson (include "gatelog.certificate" .)) "ca.crt" }}{{- else if eq .way "secret" }}{{- .bundle }}{{- end }}
-{{- end }}
-
 {{/* Names the Leases of the cluster, one of each shard for the projector, in a Role: {root, obj}. */}}
 {{- define "gatelog.lease" -}}
 {{- $part := trimSuffix "-lease" .obj.metadata.name }}{{- $names := list -}}
@@ -342,7 +317,7 @@ meet. In an installation it cannot be, since the log comes with it. */}}
 {{- if eq $kind "CustomResourceDefinition" }}{{- $_ := set $obj.metadata "annotations" (merge (dict "helm.sh/resource-policy" "keep") (default dict $obj.metadata.annotations)) }}{{- end }}
 {{- if has $kind (list "MutatingWebhookConfiguration" "ValidatingWebhookConfiguration") }}
 {{- $hook := $v.admission.webhook }}
-{{- $bundle := include "gatelog.caBundle" (dict "root" $root "way" $hook.certificates "bundle" $hook.caBundle "service" "gatelog-webhook" "secret" $hook.secretName) }}
+{{- $bundle := ternary $hook.caBundle "" (eq $hook.certificates "secret") }}
 {{- if ne $hook.certificates "certManager" }}{{- $_ := unset $obj.metadata "annotations" }}{{- end }}
 {{- range $obj.webhooks }}
 {{- if $bundle }}{{- $_ := set .clientConfig "caBundle" $bundle }}{{- end }}
@@ -364,9 +339,8 @@ meet. In an installation it cannot be, since the log comes with it. */}}
 {{- if and (eq $kind "Role") (has $obj.metadata.name (list "gatelog-ingest-lease" "gatelog-projector-lease")) }}{{- include "gatelog.lease" . }}{{- end }}
 {{- if eq $kind "APIService" }}
 {{- if and (eq $v.mode "kueue") (contains "visibility" $obj.metadata.name) }}{{- $wanted = false }}{{- end }}
-{{- $bundle := include "gatelog.caBundle" (dict "root" $root "way" $v.serve.certificates "bundle" $v.serve.caBundle "service" "gatelog-serve" "secret" $v.serve.secretName) }}
-{{- if $bundle }}{{- $_ := set $obj.spec "caBundle" $bundle }}{{- end }}
-{{- if has $v.serve.certificates (list "generated" "secret") }}{{- $_ := unset $obj.metadata "annotations" }}{{- end }}
+{{- if eq $v.serve.certificates "secret" }}{{- $_ := set $obj.spec "caBundle" $v.serve.caBundle }}{{- end }}
+{{- if ne $v.serve.certificates "certManager" }}{{- $_ := unset $obj.metadata "annotations" }}{{- end }}
 {{- end }}
 {{- if eq $kind "PrometheusRule" }}{{- $_ := set $obj.metadata "labels" (merge (dict "app.kubernetes.io/name" "gatelog") $v.metrics.rules.labels) }}{{- end }}
 {{- if $wanted }}

@@ -1,9 +1,10 @@
-"""Whom the API server trusts: the authorities in the registration, of which one is ours.
+"""Whom the API server trusts: the authorities in a registration, of which one is ours.
 
-Theory. Each replica with certificates of its own has an authority of its own, and a registration
-holds one bundle. So a bundle lists several: who registers puts its authority in front of those that
-are there already. Requests reach the old replica until the new one is ready, and both verify; what
-a restart leaves behind goes when newer ones push it out, or when it ends.
+Theory. Each replica with certificates of its own has an authority of its own, and a registration (a
+webhook configuration, an APIService) holds one bundle. So a bundle lists several: who registers
+puts its authority in front of those that are there already. Requests reach the old replica until
+the new one is ready, and both verify; what a restart leaves behind goes when newer ones push it
+out, or when it ends.
 
 Invariant: a bundle is never replaced by one that lacks an authority which may still be in use, but
 for the oldest beyond `MOST`.
