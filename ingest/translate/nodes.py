@@ -50,6 +50,7 @@ def node_view(wire: NodeWire) -> NodeView:
         RefusedError: what is allocatable is no quantity; the path names the resource.
     """
     meta, spec, status = wire.metadata, wire.spec, wire.status
+    ready = next((c.status for c in status.conditions or () if c.type == "Ready"), "")
     labels, unread = _labels(meta.labels or {})
     return NodeView(
         uid=meta.uid,
@@ -58,7 +59,8 @@ def node_view(wire: NodeWire) -> NodeView:
         labels=labels,
         taints=tolerations(spec.taints),
         allocatable=_allocatable(status.allocatable or {}),
-        ready=any(c.type == "Ready" and c.status == "True" for c in status.conditions or ()),
+        ready=ready == "True",
+        reporting=ready == "False",
         unschedulable=bool(spec.unschedulable),
         unread=unread,
     )

@@ -506,9 +506,11 @@ class TopologyView(View, tag_field="kind", tag="Topology", frozen=True, kw_only=
 class NodeView(View, tag_field="kind", tag="Node", frozen=True, kw_only=True):
     """A node, as far as places depend on it; known while a ResourceFlavor names a Topology.
 
-    `ready`: its condition Ready is True. `taken` is what pods take of it that are placed by others:
-    the sum of their requests, and one of `pods` for each; news of the node itself leaves it as it
-    was (`NodesTaken`). `unread` says of each label that is over the bound that it is left out.
+    `ready`: its condition Ready is True. `reporting`: it is False, which its kubelet says, so that
+    one answers; Unknown is what the node controller makes of a Lease that nobody renews. `taken` is
+    what pods take of it that are placed by others: the sum of their requests, and one of `pods` for
+    each; news of the node itself leaves it as it was (`NodesTaken`). `unread` says of each label
+    that is over the bound that it is left out.
     """
 
     name: str
@@ -520,6 +522,7 @@ class NodeView(View, tag_field="kind", tag="Node", frozen=True, kw_only=True):
     allocatable: Mapping[str, int] = {}
     taken: Mapping[str, int] = {}
     ready: bool = True
+    reporting: bool = False
     unschedulable: bool = False
     unread: tuple[str, ...] = ()
     since: Since = NOT_SINCE

@@ -9,7 +9,7 @@ shortened later counts from then on, and makes nothing due before it was seen.
 A pod that must have ended is lost only if nothing is heard for another grace period
 (`Policy.unreachable_timeout_s` at least). Heard is: the kubelet wrote its status; its condition
 Ready is True, which the node controller takes from all pods of a node whose Lease is not renewed;
-or its node is known to be ready.
+or its node is known to be ready, or says itself that it is not.
 
 Invariant: no time that an object bears makes a pod end earlier.
 """
@@ -107,7 +107,7 @@ def end_unseen(view: PodView) -> bool:
 def lost_at(world: World, pod: Pod, now: datetime) -> datetime | None:
     """Return when a pod that is being deleted is taken for lost; None: not as things are.
 
-    Where its node is ready that moves on with `now`: look again then.
+    Where its node answers that moves on with `now`: look again then.
     """
     return lost(world, pod.terminating, pod.view, now)
 
@@ -126,7 +126,7 @@ def lost(world: World, state: Terminating | None, view: PodView, now: datetime) 
     if not collected:
         node = world.nodes.get(view.node) if view.node else None
         if node is not None:
-            heard = max(heard, now) if node.ready else heard
+            heard = max(heard, now) if node.ready or node.reporting else heard
         elif answers(view):
             return None
     return heard + timedelta(seconds=kept_s)

@@ -167,16 +167,17 @@ def test_a_pod_that_is_ready_is_on_a_node_that_answers() -> None:
     assert not toy.gated("waits")
 
 
-@pytest.mark.parametrize("ready", [True, False])
-def test_the_node_says_whether_it_answers(ready: bool) -> None:
+@pytest.mark.parametrize(("ready", "reporting"), [(True, False), (False, True), (False, False)])
+def test_the_node_says_whether_it_answers(ready: bool, reporting: bool) -> None:
+    """A kubelet that says that its node is not ready is no silent one."""
     toy = lender()
     toy.pod("waits", cpu=2)
-    toy.world.nodes["node"] = NodeView(name="node", ready=ready)
+    toy.world.nodes["node"] = NodeView(name="node", ready=ready, reporting=reporting)
     toy.unreach("low")
     toy.ask("low", 1)
     for _ in range(20):
         toy.wait(30)
-    assert toy.gated("waits") is ready
+    assert toy.gated("waits") is (ready or reporting)
     toy.world.nodes["node"] = NodeView(name="node", ready=False)
     toy.wait(61)
     assert not toy.gated("waits")

@@ -193,7 +193,12 @@ def test_a_heartbeat_is_no_event_and_long_labels_are_left_out() -> None:
     times = [f"2026-11-23T00:0{minute}:00Z" for minute in (1, 2)]
     beats = [read(conditions=[ready | {"lastHeartbeatTime": at}]) for at in times]
     assert beats[0] == beats[1] and beats[0].ready
-    assert not read(conditions=[{"type": "Ready", "status": "Unknown"}]).ready
+    found = [
+        read(conditions=[{"type": "Ready", "status": status}])
+        for status in ("True", "False", "Unknown")
+    ]
+    assert [view.ready for view in (*found, read(conditions=[]))] == [True, False, False, False]
+    assert [view.reporting for view in (*found, read(conditions=[]))] == [False, True, False, False]
     labels = {"rack": "r"} | {f"{n:0300}": "x" * 63 for n in range(60)}
     view = read()
     assert "rack" in view.labels and len(view.labels) == 46 and len(view.unread) == 8
