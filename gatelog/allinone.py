@@ -23,6 +23,7 @@ from gatelog.readmodel import readiness
 from gatelog.readmodel.readiness import Ready
 from gatelog.shell import statedir
 from gatelog.shell.errors import CommandFailed
+from gatelog.shell.named import by_kubeconfig
 from gatelog.shell.narrator import Narrator
 from gatelog.shell.whereabouts import near, read_model_at
 from runtime.backoff import Backoff
@@ -85,7 +86,7 @@ async def run_up(
     """
     state = statedir.of(settings)
     async with AsyncExitStack() as stack:
-        stack.enter_context(state.hold())
+        stack.enter_context(state.hold(_identity(settings)))
         settings, server = await stack.enter_async_context(_log(settings, state, narrator))
         bus = await connect_bus(settings.nats, "gatelog-up", deadline_s=_CONNECT_S)
         stack.push_async_callback(bus.close)
@@ -122,6 +123,11 @@ async def run_up(
         await _parts(settings, stop, bus, kube, ready)
     if farewell:
         _farewell(narrator, settings)
+
+
+def _identity(settings: Settings) -> str:
+    named = by_kubeconfig(settings.kubernetes.kubeconfig, settings.kubernetes.context)
+    return named.identity if named is not None else ""
 
 
 def _farewell(narrator: Narrator, settings: Settings) -> None:

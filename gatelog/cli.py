@@ -41,6 +41,7 @@ from gatelog.commands import (
     why,
 )
 from gatelog.shell.ending import end, failed
+from gatelog.shell.errors import NotHere
 from gatelog.shell.options import as_options, epilog
 from gatelog.shell.visible import shown
 
@@ -144,6 +145,10 @@ def run(arguments: Sequence[str]) -> int:
         result = app(args=stopping.plain_dry_run(rest), prog_name="gatelog", standalone_mode=False)
     except BrokenPipeError:
         raise
+    except NotHere as error:
+        from gatelog.commands.elsewhere import ask
+
+        return ask(rest, error)
     except (Exception, KeyboardInterrupt) as error:
         return failed(error, "gatelog", _help_of(rest), debug=debug)
     return result if isinstance(result, int) else 0

@@ -84,7 +84,7 @@ def ask(
     """
     from gatelog.readmodel import freehand
     from gatelog.readmodel.questions import for_grafana, questions, readable, statement
-    from gatelog.terminal import printing
+    from gatelog.terminal import lookup, printing
     from projector.storage.database import database_url
 
     form, headers = answer.form, not shown.no_headers
@@ -104,6 +104,7 @@ def ask(
     if shown.sql:
         sys.stdout.write(query + "\n")
         return
+    lookup.say_where(settings, form)
     names, found = freehand.run(url, query.removesuffix(";"), shown.limit + 1)
     if "since" in question.parameters:
         sys.stderr.write(f"gatelog: from {scope.since:%F %T} to {scope.until:%F %T} UTC\n")

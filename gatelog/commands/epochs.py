@@ -37,6 +37,7 @@ def epochs(
 
     output = answer.form
     settings = where.settings(search=True)
+    lookup.say_where(settings, output)
     with lookup.open_model(settings) as model:
         lines = [one for one in inforce.epochs(model) if shard in (None, one.shard)]
         shards = sorted({one.shard for one in lines})

@@ -80,6 +80,8 @@ def forecast(
     long groups of the same queue, label and shape have run, and with others coming as they lately
     came. Estimates are kept in SQL (`v_expected_starts`), with what came true of each.
     """
+    from gatelog.terminal import lookup
+
     settings = where.settings(search=True)
     budget_s = settings.forecast.budget_s
     if given.budget is not None:
@@ -94,6 +96,7 @@ def forecast(
     if given.tell:
         raise UsageFailed("--tell goes with --every: what is written has to be kept true")
     now = datetime.now(UTC)
+    lookup.say_where(settings, answer.form)
     found = _made(settings, now, label, budget_s, keep=not given.dry_run, began_s=0.0)
     _print(found, now, scope.name, answer.form, headers=not answer.no_headers)
 

@@ -84,6 +84,8 @@ def history(
         raise UsageFailed("--follow goes with none of --all, -o, --json and --sql")
     namespace, name = lookup.titled(title, namespace or "")
     settings = where.settings(search=True)
+    if not story.sql:
+        lookup.say_where(settings, output)
     out = console.console()
     with lookup.open_model(settings) as model:
         lives = model.groups(namespace, name)

@@ -59,6 +59,7 @@ def listing(
 
     settings = place.settings(search=True)
     where, output, limit = scope.name, answer.form, wanted.limit
+    lookup.say_where(settings, output)
 
     seen: dict[str, Any] = {}
 

@@ -66,6 +66,7 @@ def parked(
     500 messages of the stream PARKED, whole: those that share one row as well.
     """
     from gatelog.replay import parking
+    from gatelog.terminal import lookup
 
     form, namespace = answer.form, scope.name
     if action != "list" and (namespace or given.watch or form in ("wide", "name")):
@@ -73,6 +74,8 @@ def parked(
     only_reads = action in ("list", "show")
     settings = where.settings(search=only_reads)
     wanted = list(keys or ())
+    if only_reads:
+        lookup.say_where(settings, form)
     if action == "list":
         headers = not answer.no_headers
         _list(settings, namespace, form, settled=given.every, headers=headers, watch=given.watch)

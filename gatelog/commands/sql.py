@@ -29,11 +29,12 @@ def sql(
     docs/sql.md; v_group_timeline and v_why_pending are good beginnings.
     """
     from gatelog.readmodel import freehand
-    from gatelog.terminal import printing
+    from gatelog.terminal import lookup, printing
     from projector.storage.database import database_url
 
     output = answer.form
     settings = where.settings(search=True)
+    lookup.say_where(settings, output)
     names, rows = freehand.run(database_url(settings), query, limit + 1)
     more = len(rows) > limit
     printing.result(names, rows[:limit], output, headers=not no_headers)

@@ -74,7 +74,10 @@ def topology(
     when = domains.when(datetime.now(UTC))
     asked: list[str] = []
     path = domains.within.split(",") if domains.within else []
-    with lookup.open_model(where.settings(search=True)) as model:
+    settings = where.settings(search=True)
+    if not sql:
+        lookup.say_where(settings, output)
+    with lookup.open_model(settings) as model:
         everything = places.rooms(
             model, when, lambda _, query, given: asked.append(model.statement(query, given))
         )

@@ -151,25 +151,33 @@ def usage(
     by queue or flavor also the quota that was idle. Or, by owner and shape: what was really used,
     and what failed. docs/usage.md says what is counted how.
     """
+    from gatelog.terminal import lookup
+
     now = datetime.now(UTC)
     if what.idle:
         if what.shapes or what.by is not None:
             raise UsageFailed("--idle goes without --used, --failures and --by")
         if span.since is not None or span.until is not None:
             raise UsageFailed("--idle goes without --since and --until: it is about now")
-        _idle_holders(where.settings(search=True), rates, now, form)
+        settings = where.settings(search=True)
+        lookup.say_where(settings, form.output)
+        _idle_holders(settings, rates, now, form)
         return
     period = span.period(now)
     if what.shapes:
         if (what.used and what.failures) or rates is not None or what.by is not None:
             raise UsageFailed("--used and --failures go without each other, --by and --rates")
-        _shapes(where.settings(search=True), period, form, used=what.used)
+        settings = where.settings(search=True)
+        lookup.say_where(settings, form.output)
+        _shapes(settings, period, form, used=what.used)
         return
-    _print(_sums(where, what, period, rates), form)
+    settings = where.settings(search=True)
+    lookup.say_where(settings, form.output)
+    _print(_sums(settings, what, period, rates), form)
 
 
 def _sums(
-    where: options.ReadModelOptions,
+    settings: "Settings",
     what: WhatOptions,
     period: tuple[datetime, datetime],
     rates: Path | None,
@@ -187,7 +195,6 @@ def _sums(
     given["cut"] = sums.first_cut(by, begin, end)
     if key.startswith(sums.LABEL):
         given["key"] = key.removeprefix(sums.LABEL)
-    settings = where.settings(search=True)
     with lookup.open_model(settings) as model:
         dialect = home(model.dialect)
         found = model.dicts(sums.query(key, dialect), given)

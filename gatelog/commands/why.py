@@ -71,17 +71,20 @@ def why(
     from gatelog.readmodel.statements import WHY
     from gatelog.terminal import console, lookup, printing
 
-    settings = where.settings(search=True)
     output, chosen = answer.form, scope.name
-    if title is None or ("/" not in title and not chosen):
+    of_one = title is not None and ("/" in title or bool(chosen))
+    namespace, name = lookup.titled(title or "", chosen) if of_one else (title or chosen, "")
+    if watch and of_one:
+        raise UsageFailed(f"--watch is for what waits; of one group: gatelog history {title} -f")
+    settings = where.settings(search=True)
+    if not sql:
+        lookup.say_where(settings, output)
+    if not of_one:
         with lookup.open_model(settings) as model:
             _say_awaited(model, settings)
             return _everything(
-                model, title or chosen, output, headers=not answer.no_headers, sql=sql, watch=watch
+                model, namespace, output, headers=not answer.no_headers, sql=sql, watch=watch
             )
-    if watch:
-        raise UsageFailed(f"--watch is for what waits; of one group: gatelog history {title} -f")
-    namespace, name = lookup.titled(title, chosen)
     with lookup.open_model(settings) as model:
         _say_awaited(model, settings)
         lives = model.groups(namespace, name, limit=1)

@@ -65,6 +65,10 @@ class CommandFailed(Exception):
     exit_code = FAILED
 
 
+class NotHere(CommandFailed):
+    """Nothing names a read model, and none on this machine is of the kubeconfig's cluster."""
+
+
 class UsageFailed(CommandFailed):
     """A command was asked for something that makes no sense."""
 

@@ -21,8 +21,9 @@ import msgspec
 import typer
 
 from gatelog.shell import statedir
-from gatelog.shell.errors import UsageFailed
-from runtime.settings import Settings
+from gatelog.shell.errors import NotHere, UsageFailed
+from gatelog.shell.named import by_kubeconfig
+from runtime.settings import KubernetesSettings, Settings
 from runtime.settings_source import load
 
 R = TypeVar("R")
@@ -69,7 +70,7 @@ Database = Annotated[
         "--db",
         metavar="URL|FILE",
         help="Read model: a database URL or an SQLite file. "
-        "Default: database.url, else the one in the state directory.",
+        "Default: that of the kubeconfig's cluster.",
     ),
 ]
 Archive = Annotated[
@@ -187,12 +188,14 @@ class DatabaseOptions:
     def settings(self, *, search: bool = False, **given: Any) -> Settings:
         """Return the settings; `given` as of the function `settings`.
 
-        With `search`, which is for commands that only read: where nothing names a read model it is
-        looked for (`statedir.nearest`), and one that is found elsewhere is named on stderr.
+        With `search`, which is for commands that only read: where nothing names a read model, the
+        nearest one of the kubeconfig's cluster is taken (`statedir.near`), and named on stderr if
+        it is elsewhere. That of another cluster is never read.
 
         Raises:
             SettingsError: a setting that cannot be used.
             UsageFailed: `--set` without `=`.
+            NotHere: nothing names one, and none here is of the kubeconfig's cluster.
         """
         found = settings(
             self.config,
@@ -205,11 +208,31 @@ class DatabaseOptions:
         named = found.database.url or found.state_dir != default or self.state_dir is not None
         if not search or named:
             return found
-        place = statedir.nearest(default)
-        if place is None or place.path == statedir.of(found).path:
+        place = _nearest(default, found.kubernetes)
+        if place.path == statedir.of(found).path:
             return found
         sys.stderr.write(f"gatelog: reading {place.path} (--state-dir or --db name another)\n")
         return msgspec.structs.replace(found, state_dir=str(place.path))
+
+
+def _nearest(name: str, given: KubernetesSettings) -> statedir.StateDir:
+    """Return the nearest state directory of the kubeconfig's cluster.
+
+    Raises:
+        NotHere: there is none.
+    """
+    asked = by_kubeconfig(given.kubeconfig, given.context)
+    there = statedir.near(name)
+    for place in there:
+        if asked is None or place.cluster() == asked.identity:
+            return place
+    if asked is None:
+        raise NotHere("no read model is here (no such database), and no kubeconfig names a cluster")
+    beside = ""
+    if there:
+        other = there[0].cluster().partition(" ")[0]
+        beside = f" ({there[0].path} is {f'that of {other}' if other else 'of a cluster unknown'})"
+    raise NotHere(f"no read model of {asked.server or asked.context} is on this machine{beside}")
 
 
 @dataclass(frozen=True)

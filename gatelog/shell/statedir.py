@@ -4,8 +4,9 @@
     read-model.sqlite3      the read model, unless database.url names another
     webhook/                our certificate authority and serving certificate
     up.lock                 held while `gatelog up` runs
+    cluster                 which cluster the kubeconfig of that process named
 
-Commands that only ask find it from elsewhere: `nearest` looks here, in the directories above, and
+Commands that only ask find it from elsewhere: `near` looks here, in the directories above, and
 then where the last `gatelog up` of this user ran, which leaves a note of that.
 
 The lock is an flock, so it goes with its process however that ends; the text in the file only
@@ -39,8 +40,8 @@ class StateDir:
         self.lock = self.path / "up.lock"
 
     @contextlib.contextmanager
-    def hold(self) -> Iterator[None]:
-        """Make the directory if need be and keep others out.
+    def hold(self, cluster: str = "") -> Iterator[None]:
+        """Make the directory if need be and keep others out; `cluster` is whose it is then.
 
         Raises:
             StateDirInUse: another process holds it.
@@ -66,6 +67,8 @@ class StateDir:
             os.ftruncate(handle, 0)
             os.write(handle, f"{os.getpid()}\n".encode())
             _leave_note(self.path)
+            if cluster:
+                self.remember(cluster)
             before = os.umask(0o077)
             try:
                 yield
@@ -79,6 +82,17 @@ class StateDir:
     def model(self) -> Path:
         """Where the read model is, unless database.url names another."""
         return self.path / READ_MODEL_FILE
+
+    def remember(self, identity: str) -> None:
+        """Write down of which cluster the directory is (`named.Named.identity`)."""
+        (self.path / "cluster").write_text(f"{identity}\n", encoding="utf-8")
+
+    def cluster(self) -> str:
+        """Return of which cluster the directory is, "" if that was never written down."""
+        try:
+            return (self.path / "cluster").read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            return ""
 
     def held(self) -> bool:
         """Tell whether a process holds the directory; nothing is made."""
@@ -120,17 +134,17 @@ def of(settings: Settings) -> StateDir:
     return StateDir(settings.state_dir)
 
 
-def nearest(name: str) -> StateDir | None:
-    """Return the state directory of that name with a read model in it that is nearest.
+def near(name: str) -> list[StateDir]:
+    """Return the state directories of that name with a read model in them, the nearest first.
 
-    Here, in a directory above, or the one that a `gatelog up` of this user used last.
+    Here, in a directory above, and the one that a `gatelog up` of this user used last.
     """
     here = Path.cwd()
     places = [parent / name for parent in (here, *here.parents)]
     with contextlib.suppress(OSError, UnicodeDecodeError):
         places.append(Path(_note().read_text(encoding="utf-8").strip()))
-    found = (StateDir(place) for place in places)
-    return next((state for state in found if state.model.exists()), None)
+    found = {state.path: state for state in map(StateDir, places) if state.model.exists()}
+    return list(found.values())
 
 
 def _note() -> Path:

@@ -6,6 +6,7 @@ that is behind, so that answer says which of them it may be.
 Invariant: nothing here writes.
 """
 
+import contextlib
 import sys
 from datetime import UTC, datetime
 
@@ -13,6 +14,7 @@ from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.standstill import troubles
 from gatelog.readmodel.timeline import duration
 from gatelog.shell.errors import CommandFailed, UsageFailed
+from gatelog.terminal import printing
 from gatelog.terminal.console import one_of
 from runtime.settings import Settings
 
@@ -57,6 +59,18 @@ def open_model(settings: Settings) -> ReadModel:
         return ReadModel(database_url(settings), settings.cluster)
     except DatabaseError as error:
         raise CommandFailed(f"{error} (--state-dir or --db says where it is)") from error
+
+
+def say_where(settings: Settings, form: str | None = None) -> None:
+    """Say on a terminal which read model answers, of which cluster, and as of when.
+
+    One that cannot be read is left to the question itself.
+    """
+    if not sys.stdout.isatty():
+        return
+    with contextlib.suppress(CommandFailed), open_model(settings) as model:
+        row = model.checkpoint(settings.projector.shard)
+        printing.say_where(model.place, model.cluster, row.written_at if row else None, form)
 
 
 def say_standstill(model: ReadModel) -> None:

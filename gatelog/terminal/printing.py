@@ -10,6 +10,7 @@ Invariant: in a pipe a row is one line, and no value is cut; none is a formula t
 import csv
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from typing import Any, Generic, Literal, NamedTuple, TextIO, TypeVar
 
 import msgspec
@@ -52,6 +53,16 @@ def show(
         shown = [column for column in columns if output == "wide" or not column.wide]
         cells = [[column.text(row) for column in shown] for row in rows]
         table([column.name for column in shown], cells, headers=headers, out=out)
+
+
+def say_where(instance: str, cluster: str, as_of: datetime | None, form: str | None) -> None:
+    """Say whose answer follows, on a terminal: nothing in a pipe or to a program."""
+    if form in (None, "", "wide") and sys.stdout.isatty():
+        when = f"as of {as_of:%Y-%m-%d %H:%M:%S} UTC" if as_of else "nothing was written yet"
+        from gatelog.terminal import console
+
+        said = f"{instance} · cluster {cluster} · {when}"
+        console.console().print(said, style=console.QUIET, markup=False, highlight=False)
 
 
 def document(found: Any, output: Form) -> str:

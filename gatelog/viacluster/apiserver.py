@@ -3,7 +3,6 @@
 Invariant: an answer that is no success becomes a `CommandFailed` with the server's own sentence.
 """
 
-import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import msgspec
 
 from gatelog.shell.errors import CommandFailed, UsageFailed
+from gatelog.shell.named import by_kubeconfig
 from gatelog.viacluster.answers import TableRow, rows
 from runtime import kube as kubernetes
 from runtime.kube import KubeClient
@@ -66,26 +66,10 @@ def parted(name: str, namespace: str) -> tuple[str, str]:
 
 
 def _of_context(kubeconfig: str, context: str) -> str:
-    import yaml
-
-    named = kubeconfig or os.environ.get("KUBECONFIG", "") or "~/.kube/config"
-    contexts: dict[str, str] = {}
-    current = context
-    for part in named.split(os.pathsep):
-        file = Path(part).expanduser()
-        try:
-            found = yaml.safe_load(file.read_text()) if part else None
-        except (OSError, yaml.YAMLError):
-            continue  # the login says what is wrong with it
-        if not isinstance(found, dict):
-            continue
-        current = current or str(found.get("current-context") or "")
-        for one in found.get("contexts") or ():
-            own = (one.get("context") or {}).get("namespace")
-            contexts.setdefault(str(one.get("name")), str(own or ""))
-    if not contexts and _IN_POD.is_file():
+    named = by_kubeconfig(kubeconfig, context)
+    if named is None and _IN_POD.is_file():
         return _IN_POD.read_text().strip() or "default"
-    return contexts.get(current, "") or "default"
+    return (named.namespace if named is not None else "") or "default"
 
 
 class Cluster:
@@ -94,6 +78,7 @@ class Cluster:
     def __init__(self, kube: KubeClient, where: Place) -> None:
         self._kube = kube
         self.namespace = where.namespace
+        self.server = kube.server
 
     def path(self, plural: str, name: str = "", namespace: str | None = None) -> str:
         """Return the path of a kind or of one object of it."""

@@ -11,6 +11,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 import typer
@@ -19,7 +20,7 @@ from gatelog.shell.ending import end, failed
 from gatelog.shell.errors import CommandFailed, UsageFailed
 from gatelog.shell.options import as_options
 from gatelog.shell.visible import shown
-from gatelog.terminal.printing import document, table
+from gatelog.terminal.printing import document, say_where, table
 from gatelog.viacluster import answers
 from gatelog.viacluster.answers import TableRow
 from gatelog.viacluster.apiserver import Cluster, Place, connected, destination, parted
@@ -113,7 +114,7 @@ def why(where: PlaceOptions, name: Optional = "", selector: Selector = "") -> No
             row.cells["Position"] = places.get(row.uid, "<none>")
         _table(found, answers.PENDING, not cluster.namespace)
 
-    _run(one if name else all_of_them, where.place(namespace))
+    _run(one if name else all_of_them, where.place(namespace), where.output)
 
 
 @app.command("history")
@@ -142,7 +143,7 @@ def history(where: ContextOptions, name: Name) -> None:
         if lines:
             out.print(console.timeline(lines, rows[0].at, absolute=output == "wide"))
 
-    _run(ask, where.place(namespace))
+    _run(ask, where.place(namespace), where.output)
 
 
 @app.command("queue")
@@ -170,7 +171,7 @@ def queue(where: PlaceOptions, name: Queue = "") -> None:
             _say("")
             _table(sorted(waiting, key=lambda row: row.cells["Local-Position"]), answers.IN_LINE)
 
-    _run(ask, where.place(namespace))
+    _run(ask, where.place(namespace), where.output)
 
 
 @app.command("usage")
@@ -181,7 +182,7 @@ def usage(where: PlaceOptions) -> None:
     async def ask(cluster: Cluster) -> None:
         await _show(cluster, cluster.path("namespaceusages"), answers.DAYS, where.output)
 
-    _run(ask, where.place())
+    _run(ask, where.place(), where.output)
 
 
 @app.command("top")
@@ -201,7 +202,7 @@ def top(where: PlaceOptions) -> None:
             rows = await cluster.table(path)
             _table(sorted(rows, key=lambda row: -row.cells["Pending"]), answers.CLUSTER_QUEUES)
 
-    _run(ask, where.place())
+    _run(ask, where.place(), where.output)
 
 
 @app.command("watch")
@@ -233,7 +234,7 @@ def watch(
         except TimeoutError:
             return
 
-    _run(ask, where.place())
+    _run(ask, where.place(), where.output)
 
 
 async def _group(cluster: Cluster, name: str) -> Any:
@@ -285,9 +286,10 @@ def _say(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
-def _run(ask: Callable[[Cluster], Awaitable[None]], where: Place) -> None:
+def _run(ask: Callable[[Cluster], Awaitable[None]], where: Place, form: Form = "") -> None:
     async def main() -> None:
         async with connected(where) as cluster:
+            say_where("gatelog serve", cluster.server, datetime.now(UTC), form)
             await ask(cluster)
 
     asyncio.run(main())

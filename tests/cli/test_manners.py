@@ -134,6 +134,20 @@ def test_narrow_terminals_cut_nothing(busy_db: Db, monkeypatch: pytest.MonkeyPat
         assert max(map(len, bare.splitlines())) <= 40
 
 
+def test_on_a_terminal_an_answer_begins_with_whose_it_is(
+    busy_db: Db, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setenv("NO_COLOR", "1")
+    for command in (["why"], ["list", "groups"], ["parked"], ["why", "-o", "json"]):
+        text = _on_a_terminal([*command, "--db", busy_db[0], "--cluster", "test"])
+        first = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()[0]
+        said = re.fullmatch(r".*read-model\S* · cluster test · as of 2\d{3}-.* UTC", first)
+        if "postgresql" in busy_db[0]:
+            said = re.fullmatch(r"postgresql://.* · cluster test · as of 2\d{3}-.* UTC", first)
+        assert (said is None) == ("json" in command), first
+
+
 def _on_a_terminal(args: list[str]) -> str:
     """What a command of this process writes to a terminal, whose other end a thread reads."""
     parent, child = pty.openpty()

@@ -1,0 +1,105 @@
+"""A question whose read model is not on this machine: put to the installation in the cluster.
+
+Theory. Where nothing names a read model, the kubeconfig names a cluster, and that one's gatelog is
+meant. What the aggregated API answers is asked there, with the user's own rights; for the rest the
+command that asks in one of gatelog's own pods is named, as it may be pasted.
+
+Invariant: nothing is run in the cluster from here; nothing is written.
+"""
+
+import asyncio
+import shlex
+import sys
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from gatelog.cluster import clusterinfo
+from gatelog.cluster.installation import Installation, installation
+from gatelog.shell.errors import FAILED, NotHere, explain
+from gatelog.viacluster.apiserver import BASE
+from runtime.kube import KubeError, connect
+from runtime.settings import Settings
+from runtime.settings_source import load
+
+_SHORT = {"--json": ("-o", "json"), "--namespace": ("-n",), "--output": ("-o",)}
+_WITH_VALUE = {"-n", "-o"}
+_ALONE = {"-A", "--all-namespaces"}
+
+
+class _There(Struct, frozen=True):
+    """What the cluster has: its API server, whether gatelog serves there, what is installed."""
+
+    server: str
+    serves: bool
+    installed: Installation
+
+
+def ask(arguments: Sequence[str], error: NotHere) -> int:
+    """Put a command line to the installation in the cluster, or say how; return the exit code."""
+    try:
+        there = asyncio.run(_look(load(None)))
+    except (KubeError, NotHere) as why:
+        return _three_ways(error, f"the cluster does not answer: {explain(why).sentence}")
+    plain = translated(arguments)
+    if there.serves and plain is not None:
+        from gatelog.viacluster.app import run
+
+        return run(plain)
+    command = there.installed.run(shlex.join(["gatelog", *arguments]))
+    if not command:
+        return _three_ways(error, f"no gatelog is seen in {there.server}")
+    sys.stderr.write(f"gatelog: {error}; its gatelog answers there:\n\n  {command}\n\n")
+    return FAILED
+
+
+async def _look(settings: Settings) -> _There:
+    kube = await connect(settings.kubernetes, part="door")
+    try:
+        serves = (await clusterinfo.seen(kube, BASE)) not in (None, {})
+        return _There(
+            kube.server, serves, await installation(kube, settings.webhook.service_namespace)
+        )
+    finally:
+        await kube.close()
+
+
+def translated(arguments: Sequence[str]) -> list[str] | None:
+    """Return a command line of `kubectl gatelog` that asks the same; None: it has none.
+
+    There a namespace that is not named is the context's, here it is all of them.
+    """
+    command, *rest = [*arguments, ""]
+    if command not in ("why", "history"):
+        return None
+    names: list[str] = []
+    options: list[str] = []
+    words = iter(rest[:-1] if rest else [])
+    for word in words:
+        flag, equals, value = word.partition("=")
+        if word in _ALONE:
+            continue
+        if not word.startswith("-"):
+            names.append(word)
+            continue
+        short = _SHORT.get(flag, (flag,))
+        if short[0] not in _WITH_VALUE:
+            return None
+        given = [*short[1:], *([value] if equals else [])] or [next(words, "")]
+        options += [short[0], *given]
+    if command == "why" and "-n" not in options:
+        if not names:
+            options.append("-A")
+        elif "/" not in names[0]:
+            options, names = [*options, "-n", names[0]], []
+    return [command, *names, *options]
+
+
+def _three_ways(error: NotHere, why: str) -> int:
+    sys.stderr.write(
+        f"gatelog: {error}, and {why}. One of three says whom to ask:\n"
+        "  --state-dir DIR         the state directory of a `gatelog up` on this machine\n"
+        "  --db URL                the read model's database\n"
+        "  KUBECONFIG or --context a cluster with gatelog, which then answers itself\n"
+    )
+    return FAILED
