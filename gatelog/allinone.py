@@ -29,11 +29,11 @@ from gatelog.shell.whereabouts import near, read_model_at
 from runtime.backoff import Backoff
 from runtime.embedded import EmbeddedError, EmbeddedNats
 from runtime.health import Checks, serve_health
-from runtime.jetstream import Bus, BusError
+from runtime.jetstream import Bus, BusError, BusUnavailable
 from runtime.jetstream import connect as connect_bus
 from runtime.kube import KubeClient
 from runtime.kube import connect as connect_kube
-from runtime.kube_errors import KubeError
+from runtime.kube_errors import KubeError, KubeUnavailable
 from runtime.listening import ListenError
 from runtime.log import get_logger
 from runtime.service import innermost
@@ -309,13 +309,20 @@ async def _parts(
         waiting.cancel()
 
 
-def _set_up() -> tuple[type[Exception], ...]:
-    """Return the errors that starting again does not help against: they say what to do."""
-    from projector.storage.database import DatabaseError
+def _in_vain(error: BaseException | None, worked: bool) -> bool:
+    """Tell whether starting a part again does not help: the error says what to do.
+
+    What a part that has `worked` fails on is no fault of how it was set up, and the others go on.
+    """
+    from projector.storage.database import DatabaseError, DatabaseUnavailable
     from projector.storage.store import StaleProjector, StoreDamaged
 
+    if isinstance(error, StaleProjector):
+        return True
+    if worked or isinstance(error, (BusUnavailable, KubeUnavailable, DatabaseUnavailable)):
+        return False
     ours = (CommandFailed, SettingsError, BusError, KubeError, ListenError, EmbeddedError)
-    return (*ours, DatabaseError, StaleProjector, StoreDamaged)
+    return isinstance(error, (*ours, DatabaseError, StoreDamaged))
 
 
 def _said_until(at: float, said: str) -> str:
@@ -329,27 +336,31 @@ async def supervised(
     stop: asyncio.Event,
     checks: Checks,
     backoff: Backoff | None = None,
+    good_s: float = _GOOD_S,
 ) -> None:
-    """Run a part until `stop`, again and again if it fails by a defect; readiness says so.
+    """Run a part until `stop`, again and again if it fails; readiness says so.
 
     It does so until the part says more of itself, or has worked for a few seconds.
 
     Raises:
         CommandFailed: it ended by itself.
-        BusError, KubeError, DatabaseError, SettingsError, ListenError, StaleProjector: it cannot
-            work as it was set up.
+        BusError, KubeError, DatabaseError, SettingsError, ListenError, StoreDamaged: it cannot work
+            as it was set up, and never has for `good_s` seconds.
+        StaleProjector: another projector works in its place.
     """
     waits, log = backoff or Backoff(first_s=1.0, ceiling_s=30.0), get_logger("up")
+    worked = False
     while True:
         began = time.monotonic()
         try:
             await part()
         except Exception as error:
             cause = innermost(error)
-            if isinstance(cause, _set_up()):
-                raise
-            if time.monotonic() - began > _GOOD_S:
+            if time.monotonic() - began > good_s:
+                worked = True
                 waits.reset()
+            if _in_vain(cause, worked):
+                raise
             wait_s, said = next(waits), f"failed and is started again: {cause}"
             log.error("part_failed", part=name, error=str(cause), wait_s=wait_s, exc_info=error)
         else:

@@ -6,10 +6,12 @@ import pytest
 
 from gatelog.allinone import supervised
 from gatelog.shell.errors import CommandFailed
-from projector.storage.database import DatabaseError
-from projector.storage.store import StaleProjector
+from projector.storage.database import DatabaseError, DatabaseUnavailable
+from projector.storage.store import StaleProjector, StoreDamaged
 from runtime.backoff import Backoff
 from runtime.health import Checks
+from runtime.jetstream.values import BusError, BusUnavailable
+from runtime.kube_errors import KubeError, KubeUnavailable
 from runtime.settings import SettingsError
 
 
@@ -94,6 +96,59 @@ async def test_what_starting_again_does_not_help_against_ends_the_process(error:
     with pytest.raises(type(error)):
         await supervised("projector", part, asyncio.Event(), Checks(), soon())
     assert starts == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [DatabaseError("disk full"), BusError("stream gone"), KubeError("500"), StoreDamaged("torn")],
+)
+async def test_what_a_part_fails_on_that_has_worked_leaves_the_others_alone(
+    error: Exception,
+) -> None:
+    stop, starts = asyncio.Event(), 0
+
+    async def part() -> None:
+        nonlocal starts
+        starts += 1
+        await asyncio.sleep(0.02 if starts == 1 else 0)
+        if starts < 4:
+            raise error
+        await stop.wait()
+
+    task = asyncio.create_task(supervised("projector", part, stop, Checks(), soon(), good_s=0.01))
+    while starts < 4:
+        await asyncio.sleep(0.001)
+    stop.set()
+    await task
+
+
+@pytest.mark.parametrize(
+    "error", [DatabaseUnavailable("away"), BusUnavailable("away"), KubeUnavailable("away")]
+)
+async def test_what_is_away_may_come_back(error: Exception) -> None:
+    stop, starts = asyncio.Event(), 0
+
+    async def part() -> None:
+        nonlocal starts
+        starts += 1
+        if starts < 3:
+            raise ExceptionGroup("in a group", [error])
+        await stop.wait()
+
+    task = asyncio.create_task(supervised("ingest", part, stop, Checks(), soon()))
+    while starts < 3:
+        await asyncio.sleep(0.001)
+    stop.set()
+    await task
+
+
+async def test_another_projector_is_always_the_end() -> None:
+    async def part() -> None:
+        await asyncio.sleep(0.02)
+        raise StaleProjector("another one")
+
+    with pytest.raises(StaleProjector):
+        await supervised("projector", part, asyncio.Event(), Checks(), soon(), good_s=0.01)
 
 
 async def test_a_part_that_ends_by_itself_is_an_error() -> None:
