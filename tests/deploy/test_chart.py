@@ -35,7 +35,6 @@ pytestmark = [
 ROOT = Path(__file__).parents[2]
 PARTS = ("ingest", "projector", "actuator", "serve")
 HOOK = "helm.sh/hook"
-RESOURCES = {"resources": {"limits": {"memory": "1Gi"}}}
 OF_HELM = ("helm.sh/chart", "app.kubernetes.io/managed-by")
 SECRETS: Json = {
     "nats": {"existingSecret": "gatelog-nats"},
@@ -65,7 +64,7 @@ def key(obj: Json) -> tuple[str, str]:
 
 
 def _unhashed(name: str) -> str:
-    return re.sub(r"^(gatelog-(?:settings|nats-server|migrate))-[-a-z0-9]+$", r"\1", name)
+    return re.sub(r"^(gatelog-(?:settings|nats-server))-[-a-z0-9]+$", r"\1", name)
 
 
 def plain(value: Any) -> Any:
@@ -169,7 +168,7 @@ def test_what_a_platform_asks_of_pods_reaches_all_of_them() -> None:
         }
     )
     found = containers(objects)
-    assert set(found) == {*PARTS, "migrate", "nats", "uninstall", "doctor"}
+    assert set(found) == {*PARTS, "nats", "uninstall", "doctor"}
     for part, spec in found.items():
         assert spec["nodeSelector"]["pool"] == "infra" and toleration in spec["tolerations"]
         assert spec["priorityClassName"] == "system-cluster-critical"
@@ -330,7 +329,7 @@ def test_logs_and_databases_of_ones_own() -> None:
         }
     )
     found = containers(objects)
-    for part in (*PARTS, "migrate", "doctor"):
+    for part in (*PARTS, "doctor"):
         mounted = {v["secret"]["secretName"] for v in found[part]["volumes"] if "secret" in v}
         assert not mounted & {"gatelog-nats", "gatelog-database", "gatelog-database-reader"}
         given = variables(found[part])
@@ -666,28 +665,23 @@ def test_helm_test_is_the_doctor_with_a_readers_rights() -> None:
         assert reviews or set(rule["verbs"]) <= {"get", "list"}
 
 
-def test_an_installation_has_a_job_for_each_image_and_an_upgrade_a_hook() -> None:
-    def migrate(*more: str, **image: str) -> dict[str, Json]:
-        values = {"image": image, "nats": {"install": False}, "parts": {"migrate": RESOURCES}}
-        found = helm.rendered(values, *more)
-        return {o["kind"]: o for o in found if o["metadata"]["name"].startswith("gatelog-migrate")}
-
-    first, other = migrate(tag="1"), migrate(tag="2")
-    assert set(first) == {"Job"} and first["Job"]["spec"]["ttlSecondsAfterFinished"] == 60
-    assert first == migrate(tag="1")
-    assert first["Job"]["metadata"]["name"] != other["Job"]["metadata"]["name"], "unchangeable"
-    hooks = migrate("--is-upgrade", tag="2")
-    assert set(hooks) == {"Job", "ConfigMap", "NetworkPolicy"}, "all that it needs, before the rest"
-    for obj in hooks.values():
-        said = obj["metadata"]["annotations"]
-        assert said[HOOK] == "pre-upgrade", "in a release it would be in a rollback's way"
-        assert "hook-failed" in said["helm.sh/hook-delete-policy"]
-    spec = hooks["Job"]["spec"]["template"]["spec"]
-    (settings,) = (v["configMap"]["name"] for v in spec["volumes"] if "configMap" in v)
-    assert settings == hooks["ConfigMap"]["metadata"]["name"]
-    assert spec["containers"][0]["image"] == "gatelog:2"
-    assert spec["containers"][0]["resources"] == RESOURCES["resources"]
-    assert ports(hooks["NetworkPolicy"]) == [[4222], [5432]]
+def test_migrate_runs_before_each_projector_and_nothing_vanishes() -> None:
+    given = {
+        "image": {"tag": "2", "pullPolicy": "Always"},
+        "settings": {"streams": {"replicas": 3}},
+    }
+    given["nats"] = {"install": False}
+    objects = by_name(given | {"mode": "kueue"})
+    assert {kind for kind, name in objects if "migrate" in name} == set()
+    (before,) = containers(objects)["projector"]["initContainers"]
+    (after,) = containers(objects)["projector"]["containers"]
+    assert (before["args"], before["image"]) == (["migrate"], "gatelog:2")
+    assert before["imagePullPolicy"] == "Always"
+    said = {e["name"]: e.get("value", "") for e in before["env"]}
+    assert said["GATELOG_STREAMS_REPLICAS"] == "3" and said["GATELOG_NATS_USER"] == "streams"
+    assert "GATELOG_MODE" in variables(containers(objects)["projector"]) and after
+    lasting = [o for o in objects.values() if HOOK not in (o["metadata"].get("annotations") or ())]
+    assert not [o for o in lasting if "ttlSecondsAfterFinished" in o.get("spec", {})]
 
 
 WORKLOADS = {

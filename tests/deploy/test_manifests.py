@@ -6,7 +6,6 @@ that will read them.
 
 import re
 import subprocess
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +35,6 @@ STANDALONE = DEPLOY / "standalone"
 COMPONENTS = sorted(p for p in (DEPLOY / "components").iterdir() if p.is_dir())
 OVERLAYS = sorted(p for p in (DEPLOY / "overlays").iterdir() if p.is_dir())
 WORKLOADS = ("Deployment", "StatefulSet", "Job")
-VERSION = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]["version"]
-MIGRATE = f"gatelog-migrate-{VERSION.replace('.', '-')}"
-"""A Job cannot be changed, so each version has its own."""
 
 
 def pods() -> dict[str, Json]:
@@ -130,18 +126,31 @@ def test_pods_meet_the_restricted_standard(name: str):
         assert key not in spec
     for volume in spec["volumes"]:
         assert not {"hostPath"} & set(volume)
-    for container in spec["containers"]:
+    mounts: set[str] = set()
+    for container in (*spec.get("initContainers", ()), *spec["containers"]):
         own = container["securityContext"]
         assert own["allowPrivilegeEscalation"] is False
         assert own["readOnlyRootFilesystem"] is True
         assert own["capabilities"] == {"drop": ["ALL"]}
         assert {"cpu", "memory"} <= set(container["resources"]["requests"])
         assert "memory" in container["resources"]["limits"]
-        mounts = {mount["name"] for mount in container["volumeMounts"]}
-        claims = {
-            c["metadata"]["name"] for c in pods()[name]["spec"].get("volumeClaimTemplates", ())
-        }
-        assert mounts == {volume["name"] for volume in spec["volumes"]} | claims
+        mounts |= {mount["name"] for mount in container["volumeMounts"]}
+    claims = {c["metadata"]["name"] for c in pods()[name]["spec"].get("volumeClaimTemplates", ())}
+    assert mounts == {volume["name"] for volume in spec["volumes"]} | claims
+
+
+def test_the_projector_migrates_before_it_starts():
+    """In a Job it would vanish, and be drift; only this container has the password of `streams`."""
+    spec = pod_template(of_kind(BASE, "Deployment")["gatelog-projector"])["spec"]
+    (before,) = spec["initContainers"]
+    assert before["args"] == ["migrate"] and environment(before)["GATELOG_NATS_USER"] == "streams"
+    secret = {v["name"]: v["secret"]["items"] for v in spec["volumes"] if v["name"] == "streams"}
+    assert secret == {"streams": [{"key": "streams", "path": "password"}]}
+    assert {"name": "streams", "mountPath": "/etc/gatelog/nats", "readOnly": True} in (
+        before["volumeMounts"]
+    )
+    assert "streams" not in [m["name"] for m in spec["containers"][0]["volumeMounts"]]
+    assert not of_kind(BASE, "Job")
 
 
 def test_the_namespace_enforces_the_restricted_standard():
@@ -354,8 +363,7 @@ LEASE = {("coordination.k8s.io", "leases", verb) for verb in ("get", "update", "
 
 def test_the_projector_may_hold_a_lease_and_nothing_else():
     assert bound(BASE, "gatelog-projector") == LEASE
-    for name in (MIGRATE, "nats"):
-        assert pod_template(pods()[name])["spec"]["automountServiceAccountToken"] is False
+    assert pod_template(pods()["nats"])["spec"]["automountServiceAccountToken"] is False
     for account in of_kind(BASE, "ServiceAccount").values():
         assert account["automountServiceAccountToken"] is False
 
@@ -433,7 +441,6 @@ def test_network_is_closed_but_for_what_each_part_needs():
     assert allowed("gatelog-ingest", "egress") == {53, 443, 6443, 4222}
     assert allowed("gatelog-actuator", "egress") == {53, 443, 6443, 4222}
     assert allowed("gatelog-projector", "egress") == {53, 443, 6443, 4222, 5432}
-    assert allowed(MIGRATE, "egress") == {53, 4222, 5432}
     assert allowed("nats", "egress") == {53}
     assert allowed("gatelog", "egress", STANDALONE) == {53, 443, 6443}
     assert allowed("gatelog", "ingress", STANDALONE) == {8081, 8443}

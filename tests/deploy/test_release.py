@@ -22,7 +22,7 @@ VERSION = PROJECT["version"]
 
 _NAMED = re.compile(
     r"""gatelog:(\d+\.\d+\.\d+) | name:\ gatelog,.*newTag:\ (\d[\d.]*) | gatelog\ (\d+\.\d+\.\d+)
-    | image\.version="(.+?)" | gatelog-migrate-(\d+-\d+-\d+)
+    | image\.version="(.+?)"
     | ^(?:appVersion|version):\ (\d+\.\d+\.\d+)$""",
     re.MULTILINE | re.VERBOSE,
 )

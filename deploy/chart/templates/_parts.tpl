@@ -145,6 +145,11 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- if $container.env }}{{- include "gatelog.environment" (dict "root" .root "container" $container "job" $job "doctor" (eq $component "doctor")) }}{{- end }}
 {{- with $v.image.digest }}{{- include "gatelog.setEnv" (dict "container" $container "name" "IMAGE_DIGEST" "value" .) }}{{- end }}
 {{- with .shard }}{{- include "gatelog.setEnv" (dict "container" $container "name" "GATELOG_PROJECTOR_SHARD" "value" .) }}{{- end }}
+{{- range $before := $spec.initContainers }}
+{{- $_ := set $before "image" $container.image }}
+{{- with $container.imagePullPolicy }}{{- $_ := set $before "imagePullPolicy" . }}{{- end }}
+{{- include "gatelog.environment" (dict "root" $root "container" $before "job" true "doctor" false) }}
+{{- end }}
 {{- range $i, $map := $v.pods.extraConfigMaps }}{{- include "gatelog.mount" (dict "spec" $spec "container" $container "name" (printf "extra-%d" $i) "path" $map.mountPath "source" (dict "configMap" (dict "name" $map.name))) }}{{- end }}
 {{- if and $v.metrics.tls.secretName (not $job) }}
 {{- include "gatelog.mount" (dict "spec" $spec "container" $container "name" "metrics" "path" "/etc/gatelog/metrics" "source" (dict "secret" (dict "secretName" $v.metrics.tls.secretName "defaultMode" 288))) }}
@@ -166,10 +171,6 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- if .secret }}
 {{- $_ := set .secret "secretName" (get (fromJson (include "gatelog.secretNames" $root)) .secret.secretName | default .secret.secretName) }}
 {{- end }}
-{{- end }}
-{{- if eq $component "migrate" }}
-{{- /* A Job cannot be changed, so each has its own name. */ -}}
-{{- $_ := set $obj.metadata "name" (printf "%s-%s" $obj.metadata.name (toJson $obj.spec | sha256sum | trunc 8)) }}
 {{- end }}
 {{- end }}
 
@@ -202,12 +203,6 @@ the policies stay, and the registration, which would refuse queued pods, waits f
 {{- range list $status.updatedReplicas $status.readyReplicas }}{{- if or (lt (int (default 0 .)) $count) (not $count) }}{{- $serves = false }}{{- end }}{{- end }}
 {{- if and (not $serves) (lookup "admissionregistration.k8s.io/v1" "MutatingAdmissionPolicy" "" "gatelog-queued-pods") }}true{{ end }}
 {{- end }}
-{{- end }}
-
-{{/* "true" in an upgrade: then migrate is a hook, which leaves nothing behind that a rollback could
-meet. In an installation it cannot be, since the log comes with it. */}}
-{{- define "gatelog.migratesFirst" -}}
-{{- if and (eq .Values.profile "production") .Release.IsUpgrade (or (not .Values.nats.install) (lookup "apps/v1" "StatefulSet" .Release.Namespace "nats")) }}true{{ end }}
 {{- end }}
 
 {{/* Fits a policy to mode and namespaces: {root, obj}. */}}
