@@ -30,6 +30,7 @@ from gatelog.commands import (
     parked,
     prune,
     replay,
+    secrets,
     sql,
     stopping,
     topology,
@@ -104,6 +105,7 @@ _add("project", deployments.project, DEPLOY, deployments.EXAMPLES)
 _add("actuate", deployments.actuate, DEPLOY, deployments.EXAMPLES)
 _add("serve", deployments.serve, DEPLOY, deployments.EXAMPLES)
 _add("migrate", migrate.migrate, DEPLOY, migrate.EXAMPLES)
+_add("secrets", secrets.secrets, DEPLOY, secrets.EXAMPLES)
 _add("archive", archive.archive, DEPLOY, archive.EXAMPLES)
 _add("prune", prune.prune, DEPLOY, prune.EXAMPLES)
 _add("uninstall", uninstall.uninstall, DEPLOY, uninstall.EXAMPLES)

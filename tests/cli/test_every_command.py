@@ -65,6 +65,7 @@ TABLE = {
     "up": "--db --state-dir",
     "demo": "--db --state-dir",
     "migrate": "--db --state-dir",
+    "secrets": "-n",
     "ingest": "",
     "project": "--db",
     "actuate": "",

@@ -40,6 +40,7 @@ IN_CHART = (
     *("admission-policy", "aggregated-api", "base", "common", "crds", "doctor", "prometheus"),
     *("serve", "standalone", "uninstall", "webhook", "components/forecast", "components/measure"),
     *("components/nats", "components/serve-own-certificates", "components/webhook"),
+    "components/secrets",
     "components/webhook-own-certificates",
 )
 """Directories of deploy/ that the chart renders: as copies, since GitOps tools follow no links."""

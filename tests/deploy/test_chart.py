@@ -1,7 +1,6 @@
 """The chart, by the real helm: it is what kustomize builds, and values do what they say."""
 
 import asyncio
-import base64
 import json
 import os
 import re
@@ -9,7 +8,6 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +16,8 @@ import yaml
 
 from gatelog.cluster.policies import policies
 from ingest.registration import OF_INSTALLATION
-from runtime.jetstream.values import Message
 from runtime.settings import Settings, WebhookSettings
 from runtime.settings_source import load
-from runtime.signing import Signer, Verifier
 from simcluster.client import Client
 from tests.deploy import helm, reference
 from tests.deploy.manifests import DEPLOY, Json
@@ -168,7 +164,7 @@ def test_what_a_platform_asks_of_pods_reaches_all_of_them() -> None:
         }
     )
     found = containers(objects)
-    assert set(found) == {*PARTS, "nats", "uninstall", "doctor"}
+    assert set(found) == {*PARTS, "nats", "secrets", "uninstall", "doctor"}
     for part, spec in found.items():
         assert spec["nodeSelector"]["pool"] == "infra" and toleration in spec["tolerations"]
         assert spec["priorityClassName"] == "system-cluster-critical"
@@ -499,34 +495,53 @@ def test_its_volume_is_a_claim_or_goes_with_the_pod(*, empty: bool) -> None:
         assert claim["resources"]["requests"]["storage"] == "3Gi"
 
 
-def test_production_makes_the_secrets_of_its_log(tmp_path: Path) -> None:
-    data = {
-        name: base64.b64decode(text)
-        for name, text in by_name()["Secret", "gatelog-nats"]["data"].items()
-    }
-    subprocess.run(
-        ["sh", str(DEPLOY / "secrets.sh"), str(tmp_path)], check=True, capture_output=True
-    )
-    of_script = (tmp_path / "passwords.conf").read_text()
-    of_chart = data["passwords.conf"].decode()
-    assert re.sub('"[0-9A-Za-z]{40,}"', "", of_chart) == re.sub('"[0-9a-f]{48}"', "", of_script)
-    for name, content in data.items():
-        (tmp_path / name).write_bytes(content)
-    signed = Signer(str(tmp_path / "decision-key.pem")).sign("decisions.a.0", "1", b"body")
-    keys = Verifier(str(tmp_path / "decision-keys.pem"))
-    message = Message(
-        subject="decisions.a.0",
-        sequence=1,
-        at=datetime.now(UTC),
-        body=b"body",
-        msg_id="1",
-        signature=signed,
-    )
-    assert keys.problem(message) == ""
-    assert ("Secret", "gatelog-nats") not in by_name({"nats": {"existingSecret": "mine"}})
-    mounted = containers(by_name())["serve"]["volumes"]
+def test_production_has_the_secrets_of_its_log_made_in_the_cluster() -> None:
+    objects = by_name()
+    assert not {"data", "stringData"} & set(objects["Secret", "gatelog-nats"]), "the Job's"
+    (name, other) = (_job(found) for found in (objects, by_name({"image": {"tag": "9"}})))
+    assert name != other, "a Job cannot be changed"
+    spec = objects["Job", name]["spec"]["template"]["spec"]
+    wanted = "secrets --namespace gatelog-system --secret gatelog-nats"
+    assert spec["containers"][0]["args"] == wanted.split()
+    assert objects["Role", spec["serviceAccountName"]]["rules"] == [
+        {
+            "apiGroups": [""],
+            "resources": ["secrets"],
+            "resourceNames": ["gatelog-nats"],
+            "verbs": ["get", "patch"],
+        }
+    ]
+    for values in ({"nats": {"existingSecret": "mine"}}, {"nats": {"install": False}}):
+        kinds = by_name(values)
+        assert not {("Secret", "gatelog-nats"), ("Role", "gatelog-secrets")} & set(kinds)
+    mounted = containers(objects)["serve"]["volumes"]
     (reader,) = (v["secret"]["secretName"] for v in mounted if v["name"] == "database")
     assert reader == "gatelog-database", "unless a role of its own is given"
+
+
+def _job(objects: dict[tuple[str, str], Json]) -> str:
+    (name,) = (n for kind, n in objects if kind == "Job" and n.startswith("gatelog-secrets-"))
+    return name
+
+
+@pytest.mark.parametrize("by", ["an older chart", "the Job"])
+async def test_an_upgrade_empties_no_secret_that_helm_made(by: str, tmp_path: Path) -> None:
+    async with SimCluster(front_proxy=True) as cluster:
+        await cluster.create("", "namespaces", {"metadata": {"name": "gatelog-system"}})
+        made = {"name": "gatelog-nats", "labels": {"app.kubernetes.io/managed-by": "Helm"}}
+        if by == "the Job":
+            made["annotations"] = {"gatelog.io/filled-by": "gatelog-secrets"}
+        secret = {"metadata": made, "data": {"ingest": "c2VjcmV0"}}
+        await cluster.create("", "secrets", secret, "gatelog-system")
+        asked = ["template", "gatelog", str(helm.CHART), "-n", "gatelog-system"]
+        asked += _upgrading(cluster, tmp_path)
+        done = await asyncio.to_thread(helm.run, *asked, values=_simulable("production"))
+        assert (done.returncode == 0) == (by == "the Job"), done.stderr
+        if by != "the Job":
+            assert "annotate secret gatelog-nats helm.sh/resource-policy=keep" in done.stderr
+            kept = _simulable("production") | {"nats": {"existingSecret": "gatelog-nats"}}
+            again = await asyncio.to_thread(helm.run, *asked, values=kept)
+            assert again.returncode == 0, again.stderr
 
 
 @pytest.mark.parametrize("way", ["secret", "certManager", "self"])

@@ -20,6 +20,12 @@
 {{- $left := ternary "three deployments run here, which this would delete, with the log server and its Secret: to stay with them add -f values-production.yaml" "one pod runs here, which this would delete: to stay with it set profile=standalone" (eq $v.profile "standalone") }}
 {{- fail (printf "profile = %s, but %s; to move, follow docs/upgrade.md, \"From one pod to three deployments\", which scales them to 0 first" $v.profile $left) }}
 {{- end }}
+{{- if include "gatelog.makesSecret" . }}
+{{- $found := lookup "v1" "Secret" .Release.Namespace "gatelog-nats" }}
+{{- if and $found.data (not (dig "metadata" "annotations" "gatelog.io/filled-by" "" $found)) (eq "Helm" (dig "metadata" "labels" "app.kubernetes.io/managed-by" "" $found)) }}
+{{- fail (printf "Secret gatelog-nats was made by an older chart, and this upgrade would empty it: run kubectl -n %s annotate secret gatelog-nats helm.sh/resource-policy=keep, and set nats.existingSecret=gatelog-nats" .Release.Namespace) }}
+{{- end }}
+{{- end }}
 {{- $shards := int (default 1 $s.shards) }}
 {{- if and (gt $shards 1) (eq $v.mode "builtin") }}{{- fail (printf "settings.shards = %d with mode = builtin: quota is shared by all namespaces, so one projector must see them all; leave it at 1, or set mode=kueue where Kueue keeps quota" $shards) }}{{- end }}
 {{- $lease := merge (deepCopy (default dict $s.lease)) (dict "duration_s" 10 "renew_deadline_s" 7 "retry_period_s" 1.5) }}

@@ -30,6 +30,11 @@ gatelog-settings-{{ include "gatelog.settingsText" . | sha256sum | trunc 10 }}
 {{- toJson (dict "gatelog-nats" (default "gatelog-nats" $v.nats.existingSecret) "gatelog-database" $v.database.existingSecret "gatelog-database-reader" (default $v.database.existingSecret $v.database.readerSecret) "gatelog-webhook-tls" $v.admission.webhook.secretName "gatelog-serve-tls" $v.serve.secretName) }}
 {{- end }}
 
+{{/* "true" where passwords and keys of the log are made in the cluster, by a Job. */}}
+{{- define "gatelog.makesSecret" -}}
+{{- if and (eq .Values.profile "production") .Values.nats.install (not .Values.nats.existingSecret) }}true{{ end }}
+{{- end }}
+
 {{- define "gatelog.natsSettings" -}}
 gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") | trunc 10 }}
 {{- end }}
@@ -174,6 +179,11 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- end }}
 {{- end }}
 
+{{/* Names the Job that fills a Secret after what it does: a Job cannot be changed. {obj} */}}
+{{- define "gatelog.jobName" -}}
+{{- $_ := set .obj.metadata "name" (printf "%s-%s" .obj.metadata.name (toJson .obj.spec | sha256sum | trunc 8)) }}
+{{- end }}
+
 {{/* Fits the one pod of the profile standalone: {root, obj, spec, container}. */}}
 {{- define "gatelog.standalone" -}}
 {{- $v := .root.Values }}{{- $c := .container }}{{- $storage := $v.standalone.storage -}}
@@ -306,6 +316,7 @@ the policies stay, and the registration, which would refuse queued pods, waits f
 {{- $root := .root }}{{- $v := .root.Values }}{{- $obj := .obj }}{{- $kind := .obj.kind -}}
 {{- $wanted := true -}}
 {{- if has $kind (list "Deployment" "StatefulSet" "Job") }}{{- include "gatelog.workload" . }}{{- end }}
+{{- if eq $kind "Job" }}{{- include "gatelog.jobName" . }}{{- end }}
 {{- if and (eq $kind "PodDisruptionBudget") (not $v.podDisruptionBudgets.enabled) }}{{- $wanted = false }}{{- end }}
 {{- if eq $kind "NetworkPolicy" }}{{- $wanted = $v.networkPolicies.enabled }}{{- include "gatelog.networkPolicy" . }}{{- end }}
 {{- if has $kind (list "MutatingAdmissionPolicy" "ValidatingAdmissionPolicy") }}{{- include "gatelog.policy" . }}{{- end }}
