@@ -292,9 +292,10 @@ class QueueingSettings(Section, frozen=True, kw_only=True):
     preemption_grace_s: Annotated[int, Meta(ge=0, le=30 * DAY_S)] = 600
     """Longest grace period, in seconds, that pods of a preempted group have; 0: their own. Builtin
     mode."""
-    namespace_memory_mib: Annotated[int, Meta(ge=1, le=1024)] = 16
+    namespace_memory_mib: Annotated[int, Meta(ge=0, le=1024)] = 16
     """MiB of memory that pods of one namespace may take which are larger than most (long lists and
-    maps in labels, affinity, tolerations and so on); groups of others wait (NamespaceTooLarge)."""
+    maps in labels, affinity, tolerations and so on); groups of others wait (NamespaceTooLarge); 0:
+    no bound."""
     skip_reassignment: bool = True
     """Do not queue an evicted single pod's Workload again (gate
     SkipReassignmentForPodOwnedWorkloads; kueue mode)."""

@@ -45,7 +45,7 @@ class Policy(Struct, frozen=True, kw_only=True):
 
     `namespace_memory_mib` is how much memory the pods of a namespace take at most, those that are
     as small as most apart (`weight`); fields of others are left out of what is kept. 0 is without
-    bound.
+    bound, as logs from before the setting were folded.
 
     `topology_aware_scheduling`, `elastic_jobs`, `fast_quota_release` and `skip_reassignment` stand
     for Kueue's feature gates TopologyAwareScheduling, ElasticJobsViaWorkloadSlices,
@@ -79,7 +79,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     usage_weights: tuple[str, ...] = ()
     status_interval_s: int = 0
     workloads: str = "all"
-    namespace_memory_mib: int = 16
+    namespace_memory_mib: int = 0
 
 
 def weights_of(policy: Policy) -> tuple[tuple[str, float], ...]:

@@ -22,12 +22,15 @@ from runtime.settings import (
 def settings_for(
     url: str, cluster: str, *, status_interval_s: int = 0, **projector: Any
 ) -> Settings:
-    """Queues' counts are left alone: tests here count decisions."""
+    """Queues' counts are left alone: tests here count decisions.
+
+    By the policy's defaults, so that a projector has no settings to say anew in a log of a `Toy`.
+    """
     return Settings(
         cluster=cluster,
         database=DatabaseSettings(url=url),
         projector=ProjectorSettings(**projector),
-        queueing=QueueingSettings(status_interval_s=status_interval_s),
+        queueing=QueueingSettings(status_interval_s=status_interval_s, namespace_memory_mib=0),
     )
 
 
