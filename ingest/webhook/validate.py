@@ -42,6 +42,7 @@ OWNER_WARNING = (
 )
 IMMUTABLE = "field is immutable"
 _GRACE = "terminationGracePeriodSeconds"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -149,6 +150,31 @@ def _too_many(pod: Pod, old: Pod | None) -> list[FieldError]:
         if count > max(names.MAX_ENTRIES, len(getattr(old, field)) if old is not None else 0):
             detail = f"are too many, gatelog takes at most {names.MAX_ENTRIES}: leave some out"
             errors.append(invalid(f"metadata.{field}", str(count), detail))
+    return errors + _too_choosy(pod, old)
+
+
+def _too_choosy(pod: Pod, old: Pod | None) -> list[FieldError]:
+    """More of what leads to nodes than gatelog keeps; an update may leave what is there."""
+    spec, errors = pod.raw.get("spec") or {}, []
+    before = (old.raw.get("spec") or {}) if old is not None else {}
+    for field in ("nodeSelector", "tolerations"):
+        count = len(spec.get(field) or ())
+        if count > max(names.MAX_ENTRIES, len(before.get(field) or ())):
+            detail = f"are too many, gatelog takes at most {names.MAX_ENTRIES}: leave some out"
+            errors.append(invalid(f"spec.{field}", str(count), detail))
+    affinity = spec.get("affinity") or {}
+    if old is not None and affinity == (before.get("affinity") or {}):
+        return errors
+    required = (affinity.get("nodeAffinity") or {}).get(_REQUIRED) or {}
+    terms = [one.get("matchExpressions") or () for one in required.get("nodeSelectorTerms") or ()]
+    count = sum(1 + len(one.get("values") or ()) for term in terms for one in term)
+    most = max(len(terms), *map(len, terms)) if terms else 0
+    if count > names.MAX_SELECTING or most > names.MAX_ENTRIES:
+        detail = (
+            f"is too large, gatelog takes at most {names.MAX_SELECTING} expressions and values, "
+            f"and {names.MAX_ENTRIES} terms: leave some out"
+        )
+        errors.append(invalid("spec.affinity.nodeAffinity", str(count), detail))
     return errors
 
 

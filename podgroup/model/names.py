@@ -203,9 +203,12 @@ EVENT_MAX_EXEC_TIME: Final[str] = "MaximumExecutionTimeExceeded"
 MOST_ABOVE: Final[int] = 100
 """Cohorts above a cohort; what is nested deeper admits nothing. Kueue has no bound."""
 MAX_ENTRIES: Final[int] = 500
-"""Labels, or annotations, that a queued pod may have: what goes over them stays short."""
+"""Labels, annotations, tolerations, or keys of its nodeSelector that a queued pod may have, each:
+what goes over them stays short."""
 MAX_RESOURCES: Final[int] = 100
 """Resources that a container may ask for."""
+MAX_SELECTING: Final[int] = 2000
+"""Expressions and values in the required node affinity of a pod, all together."""
 NAME_HASH_LENGTH: Final[int] = 5
 MAX_INT32: Final[int] = 2**31 - 1
 """Largest count of a podset and largest number of seconds of a Workload: both are int32."""

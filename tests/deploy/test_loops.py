@@ -49,15 +49,16 @@ def expressions() -> Iterator[tuple[str, str]]:
 def unbounded(text: str) -> list[str]:
     """The maps and lists that an expression goes over though nothing before bounds their size.
 
-    A bound is `size(x) <= n && x.all(...)`, or `size(x) > n || x.exists(...)`. A list that is gone
-    over once takes time in its length, as does the request.
+    A bound is `size(x) <= n && x.all(...)`, as is `size(x) <= n ? x.all(...)`, or
+    `size(x) > n || x.exists(...)`. A list that is gone over once takes time in its length, as does
+    the request.
     """
     found = []
     for loop in LOOP.finditer(text):
         over, before = loop.group(1), text[: loop.start()]
         if OURS.fullmatch(over):
             continue
-        bound = rf"size\({re.escape(over)}\) (?:<= (\d+)\s*&&|> (\d+)\)*\s*\|\|)"
+        bound = rf"size\({re.escape(over)}\) (?:<= (\d+)\s*(?:&&|\? $)|> (\d+)\)*\s*\|\|)"
         sizes = [int(one or other) for one, other in re.findall(bound, before)]
         if sizes and max(sizes) <= names.MAX_ENTRIES:
             continue
@@ -113,6 +114,8 @@ GATES = "object.spec.schedulingGates"
     [
         (f"{LABELS}.all(key, true)", LABELS),
         (f"size({LABELS}) <= 500 && {LABELS}.all(key, true)", ""),
+        (f"size({LABELS}) <= 500 ? {LABELS}.all(key, true) : true", ""),
+        (f"size({LABELS}) <= 500 ? true : {LABELS}.all(key, true)", LABELS),
         (f"size({LABELS}) <= 5000 && {LABELS}.all(key, true)", LABELS),
         (f"size({LABELS}) > 500 || {LABELS}.exists(key, true)", ""),
         (f"size({LABELS}) > 500 && {LABELS}.exists(key, true)", LABELS),

@@ -66,7 +66,29 @@ GRACE = "spec.terminationGracePeriodSeconds"
 REQUESTS = "spec.containers[0].resources.requests[{}]".format
 MANY = {f"example.com/{n}": "x" for n in range(names.MAX_ENTRIES)}
 RESOURCES = {f"example.com/{n}": "1" for n in range(names.MAX_RESOURCES)}
+
+
+def choosing(count: int, terms: int = 1, **more: Any) -> dict[str, Any]:
+    """Fields of a spec that leads to nodes: so many values in each of so many terms."""
+    one = {"key": "rack", "operator": "In", "values": [f"r{n}" for n in range(count)]}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [one]}] * terms}
+    kind = "requiredDuringSchedulingIgnoredDuringExecution"
+    return {"affinity": {"nodeAffinity": {kind: required}}, **more}
+
+
+NODES = {f"example.com/{n}": "x" for n in range(names.MAX_ENTRIES)}
+TAINTS = [{"key": f"k{n}", "operator": "Exists"} for n in range(names.MAX_ENTRIES)]
+MORE_NODES, MORE_TAINTS = NODES | {"a": "b"}, [*TAINTS, {"operator": "Exists"}]
+AFFINITY = "spec.affinity.nodeAffinity"
 CREATE: list[Any] = [
+    pytest.param(with_spec(nodeSelector=NODES, tolerations=TAINTS), [], id="VB12-most"),
+    pytest.param(with_spec(nodeSelector=MORE_NODES), [(INVALID, "spec.nodeSelector")], id="VB12"),
+    pytest.param(with_spec(tolerations=MORE_TAINTS), [(INVALID, "spec.tolerations")], id="VB13"),
+    pytest.param(with_spec(**choosing(1999)), [], id="VB14-most"),
+    pytest.param(with_spec(**choosing(2000)), [(INVALID, AFFINITY)], id="VB14"),
+    pytest.param(with_spec(**choosing(0, 501)), [(INVALID, AFFINITY)], id="VB14-terms"),
+    pytest.param(with_spec(**choosing(100, 20)), [(INVALID, AFFINITY)], id="VB14-in-all"),
+    pytest.param(with_spec(**choosing(90, 20)), [], id="VB14-most-in-all"),
     pytest.param(both(MANY | {Q: "q"}, {}), [(INVALID, "metadata.labels")], id="VB9-B32"),
     pytest.param(both({Q: "q"}, MANY | {"a": "b"}), [(INVALID, "metadata.annotations")], id="VB10"),
     pytest.param(both({Q: "q"}, MANY), [], id="VB10-most"),
@@ -486,6 +508,21 @@ C = names.PRIORITY_CLASS
 B = names.ADMISSION_GATED_BY
 PARENT = {names.SUSPENDING_PARENT: "x"}
 UPDATE: list[Any] = [
+    pytest.param(
+        with_spec(tolerations=TAINTS),
+        with_spec(tolerations=MORE_TAINTS),
+        [(INVALID, "spec.tolerations")],
+        id="VB13-update",
+    ),
+    pytest.param(
+        with_spec(tolerations=MORE_TAINTS, **choosing(3000)),
+        with_spec(tolerations=MORE_TAINTS, **choosing(3000)),
+        [],
+        id="VB13-VB14-update-leaves",
+    ),
+    pytest.param(
+        with_spec(), with_spec(**choosing(3000)), [(INVALID, AFFINITY)], id="VB14-update"
+    ),
     pytest.param(
         raw_pod(), held(raw_pod()) | {"metadata": {**held(raw_pod())["metadata"], "labels": {}}},
         [(FORBIDDEN, OURS)], id="VK13-unlabelled",

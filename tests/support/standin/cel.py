@@ -135,9 +135,9 @@ def _functions() -> dict[str, Any]:
     """What the server adds to the language, as far as it is here.
 
     ``authorizer.group(g).resource(r)...check(verb).allowed()`` over a ``access.Check``, and
-    ``quantity(text).isGreaterThan(quantity(text))``, and `split` and `trim` of texts.
+    ``quantity(text).isGreaterThan(quantity(text))``, `split` and `trim` of texts, and `sum`.
     """
-    from celpy.celtypes import BoolType, ListType, StringType
+    from celpy.celtypes import BoolType, IntType, ListType, StringType
 
     def asking(field: str) -> Any:
         return lambda check, value: msgspec.structs.replace(check, **{field: str(value)})
@@ -148,6 +148,7 @@ def _functions() -> dict[str, Any]:
     found["isGreaterThan"] = lambda one, other: BoolType(one > other)
     found["split"] = lambda text, by: ListType(map(StringType, str(text).split(str(by))))
     found["trim"] = lambda text: StringType(str(text).strip())
+    found["sum"] = lambda numbers: IntType(sum(map(int, numbers)))
     return found | {"allowed": lambda check: BoolType(check.allowed())}
 
 
