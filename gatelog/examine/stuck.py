@@ -22,6 +22,7 @@ def examine(model: ReadModel, now: datetime) -> list[Finding]:
     """Return findings about what is refused or repeated, groups, idle quota, and preemption."""
     return [
         _refused(model),
+        _large(model),
         _writes(model, now),
         _groups(model, now),
         _idle(model, now),
@@ -43,6 +44,17 @@ def _refused(model: ReadModel) -> Finding:
     names = {"namespace": rows[0].namespace, "workload_name": rows[0].workload_name}
     remedy = "; ".join(advice.format(**names) for advice in takes)
     return (fail if hurts else warn)(AREA, "refused", _some(said), f"it takes {remedy}")
+
+
+def _large(model: ReadModel) -> Finding:
+    rows = model.too_large()
+    if not rows:
+        return ok(AREA, "large pods", "no pod takes too much memory to be read")
+    said = [f"{row.namespace}/{row.name}: {plain(row.message)[:_SAID]}" for row in rows]
+    takes = dict.fromkeys(
+        reason_of(row.reason).advice.format(namespace=row.namespace) for row in rows
+    )
+    return warn(AREA, "large pods", _some(said), f"it takes {_some(list(takes))}")
 
 
 def _writes(model: ReadModel, now: datetime) -> Finding:

@@ -38,9 +38,9 @@ from gatelog.readmodel.rows import (
     PendingRow,
     PoolRow,
     QueueRow,
-    RefusedRow,
     RepeatedRow,
     ReplicaRow,
+    SayingRow,
     ShortRow,
     StandingRow,
     SummaryRow,
@@ -57,6 +57,8 @@ from podgroup.model.names import ADMISSION_GATE, ELASTIC_JOB_GATE, TOPOLOGY_GATE
 from podgroup.model.objects import ClusterQueueView
 from podgroup.model.reasons import (
     KEPT_AT_GATE,
+    NAMESPACE_TOO_LARGE,
+    POD_TOO_LARGE,
     WORKLOAD_REFUSED,
     WORKLOAD_TOO_LARGE,
     WRITE_REFUSED,
@@ -372,14 +374,15 @@ class ReadModel:
         """Return groups that are parked, or over since before a time and not released yet."""
         return list(self.rows(StandingRow, statements.STANDING, {"before": before, "limit": limit}))
 
-    def refused(self, limit: int = 100) -> list[RefusedRow]:
+    def refused(self, limit: int = 100) -> list[SayingRow]:
         """Return groups of which the API server refuses a write, by their reason now."""
-        words = {
-            "write": WRITE_REFUSED,
-            "workload": WORKLOAD_REFUSED,
-            "too_large": WORKLOAD_TOO_LARGE,
-        }
-        return list(self.rows(RefusedRow, statements.REFUSED, {**words, "limit": limit}))
+        words = {"one": WRITE_REFUSED, "two": WORKLOAD_REFUSED, "three": WORKLOAD_TOO_LARGE}
+        return list(self.rows(SayingRow, statements.SAYING, {**words, "limit": limit}))
+
+    def too_large(self, limit: int = 100) -> list[SayingRow]:
+        """Return groups whose pods take too much memory to be read, by their reason now."""
+        words = {"one": POD_TOO_LARGE, "two": NAMESPACE_TOO_LARGE, "three": NAMESPACE_TOO_LARGE}
+        return list(self.rows(SayingRow, statements.SAYING, {**words, "limit": limit}))
 
     def statement(self, query: str, given: Mapping[str, Any]) -> str:
         """Return a statement as it may be pasted into sqlite3 or psql."""

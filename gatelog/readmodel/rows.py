@@ -392,8 +392,8 @@ class StandingRow(msgspec.Struct, frozen=True):
     parked: str
 
 
-class RefusedRow(msgspec.Struct, frozen=True):
-    """A group of which the API server refuses what gatelog has to write, and what it says."""
+class SayingRow(msgspec.Struct, frozen=True):
+    """A group that says one of a few reasons, and what it says."""
 
     namespace: str
     name: str

@@ -443,11 +443,11 @@ SELECT namespace, name, state,
 """
 
 
-REFUSED = """
+SAYING = """
 SELECT namespace, name, kind, state, reason, message, workload_name
   FROM groups
  WHERE cluster = :cluster AND gone_at IS NULL
-   AND reason IN (:write, :workload, :too_large)
+   AND reason IN (:one, :two, :three)
  ORDER BY created_seq, id LIMIT :limit
 """
 

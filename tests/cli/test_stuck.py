@@ -11,6 +11,7 @@ from gatelog.readmodel.explain import explain, lines
 from gatelog.readmodel.model import ReadModel
 from podgroup.model.names import FAST_ADMISSION, MANAGED_LABEL
 from podgroup.model.policy import Policy
+from projector.measures.gauges import pending_groups
 from tests.projector.support import Writer
 from tests.support.databases import migrated
 from tests.support.toy import Toy
@@ -93,6 +94,24 @@ def test_a_mirror_that_is_refused_is_a_warning(url: str) -> None:
     toy.pod("p0")
     found = examined(url, toy, writer)["refused"]
     assert found.verdict == "warn" and "no room" in found.detail
+
+
+def test_pods_that_take_too_much_memory(url: str) -> None:
+    toy, writer = Toy(policy=Policy(namespace_memory_mib=1)), Writer(url)
+    writer.world.policy = toy.world.policy
+    assert examined(url, toy, writer)["large pods"].verdict == "ok"
+    toy.pod("huge", too_large="spec.affinity (7000 KiB) would take too much memory")
+    for number in range(4):
+        terms = tuple(f"{number}-{value:040}" for value in range(4_000))
+        toy.pod(f"large{number}", annotations={f"a{n}": text for n, text in enumerate(terms)})
+    found = examined(url, toy, writer)["large pods"]
+    assert found.verdict == "warn" and "ns/huge: pod huge: spec.affinity (7000 KiB)" in found.detail
+    assert "the 1 MiB of memory that gatelog gives a namespace" in found.detail
+    assert "large pods of namespace ns end" in found.remedy and "pods with less" in found.remedy
+    waits = {
+        labels: n for labels, n in pending_groups(toy.world).items() if "TooLarge" in labels[2]
+    }
+    assert {reason for _, _, reason in waits} == {"PodTooLarge", "NamespaceTooLarge"}
 
 
 def test_a_fight_over_the_label(url: str) -> None:
