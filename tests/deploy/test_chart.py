@@ -442,6 +442,7 @@ def test_each_shard_has_a_projector() -> None:
 def test_another_namespace_is_another_everywhere() -> None:
     for values in ({}, EQUAL["kueue",]):
         given = {"profile": "production"} | values
+        given.setdefault("admission", {"way": "webhook"})
         done = helm.run("template", "gatelog", str(helm.CHART), "-n", "queueing", values=given)
         assert "gatelog-system" not in re.sub(r"^#.*|/#.*", "", done.stdout, flags=re.MULTILINE)
         objects = [o for o in yaml.safe_load_all(done.stdout) if o]
@@ -464,9 +465,22 @@ def test_one_command_brings_one_pod_that_needs_nothing() -> None:
     assert given["GATELOG_FORECAST_INTERVAL_S"] == "60"
 
 
+def test_what_gates_is_chosen_and_refused_where_it_cannot_be() -> None:
+    asked = ["template", "gatelog", str(helm.CHART), "-n", "gatelog-system"]
+    for version in ("1.30.0", "1.35.9", "1.36.0", "1.37.1-gke.7"):
+        done = helm.run(*asked, "--kube-version", version)
+        assert (done.returncode == 0) == (version > "1.36")
+        assert (
+            done.returncode == 0
+            or (f"needs Kubernetes 1.36 (MutatingAdmissionPolicy v1), and this is v{version}")
+            in done.stderr
+        )
+        webhook = helm.run(*asked, "--kube-version", version, "--set", "admission.way=webhook")
+        assert webhook.returncode == 0, webhook.stderr
+
+
 def test_one_pod_serves_the_webhook_where_there_are_no_policies() -> None:
-    done = helm.run("template", "gatelog", str(helm.CHART), "-n", "gatelog-system")
-    objects = {key(o): o for o in yaml.safe_load_all(done.stdout) if o}
+    objects = by_name({"profile": "standalone", "admission": {"way": "webhook"}})
     assert ("MutatingAdmissionPolicy", "gatelog-queued-pods") not in objects
     assert ("MutatingWebhookConfiguration", "gatelog-pods") in objects
     labels = objects["StatefulSet", "gatelog"]["spec"]["template"]["metadata"]["labels"]
@@ -719,40 +733,49 @@ def _simulable(profile: str) -> Json:
     return {"profile": profile, **{name: {"enabled": False} for name in off}}
 
 
+def test_between_policy_and_webhook_policies_gate_while_the_webhook_begins_to_be_served() -> None:
+    gating = {
+        ("MutatingAdmissionPolicy", "gatelog-queued-pods"),
+        ("MutatingWebhookConfiguration", "gatelog-pods"),
+    }
+    policy, registration = sorted(gating)
+    serves = {}
+    for way, wanted in (("policy", {policy}), ("toWebhook", {policy}), ("webhook", {registration})):
+        objects = by_name({"admission": {"way": way}})
+        assert gating & set(objects) == wanted
+        serves[way] = objects["Deployment", "gatelog-ingest"]
+    assert serves["policy"] != serves["toWebhook"] == serves["webhook"], "nothing is rolled again"
+
+
 @pytest.mark.parametrize("profile", list(WORKLOADS))
-async def test_an_upgrade_to_the_webhook_registers_it_once_it_is_served(
+async def test_an_upgrade_to_the_webhook_is_refused_until_it_is_served(
     profile: str, tmp_path: Path
 ) -> None:
     """Else policies and webhook change in one step, and queued pods are refused for a while."""
+    asked = ["template", "gatelog", str(helm.CHART), "-n", "gatelog-system"]
     async with SimCluster(front_proxy=True) as cluster:
-        asked = _upgrading(cluster, tmp_path)
+        asked += _upgrading(cluster, tmp_path)
         webhook = _simulable(profile) | {"admission": {"way": "webhook"}}
-        gating = {
-            ("MutatingAdmissionPolicy", "gatelog-queued-pods"),
-            ("MutatingWebhookConfiguration", "gatelog-pods"),
-        }
 
-        async def shown() -> dict[tuple[str, str], Json]:
-            made = await asyncio.to_thread(helm.rendered, webhook, *asked)
-            return {key(obj): obj for obj in made}
+        async def upgrade() -> str:
+            done = await asyncio.to_thread(helm.run, *asked, values=webhook)
+            return done.stderr if done.returncode else ""
 
-        policy, registration = sorted(gating)
-        assert registration in await shown(), "nothing gates: refused is better than let past"
-        await cluster.create(
-            "admissionregistration.k8s.io", "mutatingadmissionpolicies", by_name()[policy]
-        )
-        changing = await shown()
-        assert policy in changing and registration not in changing
+        assert not await upgrade(), "nothing gates: refused is better than let past"
+        policy = by_name()["MutatingAdmissionPolicy", "gatelog-queued-pods"]
+        await cluster.create("admissionregistration.k8s.io", "mutatingadmissionpolicies", policy)
+        assert "upgrade with admission.way=toWebhook first" in await upgrade()
         await cluster.create("", "namespaces", {"metadata": {"name": "gatelog-system"}})
         kind, name, count = WORKLOADS[profile]
         resource = f"{kind.lower()}s"
-        await cluster.create("apps", resource, changing[kind, name], "gatelog-system")
+        serving = by_name({"profile": profile, "admission": {"way": "toWebhook"}})[kind, name]
+        await cluster.create("apps", resource, serving, "gatelog-system")
         async with Client(cluster.url, cluster.token, verified=False) as api:
-            for ready, wanted in ((count - 1, policy), (count, registration)):
+            for ready in (count - 1, count):
                 counts = dict.fromkeys(("replicas", "updatedReplicas"), count)
                 status = {"status": {**counts, "readyReplicas": ready}}
                 await api.patch(f"{resource}.apps/v1", name, status, "gatelog-system", sub="status")
-                assert gating & set(await shown()) == {wanted}
+                assert bool(await upgrade()) == (ready < count)
 
 
 @pytest.mark.parametrize("profile", list(WORKLOADS))
@@ -786,6 +809,7 @@ async def test_an_upgrade_without_its_profile_deletes_nothing_that_runs(
     ("values", "told"),
     [
         ({"mode": "both"}, "'/mode'"),
+        ({"admission": {"way": "auto"}}, "/admission/way"),
         ({"imagePullSecrets": []}, "imagePullSecrets"),
         ({"parts": {"ingest": {"replicas": 0}}}, "/parts/ingest/replicas"),
         ({"nats": {"url": "nats:4222"}}, "/nats/url"),
@@ -824,7 +848,9 @@ async def test_an_upgrade_without_its_profile_deletes_nothing_that_runs(
 )
 def test_values_that_make_no_sense_are_refused_by_name(values: Json, told: str) -> None:
     given = {"profile": "production"} | values
-    done = helm.run("template", "gatelog", str(helm.CHART), values=given)
+    done = helm.run(
+        "template", "gatelog", str(helm.CHART), "--kube-version", "1.36.0", values=given
+    )
     assert done.returncode != 0 and told in done.stderr
 
 
@@ -839,7 +865,8 @@ def test_a_package_holds_files_and_no_links(tmp_path: Path) -> None:
     done = helm.run("package", str(helm.CHART), "-d", str(tmp_path))
     assert done.returncode == 0, done.stderr
     (package,) = tmp_path.glob("gatelog-*.tgz")
-    done = helm.run("template", "gatelog", str(package), "-n", "gatelog-system")
+    asked = ("--kube-version", "1.36.0", "-n", "gatelog-system")
+    done = helm.run("template", "gatelog", str(package), *asked)
     assert done.returncode == 0 and "kind: StatefulSet" in done.stdout
 
 

@@ -26,6 +26,12 @@
 {{- fail (printf "Secret gatelog-nats was made by an older chart, and this upgrade would empty it: run kubectl -n %s annotate secret gatelog-nats helm.sh/resource-policy=keep, and set nats.existingSecret=gatelog-nats" .Release.Namespace) }}
 {{- end }}
 {{- end }}
+{{- if and (has $v.admission.way (list "policy" "toWebhook")) (semverCompare "<1.36.0-0" .Capabilities.KubeVersion.Version) }}
+{{- fail (printf "admission.way = %s needs Kubernetes 1.36 (MutatingAdmissionPolicy v1), and this is %s: set admission.way=webhook; helm template, which asks no cluster, takes --kube-version" $v.admission.way .Capabilities.KubeVersion.Version) }}
+{{- end }}
+{{- if and (eq $v.admission.way "webhook") (include "gatelog.changesOver" .) }}
+{{- fail "admission.way = webhook, but policies gate pods and not all replicas serve the webhook: upgrade with admission.way=toWebhook first, wait until it is rolled out, then upgrade with admission.way=webhook" }}
+{{- end }}
 {{- $shards := int (default 1 $s.shards) }}
 {{- if and (gt $shards 1) (eq $v.mode "builtin") }}{{- fail (printf "settings.shards = %d with mode = builtin: quota is shared by all namespaces, so one projector must see them all; leave it at 1, or set mode=kueue where Kueue keeps quota" $shards) }}{{- end }}
 {{- $lease := merge (deepCopy (default dict $s.lease)) (dict "duration_s" 10 "renew_deadline_s" 7 "retry_period_s" 1.5) }}

@@ -18,10 +18,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 gatelog-settings-{{ include "gatelog.settingsText" . | sha256sum | trunc 10 }}
 {{- end }}
 
-{{/* What gates pods: policies where the API server has them, if the values leave it open. */}}
+{{/* What the parts are set up for: policy, webhook (toWebhook too) or none. */}}
 {{- define "gatelog.way" -}}
-{{- $can := .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy" -}}
-{{- if eq .Values.admission.way "auto" }}{{ ternary "policy" "webhook" $can }}{{ else }}{{ .Values.admission.way }}{{ end }}
+{{ ternary "webhook" .Values.admission.way (eq .Values.admission.way "toWebhook") }}
 {{- end }}
 
 {{/* Names of the Secrets, by the names that they have in deploy/. */}}
@@ -203,15 +202,14 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- end }}
 {{- end }}
 
-{{/* "true" in an upgrade from policy to webhook while some pod does not serve the webhook yet: then
-the policies stay, and the registration, which would refuse queued pods, waits for the next upgrade. */}}
+{{/* "true" in an upgrade where policies gate pods and some pod does not serve the webhook yet. */}}
 {{- define "gatelog.changesOver" -}}
-{{- if and .Release.IsUpgrade (eq (include "gatelog.way" .) "webhook") (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") }}
+{{- if .Release.IsUpgrade }}
 {{- $ingest := ternary (lookup "apps/v1" "StatefulSet" .Release.Namespace "gatelog") (lookup "apps/v1" "Deployment" .Release.Namespace "gatelog-ingest") (eq .Values.profile "standalone") }}
 {{- $status := dig "status" dict $ingest }}{{- $count := int (default 0 $status.replicas) }}{{- $serves := false -}}
 {{- range dig "spec" "template" "spec" "containers" list $ingest }}{{- range .ports }}{{- if eq .name "webhook" }}{{- $serves = true }}{{- end }}{{- end }}{{- end }}
 {{- range list $status.updatedReplicas $status.readyReplicas }}{{- if or (lt (int (default 0 .)) $count) (not $count) }}{{- $serves = false }}{{- end }}{{- end }}
-{{- if and (not $serves) (lookup "admissionregistration.k8s.io/v1" "MutatingAdmissionPolicy" "" "gatelog-queued-pods") }}true{{ end }}
+{{- if and (not $serves) (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") (lookup "admissionregistration.k8s.io/v1" "MutatingAdmissionPolicy" "" "gatelog-queued-pods") }}true{{ end }}
 {{- end }}
 {{- end }}
 
