@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gatelog.whatif.arrivals import Life, Write
+from gatelog.whatif.workloads import awaits_verdicts
 from podgroup.log import events as e
 from podgroup.model import commands as c
 from podgroup.model.names import (
@@ -138,7 +139,8 @@ class Cluster:
         ]
         alive = {uid for uid in view.owner_uids if uid in self.pods}
         key = view.namespace, view.name
-        self._workloads[key] = _Workload(view, owners, alive, rounds=1, open=bool(view.checks))
+        asked = awaits_verdicts(view)
+        self._workloads[key] = _Workload(view, owners, alive, rounds=1, open=asked)
         self._owned.update((uid, key) for uid in alive)
 
     def has_workload(self, key: Key) -> bool:
@@ -419,10 +421,9 @@ class Cluster:
             self.said.append(e.WorkloadApplied(workload=found.view))
 
     def _ask(self, key: Key, found: _Workload) -> None:
-        """Begin a round of checks where all that are listed wait to be asked."""
+        """Begin a round of checks where a reservation waits for what is said of them."""
         checks = found.view.checks
-        asked = all(c == CheckView(name=c.name, state="Pending") for c in checks)
-        if not checks or not asked:
+        if not awaits_verdicts(found.view):
             found.open = False
         elif not found.open:
             found.open = True

@@ -2,8 +2,9 @@
 
 Theory. A write of gatelog's has an outcome that names the version it made; every other version is
 another's: a user's, Kueue's, a controller's of an admission check. A Workload that was decided on
-is gatelog's, any other that appears is another's. A check's round begins when all that are listed
-are pending; what is said after that, and how long after, is the controllers' verdict.
+is gatelog's, any other that appears is another's. A check's round begins when quota is reserved and
+all that are listed are pending; what is said after that, and how long after, is the controllers'
+verdict.
 
 Invariant: nothing that gatelog wrote is played as another's, so what a play decides otherwise
 remains so.
@@ -24,13 +25,18 @@ from podgroup.model.commands import (
     UngatePod,
 )
 from podgroup.model.ids import PodUID, newer
+from podgroup.model.names import EVICTED
 from podgroup.model.objects import CheckView, WorkloadView
+from podgroup.state.facts import is_true
 from podgroup.state.world import World
 from projector.replay.log import Entry
 
 Key = tuple[str, str]
 LATE_S = 1.0
 """A timer that is heard of later than this was late: nothing was decided meanwhile."""
+LEAST_S = 1.0
+"""A controller takes so long at least where the log does not have its answer: by Kueue's ways two
+groups may take quota from each other as often as they are answered."""
 
 
 class _Round(Struct):
@@ -137,8 +143,7 @@ class Workloads:
             self._ours.discard(version)
         elif known.active != view.active:
             self._writes[version] = Write(at, key, {"active": view.active})
-        if known.checks != view.checks:
-            self._asked(at, key, known.checks, view.checks)
+        self._asked(at, key, known, view)
         if view.deleted_at is not None:
             self._gone(at, view, world)
 
@@ -151,22 +156,27 @@ class Workloads:
             # Else its pods are gone, and it is a garbage collector that deletes it.
             self._writes[view.uid, "deleted"] = Write(at, (view.namespace, view.name))
 
-    def _asked(
-        self, at: datetime, key: Key, before: tuple[CheckView, ...], now: tuple[CheckView, ...]
-    ) -> None:
-        rounds = self.rounds.setdefault(key, [])
-        if all(check == pending(check.name) for check in now):
-            if not rounds or rounds[-1].said or not before:
-                rounds.append(_Round(at))
+    def _asked(self, at: datetime, key: Key, known: WorkloadView, view: WorkloadView) -> None:
+        if awaits_verdicts(view):
+            if not awaits_verdicts(known):
+                self.rounds.setdefault(key, []).append(_Round(at))
             return
-        for check in now:
-            if check not in before and rounds:
+        if (rounds := self.rounds.get(key)) is None:
+            return
+        for check in view.checks:
+            if check not in known.checks and check != pending(check.name):
                 rounds[-1].said.append(Verdict((at - rounds[-1].at).total_seconds(), check))
 
 
 def of_user(one: Write) -> Write | None:
     """Return what of a write a user did, where gatelog decides; None: nothing."""
     return None if one.made is not None and one.made.owner_uids else one
+
+
+def awaits_verdicts(view: WorkloadView) -> bool:
+    """Tell whether checks are asked: quota is reserved, no eviction, nothing was said of any."""
+    reserved = bool(view.cluster_queue) and not is_true(view, EVICTED)
+    return reserved and bool(view.checks) and all(c == pending(c.name) for c in view.checks)
 
 
 def pending(name: str) -> CheckView:
@@ -177,8 +187,8 @@ def pending(name: str) -> CheckView:
 class RecordedDelays(Delays):
     """As late as then: timers, new Workloads, and what controllers say of checks.
 
-    What a play asks that was not asked then is answered after the median time, with Ready; what
-    was not answered when the log ended is not answered before.
+    What a play asks that was not asked then is answered after the median time, with Ready, but no
+    earlier than `LEAST_S`; what was not answered when the log ended is not answered before.
     """
 
     checks = True
@@ -232,12 +242,12 @@ class RecordedDelays(Delays):
         """Return what was said in the next round of this Workload, and what is still to be said."""
         rounds = self._rounds.get(key)
         found: list[Verdict] = []
-        least_s = 0.0
+        least_s = LEAST_S
         if rounds:
             one = rounds.popleft()
             found = [verdict for verdict in one.said if verdict.said.name in checks]
             if not rounds:
-                least_s = (self._end - one.at).total_seconds() + 1.0
+                least_s = max(least_s, (self._end - one.at).total_seconds() + 1.0)
         ended = {verdict.said.name for verdict in found if verdict.said.state != "Pending"}
         found += [
             Verdict(max(least_s, self._ready_s.get(name, 0.0)), CheckView(name=name, state="Ready"))

