@@ -74,6 +74,7 @@ class Observer:
         self.events = 0
         self.changes: dict[str, list[str]] = {}
         """namespace/name -> what happened to it, as `TYPE version`."""
+        self._version = ""
         self._task: asyncio.Task[None] | None = None
         self._listening = asyncio.Event()
 
@@ -108,21 +109,25 @@ class Observer:
                 listed = await answer.json()
             for pod in listed["items"]:
                 self.pods[pod["metadata"]["uid"]] = pod
-            query = {"watch": "1", "resourceVersion": listed["metadata"]["resourceVersion"]}
-            async with http.get(self.url + "/api/v1/pods", params=query) as answer:
-                self._listening.set()
-                rest = b""
-                async for chunk in answer.content.iter_any():
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    for line in lines:
-                        if line:
-                            self._take(json.loads(line))
+            self._version = listed["metadata"]["resourceVersion"]
+            while True:  # an API server ends each watch after some minutes
+                query = {"watch": "1", "resourceVersion": self._version}
+                async with http.get(self.url + "/api/v1/pods", params=query) as answer:
+                    self._listening.set()
+                    rest = b""
+                    async for chunk in answer.content.iter_any():
+                        *lines, rest = (rest + chunk).split(b"\n")
+                        for line in lines:
+                            if line:
+                                self._take(json.loads(line))
 
     def _take(self, item: dict[str, Any]) -> None:
         pod = item["object"]
+        assert item["type"] != "ERROR", f"the watch cannot go on: {pod.get('message')}"
+        meta = pod["metadata"]
+        self._version = meta["resourceVersion"]
         if item["type"] == "BOOKMARK":
             return
-        meta = pod["metadata"]
         namespace, title = meta["namespace"], f"{meta['namespace']}/{meta['name']}"
         self.events += 1
         self.changes.setdefault(title, []).append(f"{item['type']} {meta['resourceVersion']}")
