@@ -25,13 +25,13 @@ async def examine(settings: Settings) -> list[Finding]:
 
     from gatelog.examine import cluster, eventlog, readmodel
 
-    there = await cluster.examine(settings)
+    there, at = await cluster.examine(settings)
     installed = any(f.area == "deployments" and f.verdict != "skip" for f in there)
     if installed and _elsewhere(settings):
         here = [skip(area, "reachable", _FROM_AFAR) for area in ("database", "log")]
     else:
-        seen = await asyncio.to_thread(readmodel.examine, settings)
-        here = [*seen.findings, *await eventlog.examine(settings, seen.checkpoint)]
+        seen = await asyncio.to_thread(readmodel.examine, settings, at)
+        here = [*seen.findings, *await eventlog.examine(settings, seen.checkpoint, at)]
     return [_settings(settings), *here, *there]
 
 

@@ -6,40 +6,17 @@ was applied by kustomize. One pod of all parts is a StatefulSet, three deploymen
 Invariant: reads only; what may not be looked at is not taken for absent.
 """
 
-from typing import Any, Literal
-
-from msgspec import Struct
+from typing import Any
 
 from gatelog.cluster import clusterinfo
 from gatelog.cluster.ownership import COMPONENT_LABEL, NAME_LABEL, OWN_NAME
+from gatelog.shell.remedies import UNKNOWN, Installation
 from runtime.kube import KubeClient
 
-How = Literal["", "up", "helm", "kustomize"]
 STANDALONE = "standalone"
 _RELEASE, _RELEASED_IN = "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
 _RUNS_COMMANDS = ("projector", STANDALONE)
 """The parts whose container has log and read model in its settings."""
-
-
-class Installation(Struct, frozen=True):
-    """An installation; `how` is "" where it is not known.
-
-    `pod` is what `kubectl exec` takes for a pod that commands can be run in, "" for none.
-    """
-
-    how: How = ""
-    profile: Literal["", "standalone", "production"] = ""
-    namespace: str = "gatelog-system"
-    release: str = ""
-    pod: str = ""
-
-    def run(self, command: str) -> str:
-        """Return the line that runs a command where log and read model are; "" if nowhere."""
-        if self.how == "up":
-            return command
-        if not self.pod:
-            return ""
-        return f"kubectl -n {self.namespace} exec {self.pod} -- {command}"
 
 
 async def installation(kube: KubeClient, namespace: str) -> Installation:
@@ -73,4 +50,4 @@ def described(found: list[dict[str, Any]]) -> Installation:
             release=notes.get(_RELEASE) or "",
             pod=f"{meta['name']}-0" if part == STANDALONE else f"deploy/{meta['name']}",
         )
-    return Installation()
+    return UNKNOWN

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from gatelog.cluster import clusterinfo
-from gatelog.cluster.installation import Installation, installation
+from gatelog.cluster.installation import installation
 from gatelog.shell.errors import FAILED, NotHere, explain
+from gatelog.shell.remedies import Installation
 from gatelog.viacluster.apiserver import BASE
 from runtime.kube import KubeError, connect
 from runtime.settings import Settings

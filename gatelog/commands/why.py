@@ -69,6 +69,7 @@ def why(
     """
     from gatelog.readmodel.explain import explain, lines
     from gatelog.readmodel.statements import WHY
+    from gatelog.shell.remedies import here
     from gatelog.terminal import console, lookup, printing
 
     output, chosen = answer.form, scope.name
@@ -108,7 +109,7 @@ def why(
         return None
     out = console.console()
     out.print(console.heading(group))
-    out.print(console.explained(lines(found, now)))
+    out.print(console.explained(lines(found, now, here(settings))))
     if found.missing:
         out.print(console.missing(found.missing))
     return None
@@ -118,7 +119,7 @@ def _say_awaited(model: "ReadModel", settings: "Settings") -> None:
     """Say on stderr that nothing is decided at all, or that a part does not work, if it is so."""
     from gatelog.terminal.lookup import say_standstill
 
-    say_standstill(model)
+    say_standstill(model, settings)
     from gatelog.readmodel.readiness import LISTS_REMEDY, awaited
 
     waits = awaited(model.checkpoint(settings.projector.shard))

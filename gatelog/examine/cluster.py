@@ -7,14 +7,17 @@ Invariant: nothing is stored; access reviews and a pod with dryRun are all that 
 """
 
 import asyncio
+from typing import NamedTuple
 
 import msgspec
 
 from gatelog.cluster import clusterinfo, crds
+from gatelog.cluster.installation import installation
 from gatelog.examine import gating, installed, leases, measuring, topology, unlabelled
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
 from gatelog.shell import statedir
 from gatelog.shell.errors import CommandFailed, explain
+from gatelog.shell.remedies import Installation, here, remedy
 from runtime import manifests
 from runtime.access import Right, allowed
 from runtime.kube import KubeClient, KubeError, connect
@@ -26,17 +29,27 @@ _RIGHTS = "common/rights.yaml"
 _MEASURE = "components/measure/access.yaml"
 
 
-async def examine(settings: Settings) -> list[Finding]:
+class Seen(NamedTuple):
+    """The findings, and which installation they are about."""
+
+    findings: list[Finding]
+    at: Installation
+
+
+async def examine(settings: Settings) -> Seen:
     """Look at the cluster of the settings."""
+    at = here(settings)
     try:
         kube = await connect(settings.kubernetes, part="doctor")
     except KubeError as error:
-        remedy = "set KUBECONFIG, --kubeconfig or kubernetes.kubeconfig"
-        return [fail(AREA, "reachable", explain(error).sentence, remedy)]
+        doing = "set KUBECONFIG, --kubeconfig or kubernetes.kubeconfig"
+        return Seen([fail(AREA, "reachable", explain(error).sentence, doing)], at)
     try:
         version = await clusterinfo.version(kube)
         findings = [_version(kube.server, version)]
-        parts = await installed.deployments(kube, settings.webhook.service_namespace)
+        found = await installation(kube, settings.webhook.service_namespace)
+        at = found if found.how else at
+        parts = await installed.deployments(kube, at)
         away = any(finding.verdict != "skip" for finding in parts)
         state = statedir.of(settings)
         one_pod = any(finding.what == installed.STANDALONE for finding in parts)
@@ -57,20 +70,20 @@ async def examine(settings: Settings) -> list[Finding]:
         if settings.ingest.measure_interval_s:
             accounts["measure"] = accounts["ingest"]
         for name, part in accounts.items():
-            findings.append(await _permissions(kube, settings, name, part, away=away))
+            findings.append(await _permissions(kube, settings, name, part, at, away=away))
         findings.append(await kinds(kube))
         findings.append(await measuring.examine(kube, settings))
-        findings += await _admission(kube, settings)
+        findings += await _admission(kube, settings, at)
         findings.append(await unlabelled.examine(kube, settings))
         findings += await leases.examine(kube, settings)
         findings += parts
         findings += await installed.queues(kube)
         if away:
             findings.append(await installed.groups(kube))
-        return findings
+        return Seen(findings, at)
     except (KubeError, CommandFailed) as error:
-        remedy = "is the API server up, and does kubectl work with the same kubeconfig?"
-        return [fail(AREA, "reachable", explain(error).sentence, remedy)]
+        doing = "is the API server up, and does kubectl work with the same kubeconfig?"
+        return Seen([fail(AREA, "reachable", explain(error).sentence, doing)], at)
     finally:
         await kube.close()
 
@@ -94,7 +107,7 @@ _KNOWN_GROUPS = ("", clusterinfo.KUEUE_GROUP)
 
 
 async def _permissions(
-    kube: KubeClient, settings: Settings, name: str, part: str, *, away: bool
+    kube: KubeClient, settings: Settings, name: str, part: str, at: Installation, *, away: bool
 ) -> Finding:
     """Say whether who carries out a part may do what its ClusterRole `gatelog-NAME` has.
 
@@ -132,7 +145,7 @@ async def _permissions(
             AREA,
             what,
             f"{who} may not {', '.join(denied)}",
-            f"use the service account of deploy/{file}, or give this user its ClusterRole",
+            remedy("rights", at, name),
         )
     return ok(AREA, what, f"{who} may do all {len(asked)} things it needs")
 
@@ -177,9 +190,9 @@ async def kinds(kube: KubeClient) -> Finding:
     return ok(AREA, "kinds", f"{clusterinfo.KUEUE_GROUP}/{found.version}")
 
 
-async def _admission(kube: KubeClient, settings: Settings) -> list[Finding]:
+async def _admission(kube: KubeClient, settings: Settings, at: Installation) -> list[Finding]:
     found = await clusterinfo.admission(kube)
-    findings = [await gating.examine(kube, found)]
+    findings = [await gating.examine(kube, found, at)]
     if findings[0].verdict == "ok":
         findings.append(await gating.tried(kube))
     if found.kueue_pods:

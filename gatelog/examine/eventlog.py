@@ -12,6 +12,7 @@ from gatelog.readmodel.rows import CheckpointRow
 from gatelog.readmodel.timeline import duration
 from gatelog.shell import statedir
 from gatelog.shell.errors import explain
+from gatelog.shell.remedies import UNKNOWN, Installation, remedy
 from podgroup.log import subjects
 from runtime.settings import NatsSettings, Settings
 
@@ -24,9 +25,14 @@ _BEHIND_S = 30.0
 _STREAMS = (subjects.EVENTS, subjects.DECISIONS, subjects.PARKED)
 
 
-async def examine(settings: Settings, checkpoint: CheckpointRow | None) -> list[Finding]:
-    """Look at the log of the settings; `checkpoint` is how far the projector says it is."""
-    from runtime.jetstream import BusError, connect
+async def examine(
+    settings: Settings, checkpoint: CheckpointRow | None, at: Installation = UNKNOWN
+) -> list[Finding]:
+    """Look at the log of the settings; `checkpoint` is how far the projector says it is.
+
+    `at` is the installation that remedies are for.
+    """
+    from runtime.jetstream import BusError, StreamMissing, connect
 
     server = _server(settings)
     if isinstance(server, Finding):
@@ -34,16 +40,21 @@ async def examine(settings: Settings, checkpoint: CheckpointRow | None) -> list[
     try:
         bus = await connect(server, "gatelog-doctor", deadline_s=_CONNECT_S)
     except BusError as error:
-        remedy = "is nats.url right, the server up (2.12.3 or later), and the login accepted?"
-        return [fail(AREA, "reachable", explain(error).sentence, remedy)]
+        doing = f"is it 2.12.3 or later? {remedy('nats away', at)}"
+        return [fail(AREA, "reachable", explain(error).sentence, doing)]
     try:
         findings = [ok(AREA, "reachable", server.url), _durability(settings)]
         for name in _STREAMS:
             try:
                 state = await bus.stream_state(name)
+            except StreamMissing as error:
+                said = explain(error).sentence
+                findings.append(fail(AREA, name, said, remedy("streams", at)))
+                continue
             except BusError as error:
-                remedy = "run gatelog migrate; gatelog up makes them itself"
-                findings.append(fail(AREA, name, explain(error).sentence, remedy))
+                # The server answers others: what this account may not ask gets no answer.
+                said = explain(error).sentence
+                findings.append(skip(AREA, name, f"user {server.user or '(none)'}: {said}"))
                 continue
             size = f"{state.messages} messages, {_bytes(state.bytes)}, last {state.last_sequence}"
             findings.append(ok(AREA, name, size))

@@ -12,6 +12,7 @@ from typing import Any
 
 from gatelog.cluster import clusterinfo, install
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
+from gatelog.shell.remedies import UNKNOWN, Installation, remedy
 from podgroup.model.names import ADMISSION_GATE, QUEUE_NAME
 from runtime.access import Right, allowed
 from runtime.kube import KubeClient
@@ -32,8 +33,10 @@ _POD: dict[str, Any] = {
 """A pod of a queue that every Pod Security Standard lets pass."""
 
 
-async def examine(kube: KubeClient, found: clusterinfo.GateRegistrations) -> Finding:
-    """Say by what pods get their gate, and whether that works."""
+async def examine(
+    kube: KubeClient, found: clusterinfo.GateRegistrations, at: Installation = UNKNOWN
+) -> Finding:
+    """Say by what pods get their gate, and whether that works, in an installation."""
     if found.webhook:
         url = await install.registered_url(kube)
         if url and not await install.listens_at(url):
@@ -70,7 +73,7 @@ async def examine(kube: KubeClient, found: clusterinfo.GateRegistrations) -> Fin
         AREA,
         WHAT,
         "neither webhook nor policy is registered: new pods start without waiting",
-        "gatelog up --install webhook, or the webhook or policy component of deploy/",
+        remedy("objects", at),
     )
 
 

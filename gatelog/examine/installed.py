@@ -14,6 +14,7 @@ from typing import Any
 from gatelog.cluster import clusterinfo
 from gatelog.cluster.ownership import COMPONENT_LABEL, NAME_LABEL, OWN_NAME, SHARD_LABEL
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
+from gatelog.shell.remedies import Installation, remedy
 from gatelog.viacluster.apiserver import BASE
 from podgroup.admission.matching import contradiction
 from podgroup.admission.model import Flavor
@@ -30,8 +31,9 @@ STANDALONE = "standalone"
 """The part that is all of them, in one pod."""
 
 
-async def deployments(kube: KubeClient, namespace: str) -> list[Finding]:
-    """Say how the parts run; [] where none is installed in the namespace."""
+async def deployments(kube: KubeClient, at: Installation) -> list[Finding]:
+    """Say how the parts run; [] where none is installed in the namespace of `at`."""
+    namespace = at.namespace
     path, ours = f"/apis/apps/v1/namespaces/{namespace}", f"labelSelector={NAME_LABEL}%3D{OWN_NAME}"
     found = await clusterinfo.seen(kube, f"{path}/deployments?{ours}")
     if found is None:
@@ -46,7 +48,7 @@ async def deployments(kube: KubeClient, namespace: str) -> list[Finding]:
         by_part[f"{part} {shard}" if shard else part] = obj
     if not by_part:
         return []
-    findings = [_deployment(part, obj, namespace) for part, obj in sorted(by_part.items())]
+    findings = [_deployment(part, obj, at) for part, obj in sorted(by_part.items())]
     absent = [part for part in _PARTS if part not in by_part and STANDALONE not in by_part]
     if absent:
         findings.append(
@@ -54,20 +56,23 @@ async def deployments(kube: KubeClient, namespace: str) -> list[Finding]:
                 AREA,
                 "parts",
                 f"{namespace} has no deployment of {', '.join(absent)}",
-                "apply the overlay again, or helm upgrade",
+                remedy("objects", at),
             )
         )
     return findings
 
 
-def _deployment(part: str, obj: dict[str, Any], namespace: str) -> Finding:
+def _deployment(part: str, obj: dict[str, Any], at: Installation) -> Finding:
     name, status = obj["metadata"]["name"], obj.get("status") or {}
     wanted = (obj.get("spec") or {}).get("replicas", 1)
     ready = status.get("readyReplicas", 0)
+    namespace = at.namespace
     detail = f"{ready} of {wanted} ready ({namespace}/{name})"
     kind = "statefulset" if part == STANDALONE else "deployment"
     look = f"kubectl -n {namespace} describe {kind} {name}, and logs {kind}/{name}"
-    if wanted == 0 or not ready:
+    if wanted == 0:
+        return fail(AREA, part, detail, remedy("part away", at, part))
+    if not ready:
         return fail(AREA, part, detail, look)
     if ready < wanted:
         return warn(AREA, part, detail, look)

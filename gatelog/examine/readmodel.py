@@ -15,6 +15,7 @@ from gatelog.readmodel.readiness import LISTS_REMEDY, WENT_BACK, awaited
 from gatelog.readmodel.rows import CheckpointRow
 from gatelog.readmodel.timeline import duration
 from gatelog.shell.errors import CommandFailed, explain
+from gatelog.shell.remedies import UNKNOWN, Installation, remedy
 from gatelog.shell.whereabouts import read_model_at
 from runtime.settings import Settings
 
@@ -33,18 +34,18 @@ class Examined(NamedTuple):
     checkpoint: CheckpointRow | None
 
 
-def examine(settings: Settings) -> Examined:
-    """Look at the database of the settings."""
+def examine(settings: Settings, at: Installation = UNKNOWN) -> Examined:
+    """Look at the database of the settings; `at` is the installation that remedies are for."""
     from projector.storage.database import DatabaseError, database_url
 
     try:
         url = database_url(settings)
-        schema = _schema(url)
+        schema = _schema(url, at)
         if schema.verdict == "fail":
             return Examined([schema], None)
         with ReadModel(url, settings.cluster) as model:
             row = model.checkpoint(settings.projector.shard)
-            findings = [schema, *_integrity(url), _checkpoint(model, row), *_parts(model)]
+            findings = [schema, *_integrity(url), _checkpoint(model, row), *_parts(model, at)]
             if row is not None:
                 findings += _lists(row) or _restored(row, datetime.now(UTC))
                 findings += [
@@ -53,16 +54,16 @@ def examine(settings: Settings) -> Examined:
                     *_spared(model),
                 ]
                 findings += stuck.examine(model, datetime.now(UTC))
-                findings.append(_gates(model))
+                findings.append(_gates(model, at))
             return Examined(findings, row)
     except (CommandFailed, DatabaseError) as error:
-        remedy = "is database.url right, and the server up?"
+        doing = f"is database.url right? {remedy('database', at)}"
         if "://" not in settings.database.url or settings.database.url.startswith("sqlite"):
-            remedy = "is database.url (or state_dir) right? A first `gatelog up` makes the file"
-        return Examined([fail(AREA, "reachable", explain(error).sentence, remedy)], None)
+            doing = "is database.url (or state_dir) right? A first `gatelog up` makes the file"
+        return Examined([fail(AREA, "reachable", explain(error).sentence, doing)], None)
 
 
-def _schema(url: str) -> Finding:
+def _schema(url: str, at: Installation) -> Finding:
     from sqlalchemy.exc import SQLAlchemyError
 
     from projector.storage.database import reading
@@ -78,7 +79,7 @@ def _schema(url: str) -> Finding:
     if found == needed:
         return ok(AREA, "schema", f"{read_model_at(url)} is at {found}")
     detail = f"{read_model_at(url)} is at {found or 'none'}, this gatelog needs {needed}"
-    return fail(AREA, "schema", detail, "run gatelog migrate (or the gatelog that made it)")
+    return fail(AREA, "schema", detail, remedy("schema", at))
 
 
 def _integrity(url: str) -> list[Finding]:
@@ -130,21 +131,21 @@ def _restored(row: CheckpointRow, now: datetime) -> list[Finding]:
     return [warn(AREA, "restored", f"{WENT_BACK}, {ago} ago (gatelog epochs)", doing)]
 
 
-def _parts(model: ReadModel) -> list[Finding]:
-    found = standstill.troubles(model.replicas(), datetime.now(UTC))
+def _parts(model: ReadModel, at: Installation) -> list[Finding]:
+    found = standstill.troubles(model.replicas(), datetime.now(UTC), at)
     if found:
         return [fail(REPLICAS, one.part, one.sentence, one.remedy) for one in found]
     return [ok(REPLICAS, "parts", f"{', '.join(standstill.PARTS)} say that they work")]
 
 
-def _gates(model: ReadModel) -> Finding:
+def _gates(model: ReadModel, at: Installation) -> Finding:
     now = datetime.now(UTC)
     rows = model.held_up(now - heldup.TOO_LONG)
     if not rows:
         return ok(AREA, "gates", "every admitted group has lost them")
     first, more = rows[0], f"; and {len(rows) - 1} more groups" if len(rows) > 1 else ""
     said = f"{first.namespace}/{first.name}: {heldup.sentence(first, now)}{more}"
-    return fail(AREA, "gates", said, heldup.advice(first))
+    return fail(AREA, "gates", said, heldup.advice(first, at))
 
 
 def _lists(row: CheckpointRow) -> list[Finding]:

@@ -11,6 +11,7 @@ from gatelog.readmodel import repeats
 from gatelog.readmodel.explain import making_room
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.timeline import duration, plain
+from gatelog.shell.remedies import remedy
 from podgroup.model.reasons import WRITE_REFUSED, reason_of
 
 AREA = "database"
@@ -112,8 +113,11 @@ def _idle(model: ReadModel, now: datetime) -> Finding:
         AREA,
         "idle quota",
         f"held while nothing runs: {_some(said)}",
-        "the pods' creator replaces those that failed, or deletes the group; what each holds: "
-        "view v_idle_holders",
+        "the pods' creator replaces those that failed; or, to end a group whose pods were deleted: "
+        + remedy("deleted group")
+        .replace("NAMESPACE", rows[0].namespace)
+        .replace("GROUP", rows[0].name)
+        + " (view v_idle_holders: what each holds)",
     )
 
 

@@ -35,6 +35,7 @@ from gatelog.readmodel.rows import (
 from gatelog.readmodel.shared import Shared, sentences, short_of
 from gatelog.readmodel.starts import rough, sentence
 from gatelog.readmodel.timeline import NO_WAIT, anonymous, duration, plain
+from gatelog.shell.remedies import UNKNOWN, Installation
 from podgroup.model.lifecycle import ADMITTED, OVER, PENDING
 from podgroup.model.reasons import WRITE_REFUSED, reason_of
 from podgroup.model.wording import first, kueues, shown
@@ -55,6 +56,7 @@ _NOT_OURS = (
     "that the controller whose gate it is removes it: gatelog touches no gate of others, and the "
     "quota stays taken until then, or until queueing.pods_ready_timeout_s is over"
 )
+_OPERATORS = "an operator of gatelog, whom gatelog doctor tells what to do"
 _ANOTHER_LIFE = (
     "to create it again when the pods of this group are deleted, all of them, or under another "
     "group name: pods that come to a group that is over belong to it and are not started"
@@ -129,17 +131,24 @@ def _held_up(model: ReadModel, group: GroupRow, now: datetime) -> HeldUpRow | No
     return next(iter(model.held_up(now, group_id=group.id)), None)
 
 
-def lines(found: Explanation, now: datetime, *, own_only: bool = False) -> list[ExplanationLine]:
-    """Return the lines; `own_only`: for a user who may see the group's own namespace alone."""
+def lines(
+    found: Explanation, now: datetime, at: Installation = UNKNOWN, *, own_only: bool = False
+) -> list[ExplanationLine]:
+    """Return the lines; `own_only`: for a user who may see the group's own namespace alone.
+
+    `at` is the installation that remedies are for.
+    """
     return [
-        *_now(found, now, own_only),
+        *_now(found, now, at, own_only),
         *_pods(found, now),
         *_writes(found, now),
         *_before(found.waits),
     ]
 
 
-def _now(found: Explanation, now: datetime, own_only: bool) -> Iterator[ExplanationLine]:
+def _now(
+    found: Explanation, now: datetime, at: Installation, own_only: bool
+) -> Iterator[ExplanationLine]:
     group = found.group
     if group.wait_since is not None and group.wait_reason:
         yield ExplanationLine(
@@ -158,7 +167,9 @@ def _now(found: Explanation, now: datetime, own_only: bool) -> Iterator[Explanat
         yield from _queue(found, now, own_only)
     elif found.held_up is not None:
         yield ExplanationLine("held up", heldup.sentence(found.held_up, now))
-        yield ExplanationLine("it takes", heldup.advice(found.held_up))
+        yield ExplanationLine(
+            "it takes", _OPERATORS if own_only else heldup.advice(found.held_up, at)
+        )
     elif group.reason == WRITE_REFUSED:
         yield ExplanationLine("refused", plain(group.message))
         yield ExplanationLine("it takes", reason_of(WRITE_REFUSED).advice)

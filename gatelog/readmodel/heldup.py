@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from gatelog.readmodel.rows import HeldUpRow
 from gatelog.readmodel.timeline import duration
+from gatelog.shell.remedies import UNKNOWN, Installation, remedy
 
 REASON = "GateNotRemoved"
 SOON = timedelta(seconds=5)
@@ -37,14 +38,10 @@ def sentence(row: HeldUpRow, now: datetime) -> str:
     return f"{admitted} is to be removed: decided{made}, and no actuator has answered yet"
 
 
-def advice(row: HeldUpRow) -> str:
-    """Say what ends it."""
+def advice(row: HeldUpRow, at: Installation = UNKNOWN) -> str:
+    """Say what ends it in an installation."""
     if row.tries and row.http_status in (401, 403, 422):
-        return (
-            "the answer names who refuses: a right of the actuator's account (deploy/base), a "
-            "policy or a webhook, gatelog's own included if it names another account; it is tried "
-            "again within a minute of being mended"
-        )
+        return remedy("refused", at)
     if row.tries:
         return "an API server that takes the request; it is tried again by itself"
     return "an actuator that works: gatelog doctor says what is in its way"

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from gatelog.readmodel.rows import ReplicaRow
 from gatelog.readmodel.timeline import duration
+from gatelog.shell.remedies import UNKNOWN, Installation, remedy
 
 PARTS = ("ingest", "projector", "actuator")
 SILENT = timedelta(seconds=30)
@@ -25,30 +26,22 @@ LASTING = timedelta(seconds=20)
 AGAIN = 3
 """Replicas that ended without a word from which on it is no accident, if none lasts."""
 
-_REMEDIES = (
-    (
-        "NATS stores nothing",
-        "make room on nats-server's disk, see that it may write there, and restart it: after a "
-        "failed write it stores nothing for as long as it lives (a liveness probe on /healthz "
-        "restarts it, as in deploy/components/nats)",
-    ),
-    ("NATS:", "is nats-server up at nats.url, and are nats.user and its password its own?"),
-    ("there is no stream", "run gatelog migrate, which makes streams and consumers"),
-    ("no decision is believed", "give every actuator the projector's public key "
-     "(actuator.decision_keys_file, deploy/secrets.sh), and set the clocks: 10 minutes apart is "
-     "too much"),
-    ("signing key", "put the projector's key in place (projector.signing_key_file)"),
-    ("database:", "is the database up, is there room, is its password right, may it be written, "
-     "and who holds a lock? It is tried again by itself"),
-    ("may not", "give the account its ClusterRole again (kubectl apply -k deploy/base)"),
-    ("no gate could be removed", "the answer names who refuses: a right, a policy, a webhook"),
-    ("the cluster was restored", "it lists everything again and goes on by itself: see that it may "
-     "(the roles of its account may be older as well)"),
-    ("certificate", "renew the certificate; it is read again by itself"),
-)  # fmt: skip
-"""What a problem has in it -> what to do. The mark that comes first in it counts: what follows may
-be an answer of another server, in words of its own."""
-_ELSE = "its log says more (kubectl logs, journalctl)"
+_CAUSES = (
+    ("NATS stores nothing", "nats full"),
+    ("NATS:", "nats away"),
+    ("there is no stream", "streams"),
+    ("no decision is believed", "keys"),
+    ("signing key", "keys"),
+    ("schema", "schema"),
+    ("database:", "database"),
+    ("may not", "rights"),
+    ("no gate could be removed", "refused"),
+    ("the cluster was restored", "restored"),
+    ("certificate", "certificate"),
+    ("clock", "clock"),
+)
+"""What a problem has in it -> its cause in the table of remedies. The mark that comes first in it
+counts: what follows may be an answer of another server, in words of its own."""
 
 _OR = {"projector": ", or none can write to the database"}
 
@@ -62,12 +55,17 @@ class Trouble(Struct, frozen=True):
     stopped: bool
 
 
-def troubles(rows: Sequence[ReplicaRow], now: datetime) -> list[Trouble]:
-    """Return what is wrong with the parts, in the order in which a pod meets them."""
+def troubles(
+    rows: Sequence[ReplicaRow], now: datetime, at: Installation = UNKNOWN
+) -> list[Trouble]:
+    """Return what is wrong with the parts, in the order in which a pod meets them.
+
+    `at` is the installation that they are of.
+    """
     heard = {part: [row for row in rows if row.part == part] for part in PARTS}
     projectors = [row for row in heard["projector"] if now - row.heard_at <= SILENT]
     if not projectors:
-        return [_absent("projector", heard["projector"], now)]
+        return [_absent("projector", heard["projector"], now, at)]
     # What the others say does not arrive, or has had no time to.
     deaf = any(row.problem.startswith("NATS:") for row in projectors)
     new = all(now - row.since < SILENT for row in projectors)
@@ -77,19 +75,23 @@ def troubles(rows: Sequence[ReplicaRow], now: datetime) -> list[Trouble]:
         all_rows = [row for row in rows if row.part == part]
         if part != "projector" and (deaf or (new and not all_rows)):
             continue
-        if (trouble := _trouble(part, all_rows, now)) is not None:
+        if (trouble := _trouble(part, all_rows, now, at)) is not None:
             found.append(trouble)
     return found
 
 
-def _trouble(part: str, rows: Sequence[ReplicaRow], now: datetime) -> Trouble | None:
+def _trouble(
+    part: str, rows: Sequence[ReplicaRow], now: datetime, at: Installation
+) -> Trouble | None:
     present = [row for row in rows if now - row.heard_at <= SILENT]
     if not present:
-        return _absent(part, rows, now)
+        return _absent(part, rows, now, at)
     ended = len(rows) - len(present)
     if ended >= AGAIN and all(row.heard_at - row.since < LASTING for row in present):
         said = f"{part} starts and ends again and again: {ended} replicas fell silent, none lasts"
-        doing = f"{part}'s log says why it ends (kubectl logs --previous): out of memory, a probe?"
+        doing = (
+            f"its log says why it ends (out of memory, a probe?): {remedy('part away', at, part)}"
+        )
         return Trouble(part, said, doing, True)
     unable = [row for row in present if row.problem and now - row.since >= PASSING]
     unable.sort(key=lambda row: (not row.leads, row.since, row.instance))
@@ -98,7 +100,7 @@ def _trouble(part: str, rows: Sequence[ReplicaRow], now: datetime) -> Trouble | 
         some = "" if stopped else f"{len(unable)} of {len(present)} replicas of "
         since = duration((now - first.since).total_seconds())
         said = f"{some}{part} cannot work, since {since}: {first.problem}"
-        return Trouble(part, said, remedy(first.problem), stopped)
+        return Trouble(part, said, remedy_of(first.problem, at, part), stopped)
     if len(present) < len(rows):
         silent = max(rows, key=lambda row: now - row.heard_at)
         since = duration((now - silent.heard_at).total_seconds())
@@ -107,7 +109,7 @@ def _trouble(part: str, rows: Sequence[ReplicaRow], now: datetime) -> Trouble | 
     return None
 
 
-def _absent(part: str, rows: Sequence[ReplicaRow], now: datetime) -> Trouble:
+def _absent(part: str, rows: Sequence[ReplicaRow], now: datetime, at: Installation) -> Trouble:
     if rows:
         last = max(rows, key=lambda row: row.heard_at)
         since = duration((now - last.heard_at).total_seconds())
@@ -117,11 +119,11 @@ def _absent(part: str, rows: Sequence[ReplicaRow], now: datetime) -> Trouble:
     else:
         said = f"no {part} runs: none has said how it is"
     only = "; only it writes down how the other parts are" if part == "projector" else ""
-    doing = f"start it (gatelog up, or the deployment of {part}); its log says why it ended{only}"
+    doing = f"start it: {remedy('part away', at, part)}{only}"
     return Trouble(part, said, doing, True)
 
 
-def remedy(problem: str) -> str:
+def remedy_of(problem: str, at: Installation = UNKNOWN, part: str = "") -> str:
     """Return what to do about a problem of a replica."""
-    marked = [(problem.find(mark), doing) for mark, doing in _REMEDIES if mark in problem]
-    return min(marked, key=lambda one: one[0])[1] if marked else _ELSE
+    marked = [(problem.find(mark), cause) for mark, cause in _CAUSES if mark in problem]
+    return remedy(min(marked)[1] if marked else "unknown", at, part)

@@ -85,7 +85,9 @@ class StateDir:
 
     def remember(self, identity: str) -> None:
         """Write down of which cluster the directory is (`named.Named.identity`)."""
-        (self.path / "cluster").write_text(f"{identity}\n", encoding="utf-8")
+        note = self.path / "cluster"
+        note.touch(mode=0o600)
+        note.write_text(f"{identity}\n", encoding="utf-8")
 
     def cluster(self) -> str:
         """Return of which cluster the directory is, "" if that was never written down."""

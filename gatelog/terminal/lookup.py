@@ -14,6 +14,7 @@ from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.standstill import troubles
 from gatelog.readmodel.timeline import duration
 from gatelog.shell.errors import CommandFailed, UsageFailed
+from gatelog.shell.remedies import here
 from gatelog.terminal import printing
 from gatelog.terminal.console import one_of
 from runtime.settings import Settings
@@ -73,13 +74,13 @@ def say_where(settings: Settings, form: str | None = None) -> None:
         printing.say_where(model.place, model.cluster, row.written_at if row else None, form)
 
 
-def say_standstill(model: ReadModel) -> None:
+def say_standstill(model: ReadModel, settings: Settings) -> None:
     """Say on stderr which part of gatelog does not work, if one does not.
 
     Of a read model that no replica ever spoke in, such as a copy, nothing is said.
     """
     rows = model.replicas()
-    for trouble in troubles(rows, datetime.now(UTC)) if rows else ():
+    for trouble in troubles(rows, datetime.now(UTC), here(settings)) if rows else ():
         if trouble.stopped:
             sys.stderr.write(f"gatelog: {trouble.sentence}; {trouble.remedy}\n")
 

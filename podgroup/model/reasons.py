@@ -135,8 +135,8 @@ REASONS: Final = (
     _waits(
         WAITING_FOR_REPLACEMENT_PODS,
         "pods ended without success and must be replaced before it is admitted again",
-        "new pods of the same shape with label kueue.x-k8s.io/pod-group-name={name}; gatelog "
-        "never makes pods",
+        "new pods of the same shape with label kueue.x-k8s.io/pod-group-name={name}, which gatelog "
+        "never makes; or, to end the group: kubectl -n {namespace} delete workload {workload_name}",
     ),
     _bad(
         "BadTotalCount",

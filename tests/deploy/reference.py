@@ -21,6 +21,7 @@ import msgspec
 import sqlalchemy as sa
 
 from gatelog.readmodel.questions import questions
+from gatelog.shell.remedies import REMEDIES, Installation, remedy
 from ingest.webhook import bypass as queue_bypass
 from podgroup.model.lifecycle import ARROWS, GONE, STATES
 from podgroup.model.reasons import FIELDS, REASONS, RECREATE, Reason
@@ -230,7 +231,24 @@ def rules() -> str:
     return "\n".join(lines)
 
 
+def remedies() -> str:
+    """The table of what to do about each cause, by how gatelog was installed."""
+    places = {
+        "`gatelog up`": Installation(how="up"),
+        "one pod": Installation(profile="standalone"),
+        "production": Installation(),
+    }
+    lines = [f"| cause | {' | '.join(places)} |", "|---|---|---|---|"]
+    for cause in REMEDIES:
+        cells = [_cell(remedy(cause, at)) for at in places.values()]
+        if len(set(cells)) == 1:
+            cells[1:] = ["the same", "the same"]
+        lines.append(f"| {cause} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 PARTS = {
+    ("runbook.md", "remedies"): remedies,
     ("../deploy/chart/README.md", "values"): chart_values.table,
     ("concepts.md", "states"): states,
     ("concepts.md", "lifecycle"): lifecycle,

@@ -7,7 +7,7 @@
 Prints a line a fault: seconds until /readyz, doctor, why, a metric and exactly the right alert said
 so, and from its end until every replica was ready and a new pod past its gate. `-`: not to be had,
 `!`: not within a minute, with what was said instead. bench/standstill.jsonl keeps it, and
-`python -m tests.standstill.reference` puts it into docs/runbook.md.
+`python -m tests.standstill.reference` puts it into bench/standstill.md.
 """
 
 import asyncio

@@ -33,7 +33,7 @@ async def play(stack: Stack, fault: Fault, limit_s: float = LIMIT_S) -> dict[str
     found = {name: Said() for name in CHANNELS}
     stack.forget_scrapes()
     for scrapes in range(1, CALM):
-        if not await stack.scrape() and scrapes > 1:  # a replica counts from the second on
+        if not await stack.scrape() and scrapes > 5:  # a new pod has a minute to get ready
             break
     async with fault.does(stack):
         began = time.monotonic()

@@ -1,5 +1,5 @@
-"""The generated part of docs/runbook.md: the table of faults, and what `python -m tests.standstill`
-measured of each.
+"""The generated part of bench/standstill.md: the table of faults, and what was measured of each by
+`python -m tests.standstill`.
 
     python -m tests.standstill.reference      writes it
 
@@ -15,7 +15,7 @@ from tests.standstill.faults import FAULTS, Fault
 from tests.standstill.playing import CHANNELS, Said
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "runbook.md"
+PAGE = ROOT / "bench" / "standstill.md"
 PLAYED = ROOT / "bench" / "standstill.jsonl"
 """A line a fault and API server: after how many seconds each channel said it; null: not in time."""
 BEGIN, END = "<!-- begin standstill -->", "<!-- end standstill -->"

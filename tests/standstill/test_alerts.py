@@ -30,9 +30,10 @@ def health() -> Pages:
 
 
 def firing(pages: Pages, scrapes: int = 5) -> list[str]:
+    """Return what fires after so many scrapes of a fault, which follow on some of health."""
     prometheus = Prometheus(RULES)
-    for n in range(scrapes):
-        prometheus.scrape(pages, 1e9 + 15 * n)
+    for n in range(-5, scrapes):
+        prometheus.scrape(health() if n < 0 else pages, 1e9 + 15 * n)
     return sorted(prometheus.firing())
 
 
@@ -106,6 +107,63 @@ def test_a_roll_out_fires_nothing() -> None:
         }
         prometheus.scrape(health() if n < 3 else new, 1e9 + 15 * n)
         assert not prometheus.firing()
+
+
+def test_an_installation_and_one_anew_fire_nothing_critical() -> None:
+    """A reinstall fired GatelogPartNotReady: its parts take a minute to get ready."""
+    prometheus = Prometheus(RULES)
+    for n in range(12):
+        new: Pages = {
+            f"new-{part}-{r}": page(part, int(n > 8), start=9, leads=int(r == 1))
+            for part in PARTS
+            for r in (1, 2)
+        }
+        prometheus.scrape(health() if n < 4 else new, 1e9 + 15 * n)
+        assert not prometheus.firing(), n
+
+
+def slow(gates: int) -> str:
+    """Of so many gates, each was removed after two minutes."""
+    name = "gatelog_pod_scheduling_gate_removal_seconds"
+    buckets = "".join(f'{name}_bucket{{le="{le}"}} {n}\n' for le, n in (("60", 0), ("+Inf", gates)))
+    return f"# TYPE {name} histogram\n{buckets}{name}_count {gates}\n{name}_sum {gates * 120}\n"
+
+
+def test_slow_gates_are_said_beside_no_other_cause_nor_after_its_end() -> None:
+    """GatelogSlowGates fired beside an actuator that was away, and for a minute longer."""
+
+    def play(*, away: bool) -> set[str]:
+        prometheus, seen = Prometheus(RULES), set()
+        for n in range(140):
+            gone = away and 20 <= n < 60
+            pages = without("actuator") if gone else health()
+            # They go, late, once the actuator is back, for longer than the alert waits.
+            removed = slow(max(0, min(n - 60, 39)) if away else n)
+            pages["projector-1"] = page("projector", leads=1, more=removed)
+            prometheus.scrape(pages, 1e9 + 15 * n)
+            seen |= set(prometheus.firing())
+        return seen
+
+    assert play(away=False) == {"GatelogSlowGates"}
+    assert play(away=True) == {"GatelogActuatorAbsent"}
+
+
+def refused(messages: int) -> str:
+    name = "gatelog_actuator_refused_messages"
+    return f"# TYPE {name} counter\n{name}_total {messages}\n"
+
+
+def test_the_end_of_a_cause_is_no_second_alert() -> None:
+    prometheus, seen = Prometheus(RULES), []
+    for n in range(80):
+        pages, wrong = health(), 10 <= n < 20
+        for r in (1, 2):
+            count = refused(max(0, min(n - 10, 10)))
+            pages[f"actuator-{r}"] = page("actuator", int(not wrong), more=count)
+        prometheus.scrape(pages, 1e9 + 15 * n)
+        seen += [found for found in (sorted(prometheus.firing()),) if found]
+    assert {name for found in seen for name in found} == {"GatelogPartNotReady"}
+    assert all(len(found) == 1 for found in seen)
 
 
 def test_within_a_minute_and_not_at_once() -> None:

@@ -1,0 +1,192 @@
+"""What to do about each cause, by how gatelog was installed: the one table of remedies.
+
+Theory. A cause has one remedy, and where it is carried out depends on the installation: in a
+terminal that runs `gatelog up`, in the one pod of profile standalone, or in the deployments of
+profile production. Objects that are missing are made again from what was installed, never from a
+directory of this repository: that would turn images and settings. `doctor`, `why`, the console and
+docs/runbook.md print this table.
+
+Invariant: pure; each command can be pasted as it is but for a word in capitals, which is a name
+that is not known here.
+"""
+
+import os
+from pathlib import Path
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from gatelog.shell import statedir
+from runtime.settings import Settings
+
+How = Literal["", "up", "helm", "kustomize"]
+NAMESPACE = "gatelog-system"
+_IN_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+class Installation(Struct, frozen=True):
+    """An installation; `how` is "" where it is not known.
+
+    `pod` is what `kubectl exec` takes for a pod that commands can be run in, "" for none.
+    """
+
+    how: How = ""
+    profile: Literal["standalone", "production"] = "production"
+    namespace: str = NAMESPACE
+    release: str = ""
+    pod: str = ""
+
+    def run(self, command: str) -> str:
+        """Return the line that runs a command where log and read model are; "" if nowhere."""
+        if self.how == "up":
+            return command
+        if not self.pod:
+            return ""
+        return f"kubectl -n {self.namespace} exec {self.pod} -- {command}"
+
+
+UNKNOWN: Final = Installation()
+
+
+def here(settings: Settings) -> Installation:
+    """Return the installation that this process belongs to, as far as it can tell by itself."""
+    if os.environ.get("KUBERNETES_SERVICE_HOST"):
+        own = _IN_POD.read_text().strip() if _IN_POD.is_file() else ""
+        space = own or settings.lease.namespace or NAMESPACE
+        if settings.nats.url:
+            return Installation(namespace=space, pod="deploy/gatelog-projector")
+        return Installation(profile="standalone", namespace=space, pod="gatelog-0")
+    if not settings.database.url and statedir.of(settings).path.exists():
+        return Installation(how="up")
+    return UNKNOWN
+
+
+class Remedy(Struct, frozen=True):
+    """What to do about a cause with `gatelog up`, in the one pod, and in production."""
+
+    up: str
+    standalone: str
+    production: str
+
+
+_APPLY = {
+    "helm": "helm -n {ns} get manifest {release} | kubectl apply --server-side --force-conflicts "
+    "--field-manager=helm -f -",
+    "kustomize": "kubectl kustomize COPY | kubectl apply --server-side --force-conflicts -f - "
+    "(COPY: your copy of the overlay)",
+}
+"""How what was installed is made again, images and settings as they are."""
+_BOTH = "{installed}"
+_ONE_POD = "kubectl -n {ns} delete pod gatelog-0"
+
+_ROLES = (
+    "kubectl apply --server-side -f deploy/common/rights.yaml; kubectl create clusterrolebinding "
+    "gatelog-up-PART --clusterrole=gatelog-PART --user=USER"
+)
+_AGAIN = "it is tried again within a minute of being mended"
+_REFUSED = (
+    "the answer names who refuses. A right that is gone (cannot ... resource): {installed}. A "
+    "policy or a webhook: mend that one, gatelog's own included if it names another account; "
+    + _AGAIN
+)
+
+REMEDIES: Final[dict[str, Remedy]] = {
+    "nats full": Remedy(
+        "make room on the disk of the state directory; the log's server is restarted by itself "
+        "within 25 s",
+        "make room on the volume (kubectl -n {ns} exec gatelog-0 -- df -h /var/lib/gatelog); the "
+        "log's server is restarted by itself within 25 s",
+        "make room on nats-server's volume, or enlarge it (kubectl -n {ns} edit pvc data-nats-0), "
+        "then: kubectl -n {ns} delete pod nats-0 (after a failed write nats-server stores nothing "
+        "for as long as it lives, and the pauses between its restarts grow to 5 minutes)",
+    ),
+    "nats away": Remedy(
+        "start gatelog up again",
+        _ONE_POD,
+        "kubectl -n {ns} get pod nats-0 says how nats-server is; kubectl -n {ns} delete pod nats-0 "
+        "starts it anew. Are nats.url, nats.user and its password its own?",
+    ),
+    "streams": Remedy(
+        "gatelog migrate makes streams and consumers, and so does a new start of gatelog up",
+        _ONE_POD,
+        "kubectl -n {ns} rollout restart deployment gatelog-projector, which begins with gatelog "
+        "migrate, which makes streams and consumers",
+    ),
+    "schema": Remedy(
+        "gatelog migrate, of the newest gatelog that wrote there",
+        _ONE_POD,
+        "kubectl -n {ns} rollout restart deployment gatelog-projector, which begins with gatelog "
+        "migrate; a schema that is newer needs the image that made it",
+    ),
+    "keys": Remedy(
+        "start gatelog up again",
+        _ONE_POD,
+        "give every actuator the projector's public key (actuator.decision_keys_file, "
+        "deploy/secrets.sh), and set the clocks: 10 minutes apart is too much; then kubectl -n "
+        "{ns} rollout restart deployment gatelog-projector gatelog-actuator",
+    ),
+    "database": Remedy(
+        "is there room on the disk of the state directory, and may it be written? It is tried "
+        "again by itself",
+        "is there room on the volume (kubectl -n {ns} exec gatelog-0 -- df -h /var/lib/gatelog)? "
+        "It is tried again by itself",
+        "is PostgreSQL up, is there room, is its password right (Secret gatelog-database), may it "
+        "be written, and who holds a lock (SELECT pid, query FROM pg_stat_activity; SELECT "
+        "pg_terminate_backend(PID))? It is tried again by itself",
+    ),
+    "rights": Remedy(
+        "give the user of the kubeconfig the ClusterRoles: " + _ROLES,
+        _BOTH,
+        _BOTH,
+    ),
+    "objects": Remedy("gatelog up --install webhook", _BOTH, _BOTH),
+    "part away": Remedy(
+        "gatelog up",
+        "kubectl -n {ns} scale statefulset gatelog --replicas=1; if it ends again and again: "
+        "kubectl -n {ns} logs gatelog-0 --previous",
+        "kubectl -n {ns} scale deployment gatelog-{part} --replicas=2; if it ends again and again: "
+        "kubectl -n {ns} logs deployment/gatelog-{part} --previous",
+    ),
+    "refused": Remedy(
+        "the answer names who refuses: a right (" + _ROLES + "), or a policy or webhook, gatelog's "
+        "own included if it names another account; " + _AGAIN,
+        _REFUSED,
+        _REFUSED,
+    ),
+    "deleted group": Remedy(*("kubectl -n NAMESPACE delete workload GROUP",) * 3),
+    "queue stopped": Remedy(*("gatelog resume cq QUEUE",) * 3),
+    "certificate": Remedy(
+        *("renew the certificate; it is read again by itself",) * 3,
+    ),
+    "restored": Remedy(
+        *("it lists everything again and goes on by itself: see that it may (the roles of its "
+          "account may be older as well)",) * 3,
+    ),
+    "clock": Remedy(
+        *("set the clock of that machine (chronyc makestep, timedatectl set-ntp true); times are "
+          "compared with the API server's",) * 3,
+    ),
+    "unknown": Remedy(
+        "its log says more",
+        "kubectl -n {ns} logs gatelog-0 says more",
+        "kubectl -n {ns} logs deployment/gatelog-{part} says more",
+    ),
+}  # fmt: skip
+
+
+def remedy(cause: str, at: Installation = UNKNOWN, part: str = "") -> str:
+    """Return what to do about a cause in an installation."""
+    known = REMEDIES[cause]
+    text = known.up if at.how == "up" else getattr(known, at.profile)
+    return _filled(text, at, part)
+
+
+def _filled(text: str, at: Installation, part: str) -> str:
+    if "{installed}" in text:
+        ways = {how: line for how, line in _APPLY.items() if at.how in ("", how)} or _APPLY
+        named = "; ".join(
+            line if len(ways) == 1 else f"installed by {how}: {line}" for how, line in ways.items()
+        )
+        text = text.replace("{installed}", named)
+    release = at.release or "gatelog"
+    return text.format(ns=at.namespace, release=release, part=part or "PART")
