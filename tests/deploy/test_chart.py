@@ -441,15 +441,14 @@ def test_each_shard_has_a_projector() -> None:
 
 def test_another_namespace_is_another_everywhere() -> None:
     for values in ({}, EQUAL["kueue",]):
-        given = {"profile": "production"} | values
-        given.setdefault("admission", {"way": "webhook"})
+        given: Json = {"profile": "production", "admission": {"way": "webhook"}} | values
         done = helm.run("template", "gatelog", str(helm.CHART), "-n", "queueing", values=given)
         assert "gatelog-system" not in re.sub(r"^#.*|/#.*", "", done.stdout, flags=re.MULTILINE)
         objects = [o for o in yaml.safe_load_all(done.stdout) if o]
         ingest = next(o for o in objects if key(o) == ("Deployment", "gatelog-ingest"))
-        given = variables(ingest["spec"]["template"]["spec"])
-        assert given["GATELOG_WEBHOOK_SERVICE_NAMESPACE"] == "queueing"
-        assert given["GATELOG_WEBHOOK_EXCLUDED_NAMESPACES"] == "kube-system,queueing"
+        said = variables(ingest["spec"]["template"]["spec"])
+        assert said["GATELOG_WEBHOOK_SERVICE_NAMESPACE"] == "queueing"
+        assert said["GATELOG_WEBHOOK_EXCLUDED_NAMESPACES"] == "kube-system,queueing"
 
 
 def test_one_command_brings_one_pod_that_needs_nothing() -> None:

@@ -186,7 +186,7 @@ def test_the_settings_file_is_read_by_the_code_that_reads_it():
     found = settings()
     assert found.nats.url == "nats://nats:4222"
     assert found.database.url.startswith("postgresql://")
-    assert (found.health.host, found.health.port) == ("0.0.0.0", 8081)
+    assert (found.health.host, found.health.port) == ("::", 8081)
 
 
 def test_variables_in_manifests_are_settings():
@@ -297,7 +297,7 @@ def test_the_settings_of_one_pod_fit_its_volume_and_its_ports():
     assert container["args"] == ["up"] and not found.nats.url and not found.database.url
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert ports == {"health": found.health.port, "https": found.serve.port}
-    assert found.serve.enabled and found.serve.host == found.health.host == "0.0.0.0"
+    assert found.serve.enabled and found.serve.host == found.health.host == "::"
     (claim,) = of_kind(STANDALONE, "StatefulSet")["gatelog"]["spec"]["volumeClaimTemplates"]
     assert claim["spec"]["resources"]["requests"]["storage"] == "10Gi"
     assert found.streams.max_bytes + found.streams.decisions_max_bytes <= 5 * 2**30

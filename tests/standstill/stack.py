@@ -23,6 +23,7 @@ import psycopg
 import yaml
 from psycopg import sql
 
+from runtime.listening import bracketed
 from simcluster import Settings as SimSettings
 from simcluster.access import User
 from tests.chaos.postgres import DATABASE, Postgres
@@ -45,13 +46,13 @@ READY_S = 60.0
 
 
 class Stack:
-    """See the module. `pace` real seconds pass from one scrape to the next."""
+    """See the module. `pace` real seconds pass between scrapes; all is on a loopback `host`."""
 
-    def __init__(self, folder: Path, pace: float) -> None:
-        self.folder, self.pace = folder, pace
-        self.postgres = Postgres()
+    def __init__(self, folder: Path, pace: float, host: str = "127.0.0.1") -> None:
+        self.folder, self.pace, self.host = folder, pace, bracketed(host)
+        self.postgres = Postgres(host)
         self.monitor = free_port()
-        self.nats = ShippedNats(folder, (CLUSTER,), monitor=self.monitor)
+        self.nats = ShippedNats(folder, (CLUSTER,), monitor=self.monitor, host=host)
         self.password = (self.nats.secrets / "postgres").read_text().strip()
         self.children: dict[str, Child] = {}
         self.health: dict[str, int] = {}
@@ -114,7 +115,7 @@ class Stack:
             row = connection.execute("SHOW hba_file").fetchone()
             assert row is not None
             hba = Path(row[0])
-            hba.write_text(f"host all {ROLE} 127.0.0.1/32 scram-sha-256\n{hba.read_text()}")
+            hba.write_text(f"host all {ROLE} samehost scram-sha-256\n{hba.read_text()}")
             connection.execute(f"CREATE ROLE {ROLE} LOGIN")
             connection.execute(f"ALTER DATABASE {DATABASE} OWNER TO {ROLE}")
             connection.execute(f"ALTER SCHEMA public OWNER TO {ROLE}")
@@ -191,7 +192,7 @@ class Stack:
             "KUBECONFIG": str(self.kubeconfig if account == "administrator" else own),
             "GATELOG_CLUSTER": CLUSTER,
             "GATELOG_DATABASE_URL": (
-                f"postgresql://{ROLE}:{self.password}@127.0.0.1:{self.postgres.port}/{DATABASE}"
+                f"postgresql://{ROLE}:{self.password}@{self.host}:{self.postgres.port}/{DATABASE}"
             ),
             "GATELOG_NATS_URL": nats.url,
             "GATELOG_NATS_USER": nats.user,
@@ -203,6 +204,7 @@ class Stack:
             "GATELOG_LEASE_NAMESPACE": realcluster.NAMESPACE,
             "GATELOG_STATE_DIR": str(self.folder / "state"),
             "GATELOG_LOG_FORMAT": "json",
+            "GATELOG_HEALTH_HOST": "::" if ":" in self.host else self.host,
             "GATELOG_HEALTH_REPORT_INTERVAL_S": "1",
             "COLUMNS": "4000",
         }
@@ -240,7 +242,7 @@ class Stack:
     async def readyz(self, name: str) -> tuple[int, str]:
         """Status and text; 0 where nobody answers in time."""
         try:
-            async with self.http.get(f"http://127.0.0.1:{self.health[name]}/readyz") as answer:
+            async with self.http.get(f"http://{self.host}:{self.health[name]}/readyz") as answer:
                 return answer.status, await answer.text()
         except (TimeoutError, aiohttp.ClientError) as error:
             return 0, f"no answer: {error!r}"
@@ -250,7 +252,7 @@ class Stack:
 
         async def page(name: str) -> str | None:
             try:
-                url = f"http://127.0.0.1:{self.health[name]}/metrics"
+                url = f"http://{self.host}:{self.health[name]}/metrics"
                 async with self.http.get(url) as answer:
                     return await answer.text() if answer.status == 200 else None
             except (TimeoutError, aiohttp.ClientError):
@@ -312,7 +314,7 @@ class Stack:
             if one["kind"] == "StatefulSet"
         )
         probe = pod["containers"][0]["livenessProbe"]
-        url = f"http://127.0.0.1:{self.monitor}{probe['httpGet']['path']}"
+        url = f"http://{self.host}:{self.monitor}{probe['httpGet']['path']}"
         failures = 0
         while True:
             await asyncio.sleep(probe["periodSeconds"])

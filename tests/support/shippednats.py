@@ -9,25 +9,36 @@ import subprocess
 from pathlib import Path
 
 from runtime.embedded import server_binary
+from runtime.listening import bracketed
 from runtime.settings import NatsSettings
 from tests.deploy.compose import free_port
 from tests.deploy.manifests import DEPLOY
 
 
 class ShippedNats:
-    """One server on loopback; its files are in `folder`, secrets in `folder`/secrets."""
+    """One server on loopback; its files are in `folder`, secrets in `folder`/secrets.
+
+    On `::1` it listens as it is shipped, on all addresses.
+    """
 
     def __init__(
-        self, folder: Path, clusters: tuple[str, ...], database_host: str = "db", monitor: int = 0
+        self,
+        folder: Path,
+        clusters: tuple[str, ...],
+        database_host: str = "db",
+        monitor: int = 0,
+        host: str = "127.0.0.1",
     ) -> None:
+        self.host = host
+        listens = "0.0.0.0" if host == "::1" else host
         self.secrets = folder / "secrets"
         self._host = database_host
         self.make_secrets(*clusters)
         self.port = free_port()
         text = (DEPLOY / "components" / "nats" / "nats.conf").read_text()
-        text = text.replace("0.0.0.0:4222", f"127.0.0.1:{self.port}")
+        text = text.replace("0.0.0.0:4222", f"{listens}:{self.port}")
         text = text.replace(
-            'http: "0.0.0.0:8222"', f"http: 127.0.0.1:{monitor}" if monitor else ""
+            'http: "0.0.0.0:8222"', f"http: {listens}:{monitor}" if monitor else ""
         ).replace("/data", str(folder / "data"))
         text = text.replace("../nats-secrets/passwords.conf", "secrets/passwords.conf")
         self._config = folder / "nats.conf"
@@ -56,7 +67,7 @@ class ShippedNats:
     def settings(self, user: str) -> NatsSettings:
         """How this user logs in."""
         return NatsSettings(
-            url=f"nats://127.0.0.1:{self.port}",
+            url=f"nats://{bracketed(self.host)}:{self.port}",
             user=user,
             password_file=str(self.secrets / user),
         )
