@@ -111,7 +111,7 @@ async def _once(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict:
 async def _emit(emitter: Emitter, decision: Decision) -> Verdict:
     verdict = Verdict(status="applied", message="no Events to emit")
     for reply in await emitter.emit_now(decision):
-        if reply.reason == "AlreadyExists":
+        if reply.there_already:
             verdict = applied(reply, f"{reply.path}: is there already")
             continue
         verdict = judge(reply)

@@ -216,7 +216,7 @@ class Emitter:
 
     async def _send(self, note: Note) -> Reply:
         reply = await self._api.create_event(note.namespace, note.body)
-        if reply.ok or reply.reason == "AlreadyExists":
+        if reply.ok or reply.there_already:
             self.sent += 1
         else:
             self._drop(f"{reply.status} {reply.message}")

@@ -39,8 +39,9 @@ from actuator.startlimiter import StartLimiter
 from actuator.urgency import GATHER_S, ends, flow, gathers, is_urgent, reports
 from actuator.window import AWAY_S, Held, crowding, held_at_most
 from podgroup.log import codec, subjects
-from podgroup.log.events import PARKED_DECISION, Decision
+from podgroup.log.events import Decision
 from podgroup.log.parked import ParkedMessage, encode_parked
+from podgroup.model.reasons import PARKED_DECISION
 from runtime.backoff import Backoff
 from runtime.disposition import Disposition, Park, Retry
 from runtime.jetstream import Bus, BusError, Delivery, StreamMissing, Worker

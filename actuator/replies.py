@@ -75,6 +75,11 @@ class Reply(Struct, frozen=True, kw_only=True):
         """Accepted."""
         return 200 <= self.status < 300
 
+    @property
+    def there_already(self) -> bool:
+        """Nothing was created, since an object of that name is there."""
+        return self.reason == "AlreadyExists"
+
     def object(self) -> dict[str, Any]:
         """Decode the object in the body.
 

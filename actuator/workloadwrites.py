@@ -61,7 +61,7 @@ async def create(api: KubeApi, command: CreateWorkload, at: datetime) -> Verdict
             return applied(reply, f"{reply.verb} {reply.path}: {said} {workloads.heaviest(body)}")
         if too_large(reply):
             return _too_large(reply, less)
-    if reply.status != 409 or reply.reason != "AlreadyExists":
+    if reply.status != 409 or not reply.there_already:
         return judge(reply)
     found = await api.get(command.target)
     if found.status == 404:

@@ -9,14 +9,17 @@ Invariant: after a message everything recorded of it has taken effect, once.
 
 from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from podgroup.applying import Applier
 from podgroup.fold.decisions import apply_decision
 from podgroup.fold.records import apply_record
 from podgroup.log.events import Decision
 from podgroup.log.journal import At
-from podgroup.log.records import AnyRecord, AsOf, Concluded
+from podgroup.log.records import AnyRecord, AsOf, Concluded, Explained, Pending
+from podgroup.model.commands import AnyCommand, EvictGroup, FinalizePod
+from podgroup.model.reasons import replaces, telling
+from podgroup.model.wording import kueues
 from podgroup.state.world import World
 
 
@@ -27,6 +30,26 @@ class Difference(Struct, frozen=True):
     only_then: tuple[Decision, ...] = ()
     said_now: tuple[AnyRecord, ...] = ()
     said_then: tuple[AnyRecord, ...] = ()
+
+
+def filled(decision: Decision) -> AnyCommand:
+    """Return a command with what follows from its words, where its log is from before that."""
+    command = decision.command
+    if isinstance(command, EvictGroup) and command.told is None:
+        return structs.replace(command, told=command.effect)
+    if isinstance(command, FinalizePod) and not command.replaced:
+        return structs.replace(command, replaced=replaces(decision.rule))
+    return command
+
+
+def told(record: AnyRecord) -> AnyRecord:
+    """Return a record with what follows from its words, where its log is from before that."""
+    if isinstance(record, Pending) and record.effect is None:
+        return structs.replace(record, effect=telling(record.reason, kueues(record.message)))
+    if isinstance(record, Explained) and record.effect is None:
+        word = record.wait if record.reason is None else record.reason
+        return structs.replace(record, effect=telling(word or ""))
+    return record
 
 
 class ComparingApplier(Applier):
@@ -44,6 +67,7 @@ class ComparingApplier(Applier):
         "_said_now",
         "_said_then",
         "_then",
+        "_told",
     )
 
     def __init__(
@@ -58,6 +82,7 @@ class ComparingApplier(Applier):
         self._number = concluded.number if concluded is not None else 0
         records = concluded.records if concluded is not None else ()
         self._then = [r for r in records if not isinstance(r, int | AsOf)]
+        self._told = [told(r) for r in self._then]
         self._now: list[Decision] = []
         self._instead: list[Decision] = []
         self._rest: list[Decision] = []
@@ -70,7 +95,7 @@ class ComparingApplier(Applier):
         if known is None:
             self._now.append(decision)
             return
-        same = (known.rule, known.reason, known.command)
+        same = (known.rule, known.reason, filled(known))
         if same != (decision.rule, decision.reason, decision.command):
             self._now.append(decision)
             self._instead.append(known)
@@ -90,16 +115,18 @@ class ComparingApplier(Applier):
     def record(self, record: AnyRecord) -> None:
         """Apply what is recorded in place of `record`; nothing, if nothing like it is."""
         then = self._then
-        if record in then:
-            then.remove(record)
-            apply_record(self.world, self.ctx.here, record)
+        if record in self._told:
+            self._apply(self._told.index(record))
             return
         self._said_now.append(record)
         alike = [r for r in then if type(r) is type(record) and r.group == record.group]
         if alike:
-            then.remove(alike[0])
             self._said_then.append(alike[0])
-            apply_record(self.world, self.ctx.here, alike[0])
+            self._apply(then.index(alike[0]))
+
+    def _apply(self, place: int) -> None:
+        del self._told[place]
+        apply_record(self.world, self.ctx.here, self._then.pop(place))
 
     def close(self) -> None:
         """Apply what is recorded and no rule concludes any more; nothing new is put down."""

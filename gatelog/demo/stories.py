@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from gatelog.demo.cluster import QUOTA_CPU, Gang, Stage, expect
+from podgroup.model.reasons import succeeded
 
 
 class Story(Struct, frozen=True):
@@ -29,7 +30,7 @@ async def single_pod(stage: Stage) -> None:
     await stage.state("foo", "Finished")
     await stage.until("released", stage.released, "foo")
     row = await stage.group("foo")
-    expect(row is not None and row.reason == "Succeeded", "foo should have succeeded")
+    expect(row is not None and succeeded(row.reason), "foo should have succeeded")
 
 
 async def driver_and_workers(stage: Stage) -> None:
@@ -78,7 +79,7 @@ async def failed_pod_replaced(stage: Stage) -> None:
     await stage.pod("fragile-0-again", Gang("fragile", 2), does="run=0.5s,succeed")
     row = await stage.state("fragile", "Finished")
     expect(row.pods_replaced == 1, f"1 pod should be replaced, not {row.pods_replaced}")
-    expect(row.reason == "Succeeded", f"fragile should have succeeded, not {row.reason}")
+    expect(succeeded(row.reason), f"fragile should have succeeded, not {row.reason}")
 
 
 async def excess_pod_deleted(stage: Stage) -> None:

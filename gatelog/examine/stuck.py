@@ -12,7 +12,7 @@ from gatelog.readmodel.explain import making_room
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.timeline import duration, plain
 from gatelog.shell.remedies import remedy
-from podgroup.model.reasons import WRITE_REFUSED, reason_of
+from podgroup.model.reasons import effect_of, reason_of
 
 AREA = "database"
 _SAID = 400
@@ -39,7 +39,7 @@ def _refused(model: ReadModel) -> Finding:
         f"{row.namespace}/{row.name} ({row.state}): {plain(row.message)[:_SAID]}" for row in rows
     ]
     # A group in builtin mode runs without its Workload.
-    hurts = any(row.reason == WRITE_REFUSED or row.state == "Blocked" for row in rows)
+    hurts = any(effect_of(row.reason).refused or row.state == "Blocked" for row in rows)
     words = dict.fromkeys(row.reason for row in rows)
     takes = [reason_of(word).advice for word in words]
     names = {"namespace": rows[0].namespace, "workload_name": rows[0].workload_name}

@@ -37,13 +37,10 @@ from gatelog.readmodel.starts import rough, sentence
 from gatelog.readmodel.timeline import NO_WAIT, anonymous, duration, plain
 from gatelog.shell.remedies import UNKNOWN, Installation
 from podgroup.model.lifecycle import ADMITTED, OVER, PENDING
-from podgroup.model.reasons import WRITE_REFUSED, reason_of
+from podgroup.model.reasons import WRITE_REFUSED, effect_of, over_topology, reason_of
 from podgroup.model.wording import first, kueues, shown
-from projector.schema.pending import IDLE_REASON
 
 _MOST_HOLDERS = 5
-_NO_PLACE = 'topology "'
-"""In Kueue's sentence where pods have no places."""
 _SPARED = (
     "single pods do without (queueing.workloads=groups): kubectl get podgroups lists it, "
     "kubectl get workloads does not"
@@ -99,7 +96,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
 def explain(model: ReadModel, group: GroupRow, now: datetime) -> Explanation:
     """Return why a group is where it is."""
     pending = group.state in PENDING
-    for_quota = group.state == "Queued" or group.wait_reason == "ClusterQueueInactive"
+    for_quota = group.state == "Queued" or effect_of(group.wait_reason).inactive
     in_queue = for_quota and bool(group.cluster_queue) and group.queued_at is not None
     return Explanation(
         group=group,
@@ -119,7 +116,7 @@ def explain(model: ReadModel, group: GroupRow, now: datetime) -> Explanation:
         repeated=model.repeated(now, group.id),
         held_up=_held_up(model, group, now),
         places=places.places_of(model, group.id, now) if group.state in ADMITTED else [],
-        best=places.best_of(model, group.id, now) if _NO_PLACE in group.wait_message else [],
+        best=places.best_of(model, group.id, now) if over_topology(group.wait_message) else [],
         missing=missing(model, group),
     )
 
@@ -170,7 +167,7 @@ def _now(
         yield ExplanationLine(
             "it takes", _OPERATORS if own_only else heldup.advice(found.held_up, at)
         )
-    elif group.reason == WRITE_REFUSED:
+    elif effect_of(group.reason).refused:
         yield ExplanationLine("refused", plain(group.message))
         yield ExplanationLine("it takes", reason_of(WRITE_REFUSED).advice)
     else:
@@ -301,7 +298,7 @@ def _settled(group: GroupRow, now: datetime, elsewhere: bool) -> str:
     """Say why a group that waits for nothing of ours is where it is; `elsewhere`: for others'."""
     message = plain(group.message or group.reason).rstrip(".")
     match group.state:
-        case "Admitted" if group.reason == IDLE_REASON:
+        case "Admitted" if effect_of(group.reason).short:
             return message
         case "Admitted" | "Running" if group.admitted_at is not None:
             nothing = "nothing of gatelog's" if elsewhere else "nothing"

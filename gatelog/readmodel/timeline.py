@@ -19,6 +19,7 @@ from itertools import groupby
 from msgspec import Struct, field
 
 from gatelog.readmodel import phrases
+from podgroup.model.reasons import succeeded
 from podgroup.model.wording import first
 
 EACH = "each pod"
@@ -184,7 +185,7 @@ def _decision(entry: TimelineEntry, decided: set[tuple[int, str]]) -> StoryLine 
     known = phrases.DECISIONS.get((entry.rule, entry.kind)) or phrases.ACTIONS.get(entry.kind)
     what, tone = known or (entry.kind, "")
     if entry.kind == "FinishGroup":
-        what, tone = f"finished: {entry.reason}", "good" if entry.reason == "Succeeded" else "bad"
+        what, tone = f"finished: {entry.reason}", "good" if succeeded(entry.reason) else "bad"
     if entry.status == "rejected":
         what, tone = f"{what} (refused by the API server)", "bad"
     line = StoryLine(at=entry.at, what=what, why=_message(entry), rule=entry.rule, tone=tone)

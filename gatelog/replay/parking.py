@@ -19,9 +19,10 @@ from gatelog.replay.online import open_bus
 from gatelog.shell.errors import CommandFailed, UsageFailed
 from podgroup.log import subjects
 from podgroup.log.codec import encode_batch
-from podgroup.log.events import PARKED_DECISION, Batch, OperatorActed
+from podgroup.log.events import Batch, OperatorActed
 from podgroup.log.parked import ParkedMessage, decode_parked
 from podgroup.log.subjects import events
+from podgroup.model.reasons import parks_decision
 from projector import tables
 from projector.storage.database import database_url, reading
 from runtime.jetstream import Message
@@ -103,7 +104,7 @@ def one(settings: Settings, key: str) -> ParkedEvent:
     rows = _rows(settings, _query(settings).where(table.c.seq == seq, table.c.ord == ordinal))
     if not rows:
         raise CommandFailed(f"nothing is parked at {key} (gatelog parked list --all)")
-    if rows[0].reason != PARKED_DECISION:
+    if not parks_decision(rows[0].reason):
         return rows[0]
     return msgspec.structs.replace(rows[0], decision=_decision(settings, rows[0]))
 
@@ -181,7 +182,7 @@ async def resolve(
         row = one(settings, key)
         if row.resolution:
             raise CommandFailed(f"{key}: was settled already ({row.resolution}, {row.resolved_by})")
-        again = row.reason == PARKED_DECISION and action == "release" and row.group
+        again = parks_decision(row.reason) and action == "release" and row.group
         if row.stuck or again:
             stood.add(row.group)
     acted = tuple(OperatorActed(action=action, target=key, by=by, message=note) for key in keys)

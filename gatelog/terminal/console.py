@@ -21,6 +21,7 @@ from gatelog.readmodel.rows import GroupRow, SummaryRow
 from gatelog.readmodel.timeline import StoryLine, duration, listed
 from gatelog.shell.screen import Screen
 from gatelog.shell.visible import raw
+from podgroup.model.reasons import succeeded
 
 if TYPE_CHECKING:
     from gatelog.readmodel import explain
@@ -164,7 +165,7 @@ def summary(rows: Sequence[SummaryRow]) -> Table:
     for row in rows:
         waited = "" if row.waited_s is None else duration(row.waited_s)
         state = state_text(row.state)
-        if row.reason and row.reason not in ("Succeeded", row.state):
+        if row.reason and row.reason != row.state and not succeeded(row.reason):
             state.append(f" ({row.reason})", style=QUIET)
         table.add_row(
             f"{row.namespace}/{row.name}",

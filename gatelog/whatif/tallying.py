@@ -21,8 +21,8 @@ from msgspec import Struct, field
 from podgroup.log.events import Decision
 from podgroup.model.commands import AdmitGroup, EvictGroup
 from podgroup.model.ids import GroupID
-from podgroup.model.names import EVICTED_PREEMPTED
 from podgroup.model.objects import ClusterQueueView
+from podgroup.model.reasons import effect_of
 from podgroup.state.facts import cluster_queue_name
 from podgroup.state.group import Group
 from podgroup.state.world import World
@@ -143,7 +143,7 @@ class Counting:
                     self._admitted(world, group, command.cluster_queue, now)
             elif isinstance(command, EvictGroup) and not early:
                 queue = cluster_queue_name(world, group) if group is not None else ""
-                preempted = command.reason == EVICTED_PREEMPTED or command.preempted_by
+                preempted = command.effect.preempts or command.preempted_by
                 (tally.preempted if preempted else tally.evicted)[queue] += 1
 
     def finish(self, world: World, end: datetime) -> None:
@@ -172,7 +172,7 @@ class Counting:
                 self.tally.admissions += 1
                 if group is not None and not early:
                     self._admitted(world, group, row.cluster_queue, now)
-            elif row.release_reason == EVICTED_PREEMPTED and row.released_at == now and not early:
+            elif effect_of(row.release_reason).preempts and row.released_at == now and not early:
                 if (row.group, row.number) not in self._gave_way:
                     self._gave_way.add((row.group, row.number))
                     self.tally.preempted[row.cluster_queue] += 1

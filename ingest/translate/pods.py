@@ -42,6 +42,7 @@ from ingest.translate.shapes import computed_role
 from podgroup.model import objects
 from podgroup.model.limits import cut
 from podgroup.model.names import NAMED_BY_ANNOTATION, POD_GROUP_SETS, ROLE_HASH
+from podgroup.model.reasons import infeasible
 from podgroup.model.roles import Variant
 
 _EMPTY = Raw(b"null")
@@ -215,7 +216,7 @@ def granted(status: _PodStatus) -> Granted:
     if not found and not whole:
         return NOTHING_GRANTED
     infeasible = any(
-        one.type == "PodResizePending" and one.status == "True" and one.reason == "Infeasible"
+        one.type == "PodResizePending" and one.status == "True" and infeasible(one.reason)
         for one in status.conditions or ()
     )
     return Granted(tuple(found), whole, infeasible)

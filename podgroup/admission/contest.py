@@ -21,7 +21,7 @@ from podgroup.admission.plan import Mode
 from podgroup.admission.share import share_of, turn
 from podgroup.admission.tree import Forest, Usage, sides
 from podgroup.admission.victims import has_room
-from podgroup.admission.wording import HOPELESS
+from podgroup.model.reasons import effect_of
 
 
 class Takeover(NamedTuple):
@@ -41,7 +41,7 @@ def takeover(
     plan = head.planned
     if plan.mode is Mode.FIT or head.deferred:
         return None
-    if plan.mode is Mode.NO_FIT and plan.reason in HOPELESS:
+    if plan.mode is Mode.NO_FIT and effect_of(plan.reason).hopeless:
         return None
     contested = [
         claim

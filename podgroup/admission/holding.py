@@ -18,7 +18,6 @@ from podgroup.admission.model import (
 )
 from podgroup.admission.shape import Shape
 from podgroup.admission.topology.places import given
-from podgroup.model.names import EVICTED_ADMISSION_CHECK, EVICTED_PODS_READY_TIMEOUT
 from podgroup.model.shortage import Shortage
 
 
@@ -191,8 +190,8 @@ def queued_since(created: float, evicted: Eviction | None, requeue_by: str) -> f
     """Return the time that orders a workload in its queue; most evictions do not change it."""
     if evicted is None:
         return created
-    if evicted.reason == EVICTED_ADMISSION_CHECK:
+    if evicted.effect.rechecks:
         return evicted.at
-    if evicted.reason == EVICTED_PODS_READY_TIMEOUT and requeue_by == "Eviction":
+    if evicted.effect.backs_off and requeue_by == "Eviction":
         return evicted.at
     return created

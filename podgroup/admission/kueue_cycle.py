@@ -23,13 +23,12 @@ from podgroup.admission.wording import (
     FAILED_AFTER_NOMINATION,
     NO_CANDIDATES,
     NO_FIT,
-    NO_LONGER_FITS,
-    OVERLAP,
     PENDING_PREEMPTION,
     SKIPPED,
     pending_preemption,
 )
 from podgroup.model.names import PENDING_PREEMPTED_WORKLOADS, PENDING_WAITING_FOR_QUOTA
+from podgroup.model.reasons import NO_LONGER_FITS, OVERLAP
 
 
 class KueueCycle:

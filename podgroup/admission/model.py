@@ -16,6 +16,7 @@ from typing import Literal
 from msgspec import Struct
 
 from podgroup.model.objects import NodeTerm, NodeView, ResourceGroup, Selector, Toleration
+from podgroup.model.reasons import PLAIN, Effect
 from podgroup.model.topology import NOTHING_ASKED, TopologyAssignment, TopologyRequest
 
 FlavorResource = tuple[str, str]
@@ -128,10 +129,10 @@ class PodSet(Struct, frozen=True, kw_only=True):
 
 
 class Eviction(Struct, frozen=True):
-    """That a workload was evicted: when, why (`podgroup.model.names.EVICTED_…`), and in words."""
+    """That a workload was evicted: when, what follows from why, and in words."""
 
     at: float
-    reason: str
+    effect: Effect = PLAIN
     message: str = ""
 
 

@@ -38,11 +38,11 @@ from podgroup.admission.verdicts import (
 )
 from podgroup.admission.wording import (
     ASSUMED,
-    HOPELESS,
     PENDING_PREEMPTION,
     preempted,
 )
 from podgroup.model.names import EVICTED_PREEMPTED
+from podgroup.model.reasons import effect_of
 
 _AS_IT_IS = nullcontext()
 _NOTHING = Verdicts()
@@ -307,7 +307,9 @@ class Scheduler:
                     ),
                 )
                 evicted.append(verdict)
-                eviction = Eviction(cache.wake_ups.now, EVICTED_PREEMPTED, verdict.message)
+                eviction = Eviction(
+                    cache.wake_ups.now, effect_of(EVICTED_PREEMPTED), verdict.message
+                )
                 cache.evict(victim.holding.id, eviction, head.waiter.id)
             if self._options.keep_for_preemptor:
                 head.waiter.reason, head.waiter.message = head.reason, head.message
@@ -319,7 +321,7 @@ class Scheduler:
         queue = cache.objects.cluster_queues[head.node.name]
         waiter.reason, waiter.message = head.reason, head.message
         waiter.short = () if head.plan is None else head.plan.shortages
-        hopeless = self._options.pass_hopeless and head.reason in HOPELESS
+        hopeless = self._options.pass_hopeless and effect_of(head.reason).hopeless
         cache.queues.put_back(waiter, head.requeue, head.reason, hopeless)
         if not queue.lines.is_active(waiter):
             return True

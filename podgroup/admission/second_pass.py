@@ -19,6 +19,7 @@ from podgroup.admission.topology.places import Given, given
 from podgroup.admission.verdicts import NodeFailureVerdict
 from podgroup.admission.wording import no_other_places, several_failed
 from podgroup.model.names import EVICTED_NODE_FAILURES
+from podgroup.model.reasons import effect_of
 
 
 def decide(cache: SchedulerCache) -> list[NodeFailureVerdict]:
@@ -43,7 +44,7 @@ def enter(cache: SchedulerCache, verdict: NodeFailureVerdict) -> None:
     """Enter a decision into the cache."""
     cache.reservations.fail_nodes(verdict.id, ())
     if verdict.pod_sets is None:
-        eviction = Eviction(cache.wake_ups.now, EVICTED_NODE_FAILURES, verdict.message)
+        eviction = Eviction(cache.wake_ups.now, effect_of(EVICTED_NODE_FAILURES), verdict.message)
         cache.evict(verdict.id, eviction)
         return
     holding = cache.reservations.admitted[verdict.id]

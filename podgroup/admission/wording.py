@@ -7,17 +7,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from podgroup.model.names import (
-    PENDING_EXCEEDS_MAX_QUOTA,
-    PENDING_MISCONFIGURED,
-    PENDING_NO_MATCHING_FLAVOR,
-    PENDING_PREEMPTED_WORKLOADS,
-    PENDING_SUSPENDED,
-    PENDING_TOPOLOGY_FAILED,
     PREEMPTED_FAIR_SHARING,
     PREEMPTED_IN_CLUSTER_QUEUE,
     PREEMPTED_IN_COHORT,
     PREEMPTED_WHILE_BORROWING,
 )
+from podgroup.model.reasons import NO_LONGER_FITS, OVERLAP
 
 GENERIC: Final = ""
 NAMESPACE_MISMATCH: Final = "NamespaceMismatch"
@@ -29,25 +24,12 @@ FAILED_AFTER_NOMINATION: Final = "FailedAfterNomination"
 AT_ONCE: Final = frozenset({FAILED_AFTER_NOMINATION, PENDING_PREEMPTION, "PreemptionFailed"})
 """Requeue reasons after which a workload is tried again at once."""
 
-HOPELESS: Final = frozenset(
-    {
-        PENDING_EXCEEDS_MAX_QUOTA,
-        PENDING_NO_MATCHING_FLAVOR,
-        PENDING_MISCONFIGURED,
-        PENDING_SUSPENDED,
-        PENDING_TOPOLOGY_FAILED,
-    }
-)
-"""Reasons that nothing which becomes free puts an end to."""
-
 ASSUMED: Final = "assumed"
 SKIPPED: Final = "skipped"
 
 NOT_SELECTED: Final = "workload namespace doesn't match ClusterQueue selector"
 UNAVAILABLE: Final = "unavailable in ClusterQueue"
-OVERLAP: Final = "Workload has overlapping preemption targets with another workload"
 DEFERRED: Final = f"{OVERLAP}, but will fit after these preemptions complete"
-NO_LONGER_FITS: Final = "Workload no longer fits after processing another workload"
 BYPASSED: Final = "Bypassed scheduling evaluation because an equivalent workload recently failed"
 EVICTIONS_UNDER_WAY: Final = "Workload fits once evictions under way are complete"
 
@@ -68,6 +50,11 @@ PREEMPTION_WHY: Final = {
 }
 
 
+def preemption_why(policy: str) -> str:
+    """Say by which policy a workload gives way."""
+    return PREEMPTION_WHY[policy]
+
+
 def inactive(queue: str) -> str:
     """Say that a ClusterQueue admits nothing."""
     return f"ClusterQueue {queue} is inactive"
@@ -76,11 +63,6 @@ def inactive(queue: str) -> str:
 def no_namespace(namespace: str) -> str:
     """Say that a namespace is not there."""
     return f'workload namespace "{namespace}" does not exist'
-
-
-def refused_for_now(reason: str, message: str) -> bool:
-    """Tell whether Kueue tries a workload again at once after this message."""
-    return reason == PENDING_PREEMPTED_WORKLOADS or message in (OVERLAP, NO_LONGER_FITS)
 
 
 def pending_preemption(message: str, victims: int) -> str:
@@ -118,6 +100,6 @@ def preempted(uid: str, owner_uid: str, reason: str, path: str, victim_path: str
     """Say for whom a workload was preempted, and why."""
     return (
         f"Preempted to accommodate a workload (UID: {uid or 'UNKNOWN'}, "
-        f"JobUID: {owner_uid or 'UNKNOWN'}) due to {PREEMPTION_WHY[reason]}; "
+        f"JobUID: {owner_uid or 'UNKNOWN'}) due to {preemption_why(reason)}; "
         f"preemptor path: {path}; preemptee path: {victim_path}"
     )

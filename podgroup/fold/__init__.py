@@ -25,7 +25,6 @@ from podgroup.fold.relists import relist_completed, relist_started, synced, unli
 from podgroup.fold.restoring import cluster_restored
 from podgroup.fold.workloads import claim, link, workload_applied, workload_deleted
 from podgroup.log.events import (
-    PARKED_DECISION,
     ClusterRestored,
     DecisionRefused,
     DeltaRefused,
@@ -49,6 +48,8 @@ from podgroup.log.events import (
 from podgroup.log.journal import At, ParkedRow
 from podgroup.model.ids import GroupID, newer
 from podgroup.model.objects import PodView
+from podgroup.model.reasons import DECISION_REFUSED, PARKED_DECISION
+from podgroup.model.wording import unparked
 from podgroup.state.group import GROUP, Group
 from podgroup.state.meta import Refusal
 from podgroup.state.world import World
@@ -174,7 +175,7 @@ def _outcome(world: World, here: At, event: OutcomeRecorded, ordinal: int) -> No
         ord=ordinal,
         at=here.at,
         reason=PARKED_DECISION,
-        message=event.message.removeprefix("parked: "),
+        message=unparked(event.message),
         group=event.group,
         object=say.decision_parked(event.decision, event.parked),
     )
@@ -187,7 +188,7 @@ def _decision_refused(world: World, here: At, event: DecisionRefused, ordinal: i
     """A message among the decisions that the actuators do not believe: shown, and nothing stops."""
     what = say.decisions_message(event.sequence)
     message = say.decision_refused(event.subject, event.reason, event.others)
-    park(world, here, Cause(ordinal, "DecisionRefused", message, what, event.raw.encode()))
+    park(world, here, Cause(ordinal, DECISION_REFUSED, message, what, event.raw.encode()))
 
 
 def _left_out(world: World, here: At, view: PodView) -> None:

@@ -38,6 +38,7 @@ from podgroup.model.commands import (
     CreateWorkload,
     DeletePod,
     EvictGroup,
+    FinalizePod,
     FinishGroup,
     KeepPod,
     MarkInUse,
@@ -52,11 +53,8 @@ from podgroup.model.commands import (
     WriteQueueStatus,
 )
 from podgroup.model.ids import PodUID
-from podgroup.model.names import (
-    EVICTED_PODS_READY_TIMEOUT,
-    RULE_REPLACED,
-)
 from podgroup.model.objects import Since
+from podgroup.model.reasons import replaces
 from podgroup.model.shortage import Preempted
 from podgroup.state.changes import EVERYTHING
 from podgroup.state.facts import cluster_queue_name, place_of, role_of
@@ -113,10 +111,17 @@ def _pod_is_written(world: World, group: Group, decision: Decision, command: Any
         if pod.fate != EXCESS:
             pod.fate = EXCESS
             group.roles[pod.role].excess += 1
-    elif decision.rule == RULE_REPLACED and pod.fate != REPLACED:
+    elif _gives_its_place(decision, command) and pod.fate != REPLACED:
         pod.fate = REPLACED
         group.roles[pod.role].replaced += 1
     expect(world, group, pod, _expectation(decision, place))
+
+
+def _gives_its_place(decision: Decision, command: Command) -> bool:
+    """Tell whether another pod has the place of the one that is released."""
+    if not isinstance(command, FinalizePod):
+        return False
+    return command.replaced or replaces(decision.rule)
 
 
 def _workload_is_written(world: World, group: Group, decision: Decision, command: Any) -> None:
@@ -181,13 +186,15 @@ def _placed_anew(world: World, group: Group, decision: Decision, command: Replac
 def _evicted(world: World, group: Group, decision: Decision, command: EvictGroup) -> None:
     here = At(decision.as_of, decision.at)
     policy = command.preemption.policy if command.preemption is not None else ""
-    eviction = Eviction(command.reason, command.message, here.at, command.preempted_by, policy)
+    eviction = Eviction(
+        command.reason, command.message, here.at, command.preempted_by, policy, command.told
+    )
     requeueing.evicted(group, eviction)
     if command.preemption is not None:
         _preempted(world, group, decision, command, command.preemption)
     world.quotas.news[group.id] = None  # what it holds is as good as free for those who wait
     mirror.distrust_checks(group)
-    if command.reason == EVICTED_PODS_READY_TIMEOUT:
+    if eviction.effect.backs_off:
         requeueing.timed_out(group, here.at, world.policy)
     elif command.requeue_after_s:
         requeueing.held_back(group, here.at + timedelta(seconds=command.requeue_after_s))

@@ -13,11 +13,10 @@ from msgspec.structs import replace
 from podgroup.fold import sentences as say
 from podgroup.log.journal import At, FailureRow
 from podgroup.model.objects import Condition, ContainerEnd, PodView
+from podgroup.model.reasons import out_of_memory
 from podgroup.state.pod import Pod
 from podgroup.state.termination import DISRUPTION
 from podgroup.state.world import World
-
-OOM_KILLED = "OOMKilled"
 
 
 def failures(world: World, here: At, pod: Pod, before: PodView | None) -> None:
@@ -32,7 +31,7 @@ def failures(world: World, here: At, pod: Pod, before: PodView | None) -> None:
         return
     known = {_same(end) for end in before.ends} if view.ends and before is not None else set()
     for end in view.ends:
-        if _same(end) not in known and (end.exit_code or end.reason == OOM_KILLED):
+        if _same(end) not in known and (end.exit_code or out_of_memory(end.reason)):
             reason = end.reason or say.exit_code(end.exit_code)
             _row(world, here, pod, replace(end, reason=reason))
     if before is not None and _disruption(before) is not None:

@@ -138,7 +138,7 @@ def retire(world: World, here: At, identity: GroupID) -> None:
     if group is None or not retirable(world, group):
         return
     ending.gone(group, here.at, cluster_queue_name(world, group))
-    explained.said(group, "Gone", None, None)
+    explained.said(group, "Gone", None, None, None)
     if group.quota.holding is not None:
         write_admission(world, group, group.quota.holding, released_at=here, reason="Gone")
         write_places(world, group, group.quota.holding, until=here)

@@ -74,7 +74,7 @@ def _explained(world: World, here: At, group: Group, record: r.Explained) -> Non
     if record.state is not None:
         was = say.state_was(group.explained.state)
         note(world, here, "StateChanged", group.id, "", record.state, was)
-    explained.said(group, record.state, reason, message)
+    explained.said(group, record.state, reason, message, record.effect)
 
 
 def _wait(world: World, here: At, group: Group, record: r.Explained) -> None:
@@ -90,7 +90,7 @@ def _wait(world: World, here: At, group: Group, record: r.Explained) -> None:
 
 
 def _pending(world: World, _: At, group: Group, record: r.Pending) -> None:
-    quota.refused(group, record.reason, record.message)
+    quota.refused(group, record.reason, record.message, record.effect)
 
 
 def _kept(world: World, _: At, group: Group, record: r.Kept) -> None:

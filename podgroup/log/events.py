@@ -263,7 +263,6 @@ Event = (
     | SettingsRecorded
 )
 
-PARKED_DECISION = "DecisionParked"
 """Reason of what is parked because a decision could not be read or carried out."""
 
 SAID_BY: dict[str, frozenset[type[EventBase]]] = {

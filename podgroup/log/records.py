@@ -16,6 +16,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from podgroup.model.objects import Assignment
+from podgroup.model.reasons import Effect
 from podgroup.model.shortage import Shortage
 from podgroup.model.standing import Standing
 
@@ -31,6 +32,8 @@ class Explained(Record, frozen=True, tag="explained"):
 
     `wait` is the reason of a wait that begins, which ends the one before; "": that one ends and
     none begins. Where one begins, reason and message are those of the wait unless they are said.
+    `effect` is what follows from a reason that is another; None: nothing, or the log is from before
+    it was kept.
     """
 
     state: str | None = None
@@ -39,13 +42,18 @@ class Explained(Record, frozen=True, tag="explained"):
     blocked: bool = False
     reason: str | None = None
     message: str | None = None
+    effect: Effect | None = None
 
 
 class Pending(Record, frozen=True, tag="pending"):
-    """Why it cannot be composed or admitted; "" when nothing is in its way."""
+    """Why it cannot be composed or admitted; "" when nothing is in its way.
+
+    `effect` is what follows from that; None: nothing, or the log is from before it was kept.
+    """
 
     reason: str
     message: str
+    effect: Effect | None = None
 
 
 class Kept(Record, frozen=True, tag="kept"):

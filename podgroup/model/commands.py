@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, ClassVar, Final, NamedTuple, get_args
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from podgroup.model.names import ADMISSION_GATED_BY
@@ -25,6 +25,7 @@ from podgroup.model.objects import (
     Toleration,
     WorkloadView,
 )
+from podgroup.model.reasons import Effect, effect_of
 from podgroup.model.shortage import Preempted
 from podgroup.model.standing import Standing
 from podgroup.model.topology import NOTHING_ASKED, TopologyRequest
@@ -139,9 +140,11 @@ class UngatePod(Command, tag="UngatePod", frozen=True, kw_only=True):
 
 
 class FinalizePod(Command, tag="FinalizePod", frozen=True, kw_only=True):
-    """Remove our finalizer; others' finalizers stay."""
+    """Remove our finalizer; others' finalizers stay. `replaced`: another pod has its place."""
 
     about: ClassVar[About] = About("Pod", "release {pods}", urgency=Urgency.ALWAYS, may_end=True)
+
+    replaced: bool = False
 
 
 class DeletePod(Command, tag="DeletePod", frozen=True, kw_only=True):
@@ -392,7 +395,8 @@ class EvictGroup(Command, tag="EvictGroup", frozen=True, kw_only=True):
     """Internal: the group must stop. `preempted_by` is the group id of a preemptor.
 
     With `requeue_after_s` it stays out of the queue for so many seconds. `preemption` is how both
-    sides stood; None where none is preempted, and in logs from before it was kept.
+    sides stood; None where none is preempted, and in logs from before it was kept. `told` is
+    what follows from the reason; None in logs from before, which say it by the word alone.
     """
 
     about: ClassVar[About] = About(says="evicted", tone="bad", internal=True)
@@ -402,6 +406,12 @@ class EvictGroup(Command, tag="EvictGroup", frozen=True, kw_only=True):
     preempted_by: str = ""
     requeue_after_s: int = 0
     preemption: Preempted | None = None
+    told: Effect | None = field(default=None, name="effect")
+
+    @property
+    def effect(self) -> Effect:
+        """What follows from the reason."""
+        return self.told or effect_of(self.reason)
 
 
 class ReleaseQuota(Command, tag="ReleaseQuota", frozen=True, kw_only=True):

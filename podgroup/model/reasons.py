@@ -7,25 +7,36 @@ reasons of its own, which need not be in here.
 
 Advice has fields in braces; `FIELDS` names them, and the code that shows it fills them in.
 
+What follows from a reason is its `Effect`. Decisions, records and the state bear effects, so that
+what is decided never hangs on a word; `effect_of` reads them from words where a log, a stored row
+or another controller says nothing else. No other module may (tests/core/test_words.py).
+
 Invariant: every reason to wait that rules give in builtin mode is in the table.
 """
 
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from podgroup.model.names import (
     EVENT_ERR_WORKLOAD_COMPOSE,
     EVENT_PRIORITY_CLASS_NOT_FOUND,
     EVENT_WORKLOAD_NAME_CONFLICT,
+    EVICTED_ADMISSION_CHECK,
     EVICTED_CHECK_REJECTED,
     EVICTED_CLUSTER_QUEUE_STOPPED,
+    EVICTED_DEACTIVATED,
+    EVICTED_DEACTIVATED_PREFIX,
     EVICTED_LOCAL_QUEUE_STOPPED,
     EVICTED_MAX_EXEC_TIME,
+    EVICTED_NODE_FAILURES,
     EVICTED_PODS_READY_TIMEOUT,
     EVICTED_PREEMPTED,
     EVICTED_REQUEUING_LIMIT,
+    FINISHED_SUCCEEDED,
     NOT_ADMITTED_CHECKS,
+    NOT_ADMITTED_NO_RESERVATION,
     PENDING_DEACTIVATED,
     PENDING_EVALUATION,
     PENDING_EXCEEDS_MAX_QUOTA,
@@ -34,9 +45,13 @@ from podgroup.model.names import (
     PENDING_NO_MATCHING_FLAVOR,
     PENDING_ON_HOLD,
     PENDING_PREEMPTED_WORKLOADS,
+    PENDING_SUSPENDED,
     PENDING_TOPOLOGY_FAILED,
     PENDING_WAITING_FOR_QUOTA,
     PENDING_WAITING_FOR_TOPOLOGY,
+    READY_RECOVERED,
+    READY_WAIT_FOR_RECOVERY,
+    RULE_REPLACED,
     WAITING_FOR_REPLACEMENT_PODS,
 )
 
@@ -53,6 +68,9 @@ GROUP_IS_OVER: Final = "GroupIsOver"
 FLAVOR_NOT_FOUND: Final = "FlavorNotFound"
 FLAVORS_AT_ODDS: Final = "FlavorsAtOdds"
 PARKED: Final = "Parked"
+PARKED_DECISION: Final = "DecisionParked"
+DECISION_REFUSED: Final = "DecisionRefused"
+CLUSTER_QUEUE_INACTIVE: Final = "ClusterQueueInactive"
 POD_TOO_LARGE: Final = "PodTooLarge"
 NAMESPACE_TOO_LARGE: Final = "NamespaceTooLarge"
 
@@ -300,7 +318,7 @@ REASONS: Final = (
         "the ClusterQueue that LocalQueue {namespace}/{queue} names",
     ),
     _blocked(
-        "ClusterQueueInactive",
+        CLUSTER_QUEUE_INACTIVE,
         "the ClusterQueue cannot admit anything",
         "the ResourceFlavors (and their Topologies) and active AdmissionChecks that ClusterQueue "
         "{cluster_queue} names; "
@@ -480,3 +498,137 @@ def blocks(word: str) -> bool:
     """Tell whether only a person can end a wait for this reason."""
     known = _BY_WORD.get(word)
     return known is not None and known.blocked
+
+
+class Effect(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
+    """What follows from a reason: what is read to decide, in place of its word."""
+
+    deactivates: bool = False
+    """The group stays out of the queue until spec.active of its Workload is true again."""
+    by_rule: bool = False
+    """A rule deactivated it, no person."""
+    backs_off: bool = False
+    """The group is held back, twice as long each time."""
+    rechecks: bool = False
+    """An admission check wants the group to try again."""
+    preempts: bool = False
+    """Another group is to have its quota."""
+    requeues: bool = False
+    """In kueue mode it queues again as soon as it has given its quota back."""
+    gathers: bool = False
+    """Pods of the group are missing that were never there."""
+    tried: bool = False
+    """Quota admission tried it, and it did not fit."""
+    hopeless: bool = False
+    """Nothing that becomes free puts an end to it."""
+    passing: bool = False
+    """It is tried again at once: what is in its way is about to go."""
+    yields: bool = False
+    """Groups that give way for it are in its way."""
+    refused: bool = False
+    """The API server refuses a write of ours."""
+    short: bool = False
+    """Pods must be replaced."""
+    larger: bool = False
+    """Pods take more than their admission gave them: a Warning, once."""
+    inactive: bool = False
+    """Its ClusterQueue admits nothing."""
+
+
+PLAIN: Final = Effect()
+"""Of a word from which nothing follows."""
+OVERLAP: Final = "Workload has overlapping preemption targets with another workload"
+NO_LONGER_FITS: Final = "Workload no longer fits after processing another workload"
+_NO_PLACE: Final = 'topology "'
+_PASSING: Final = frozenset({OVERLAP, NO_LONGER_FITS})
+"""Messages of Kueue after which a workload is tried again at once, whatever the reason."""
+_DEACTIVATES: Final = Effect(deactivates=True)
+BY_RULE: Final = Effect(deactivates=True, by_rule=True)
+"""Of each deactivation that a rule decides on, whatever its word."""
+_EFFECTS: Final = {
+    EVICTED_PREEMPTED: Effect(preempts=True, requeues=True),
+    EVICTED_NODE_FAILURES: Effect(requeues=True),
+    EVICTED_PODS_READY_TIMEOUT: Effect(backs_off=True),
+    EVICTED_ADMISSION_CHECK: Effect(rechecks=True),
+    WAITING_FOR_PODS: Effect(gathers=True),
+    WAITING_FOR_REPLACEMENT_PODS: Effect(short=True),
+    WRITE_REFUSED: Effect(refused=True),
+    LARGER_THAN_ADMITTED: Effect(larger=True),
+    CLUSTER_QUEUE_INACTIVE: Effect(inactive=True),
+    PENDING_WAITING_FOR_QUOTA: Effect(tried=True),
+    PENDING_WAITING_FOR_TOPOLOGY: Effect(tried=True),
+    PENDING_PREEMPTED_WORKLOADS: Effect(tried=True, passing=True, yields=True),
+    PENDING_EXCEEDS_MAX_QUOTA: Effect(tried=True, hopeless=True),
+    PENDING_NO_MATCHING_FLAVOR: Effect(tried=True, hopeless=True),
+    PENDING_TOPOLOGY_FAILED: Effect(tried=True, hopeless=True),
+    PENDING_MISCONFIGURED: Effect(hopeless=True),
+    PENDING_SUSPENDED: Effect(hopeless=True),
+}
+"""What follows from words; from all others nothing, but for those that begin with Deactivated."""
+
+
+def effect_of(word: str, message: str = "") -> Effect:
+    """Read from a reason, and from Kueue's own sentence beside it, what follows from them."""
+    found = _EFFECTS.get(word)
+    if found is None:
+        if not word.startswith(EVICTED_DEACTIVATED):
+            found = PLAIN
+        else:
+            found = BY_RULE if word.startswith(EVICTED_DEACTIVATED_PREFIX) else _DEACTIVATES
+    return replace(found, passing=True) if message in _PASSING else found
+
+
+def telling(word: str, message: str = "") -> Effect | None:
+    """Return what a record has to say beside a reason; None if nothing follows from it."""
+    found = effect_of(word, message)
+    return None if found == PLAIN else found
+
+
+def replaces(rule: str) -> bool:
+    """Read from a rule's name, in a log from before `FinalizePod.replaced`, that a pod had gone."""
+    return rule == RULE_REPLACED
+
+
+def recovers(word: str) -> bool:
+    """Read from a condition PodsReady that pods were ready once and then were not."""
+    return word in (READY_WAIT_FOR_RECOVERY, READY_RECOVERED)
+
+
+def unreserved(word: str) -> bool:
+    """Read from a condition Admitted that there is no quota: QuotaReserved says why."""
+    return word == NOT_ADMITTED_NO_RESERVATION
+
+
+def over_topology(message: str) -> bool:
+    """Read from Kueue's sentence on a wait that pods have no places."""
+    return _NO_PLACE in message
+
+
+def succeeded(word: str) -> bool:
+    """Read from the reason of an end that it was a good one."""
+    return word == FINISHED_SUCCEEDED
+
+
+def parks_decision(word: str) -> bool:
+    """Read from a parked row that it is a decision, which an actuator could not carry out."""
+    return word == PARKED_DECISION
+
+
+def parked_by_actuator(word: str) -> bool:
+    """Read from a parked row that an actuator sent it to PARKED itself, before the log heard."""
+    return word in (PARKED_DECISION, DECISION_REFUSED)
+
+
+def collected(word: str) -> bool:
+    """Read from a pod's condition DisruptionTarget that the pod garbage collector ended it."""
+    return word == "DeletionByPodGC"
+
+
+def out_of_memory(word: str) -> bool:
+    """Read from the end of a container that its kernel killed it."""
+    return word == "OOMKilled"
+
+
+def infeasible(word: str) -> bool:
+    """Read from a pod's condition PodResizePending that its node never has so much."""
+    return word == "Infeasible"

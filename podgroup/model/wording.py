@@ -98,6 +98,17 @@ def joined(said: str, message: str) -> str:
     return f"{said}{KUEUES}{kueues(message)}" if said else message
 
 
+def more(message: str, said: str) -> str:
+    """Return a message with more plain words, before Kueue's."""
+    plain, mark, theirs = message.partition(KUEUES)
+    return f"{plain}; {said}{mark}{theirs}"
+
+
+def unparked(message: str) -> str:
+    """Return why a decision was parked, as its outcome has it."""
+    return message.removeprefix("parked: ")
+
+
 def first(message: str) -> str:
     """Return the plain words of a message; all of it if no words of Kueue are marked in it."""
     return message.partition(KUEUES)[0]

@@ -23,8 +23,9 @@ from podgroup.log.events import Decision
 from podgroup.log.records import Used
 from podgroup.model.commands import AdmitGroup
 from podgroup.model.ids import GroupID
-from podgroup.model.names import PENDING_ON_HOLD, PENDING_PREEMPTED_WORKLOADS
+from podgroup.model.names import PENDING_ON_HOLD
 from podgroup.model.objects import ClusterQueueView
+from podgroup.model.reasons import CLUSTER_QUEUE_INACTIVE, effect_of
 from podgroup.model.standing import COUNTS_TIMER
 from podgroup.model.topology import placed_at
 from podgroup.model.wording import kueues
@@ -35,7 +36,7 @@ from podgroup.rules.helpers.context import Concluding, Conclusions, RuleContext,
 from podgroup.rules.helpers.eligible import Reason, ineligible, may_wait
 from podgroup.rules.helpers.plainly import plainly
 from podgroup.rules.helpers.rule import BUILTIN, ClusterRule, RuleDoc
-from podgroup.rules.helpers.scheduler_mirror import REFUSED, SchedulerMirror, scheduler_mirror
+from podgroup.rules.helpers.scheduler_mirror import SchedulerMirror, scheduler_mirror
 from podgroup.rules.helpers.shortages import record_shortage
 from podgroup.rules.helpers.unadmitted import ran_unadmitted
 from podgroup.rules.helpers.wording import because_of
@@ -138,7 +139,7 @@ def _carry_out(ctx: RuleContext, line: SchedulerMirror, verdicts: Verdicts) -> C
             right = group.quota.holding is not None
         else:
             why = head.reason, head.message
-            victims = len(head.targets) if head.reason == PENDING_PREEMPTED_WORKLOADS else 0
+            victims = len(head.targets) if effect_of(head.reason).yields else 0
             said = plainly(ctx.world, group, why, head.shortages, victims)
             yield from _refuse(ctx, group, said)
             yield from record_shortage(ctx, group, head.cluster_queue, head.shortages)
@@ -192,7 +193,7 @@ def _explain_wait(ctx: RuleContext, identity: str) -> Conclusions:
     why = _inactive(ctx, queue) if queue is not None else None
     if queue is not None and why is not None:
         yield from record_shortage(ctx, group)
-    elif queue is not None and group.quota.reason[0] not in REFUSED:
+    elif queue is not None and not group.quota.effect.tried:
         manager = (yield from scheduler_mirror(ctx.world)).scheduler.cache.queues
         why, short = manager.answer(identity), manager.short_of(identity)
         why = why and plainly(ctx.world, group, why, short)
@@ -207,14 +208,14 @@ def _inactive(ctx: RuleContext, queue: ClusterQueueView) -> Reason | None:
         return PENDING_ON_HOLD, because_of(f"ClusterQueue {queue.name} is stopped", queue.because)
     if queue.deleting:
         said = f"ClusterQueue {queue.name} is inactive: it is being deleted"
-        return "ClusterQueueInactive", said
+        return CLUSTER_QUEUE_INACTIVE, said
     if queue.problem:
-        return "ClusterQueueInactive", f"ClusterQueue {queue.name} is inactive: {queue.problem}"
+        return CLUSTER_QUEUE_INACTIVE, f"ClusterQueue {queue.name} is inactive: {queue.problem}"
     for resources in queue.groups:
         for flavor in resources.flavors:
             if flavor.name not in ctx.world.flavors:
                 return (
-                    "ClusterQueueInactive",
+                    CLUSTER_QUEUE_INACTIVE,
                     f"ClusterQueue {queue.name} is inactive: "
                     f"ResourceFlavor {flavor.name} doesn't exist",
                 )
@@ -222,13 +223,13 @@ def _inactive(ctx: RuleContext, queue: ClusterQueueView) -> Reason | None:
     for what, names in (("doesn't exist", absent), ("is not active", idle)):
         if names:
             said = f"ClusterQueue {queue.name} is inactive: AdmissionCheck {names[0]} {what}"
-            return "ClusterQueueInactive", said
+            return CLUSTER_QUEUE_INACTIVE, said
     for _, why in snapshot.without_places(ctx.world, queue):
-        return "ClusterQueueInactive", f"ClusterQueue {queue.name} is inactive: {why}"
+        return CLUSTER_QUEUE_INACTIVE, f"ClusterQueue {queue.name} is inactive: {why}"
     rootless = without_root(ctx.world, queue.cohort)
     if rootless is not None:
         said = f"ClusterQueue {queue.name} is inactive: it is below {rootless[1]}"
-        return "ClusterQueueInactive", said
+        return CLUSTER_QUEUE_INACTIVE, said
     return None
 
 

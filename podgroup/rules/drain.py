@@ -3,13 +3,13 @@
 Invariant: a mere reservation goes as soon as its queue is stopped, an admission when it is drained.
 """
 
-from podgroup.model.commands import EvictGroup
 from podgroup.model.names import (
     EVICTED_CLUSTER_QUEUE_STOPPED,
     EVICTED_DEACTIVATED,
     EVICTED_LOCAL_QUEUE_STOPPED,
 )
-from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
+from podgroup.rules.helpers.context import Conclusions, RuleContext
+from podgroup.rules.helpers.evicting import evict_group
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
 from podgroup.rules.helpers.wording import because_of
 from podgroup.state.facts import local_queue_of
@@ -36,8 +36,7 @@ def drain(ctx: RuleContext, group: Group) -> Conclusions:
         reason = EVICTED_LOCAL_QUEUE_STOPPED
         message = because_of("The LocalQueue is stopped", local.because)
     if reason:
-        command = EvictGroup(target=group_ref(group), reason=reason, message=message)
-        return (ctx.decision(group, "drain", reason, message, command),)
+        return (evict_group(ctx, group, "drain", reason, message),)
     return ()
 
 

@@ -7,8 +7,8 @@ Invariant: what is stopped gives its quota back when it has ended (`yield_`).
 """
 
 from podgroup.log.events import Decision
-from podgroup.model.names import EVICTED_PREEMPTED, REASON_EVICTED_PREFIX
-from podgroup.model.wording import KUEUES
+from podgroup.model.names import REASON_EVICTED_PREFIX
+from podgroup.model.wording import more
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
 from podgroup.rules.helpers.stopping import stop_pod
@@ -43,7 +43,7 @@ def _stop_all(ctx: RuleContext, group: Group, reason: str, message: str) -> Conc
 def _most_s(ctx: RuleContext, group: Group) -> int:
     """Return how many seconds pods of an evicted group have to end at most, 0 for their own."""
     evicted = group.requeueing.evicted
-    preempted = evicted is not None and evicted.reason == EVICTED_PREEMPTED
+    preempted = evicted is not None and evicted.effect.preempts
     return ctx.world.policy.preemption_grace_s if preempted and ctx.world.mode == BUILTIN else 0
 
 
@@ -53,8 +53,7 @@ def _stop(
     if not most_s or own_s <= most_s:
         return stop_pod(ctx, pod, "evict", reason, message)
     said = f"it has {most_s} s to end (queueing.preemption_grace_s), not the {own_s} s of its own"
-    plain, mark, kueues = message.partition(KUEUES)
-    return stop_pod(ctx, pod, "evict", reason, f"{plain}; {said}{mark}{kueues}", most_s)
+    return stop_pod(ctx, pod, "evict", reason, more(message, said), most_s)
 
 
 RULE = Rule(

@@ -13,7 +13,7 @@ Invariant: nothing is deleted unless an operator has asked for it (`Policy`, off
 from datetime import timedelta
 
 from podgroup.model.commands import FinalizePod, StopPod
-from podgroup.model.names import EVENT_DELETED, EVICTED_DEACTIVATED_PREFIX, REASON_EVICTED_PREFIX
+from podgroup.model.names import EVENT_DELETED, REASON_EVICTED_PREFIX
 from podgroup.rules.helpers.context import Conclusions, RuleContext, normal, pod_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.timing import may_run, no_wake, wake_at
@@ -37,7 +37,7 @@ def _expire(ctx: RuleContext, group: Group, kept_s: int) -> Conclusions:
     evicted, workload = group.requeueing.evicted, group.mirror.workload
     if (
         evicted is None
-        or not evicted.reason.startswith(EVICTED_DEACTIVATED_PREFIX)
+        or not evicted.effect.by_rule
         or workload is None
         or workload.active
         or group.quota.holding is not None

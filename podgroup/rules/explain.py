@@ -28,6 +28,9 @@ from podgroup.model.reasons import (
     UNMANAGED,
     WAITING_FOR_PODS,
     blocks,
+    effect_of,
+    telling,
+    unreserved,
 )
 from podgroup.model.topology import placed_at
 from podgroup.model.wording import quantity
@@ -72,8 +75,9 @@ def explain(ctx: RuleContext, group: Group) -> Conclusions:
         begins and wanted is not None and blocks(wanted[0]),
         reason if reason != known[0] else None,
         message if message != known[1] else None,
+        telling(reason) if begins or reason != known[0] else None,
     )
-    if reason == LARGER_THAN_ADMITTED and (reason, message) != known:
+    if effect_of(reason).larger and (reason, message) != known:
         return (explained, *_warned(ctx, group, reason, message))
     return (explained,)
 
@@ -222,7 +226,7 @@ def _reason_of_kueue(group: Group) -> tuple[str, str]:
         if condition.type == "QuotaReserved" and condition.status == "False":
             return condition.reason, kueue_plainly(condition.message)
         if condition.type == "Admitted" and condition.status == "False":
-            if condition.reason != "NoReservation":
+            if not unreserved(condition.reason):
                 return condition.reason, condition.message
     return PENDING_EVALUATION, "waiting for Kueue"
 

@@ -20,11 +20,6 @@ from podgroup.model.limits import cut
 from podgroup.model.names import (
     ADMITTED,
     EVICTED,
-    EVICTED_ADMISSION_CHECK,
-    EVICTED_DEACTIVATED,
-    EVICTED_NODE_FAILURES,
-    EVICTED_PODS_READY_TIMEOUT,
-    EVICTED_PREEMPTED,
     FINISHED,
     NOT_ADMITTED_CHECKS,
     NOT_ADMITTED_NO_RESERVATION,
@@ -44,6 +39,7 @@ from podgroup.model.names import (
     WAITING_FOR_REPLACEMENT_PODS,
 )
 from podgroup.model.objects import NOT_REQUEUED, Condition, RequeueState, WorkloadView, to_write
+from podgroup.model.reasons import Effect, effect_of, recovers
 from podgroup.rules.helpers.checks import awaits_checks, wanted_checks
 from podgroup.rules.helpers.context import (
     Concluding,
@@ -262,12 +258,12 @@ def _quota(group: Group, said: Said, wanted: Wanted) -> None:
             wanted.append((ADMITTED, False, NOT_ADMITTED_NO_RESERVATION, NO_RESERVATION_MESSAGE))
     if evicted is not None:
         wanted.append((EVICTED, True, evicted.reason, evicted.message))
-        if evicted.reason == EVICTED_PREEMPTED:
+        if evicted.effect.preempts:
             policy = evicted.policy or PREEMPTED_IN_CLUSTER_QUEUE
             wanted.append((PREEMPTED, True, policy, evicted.message))
         if holding is None:
             again = group.requeueing.requeued
-            wanted.append(_requeued(evicted.reason, evicted.message, again=again))
+            wanted.append(_requeued(evicted.reason, evicted.message, evicted.effect, again=again))
     elif holding is not None:
         for kind in (EVICTED, PREEMPTED):
             old = said.get(kind)
@@ -275,11 +271,13 @@ def _quota(group: Group, said: Said, wanted: Wanted) -> None:
                 wanted.append((kind, False, QUOTA_RESERVED, f"Previously: {old.message}"))
         old = said.get(REQUEUED)
         if old is not None and old.status == "False":
-            wanted.append(_requeued(old.reason, old.message, again=True))
+            wanted.append(_requeued(old.reason, old.message, effect_of(old.reason), again=True))
 
 
-def _requeued(reason: str, message: str, *, again: bool) -> tuple[str, bool, str, str]:
-    if again and reason in (EVICTED_PODS_READY_TIMEOUT, EVICTED_ADMISSION_CHECK):
+def _requeued(
+    reason: str, message: str, effect: Effect, *, again: bool
+) -> tuple[str, bool, str, str]:
+    if again and (effect.backs_off or effect.rechecks):
         return (REQUEUED, True, REQUEUED_BACKOFF_FINISHED, "The back-off is over")
     return (REQUEUED, again, reason, message)
 
@@ -292,7 +290,7 @@ def _requeue_state(group: Group) -> RequeueState:
     evicted = group.requeueing.evicted
     if not group.requeueing.timeouts and evicted is None:
         return NOT_REQUEUED
-    if evicted is not None and evicted.reason.startswith(EVICTED_DEACTIVATED):
+    if evicted is not None and evicted.effect.deactivates:
         return NOT_REQUEUED
     at = group.requeueing.requeue_at if evicted is not None else None
     return RequeueState(
@@ -324,9 +322,9 @@ def _pods_ready(
             return None  # nothing to take back, and absent says the same
         return False, READY_WAIT_FOR_START, WAITING_MESSAGE
     if all_ready(ctx, group):
-        recovered = old is not None and old.reason in (READY_WAIT_FOR_RECOVERY, READY_RECOVERED)
+        recovered = old is not None and recovers(old.reason)
         return True, READY_RECOVERED if recovered else READY_STARTED, READY_MESSAGE
-    if old is not None and (old.status == "True" or old.reason == READY_WAIT_FOR_RECOVERY):
+    if old is not None and (old.status == "True" or recovers(old.reason)):
         return False, READY_WAIT_FOR_RECOVERY, RECOVERY_MESSAGE
     if old is None and how != "on":
         return None
@@ -373,7 +371,7 @@ def _released(ctx: RuleContext, group: Group, said: Said, wanted: Wanted) -> Non
     # A single pod that was started never comes back; one that is still at its gate waits again.
     started = group.single and not ctx.members(group).count(Flag.GATED)
     dies = started and ctx.world.policy.skip_reassignment
-    requeue = evicted.reason in (EVICTED_PREEMPTED, EVICTED_NODE_FAILURES) and not dies
+    requeue = evicted.effect.requeues and not dies
     requeue = requeue and group.ending.finish is None
     wanted.append((QUOTA_RESERVED, False, PENDING_EVALUATION, evicted.message))
     wanted.append((REQUEUED, requeue, evicted.reason, evicted.message))
@@ -389,7 +387,7 @@ def _reactivated(workload: WorkloadView, said: Said, wanted: Wanted) -> None:
     requeued = said.get(REQUEUED)
     if requeued is None or requeued.status == "True" or not workload.active:
         return
-    if requeued.reason.startswith(f"{EVICTED_DEACTIVATED}DueTo"):
+    if effect_of(requeued.reason).by_rule:
         wanted.append((REQUEUED, True, REACTIVATED, "The workload was reactivated"))
 
 

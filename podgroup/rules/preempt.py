@@ -7,10 +7,11 @@ Invariant: plain words come first, Kueue's after them; who is meant is named for
 
 from podgroup.admission.scheduler import Scheduler
 from podgroup.admission.verdicts import PreemptionVerdict
-from podgroup.admission.wording import PREEMPTION_WHY, preempted
+from podgroup.admission.wording import preempted, preemption_why
 from podgroup.log.events import Decision
 from podgroup.model.commands import EvictGroup
 from podgroup.model.names import EVICTED_PREEMPTED
+from podgroup.model.reasons import effect_of
 from podgroup.model.wording import joined
 from podgroup.rules.helpers.context import RuleContext, group_ref
 from podgroup.rules.helpers.rule import RuleDoc
@@ -41,10 +42,11 @@ def preempt(
         message=joined(f"preempted by {who} {over}", kueues),
         preempted_by=group.id,
         preemption=verdict.between,
+        told=effect_of(EVICTED_PREEMPTED),
     )
     message = (
         f"preempted by {group.namespace}/{group.name} (group {group.id}) {over} in {path}: "
-        f"{PREEMPTION_WHY[verdict.reason]}"
+        f"{preemption_why(verdict.reason)}"
     )
     return ctx.decision(victim, "preempt", EVICTED_PREEMPTED, message, command)
 

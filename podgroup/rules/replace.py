@@ -44,7 +44,7 @@ def _replace(ctx: RuleContext, group: Group, role: Role) -> Conclusions:
                 "replace",
                 "PodReplaced",
                 f"pod {pod.view.name} ended and another pod like it has its place",
-                FinalizePod(target=pod_ref(pod)),
+                FinalizePod(target=pod_ref(pod), replaced=True),
             )
 
 

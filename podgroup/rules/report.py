@@ -28,7 +28,6 @@ from podgroup.model.ids import PodUID
 from podgroup.model.names import (
     ADMITTED,
     GROUP_TOTAL_COUNT,
-    WAITING_FOR_REPLACEMENT_PODS,
 )
 from podgroup.model.reasons import (
     FLAVOR_NOT_FOUND,
@@ -146,13 +145,13 @@ def _waits(group: Group) -> bool:
 
 def _refused_writes(group: Group) -> bool:
     """Tell whether pods of a group that waits for nothing cannot be written, as `explain` found."""
-    return group.explained.wait is None and group.explained.reason == WRITE_REFUSED
+    return group.explained.wait is None and group.explained.effect.refused
 
 
 def _idle(group: Group) -> bool:
     """Tell whether a group holds quota and runs nothing, as rule `explain` found."""
     holds = group.quota.holding is not None and group.requeueing.evicted is None
-    return holds and group.explained.reason == WAITING_FOR_REPLACEMENT_PODS
+    return holds and group.explained.effect.short
 
 
 def _odd(ctx: RuleContext, group: Group) -> int:

@@ -4,7 +4,6 @@ Invariant: quota is not given back while a pod may run on it.
 """
 
 from podgroup.model.commands import ReleaseQuota
-from podgroup.model.names import EVICTED_DEACTIVATED
 from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.timing import still_running
@@ -46,7 +45,7 @@ def _yield(ctx: RuleContext, group: Group) -> Conclusions:
             message=evicted.message,
             requeue=again
             and group.requeueing.requeue_at is None
-            and not evicted.reason.startswith(EVICTED_DEACTIVATED),
+            and not evicted.effect.deactivates,
         ),
     )
 

@@ -186,7 +186,7 @@ def of_joining(world: World, group: Group, role: str, flags: int, first: str | N
     ):
         return EVERYTHING
     wait = group.explained.wait
-    if wait is None or wait.reason != "WaitingForPods" or group.quota.reason[0] != wait.reason:
+    if wait is None or not group.quota.effect.gathers or group.quota.reason[0] != wait.reason:
         return EVERYTHING
     if (
         group.parked

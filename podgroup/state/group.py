@@ -16,8 +16,10 @@ from podgroup.log.records import Kept
 from podgroup.model.commands import Admission
 from podgroup.model.ids import GroupID, PodUID
 from podgroup.model.objects import DeclaredSet, Since, WorkloadView
+from podgroup.model.reasons import Effect, effect_of
 from podgroup.model.shortage import Shortage
 from podgroup.model.topology import NOTHING_ASKED, TopologyRequest
+from podgroup.model.wording import kueues
 from podgroup.state.pod import Expectation
 
 SINGLE = "single"
@@ -79,6 +81,13 @@ class Eviction(Struct, frozen=True, gc=False):
     preempted_by: str = ""
     policy: str = ""
     """By which policy it was preempted (`podgroup.model.names.PREEMPTED_…`)."""
+    told: Effect | None = None
+    """What follows from the reason, if the decision says so."""
+
+    @property
+    def effect(self) -> Effect:
+        """What follows from the reason."""
+        return self.told or effect_of(self.reason)
 
 
 class Finish(Struct, frozen=True, gc=False):
@@ -192,6 +201,13 @@ class HeldQuota(Part):
     """Quota that waits for it, until others have given it back."""
     held_in: str = ""
     """ClusterQueue that it held quota of last: what runs of it was started there."""
+    told: Effect | None = field(default=None, name="queue_effect")
+    """What follows from `reason`, if the record says so."""
+
+    @property
+    def effect(self) -> Effect:
+        """What follows from `reason`."""
+        return self.told or effect_of(self.reason[0], kueues(self.reason[1]))
 
 
 class Requeueing(Part):
@@ -223,6 +239,13 @@ class Explained(Part):
     state: str = ""
     reason: str = ""
     message: str = ""
+    told: Effect | None = field(default=None, name="explained_effect")
+    """What follows from `reason`, if the record says so."""
+
+    @property
+    def effect(self) -> Effect:
+        """What follows from `reason`."""
+        return self.told or effect_of(self.reason)
 
 
 class Reporting(Part):

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from podgroup.model.names import ADMITTED_CONDITION, TERMINATION_TARGET
 from podgroup.model.objects import Condition, PodView
 from podgroup.model.policy import Policy
+from podgroup.model.reasons import collected as by_collector
 from podgroup.state.pod import Pod, Terminating
 from podgroup.state.world import World
 
@@ -99,7 +100,7 @@ def end_unseen(view: PodView) -> bool:
     ended = _condition(view, "PodReadyToStartContainers")
     if ended is not None and ended.status == "False":
         return False
-    if collected is None or collected.status != "True" or collected.reason != "DeletionByPodGC":
+    if collected is None or collected.status != "True" or not by_collector(collected.reason):
         return False
     return bool(view.node)
 

@@ -29,11 +29,12 @@ from msgspec import Struct
 
 from podgroup.log import subjects
 from podgroup.log.codec import Conclusions, encode_concluded, encode_decision
-from podgroup.log.events import PARKED_DECISION, Decision, OutcomeRecorded
+from podgroup.log.events import Decision, OutcomeRecorded
 from podgroup.log.journal import ParkedRow
 from podgroup.log.parked import encode_parked, of_row
 from podgroup.log.records import Concluded
 from podgroup.model.commands import INTERNAL, EmitEvent
+from podgroup.model.reasons import parked_by_actuator
 from projector.delivery.backlog import Backlog
 from projector.delivery.sending import Outgoing, Sending
 from projector.storage.store import StoreUnavailable
@@ -50,8 +51,6 @@ that record are among them if asked for."""
 READ_AT_ONCE = 1_000
 """Decisions read from the table at a time at most; about 2 MB."""
 WORTHWHILE, SOON_S = 100, 0.05
-BY_ACTUATORS = frozenset((PARKED_DECISION, "DecisionRefused"))
-"""Reasons of what an actuator sent to PARKED itself, whole, before the log heard of it."""
 
 
 class Open(Struct, gc=False):
@@ -150,7 +149,7 @@ class Outbox:
     def put(self, decisions: Iterable[Conclusions], parked: Iterable[ParkedRow] = ()) -> None:
         """Take over what was just committed, in order."""
         for row in parked:
-            if row.reason in BY_ACTUATORS:
+            if parked_by_actuator(row.reason):
                 continue
             msg_id = f"parked/{self._prefix}/{row.seq}/{row.ord}"
             body = encode_parked(of_row(row))

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from podgroup.folding import PendingWrites
-from podgroup.log.events import PARKED_DECISION
+from podgroup.model.reasons import PARKED_DECISION
 from podgroup.state.world import World
 from projector.delivery.outbox import Outbox
 from projector.measures import gauges

@@ -8,6 +8,7 @@ import pytest
 from podgroup.log import events as e
 from podgroup.log.parked import ParkedMessage, decode_parked, encode_parked
 from podgroup.model.ids import GroupID
+from podgroup.model.reasons import PARKED_DECISION
 from tests.support.toy import Toy
 
 
@@ -39,7 +40,7 @@ def ungated(toy: Toy) -> list[str]:
 def test_it_is_listed_once_and_its_group_goes_on() -> None:
     toy, made = parked_toy()
     (row,) = toy.world.journal.parked
-    assert (row.seq, row.ord, row.reason) == (toy.position, 0, e.PARKED_DECISION)
+    assert (row.seq, row.ord, row.reason) == (toy.position, 0, PARKED_DECISION)
     assert (row.group, row.message) == (made.group, "carrying it out failed: KeyError: 'x'")
     assert row.object == f"decision {made.id}, message 7/0 of DECISIONS"
     assert not toy.world.groups[GroupID(made.group)].parked

@@ -20,6 +20,7 @@ from podgroup.admission.model import (
 from podgroup.admission.topology.ungating import GroupPod, Ranks, ungated
 from podgroup.admission.verdicts import Verdicts
 from podgroup.model.objects import FlavorQuotas, NodeView, Quota, ResourceGroup
+from podgroup.model.reasons import effect_of
 from podgroup.model.topology import (
     HOSTNAME,
     SliceLayer,
@@ -122,7 +123,7 @@ def test_where_pods_of_a_failed_node_find_no_place_the_group_is_evicted(
     assert 'topology "t" allows to fit only 1 out of 2 pod(s)' in verdict.why
     held = racks.cache.reservations.admitted["one"]
     assert held.evicted is not None
-    assert held.evicted.reason == "NodeFailures"
+    assert held.evicted.effect == effect_of("NodeFailures")
     assert racks.places("one") == {"a1": 2, "a2": 2}
     assert racks.decide().idle
 

@@ -29,6 +29,7 @@ from podgroup.admission.verdicts import HeadVerdict, Verdicts
 from podgroup.admission.victims import Field, Preemptor, in_order
 from podgroup.model.names import PENDING_NO_MATCHING_FLAVOR, PENDING_WAITING_FOR_QUOTA
 from podgroup.model.objects import FlavorQuotas, Quota, ResourceGroup, Selector
+from podgroup.model.reasons import effect_of
 
 LOWER = Preemption(within_cluster_queue="LowerPriority")
 
@@ -132,7 +133,7 @@ def test_q1_evictions_under_way_count_before_new_victims() -> None:
     tree.submit("old", "q")
     tree.submit("other", "q")
     tree.decide()
-    tree.cache.evict("old", Eviction(tree.now, "Deactivated"))
+    tree.cache.evict("old", Eviction(tree.now, effect_of("Deactivated")))
     tree.submit("new", "q", priority=5)
     verdicts = tree.decide()
     assert not verdicts.preempted
@@ -148,7 +149,7 @@ def test_q1_what_evictions_free_exactly_needs_no_victims_in_another_flavor() -> 
     tree.submit("in f", "q")
     tree.submit("in g", "q")
     tree.decide()
-    tree.cache.evict("in f", Eviction(tree.now, "Deactivated"))
+    tree.cache.evict("in f", Eviction(tree.now, effect_of("Deactivated")))
     tree.submit("new", "q", priority=5)
     verdicts = tree.decide()
     assert not verdicts.preempted

@@ -42,6 +42,7 @@ from podgroup.model.objects import (
     Toleration,
 )
 from podgroup.model.quantities import amount
+from podgroup.model.reasons import effect_of
 
 Amount = int | float | str
 Search = Literal["", "MayStopSearch", "TryNextFlavor"]
@@ -412,7 +413,9 @@ def workload(one: WorkloadOf) -> Workload:
         pod_sets=tuple(_pod_set(s) for s in one.pod_sets),
         evicted=None
         if one.evicted is None
-        else Eviction(one.evicted.at, one.evicted.reason, "evicted before the case began"),
+        else Eviction(
+            one.evicted.at, effect_of(one.evicted.reason), "evicted before the case began"
+        ),
     )
 
 

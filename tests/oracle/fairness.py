@@ -14,7 +14,7 @@ from podgroup.admission.cache.scheduler_cache import SchedulerCache
 from podgroup.admission.holding import PendingWorkload
 from podgroup.admission.share import INFINITE, share_of
 from podgroup.admission.tree import Node, Usage
-from podgroup.admission.wording import HOPELESS
+from podgroup.model.reasons import effect_of
 
 
 def excess(cache: SchedulerCache) -> float:
@@ -43,7 +43,9 @@ def _asking(cache: SchedulerCache) -> Iterator[tuple[Node, Usage]]:
     """Yield per ClusterQueue what the first one asks for that waits, in the first flavors."""
     for name in cache.objects.cluster_queues:
         node = cache.objects.present.queues[name]
-        waiting = [waiter for waiter in cache.queues.line(name) if waiter.reason not in HOPELESS]
+        waiting = [
+            waiter for waiter in cache.queues.line(name) if not effect_of(waiter.reason).hopeless
+        ]
         if node.active and node.parent is not None and waiting:
             yield node, _usage(cache, name, waiting[0])
 

@@ -9,7 +9,7 @@ Invariant: a pending workload is in exactly one line, has a claim, or no queue l
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from podgroup.admission.cache.cached_queue import CachedQueue, Failure
 from podgroup.admission.cache.claims import Claims
@@ -24,15 +24,14 @@ from podgroup.admission.shape import Shape, Shapes
 from podgroup.admission.wording import (
     AT_ONCE,
     BYPASSED,
-    HOPELESS,
     NAMESPACE_MISMATCH,
     NO_CANDIDATES,
     NO_FIT,
     PENDING_PREEMPTION,
     gave_way,
-    refused_for_now,
 )
 from podgroup.model.names import PENDING_WAITING_FOR_QUOTA
+from podgroup.model.reasons import Effect
 from podgroup.model.shortage import Shortage
 
 Answer = tuple[str, str]
@@ -46,6 +45,14 @@ BACKING_OFF: Final = "backing off"
 HELD_BACK: Final = "held back"
 
 _Rank = tuple[float, bool, int, float, str]
+
+
+class Refusal(NamedTuple):
+    """Why quota was refused before: reason, Kueue's sentence, and what follows from them."""
+
+    reason: str
+    message: str
+    effect: Effect
 
 
 class QueueManager:
@@ -77,7 +84,7 @@ class QueueManager:
     # Who waits
 
     def submit(
-        self, workload: Workload, refused: Answer | None = None, short: tuple[Shortage, ...] = ()
+        self, workload: Workload, refused: Refusal | None = None, short: tuple[Shortage, ...] = ()
     ) -> None:
         """Enter a workload that asks for quota, new or changed.
 
@@ -108,17 +115,18 @@ class QueueManager:
         self,
         queue: CachedQueue,
         waiter: PendingWorkload,
-        refused: Answer,
+        refused: Refusal,
         short: tuple[Shortage, ...],
     ) -> None:
-        hopeless = self._options.pass_hopeless and refused[0] in HOPELESS
+        hopeless = self._options.pass_hopeless and refused.effect.hopeless
         keep = self._options.keep_for_preemptor
-        at_once = queue.strict or (not keep and refused_for_now(*refused))
+        at_once = queue.strict or (not keep and refused.effect.passing)
         if hopeless or not at_once:
             queue.lines.drop(waiter)
             queue.lines.put(waiter, aside=True)
             if not keep:
-                waiter.reason, waiter.message, waiter.short = *refused, short
+                waiter.reason, waiter.message = refused.reason, refused.message
+                waiter.short = short
                 self._note_failure(queue, waiter, waiter.reason)
 
     def requeue(self, workload: Workload, evicted: Eviction | None) -> None:

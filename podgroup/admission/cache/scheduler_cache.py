@@ -15,7 +15,7 @@ from podgroup.admission.cache.claims import Claim, KeptQuota
 from podgroup.admission.cache.ledger import Balance
 from podgroup.admission.cache.objects import Objects
 from podgroup.admission.cache.preemptions import Preemptions
-from podgroup.admission.cache.queue_manager import Answer, QueueManager
+from podgroup.admission.cache.queue_manager import QueueManager, Refusal
 from podgroup.admission.cache.reservations import Reservations
 from podgroup.admission.cache.wake_ups import WakeUps
 from podgroup.admission.holding import (
@@ -132,7 +132,7 @@ class SchedulerCache:
     # Workloads
 
     def submit(
-        self, workload: Workload, refused: Answer | None = None, short: tuple[Shortage, ...] = ()
+        self, workload: Workload, refused: Refusal | None = None, short: tuple[Shortage, ...] = ()
     ) -> None:
         """Enter a workload that asks for quota; see there in `queue_manager`."""
         if workload.id not in self.reservations.admitted:

@@ -1,5 +1,6 @@
 """What is said of a group (`state.Explained`)."""
 
+from podgroup.model.reasons import Effect
 from podgroup.state.group import Group, Wait
 
 
@@ -8,12 +9,18 @@ def waits(group: Group, wait: Wait | None) -> None:
     group.explained.wait = wait
 
 
-def said(group: Group, state: str | None, reason: str | None, message: str | None) -> None:
-    """Its state, reason or message is another; None: as before."""
+def said(
+    group: Group,
+    state: str | None,
+    reason: str | None,
+    message: str | None,
+    effect: Effect | None,
+) -> None:
+    """Its state, reason or message is another; None: as before. `effect` is that of the reason."""
     explained = group.explained
     if state is not None:
         explained.state = state
     if reason is not None:
-        explained.reason = reason
+        explained.reason, explained.told = reason, effect
     if message is not None:
         explained.message = message

@@ -1,6 +1,7 @@
 """What a group holds of quota (`state.HeldQuota`)."""
 
 from podgroup.log.records import Kept
+from podgroup.model.reasons import Effect
 from podgroup.state.group import Group, QuotaReservation, QuotaShortage
 
 
@@ -9,7 +10,7 @@ def held(group: Group, holding: QuotaReservation) -> None:
     quota = group.quota
     quota.admissions = holding.number
     quota.holding = holding
-    quota.reason = ("", "")
+    quota.reason, quota.told = ("", ""), None
     quota.kept = None
 
 
@@ -26,9 +27,9 @@ def released(group: Group, ran_s: int) -> None:
     group.quota.holding = None
 
 
-def refused(group: Group, reason: str, message: str) -> None:
+def refused(group: Group, reason: str, message: str, effect: Effect | None) -> None:
     """Quota admission says why it is not admitted."""
-    group.quota.reason = (reason, message)
+    group.quota.reason, group.quota.told = (reason, message), effect
 
 
 def set_shortage(group: Group, shortage: QuotaShortage | None) -> None:

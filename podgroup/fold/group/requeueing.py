@@ -2,7 +2,6 @@
 
 from datetime import datetime, timedelta
 
-from podgroup.model.names import EVICTED_ADMISSION_CHECK
 from podgroup.model.policy import Policy
 from podgroup.state.group import Eviction, Group
 
@@ -40,9 +39,7 @@ def released(group: Group, *, requeue: bool) -> None:
     requeueing.requeued = requeue
     requeueing.queued_at = group.composition.complete_at
     eviction = requeueing.evicted
-    if eviction is not None and (
-        requeueing.requeue_at is not None or eviction.reason == EVICTED_ADMISSION_CHECK
-    ):
+    if eviction is not None and (requeueing.requeue_at is not None or eviction.effect.rechecks):
         requeueing.queued_at = eviction.at  # behind those that did nothing wrong
 
 

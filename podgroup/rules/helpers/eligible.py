@@ -4,7 +4,6 @@ Invariant: nothing is changed here.
 """
 
 from podgroup.model.names import (
-    EVICTED_DEACTIVATED,
     PENDING_DEACTIVATED,
     PENDING_GATED,
     PENDING_MISCONFIGURED,
@@ -40,7 +39,7 @@ def active_again(group: Group) -> bool:
     return (
         group.composition.short is None
         and evicted is not None
-        and evicted.reason.startswith(EVICTED_DEACTIVATED)
+        and evicted.effect.deactivates
         and not group.mirror.deactivating
     )
 

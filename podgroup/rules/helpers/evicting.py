@@ -5,6 +5,7 @@ Invariant: nothing is deactivated whose Workload has a write in flight; it is tr
 
 from podgroup.log.events import Decision
 from podgroup.model.commands import EvictGroup, KubeEvent, UpdateWorkload
+from podgroup.model.reasons import BY_RULE, effect_of
 from podgroup.rules.helpers.context import (
     Conclusions,
     RuleContext,
@@ -30,7 +31,8 @@ def deactivate(
         message,
         UpdateWorkload(target=workload_ref(group), active=False, events=events),
     )
-    yield evict_group(ctx, group, rule, reason, message)
+    command = EvictGroup(target=group_ref(group), reason=reason, message=message, told=BY_RULE)
+    yield ctx.decision(group, rule, reason, message, command)
 
 
 def evict_group(
@@ -47,5 +49,6 @@ def evict_group(
             reason=reason,
             message=message,
             requeue_after_s=requeue_after_s,
+            told=effect_of(reason),
         ),
     )

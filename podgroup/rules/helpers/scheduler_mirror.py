@@ -21,6 +21,7 @@ from typing import Final
 import msgspec
 
 from podgroup.admission import BETTER, KUEUE, Scheduler
+from podgroup.admission.cache.queue_manager import Refusal
 from podgroup.admission.holding import unadmitted_id
 from podgroup.admission.model import (
     ClusterQueue,
@@ -34,14 +35,6 @@ from podgroup.admission.model import (
 )
 from podgroup.admission.topology.tenants import Tenants
 from podgroup.model.ids import GroupID
-from podgroup.model.names import (
-    PENDING_EXCEEDS_MAX_QUOTA,
-    PENDING_NO_MATCHING_FLAVOR,
-    PENDING_PREEMPTED_WORKLOADS,
-    PENDING_TOPOLOGY_FAILED,
-    PENDING_WAITING_FOR_QUOTA,
-    PENDING_WAITING_FOR_TOPOLOGY,
-)
 from podgroup.model.objects import QUEUE_KINDS, Assignment, NodeView
 from podgroup.model.wording import kueues
 from podgroup.rules.helpers import snapshot
@@ -51,18 +44,6 @@ from podgroup.state.facts import nodes_listed, unwell
 from podgroup.state.group import Group
 from podgroup.state.quota import Charge
 from podgroup.state.world import World
-
-REFUSED = frozenset(
-    {
-        PENDING_EXCEEDS_MAX_QUOTA,
-        PENDING_NO_MATCHING_FLAVOR,
-        PENDING_PREEMPTED_WORKLOADS,
-        PENDING_TOPOLOGY_FAILED,
-        PENDING_WAITING_FOR_QUOTA,
-        PENDING_WAITING_FOR_TOPOLOGY,
-    }
-)
-"""Reasons that only say that it was tried."""
 
 
 class SchedulerMirror:
@@ -101,7 +82,7 @@ class SchedulerMirror:
         self._new = False
         waiting = {one: world.groups[GroupID(one)].quota for one in world.quotas.waiting}
         cache.restore(
-            {identity for identity, quota in waiting.items() if quota.reason[0] in REFUSED},
+            {identity for identity, quota in waiting.items() if quota.effect.tried},
             {one: snapshot.kept_quota(quota.kept) for one, quota in waiting.items() if quota.kept},
         )
         if not cache.options.drain:
@@ -256,10 +237,11 @@ class SchedulerMirror:
         if identity in world.quotas.waiting:
             if group.namespace not in cache.objects.namespaces:
                 cache.apply(Namespace(name=group.namespace))
-            reason, message = group.quota.reason
-            new = self._new and identity not in cache.queues.waiting and reason in REFUSED
-            refused = (reason, kueues(message)) if new else None
-            short = group.quota.shortage.shortages if group.quota.shortage is not None else ()
+            quota = group.quota
+            new = self._new and identity not in cache.queues.waiting and quota.effect.tried
+            reason, message = quota.reason
+            refused = Refusal(reason, kueues(message), quota.effect) if new else None
+            short = quota.shortage.shortages if quota.shortage is not None else ()
             cache.submit(snapshot.workload(world, group), refused, short)
         elif identity in cache.queues.waiting:
             remembered = identity in cache.preemptions or identity in cache.claims.held_back

@@ -212,7 +212,7 @@ def eviction(group: Group) -> Eviction | None:
     evicted = group.requeueing.evicted
     if evicted is None or group.quota.holding is None:
         return None
-    return Eviction(_seconds(evicted.at), evicted.reason, evicted.message)
+    return Eviction(_seconds(evicted.at), evicted.effect, evicted.message)
 
 
 def reservation(charge: Charge, given: Iterable[Assignment] = ()) -> Reservation:

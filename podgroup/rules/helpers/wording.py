@@ -3,7 +3,6 @@
 Invariant: wording is stable: it names what is missing, never how many are there so far.
 """
 
-from podgroup.model.names import EVICTED_DEACTIVATED_PREFIX, EVICTED_PODS_READY_TIMEOUT
 from podgroup.model.reasons import WORKLOAD_REFUSED, WORKLOAD_TOO_LARGE, WRITE_REFUSED
 from podgroup.rules.helpers.context import RuleContext
 from podgroup.state.group import Group
@@ -59,7 +58,7 @@ def _lets_start(group: Group) -> bool:
     evicted = group.requeueing.evicted
     if evicted is None:
         return group.quota.holding is not None
-    return evicted.reason.startswith((EVICTED_PODS_READY_TIMEOUT, EVICTED_DEACTIVATED_PREFIX))
+    return evicted.effect.backs_off or evicted.effect.by_rule
 
 
 def because_of(said: str, because: str) -> str:
