@@ -63,6 +63,23 @@ async def give_rights(api: Api) -> None:
         await apply(api, obj)
 
 
+async def let_register(api: Api) -> None:
+    """Let ingest register itself by its address, as the person may who runs `gatelog up`."""
+    group, name = "rbac.authorization.k8s.io", "gatelog-tests-registration"
+    kinds = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
+    rule = {
+        "apiGroups": ["admissionregistration.k8s.io"],
+        "resources": kinds,
+        "verbs": ["get", "create", "patch"],
+    }
+    common = {"apiVersion": f"{group}/v1", "metadata": {"name": name}}
+    await apply(api, common | {"kind": "ClusterRole", "rules": [rule]})
+    role = {"apiGroup": group, "kind": "ClusterRole", "name": name}
+    ingest = {"kind": "ServiceAccount", "name": "gatelog-ingest", "namespace": NAMESPACE}
+    binding = {"kind": "ClusterRoleBinding", "roleRef": role, "subjects": [ingest]}
+    await apply(api, common | binding)
+
+
 async def token_of(api: Api, account: str, namespace: str = NAMESPACE) -> str:
     """A token of a ServiceAccount, good for an hour."""
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"

@@ -176,6 +176,7 @@ class RealStack(Stack):
                 if self.install == "policy":
                     await installing.install_policy(kube, Settings())
                 else:
+                    await realcluster.let_register(api)
                     await installing.install_fence(kube, Settings())
             finally:
                 await kube.close()
