@@ -143,7 +143,11 @@ def test_what_a_platform_asks_of_pods_reaches_all_of_them() -> None:
         "annotations": {"sidecar.istio.io/inject": "false"},
         "labels": {"team": "batch"},
         "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
-        "extraConfigMaps": [{"name": "authorities", "mountPath": "/etc/authorities"}],
+        "extraVolumes": [{"name": "authorities", "configMap": {"name": "authorities"}}],
+        "extraVolumeMounts": [{"name": "authorities", "mountPath": "/etc/authorities"}],
+        "serviceAccountAnnotations": {"example.com/role": "reader"},
+        "podSecurityContext": {"fsGroup": None, "supplementalGroups": [7]},
+        "securityContext": {"readOnlyRootFilesystem": False},
     }
     objects = by_name(
         {
@@ -169,16 +173,24 @@ def test_what_a_platform_asks_of_pods_reaches_all_of_them() -> None:
         assert spec["nodeSelector"]["pool"] == "infra" and toleration in spec["tolerations"]
         assert spec["priorityClassName"] == "system-cluster-critical"
         assert spec["imagePullSecrets"] == [{"name": "registry"}]
-        if part == "nats":
-            continue
-        (container,) = spec["containers"]
-        assert container["image"] == "registry.example/gatelog:9"
-        assert container["imagePullPolicy"] == "Always"
-        assert {"name": "extra-0", "mountPath": "/etc/authorities", "readOnly": True} in container[
-            "volumeMounts"
-        ]
-        if part != "uninstall":
-            assert variables(spec)["HTTPS_PROXY"] == "http://proxy:3128"
+        context = spec["securityContext"]
+        assert "fsGroup" not in context and context["supplementalGroups"] == [7]
+        assert context["runAsNonRoot"] is True, "the rest stays"
+        for container in (*spec.get("initContainers", ()), *spec["containers"]):
+            own = container["securityContext"]
+            assert own["readOnlyRootFilesystem"] is False and own["capabilities"]["drop"] == ["ALL"]
+            if part == "nats":
+                continue
+            assert container["image"] == "registry.example/gatelog:9"
+            assert container["imagePullPolicy"] == "Always"
+            assert pods["extraVolumeMounts"][0] in container["volumeMounts"]
+            assert {"name": "HTTPS_PROXY", "value": "http://proxy:3128"} in container["env"]
+        names = [volume["name"] for volume in spec["volumes"]]
+        assert len(names) == len(set(names)) and ("authorities" in names) == (part != "nats")
+    accounts = [o for (kind, _), o in objects.items() if kind == "ServiceAccount"]
+    assert len(accounts) == 7
+    for account in accounts:
+        assert account["metadata"]["annotations"]["example.com/role"] == "reader"
     projector = objects["Deployment", "gatelog-projector"]["spec"]
     assert projector["replicas"] == 3 and found["projector"]["nodeSelector"]["disk"] == "fast"
     assert found["projector"]["containers"][0]["resources"] == {"limits": {"memory": "4Gi"}}
@@ -419,6 +431,103 @@ def test_each_part_can_be_run_in_another_way() -> None:
     certificate = objects["Certificate", "gatelog-webhook"]["spec"]
     assert certificate["issuerRef"] == {"name": "corporate"}
     assert ("Issuer", "gatelog-webhook") not in objects
+
+
+def test_a_part_adds_to_what_all_have_in_common() -> None:
+    common = {
+        "extraEnv": [{"name": "A", "value": "all"}],
+        "extraVolumes": [{"name": "all", "emptyDir": {}}],
+        "serviceAccountAnnotations": {"role": "all", "team": "batch"},
+        "topologySpreadConstraints": [{"topologyKey": "zone"}],
+        "annotations": {"of": "all"},
+        "securityContext": {"runAsUser": 7},
+    }
+    own = {
+        "extraEnv": [{"name": "B", "value": "own"}],
+        "extraVolumes": [{"name": "own", "emptyDir": {}}],
+        "serviceAccountAnnotations": {"role": "own"},
+        "topologySpreadConstraints": [],
+        "annotations": {"of": "own"},
+        "securityContext": {"runAsUser": 8},
+        "image": {"repository": "own", "tag": "1", "pullPolicy": "Never"},
+    }
+    digest = "sha256:" + "1" * 64
+    parts = {
+        "projector": own,
+        "jobs": {"image": {"digest": digest}},
+        "nats": {"image": own["image"]},
+    }
+    for profile in ("production", "standalone"):
+        chosen = {"standalone": own} if profile == "standalone" else parts
+        objects = by_name({"profile": profile, "pods": common, "parts": chosen})
+        found = containers(objects)
+        part = "projector" if profile == "production" else "standalone"
+        spec = found[part]
+        for container in (*spec.get("initContainers", ()), *spec["containers"]):
+            said = [e for e in container["env"] if e["name"] in "AB"]
+            assert said == [*common["extraEnv"], *own["extraEnv"]]
+            assert (container["image"], container["imagePullPolicy"]) == ("own:1", "Never")
+            assert container["securityContext"]["runAsUser"] == 8
+        assert {"all", "own"} <= {volume["name"] for volume in spec["volumes"]}
+        assert not spec["topologySpreadConstraints"]
+        account = objects["ServiceAccount", spec["serviceAccountName"]]["metadata"]
+        assert account["annotations"] == {"role": "own", "team": "batch"}
+        if profile == "production":
+            assert found["serve"]["topologySpreadConstraints"] == [{"topologyKey": "zone"}]
+            assert found["serve"]["containers"][0]["securityContext"]["runAsUser"] == 7
+            for job in ("secrets", "doctor", "uninstall"):
+                assert found[job]["containers"][0]["image"] == f"gatelog@{digest}"
+            assert found["nats"]["containers"][0]["image"] == "own:1"
+
+
+@pytest.mark.parametrize("profile", ["standalone", "production"])
+def test_services_have_the_families_that_are_asked_for(profile: str) -> None:
+    services = {"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv6", "IPv4"]}
+    monitored = {"serviceMonitor": {"enabled": True}}
+    values = {"profile": profile, "admission": {"way": "webhook"}, "metrics": monitored}
+    for given in (services, {}):
+        made = by_name(values | ({"services": given} if given else {}))
+        found = [o["spec"] for (kind, _), o in made.items() if kind == "Service"]
+        assert len(found) == (7 if profile == "production" else 3)
+        assert all(given.items() <= spec.items() for spec in found)
+        assert given or not [spec for spec in found if "ipFamilyPolicy" in spec]
+    objects = by_name(
+        {
+            "nats": {"install": False, "url": "nats://[fd00::1]:4333,nats://[fd00::2]"},
+            "database": {"url": "postgresql://u@[fd00::3]:6432/ledger"},
+        }
+    )
+    assert ports(objects["NetworkPolicy", "gatelog-log"]) == [[4333, 4222]]
+    assert ports(objects["NetworkPolicy", "gatelog-database"]) == [[6432]]
+
+
+SOME: list[Json] = [
+    {},
+    {"admission": {"way": "webhook"}},
+    {"admission": {"way": "webhook", "webhook": {"certificates": "certManager"}}},
+    {"admission": {"way": "toWebhook", "everyPod": True}, "forecast": {"enabled": True}},
+    {"admission": {"way": "none"}, "mode": "kueue", "serve": {"certificates": "certManager"}},
+    {"metrics": {"serviceMonitor": {"enabled": True}, "rules": {"enabled": True}}},
+    {"crds": {"install": False}, "uninstall": {"hook": False}, "cluster": "prod-1"},
+    {"pods": {"extraEnv": [{"name": "A", "value": "1"}], "labels": {"b": "1", "a": "2"}}},
+]
+"""Combinations of values, in each profile."""
+
+
+@pytest.mark.parametrize("profile", ["standalone", "production"])
+def test_two_renderings_are_the_same_byte_by_byte(profile: str) -> None:
+    asked = ["template", "gatelog", str(helm.CHART), "-n", "queueing", "--kube-version", "1.36.0"]
+    for values in (*SOME, {"serve": {"enabled": False}, "settings": {"log": {"level": "debug"}}}):
+        one, other, upgraded = (
+            helm.run(*asked, *more, values=values | {"profile": profile})
+            for more in ((), (), ("--is-upgrade",))
+        )
+        assert one.returncode == 0, one.stderr
+        assert not one.stderr and one.stdout == other.stdout
+        assert one.stdout == upgraded.stdout, "an upgrade is the same as an installation"
+        for obj in filter(None, yaml.safe_load_all(one.stdout)):
+            hook = (obj["metadata"].get("annotations") or {}).get(HOOK)
+            assert hook in (None, "test", "pre-delete"), "nothing comes before or after"
 
 
 def test_each_shard_has_a_projector() -> None:

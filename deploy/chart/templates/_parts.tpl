@@ -76,7 +76,6 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- include "gatelog.setEnv" (dict "container" $c "name" "GATELOG_HEALTH_CERT_FILE" "value" "/etc/gatelog/metrics/tls.crt") }}
 {{- include "gatelog.setEnv" (dict "container" $c "name" "GATELOG_HEALTH_KEY_FILE" "value" "/etc/gatelog/metrics/tls.key") }}
 {{- end }}
-{{- if $v.pods.extraEnv }}{{- $_ := set $c "env" (concat $c.env $v.pods.extraEnv) }}{{- end }}
 {{- end }}
 
 {{/* Mounts a volume read-only: {spec, container, name, path, source}. */}}
@@ -99,13 +98,24 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- .image.repository }}{{ if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .tag }}{{ end }}
 {{- end }}
 
+{{/* Sets the fields of one map in another, as they are; null takes a field away: {base, over}. */}}
+{{- define "gatelog.over" -}}
+{{- range $key, $value := .over }}
+{{- if kindIs "invalid" $value }}{{- $_ := unset $.base $key }}{{- else }}{{- $_ := set $.base $key $value }}{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Name of the part in `parts` that an object's component is. */}}
+{{- define "gatelog.partName" -}}
+{{- ternary "jobs" . (has . (list "doctor" "secrets" "uninstall")) }}
+{{- end }}
+
 {{/* Changes how a part is run, as `parts` asks: {obj, spec, container, part}. */}}
 {{- define "gatelog.part" -}}
 {{- $obj := .obj }}{{- $spec := .spec }}{{- $container := .container }}{{- $part := .part -}}
-{{- if ne $obj.kind "Job" }}{{- with $part.replicas }}{{- $_ := set $obj.spec "replicas" . }}{{- end }}{{- end }}
+{{- with $part.replicas }}{{- $_ := set $obj.spec "replicas" . }}{{- end }}
 {{- with $part.strategy }}{{- $_ := set $obj.spec (ternary "updateStrategy" "strategy" (eq $obj.kind "StatefulSet")) . }}{{- end }}
 {{- with $part.resources }}{{- $_ := set $container "resources" . }}{{- end }}
-{{- if hasKey $part "topologySpreadConstraints" }}{{- $_ := set $spec "topologySpreadConstraints" $part.topologySpreadConstraints }}{{- end }}
 {{- range $probe := list "livenessProbe" "readinessProbe" "startupProbe" }}
 {{- with index $part $probe }}{{- $_ := set $container $probe (merge (deepCopy .) (default dict (index $container $probe))) }}{{- end }}
 {{- end }}
@@ -113,12 +123,53 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- with $part.dnsPolicy }}{{- $_ := set $spec "dnsPolicy" . }}{{- end }}
 {{- end }}
 
+{{/* What `pods` says of all pods and `parts` of this one: {template, pods, part, pullSecrets}. */}}
+{{- define "gatelog.pod" -}}
+{{- $template := .template }}{{- $spec := .template.spec }}{{- $pods := .pods }}{{- $part := .part -}}
+{{- with merge (deepCopy (default dict $part.nodeSelector)) $pods.nodeSelector }}{{- $_ := set $spec "nodeSelector" . }}{{- end }}
+{{- with concat $pods.tolerations (default list $part.tolerations) }}{{- $_ := set $spec "tolerations" . }}{{- end }}
+{{- with default $pods.affinity $part.affinity }}{{- $_ := set $spec "affinity" . }}{{- end }}
+{{- with default $pods.priorityClassName $part.priorityClassName }}{{- $_ := set $spec "priorityClassName" . }}{{- end }}
+{{- with $pods.topologySpreadConstraints }}{{- $_ := set $spec "topologySpreadConstraints" . }}{{- end }}
+{{- if hasKey $part "topologySpreadConstraints" }}{{- $_ := set $spec "topologySpreadConstraints" $part.topologySpreadConstraints }}{{- end }}
+{{- if .pullSecrets }}
+{{- $names := list }}{{- range .pullSecrets }}{{- $names = append $names (dict "name" .) }}{{- end }}
+{{- $_ := set $spec "imagePullSecrets" $names }}
+{{- end }}
+{{- range $from := list $pods $part }}
+{{- with $from.annotations }}{{- $_ := set $template.metadata "annotations" (merge (deepCopy .) (default dict $template.metadata.annotations)) }}{{- end }}
+{{- with $from.labels }}{{- $_ := set $template.metadata "labels" (merge (deepCopy $template.metadata.labels) .) }}{{- end }}
+{{- include "gatelog.over" (dict "base" $spec.securityContext "over" $from.podSecurityContext) }}
+{{- range concat (default list $spec.initContainers) $spec.containers }}
+{{- include "gatelog.over" (dict "base" .securityContext "over" $from.securityContext) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Adds variables and volumes to a container: {spec, container, from, volumes}. */}}
+{{- define "gatelog.extra" -}}
+{{- $c := .container -}}
+{{- with .from.extraEnv }}{{- $_ := set $c "env" (concat (default list $c.env) .) }}{{- end }}
+{{- with .from.extraVolumeMounts }}{{- $_ := set $c "volumeMounts" (concat (default list $c.volumeMounts) .) }}{{- end }}
+{{- if .volumes }}{{- with .from.extraVolumes }}{{- $_ := set $.spec "volumes" (concat (default list $.spec.volumes) .) }}{{- end }}{{- end }}
+{{- end }}
+
+{{/* Gives a container its image: {container, image, part, tag}, of which `part` goes before. */}}
+{{- define "gatelog.imageOf" -}}
+{{- $image := pick .image "repository" "tag" "digest" "pullPolicy" -}}
+{{- if or (hasKey .part "tag") (hasKey .part "repository") }}{{- $_ := unset $image "digest" }}{{- end }}
+{{- include "gatelog.over" (dict "base" $image "over" .part) }}
+{{- $_ := set .container "image" (include "gatelog.image" (dict "image" $image "tag" (default .tag $image.tag))) }}
+{{- if ne $image.pullPolicy "IfNotPresent" }}{{- $_ := set .container "imagePullPolicy" $image.pullPolicy }}{{- end }}
+{{- if and $image.digest .container.env }}{{- include "gatelog.setEnv" (dict "container" .container "name" "IMAGE_DIGEST" "value" $image.digest) }}{{- end }}
+{{- end }}
+
 {{/* Fits a Deployment, StatefulSet or Job to the values: {root, obj}. */}}
 {{- define "gatelog.workload" -}}
 {{- $root := .root }}{{- $v := .root.Values }}{{- $obj := .obj -}}
 {{- $component := index $obj.metadata.labels "app.kubernetes.io/component" -}}
 {{- $ours := ne $component "nats" }}{{- $job := eq $obj.kind "Job" -}}
-{{- $part := default dict (index $v.parts $component) -}}
+{{- $part := default dict (index $v.parts (include "gatelog.partName" $component)) -}}
 {{- $template := $obj.spec.template }}{{- $spec := $template.spec }}{{- $container := index $spec.containers 0 -}}
 {{- if and (has $component (list "ingest" "standalone")) (eq (include "gatelog.way" $root) "webhook") }}
 {{- $patch := fromYaml (.root.Files.Get "files/components/webhook/ingest.yaml") }}
@@ -133,35 +184,24 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- if eq $component "standalone" }}{{- include "gatelog.standalone" (dict "root" $root "obj" $obj "spec" $spec "container" $container) }}{{- end }}
 {{- if and (eq $component "serve") (eq $v.serve.certificates "self") }}{{- include "gatelog.selfMade" (dict "spec" $spec "container" $container "part" "SERVE" "volume" "certificate") }}{{- end }}
 {{- include "gatelog.part" (dict "obj" $obj "spec" $spec "container" $container "part" $part) }}
-{{- with merge (deepCopy (default dict $part.nodeSelector)) $v.pods.nodeSelector }}{{- $_ := set $spec "nodeSelector" . }}{{- end }}
-{{- with concat $v.pods.tolerations (default list $part.tolerations) }}{{- $_ := set $spec "tolerations" . }}{{- end }}
-{{- with default $v.pods.affinity $part.affinity }}{{- $_ := set $spec "affinity" . }}{{- end }}
-{{- with default $v.pods.priorityClassName $part.priorityClassName }}{{- $_ := set $spec "priorityClassName" . }}{{- end }}
-{{- if $v.image.pullSecrets }}
-{{- $names := list }}{{- range $v.image.pullSecrets }}{{- $names = append $names (dict "name" .) }}{{- end }}
-{{- $_ := set $spec "imagePullSecrets" $names }}
-{{- end }}
-{{- with $v.pods.annotations }}{{- $_ := set $template.metadata "annotations" (merge (deepCopy .) (default dict $template.metadata.annotations)) }}{{- end }}
-{{- with $v.pods.labels }}{{- $_ := set $template.metadata "labels" (merge (deepCopy $template.metadata.labels) .) }}{{- end }}
+{{- include "gatelog.pod" (dict "template" $template "pods" $v.pods "part" $part "pullSecrets" $v.image.pullSecrets) }}
+{{- $image := default dict $part.image }}
 {{- if $ours }}
-{{- $_ := set $container "image" (include "gatelog.image" (dict "image" $v.image "tag" (default .root.Chart.AppVersion $v.image.tag))) }}
-{{- if ne $v.image.pullPolicy "IfNotPresent" }}{{- $_ := set $container "imagePullPolicy" $v.image.pullPolicy }}{{- end }}
-{{- if $container.env }}{{- include "gatelog.environment" (dict "root" .root "container" $container "job" $job "doctor" (eq $component "doctor")) }}{{- end }}
-{{- with $v.image.digest }}{{- include "gatelog.setEnv" (dict "container" $container "name" "IMAGE_DIGEST" "value" .) }}{{- end }}
-{{- with .shard }}{{- include "gatelog.setEnv" (dict "container" $container "name" "GATELOG_PROJECTOR_SHARD" "value" .) }}{{- end }}
-{{- range $before := $spec.initContainers }}
-{{- $_ := set $before "image" $container.image }}
-{{- with $container.imagePullPolicy }}{{- $_ := set $before "imagePullPolicy" . }}{{- end }}
-{{- include "gatelog.environment" (dict "root" $root "container" $before "job" true "doctor" false) }}
+{{- $all := concat (default list $spec.initContainers) $spec.containers }}
+{{- range $i, $one := $all }}
+{{- if $one.env }}{{- include "gatelog.environment" (dict "root" $root "container" $one "job" (or $job (ne $one.name $container.name)) "doctor" (eq $component "doctor")) }}{{- end }}
+{{- include "gatelog.imageOf" (dict "container" $one "image" $v.image "part" $image "tag" $root.Chart.AppVersion) }}
+{{- range $from := list $v.pods $part }}{{- include "gatelog.extra" (dict "spec" $spec "container" $one "from" $from "volumes" (eq $i 0)) }}{{- end }}
 {{- end }}
-{{- range $i, $map := $v.pods.extraConfigMaps }}{{- include "gatelog.mount" (dict "spec" $spec "container" $container "name" (printf "extra-%d" $i) "path" $map.mountPath "source" (dict "configMap" (dict "name" $map.name))) }}{{- end }}
+{{- with .shard }}{{- include "gatelog.setEnv" (dict "container" $container "name" "GATELOG_PROJECTOR_SHARD" "value" .) }}{{- end }}
 {{- if and $v.metrics.tls.secretName (not $job) }}
 {{- include "gatelog.mount" (dict "spec" $spec "container" $container "name" "metrics" "path" "/etc/gatelog/metrics" "source" (dict "secret" (dict "secretName" $v.metrics.tls.secretName "defaultMode" 288))) }}
 {{- range $probe := list "livenessProbe" "readinessProbe" "startupProbe" }}{{- with index $container $probe }}{{- $_ := set .httpGet "scheme" "HTTPS" }}{{- end }}{{- end }}
 {{- $_ := set $template.metadata.annotations "prometheus.io/scheme" "https" }}
 {{- end }}
 {{- else }}
-{{- $_ := set $container "image" (include "gatelog.image" (dict "image" $v.nats.image "tag" $v.nats.image.tag)) }}
+{{- include "gatelog.imageOf" (dict "container" $container "image" $v.nats.image "part" $image "tag" "") }}
+{{- include "gatelog.extra" (dict "spec" $spec "container" $container "from" $part "volumes" true) }}
 {{- range $obj.spec.volumeClaimTemplates }}
 {{- $_ := set .spec.resources.requests "storage" $v.nats.storage.size }}
 {{- if $v.nats.storage.className }}{{- $_ := set .spec "storageClassName" $v.nats.storage.className }}{{- end }}
@@ -292,6 +332,20 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- toJson (uniq $ports) }}
 {{- end }}
 
+{{/* Annotates a ServiceAccount as its part asks; the one pod's is the actuator's: {root, obj}. */}}
+{{- define "gatelog.account" -}}
+{{- $v := .root.Values }}{{- $part := include "gatelog.partName" (trimPrefix "gatelog-" .obj.metadata.name) -}}
+{{- if and (eq $v.profile "standalone") (eq $part "actuator") }}{{- $part = "standalone" }}{{- end }}
+{{- $own := get (default dict (index $v.parts $part)) "serviceAccountAnnotations" }}
+{{- with merge (deepCopy (default dict $own)) $v.pods.serviceAccountAnnotations (default dict .obj.metadata.annotations) }}{{- $_ := set $.obj.metadata "annotations" . }}{{- end }}
+{{- end }}
+
+{{/* Sets the address families of a Service: {root, obj}. */}}
+{{- define "gatelog.service" -}}
+{{- with .root.Values.services.ipFamilyPolicy }}{{- $_ := set $.obj.spec "ipFamilyPolicy" . }}{{- end }}
+{{- with .root.Values.services.ipFamilies }}{{- $_ := set $.obj.spec "ipFamilies" . }}{{- end }}
+{{- end }}
+
 {{/* Names the Leases of the cluster, one of each shard for the projector, in a Role: {root, obj}. */}}
 {{- define "gatelog.lease" -}}
 {{- $part := trimSuffix "-lease" .obj.metadata.name }}{{- $names := list -}}
@@ -346,6 +400,8 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- if eq $v.serve.certificates "secret" }}{{- $_ := set $obj.spec "caBundle" $v.serve.caBundle }}{{- end }}
 {{- if ne $v.serve.certificates "certManager" }}{{- $_ := unset $obj.metadata "annotations" }}{{- end }}
 {{- end }}
+{{- if eq $kind "ServiceAccount" }}{{- include "gatelog.account" . }}{{- end }}
+{{- if eq $kind "Service" }}{{- include "gatelog.service" . }}{{- end }}
 {{- if eq $kind "PrometheusRule" }}{{- $_ := set $obj.metadata "labels" (merge (dict "app.kubernetes.io/name" "gatelog") $v.metrics.rules.labels) }}{{- end }}
 {{- if $wanted }}
 {{- $wide := list "Namespace" "ClusterRole" "ClusterRoleBinding" "CustomResourceDefinition" "APIService" "MutatingAdmissionPolicy" "MutatingAdmissionPolicyBinding" "ValidatingAdmissionPolicy" "ValidatingAdmissionPolicyBinding" "MutatingWebhookConfiguration" "ValidatingWebhookConfiguration" }}
@@ -368,6 +424,7 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- $_ := set $obj.metadata "annotations" (dict "helm.sh/hook" $hook "helm.sh/hook-weight" $weight "helm.sh/hook-delete-policy" "before-hook-creation,hook-succeeded") }}
 {{- if not (hasPrefix "Cluster" $obj.kind) }}{{- $_ := set $obj.metadata "namespace" $root.Release.Namespace }}{{- end }}
 {{- if eq $obj.kind "NetworkPolicy" }}{{- include "gatelog.networkPolicy" (dict "root" $root "obj" $obj) }}{{- end }}
+{{- if eq $obj.kind "ServiceAccount" }}{{- include "gatelog.account" (dict "root" $root "obj" $obj) }}{{- end }}
 {{- if eq $obj.kind "Job" }}
 {{- include "gatelog.workload" (dict "root" $root "obj" $obj) }}
 {{- $_ := set (index $obj.spec.template.spec.containers 0) "args" $args }}
