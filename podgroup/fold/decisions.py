@@ -257,7 +257,7 @@ def _reshape(world: World, group: Group, command: UpdateWorkload) -> None:
         mirror.deactivated(group)
         requeueing.deactivated(group)
     if command.pod_sets is not None:
-        _fill(world, group, command.pod_sets)
+        _fill(world, group, command.pod_sets, fresh=True)
 
 
 def _reprioritize(world: World, group: Group, priority: int) -> None:
@@ -284,14 +284,14 @@ def _compose(
     fresh = not group.composition.done
     composition.composed(group, priority, here.at if fresh else None)
     mirror.lost(group, False)
-    _fill(world, group, pod_sets)
+    _fill(world, group, pod_sets, fresh=fresh)
     if fresh:
         requeueing.queued(group, here.at)
         found = ", ".join([f"{p.count} x {p.name}" for p in pod_sets])
         note(world, here, "GroupComplete", group.id, "", "", found)
 
 
-def _fill(world: World, group: Group, pod_sets: tuple[PodSetSpec, ...]) -> None:
+def _fill(world: World, group: Group, pod_sets: tuple[PodSetSpec, ...], *, fresh: bool) -> None:
     for role in group.roles.values():
         role.count = 0
     for pod_set in pod_sets:
@@ -301,7 +301,8 @@ def _fill(world: World, group: Group, pod_sets: tuple[PodSetSpec, ...]) -> None:
         role.requests = pod_set.requests
         role.topology = pod_set.topology
         role.need = needed(group, name, pod_set.count)
-        role.peak = 0
+        if fresh:
+            role.peak = 0  # a Workload that is made again takes nobody's place
         role.sample = PodUID(pod_set.sample.uid if pod_set.sample is not None else "")
     composition.filled(group, sum(pod_set.count for pod_set in pod_sets))
     uids = world.members[group.id].flags
