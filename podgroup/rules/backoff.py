@@ -1,13 +1,15 @@
 """Rule: the back-off after an eviction is over: the group may queue again (builtin mode).
 
-Invariant: times are compared with the log's own.
+Invariant: the time that counts is the log's own.
 """
+
+from datetime import datetime
 
 from podgroup.log.records import Requeued
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.readiness import admitted
 from podgroup.rules.helpers.rule import BUILTIN, Rule
-from podgroup.rules.helpers.timing import no_wake, wake_at
+from podgroup.rules.helpers.timing import is_over, no_wake
 from podgroup.state.group import Group
 
 BACKOFF = "backoff"
@@ -22,10 +24,12 @@ def _backoff(ctx: RuleContext, group: Group) -> Conclusions:
     due = group.requeueing.requeue_at
     if due is None or group.quota.holding is not None or group.requeueing.evicted is None:
         return no_wake(ctx, group, BACKOFF)
-    elif due > ctx.here.at:
-        return wake_at(ctx, group, BACKOFF, due)
-    else:
-        return (Requeued(group.id, waited=True),)
+    return _requeue(ctx, group, due)
+
+
+def _requeue(ctx: RuleContext, group: Group, due: datetime) -> Conclusions:
+    if (yield from is_over(ctx, group, BACKOFF, due)):
+        yield Requeued(group.id, waited=True)
 
 
 RULE = Rule(

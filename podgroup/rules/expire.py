@@ -16,7 +16,7 @@ from podgroup.model.commands import FinalizePod, StopPod
 from podgroup.model.names import EVENT_DELETED, REASON_EVICTED_PREFIX
 from podgroup.rules.helpers.context import Conclusions, RuleContext, normal, pod_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.rules.helpers.timing import may_run, no_wake, wake_at
+from podgroup.rules.helpers.timing import is_over, may_run, no_wake
 from podgroup.state.group import Group
 
 RETENTION = "retention"
@@ -46,8 +46,7 @@ def _expire(ctx: RuleContext, group: Group, kept_s: int) -> Conclusions:
         yield from no_wake(ctx, group, RETENTION)
         return
     due = evicted.at + timedelta(seconds=kept_s)
-    if due > ctx.here.at:
-        yield from wake_at(ctx, group, RETENTION, due)
+    if not (yield from is_over(ctx, group, RETENTION, due)):
         return
     reason = REASON_EVICTED_PREFIX + evicted.reason
     for uid in list(ctx.members(group).flags):

@@ -17,7 +17,7 @@ from podgroup.model.names import MANAGED_LABEL
 from podgroup.model.reasons import UNMANAGED
 from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.rules.helpers.timing import no_wake, timer_of, wake_at
+from podgroup.rules.helpers.timing import fallen_due, no_wake, timer_of
 from podgroup.state.facts import KEEP
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
@@ -39,23 +39,15 @@ def restore_managed_label(ctx: RuleContext, group: Group) -> Conclusions:
 
 
 def _put_back(ctx: RuleContext, group: Group) -> Conclusions:
-    members, wish = ctx.members(group), timer_of(ctx, group, KEEP)
-    if wish is not None and wish.due_at > ctx.here.at:
+    if timer_of(ctx, group, KEEP) is not None:
         return  # constant work per event: nothing is due before
-    later = []
-    for uid in members.listed(Flag.HIDDEN):
-        pod = ctx.pod(uid)
-        due = _due(pod)
-        if due > ctx.here.at:
-            later.append(due)
-        else:
-            event = KubeEvent(type="Warning", reason=LABEL_PUT_BACK, message=_MESSAGE)
-            why = f"pod {pod.view.name} is out of sight: it has lost its label, or is gone"
-            yield ctx.decision(
-                group, "keep", UNMANAGED, why, KeepPod(target=pod_ref(pod), events=(event,))
-            )
-    if later:
-        yield from wake_at(ctx, group, KEEP, min(later))
+    hidden = map(ctx.pod, ctx.members(group).listed(Flag.HIDDEN))
+    for pod in (yield from fallen_due(ctx, group, KEEP, ((pod, _due(pod)) for pod in hidden))):
+        event = KubeEvent(type="Warning", reason=LABEL_PUT_BACK, message=_MESSAGE)
+        why = f"pod {pod.view.name} is out of sight: it has lost its label, or is gone"
+        yield ctx.decision(
+            group, "keep", UNMANAGED, why, KeepPod(target=pod_ref(pod), events=(event,))
+        )
 
 
 def _due(pod: Pod) -> datetime:

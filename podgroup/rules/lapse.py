@@ -6,37 +6,38 @@ Until then it is charged, its finalizer keeps its object, and no other pod gets 
 Invariant: a group has a timer for its next look at such pods, or has none.
 """
 
+from collections.abc import Iterator
+from datetime import datetime
+
 from podgroup.model.commands import FinalizePod
 from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
-from podgroup.rules.helpers.timing import look_by, no_wake, timer_of
+from podgroup.rules.helpers.timing import fallen_due, given_up_at, look_by, timer_of
 from podgroup.state.group import Group
-from podgroup.state.members import Flag
-from podgroup.state.termination import LOST_NODE, end_unseen, lost_at
+from podgroup.state.members import Flag, Members
+from podgroup.state.pod import Pod
+from podgroup.state.termination import LOST_NODE, end_unseen
 
 
 def lapse(ctx: RuleContext, group: Group) -> Conclusions:
     """Release pods of deleted Nodes that have had time enough to end."""
-    wish = timer_of(ctx, group, LOST_NODE)
     policy, members = ctx.world.policy, ctx.members(group)
-    if wish is None and not (policy.deleted_node_timeout_s and members.count(Flag.DELETING)):
+    if not policy.deleted_node_timeout_s or not members.count(Flag.DELETING):
         return
-    if wish is not None and wish.due_at > ctx.here.at:
+    if timer_of(ctx, group, LOST_NODE) is not None:
         return  # looked at lately: constant work per event
-    coming = []
-    for pod in map(ctx.pod, members.listed(Flag.DELETING)):
-        at = lost_at(ctx.world, pod, ctx.here.at)
-        if not pod.held or pod.terminated or at is None or not end_unseen(pod.view):
-            continue
-        if at > ctx.here.at:
-            coming.append(at)
-            continue
+    ends = _ends(ctx, members)
+    for pod in (yield from fallen_due(ctx, group, LOST_NODE, ends, look_by)):
         why = f"Node {pod.view.node} was deleted, and pod {pod.view.name} must have ended by now"
         yield ctx.decision(group, "lapse", "NodeDeleted", why, FinalizePod(target=pod_ref(pod)))
-    if coming:
-        yield from look_by(ctx, group, LOST_NODE, min(coming))
-    else:
-        yield from no_wake(ctx, group, LOST_NODE)
+
+
+def _ends(ctx: RuleContext, members: Members) -> Iterator[tuple[Pod, datetime]]:
+    """Yield the pods whose end nobody will see, with when they must have ended."""
+    for pod in map(ctx.pod, members.listed(Flag.DELETING)):
+        at = given_up_at(ctx, pod)
+        if pod.held and not pod.terminated and at is not None and end_unseen(pod.view):
+            yield pod, at
 
 
 RULE = Rule(

@@ -4,7 +4,7 @@ There is a back-off that doubles; after as many times as an operator allows the 
 deactivated. One that was ready once and is not any more has a time-out of its own, for recovery.
 Off unless `Policy.pods_ready_timeout_s` is set; in kueue mode the core does this.
 
-Invariant: times are compared with the log's own, so a replay evicts the same groups.
+Invariant: the time that counts is the log's own, so a replay evicts the same groups.
 """
 
 from datetime import datetime, timedelta
@@ -15,7 +15,7 @@ from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.evicting import deactivate, evict_group
 from podgroup.rules.helpers.readiness import admitted, all_ready
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
-from podgroup.rules.helpers.timing import no_wake, wake_at
+from podgroup.rules.helpers.timing import is_over, no_wake
 from podgroup.state.group import Group, QuotaReservation
 
 PODS_READY = "podsready"
@@ -43,9 +43,9 @@ def _timeout(ctx: RuleContext, group: Group, holding: QuotaReservation) -> Concl
     if group.readiness.ready:
         limit_s = policy.pods_ready_recovery_timeout_s or limit_s
     due = since + timedelta(seconds=limit_s)
-    if due > ctx.here.at:
-        yield from wake_at(ctx, group, PODS_READY, due)
-    elif 0 <= policy.requeuing_limit <= group.requeueing.timeouts:
+    if not (yield from is_over(ctx, group, PODS_READY, due)):
+        return
+    if 0 <= policy.requeuing_limit <= group.requeueing.timeouts:
         why = "exceeding the maximum number of re-queuing retries"
         yield from deactivate(ctx, group, "timeout", EVICTED_REQUEUING_LIMIT, why)
     else:

@@ -30,13 +30,12 @@ from podgroup.rules.helpers.no_workload import without_workload
 from podgroup.rules.helpers.order import start_key
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.snapshot import at_odds
-from podgroup.rules.helpers.timing import timer_of, wake_at
+from podgroup.rules.helpers.timing import given_up_at, may_run, timer_of, wake_at
 from podgroup.rules.helpers.topology import selectors_of
 from podgroup.state.facts import role_of, unknown_flavor
 from podgroup.state.group import Group, QuotaReservation, Role
 from podgroup.state.members import Flag
 from podgroup.state.pod import Pod
-from podgroup.state.termination import lost_at
 
 SUCCESSOR = "successor"
 _ELASTIC = (SLICE_NAME, WORKLOAD_ANNOTATION)
@@ -105,17 +104,17 @@ def _taken(ctx: RuleContext, group: Group, role: Role) -> Concluding[int]:
     for pod in map(ctx.pod, members.listed(Flag.DELETING, role.name)):
         if not members.flags[pod.view.uid] & Flag.LIVE:
             continue
-        at = lost_at(ctx.world, pod, ctx.here.at)
+        at = given_up_at(ctx, pod)
         if at is None:
             continue
-        if at > ctx.here.at:
+        if may_run(ctx, pod):
             ends.append(at)
         else:
             taken -= 1
     if ends and taken >= role.count:
         wish = timer_of(ctx, group, SUCCESSOR)
         # Where their node answers the time moves on with each event: an earlier look will do.
-        if wish is None or not ctx.here.at < wish.due_at <= min(ends):
+        if wish is None or wish.due_at > min(ends):
             yield from wake_at(ctx, group, SUCCESSOR, min(ends))
     return taken
 

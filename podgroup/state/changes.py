@@ -72,7 +72,7 @@ def runs(world: World, group: Group) -> bool:
     if workload is None:
         if mirror.expect is None:
             return False
-    elif workload.deleted_at is not None or workload.max_execution_s or not workload.active:
+    elif workload.deleted_at is not None or not workload.active:
         return False
     return (
         holding is not None
@@ -222,16 +222,17 @@ def nothing_read(world: World, group: Group, before: PodView, view: PodView, fla
 
     True of most status updates: conditions of a waiting pod, the node of one that was bound.
     """
-    if flags & (Flag.TERMINATED | Flag.DELETING) or group.requeueing.evicted is not None:
-        return False
-    workload = group.mirror.workload
-    if world.policy.pods_ready_timeout_s or (workload is not None and workload.max_execution_s):
-        return False  # times are compared at every look
-    return (
-        not group.parked
-        and group.reporting.recounted is None
-        and not group.reporting.due
-        and rules_read(view) == rules_read(before)
+    return not looked_at_anyway(group, flags) and rules_read(view) == rules_read(before)
+
+
+def looked_at_anyway(group: Group, flags: int) -> bool:
+    """Tell whether any new view of a pod with `flags` that stay counts as a change of its group."""
+    return bool(
+        flags & (Flag.TERMINATED | Flag.DELETING)
+        or group.requeueing.evicted is not None
+        or group.parked
+        or group.reporting.recounted is not None
+        or group.reporting.due
     )
 
 

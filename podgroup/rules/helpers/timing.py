@@ -1,7 +1,11 @@
 """Timers of the rules, and whether a group still uses what it was given.
 
-A rule that waits for a moment asks for a timer of its group; when it fires the rules look at the
-group again and compare times. A timer says nothing by itself, so an old one does no harm.
+A rule that waits for moments asks `fallen_due`, and compares no times itself
+(tests/core/test_rule_times.py). What falls due falls due by its timer in the log: before that has
+fired, no look at the group finds the moment over. So rules say the same whether they are asked
+after each change of a group or only where something is due, and a projector that starts anew, or
+lags behind, decides what one that was there would have decided. A timer says nothing by itself, so
+an old one does no harm.
 
 A group that must stop holds its quota until none of its pods may run: each has ended, is gone, or
 was never bound and is being deleted. A pod whose kubelet does not answer for long enough is taken
@@ -11,8 +15,9 @@ for gone (`state.termination`). An operator may choose not to wait for the grace
 Invariant: a group has at most one timer of each purpose.
 """
 
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 from podgroup.log.records import Timed
 from podgroup.rules.helpers.context import Concluding, Conclusions, RuleContext
@@ -24,6 +29,7 @@ from podgroup.state.termination import GRACE, lost_at
 
 LOOK_AGAIN: Final = timedelta(seconds=60)
 """How long a group is not looked at whose pods must end: the one with the longest may end first."""
+_T = TypeVar("_T")
 
 
 def wake_at(ctx: RuleContext, group: Group, purpose: str, at: datetime) -> Conclusions:
@@ -39,6 +45,38 @@ def look_by(ctx: RuleContext, group: Group, purpose: str, at: datetime) -> Concl
     return wake_at(ctx, group, purpose, min(at, ctx.here.at + LOOK_AGAIN))
 
 
+Wake = Callable[[RuleContext, Group, str, datetime], Conclusions]
+"""`wake_at` or `look_by`."""
+
+
+def fallen_due(
+    ctx: RuleContext,
+    group: Group,
+    purpose: str,
+    moments: Iterable[tuple[_T, datetime]],
+    wake: Wake = wake_at,
+) -> Concluding[list[_T]]:
+    """Return for what the moment is over, in the order given; asks for a look at the next one.
+
+    A moment for which a timer was asked for is over once the timer has fired, not before.
+    """
+    known = timer_of(ctx, group, purpose)
+    over: list[_T] = []
+    coming: list[datetime] = []
+    for what, due in moments:
+        if due > ctx.here.at or (known is not None and known.due_at <= due):
+            coming.append(due)
+        else:
+            over.append(what)
+    yield from wake(ctx, group, purpose, min(coming)) if coming else no_wake(ctx, group, purpose)
+    return over
+
+
+def is_over(ctx: RuleContext, group: Group, purpose: str, due: datetime) -> Concluding[bool]:
+    """Tell whether a moment is over, as `fallen_due` does of many."""
+    return bool((yield from fallen_due(ctx, group, purpose, ((True, due),))))
+
+
 def no_wake(ctx: RuleContext, group: Group, purpose: str) -> Conclusions:
     """Take a wish back."""
     return (Timed(group.id, purpose),) if timer_of(ctx, group, purpose) is not None else ()
@@ -50,11 +88,20 @@ def timer_of(ctx: RuleContext, group: Group, purpose: str) -> Timer | None:
     return timers.get(f"{purpose}/{group.id}/") if timers else None
 
 
+def given_up_at(ctx: RuleContext, pod: Pod) -> datetime | None:
+    """Return when a pod that is being deleted is taken for lost; None: not as things are."""
+    return lost_at(ctx.world, pod, ctx.here.at)
+
+
 def may_run(ctx: RuleContext, pod: Pod) -> bool:
-    """Tell whether a pod may run, as far as a kubelet answers for it."""
+    """Tell whether a pod may run, as far as a kubelet answers for it.
+
+    The time is compared at every look: anything that happens to a pod that is being deleted counts
+    as a change of its group.
+    """
     if not ctx.members(ctx.world.groups[pod.group]).flags[pod.view.uid] & Flag.LIVE:
         return False
-    at = lost_at(ctx.world, pod, ctx.here.at)
+    at = given_up_at(ctx, pod)
     return at is None or at > ctx.here.at
 
 
@@ -74,7 +121,7 @@ def still_running(ctx: RuleContext, group: Group) -> Concluding[bool]:
         return True  # looked at lately: constant work per event
     ends: list[datetime] = []
     for uid in members.with_flags(Flag.LIVE):
-        end = lost_at(ctx.world, ctx.pod(uid), ctx.here.at)
+        end = given_up_at(ctx, ctx.pod(uid))
         if end is None:
             return True
         ends.append(end)
