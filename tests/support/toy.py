@@ -8,12 +8,14 @@ Invariant: it changes views only in ways an API server would.
 """
 
 from collections import deque
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
 from typing import Any, ClassVar, cast
 
 import msgspec
 
+from ingest.translate.fields import annotations as read_annotations
 from podgroup.engine import due_timers, new_world, step
 from podgroup.log import events as e
 from podgroup.log.events import Batch
@@ -235,6 +237,7 @@ class Toy:
                 ann.setdefault(GROUP_TOTAL_COUNT, str(total))
         if more.get("sets"):
             more.setdefault("sets_key", repr(more["sets"]))
+        ann = self._seen(ann)
         view = PodView(
             uid=f"u{self._uid:04d}",
             namespace=more.pop("namespace", "ns"),
@@ -262,10 +265,16 @@ class Toy:
             self.settle()
         return view
 
+    def _seen(self, annotations: Mapping[str, str]) -> dict[str, str]:
+        """Return what the ingester lets through to the log: a rule can go by nothing else."""
+        return read_annotations(dict(annotations), self.world.policy.annotation_keys_to_copy)[0]
+
     def named(self, name: str) -> PodView:
         return next(p for p in self.pods.values() if p.name == name)
 
     def change(self, uid: str, *, settle: bool = True, **fields: Any) -> None:
+        if "annotations" in fields:
+            fields["annotations"] = self._seen(fields["annotations"])
         view = msgspec.structs.replace(self.pods[uid], resource_version=self.bump(), **fields)
         self.pods[uid] = self.last[view.name] = view
         if (
@@ -501,7 +510,7 @@ class Toy:
     def _write_queue(self, on: c.ObjectRef, said: Condition) -> str:
         world = self.world
         live: Any = (
-            world.local_queues[on.namespace, on.name]
+            world.local_queues.get((on.namespace, on.name))
             if on.kind == "LocalQueue"
             else (world.cohorts if on.kind == "Cohort" else world.cluster_queues).get(on.name)
         )
