@@ -47,7 +47,7 @@ from podgroup.model.names import (
 )
 from podgroup.model.objects import PodView
 from podgroup.model.weight import own_weight
-from podgroup.state.changes import EVERYTHING, nothing_read, of_joining, of_pod
+from podgroup.state.changes import EVERYTHING, nothing_read, of_joining, of_pod, rules_read
 from podgroup.state.facts import KUEUE
 from podgroup.state.group import GROUP, SINGLE, Group, Role
 from podgroup.state.members import Flag
@@ -299,6 +299,7 @@ def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, same:
     changed = EVERYTHING
     if (
         not (led or retried or resized)
+        and (same or rules_read(view) == rules_read(before))
         and pod.role == role
         and world.track_changes
         and world.dirty_groups.get(group.id, 0) != EVERYTHING
