@@ -307,24 +307,26 @@ class Stack:
         return time.monotonic() - began
 
     async def _probe(self) -> None:
-        """Restart nats-server as its liveness probe would, which is the shipped one."""
+        """Restart nats-server as a kubelet would: by the shipped probes, liveness once started."""
         (pod,) = (
             one["spec"]["template"]["spec"]
             for one in objects(DEPLOY / "components" / "nats")
             if one["kind"] == "StatefulSet"
         )
-        probe = pod["containers"][0]["livenessProbe"]
-        url = f"http://{self.host}:{self.monitor}{probe['httpGet']['path']}"
-        failures = 0
+        (container,) = pod["containers"]
+        failures, started = 0, False
         while True:
+            probe = container["livenessProbe" if started else "startupProbe"]
+            url = f"http://{self.host}:{self.monitor}{probe['httpGet']['path']}"
             await asyncio.sleep(probe["periodSeconds"])
             try:
                 async with self.http.get(url) as answer:
-                    failures = 0 if answer.status == 200 else failures + 1
+                    well = answer.status == 200
             except (TimeoutError, aiohttp.ClientError):
-                failures += 1
+                well = False
+            failures, started = 0 if well else failures + 1, started or well
             if self.nats_wanted and failures >= probe.get("failureThreshold", 3):
-                failures = 0
+                failures, started = 0, False
                 await asyncio.to_thread(self.nats.stop)
                 self.nats.start()
 

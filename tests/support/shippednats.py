@@ -4,6 +4,7 @@ Invariant: passwords and keys are made by deploy/secrets.sh and nowhere else, so
 operator does to change one can be done here word for word.
 """
 
+import resource
 import signal
 import subprocess
 from pathlib import Path
@@ -50,10 +51,20 @@ class ShippedNats:
         command = ["sh", str(DEPLOY / "secrets.sh"), str(self.secrets), self._host, *clusters]
         subprocess.run(command, check=True, capture_output=True)
 
-    def start(self) -> None:
-        """Start on the same port and store."""
+    def start(self, most_bytes: int = 0) -> None:
+        """Start on the same port and store; on a full disk, where files have `most_bytes`."""
+
+        def fill() -> None:
+            _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, hard))
+
         arguments = [server_binary(), "-c", str(self._config)]
-        self.process = subprocess.Popen(arguments, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            arguments,
+            stderr=subprocess.DEVNULL,
+            # Two system calls, through a module loaded before the fork.
+            preexec_fn=fill if most_bytes else None,  # noqa: PLW1509
+        )
 
     def reload(self) -> None:
         """Have the configuration read again, as `nats-server --signal reload` does."""
