@@ -164,7 +164,7 @@ def _everything(
 
 def _pending(model: "ReadModel", namespace: str) -> "list[PendingRow]":
     """Return what is not admitted, and before it what is admitted and yet runs nothing."""
-    from gatelog.readmodel import heldup
+    from gatelog.readmodel import heldup, running
     from gatelog.readmodel.rows import PendingRow
 
     now = datetime.now(UTC)
@@ -188,6 +188,7 @@ def _pending(model: "ReadModel", namespace: str) -> "list[PendingRow]":
             for row in held
         ),
         *model.idle(namespace, limit=_MOST),
+        *running.pending(model.standing_still(now - heldup.SOON, namespace, _MOST)),
         *model.pending(namespace, _MOST + 1),
     ]
 

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from gatelog.readmodel import heldup, places, repeats
+from gatelog.readmodel import heldup, places, repeats, running
 from gatelog.readmodel.advice import remedy, replacements
 from gatelog.readmodel.gaps import missing
 from gatelog.readmodel.model import ReadModel
@@ -25,13 +25,13 @@ from gatelog.readmodel.rows import (
     HeldUpRow,
     HolderRow,
     KeptRow,
-    OtherGateRow,
     ParkedOfRow,
     RepeatedRow,
     UnreplacedRow,
     UnstartedRow,
     WaitRow,
 )
+from gatelog.readmodel.running import NotRunningRow
 from gatelog.readmodel.shared import Shared, sentences, short_of
 from gatelog.readmodel.starts import rough, sentence
 from gatelog.readmodel.timeline import NO_WAIT, anonymous, duration, plain
@@ -48,10 +48,6 @@ _SPARED = (
 _GONE_NODE = (
     "that the node answers, or kubectl delete node if it is gone for good: until then, or until "
     "queueing.unreachable_timeout_s is over, what may run keeps its quota"
-)
-_NOT_OURS = (
-    "that the controller whose gate it is removes it: gatelog touches no gate of others, and the "
-    "quota stays taken until then, or until queueing.pods_ready_timeout_s is over"
 )
 _OPERATORS = "an operator of gatelog, whom gatelog doctor tells what to do"
 _ANOTHER_LIFE = (
@@ -79,7 +75,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     waits: list[WaitRow]
     set_aside: list[ParkedOfRow]
     not_started: list[UnstartedRow]
-    other_gates: list[OtherGateRow]
+    not_running: list[NotRunningRow]
+    """Of what is admitted: its pods that were let go and do not run, by what they wait for."""
     kept_at_gate: list[KeptRow]
     not_replaced: list[UnreplacedRow]
     ending: list[EndingRow]
@@ -108,7 +105,7 @@ def explain(model: ReadModel, group: GroupRow, now: datetime) -> Explanation:
         waits=model.waits(group.id),
         set_aside=model.parked_of(group.namespace, group.name, group.id),
         not_started=model.unstarted(group.id) if group.state in OVER else [],
-        other_gates=model.other_gates(group.id) if group.state in ADMITTED else [],
+        not_running=model.not_running(group.id) if group.state in ADMITTED else [],
         kept_at_gate=model.kept_at_gate(group.id) if group.state not in OVER else [],
         not_replaced=model.unreplaced(group.id) if group.state in ADMITTED else [],
         ending=model.ending(group.id),
@@ -170,8 +167,11 @@ def _now(
     elif effect_of(group.reason).refused:
         yield ExplanationLine("refused", plain(group.message))
         yield ExplanationLine("it takes", reason_of(WRITE_REFUSED).advice)
+    elif found.not_running:
+        yield ExplanationLine("now", _after_admission(found, now))
+        yield ExplanationLine("it takes", running.advice(found.not_running))
     else:
-        yield ExplanationLine("now", _settled(group, now, bool(found.other_gates)))
+        yield ExplanationLine("now", _settled(group, now))
     for number, text in enumerate(found.places):
         yield ExplanationLine("" if number else "places", text)
     if group.without_workload and group.state not in ("Finished", "Gone"):
@@ -242,10 +242,6 @@ def _pods(found: Explanation, now: datetime) -> Iterator[ExplanationLine]:
         yield ExplanationLine("it takes", _ANOTHER_LIFE)
     if found.group.state in ADMITTED and found.group.pods_gated and found.ending:
         yield ExplanationLine("successor", _successors(found.group, found.ending[0]))
-    for number, gate in enumerate(found.other_gates):
-        yield ExplanationLine("" if number else "other gate", _others_gate(gate))
-    if found.other_gates:
-        yield ExplanationLine("it takes", _NOT_OURS)
     for number, kept in enumerate(found.kept_at_gate):
         yield ExplanationLine("" if number else "at its gate", plain(kept.message))
     for advice in dict.fromkeys(reason_of(kept.reason).advice for kept in found.kept_at_gate):
@@ -294,15 +290,27 @@ def _past(waits: list[WaitRow]) -> list[tuple[str, WaitRow]]:
     return [(duration(took.total_seconds()), wait) for took, wait in over if took >= NO_WAIT][:8]
 
 
-def _settled(group: GroupRow, now: datetime, elsewhere: bool) -> str:
-    """Say why a group that waits for nothing of ours is where it is; `elsewhere`: for others'."""
+def _after_admission(found: Explanation, now: datetime) -> str:
+    """Say how many pods run of a group that is admitted, why others do not, and since when."""
+    group, rows = found.group, found.not_running
+    said = running.summed(rows, group.pods_running, single=group.kind == "single")
+    since = duration((now - min(row.since for row in rows)).total_seconds())
+    granted = (
+        "" if group.admitted_at is None else f"; quota granted {_when(group.admitted_at, now)}"
+    )
+    return f"{said}, for {since}{granted}"
+
+
+def _settled(group: GroupRow, now: datetime) -> str:
+    """Say why a group that waits for nothing is where it is."""
     message = plain(group.message or group.reason).rstrip(".")
     match group.state:
         case "Admitted" if effect_of(group.reason).short:
             return message
         case "Admitted" | "Running" if group.admitted_at is not None:
-            nothing = "nothing of gatelog's" if elsewhere else "nothing"
-            return f"it waits for {nothing}: {message}, {_when(group.admitted_at, now)}"
+            if not group.pods_running:
+                return f"nothing of it runs: {message}, {_when(group.admitted_at, now)}"
+            return f"it waits for nothing: {message}, {_when(group.admitted_at, now)}"
         case "Finished" | "Finishing" | "Gone" if group.finished_at is not None:
             return f"it is over: {message}, {_when(group.finished_at, now)}"
         case "Gone":
@@ -327,12 +335,6 @@ def _successors(group: GroupRow, first: EndingRow) -> str:
         f"{pods}: for each that terminates one starts once that has ended; "
         f"pod {first.name} on node {first.node} is to end by {first.deleted_at:%H:%M:%S} UTC"
     )
-
-
-def _others_gate(gate: OtherGateRow) -> str:
-    more = f" and {gate.pods - 1} more" if gate.pods > 1 else ""
-    verb = "have" if gate.pods > 1 else "has"
-    return f"pod {gate.name}{more} {verb} scheduling gate {gate.gate}, so no node is looked for"
 
 
 def _failure(pod: UnreplacedRow, now: datetime) -> str:

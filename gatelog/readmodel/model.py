@@ -18,7 +18,7 @@ import msgspec
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from gatelog.readmodel import quota, repeats, statements
+from gatelog.readmodel import quota, repeats, running, statements
 from gatelog.readmodel.quota import QuotaRow
 from gatelog.readmodel.rates import Rates
 from gatelog.readmodel.rows import (
@@ -32,7 +32,6 @@ from gatelog.readmodel.rows import (
     HeldUpRow,
     HolderRow,
     KeptRow,
-    OtherGateRow,
     ParkedCount,
     ParkedOfRow,
     PendingRow,
@@ -49,11 +48,11 @@ from gatelog.readmodel.rows import (
     UnstartedRow,
     WaitRow,
 )
+from gatelog.readmodel.running import NotRunningRow, StillRow
 from gatelog.readmodel.shared import Shared
 from gatelog.readmodel.timeline import TimelineEntry
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.whereabouts import read_model_at
-from podgroup.model.names import ADMISSION_GATE, ELASTIC_JOB_GATE, TOPOLOGY_GATE
 from podgroup.model.objects import ClusterQueueView
 from podgroup.model.reasons import (
     KEPT_AT_GATE,
@@ -316,11 +315,17 @@ class ReadModel:
             self.rows(UnstartedRow, statements.UNSTARTED, {"group_id": group_id, "limit": 5})
         )
 
-    def other_gates(self, group_id: str) -> list[OtherGateRow]:
-        """Return gates that are not ours and still keep pods that we let go; five at most."""
-        ours = {"admission": ADMISSION_GATE, "topology": TOPOLOGY_GATE, "elastic": ELASTIC_JOB_GATE}
-        given = {"group_id": group_id, "limit": 5, **ours}
-        return list(self.rows(OtherGateRow, statements.OTHER_GATES, given))
+    def not_running(self, group_id: str) -> list[NotRunningRow]:
+        """Return why pods of a group do not run that were let go, most pods first; 100 reasons."""
+        return list(self.rows(NotRunningRow, running.NOW, {"group_id": group_id, "limit": 100}))
+
+    def standing_still(self, before: datetime, namespace: str, limit: int) -> list[StillRow]:
+        """Return why pods of groups do not run since before a time, though they were let go.
+
+        By group, most pods first; not what every pod goes through in its first moments.
+        """
+        given = {"before": before, "namespace": namespace, "limit": limit}
+        return list(self.rows(StillRow, running.LISTED, given))
 
     def kept_at_gate(self, group_id: str) -> list[KeptRow]:
         """Return pods of a group that its admission does not let start, oldest first; five."""

@@ -268,15 +268,6 @@ class UnstartedRow(msgspec.Struct, frozen=True):
     created_at: datetime
 
 
-class OtherGateRow(msgspec.Struct, frozen=True):
-    """A gate of another controller that keeps a pod of an admitted group from being scheduled."""
-
-    gate: str
-    pods: int
-    name: str
-    """One of the pods: the first by name."""
-
-
 class KeptRow(msgspec.Struct, frozen=True):
     """A pod that stays at its gate whatever its group waits for, and why."""
 

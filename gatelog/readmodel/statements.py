@@ -14,6 +14,7 @@ from gatelog.readmodel.rows import GroupRow
 from podgroup.model.reasons import LARGER_THAN_ADMITTED
 from projector.schema import failing
 from projector.schema.pending import IDLE_REASON, ORDER, USE, in_line, is_admitted
+from projector.schema.running_views import says
 
 OF_POD = """g.id IN (SELECT p.group_id FROM pods p
         WHERE p.cluster = :cluster AND p.namespace = :namespace AND p.name = :name)"""
@@ -91,6 +92,12 @@ SELECT f.seq, 0, f.at, 'failure', {failing.kind("f")}, f.reason, {failing.words(
   FROM pods p CROSS JOIN failures f
  WHERE p.cluster = :cluster AND p.group_id = :group_id
    AND f.cluster = p.cluster AND f.pod_uid = p.uid
+UNION ALL
+SELECT w.from_seq, 0, w.from_at, 'wait', 'PodWaiting', w.reason, {says("w")}, p.name,
+       '', '', '', '', coalesce(w.to_at, p.gone_at)
+  FROM pods p CROSS JOIN pod_waits w
+ WHERE p.cluster = :cluster AND p.group_id = :group_id
+   AND w.cluster = p.cluster AND w.pod_uid = p.uid
  ORDER BY 1, 2 LIMIT :limit
 """
 """CROSS JOIN keeps SQLite from reading all outcomes and failures before it knows the group's."""
@@ -349,17 +356,6 @@ SELECT name, created_at
  WHERE cluster = :cluster AND group_id = :group_id AND gone_at IS NULL
    AND ungated_at IS NULL AND gated
  ORDER BY created_at DESC, uid LIMIT :limit
-"""
-
-OTHER_GATES = """
-SELECT g.gate, count(*) AS pods, min(p.name) AS name
-  FROM pods p
-  JOIN gates g ON g.cluster = p.cluster AND g.pod_uid = p.uid
- WHERE p.cluster = :cluster AND p.group_id = :group_id AND p.gone_at IS NULL
-   AND p.ended_at IS NULL AND p.deleted_at IS NULL AND NOT p.gated
-   AND g.removed_at IS NULL AND g.gate NOT IN (:admission, :topology, :elastic)
- GROUP BY g.gate
- ORDER BY g.gate LIMIT :limit
 """
 
 UNREPLACED = """

@@ -199,6 +199,10 @@ def _wait(entry: TimelineEntry) -> StoryLine | None:
 
 
 def _waiting(entry: TimelineEntry) -> StoryLine:
+    if entry.pod:
+        still = " still" if entry.until is None else ""
+        what, why = f"{{pods}}{still} waits", f"{entry.reason}: {EACH} {entry.message}"
+        return StoryLine(at=entry.at, what=what, why=why, tone="bad", pods=[entry.pod])
     span = "still" if entry.until is None else duration((entry.until - entry.at).total_seconds())
     return StoryLine(
         at=entry.at,

@@ -34,6 +34,7 @@ PATHS: Final = {
     "gates": "spec.schedulingGates",
     "conditions": "status.conditions",
     "ends": "status.containerStatuses",
+    "waiting": "status.containerStatuses[*].state",
 }
 
 
@@ -71,7 +72,7 @@ def _least(name: str, value: Any) -> Any:
             return tuple(kept[:MOST_KEPT])
         case "node_selector":
             return {}
-        case "conditions" | "ends" | "owners":
+        case "conditions" | "ends" | "waiting" | "owners":
             return value[:MOST_KEPT]
         case _:
             return ()

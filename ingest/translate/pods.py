@@ -48,6 +48,18 @@ from podgroup.model.roles import Variant
 _EMPTY = Raw(b"null")
 _NO_CLAIMS = (b"null", b"[]")
 _NOTHING = Declared((), "")
+_PASSING = ("", "ContainerCreating", "PodInitializing")
+"""What containers of any pod wait for while it is started."""
+_OF_IMAGES = (
+    objects.BACK_OFF_PULLING,
+    objects.PULL_FAILED,
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "ImageInspectError",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
+)
+"""Reasons of a kubelet that are about the image."""
 
 
 class _Gate(Wire, frozen=True):
@@ -73,12 +85,19 @@ class _Terminated(Wire, frozen=True):
     finished_at: datetime | None = None
 
 
+class _Waiting(Wire, frozen=True):
+    reason: str = ""
+    message: str = ""
+
+
 class _ContainerState(Wire, frozen=True):
+    waiting: _Waiting | None = None
     terminated: _Terminated | None = None
 
 
 class _ContainerStatus(Wire, frozen=True):
     name: str = ""
+    image: str = ""
     state: _ContainerState | None = None
     last_state: _ContainerState | None = None
     restart_count: int = 0
@@ -175,6 +194,7 @@ def pod_view(
         started_at=status.start_time,
         conditions=conditions(status.conditions),
         ends=_ends(status),
+        waiting=_waiting(status),
         sets=declared.sets,
         sets_key=declared.key,
         sets_problem=declared.problem,
@@ -246,3 +266,25 @@ def _ends(status: _PodStatus) -> tuple[objects.ContainerEnd, ...]:
                     )
                 )
     return tuple(ends)
+
+
+def _waiting(status: _PodStatus) -> tuple[objects.ContainerWait, ...]:
+    """What containers wait for, where it is more than their start; init containers first."""
+    found = []
+    for init, statuses in (
+        (True, status.init_container_statuses),
+        (False, status.container_statuses),
+    ):
+        for container in statuses or ():
+            waits = container.state and container.state.waiting
+            if waits and waits.reason not in _PASSING:
+                found.append(
+                    objects.ContainerWait(
+                        name=container.name,
+                        reason=waits.reason,
+                        message=cut(waits.message),
+                        image=cut(container.image) if waits.reason in _OF_IMAGES else "",
+                        init=init,
+                    )
+                )
+    return tuple(found)

@@ -15,6 +15,7 @@ from podgroup.fold import sentences as say
 from podgroup.fold.common import LOST, end_expectation, index, mark, note
 from podgroup.fold.group import departures, reporting
 from podgroup.fold.lives import lead, retire, retry_workload
+from podgroup.fold.podwaits import end_pod_wait
 from podgroup.fold.weighing import lighten
 from podgroup.log.journal import At
 from podgroup.model.ids import GroupID, PodUID
@@ -88,6 +89,7 @@ def leave(world: World, here: At, group: Group, pod: Pod, why: str) -> None:
     """Take a pod out of a group, although it exists."""
     note(world, here, "PodLeft", group=group.id, pod=pod.view.uid, reason=why)
     end_expectation(world, group, pod)
+    end_pod_wait(world, here, pod)
     departures.strayed(group)
     if pod.reported is not None:
         reporting.conditions(group, -1)

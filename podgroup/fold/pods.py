@@ -29,6 +29,7 @@ from podgroup.fold.group import departures, reporting
 from podgroup.fold.leaving import disown, forget, hide, leave, look_at_places
 from podgroup.fold.lives import lead, life, retry_workload
 from podgroup.fold.placing import assigned_role, larger
+from podgroup.fold.podwaits import pod_waits
 from podgroup.fold.progress import progress, write_gate
 from podgroup.fold.seeing import see
 from podgroup.fold.weighing import lighten, within
@@ -179,7 +180,9 @@ def count_plainly(world: World, here: At, view: PodView, *, gone: bool) -> None:
     if known is None and gone:
         return
     if known is None:
-        bare = replace_fields(view, conditions=(), ends=(), sets=(), sets_key="", sets_problem="")
+        bare = replace_fields(
+            view, conditions=(), ends=(), waiting=(), sets=(), sets_key="", sets_problem=""
+        )
         key = (GROUP, view.namespace, group_name(view.labels, view.annotations))
         if not key[2]:
             key = (SINGLE, view.namespace, view.name)
@@ -262,6 +265,7 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
     seen = say.GATED if gated else say.NOT_GATED
     note(world, here, "PodSeen", group.id, uid, seen, say.pod_seen(view.name, name))
     progress(world, here, group, pod, None)
+    pod_waits(world, here, pod, None)
     index(world, group, pod)
     lead(world, group)
     retry_workload(group)

@@ -10,6 +10,7 @@ from podgroup.fold.common import end_expectation, note
 from podgroup.fold.failures import failures
 from podgroup.fold.group import reporting
 from podgroup.fold.placing import larger, replace
+from podgroup.fold.podwaits import pod_waits
 from podgroup.fold.progress import progress, ungated
 from podgroup.log.dialects import ROLES, declaration, declared, declares_alike
 from podgroup.log.journal import At
@@ -52,6 +53,7 @@ def see(world: World, here: At, group: Group, pod: Pod, view: PodView, same: boo
     if deleted or view.phase != before.phase or view.node != before.node:
         progress(world, here, group, pod, before)
     failures(world, here, pod, before)
+    pod_waits(world, here, pod, before)
     if not same:
         if view.requests != before.requests:
             _resized(world, here, group, pod, before)

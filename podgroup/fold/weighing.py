@@ -120,6 +120,7 @@ def _cut(view: PodView, most: int) -> PodView:
         owners=view.owners[:1],
         conditions=view.conditions[:16],
         ends=view.ends[:16],
+        waiting=view.waiting[:16],
         tolerations=(),
         node_terms=(),
         node_selector={},

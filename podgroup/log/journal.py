@@ -91,6 +91,19 @@ class GateRow(Struct, frozen=True, gc=False):
     removed_by: str = ""
 
 
+class PodWaitRow(Struct, frozen=True, gc=False, kw_only=True):
+    """What a pod that was let go waited for, until `to_at` (None: it does, or the pod is gone)."""
+
+    pod: str
+    from_seq: int
+    reason: str
+    subject: str
+    message: str
+    from_at: datetime
+    to_at: datetime | None = None
+    to_seq: int | None = None
+
+
 class OutcomeRow(Struct, frozen=True, gc=False):
     """One attempt at a decision."""
 
@@ -211,6 +224,8 @@ class Journal(Struct, kw_only=True):
     placements: dict[tuple[str, int, str], PlacementRow] = field(default_factory=dict)
     """By group, position and podset."""
     gates: dict[tuple[str, str], GateRow] = field(default_factory=dict)
+    pod_waits: dict[tuple[str, int], PodWaitRow] = field(default_factory=dict)
+    """By pod and position."""
     outcomes: list[OutcomeRow] = field(default_factory=list)
     parked: list[ParkedRow] = field(default_factory=list)
     failures: dict[tuple[str, str, int], FailureRow] = field(default_factory=dict)

@@ -104,6 +104,24 @@ class ContainerEnd(View, frozen=True, kw_only=True):
     restarts: int = 0
 
 
+BACK_OFF_PULLING: Final = "ImagePullBackOff"
+PULL_FAILED: Final = "ErrImagePull"
+CRASHING: Final = "CrashLoopBackOff"
+
+
+class ContainerWait(View, frozen=True, kw_only=True):
+    """Why a container of a pod does not run, beyond that the pod is being started.
+
+    `image` is said where the reason is about it.
+    """
+
+    name: str
+    reason: str
+    message: str = ""
+    image: str = ""
+    init: bool = False
+
+
 class DeclaredSet(View, frozen=True, kw_only=True):
     """One entry of annotation pod-group-sets: pods that a group says it will have (KEP-976).
 
@@ -151,6 +169,13 @@ def _amounts(requests: Mapping[str, int]) -> object:
 def _statuses(conditions: tuple[Condition, ...]) -> object:
     """Return what they say, without times, messages and what we write ourselves."""
     return tuple((c.type, c.status, c.reason) for c in conditions if c.type != ADMITTED_CONDITION)
+
+
+def _in_the_way(waiting: tuple[ContainerWait, ...]) -> object:
+    """Return what containers wait for, without messages; a pull that failed is tried again."""
+    return tuple(
+        (one.name, BACK_OFF_PULLING if one.reason == PULL_FAILED else one.reason) for one in waiting
+    )
 
 
 class PodView(View, frozen=True, kw_only=True):
@@ -223,6 +248,7 @@ class PodView(View, frozen=True, kw_only=True):
         Means(at_once=_statuses, by=Write.STATUS, shared=Shared.CONDITIONS),
     ] = ()
     ends: Annotated[tuple[ContainerEnd, ...], Means(at_once=True, by=Write.STATUS)] = ()
+    waiting: Annotated[tuple[ContainerWait, ...], Means(at_once=_in_the_way, by=Write.STATUS)] = ()
     sets: Annotated[tuple[DeclaredSet, ...], Means()] = ()
     sets_key: Annotated[str, Means(read=True)] = ""
     sets_problem: Annotated[str, Means(read=True)] = ""

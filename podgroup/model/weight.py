@@ -19,7 +19,10 @@ LIGHT_TEXT: Final = 4096
 
 SHAPE: Final = ("node_terms", "tolerations", "node_selector", "requests", "sets")
 """Fields that the pods of a role have in common."""
-OWN: Final = ("labels", "annotations", "finalizers", "owners", "gates", "conditions", "ends")
+OWN: Final = (
+    *("labels", "annotations", "finalizers", "owners", "gates"),
+    *("conditions", "ends", "waiting"),
+)
 """Other fields that users can make large."""
 
 
@@ -38,7 +41,7 @@ def own_weight(view: PodView) -> int:
     """Return the bytes of what else users can make large, 0 if it is light."""
     notes = view.annotations
     entries = len(view.labels) + len(notes) + len(view.finalizers) + len(view.owners)
-    entries += len(view.gates) + len(view.conditions) + len(view.ends)
+    entries += len(view.gates) + len(view.conditions) + len(view.ends) + len(view.waiting)
     if entries <= LIGHT_ENTRIES and (not notes or sum(map(len, notes.values())) <= LIGHT_TEXT):
         return 0
     return _sum(view, OWN)

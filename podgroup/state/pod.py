@@ -67,6 +67,16 @@ class Terminating(Struct, frozen=True, gc=False):
     long: bool = False
 
 
+class PodWait(Struct, frozen=True, gc=False):
+    """What a pod that was let go waits for (`model.podwaits`), since message `seq` of the log."""
+
+    reason: str
+    subject: str
+    message: str
+    seq: int
+    at: datetime
+
+
 class Measured(Struct, frozen=True, gc=False):
     """What a pod really used: sum and largest of `samples` samples, per resource."""
 
@@ -125,6 +135,8 @@ class Pod(Struct, gc=False):
     measured: Measured | None = None
     terminating: Terminating | None = None
     """Since when it is being deleted, by the log's own time (`state.termination`)."""
+    waits: PodWait | None = None
+    """What keeps it from running though it was let go."""
 
     @property
     def gated(self) -> bool:

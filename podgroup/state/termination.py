@@ -83,7 +83,15 @@ def _spoke(before: PodView, view: PodView) -> bool:
 
 def _status(view: PodView) -> object:
     conditions = tuple(one for one in view.conditions if one.type not in _OTHERS)
-    return view.phase, view.reason, view.message, view.started_at, view.ends, conditions
+    return (
+        view.phase,
+        view.reason,
+        view.message,
+        view.started_at,
+        view.ends,
+        view.waiting,
+        conditions,
+    )
 
 
 def _condition(view: PodView, kind: str) -> Condition | None:

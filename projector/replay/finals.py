@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from podgroup.folding import PendingWrites
-from podgroup.log.journal import AdmissionRow, GateRow, WaitRow
+from podgroup.log.journal import AdmissionRow, GateRow, PodWaitRow, WaitRow
 from podgroup.model.objects import QUEUE_KINDS
 from podgroup.state.world import World
 from projector.schema.layout import COLUMNS, Row
@@ -43,6 +43,7 @@ class Finals:
         self._waits: dict[str, dict[int, WaitRow]] = {}
         self._admissions: dict[str, dict[int, AdmissionRow]] = {}
         self._gates: dict[str, dict[str, GateRow]] = {}
+        self._pod_waits: dict[str, dict[int, PodWaitRow]] = {}
         self._admitted: dict[str, datetime] = {}
         self._decisions: dict[str, Row] = {}
         self.loose = False
@@ -70,6 +71,11 @@ class Finals:
             ((g.pod, g.gate, g, g.removed_at is None) for g in journal.gates.values()),
             gone_pods,
         )
+        journal.pod_waits = _hold(
+            self._pod_waits,
+            ((w.pod, w.from_seq, w, w.to_at is None) for w in journal.pod_waits.values()),
+            gone_pods,
+        )
         journal.pods.clear()
         journal.groups.clear()
         journal.objects.clear()
@@ -85,6 +91,7 @@ class Finals:
         journal.waits = _all(self._waits)
         journal.admissions = _all(self._admissions)
         journal.gates = _all(self._gates)
+        journal.pod_waits = _all(self._pod_waits)
         journal.pods.update(world.pods)
         journal.groups.update(world.groups)
         journal.objects.update(_objects(world))

@@ -39,6 +39,7 @@ _OF_BEFORE = {
     "roles": f"NOT {_since('roles')}",
     "pods": f"(pods.seen_seq <= :floor OR NOT {_since('pods')})",
     "gates": f"NOT {_pod_since('gates')}",
+    "pod_waits": f"NOT {_pod_since('pod_waits')}",
     "history": f"(history.group_id <> '' AND NOT {_since('history')} "
     f"OR history.pod_uid <> '' AND NOT {_pod_since('history')})",
     "waits": f"NOT {_since('waits')}",

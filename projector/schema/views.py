@@ -18,6 +18,7 @@ from projector.schema import (
     pending,
     preemption_views,
     quota_views,
+    running_views,
     sharing_views,
     usage_views,
 )
@@ -56,6 +57,12 @@ SELECT {columns}, f.seq, 500000, f.at, 'failure', {failing.kind("f")}, f.reason,
        {failing.words("f")}, f.pod_uid, '', CAST(NULL AS TEXT)
   FROM groups g JOIN pods p ON p.cluster = g.cluster AND p.group_id = g.id
   JOIN failures f ON f.cluster = p.cluster AND f.pod_uid = p.uid
+UNION ALL
+SELECT {columns}, w.from_seq, 2500000, w.from_at, 'wait', 'PodWaiting', w.reason,
+       {running_views.says("w")}, w.pod_uid, '',
+       CASE WHEN w.to_at IS NULL AND p.gone_at IS NULL THEN 'waiting' ELSE 'over' END
+  FROM groups g JOIN pods p ON p.cluster = g.cluster AND p.group_id = g.id
+  JOIN pod_waits w ON w.cluster = p.cluster AND w.pod_uid = p.uid
 """
 
 
@@ -335,6 +342,7 @@ VIEWS = {
     "v_why_pending": _why_pending,
     "v_held_up": _held_up,
     "v_idle_holders": _idle_holders,
+    **running_views.VIEWS,
     "v_admission_latency": _admission_latency,
     "v_queue_usage_hourly": _queue_usage_hourly,
     "v_pending": _pending,
@@ -357,6 +365,7 @@ COMMENTS = {
     "v_idle_holders": "Groups that hold quota and run nothing until failed pods are replaced: "
     "since when, and what they hold",
     "v_held_up": "Admitted groups whose pods are at their gate still: what was tried, and answered",
+    **running_views.COMMENTS,
     "v_admission_latency": "Seconds each admission took, step by step",
     "v_queue_usage_hourly": "Quota held per ClusterQueue, flavor, resource and hour (UTC)",
     "v_queue_position": "Groups that wait for quota, with their position in ClusterQueue and "

@@ -14,7 +14,7 @@ away what is over and old, and says so in `pruned`.
 
 from projector.tables.base import UtcTime, metadata
 from projector.tables.forecasts import estimates, forecasts
-from projector.tables.groups import gates, groups, pods, roles
+from projector.tables.groups import gates, groups, pod_waits, pods, roles
 from projector.tables.position import (
     checkpoints,
     epochs,
@@ -60,6 +60,7 @@ __all__ = [
     "outcomes",
     "parked",
     "placements",
+    "pod_waits",
     "pods",
     "preemptions",
     "pruned",

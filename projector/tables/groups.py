@@ -201,3 +201,20 @@ gates = Table(
     info=rows("replace", compared=True, owner=("pod_uid", "pods", "uid")),
     postgresql_with=HOT,
 )
+
+pod_waits = Table(
+    "pod_waits",
+    metadata,
+    cluster(),
+    text("pod_uid", "Pod", key=True),
+    number("from_seq", "Position from which it was so", key=True),
+    text("reason", "Why it did not run though it was let go, in a word of Kubernetes"),
+    text("subject", "What that is about: an image, a container, a gate, a node, a finalizer"),
+    text("message", "What scheduler or kubelet said of it, last"),
+    time("from_at", "Begin", null=False),
+    time("to_at", "End; null: it is so still, or the pod is gone"),
+    number("to_seq", "Position at which it ended", null=True),
+    comment="One row per interval in which a pod that was let go did not run for one reason",
+    info=rows("replace", compared=True, owner=("pod_uid", "pods", "uid")),
+    postgresql_with=HOT,
+)

@@ -31,6 +31,7 @@ from projector.writing.quota_rows import (
 from projector.writing.values import as_json, key_text
 
 _gates = rows_of(tables.gates, "cluster", pod_uid="pod")
+_pod_waits = rows_of(tables.pod_waits, "cluster", pod_uid="pod")
 _notes = rows_of(
     tables.history,
     "cluster",
@@ -83,6 +84,7 @@ def build(
     """Return the rows of a journal by table; what became of its own decisions leaves `resolved`."""
     return {
         "gates": _gates(journal.gates.values(), cluster=cluster),
+        "pod_waits": _pod_waits(journal.pod_waits.values(), cluster=cluster),
         "history": _notes(journal.notes, cluster=cluster, shard=shard),
         "waits": _waits(journal.waits.values(), cluster=cluster),
         "admissions": [row_of_admission(cluster, row) for row in journal.admissions.values()],

@@ -154,9 +154,9 @@ def test_why_a_group_waits_for_pods(gatelog: Gatelog, busy_db: Db) -> None:
     assert "3 more pods with label kueue.x-k8s.io/pod-group-name=d; 1 of 4 are there" in text
 
 
-def test_why_a_group_that_waits_for_nothing(gatelog: Gatelog, busy_db: Db) -> None:
+def test_why_a_group_that_is_admitted_or_over(gatelog: Gatelog, busy_db: Db) -> None:
     code, out, _ = ask(gatelog, busy_db, "why", "ns/b")
-    assert code == 0 and "it waits for nothing: admitted by ClusterQueue cq" in out
+    assert code == 0 and "no scheduler has said why" in out and "quota granted" in out
     code, out, _ = ask(gatelog, busy_db, "why", "ns/single")
     assert code == 0 and "it is over" in out
 
@@ -196,18 +196,20 @@ def test_why_an_admitted_pod_that_has_the_gate_of_another_controller(
     url, writer = written(tmp_path, toy)
     code, out, _ = ask(gatelog, (url, toy), "why", "ns/a0")
     text = " ".join(out.split())
-    assert code == 0 and "it waits for nothing of gatelog's: admitted by ClusterQueue cq" in text
-    assert "other gate pod a0 and 1 more have scheduling gate example.com/test" in text
+    assert code == 0 and "now 2 are kept by scheduling gate example.com/test, for" in text
+    assert "; quota granted" in text
     assert "it takes that the controller whose gate it is removes it" in text
     assert "queueing.pods_ready_timeout_s" in text
     found = json.loads(ask(gatelog, (url, toy), "why", "ns/a", "--json")[1])
-    assert found["other_gates"] == [{"gate": "example.com/test", "pods": 2, "name": "a0"}]
+    (kept,) = found["not_running"]
+    assert (kept["subject"], kept["pods"], kept["pod"]) == ("example.com/test", 2, "a0")
     for pod in pods:
         toy.change(pod.uid, gates=())
+    toy.run("a0", "a1")
     writer.feed([m for m in toy.messages if m[0] > writer.world.meta.position])
     writer.store.close()
     out = ask(gatelog, (url, toy), "why", "ns/a")[1]
-    assert "other gate" not in out and "it waits for nothing: admitted" in out
+    assert "scheduling gate" not in out and "it waits for nothing: admitted" in out
 
 
 def test_why_a_pod_that_came_to_a_group_that_was_over(gatelog: Gatelog, tmp_path: Path) -> None:

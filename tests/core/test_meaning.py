@@ -14,6 +14,7 @@ from podgroup.model.names import ADMISSION_GATED_BY, MANAGED_LABEL, POD_FINALIZE
 from podgroup.model.objects import (
     Condition,
     ContainerEnd,
+    ContainerWait,
     DeclaredSet,
     NodeTerm,
     OwnerRef,
@@ -48,6 +49,7 @@ OTHER: Final[dict[str, Any]] = {
     "started_at": LATER,
     "conditions": (Condition(type="Ready", status="True"),),
     "ends": (ContainerEnd(name="c", exit_code=1),),
+    "waiting": (ContainerWait(name="c", reason="CrashLoopBackOff"),),
     "sets": (DeclaredSet(name="s"),),
     "unread": ("spec.a: too long",),
     "devices": True,

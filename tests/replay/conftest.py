@@ -41,8 +41,9 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def contended() -> Toy:
-    """The same with a group that others give way to, and nodes."""
+    """The same with a group that others give way to, nodes, and a pod that fits none of them."""
     toy = with_nodes(busy_toy(COUNTED))
+    toy.unfit("w1")
     toy.pod("urgent", cpu=3, labels={PRIORITY_CLASS: "high"})
     return toy
 

@@ -21,6 +21,7 @@ TAMPERED = {
     "roles": ("pods_seen", 77),
     "pods": ("node", "elsewhere"),
     "gates": ("removed_by", "somebody"),
+    "pod_waits": ("subject", "elsewhere"),
     "history": ("message", "something else"),
     "waits": ("reason", "Boredom"),
     "admissions": ("cluster_queue", "other"),

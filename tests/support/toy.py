@@ -333,6 +333,13 @@ class Toy:
             ready = Condition(type="Ready", status="False")
             self.change(view.uid, conditions=(*left, ready))
 
+    def unfit(self, name: str, message: str = "0/3 nodes are available") -> None:
+        """The scheduler finds no node for a pod."""
+        told = Condition(
+            type="PodScheduled", status="False", reason="Unschedulable", message=message
+        )
+        self.change(self.named(name).uid, conditions=(told,))
+
     def ask(self, name: str, grace_s: int | None, **more: Any) -> None:
         """Delete a pod with a grace period, as the API server writes it down: a sum that wraps."""
         view = self.named(name)

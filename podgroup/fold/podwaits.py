@@ -1,0 +1,66 @@
+"""Fold of what pods wait for that were let go: an interval for each reason, one after the other.
+
+Invariant: nothing is decided by this; at most one interval of a pod is open, and it changes its
+message alone.
+"""
+
+from msgspec.structs import replace
+
+from podgroup.log.journal import At, PodWaitRow
+from podgroup.model.objects import PodView
+from podgroup.model.podwaits import pod_reason
+from podgroup.state.pod import Pod, PodWait
+from podgroup.state.world import World
+
+
+def pod_waits(world: World, here: At, pod: Pod, before: PodView | None) -> None:
+    """Write down what a pod waits for if that is another thing than before; None: it came."""
+    view = pod.view
+    if before is not None and _looks_same(before, view):
+        return
+    found, known = pod_reason(view), pod.waits
+    if found is None and known is None:
+        return
+    if found is not None and known is not None and found[:2] == (known.reason, known.subject):
+        # Without words: as it was said when it was tried last.
+        if found.message and found.message != known.message:
+            pod.waits = replace(known, message=found.message)
+            _write(world, pod, pod.waits)
+        return
+    end_pod_wait(world, here, pod)
+    if found is not None:
+        pod.waits = PodWait(*found, here.position, here.at)
+        _write(world, pod, pod.waits)
+
+
+def end_pod_wait(world: World, here: At, pod: Pod) -> None:
+    """A pod waits no more for what it waited for."""
+    if pod.waits is not None:
+        _write(world, pod, pod.waits, here)
+        pod.waits = None
+
+
+def _looks_same(before: PodView, view: PodView) -> bool:
+    """Tell whether nothing is another that `pod_reason` looks at; `ends` go with `waiting`."""
+    return (
+        view.conditions is before.conditions
+        and view.waiting == before.waiting
+        and view.phase == before.phase
+        and view.gates == before.gates
+        and view.node == before.node
+        and (view.deleted_at is None or view.finalizers == before.finalizers)
+        and (view.deleted_at is None) is (before.deleted_at is None)
+    )
+
+
+def _write(world: World, pod: Pod, waits: PodWait, until: At | None = None) -> None:
+    world.journal.pod_waits[pod.view.uid, waits.seq] = PodWaitRow(
+        pod=pod.view.uid,
+        from_seq=waits.seq,
+        reason=waits.reason,
+        subject=waits.subject,
+        message=waits.message,
+        from_at=waits.at,
+        to_at=None if until is None else max(waits.at, until.at),
+        to_seq=None if until is None else until.position,
+    )

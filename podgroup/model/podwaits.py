@@ -1,0 +1,196 @@
+"""What keeps a pod from running that was let go: its reason, and the words for one and for many.
+
+Theory. Behind the gate others have their say: controllers with gates of their own, the scheduler,
+the kubelet, finalizers. Each leaves a field on the pod: a gate, a condition, the state of a
+container. What is said first of a pod is what would have to end first.
+
+Reasons are the words of Kubernetes where it has one. `subject` is what the reason is about (an
+image, a container, a gate), `message` what was said of it. Pods that wait for the same are told
+together, so neither names the pod.
+
+Invariant: pure; decided by fields, messages are only handed on.
+"""
+
+from typing import Final, NamedTuple
+
+from podgroup.model.limits import cut
+from podgroup.model.names import ADMISSION_GATE, ELASTIC_JOB_GATE, POD_FINALIZER, TOPOLOGY_GATE
+from podgroup.model.objects import BACK_OFF_PULLING, CRASHING, PULL_FAILED, ContainerWait, PodView
+
+OURS: Final = frozenset((ADMISSION_GATE, TOPOLOGY_GATE, ELASTIC_JOB_GATE))
+"""Gates that gatelog or Kueue removes: what a pod waits for behind them, its group says."""
+_GATED: Final = "SchedulingGated"
+"""What the API server says of a pod with gates; it stays until the scheduler has looked."""
+_PREEMPTION: Final = " preemption: "
+"""From here on kube-scheduler says what preemption would not do, pod by pod of others."""
+
+NOT_SCHEDULED: Final = "NotScheduled"
+STARTING: Final = "Starting"
+"""These two are the first seconds of any pod, so no interval is kept of them: times of pods tell.
+"""
+
+
+INITIALIZING: Final = "Initializing"
+
+
+class PodReason(NamedTuple):
+    """Why a pod that was let go does not run."""
+
+    reason: str
+    subject: str = ""
+    message: str = ""
+
+
+class Wording(NamedTuple):
+    """What is said of one pod and of several, with what is the subject in place of {}; and what
+    it takes.
+    """
+
+    one: str
+    many: str
+    takes: str
+    image: bool = False
+    """The subject is an image."""
+
+
+_PULL: Final = (
+    "an image of that name at its registry, the right to pull it, and a registry that answers"
+)
+WORDINGS: Final = {
+    "OtherGate": Wording(
+        "is kept by scheduling gate {}",
+        "are kept by scheduling gate {}",
+        "that the controller whose gate it is removes it: gatelog touches no gate of others, and "
+        "the quota stays taken until then, or until queueing.pods_ready_timeout_s is over",
+    ),
+    NOT_SCHEDULED: Wording(
+        "has no node yet: no scheduler has said why",
+        "have no node yet: no scheduler has said why",
+        "a scheduler that takes them: is the one that spec.schedulerName names up?",
+    ),
+    "Unschedulable": Wording(
+        "fits no node",
+        "fit no node",
+        "a node that fits: the scheduler names what each lacks (kubectl describe pod)",
+    ),
+    STARTING: Wording(
+        "is being started by its node: images, volumes, network",
+        "are being started by their nodes: images, volumes, network",
+        "that the kubelet starts them: its Events say what it waits for (kubectl describe pod)",
+    ),
+    BACK_OFF_PULLING: Wording("cannot pull image {}", "cannot pull image {}", _PULL, image=True),
+    "InvalidImageName": Wording(
+        "names image {}, which is no name of an image",
+        "name image {}, which is no name of an image",
+        "another image: pods of this template cannot start",
+        image=True,
+    ),
+    "ErrImageNeverPull": Wording(
+        "needs image {} on its node and may not pull it",
+        "need image {} on their nodes and may not pull it",
+        "that the image is on the node, or another imagePullPolicy",
+        image=True,
+    ),
+    "CreateContainerConfigError": Wording(
+        "cannot start {}, whose configuration is wrong",
+        "cannot start {}, whose configuration is wrong",
+        "the Secret, ConfigMap or key that the message names; the kubelet tries again by itself",
+    ),
+    CRASHING: Wording(
+        "crashes again and again in {}",
+        "crash again and again in {}",
+        "a container that goes on running: kubectl logs --previous says how it ended",
+    ),
+    INITIALIZING: Wording(
+        "runs its init containers",
+        "run their init containers",
+        "that the init containers end (kubectl logs -c)",
+    ),
+    "NodeUnreachable": Wording(
+        "is on node {}, which does not answer",
+        "are on node {}, which does not answer",
+        "that the node answers, or kubectl delete node if it is gone for good",
+    ),
+    "Finalizer": Wording(
+        "has ended and is kept by finalizer {}",
+        "have ended and are kept by finalizer {}",
+        "that the controller whose finalizer it is removes it",
+    ),
+}
+"""By reason, in the order in which a pod meets them."""
+OTHERWISE: Final = Wording(
+    "waits in {}",
+    "wait in {}",
+    "what the message says; the kubelet tries again by itself (kubectl describe pod)",
+)
+"""For a reason of the kubelet or the scheduler that is not in the table."""
+
+
+def pod_reason(view: PodView) -> PodReason | None:
+    """Return why a pod does not run though it was let go; None: it runs, has ended, or is gated.
+
+    Not what its first seconds are anyway: see `STARTING`.
+    """
+    if view.deleted_at is not None and view.ended:
+        kept = [name for name in view.finalizers if name != POD_FINALIZER]
+        return PodReason("Finalizer", ", ".join(kept)) if kept else None
+    if view.ended or view.deleted_at is not None or any(gate in OURS for gate in view.gates):
+        return None
+    if view.gates:
+        return PodReason("OtherGate", ", ".join(view.gates))
+    if not view.node:
+        return _unscheduled(view)
+    for one in view.waiting:
+        return _container(view, one)
+    return _on_node(view)
+
+
+def _unscheduled(view: PodView) -> PodReason | None:
+    for one in view.conditions:
+        if one.type != "PodScheduled":
+            continue
+        if one.status == "False" and one.reason not in ("", _GATED):
+            return PodReason(one.reason, "", one.message.partition(_PREEMPTION)[0].rstrip(" ."))
+    return None
+
+
+def _container(view: PodView, waits: ContainerWait) -> PodReason:
+    reason = BACK_OFF_PULLING if waits.reason == PULL_FAILED else waits.reason
+    known = WORDINGS.get(reason, OTHERWISE)
+    kind = "init container" if waits.init else "container"
+    subject = waits.image if known.image and waits.image else f"{kind} {waits.name}"
+    message = waits.message
+    if reason == CRASHING:
+        ends = (end for end in view.ends if end.name == waits.name)
+        message = next((f"exit code {end.exit_code} ({end.reason})" for end in ends), "")
+    elif waits.reason == BACK_OFF_PULLING:
+        message = ""  # it says no more than that, and that it waits: why was said before
+    return PodReason(reason, subject, cut(message))
+
+
+def _on_node(view: PodView) -> PodReason | None:
+    said = {one.type: one for one in view.conditions}
+    if view.phase == "Pending":
+        initialized = said.get("Initialized")
+        if initialized is not None and initialized.status == "False":
+            return PodReason(INITIALIZING, "", initialized.message)
+        return None
+    # A kubelet says why; who marks the pods of a node that is silent changes the status alone.
+    ready, containers = said.get("Ready"), said.get("ContainersReady")
+    if ready is None or containers is None or ready.status != "False" or ready.reason:
+        return None
+    return PodReason("NodeUnreachable", view.node) if containers.status == "True" else None
+
+
+def words(reason: str, subject: str, message: str, pods: int) -> str:
+    """Say of pods that do not run why: `cannot pull image X: not found`."""
+    wording = WORDINGS.get(reason, OTHERWISE)
+    said = (wording.one if pods == 1 else wording.many).replace("{}", subject)
+    if wording is OTHERWISE:
+        said = f"{said} ({reason})" if subject else f"{'is' if pods == 1 else 'are'} {reason}"
+    return f"{said}: {message}" if message else said
+
+
+def takes(reason: str) -> str:
+    """Say what ends it."""
+    return WORDINGS.get(reason, OTHERWISE).takes
