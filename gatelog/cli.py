@@ -135,6 +135,10 @@ for made in app.registered_commands:
         made.callback = shown(made.callback)
 
 
+_ELSEWHERE = {"top": "list queues", "queue": "list queues", "watch": "why --watch"}
+"""Commands that only `kubectl gatelog` has: what to ask here."""
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command line (without the program's name) and return its exit code."""
     if VIA_CLUSTER in arguments:
@@ -143,6 +147,12 @@ def run(arguments: Sequence[str]) -> int:
         return ask_cluster([argument for argument in arguments if argument != VIA_CLUSTER])
     debug = DEBUG in arguments
     rest = [argument for argument in arguments if argument != DEBUG]
+    if rest and rest[0] in _ELSEWHERE:
+        sys.stderr.write(
+            f"gatelog: {rest[0]} is a command of kubectl gatelog (here: gatelog {VIA_CLUSTER} "
+            f"{rest[0]}); of a read model ask: gatelog {_ELSEWHERE[rest[0]]}\n"
+        )
+        return USAGE
     try:
         result = app(args=stopping.plain_dry_run(rest), prog_name="gatelog", standalone_mode=False)
     except BrokenPipeError:

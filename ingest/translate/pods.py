@@ -159,8 +159,7 @@ def pod_view(
     meta, spec, status = wire.metadata, wire.spec, wire.status
     ours, unread = _annotations(meta, copied, annotated_names)
     declared = _declared(ours.pop(POD_GROUP_SETS, None), variant)
-    annotated = ours.get(ROLE_HASH)
-    manager, written_at = writer(meta)
+    annotated, (manager, written_at) = ours.get(ROLE_HASH), writer(meta)
     view = objects.PodView(
         uid=meta.uid,
         namespace=meta.namespace,

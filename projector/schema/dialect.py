@@ -114,7 +114,7 @@ SQLITE = Dialect(
     # Whole numbers all the way: julianday knows milliseconds only.
     micros="(unixepoch(substr({t}, 1, 19)) * 1000000 + CAST(substr({t}, 21, 6) AS INTEGER))",
     mostly="likely({where})",
-    label="{doc} ->> :{name}",
+    label="""{doc} ->> ('$."' || :{name} || '"')""",  # a key with dots is a path there, unquoted
     time=":{name}",
     total=IN_HALVES,
     roughly="total({x})",

@@ -131,7 +131,7 @@ def pod(connection: sa.Connection, uid: str, group_id: str = "g", **given: Any) 
         "role": "r",
         "gated": False,
         "finalizer": False,
-        "labels": {"team": "red"},
+        "labels": {"team": "red", "workflows.argoproj.io/workflow": "w1"},
         "requests": {"cpu": 2000},
         "created_at": T,
     }
@@ -263,6 +263,10 @@ def test_the_command_tells_cost_and_idle_quota(
     assert cli.run([*common, "--by", "label:team", "-o", "csv"]) == 0
     (line,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert (line["label:team"], line["running"], line["cost"]) == ("red", "5.333333", "0.4800")
+
+    assert cli.run([*common, "--by", "label:workflows.argoproj.io/workflow", "-o", "csv"]) == 0
+    (line,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert line["label:workflows.argoproj.io/workflow"] == "w1"
 
     assert cli.run([*common, "--by", "group", "-o", "csv"]) == 0
     (line,) = csv.DictReader(io.StringIO(capsys.readouterr().out))

@@ -38,5 +38,5 @@ def test_no_part_of_a_story_reads_all_rows_of_the_cluster(tmp_path: Path) -> Non
         plan = database.execute(f"EXPLAIN QUERY PLAN {statements.ENTRIES}", given)
         steps = [str(row[3]) for row in plan]
     reads = [one for one in steps if one.startswith(("SEARCH", "SCAN"))]
-    assert len(reads) == 8
+    assert len(reads) == 10
     assert not [one for one in reads if one.startswith("SCAN") or one.endswith("(cluster=?)")]
