@@ -8,6 +8,7 @@ Invariant: exit code 0 done, 1 failed, 2 asked wrongly, 130 interrupted; a trace
 `--debug`, which may stand anywhere on the line.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import Annotated, Any
@@ -42,7 +43,7 @@ from gatelog.commands import (
     why,
 )
 from gatelog.shell.ending import end, failed
-from gatelog.shell.errors import NotHere
+from gatelog.shell.errors import USAGE, NotHere
 from gatelog.shell.options import as_options, epilog
 from gatelog.shell.visible import shown
 

@@ -5,13 +5,16 @@ Invariant: reads the read model only; every list is bounded and says so where it
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from gatelog.shell import options
+from gatelog.shell.errors import UsageFailed
+from podgroup.model.lifecycle import STATES
+from projector.schema.ended import ENDED
 
 if TYPE_CHECKING:
     from gatelog.readmodel.model import ReadModel
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 gatelog list groups
-gatelog list groups -n team-a --state Queued -o wide
+gatelog list groups -n team-a --state queued -o wide
 gatelog list queues
 gatelog list queues --watch
 gatelog list groups -n team-a -o name
@@ -31,7 +34,9 @@ Queue = Annotated[
     str,
     typer.Option("--queue", "-q", metavar="NAME", help="groups: of this LocalQueue/ClusterQueue."),
 ]
-State = Annotated[str, typer.Option("--state", metavar="STATE", help="groups: in this state.")]
+State = Annotated[
+    str, typer.Option("--state", metavar="STATE", help="groups: in this state, or ended so.")
+]
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,7 @@ def listing(
     """
     from gatelog.terminal import following, lookup, printing
 
+    state = _state(wanted.state)
     settings = place.settings(search=True)
     where, output, limit = scope.name, answer.form, wanted.limit
     lookup.say_where(settings, output)
@@ -64,7 +70,7 @@ def listing(
     seen: dict[str, Any] = {}
 
     def show(model: "ReadModel", *, again: bool) -> None:
-        rows, columns, named = _asked(model, what, where, wanted)
+        rows, columns, named = _asked(model, what, where, replace(wanted, state=state))
         known = dict(seen)
         seen.clear()
         seen.update((f"{named(row)} {getattr(row, 'id', '')}", row) for row in rows[:limit])
@@ -95,6 +101,14 @@ def _asked(
     return groups, _group_columns(now), lambda row: f"{row.namespace}/{row.name}"
 
 
+def _state(word: str) -> str:
+    """Return the state, or the end, that is meant, in whatever case of letters."""
+    known = {one.lower(): one for one in (*STATES, *ENDED)}
+    if word and word.lower() not in known:
+        raise UsageFailed(f"--state {word}: choose one of {', '.join(known.values())}")
+    return known.get(word.lower(), "")
+
+
 def _group_columns(now: datetime) -> "list[Column[GroupRow]]":
     from gatelog.terminal.printing import Column
 
@@ -103,7 +117,7 @@ def _group_columns(now: datetime) -> "list[Column[GroupRow]]":
         Column("NAME", lambda g: g.name),
         Column("QUEUE", lambda g: g.queue),
         Column("CLUSTERQUEUE", lambda g: g.cluster_queue, wide=True),
-        Column("STATE", lambda g: g.state),
+        Column("STATE", lambda g: g.standing),
         Column("REASON", lambda g: g.wait_reason or ("" if g.reason == g.state else g.reason)),
         Column("PODS", lambda g: g.pods),
         Column("RUNNING", lambda g: str(g.pods_running), wide=True),

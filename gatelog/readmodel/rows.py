@@ -49,6 +49,13 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
     finished_at: datetime | None
     gone_at: datetime | None
     as_of_seq: int
+    ended: str = ""
+    """How it ended: a word of `projector.schema.ended`; "" while it has not."""
+
+    @property
+    def standing(self) -> str:
+        """Its state, or how it ended: what lists show."""
+        return self.ended or self.state
 
     @property
     def title(self) -> str:

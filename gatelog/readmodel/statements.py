@@ -13,6 +13,7 @@ from typing import Any
 from gatelog.readmodel.rows import GroupRow
 from podgroup.model.reasons import LARGER_THAN_ADMITTED
 from projector.schema import failing
+from projector.schema.ended import ended
 from projector.schema.pending import IDLE_REASON, ORDER, USE, in_line, is_admitted
 from projector.schema.running_views import says
 
@@ -34,9 +35,9 @@ SELECT {columns}
 """
 
 
-GROUP_COLUMNS = fill(
-    ", ".join(f"g.{name}" for name in GroupRow.__struct_fields__), 95, subsequent_indent=" " * 7
-)
+_KEPT = ", ".join(f"g.{name}" for name in GroupRow.__struct_fields__ if name != "ended")
+GROUP_COLUMNS = f"""{fill(_KEPT, 95, subsequent_indent=" " * 7)},
+       {ended("g")} AS ended"""
 
 GROUPS = lives(GROUP_COLUMNS, "groups g")
 GROUPS_OF_POD = lives(GROUP_COLUMNS, "groups g", OF_POD)
@@ -118,7 +119,7 @@ SELECT {GROUP_COLUMNS}
   FROM groups g
  WHERE cluster = :cluster AND (namespace = :namespace OR :namespace = '')
    AND (queue = :queue OR cluster_queue = :queue OR :queue = '')
-   AND (state = :state OR :state = '') AND (gone_at IS NULL OR :gone = 1)
+   AND (:state IN ('', state) OR {ended("g")} = :state) AND (gone_at IS NULL OR :gone = 1)
  ORDER BY namespace, name, created_seq DESC, id LIMIT :limit
 """
 

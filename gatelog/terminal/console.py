@@ -49,6 +49,10 @@ _STATES = {
     "Finished": OVER,
     "Evicted": EVICTED,
     "Gone": QUIET,
+    "Succeeded": OVER,
+    "Failed": BAD,
+    "Preempted": EVICTED,
+    "Deleted": QUIET,
 }
 
 
@@ -149,8 +153,8 @@ def heading(group: GroupRow) -> Text:
     if group.priority:
         text.append(f", priority {group.priority}", style="not bold")
     text.append("  ")
-    text.append_text(state_text(group.state))
-    if group.reason and group.reason != group.state:
+    text.append_text(state_text(group.standing))
+    if group.reason and group.reason not in (group.state, group.standing):
         text.append(f" ({group.reason})", style="not bold")
     return text
 

@@ -61,7 +61,7 @@ def title(group: Any) -> tuple[str, str]:
     meta, spec, status = group["metadata"], group["spec"], group["status"]
     return (
         f"{meta['namespace']}/{meta['name']}",
-        f"{status['state']}, queue {spec.get('queue') or '(none)'}"
+        f"{status.get('ended') or status['state']}, queue {spec.get('queue') or '(none)'}"
         + (f" of ClusterQueue {status['clusterQueue']}" if status.get("clusterQueue") else "")
         + (f", priority {spec['priority']}" if spec.get("priority") else ""),
     )
@@ -109,7 +109,7 @@ def event(one: Any) -> str:
     """Return a change of a group as one line."""
     group = one["object"]
     meta, status = group["metadata"], group["status"]
-    state = "Gone" if one["type"] == "DELETED" else status["state"]
+    state = "Gone" if one["type"] == "DELETED" else status.get("ended") or status["state"]
     pods = status["pods"]
     waiting = status.get("waiting") or {}
     now = f"{pods['running'] + pods['succeeded']}/{group['spec'].get('pods') or pods['seen']} pods"

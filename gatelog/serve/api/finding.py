@@ -145,6 +145,7 @@ def podgroup(row: LifeRow) -> o.PodGroup:
         ),
         status=o.PodGroupStatus(
             state=row.state,
+            ended=row.ended,
             reason=row.reason,
             message=row.message,
             cluster_queue=row.cluster_queue,

@@ -133,6 +133,10 @@ def _why(one: o.PodGroup) -> str:
     return waiting.reason if waiting is not None else one.status.reason
 
 
+def _standing(one: o.PodGroup) -> str:
+    return one.status.ended or one.status.state
+
+
 def _waited(one: o.PodGroup) -> str:
     waiting = one.status.waiting
     return ago(waiting.since) if waiting is not None else ""
@@ -223,7 +227,7 @@ KINDS: tuple[Kind, ...] = (
         watched=True,
         shown=(
             Column("Queue", "spec.queue", "LocalQueue that its pods name"),
-            Column("State", "status.state", "State of the group"),
+            Column("State", _standing, "State of the group, or how it ended"),
             Column("Pods", _pods, "Pods that run or have succeeded, of those declared"),
             Column("Why", _why, "What it waits for, or why it is in this state"),
             Column("For", _waited, "How long it has waited for that"),

@@ -117,6 +117,10 @@ class PodGroupStatus(Part, frozen=True, kw_only=True):
             "Evicted or Gone."
         ),
     ] = ""
+    ended: Annotated[
+        str,
+        Meta(description="How it ended: Succeeded, Failed, Preempted, Evicted or Deleted."),
+    ] = ""
     reason: Annotated[str, Meta(description="Why it is in this state, one word.")] = ""
     message: Annotated[str, Meta(description="Why it is in this state, in words.")] = ""
     cluster_queue: Annotated[

@@ -191,7 +191,7 @@ def _case(life: LifeRow, said: Sequence[ExplanationLine]) -> tuple[Html, list[Ex
     it_takes = "" if to_do is None else said[to_do].text.rstrip(".")
     words = h(
         "p",
-        state(life.state),
+        state(life.standing),
         f" {case}." if case else None,
         [" ", h("b", "It takes: "), it_takes, "."] if it_takes else None,
         class_="notice",

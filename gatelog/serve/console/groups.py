@@ -30,7 +30,7 @@ from gatelog.serve.console.parts import (
     whens,
 )
 from gatelog.serve.words import amount, rfc
-from podgroup.model.lifecycle import STATES
+from podgroup.model.lifecycle import OVER, STATES
 
 _MOST_VALUES = 500
 TEAM = "team"
@@ -169,7 +169,7 @@ def _list(asked: Asked, seen: PageView, search: Search) -> tuple[Html, dict[str,
 
     columns: Columns = {
         "group": lambda one: group_link(seen, one.namespace, one.name, one.id),
-        "state": lambda one: state(one.state_then),
+        "state": lambda one: state((one.state_then in OVER and one.ended) or one.state_then),
         "why": lambda one: _why(one, past=search.past),
         _sorted("waits since", "wait", seen, search): whens(seen, "since_then"),
         _sorted(f"uses {resource}", "use", seen, search): lambda one: amount(resource, one.used),

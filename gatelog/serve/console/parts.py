@@ -104,6 +104,10 @@ _SIGNS = {
     "Finishing": "✓",
     "Finished": "✓",
     "Gone": "–",
+    "Succeeded": "✓",
+    "Failed": "✕",
+    "Preempted": "⇤",
+    "Deleted": "⌫",
 }
 
 
