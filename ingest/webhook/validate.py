@@ -13,6 +13,8 @@ must never be refused for metadata that came in while the webhook was away.
 Invariant: pure, and total over every pod that `read_pod` accepts.
 """
 
+from typing import Any
+
 import msgspec
 
 from ingest.webhook.bypass import bypasses
@@ -146,22 +148,31 @@ def _too_many(pod: Pod, old: Pod | None) -> list[FieldError]:
         return []
     errors = []
     for field in ("labels", "annotations"):
-        count = len(getattr(pod, field))
-        if count > max(names.MAX_ENTRIES, len(getattr(old, field)) if old is not None else 0):
-            detail = f"are too many, gatelog takes at most {names.MAX_ENTRIES}: leave some out"
-            errors.append(invalid(f"metadata.{field}", str(count), detail))
+        known = getattr(old, field) if old is not None else None
+        errors += _more_than(f"metadata.{field}", getattr(pod, field), known)
+    meta = pod.raw.get("metadata") or {}
+    before = (old.raw.get("metadata") or {}) if old is not None else {}
+    for field in ("finalizers", "ownerReferences"):
+        errors += _more_than(f"metadata.{field}", meta.get(field), before.get(field))
     return errors + _too_choosy(pod, old)
+
+
+def _more_than(path: str, found: Any, before: Any) -> list[FieldError]:
+    """Refuse more entries than gatelog goes over, unless there were as many before."""
+    count = len(found or ())
+    if count <= max(names.MAX_ENTRIES, len(before or ())):
+        return []
+    detail = f"are too many, gatelog takes at most {names.MAX_ENTRIES}: leave some out"
+    return [invalid(path, str(count), detail)]
 
 
 def _too_choosy(pod: Pod, old: Pod | None) -> list[FieldError]:
     """More of what leads to nodes than gatelog keeps; an update may leave what is there."""
-    spec, errors = pod.raw.get("spec") or {}, []
+    spec = pod.raw.get("spec") or {}
+    errors: list[FieldError] = []
     before = (old.raw.get("spec") or {}) if old is not None else {}
     for field in ("nodeSelector", "tolerations"):
-        count = len(spec.get(field) or ())
-        if count > max(names.MAX_ENTRIES, len(before.get(field) or ())):
-            detail = f"are too many, gatelog takes at most {names.MAX_ENTRIES}: leave some out"
-            errors.append(invalid(f"spec.{field}", str(count), detail))
+        errors += _more_than(f"spec.{field}", spec.get(field), before.get(field))
     affinity = spec.get("affinity") or {}
     if old is not None and affinity == (before.get("affinity") or {}):
         return errors

@@ -208,6 +208,7 @@ def test_a_workload_of_another_name_is_refused_by_the_key_that_names_it(where: s
 
 COVERED = {
     "spec.terminationGracePeriodSeconds",
+    "metadata.ownerReferences",
     "spec.nodeSelector",
     "spec.tolerations",
     "spec.affinity.nodeAffinity",

@@ -79,11 +79,33 @@ def choosing(count: int, terms: int = 1, **more: Any) -> dict[str, Any]:
 NODES = {f"example.com/{n}": "x" for n in range(names.MAX_ENTRIES)}
 TAINTS = [{"key": f"k{n}", "operator": "Exists"} for n in range(names.MAX_ENTRIES)]
 MORE_NODES, MORE_TAINTS = NODES | {"a": "b"}, [*TAINTS, {"operator": "Exists"}]
+HOLDERS = [f"example.com/f{n}" for n in range(names.MAX_ENTRIES)]
+OWNERS = [
+    {"apiVersion": "v1", "kind": "ConfigMap", "name": f"c{n}", "uid": f"u{n}"}
+    for n in range(names.MAX_ENTRIES)
+]
+
+
+def bearing(**meta: Any) -> RAW:
+    raw = with_spec()
+    raw["metadata"].update(meta)
+    return raw
+
+
 AFFINITY = "spec.affinity.nodeAffinity"
 CREATE: list[Any] = [
     pytest.param(with_spec(nodeSelector=NODES, tolerations=TAINTS), [], id="VB12-most"),
     pytest.param(with_spec(nodeSelector=MORE_NODES), [(INVALID, "spec.nodeSelector")], id="VB12"),
     pytest.param(with_spec(tolerations=MORE_TAINTS), [(INVALID, "spec.tolerations")], id="VB13"),
+    pytest.param(bearing(ownerReferences=OWNERS), [], id="VB16-most"),
+    pytest.param(
+        bearing(finalizers=[*HOLDERS, "a.io/b"]), [(INVALID, "metadata.finalizers")], id="VB15"
+    ),
+    pytest.param(
+        bearing(ownerReferences=[*OWNERS, OWNERS[0] | {"uid": "x"}]),
+        [(INVALID, "metadata.ownerReferences")],
+        id="VB16",
+    ),
     pytest.param(with_spec(**choosing(1999)), [], id="VB14-most"),
     pytest.param(with_spec(**choosing(2000)), [(INVALID, AFFINITY)], id="VB14"),
     pytest.param(with_spec(**choosing(0, 501)), [(INVALID, AFFINITY)], id="VB14-terms"),
@@ -522,6 +544,12 @@ UPDATE: list[Any] = [
     ),
     pytest.param(
         with_spec(), with_spec(**choosing(3000)), [(INVALID, AFFINITY)], id="VB14-update"
+    ),
+    pytest.param(
+        bearing(finalizers=HOLDERS),
+        bearing(finalizers=[*HOLDERS, "a.io/b"]),
+        [(INVALID, "metadata.finalizers")],
+        id="VB15-update",
     ),
     pytest.param(
         raw_pod(), held(raw_pod()) | {"metadata": {**held(raw_pod())["metadata"], "labels": {}}},
