@@ -13,9 +13,11 @@ from rich.text import Text
 
 from gatelog.examine.findings import Finding, skip
 from gatelog.shell import statedir
+from gatelog.shell.named import by_kubeconfig
 from gatelog.terminal.console import BAD, GOOD, QUIET, WAIT
 from runtime.settings import Settings
 
+_SHOWN = {"skip": "not looked at"}
 _STYLE = {"ok": GOOD, "warn": WAIT, "fail": f"bold {BAD}", "skip": QUIET}
 
 
@@ -28,23 +30,27 @@ async def examine(settings: Settings) -> list[Finding]:
     there, at = await cluster.examine(settings)
     installed = any(f.area == "deployments" and f.verdict != "skip" for f in there)
     if installed and _elsewhere(settings):
-        here = [skip(area, "reachable", _FROM_AFAR) for area in ("database", "log")]
+        line = at.run("gatelog doctor") or "the Job of deploy/doctor (helm test)"
+        said = f"it is the deployments' in the cluster, and no setting here says where: {line}"
+        here = [skip(area, "reachable", said) for area in ("database", "log")]
     else:
         seen = await asyncio.to_thread(readmodel.examine, settings, at)
         here = [*seen.findings, *await eventlog.examine(settings, seen.checkpoint, at)]
     return [_settings(settings), *here, *there]
 
 
-_FROM_AFAR = (
-    "it is the deployments' in the cluster, and no setting here says where: gatelog doctor as the "
-    "Job of deploy/doctor (helm test) looks at it"
-)
-
-
 def _elsewhere(settings: Settings) -> bool:
-    """Tell whether nothing here names a log or a read model, as on a user's laptop."""
-    known = settings.database.url or settings.nats.url
-    return not known and not statedir.of(settings).path.exists()
+    """Tell whether nothing here names a log or a read model, as on a user's laptop.
+
+    The state directory of another cluster names none.
+    """
+    if settings.database.url or settings.nats.url:
+        return False
+    state = statedir.of(settings)
+    if not state.path.exists():
+        return True
+    named = by_kubeconfig(settings.kubernetes.kubeconfig, settings.kubernetes.context)
+    return named is not None and state.cluster() not in ("", named.identity)
 
 
 def _settings(settings: Settings) -> Finding:
@@ -65,7 +71,7 @@ def table(findings: list[Finding], *, lines: bool = False) -> Table:
     made.add_column(overflow="fold")
     area = ""
     for finding in findings:
-        verdict = Text(finding.verdict, style=_STYLE[finding.verdict])
+        verdict = Text(_SHOWN.get(finding.verdict, finding.verdict), style=_STYLE[finding.verdict])
         text = Text(finding.detail)
         if finding.remedy:
             text.append(f"{' ' if lines else chr(10)}→ {finding.remedy}", style="italic")
@@ -83,6 +89,8 @@ def conclusion(findings: list[Finding]) -> str:
         return f"{failed} of {len(findings)} checks failed" + (
             f", {warned} with a warning" if warned else ""
         )
+    unseen = list(dict.fromkeys(f"{f.area} {f.what}" for f in findings if f.verdict == "skip"))
+    rest = f"; not looked at: {', '.join(unseen)}" if unseen else ""
     if warned:
-        return f"it works; {warned} {'thing' if warned == 1 else 'things'} to look at"
-    return "all is well"
+        return f"it works; {warned} {'thing' if warned == 1 else 'things'} to look at{rest}"
+    return f"all that was looked at is well{rest}" if unseen else "all is well"

@@ -24,6 +24,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from runtime.clock import CLOCK
 from runtime.kube_answer import Answer, Watch, forbidden, words
 from runtime.kube_errors import (
     KubeError,
@@ -181,10 +182,11 @@ class KubeClient:
         while True:
             login.acquire()
             try:
-                url = _url(login.server, path, params)
+                url, sent = _url(login.server, path, params), CLOCK.now()
                 async with await self._sent(
                     login, method, url, body, headers, self._timeout
                 ) as response:
+                    CLOCK.seen(sent, response.headers)
                     said = await _whole(response, path, most_bytes)
                     answer = Answer(response.status, said, response.headers)
             finally:

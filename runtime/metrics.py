@@ -26,6 +26,7 @@ from prometheus_client import (
     generate_latest,
 )
 
+from runtime.clock import CLOCK
 from runtime.health import Checks
 from runtime.settings import Settings
 
@@ -178,6 +179,11 @@ def of(checks: Checks | None, settings: Settings) -> Metrics:
             "1 if this replica could do its work; /readyz says why not.",
             ("part",),
             read=lambda: {(part,): float(not said) for part, said in checks.problems.items()},
+        )
+        made.read(
+            "gatelog_clock_skew_seconds",
+            "Least distance of this replica's clock from the API server's, in either direction.",
+            read=lambda: {(): abs(CLOCK.ahead_s)},
         )
     return checks.metrics
 

@@ -13,7 +13,7 @@ import msgspec
 
 from gatelog.cluster import clusterinfo, crds
 from gatelog.cluster.installation import installation
-from gatelog.examine import gating, installed, leases, measuring, topology, unlabelled
+from gatelog.examine import gating, installed, leases, measuring, nodes, topology, unlabelled
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
 from gatelog.shell import statedir
 from gatelog.shell.errors import CommandFailed, explain
@@ -75,7 +75,8 @@ async def examine(settings: Settings) -> Seen:
         findings.append(await measuring.examine(kube, settings))
         findings += await _admission(kube, settings, at)
         findings.append(await unlabelled.examine(kube, settings))
-        findings += await leases.examine(kube, settings)
+        findings += await nodes.examine(kube, at)
+        findings += await leases.examine(kube, settings, at)
         findings += parts
         findings += await installed.queues(kube)
         if away:

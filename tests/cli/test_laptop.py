@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,8 @@ async def test_what_the_api_server_shows(gatelog: Gatelog, away: Bare, tmp_path:
     assert "0 of 2 ready" in found["deployments", "actuator"]["detail"]
     for area in ("database", "log"):
         assert found[area, "reachable"]["verdict"] == "skip"
-        assert "deploy/doctor" in found[area, "reachable"]["detail"]
+        line = f"kubectl -n {SYSTEM} exec deploy/gatelog-projector -- gatelog doctor"
+        assert line in found[area, "reachable"]["detail"]
     idle = found["queues", "clusterqueues"]
     assert idle["verdict"] == "warn" and "2 of 3 admit no group:" in idle["detail"]
     assert "idle (R: idle m)" in idle["detail"]
@@ -124,5 +126,54 @@ async def test_not_allowed_to_look_is_not_absent(
     for plural in ("clusterqueues", "localqueues"):
         assert found["queues", plural]["verdict"] == "skip"
         assert "may not list" in found["queues", plural]["detail"]
-    assert found["cluster", "gating"]["verdict"] == "warn"
+    assert found["cluster", "gating"]["verdict"] == "skip"
+    _, said, _ = await asyncio.to_thread(gatelog, "doctor", *words)
+    assert "all is well" not in said and "not looked at" in said
     assert "may not see" in found["cluster", "gating"]["detail"]
+
+
+async def test_another_clusters_state_directory_is_not_looked_at(
+    gatelog: Gatelog, away: Bare, tmp_path: Path
+) -> None:
+    """It said "all is well" of a SQLite of a `gatelog up` that once ran there."""
+    state = StateDir(tmp_path / "once")
+    with state.hold("https://another.example 0123456789abcdef"):
+        pass
+    words = ("--kubeconfig", str(tmp_path / "kubeconfig"), "--state-dir", str(state.path))
+    _, found = await examine(gatelog, *words)
+    for area in ("database", "log"):
+        assert found[area, "reachable"]["verdict"] == "skip"
+
+
+async def node(kube: KubeClient, name: str, ready: str, renewed: datetime) -> None:
+    at = renewed.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    await post(kube, "/api/v1/nodes", "Node", name)
+    condition = {"type": "Ready", "status": ready, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    await say(kube, f"/api/v1/nodes/{name}", {"conditions": [condition]})
+    path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+    await post(kube, path, "Lease", name, spec={"renewTime": at, "holderIdentity": name})
+
+
+async def test_a_node_that_is_away_is_named_and_so_is_one_whose_clock_is_wrong(
+    gatelog: Gatelog, away: Bare, tmp_path: Path
+) -> None:
+    """Four deployments were named, the node was not; of a skew of 2 minutes nothing was said."""
+    _, kube = away
+    now = datetime.now(UTC)
+    for name, ready, renewed in (
+        ("good", "True", now + timedelta(seconds=60)),
+        ("away", "Unknown", now - timedelta(seconds=65)),
+        ("fast", "True", now + timedelta(seconds=120)),
+    ):
+        await node(kube, name, ready, renewed if name != "good" else now)
+    pod = {"containers": [{"name": "main", "image": "x"}], "nodeName": "away"}
+    pods = f"/api/v1/namespaces/{SYSTEM}/pods"
+    await post(kube, pods, "Pod", "gatelog-ingest", spec=pod)
+    words = ("--kubeconfig", str(tmp_path / "kubeconfig"), "--state-dir", str(tmp_path / "none"))
+    _, found = await examine(gatelog, *words)
+    nodes, clock = found["cluster", "nodes"], found["cluster", "clock"]
+    assert nodes["verdict"] == "fail" and "kubelet is away of away;" in nodes["detail"]
+    assert "pods of gatelog are on away" in nodes["detail"]
+    assert clock["verdict"] == "warn" and "node fast is" in clock["detail"]
+    assert "good" not in clock["detail"] and "ahead of the API server's" in clock["detail"]
+    assert found["cluster", "clock here"]["verdict"] == "ok"

@@ -1,0 +1,159 @@
+"""Looking at nodes and clocks: whose kubelet is away, and whose clock is not the API server's.
+
+Theory. A kubelet renews a Lease every ten seconds by its own clock. One that is ahead of the API
+server's has a clock that is ahead for certain; one that is behind is looked at again: if it was
+renewed meanwhile its clock is wrong, else the kubelet is away. So one look at Leases tells the two
+apart, which a pod that is not ready does not.
+
+Invariant: reads only; this machine's own clock decides nothing.
+"""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import Struct
+
+from gatelog.cluster import clusterinfo
+from gatelog.cluster.ownership import NAME_LABEL, OWN_NAME
+from gatelog.examine.findings import Finding, fail, ok, skip, warn
+from gatelog.readmodel.timeline import duration
+from gatelog.shell.remedies import Installation, remedy
+from runtime.clock import CLOCK, MOST_S
+from runtime.kube import KubeClient
+
+AREA = "cluster"
+CLOCKS, NODES = "clock", "nodes"
+RENEWED_S = 10.0
+"""Seconds between two renewals of a kubelet's Lease."""
+_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases?limit=1000"
+_NAMED = 5
+
+
+class Node(Struct, frozen=True):
+    """A node: whether its kubelet is heard of, and its Lease: `renewed_s` is its own clock's."""
+
+    name: str
+    ready: bool
+    renewed_s: float | None = None
+
+
+def by_server() -> float:
+    """Return the time by the API server's clock (s since the epoch), to a second or so."""
+    return CLOCK.now() - CLOCK.ahead_s
+
+
+async def examine(kube: KubeClient, at: Installation) -> list[Finding]:
+    """Say which nodes are away and which clocks are wrong, this machine's included."""
+    found = await _nodes(kube)
+    own = _own_clock(at)
+    if found is None:
+        return [own, skip(AREA, NODES, "this account may not list nodes")]
+    ours = await _with_our_pods(kube, at)
+    late = [node for node in found if node.ready and _ahead_s(node) < -RENEWED_S - MOST_S]
+    if late:
+        await asyncio.sleep(RENEWED_S + 1)
+        again = {node.name: node for node in await _nodes(kube) or ()}
+        silent = {one.name for one in late if again.get(one.name, one).renewed_s == one.renewed_s}
+        found = [
+            Node(one.name, one.ready and one.name not in silent, one.renewed_s)
+            for one in (again.get(node.name, node) for node in found)
+        ]
+    clocks = _clocks(found, at)
+    if await _leases(kube) is None:
+        clocks = [skip(AREA, CLOCKS, "this account may not list the Leases of kubelets")]
+    return [own, _away(found, ours), *clocks]
+
+
+async def _leases(kube: KubeClient) -> dict[str, Any] | None:
+    return await clusterinfo.seen(kube, _LEASES)
+
+
+def _own_clock(at: Installation) -> Finding:
+    what = f"{CLOCKS} here"
+    if abs(CLOCK.ahead_s) <= MOST_S:
+        return ok(AREA, what, "this machine's is the API server's, to a second or so")
+    said = f"this machine's is {skewed(CLOCK.ahead_s)} the API server's"
+    return warn(AREA, what, said, remedy("clock", at))
+
+
+def skewed(ahead_s: float) -> str:
+    """Say by how much a clock is ahead or behind."""
+    return f"{duration(abs(ahead_s))} {'ahead of' if ahead_s > 0 else 'behind'}"
+
+
+def _ahead_s(node: Node) -> float:
+    return 0.0 if node.renewed_s is None else node.renewed_s - by_server()
+
+
+def _away(found: list[Node], ours: set[str]) -> Finding:
+    away = sorted(node.name for node in found if not node.ready)
+    if not away:
+        return ok(AREA, NODES, f"{len(found)}, and every kubelet is heard of")
+    named = ", ".join(away[:_NAMED]) + (f" and {len(away) - _NAMED} more" if away[_NAMED:] else "")
+    hit = ours.intersection(away)
+    said = f"the kubelet is away of {named}"
+    if hit:
+        said += f"; pods of gatelog are on {', '.join(sorted(hit))}, and count as not ready for it"
+    doing = (
+        f"see that node and kubelet run (kubectl describe node {away[0]}; systemctl status "
+        f"kubelet); if it is gone for good: kubectl delete node {away[0]}"
+    )
+    return (fail if hit else warn)(AREA, NODES, said, doing)
+
+
+def _clocks(found: list[Node], at: Installation) -> list[Finding]:
+    heard = [node for node in found if node.ready and node.renewed_s is not None]
+    if not heard:
+        return []
+    wrong = [
+        (node, ahead)
+        for node in heard
+        if not -RENEWED_S - MOST_S <= (ahead := _ahead_s(node)) <= MOST_S
+    ]
+    if not wrong:
+        return [ok(AREA, CLOCKS, f"of {len(heard)} nodes none is more than {MOST_S:g} s off")]
+    named = "; ".join(f"node {node.name} is {skewed(ahead)}" for node, ahead in wrong[:_NAMED])
+    return [warn(AREA, CLOCKS, f"{named} the API server's", remedy("clock", at))]
+
+
+async def _nodes(kube: KubeClient) -> list[Node] | None:
+    """Return the nodes by name; None: they may not be listed."""
+    nodes = await clusterinfo.seen(kube, "/api/v1/nodes?limit=1000")
+    if nodes is None:
+        return None
+    leases = await _leases(kube) or {}
+    renewed = {
+        str(one["metadata"]["name"]): _seconds((one.get("spec") or {}).get("renewTime"))
+        for one in leases.get("items") or ()
+    }
+    return [
+        Node(str(one["metadata"]["name"]), _ready(one), renewed.get(str(one["metadata"]["name"])))
+        for one in nodes.get("items") or ()
+    ]
+
+
+def _ready(node: dict[str, Any]) -> bool:
+    """Tell whether its kubelet is heard of: one that never said anything is not called away."""
+    for one in (node.get("status") or {}).get("conditions") or ():
+        if one.get("type") == "Ready":
+            return str(one.get("status")) == "True"
+    return True
+
+
+async def _with_our_pods(kube: KubeClient, at: Installation) -> set[str]:
+    path = f"/api/v1/namespaces/{at.namespace}/pods?labelSelector={NAME_LABEL}%3D{OWN_NAME}"
+    found = await clusterinfo.seen(kube, path) or {}
+    return {
+        str(name)
+        for one in found.get("items") or ()
+        if (name := (one.get("spec") or {}).get("nodeName"))
+    }
+
+
+def _seconds(text: Any) -> float | None:
+    try:
+        at = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return at.replace(tzinfo=at.tzinfo or UTC).timestamp()
