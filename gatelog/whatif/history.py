@@ -4,12 +4,12 @@ Theory. The log is folded as a replay folds it, and no rule is asked. Of each po
 came and when it was let in, ran, was deleted and ended; all times are those of the log, at which
 decisions are made. A pod that ended by itself runs as long as it ran. One that gatelog stopped, or
 that runs still, was cut short: it runs as long as what came in its place if that was over by
-itself, else as long as the middle one of its shape (queue and requests) of those that ran longer
-than it did. One that was not let in has no length: it runs as long as the middle one of its
-shape. What users deleted is deleted
-again, a pod that was not ready is not, and what gatelog decides is carried out as late as it was
-then, or not at all: who was evicted before its gate was off is not stopped. What was done to
-Workloads is in `workloads`.
+itself, else as long as one of its group and role, or of its shape (queue and requests), that ran
+longer than it did. One that was not let in has no length: it runs as long as one of these. What
+users deleted is deleted again, a pod that was not ready is not, and what gatelog decides is carried
+out as late as it was then, or not at all: who was evicted before its gate was off is not stopped.
+What did not happen then takes as long as it did for one that is drawn by the pod's name. What was
+done to Workloads is in `workloads`.
 
 A pod that came to a group after another of its role was stopped or failed came in its place: it
 comes again so long after that one's end, and not at all if that one does not end so. Pods of no
@@ -94,14 +94,22 @@ class Seen(Struct, gc=False):
 
 
 class Spread(Struct, frozen=True):
-    """How long pods of a shape ran that ended by themselves, shortest first."""
+    """How long something took, shortest first; what took no time that is known is drawn from it.
 
-    spans: "array[float]"
+    The middle one of all would do for a pod, but not for a group, which waits for its last pod, nor
+    for quota, which is held longer on average than in the middle.
+    """
 
-    def beyond(self, ran_s: float) -> float:
-        """Return the middle one of those that ran longer; `ran_s` if none did."""
-        first = bisect_right(self.spans, ran_s)
-        return median(self.spans[first:]) if first < len(self.spans) else ran_s
+    spans: "array[float]" = field(default_factory=lambda: array("d"))
+
+    def drawn(self, what: str, beyond_s: float = -1.0) -> float | None:
+        """Return one that was longer than `beyond_s`, by the name of what is asked of.
+
+        The same name draws the same; None where there is none.
+        """
+        first = bisect_right(self.spans, beyond_s)
+        rest = len(self.spans) - first
+        return self.spans[first + (crc32(what.encode()) * rest >> 32)] if rest else None
 
 
 class Returns(Struct):
@@ -232,9 +240,10 @@ class History:
         self.delays: Delays = Delays()
         if gathered.end is not None:
             self.delays = RecordedDelays(gathered.workloads, gathered.end)
-        self._ran: dict[Shape, Spread] = {}
+        self._ran: dict[Shape | tuple[str, str], Spread] = {}
+        """By shape, and by group and role."""
         self._end = gathered.end
-        self._gates_s = self._starts_s = self._asked_s = self._stops_s = 0.0
+        self._gates = self._starts = self._asked = self._stops = self._backs = Spread()
         self._next: dict[str, str] = {}
         """Uid -> uid of the pod that came in its place."""
         self._follows: dict[str, str] = {}
@@ -288,7 +297,8 @@ class History:
             return None
         self._times[origin] = times + 1
         self._copies += 1
-        again = at + timedelta(seconds=self.back_s)
+        back_s = self._backs.drawn(f"back {origin} {times}")
+        again = at + timedelta(seconds=BACK_S if back_s is None else back_s)
         name = f"{pod.name.partition('--')[0]}--{self._copies}"
         uid = f"{origin}--{self._copies}"
         self._origin[uid] = origin
@@ -313,7 +323,7 @@ class History:
         starts: list[float] = []
         asked: list[float] = []
         stops: list[float] = []
-        ran: dict[Shape, array[float]] = {}
+        ran: dict[Shape | tuple[str, str], array[float]] = {}
         for uid, seen in self._pods.items():
             self.members.setdefault(seen.group, []).append(uid)
             if seen.let_in_at is not None and seen.decided_at is not None:
@@ -327,10 +337,11 @@ class History:
                 if seen.ended_at is not None and seen.deleted_at is not None:
                     stops.append(_between_s(seen.deleted_at, seen.ended_at))
             elif _by_itself(seen):
-                ran.setdefault(_shape(seen), array("d")).append(_ran_s(seen))
-        self._ran = {shape: Spread(array("d", sorted(spans))) for shape, spans in ran.items()}
-        self._gates_s, self._starts_s, self._asked_s, self._stops_s = (
-            median(each) if each else 0.0 for each in (gates, starts, asked, stops)
+                for of in (_shape(seen), (seen.group, seen.role)):
+                    ran.setdefault(of, array("d")).append(_ran_s(seen))
+        self._ran = {of: Spread(array("d", sorted(spans))) for of, spans in ran.items()}
+        self._gates, self._starts, self._asked, self._stops = (
+            Spread(array("d", sorted(each))) for each in (gates, starts, asked, stops)
         )
 
     def _pair(self) -> None:
@@ -357,6 +368,7 @@ class History:
                 self.places += 1
                 if self._pods[other].stopped:
                     lags.append((seen.at - when).total_seconds())
+        self._backs = Spread(array("d", sorted(lags)))
         self.back_s = median(lags) if lags else BACK_S
         for uid, seen in self._pods.items():
             if seen.stopped and _between_s(seen.ended_at, self._end) > self.back_s:
@@ -392,7 +404,10 @@ class History:
         return Life(
             run_s=self._run_s(seen, started=started) * self._factor,
             gate_s=self._lag_s(
-                seen.decided_at, seen.let_in_at, seen.deleted_at, 0.0 if started else self._gates_s
+                seen.decided_at,
+                seen.let_in_at,
+                seen.deleted_at,
+                0.0 if started else _drawn(self._gates, "gate", seen),
             ),
             opened_s=_between_s(seen.at, seen.let_in_at)
             if started and seen.gated and seen.decided_at is None and self._opened
@@ -400,7 +415,9 @@ class History:
             start_s=self._start_s(seen),
             phase="Failed" if failed else "Succeeded",
             ready_s=self._ready_s(seen),
-            asked_s=self._lag_s(seen.asked_at, seen.deleted_at, None, self._asked_s),
+            asked_s=self._lag_s(
+                seen.asked_at, seen.deleted_at, None, _drawn(self._asked, "asked", seen)
+            ),
             stop_s=self._stop_s(seen),
             gives_up_s=gives_up_s,
             deleted_s=deleted_s,
@@ -440,22 +457,25 @@ class History:
 
     def _start_s(self, seen: Seen) -> float:
         """Seconds from its gate to running; of one that never ran, at least as long as was seen."""
+        start_s = _drawn(self._starts, "start", seen)
         if seen.let_in_at is None:
-            return self._starts_s
+            return start_s
         if seen.ran_at is not None:
             return _between_s(seen.let_in_at, seen.ran_at)
         if seen.phase and not seen.stopped:
             return 0.0  # too short to have been seen running
         until = seen.deleted_at or seen.ended_at
         if until is None:
-            return max(self._starts_s, _between_s(seen.let_in_at, self._end) + 1.0)
-        return max(self._starts_s, _between_s(seen.let_in_at, until) + 1.0)
+            return max(start_s, _between_s(seen.let_in_at, self._end) + 1.0)
+        return max(start_s, _between_s(seen.let_in_at, until) + 1.0)
 
     def _stop_s(self, seen: Seen) -> float:
         if seen.deleted_at is None or (_by_itself(seen) and not seen.stopped):
-            return self._stops_s
+            return _drawn(self._stops, "stop", seen)
         if seen.ended_at is None:
-            return max(self._stops_s, _between_s(seen.deleted_at, self._end) + 1.0)
+            return max(
+                _drawn(self._stops, "stop", seen), _between_s(seen.deleted_at, self._end) + 1.0
+            )
         return _between_s(seen.deleted_at, seen.ended_at)
 
     def _would_run_s(self, seen: Seen, ran_s: float) -> float:
@@ -465,12 +485,21 @@ class History:
             following = self._pods[uid]
         if following is not seen and _by_itself(following) and following.phase == "Succeeded":
             return _ran_s(following)
+        of_group = self._ran.get((seen.group, seen.role), Spread())
+        if (run_s := of_group.drawn(seen.born.uid, ran_s)) is not None:
+            return run_s
         of_shape = self._ran.get(_shape(seen))
         if of_shape is None:
             self.guessed += 1
             return GUESS_S
         self.never_ran += seen.let_in_at is None
-        return of_shape.beyond(ran_s)
+        run_s = of_shape.drawn(seen.group, ran_s)  # pods of a group run alike
+        return ran_s if run_s is None else run_s
+
+
+def _drawn(spread: Spread, what: str, seen: Seen) -> float:
+    """Return how long something of a pod takes that did not happen then."""
+    return spread.drawn(f"{what} {seen.born.uid}") or 0.0
 
 
 def _by_itself(seen: Seen) -> bool:

@@ -295,7 +295,7 @@ def _simulated(past: Past, source: History) -> list[str]:
             (
                 source.victims,
                 f"{source.victims:,} pods were stopped by gatelog: pods preempted only in the "
-                f"simulation return after {duration(source.back_s)} (median seen)",
+                f"simulation return as late as one of them did ({duration(source.back_s)} median)",
             ),
             (
                 source.guessed,
@@ -305,7 +305,7 @@ def _simulated(past: Past, source: History) -> list[str]:
             (
                 source.never_ran,
                 f"{source.never_ran:,} pods were not let in while the log lasts: they run as long "
-                "as the middle one of their shape",
+                "as another of their shape",
             ),
             (
                 past.policy.pods_ready_timeout_s,

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sqlite3
+from array import array
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 
 from gatelog import cli
 from gatelog.whatif.arrivals import Arrival
+from gatelog.whatif.history import Spread
 from gatelog.whatif.trace import Trace
 from projector.replay.files import Export, FileLog
 from projector.storage.database import reader
@@ -470,3 +472,14 @@ def test_json_is_json(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert list(found)[:3] == ["record", "calibration", "cannot_know"]
     assert found["record"]["follows"] and found["record"]["departures"] == []
+
+
+def test_what_is_drawn_is_spread_as_what_was_seen() -> None:
+    """By the middle one a group of many pods would stop, and come again, sooner than groups did."""
+    spread = Spread(array("d", (1.0, 2.0, 9.0)))
+    drawn = [spread.drawn(f"stop pod-{number}") for number in range(3000)]
+    assert drawn == [spread.drawn(f"stop pod-{number}") for number in range(3000)]
+    assert all(900 < drawn.count(seen) < 1100 for seen in spread.spans)
+    assert {spread.drawn(f"pod-{number}", 1.0) for number in range(100)} == {2.0, 9.0}
+    assert spread.drawn("pod", 9.0) is None
+    assert Spread().drawn("pod") is None
