@@ -136,6 +136,7 @@ def variables(spec: Json) -> dict[str, str]:
 
 def test_what_a_platform_asks_of_pods_reaches_all_of_them() -> None:
     toleration = {"key": "infra", "operator": "Exists"}
+    mounts = [{"name": "authorities", "mountPath": "/etc/authorities"}]
     pods = {
         "nodeSelector": {"pool": "infra"},
         "tolerations": [toleration],
@@ -144,7 +145,7 @@ def test_what_a_platform_asks_of_pods_reaches_all_of_them() -> None:
         "labels": {"team": "batch"},
         "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
         "extraVolumes": [{"name": "authorities", "configMap": {"name": "authorities"}}],
-        "extraVolumeMounts": [{"name": "authorities", "mountPath": "/etc/authorities"}],
+        "extraVolumeMounts": mounts,
         "serviceAccountAnnotations": {"example.com/role": "reader"},
         "podSecurityContext": {"fsGroup": None, "supplementalGroups": [7]},
         "securityContext": {"readOnlyRootFilesystem": False},
@@ -183,7 +184,7 @@ def test_what_a_platform_asks_of_pods_reaches_all_of_them() -> None:
                 continue
             assert container["image"] == "registry.example/gatelog:9"
             assert container["imagePullPolicy"] == "Always"
-            assert pods["extraVolumeMounts"][0] in container["volumeMounts"]
+            assert mounts[0] in container["volumeMounts"]
             assert {"name": "HTTPS_PROXY", "value": "http://proxy:3128"} in container["env"]
         names = [volume["name"] for volume in spec["volumes"]]
         assert len(names) == len(set(names)) and ("authorities" in names) == (part != "nats")
