@@ -4,8 +4,10 @@
 #
 #   docker build -t gatelog:0.2.0 --build-arg REVISION=$(git rev-parse HEAD) .
 ARG PYTHON_VERSION=3.11
+# Where public images come from: --build-arg MIRROR=registry.example/mirror for one of yours.
+ARG MIRROR=docker.io/library
 
-FROM python:${PYTHON_VERSION}-slim AS build
+FROM ${MIRROR}/python:${PYTHON_VERSION}-slim AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv --without-pip /opt/gatelog && python -m venv /opt/pip
 WORKDIR /src
@@ -40,7 +42,7 @@ RUN /opt/pip/bin/pip install 'cyclonedx-bom>=7,<8' \
     && /opt/pip/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml \
         --output-file /opt/gatelog/sbom.cdx.json /opt/gatelog/bin/python
 
-FROM python:${PYTHON_VERSION}-slim
+FROM ${MIRROR}/python:${PYTHON_VERSION}-slim
 ARG REVISION=""
 LABEL org.opencontainers.image.title="gatelog" \
       org.opencontainers.image.description="Queues plain pods and pod groups by their scheduling gates" \
