@@ -88,7 +88,7 @@ async def _run(
         checks.ready("actuator: log", lambda: loop.trouble)
         checks.ready("actuator: API server", lambda: rights.problem or api.trouble)
         checks.ready("actuator: gates", lambda: loop.ungating)
-    filter_subject = subjects.actuator_filter(settings.cluster, settings.shards)
+    filter_subject = subjects.decisions(settings.cluster)
     worker = bus.work(
         subjects.DECISIONS,
         subjects.actuator_consumer(settings.cluster),

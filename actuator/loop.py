@@ -205,7 +205,7 @@ class Loop:
         else:
             self._believed.succeeded()
         bodies = [message.body] if strange else codec.split_decisions(message.body)
-        held = Held(delivery, _shard(message.subject), len(bodies))
+        held = Held(delivery, len(bodies))
         self._held[message.sequence] = held
         if strange:
             work = {0: self._disbelieve(held, strange)}
@@ -279,7 +279,7 @@ class Loop:
     async def _disbelieve(self, held: Held, reason: str) -> Disposition:
         """Park a message as no decision of ours: what it says of itself counts for nothing."""
         held.left -= 1
-        await self._refusals.report(held.delivery.message, held.shard, reason)
+        await self._refusals.report(held.delivery.message, reason)
         return Park(reason)
 
     async def _handle(self, held: Held, decision: Decision, turn: Turn, place: int) -> Disposition:
@@ -306,7 +306,7 @@ class Loop:
     async def _park(self, held: Held, ordinal: int, body: bytes, reason: str) -> None:
         message = held.delivery.message
         await self._bus.publish(
-            subjects.parked(self._cluster, held.shard),
+            subjects.parked(self._cluster),
             encode_parked(
                 ParkedMessage(
                     by="actuator",
@@ -350,9 +350,3 @@ class Loop:
                 await held.delivery.nak(0)
         if left:
             self._log.info("decisions_sent_back", count=len(left))
-
-
-def _shard(subject: str) -> int:
-    """Return the shard of a subject; a strange subject, which others may have made, is of 0."""
-    token = subject.rpartition(".")[2]
-    return int(token) if token.isascii() and token.isdecimal() and len(token) < 6 else 0

@@ -6,8 +6,8 @@ few messages, which is what makes syncing every write affordable. A message that
 acknowledgement is sent again under the same message id, so the stream keeps one copy; nothing later
 overtakes it.
 
-Invariant: the future of an outcome is done only when the stream has stored it; outcomes of one
-shard are stored in the order they were recorded.
+Invariant: the future of an outcome is done only when the stream has stored it; outcomes are stored
+in the order they were recorded.
 """
 
 import asyncio
@@ -42,15 +42,15 @@ class OutcomeLog:
     def __init__(self, stream: Stream, cluster: str) -> None:
         self._stream = stream
         self._cluster = cluster
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: _Waiting = []
         self._some = asyncio.Event()
         self._spacing = Spacing(SPACING_S)
         self._log = get_logger("actuator")
 
-    def record(self, shard: int, outcome: OutcomeRecorded | DecisionRefused) -> asyncio.Future[int]:
+    def record(self, outcome: OutcomeRecorded | DecisionRefused) -> asyncio.Future[int]:
         """Put an outcome in line; the future gives the stream sequence it was stored at."""
         stored: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(shard, []).append((outcome, stored))
+        self._waiting.append((outcome, stored))
         self._some.set()
         return stored
 
@@ -60,21 +60,17 @@ class OutcomeLog:
             await self._some.wait()
             self._some.clear()
             while self._waiting:
-                if all(len(line) < MAX_BATCH for line in self._waiting.values()):
+                if len(self._waiting) < MAX_BATCH:
                     await self._spacing.turn()
                 self._spacing.begin()
-                # One message for each in turn, so that a busy shard does not starve the others.
-                for shard in list(self._waiting):
-                    line = self._waiting.pop(shard)
-                    if line[MAX_BATCH:]:
-                        self._waiting[shard] = line[MAX_BATCH:]
-                    await self._publish(shard, line[:MAX_BATCH])
+                line, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
+                await self._publish(line)
 
-    async def _publish(self, shard: int, line: _Waiting) -> None:
+    async def _publish(self, line: _Waiting) -> None:
         batch = Batch(source="actuator", events=tuple(outcome for outcome, _ in line))
         body = codec.encode_batch(batch)
         message_id = codec.message_id(batch)
-        subject = subjects.events(self._cluster, shard, "actuator")
+        subject = subjects.events(self._cluster, "actuator")
         backoff = Backoff(first_s=0.1, ceiling_s=5.0)
         while True:
             try:

@@ -30,7 +30,7 @@ class Refusals:
         self._reported_s = float("-inf")
         self._unreported = 0
 
-    async def report(self, message: Message, shard: int, reason: str) -> None:
+    async def report(self, message: Message, reason: str) -> None:
         """Count a message, and say in the log that it was refused unless one was just now.
 
         On return what was to be said is stored.
@@ -42,7 +42,6 @@ class Refusals:
             return
         self._reported_s, others, self._unreported = now, self._unreported, 0
         await self._outcomes.record(
-            shard,
             DecisionRefused(
                 sequence=message.sequence,
                 subject=message.subject,

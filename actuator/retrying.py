@@ -141,7 +141,7 @@ class RetryingExecutor:
             by="actuator",
             parked=parked,
         )
-        return self._outcomes.record(held.shard, outcome)
+        return self._outcomes.record(outcome)
 
     async def give_up(
         self,

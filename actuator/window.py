@@ -37,7 +37,6 @@ class Held(Struct):
     """
 
     delivery: Delivery
-    shard: int
     left: int
     claims: list[Claim] = field(default_factory=list)
     task: asyncio.Task[None] | None = None

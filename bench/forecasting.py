@@ -174,7 +174,7 @@ def measure(load: Load, folder: Path, seed: int = 3) -> Came:
         made = refreshing.refresh(url, scenarios.CLUSTER, world.at, label="team", effort=effort)
         longest = max(longest, time.process_time() - begin)
         forecasts += 1
-        most = max(most, len(made[0].forecast.estimates))
+        most = max(most, len(made.forecast.estimates)) if made is not None else most
 
     scenario = Scenario(source=source, objects=found, begin=source.begin)
     play = Play(scenario, Heard(lambda w, d: None, pause, lambda a, e: None))
@@ -189,7 +189,7 @@ def _came(url: str, end: datetime, longest: float, forecasts: int, most: int) ->
     table = tables.estimates
     try:
         with engine.begin() as connection:
-            estimates.enter_outcomes(connection, scenarios.CLUSTER, 0, end)
+            estimates.enter_outcomes(connection, scenarios.CLUSTER, end)
             rows = list(connection.execute(sa.select(table)).mappings())
     finally:
         engine.dispose()

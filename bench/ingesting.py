@@ -136,7 +136,7 @@ async def ingest(
         deltas = messages = 0
         cpu_s = before = 0.0
         until = time.monotonic() + PATIENCE_S
-        reader = bus.read(EVENTS, events_of("bench", 0), 1)
+        reader = bus.read(EVENTS, events_of("bench"), 1)
         while end is None:
             if time.monotonic() > until:
                 raise RuntimeError(f"no complete list after {PATIENCE_S} s\n{child.tail()}")

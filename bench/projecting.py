@@ -110,7 +110,7 @@ async def publish(server: EmbeddedNats, messages: Iterable[Message]) -> None:
     publisher = bus.publisher()
     for message in messages:
         await publisher.send(
-            events(CLUSTER, 0, message.source), message.body, f"bench/{message.position}"
+            events(CLUSTER, message.source), message.body, f"bench/{message.position}"
         )
     await publisher.flush()
     publisher.close()
@@ -121,7 +121,7 @@ async def read_bare(server: EmbeddedNats, story: Story) -> float:
     """Read and decode everything; return events a second."""
     bus = await connect(server.settings(), "bench", deadline_s=20)
     begin, seen = time.perf_counter(), 0
-    reader = bus.read(EVENTS, events_of(CLUSTER, 0), 1)
+    reader = bus.read(EVENTS, events_of(CLUSTER), 1)
     while seen < story.events:
         for message in await reader.next(5):
             seen += len(decode_batch(message.body).events)

@@ -111,8 +111,8 @@ async def _read_bare(server: EmbeddedNats, log: Log) -> float:
     bus = await connect(server.settings(), "bench", deadline_s=20)
     began = time.perf_counter()
     for stream, subject, count in (
-        (EVENTS, events_of(CLUSTER, 0), log.messages),
-        (DECISIONS, decisions(CLUSTER, 0), log.decision_messages),
+        (EVENTS, events_of(CLUSTER), log.messages),
+        (DECISIONS, decisions(CLUSTER), log.decision_messages),
     ):
         reading, seen = bus.read(stream, subject, 1), 0
         while seen < count:

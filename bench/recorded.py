@@ -112,10 +112,9 @@ class _Recorded(Story):
 def stand(url: str, log: Log) -> None:
     """Make a read model that has lost everything but where it stands: at the end of `log`."""
     migrate.upgrade(url)
-    store = SqlStore(url, CLUSTER, 0)
+    store = SqlStore(url, CLUSTER)
     checkpoint = Checkpoint(
         cluster=CLUSTER,
-        shard=0,
         mode="builtin",
         seq=log.messages,
         stream_created_at=log.created_at,
@@ -140,9 +139,9 @@ async def record(server: EmbeddedNats, place: Path, shape: Shape) -> Log:
         publisher, count = bus.publisher(), 0
         for data in _read(file):
             count += 1
-            subject, body = decisions(CLUSTER, 0), data
+            subject, body = decisions(CLUSTER), data
             if name == EVENTS:
-                subject, body = events(CLUSTER, 0, _SOURCES[data[:1]]), data[1:]
+                subject, body = events(CLUSTER, _SOURCES[data[:1]]), data[1:]
             await publisher.send(subject, body, f"bench/{name}/{count}")
         await publisher.flush()
         publisher.close()

@@ -97,7 +97,7 @@ async def fill(server: EmbeddedNats, deltas: list[Event], together: int) -> tupl
             for n in range(first, first + together)
         )
         body = encode_batch(Batch(source="watch", events=some, positions=positions))
-        await publisher.send(events(CLUSTER, 0, "watch"), body, f"{first:032x}.{CLUSTER}.0")
+        await publisher.send(events(CLUSTER, "watch"), body, f"{first:032x}.{CLUSTER}.0")
     await publisher.flush()
     publisher.close()
     state = await bus.stream_state(EVENTS)

@@ -65,7 +65,7 @@ QUEUES = (ClusterQueueView, CohortView, LocalQueueView)
 RoleVariant = Literal["kueue", "kep-976"]
 
 CLUSTER_SCOPED = frozenset(name for name, kind in QUEUE_KINDS.items() if not kind.namespaced)
-"""Kinds whose objects concern every shard."""
+"""Kinds whose objects are in no namespace."""
 
 W = TypeVar("W", bound=ObjectWire)
 

@@ -42,7 +42,6 @@ _CLASSES: Final = (
     ("the kind is installed now", "installed"),
     ("the kind is not installed", "not_installed"),
     ("nothing is in the log yet", "empty_log"),
-    ("nothing is in shard ", "empty_log"),
     ("the log has no complete list", "no_complete_list"),
     ("the cluster was restored", "restored"),
     ("the stream was recreated", "log_recreated"),

@@ -12,7 +12,7 @@ only there (Nats-Expected-Last-Subject-Sequence). So the second of two ingesters
 refused (`Overtaken`) and begins again from what the log has; a process that was stopped for an hour
 cannot get a word in; and a message is never in the log without the one before it. That is why there
 is one message on its way at a time, and why a session begins with `claim`: from then on a writer
-that published before is refused, also in shards for which there is no news yet.
+that published before is refused.
 
 Positions. Each message says, per kind, up to which resource version the watch is published *once
 this message and all before it are stored*. The version of an event therefore travels with the
@@ -20,11 +20,11 @@ event and counts from the message that contains it. A frame takes the kind's pos
 its `RelistCompleted` is in a message, because a crash in between must lead to another relist: the
 log would otherwise keep a frame that is never closed.
 
-Message ids come from the events' ids and their incarnation (`codec.message_id`), with cluster and
-shard, because JetStream compares ids within the stream and not within a subject. A refusal inside a
-frame gets the frame's name too: its own id repeats, and dropped as a duplicate it would be missing
-in the frame. A bookmark may say the same again (of a quiet cluster, after a restart), and a message
-that is dropped is none that the next can follow: so it gets something of its own.
+Message ids come from the events' ids and their incarnation (`codec.message_id`), with the
+cluster, because JetStream compares ids within the stream and not within a subject. A refusal inside
+a frame gets the frame's name too: its own id repeats, and dropped as a duplicate it would be
+missing in the frame. A bookmark may say the same again (of a quiet cluster, after a restart), and a
+message that is dropped is none that the next can follow: so it gets something of its own.
 
 Invariant: messages are stored in the order of their events, on each subject without anything in
 between, and a message's positions never claim an event of a later message.
@@ -40,7 +40,6 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct
 
 from ingest.bounds import MAX_EVENT_BYTES, bounded
-from ingest.kinds import CLUSTER_SCOPED
 from ingest.metrics import IngestMetrics
 from ingest.resume import LogMessage
 from podgroup.log import codec, subjects
@@ -48,16 +47,11 @@ from podgroup.log.events import (
     Batch,
     DeltaRefused,
     Event,
-    ObjectApplied,
-    ObjectDeleted,
     PodApplied,
-    PodDeleted,
-    PodMeasured,
     RelistCompleted,
     RelistStarted,
     WatchProgressed,
     WorkloadApplied,
-    WorkloadDeleted,
 )
 from podgroup.model.names import ADMISSION_GATE
 from podgroup.model.objects import Kind
@@ -97,11 +91,10 @@ class _Entry(NamedTuple):
     body: bytes
 
 
-_Taken = tuple[Kind, Event, bytes]
+_Taken = tuple[Event, bytes]
 
 
 class _Message(NamedTuple):
-    shard: int
     body: bytes
     msg_id: str
     positions: dict[str, str]
@@ -112,7 +105,6 @@ class PublishOptions(Struct, frozen=True, kw_only=True):
     """Whose log it is, and how large its messages are and how far apart."""
 
     cluster: str
-    shards: int = 1
     batch_bytes: int
     interval_s: float = 0.0
     mirrored: bool = False
@@ -125,8 +117,8 @@ class PublishOptions(Struct, frozen=True, kw_only=True):
 class EventPublisher:
     """Publishes what watchers put in.
 
-    `positions` and `lasts` are those of the log when this begins: versions per kind, and the
-    sequence of the newest message per shard (0: none).
+    `positions` and `last` are those of the log when this begins: versions per kind, and the
+    sequence of the newest message (0: none).
     """
 
     def __init__(
@@ -135,7 +127,7 @@ class EventPublisher:
         options: PublishOptions,
         *,
         positions: Mapping[str, str],
-        lasts: Mapping[int, int],
+        last: int,
         clock: Callable[[], float] = time.monotonic,
         metrics: IngestMetrics | None = None,
     ) -> None:
@@ -147,7 +139,6 @@ class EventPublisher:
         """Events taken into messages so far."""
         self._sink = sink
         self._cluster = options.cluster
-        self._shards = options.shards
         # One event may be as large as this; more per message would not be taken by every server.
         self._batch_bytes = min(options.batch_bytes, MAX_EVENT_BYTES + _ENVELOPE_BYTES)
         self._positions = dict(positions)
@@ -160,8 +151,8 @@ class EventPublisher:
         self._sent_at = -PROGRESS_S
         self._pending: deque[_Entry] = deque()
         self._pending_bytes = 0
-        self._lasts = dict(lasts)
-        self._flight: list[_Message] = []
+        self._last = last
+        self._flight: _Message | None = None
         self._broken: BaseException | None = None
         self._work = asyncio.Event()
         self._urgent = asyncio.Event()
@@ -220,7 +211,7 @@ class EventPublisher:
         return not (self._mirrored and isinstance(event, WorkloadApplied))
 
     async def claim(self, said: tuple[Event, ...] = ()) -> None:
-        """Store a message in every shard: earlier writers are refused from now on.
+        """Store a message: earlier writers are refused from now on.
 
         It is empty but for what is to be `said` before anything is listed.
 
@@ -229,10 +220,7 @@ class EventPublisher:
             BusUnavailable: not stored.
         """
         token, bodies = secrets.token_hex(8), [codec.encode_event(event) for event in said]
-        self._flight = [
-            self._message(shard, bodies, f"claim.{token}.{self._cluster}.{shard}", self._positions)
-            for shard in range(self._shards)
-        ]
+        self._flight = self._message(bodies, f"claim.{token}.{self._cluster}.0")
         await self._deliver()
 
     async def run(self) -> None:
@@ -275,56 +263,42 @@ class EventPublisher:
             await self._deliver()
 
     def _compose(self) -> None:
-        """Make messages of what is pending, up to one full one (per shard)."""
-        before = dict(self._positions)
+        """Make a message of what is pending, up to a full one."""
         taken, salt = self._take_batch()
         if not taken:
             return
-        # Only the last of them may claim what all of them contain, and none a kind in a frame.
-        before = {kind: at for kind, at in before.items() if kind in self._positions}
-        by_shard = self._by_shard(taken)
-        last = len(by_shard) - 1
-        for index, (shard, events) in enumerate(by_shard.items()):
-            positions = dict(self._positions) if index == last else before
-            named = Batch(
-                source="watch",
-                events=tuple([event for _, event, _ in events]),
-                incarnation=self._incarnation,
-            )
-            identity = codec.message_id(named)
-            msg_id = f"{identity}.{self._cluster}.{shard}{salt}"
-            bodies = [body for _, _, body in events]
-            self._flight.append(self._message(shard, bodies, msg_id, positions))
+        named = Batch(
+            source="watch",
+            events=tuple([event for event, _ in taken]),
+            incarnation=self._incarnation,
+        )
+        # The number is what a shard's was: a repetition of what an earlier version sent is known.
+        msg_id = f"{codec.message_id(named)}.{self._cluster}.0{salt}"
+        self._flight = self._message([body for _, body in taken], msg_id)
         self._sent_at = self._clock()
         self.published += len(taken)
 
-    def _message(
-        self, shard: int, events: list[bytes], msg_id: str, positions: dict[str, str]
-    ) -> _Message:
+    def _message(self, events: list[bytes], msg_id: str) -> _Message:
+        positions = dict(self._positions)
         whose = self._incarnation, self._cluster_uid
         body = codec.join_events("watch", events, positions, *whose)
-        return _Message(shard, body, msg_id, positions, self._lasts.get(shard, 0))
+        return _Message(body, msg_id, positions, self._last)
 
     async def _deliver(self) -> None:
-        """Store what is composed: the last message after the others, as it speaks for them all.
+        """Store what is composed.
 
         What was under way when this was cancelled is sent again by the next call, as the same.
         """
-        if not self._flight:
+        message = self._flight
+        if message is None:
             return
-        *others, last = self._flight
-        if others:
-            done = await asyncio.gather(*map(self._store, others), return_exceptions=True)
-            for failure in done:
-                if isinstance(failure, BaseException):
-                    raise failure
-        sequence = await self._store(last)
-        self._flight = []
-        self.acked_sequence, self.acked_msg_id = sequence, last.msg_id
-        self.acked_positions = last.positions
+        self._last = await self._store(message)
+        self._flight = None
+        self.acked_sequence, self.acked_msg_id = self._last, message.msg_id
+        self.acked_positions = message.positions
 
     async def _store(self, message: _Message) -> int:
-        subject = subjects.events(self._cluster, message.shard, "watch")
+        subject = subjects.events(self._cluster, "watch")
         began_s = time.monotonic()
         try:
             sequence = await self._sink.publish(
@@ -335,7 +309,6 @@ class EventPublisher:
             if newest is None or newest.msg_id != message.msg_id:
                 raise
             sequence = newest.sequence  # by ourselves: its acknowledgement was lost
-        self._lasts[message.shard] = sequence
         if self._metrics:
             self._metrics.stored(len(message.body), time.monotonic() - began_s)
         return sequence
@@ -352,7 +325,7 @@ class EventPublisher:
             size += len(entry.body)
             event = entry.event or self._progress(entry)
             if event is not None:
-                taken.append((entry.kind, event, entry.body or codec.encode_event(event)))
+                taken.append((event, entry.body or codec.encode_event(event)))
                 salt = self._note_frame(entry.kind, event) or salt
             if entry.position is not None:
                 self._positions[entry.kind] = entry.position
@@ -380,30 +353,3 @@ class EventPublisher:
             case _:
                 pass
         return ""
-
-    def _by_shard(self, taken: list[_Taken]) -> dict[int, list[_Taken]]:
-        if self._shards == 1:
-            return {0: taken}
-        by_shard: dict[int, list[_Taken]] = {}
-        for each in taken:
-            for shard in _shards_of(each[0], each[1], self._shards):
-                by_shard.setdefault(shard, []).append(each)
-        return by_shard
-
-
-def _shards_of(kind: Kind, event: Event, shards: int) -> Iterable[int]:
-    match event:
-        case PodApplied(pod=view) | PodDeleted(pod=view):
-            return (subjects.shard_of(view.namespace, shards),)
-        case WorkloadApplied(workload=view) | WorkloadDeleted(workload=view):
-            return (subjects.shard_of(view.namespace, shards),)
-        case ObjectApplied(object=view) if kind not in CLUSTER_SCOPED:
-            return (subjects.shard_of(view.namespace, shards),)
-        case PodMeasured(namespace=namespace):
-            return (subjects.shard_of(namespace, shards),)
-        case ObjectDeleted(namespace=namespace) | DeltaRefused(namespace=namespace) if (
-            kind not in CLUSTER_SCOPED
-        ):
-            return (subjects.shard_of(namespace, shards),)
-        case _:
-            return range(shards)

@@ -116,7 +116,7 @@ def witnessed(event: Event | Undecodable) -> Witness | None:
 class Resume(Struct, frozen=True):
     """Where to go on: versions per kind, and why the kinds not named must be relisted.
 
-    `lasts` is the sequence of the newest message of each shard, 0 for none: what ours must follow.
+    `last` is the sequence of the newest message of the watch, 0 for none: what ours must follow.
     `versions` are those that the log knows of, also where nothing is resumed, as of `age_s` ago;
     they are of `incarnation` of the cluster `cluster_uid` ("": not known). `restored` is to be said
     before anything else.
@@ -126,7 +126,7 @@ class Resume(Struct, frozen=True):
     reason: str
     created: datetime
     last_sequence: int
-    lasts: dict[int, int] = {}
+    last: int = 0
     versions: Mapping[str, str] = {}
     age_s: float = 0.0
     cluster_uid: str = ""
@@ -135,59 +135,29 @@ class Resume(Struct, frozen=True):
     restored: ClusterRestored | None = None
 
 
-async def from_log(log: Log, cluster: str, shards: int) -> Resume:
-    """Return what the log says was published last.
-
-    The newest message over all shards decides, as messages are stored in the order in which they
-    were published. A shard without any message has no frames either: then everything is listed.
-    Where a restore was said in some shards only, it is said again.
-    """
+async def from_log(log: Log, cluster: str) -> Resume:
+    """Return what the log says was published last; a log without any message has all listed."""
     state = await log.stream_state(subjects.EVENTS)
-    newest: LogMessage | None = None
-    lasts: dict[int, int] = {}
-    heads: list[Batch] = []
-    reason = ""
-    for shard in range(shards):
-        message = await log.last(subjects.EVENTS, subjects.events(cluster, shard, "watch"))
-        lasts[shard] = message.sequence if message is not None else 0
-        if message is None:
-            where = f"shard {shard} of the log" if shards > 1 else "the log"
-            reason = reason or f"nothing is in {where} yet"
-            continue
-        heads.append(codec.decode_batch(message.body))
-        if newest is None or message.sequence > newest.sequence:
-            newest = message
+    newest = await log.last(subjects.EVENTS, subjects.events(cluster, "watch"))
     head = codec.decode_batch(newest.body) if newest else Batch(source="watch", events=())
     return Resume(
-        {} if reason else head.positions,
-        reason or "the log has no complete list of this kind",
+        head.positions,
+        "the log has no complete list of this kind" if newest else "nothing is in the log yet",
         state.created,
         state.last_sequence,
-        lasts,
+        newest.sequence if newest else 0,
         versions={kind: at for kind, at in head.positions.items() if at.isdigit()},
         age_s=max(0.0, (datetime.now(UTC) - newest.at).total_seconds()) if newest else 0.0,
         cluster_uid=head.cluster_uid,
         incarnation=head.incarnation,
         witness=await _seen_last(log, cluster, newest) if newest else None,
-        restored=_said_in_part(heads, head),
-    )
-
-
-def _said_in_part(heads: list[Batch], head: Batch) -> ClusterRestored | None:
-    """Return the restore that some shards have been told of and others not."""
-    if all(each.incarnation == head.incarnation for each in heads):
-        return None
-    return ClusterRestored(
-        incarnation=head.incarnation,
-        reason="not every shard of the log says yet that the cluster was restored",
-        cluster_uid=head.cluster_uid,
     )
 
 
 async def _seen_last(log: Log, cluster: str, newest: LogMessage) -> Witness | None:
     """Return the object of the highest version that the latest messages of the watch show."""
     found: Witness | None = None
-    own = subjects.events(cluster, 0, "watch").split(".")
+    own = subjects.events(cluster, "watch").split(".")
     for sequence in range(newest.sequence, max(0, newest.sequence - LOOKED_THROUGH), -1):
         message = await log.get(subjects.EVENTS, sequence)
         parts = message.subject.split(".") if message is not None else []

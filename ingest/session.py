@@ -96,7 +96,6 @@ class Session:
             bus,
             PublishOptions(
                 cluster=settings.cluster,
-                shards=settings.shards,
                 batch_bytes=settings.ingest.batch_bytes,
                 interval_s=PUBLISH_INTERVAL_S,
                 mirrored=settings.mode == "builtin",
@@ -104,7 +103,7 @@ class Session:
                 cluster_uid=begin.cluster_uid,
             ),
             positions=begin.positions,
-            lasts=begin.lasts,
+            last=begin.last,
             metrics=metrics,
         )
         self._metrics = metrics
@@ -318,15 +317,14 @@ async def begin(
     Raises:
         BusError: ask again.
     """
-    found = await resume.from_log(bus, settings.cluster, settings.shards)
-    restored = restored or found.restored
+    found = await resume.from_log(bus, settings.cluster)
     if restored is not None:
         return Resume(
             {},
             f"the cluster was restored: {restored.reason}",
             found.created,
             found.last_sequence,
-            found.lasts,
+            found.last,
             cluster_uid=restored.cluster_uid,
             incarnation=restored.incarnation,
             restored=restored,

@@ -50,14 +50,14 @@ async def run_projector(
     bus: Bus | None = None,
     checks: Checks | None = None,
 ) -> None:
-    """Fold one shard of the log into the read model and publish decisions, until `stop`.
+    """Fold the log of a cluster into the read model and publish decisions, until `stop`.
 
     `bus` is shared with the caller when given, else made from `settings` and closed. `checks` learn
     whether the projection has caught up.
 
     Raises:
         DatabaseError: the database is at the schema of another version (`gatelog migrate`).
-        StaleProjector: another projector writes this shard, and there are no Leases.
+        StaleProjector: another projector writes this cluster, and there are no Leases.
         KubeError: the API server cannot be reached as configured (with Leases).
         BusError: the streams cannot be prepared and retrying does not help.
     """
@@ -92,7 +92,7 @@ async def run_projector(
             return
         kube = await connect_kube(settings.kubernetes, part="projector")
         stack.push_async_callback(kube.close)
-        name = lease_name("projector", settings.cluster, settings.projector.shard)
+        name = lease_name("projector", settings.cluster)
         part.elector = Elector(kube, settings.lease, name, metrics=metrics)
         looking = asyncio.create_task(part.look_while_standing_by())
         stack.callback(looking.cancel)
@@ -185,14 +185,14 @@ class _Projector:
         """Fold until `stop`. `alone`: end what a replica that is gone left open at the database.
 
         Raises:
-            StaleProjector: another projector writes this shard.
+            StaleProjector: another projector writes this cluster.
         """
         settings, bus = self._settings, self.bus
         assert bus is not None
-        shard, days = settings.projector.shard, settings.database.retention_days
-        log.info("projector_started", database=shown(self._url), mode=settings.mode, shard=shard)
+        days = settings.database.retention_days
+        log.info("projector_started", database=shown(self._url), mode=settings.mode)
         async with (
-            watching(self._metrics.lag, bus, settings.cluster, shard),
+            watching(self._metrics.lag, bus, settings.cluster),
             archiving(settings, bus, self._shared),
             retaining(self._url, days),
         ):
@@ -204,7 +204,6 @@ class _Projector:
         store = SqlStore(
             self._url,
             self._settings.cluster,
-            self._settings.projector.shard,
             statement_timeout_s=self._settings.database.statement_timeout_s,
             alone=alone,
         )

@@ -123,9 +123,13 @@ class LeaseStore:
             raise KubeError(f"{verb} {path}: the answer is no Lease: {error}") from error
 
 
-def lease_name(part: str, cluster: str, shard: int | None = None) -> str:
-    """Return the name of the Lease of a part, of a cluster, and of a shard if it has one."""
-    return "-".join(("gatelog", part, cluster, *(() if shard is None else (str(shard),))))
+def lease_name(part: str, cluster: str) -> str:
+    """Return the name of the Lease of a part of a cluster.
+
+    The projector's ends in what a shard was once: replicas of an earlier version hold that Lease.
+    """
+    name = f"gatelog-{part}-{cluster}"
+    return f"{name}-0" if part == "projector" else name
 
 
 def namespace_of(setting: str) -> str:

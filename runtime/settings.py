@@ -194,8 +194,6 @@ class WebhookSettings(Section, frozen=True, kw_only=True):
 class ProjectorSettings(Section, frozen=True, kw_only=True):
     """Folding the log, deciding, and writing the read model."""
 
-    shard: Annotated[int, Meta(ge=0, le=1023)] = 0
-    """The shard this projector folds, from 0."""
     batch_messages: Annotated[int, Meta(ge=1, le=10_000)] = 5000
     """Messages of the log per transaction."""
     signing_key_file: str = ""
@@ -398,8 +396,6 @@ class Settings(Section, frozen=True, kw_only=True):
     """Name of the Kubernetes cluster, part of NATS subjects and of the Leases' names."""
     mode: Literal["builtin", "kueue"] = "builtin"
     """What admits: gatelog's own queues, or Kueue's scheduler."""
-    shards: Annotated[int, Meta(ge=1, le=1024)] = 1
-    """Shards of the log by namespace, each with its own projector; kueue mode only."""
     state_dir: str = ".gatelog"
     """Directory for embedded storage and generated certificates."""
     nats: NatsSettings = field(default_factory=NatsSettings)

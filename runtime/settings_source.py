@@ -15,7 +15,17 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 from msgspec import NODEFAULT, Meta, Struct
@@ -104,16 +114,7 @@ def check(settings: Settings) -> None:
     Raises:
         SettingsError: they do not go together.
     """
-    shards, shard, lease = settings.shards, settings.projector.shard, settings.lease
-    if shards > 1 and settings.mode == "builtin":
-        raise SettingsError(
-            f"shards = {shards} with mode = builtin: quota is shared by all namespaces, so one "
-            "projector must see them all; set shards = 1, or mode = kueue where Kueue keeps quota"
-        )
-    if shard >= shards:
-        raise SettingsError(
-            f"projector.shard = {shard}: with shards = {shards} it must be from 0 to {shards - 1}"
-        )
+    lease = settings.lease
     if not lease.retry_period_s < lease.renew_deadline_s < lease.duration_s:
         raise SettingsError(
             "lease: retry_period_s must be less than renew_deadline_s, and that less than "
@@ -217,9 +218,24 @@ def _from_environment(
     return given
 
 
+_ONE_PROJECTOR: Final = (
+    "a cluster has one projector: leave the setting out, and where there were several shards begin "
+    "under another `cluster` name (docs/upgrade.md)"
+)
+GONE: Final = {
+    "shards": _ONE_PROJECTOR,
+    "GATELOG_SHARDS": _ONE_PROJECTOR,
+    "projector.shard": _ONE_PROJECTOR,
+    "GATELOG_PROJECTOR_SHARD": _ONE_PROJECTOR,
+}
+"""Settings that there were -> what to do instead."""
+
+
 def _unknown(name: str, known: Mapping[str, Any]) -> str:
     import difflib
 
+    if name in GONE:
+        return f"{name} is no setting any more: {GONE[name]}"
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     hint = f"; did you mean {near[0]}?" if near else ""
     return f"no setting is called {name}{hint}"

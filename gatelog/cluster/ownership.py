@@ -19,8 +19,6 @@ from runtime.kube import KubeClient
 from runtime.manifests import Object
 
 NAME_LABEL, COMPONENT_LABEL = "app.kubernetes.io/name", "app.kubernetes.io/component"
-SHARD_LABEL = "gatelog.io/shard"
-"""Label of the projector of another shard than the first."""
 OWN_NAME = "gatelog"
 PAGE = 500
 """Objects that one answer brings."""

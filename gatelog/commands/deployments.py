@@ -48,7 +48,7 @@ def project(
     db: options.Database = None,
     verbose: options.Verbose = False,
 ) -> None:
-    """Fold the log, decide, and write the read model. One per shard is active."""
+    """Fold the log, decide, and write the read model. One is active."""
     settings = options.settings(config, assign, database__url=options.database_option(db))
     _need_nats(settings, "project")
 

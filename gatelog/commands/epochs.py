@@ -4,9 +4,7 @@ Invariant: reads only.
 """
 
 import sys
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from gatelog.shell import options
 from gatelog.shell.errors import FAILED
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 gatelog epochs
-gatelog epochs --shard 1
 gatelog epochs --json | jq '.[].in_force[].settings.mode'
 """
 
@@ -25,9 +22,6 @@ gatelog epochs --json | jq '.[].in_force[].settings.mode'
 def epochs(
     answer: options.OutputOptions,
     where: options.ReadModelOptions,
-    shard: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Default: all shards.")
-    ] = None,
 ) -> int | None:
     """The beginnings of the log (epochs) with what is missing between them, when the cluster went
     back to a backup, and which settings, versions and kinds listed first were in force since when.
@@ -39,16 +33,15 @@ def epochs(
     settings = where.settings(search=True)
     lookup.say_where(settings, output)
     with lookup.open_model(settings) as model:
-        lines = [one for one in inforce.epochs(model) if shard in (None, one.shard)]
-        shards = sorted({one.shard for one in lines})
-        known = {number: inforce.in_force(model, number) for number in shards}
+        lines = inforce.epochs(model)
+        known = inforce.in_force(model)
         went_back = inforce.restores(model)
         pruned = model.pruned()
     if output is not None:
         found = [
             {
                 "epoch": one,
-                "in_force": [each for each in known[one.shard] if each.epoch == one.number],
+                "in_force": [each for each in known if each.epoch == one.number],
                 "restored": inforce.within(went_back, one, lines),
             }
             for one in lines
@@ -56,11 +49,10 @@ def epochs(
         sys.stdout.write(document(found, output))
         return None
     if not lines:
-        whose = f"cluster {settings.cluster}" + ("" if shard is None else f", shard {shard}")
-        sys.stderr.write(f"gatelog: no log of {whose} was ever read\n")
+        sys.stderr.write(f"gatelog: no log of cluster {settings.cluster} was ever read\n")
         return FAILED
     for line in lines:
-        _show(line, known[line.shard], named=len(shards) > 1)
+        _show(line, known)
         for each in inforce.within(went_back, line, lines):
             at = f"{each.at:%Y-%m-%d %H:%M:%S} UTC"
             sys.stdout.write(f"  cluster restored {at}, seq {each.seq}: {each.message}\n")
@@ -69,11 +61,10 @@ def epochs(
     return None
 
 
-def _show(line: "EpochLine", known: "list[InForce]", *, named: bool) -> None:
+def _show(line: "EpochLine", known: "list[InForce]") -> None:
     out = sys.stdout
-    place = f"shard {line.shard}, epoch" if named else "epoch"
     at = f"{line.at:%Y-%m-%d %H:%M:%S} UTC" if line.at is not None else "at an unknown time"
-    out.write(f"{place} {line.number}  {at}  {line.reason}\n")
+    out.write(f"epoch {line.number}  {at}  {line.reason}\n")
     if line.lost_from is not None:
         out.write(f"  may be missing: positions {line.lost_from} to {line.lost_to}\n")
     mine = [one for one in known if one.epoch == line.number]

@@ -113,7 +113,7 @@ def _seconds(option: str, text: str, least: float, most: float) -> float:
 
 def _made(
     settings: "Settings", now: datetime, label: str, budget_s: float, *, keep: bool, began_s: float
-) -> "list[Made]":
+) -> "Made | None":
     """Make a forecast with what is left of its processor time, which began at `began_s`."""
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -134,7 +134,7 @@ def _made(
 
 
 def _print(
-    found: "list[Made]",
+    found: "Made | None",
     now: datetime,
     namespace: str,
     output: "Output | None",
@@ -144,7 +144,9 @@ def _print(
     from gatelog.terminal import printing
 
     rows = [
-        row for made in found for row in rows_of(made, now) if namespace in ("", row["namespace"])
+        row
+        for row in (rows_of(found, now) if found is not None else [])
+        if namespace in ("", row["namespace"])
     ]
     if not rows and output not in ("json", "yaml"):
         sys.stderr.write(f"nothing waits{f' in namespace {namespace}' if namespace else ''}\n")
@@ -235,13 +237,14 @@ def _again(
                 found = await asyncio.to_thread(
                     _made, settings, now, label, budget_s, keep=True, began_s=began_s
                 )
-                meters.show(metering.readings(found))
-                groups = sum(len(made.forecast.estimates) for made in found)
-                given = sum(made.given for made in found)
+                if found is not None:
+                    meters.show(metering.readings(found))
+                groups = len(found.forecast.estimates) if found is not None else 0
+                given = found.given if found is not None else 0
                 narrator.info(
                     "forecast", f"{groups} groups wait, {given} new estimates", groups=groups
                 )
-                if teller is not None:
+                if teller is not None and found is not None:
                     written, refused = await teller.write(found)
                     if written or refused:
                         said = f"estimates written to {written} Workloads, {refused} refused"

@@ -92,7 +92,7 @@ async def _streams(settings: Settings) -> None:
         await bus.ensure_consumer(
             subjects.DECISIONS,
             subjects.actuator_consumer(settings.cluster),
-            subjects.actuator_filter(settings.cluster, settings.shards),
+            subjects.decisions(settings.cluster),
             settings.actuator.ack_wait_s,
         )
     finally:

@@ -122,7 +122,7 @@ def _say_awaited(model: "ReadModel", settings: "Settings") -> None:
     say_standstill(model, settings)
     from gatelog.readmodel.readiness import LISTS_REMEDY, awaited
 
-    waits = awaited(model.checkpoint(settings.projector.shard))
+    waits = awaited(model.checkpoint())
     if waits:
         sys.stderr.write(f"gatelog: {waits}; {LISTS_REMEDY}\n")
 
@@ -251,10 +251,9 @@ def _expected(model: "ReadModel", settings: "Settings", group: "GroupRow") -> "E
         )
     from gatelog.forecast.refreshing import Effort, make
 
-    shard = model.shard_of(group.id)
     url = database_url(settings)
-    made = make(url, settings.cluster, now, label="team", effort=Effort(_BUDGET_S), shard=shard)
-    one = made[0].of(group.id) if made else None
+    made = make(url, settings.cluster, now, label="team", effort=Effort(_BUDGET_S))
+    one = made.of(group.id) if made is not None else None
     if one is None:
         return known
 

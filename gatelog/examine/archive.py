@@ -37,7 +37,7 @@ async def examine(
     from projector.archive.archive_store import ArchiveStoreUnavailable, open_archive_store
     from projector.archive.segments import folder_of, parse
 
-    folder = folder_of(settings.cluster, settings.projector.shard)
+    folder = folder_of(settings.cluster)
     try:
         store = await asyncio.to_thread(open_archive_store, settings.archive.url)
         names = await asyncio.to_thread(store.names, folder)

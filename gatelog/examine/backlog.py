@@ -25,7 +25,7 @@ async def examine(settings: Settings, bus: "Bus", stream: "StreamState", now: da
     from runtime.jetstream import BusError
 
     durable = subjects.actuator_consumer(settings.cluster)
-    subject = subjects.decisions(settings.cluster, settings.projector.shard)
+    subject = subjects.decisions(settings.cluster)
     try:
         taken = await bus.taken(subjects.DECISIONS, durable)
         if taken is None:

@@ -128,7 +128,7 @@ async def lag(
             f"messages {checkpoint.stream_seq + 1} to {first - 1} were dropped unread",
             "start the projector (it opens a new epoch); raise streams.max_age_s or max_bytes",
         )
-    subject = subjects.events_of(settings.cluster, settings.projector.shard)
+    subject = subjects.events_of(settings.cluster)
     try:
         unread = await bus.at_or_after(subjects.EVENTS, checkpoint.stream_seq + 1, subject)
     except BusError as error:

@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import Any
 
 from gatelog.cluster import clusterinfo
-from gatelog.cluster.ownership import COMPONENT_LABEL, NAME_LABEL, OWN_NAME, SHARD_LABEL
+from gatelog.cluster.ownership import COMPONENT_LABEL, NAME_LABEL, OWN_NAME
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
 from gatelog.shell.remedies import Installation, remedy
 from gatelog.viacluster.apiserver import BASE
@@ -43,9 +43,7 @@ async def deployments(kube: KubeClient, at: Installation) -> list[Finding]:
     by_part: dict[str, dict[str, Any]] = {}
     for obj in (*(found.get("items") or ()), *single):
         labels, name = obj["metadata"].get("labels") or {}, obj["metadata"]["name"]
-        shard = labels.get(SHARD_LABEL)
-        part = labels.get(COMPONENT_LABEL, name)
-        by_part[f"{part} {shard}" if shard else part] = obj
+        by_part[labels.get(COMPONENT_LABEL, name)] = obj
     if not by_part:
         return []
     findings = [_deployment(part, obj, at) for part, obj in sorted(by_part.items())]

@@ -27,14 +27,13 @@ _SLACK_S = 5.0
 async def examine(
     kube: KubeClient, settings: Settings, at: Installation = UNKNOWN
 ) -> list[Finding]:
-    """Look at the Leases of ingest and of every shard's projector."""
+    """Look at the Leases of ingest and of the projector."""
     if not settings.lease.enabled:
-        return [ok(AREA, "holders", "lease.enabled is off: one ingest, one projector per shard")]
-    names = {"ingest": lease_name("ingest", settings.cluster)}
-    for shard in range(settings.shards):
-        what = "projector" if settings.shards == 1 else f"projector {shard}"
-        names[what] = lease_name("projector", settings.cluster, shard)
-    return [await _one(kube, settings, what, name, at) for what, name in names.items()]
+        return [ok(AREA, "holders", "lease.enabled is off: one ingest, one projector")]
+    return [
+        await _one(kube, settings, part, lease_name(part, settings.cluster), at)
+        for part in ("ingest", "projector")
+    ]
 
 
 async def _one(

@@ -44,7 +44,7 @@ def examine(settings: Settings, at: Installation = UNKNOWN) -> Examined:
         if schema.verdict == "fail":
             return Examined([schema], None)
         with ReadModel(url, settings.cluster) as model:
-            row = model.checkpoint(settings.projector.shard)
+            row = model.checkpoint()
             findings = [schema, *_integrity(url), _checkpoint(model, row), *_parts(model, at)]
             if row is not None:
                 findings += _lists(row) or _restored(row, datetime.now(UTC))

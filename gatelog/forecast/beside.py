@@ -2,7 +2,7 @@
 
 Theory. A forecast plays for seconds of processor time, which nothing that decides shall wait for.
 So it is made in a process of its own, of low priority, that ends with it; what it found for metrics
-comes back as values. Of replicas and shards that share a database each looks first how old the
+comes back as values. Of replicas that share a database each looks first how old the
 latest forecast is, so together they make as many as one would.
 
 Invariant: a forecast that fails is reported and tried again; it ends nothing.
@@ -85,14 +85,14 @@ def once(url: str, settings: Settings) -> Readings | None:
     now, wanted = datetime.now(UTC), settings.forecast
     if not due(url, settings.cluster, now, wanted.interval_s):
         return None
-    found = refresh(
+    made = refresh(
         url, settings.cluster, now, label=wanted.label, effort=Effort.left(wanted.budget_s)
     )
-    return readings(found)
+    return None if made is None else readings(made)
 
 
 def due(url: str, cluster: str, now: datetime, every_s: float) -> bool:
-    """Tell whether the oldest of the shards' latest forecasts is older than half of `every_s`."""
+    """Tell whether the latest forecast is older than half of `every_s`."""
     table = tables.forecasts
     with reading(url) as connection:
         query = sa.select(sa.func.min(table.c.at)).where(table.c.cluster == cluster)

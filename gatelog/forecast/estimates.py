@@ -21,7 +21,7 @@ from podgroup.model.ids import GroupID
 from podgroup.state.facts import cluster_queue_name
 from podgroup.state.world import World
 from projector import tables
-from projector.tables.base import bound
+from projector.tables.base import SHARD, bound
 
 SAME = 0.2
 """Part of the time to its range's end by which two estimates may differ and say the same."""
@@ -35,7 +35,7 @@ UPDATE estimates
        came_at = (SELECT min(a.admitted_at) FROM admissions a
                    WHERE a.cluster = estimates.cluster AND a.group_id = estimates.group_id
                      AND a.admitted_seq > estimates.as_of_seq)
- WHERE cluster = :cluster AND shard = :shard AND came = ''
+ WHERE cluster = :cluster AND shard = 0 AND came = ''
    AND EXISTS (SELECT 1 FROM admissions a
                 WHERE a.cluster = estimates.cluster AND a.group_id = estimates.group_id
                   AND a.admitted_seq > estimates.as_of_seq)
@@ -46,7 +46,7 @@ UPDATE estimates
        came_at = coalesce((SELECT coalesce(g.finished_at, g.gone_at) FROM groups g
                             WHERE g.cluster = estimates.cluster AND g.id = estimates.group_id),
                           :now)
- WHERE cluster = :cluster AND shard = :shard AND came = ''
+ WHERE cluster = :cluster AND shard = 0 AND came = ''
    AND NOT EXISTS (SELECT 1 FROM groups g
                     WHERE g.cluster = estimates.cluster AND g.id = estimates.group_id
                       AND g.finished_at IS NULL AND g.gone_at IS NULL)
@@ -60,9 +60,8 @@ SELECT cluster_queue, avg(queue_seconds) AS mean FROM v_admission_latency
 
 
 class Made(Struct):
-    """A forecast of one shard. `at` is the time it was made at, `seq` the position."""
+    """A forecast. `at` is the time it was made at, `seq` the position."""
 
-    shard: int
     world: World
     at: datetime
     seq: int
@@ -86,9 +85,9 @@ def store(
     made: Made,
 ) -> list[str]:
     """Write what is new of a forecast, in the caller's transaction; returns the groups of it."""
-    world, shard, seq, now, forecast = made.world, made.shard, made.seq, made.at, made.forecast
+    world, seq, now, forecast = made.world, made.seq, made.at, made.forecast
     estimates = tables.estimates
-    mine = (estimates.c.cluster == world.cluster, estimates.c.shard == shard)
+    mine = (estimates.c.cluster == world.cluster, estimates.c.shard == SHARD)
     standing = {
         row["group_id"]: row
         for row in connection.execute(
@@ -101,7 +100,7 @@ def store(
     fresh = []
     said = [one for one in forecast.estimates if not one.unknown]
     for one in said:
-        row = _row(world, shard, seq, now, one, plain)
+        row = _row(world, seq, now, one, plain)
         if not _says_the_same(standing.get(one.group), row, now):
             fresh.append(row)
     over = [row["group_id"] for row in fresh if row["group_id"] in standing]
@@ -119,9 +118,9 @@ def store(
     return [row["group_id"] for row in fresh]
 
 
-def enter_outcomes(connection: Connection, cluster: str, shard: int, now: datetime) -> None:
+def enter_outcomes(connection: Connection, cluster: str, now: datetime) -> None:
     """Enter what came true of estimates, in the caller's transaction."""
-    given = {"cluster": cluster, "shard": shard}
+    given = {"cluster": cluster}
     connection.execute(sa.text(_STARTED), given)
     connection.execute(sa.text(_ENDED), bound(connection.dialect, {**given, "now": now}))
 
@@ -135,7 +134,6 @@ def plain_waits(connection: Connection, cluster: str, now: datetime) -> dict[str
 
 def _row(
     world: World,
-    shard: int,
     seq: int,
     now: datetime,
     one: Estimate,
@@ -152,7 +150,7 @@ def _row(
         "cluster": world.cluster,
         "group_id": one.group,
         "given_at": now,
-        "shard": shard,
+        "shard": SHARD,
         "as_of_seq": seq,
         "namespace": group.namespace,
         "name": group.name,
@@ -193,13 +191,13 @@ def _note(
     connection: Connection,
     made: Made,
 ) -> None:
-    cluster, shard, forecast = made.world.cluster, made.shard, made.forecast
+    cluster, forecast = made.world.cluster, made.forecast
     table = tables.forecasts
-    connection.execute(sa.delete(table).where(table.c.cluster == cluster, table.c.shard == shard))
+    connection.execute(sa.delete(table).where(table.c.cluster == cluster, table.c.shard == SHARD))
     row: Sequence[dict[str, Any]] = [
         {
             "cluster": cluster,
-            "shard": shard,
+            "shard": SHARD,
             "at": made.at,
             "as_of_seq": made.seq,
             "plays": forecast.plays,

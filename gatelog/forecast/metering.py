@@ -3,8 +3,6 @@
 Invariant: metrics are of the latest forecast, and none is shown before there was one.
 """
 
-from collections.abc import Iterable
-
 from msgspec import Struct, field
 
 from gatelog.forecast.estimates import Made
@@ -54,21 +52,20 @@ class Meters:
             self._at = {(): found.at}
 
 
-def readings(found: Iterable[Made]) -> Readings:
-    """Return what metrics show of forecasts."""
+def readings(made: Made) -> Readings:
+    """Return what metrics show of a forecast."""
     one = Readings()
-    for made in found:
-        for estimate in made.forecast.estimates:
-            queue = cluster_queue_name(made.world, made.world.groups[GroupID(estimate.group)])
-            key = (queue, _outlook(estimate))
-            one.groups[key] = one.groups.get(key, 0) + 1
-            for chance, seconds in (("0.5", estimate.expected_s), ("0.9", estimate.latest_s)):
-                if seconds is None:
-                    continue
-                first, last = (queue, "first", chance), (queue, "last", chance)
-                one.starts[first] = min(seconds, one.starts.get(first, seconds))
-                one.starts[last] = max(seconds, one.starts.get(last, seconds))
-        one.at = made.at.timestamp()
+    for estimate in made.forecast.estimates:
+        queue = cluster_queue_name(made.world, made.world.groups[GroupID(estimate.group)])
+        key = (queue, _outlook(estimate))
+        one.groups[key] = one.groups.get(key, 0) + 1
+        for chance, seconds in (("0.5", estimate.expected_s), ("0.9", estimate.latest_s)):
+            if seconds is None:
+                continue
+            first, last = (queue, "first", chance), (queue, "last", chance)
+            one.starts[first] = min(seconds, one.starts.get(first, seconds))
+            one.starts[last] = max(seconds, one.starts.get(last, seconds))
+    one.at = made.at.timestamp()
     return one
 
 

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, text
 
 from gatelog.forecast.playing import Coming, Present
 from gatelog.forecast.spans import Key, Run, Runtimes
@@ -25,15 +25,14 @@ from podgroup.admission.model import PodSet, Workload
 from podgroup.fold.deciding import line_up
 from podgroup.fold.deriving import apply_derived
 from podgroup.folding import load_world
-from podgroup.model.ids import GroupID, ShardId
+from podgroup.model.ids import GroupID
 from podgroup.rules.admit import prepare
 from podgroup.rules.helpers import snapshot
 from podgroup.state.facts import cluster_queue_name
 from podgroup.state.group import Group
 from podgroup.state.world import World
-from projector import tables
 from projector.schema.usage_views import FIRST_LABELS
-from projector.storage.loading import Loaded, load_shard
+from projector.storage.loading import Loaded, load_state
 from projector.tables.base import bound
 
 MOST_RUNS = 10_000
@@ -49,7 +48,7 @@ SELECT a.group_id, a.number, a.cluster_queue, a.queued_at, a.admitted_at, a.rele
        a.release_reason, g.namespace, g.queue, g.priority,
        {FIRST_LABELS.format("a")} AS labels
   FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
- WHERE a.cluster = :cluster AND g.shard = :shard AND a.admitted_at <= :now
+ WHERE a.cluster = :cluster AND g.shard = 0 AND a.admitted_at <= :now
  ORDER BY a.admitted_at DESC, a.group_id, a.number LIMIT :limit
 """
 
@@ -62,18 +61,11 @@ SELECT group_id, name, count, requests FROM roles
 Shape = tuple[tuple[int, tuple[tuple[str, int], ...]], ...]
 
 
-def shards(connection: Connection, cluster: str) -> list[int]:
-    """Return the shards that were ever projected."""
-    table = tables.checkpoints
-    query = select(table.c.shard).where(table.c.cluster == cluster).order_by(table.c.shard)
-    return [int(shard) for shard in connection.scalars(query)]
-
-
 def read(
-    connection: Connection, cluster: str, shard: int, now: datetime, label: str
+    connection: Connection, cluster: str, now: datetime, label: str
 ) -> tuple[Loaded, Present] | None:
     """Return what is stored and what plays begin with, None before the first commit."""
-    loaded = load_shard(connection, ShardId(cluster, shard))
+    loaded = load_state(connection, cluster)
     if loaded is None:
         return None
     world = load_world(cluster, loaded.checkpoint.mode, loaded)
@@ -83,17 +75,15 @@ def read(
     for derived in prepare(world):
         apply_derived(world, derived)
     world.loaded = False
-    return loaded, _present(connection, world, shard, now, label)
+    return loaded, _present(connection, world, now, label)
 
 
-def _present(
-    connection: Connection, world: World, shard: int, now: datetime, label: str
-) -> Present:
+def _present(connection: Connection, world: World, now: datetime, label: str) -> Present:
     keys = {str(group.id): _key(world, group, label) for group in world.groups.values()}
     rows = _rows(
         connection,
         _RUNS,
-        {"cluster": world.cluster, "shard": shard, "now": now, "limit": MOST_RUNS},
+        {"cluster": world.cluster, "now": now, "limit": MOST_RUNS},
     )
     since = rows[-1]["admitted_at"] if rows else now
     roles: dict[str, list[Mapping[str, Any]]] = {}

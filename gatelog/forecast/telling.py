@@ -11,7 +11,6 @@ other than success is counted, and nothing else is done about it.
 """
 
 import asyncio
-from collections.abc import Iterable
 from datetime import timedelta
 
 import msgspec
@@ -46,13 +45,12 @@ class WorkloadAnnotator:
         self._at_once = at_once
         self._due: dict[str, Notice] = {}
 
-    async def write(self, found: Iterable[Made]) -> tuple[int, int]:
+    async def write(self, made: Made) -> tuple[int, int]:
         """Write what is new and near; return how many were written, and how many were refused."""
-        for made in found:
-            waiting = {one.group for one in made.forecast.estimates}
-            for group in [group for group in self._due if group not in waiting]:
-                del self._due[group]
-            self._due |= news(made)
+        waiting = {one.group for one in made.forecast.estimates}
+        for group in [group for group in self._due if group not in waiting]:
+            del self._due[group]
+        self._due |= news(made)
         chosen = sorted(self._due, key=lambda group: (self._due[group].in_s, group))[
             : self._at_once
         ]

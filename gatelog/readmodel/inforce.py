@@ -40,7 +40,6 @@ class SaidRow(Struct, frozen=True):
 class EpochLine(Struct, frozen=True):
     """A row of table `epochs`."""
 
-    shard: int
     number: int
     base: int
     at: datetime | None
@@ -52,7 +51,6 @@ class EpochLine(Struct, frozen=True):
 class RestoreLine(Struct, frozen=True):
     """A line of history: the cluster went back to a backup, or became another."""
 
-    shard: int
     seq: int
     at: datetime
     message: str
@@ -80,32 +78,28 @@ class InForce(Struct, frozen=True):
 
 
 def epochs(model: "ReadModel") -> list[EpochLine]:
-    """Return the beginnings of the log, by shard and number."""
+    """Return the beginnings of the log, by number."""
     return list(model.rows(EpochLine, statements.EPOCHS, {"limit": MOST}))
 
 
 def restores(model: "ReadModel") -> list[RestoreLine]:
-    """Return when the cluster went back, or became another, by shard and position."""
+    """Return when the cluster went back, or became another, by position."""
     return list(model.rows(RestoreLine, statements.RESTORES, {"limit": MOST}))
 
 
 def within(
     found: list[RestoreLine], epoch: EpochLine, epochs: list[EpochLine]
 ) -> list[RestoreLine]:
-    """Return those that the log says in an epoch: before the next one of its shard began."""
-    later = [one.base for one in epochs if one.shard == epoch.shard and one.number > epoch.number]
+    """Return those that the log says in an epoch: before the next epoch began."""
+    later = [one.base for one in epochs if one.number > epoch.number]
     end = min(later, default=None)
-    return [
-        one
-        for one in found
-        if one.shard == epoch.shard and one.seq > epoch.base and (end is None or one.seq <= end)
-    ]
+    return [one for one in found if one.seq > epoch.base and (end is None or one.seq <= end)]
 
 
-def in_force(model: "ReadModel", shard: int) -> list[InForce]:
+def in_force(model: "ReadModel") -> list[InForce]:
     """Return what was in force when, oldest first."""
-    rows = list(model.rows(SaidRow, statements.SETTINGS, {"shard": shard, "limit": MOST}))[::-1]
-    checkpoint = model.checkpoint(shard)
+    rows = list(model.rows(SaidRow, statements.SETTINGS, {"limit": MOST}))[::-1]
+    checkpoint = model.checkpoint()
     if checkpoint is None:
         return []
     starts = [row for row in rows if row.kind == STARTED]
@@ -135,7 +129,7 @@ def in_force(model: "ReadModel", shard: int) -> list[InForce]:
 
 def of_group(model: "ReadModel", group: "GroupRow") -> list[InForce]:
     """Return what was in force when a group came, and what changed while it lived."""
-    known = in_force(model, model.shard_of(group.id))
+    known = in_force(model)
     end = group.gone_at
     came = [one for one in known if one.at is None or one.at <= group.created_at][-1:]
     lived = [

@@ -272,18 +272,14 @@ class ReadModel:
         given = {"since": since_seq, "limit": limit}
         return list(self.rows(SummaryRow, statements.SUMMARY, given))
 
-    def changes(self, after: int, shard: int = 0, limit: int = 500) -> list[ChangeRow]:
+    def changes(self, after: int, limit: int = 500) -> list[ChangeRow]:
         """Return changes of groups' states at positions above `after`, oldest first."""
-        given = {"after": after, "shard": shard, "limit": limit}
+        given = {"after": after, "limit": limit}
         return list(self.rows(ChangeRow, statements.CHANGES, given))
 
-    def checkpoint(self, shard: int = 0) -> CheckpointRow | None:
-        """Return the checkpoint of a shard, None before the first one."""
-        return next(self.rows(CheckpointRow, statements.CHECKPOINT, {"shard": shard}), None)
-
-    def shard_of(self, group_id: str) -> int:
-        """Return the shard in whose log a group is."""
-        return int(self._value(statements.SHARD, {"group_id": group_id}))
+    def checkpoint(self) -> CheckpointRow | None:
+        """Return the checkpoint, None before the first one."""
+        return next(self.rows(CheckpointRow, statements.CHECKPOINT, {}), None)
 
     def clusters(self) -> list[str]:
         """Return the clusters this database knows."""

@@ -207,18 +207,18 @@ SELECT seq, ord, at, reason, object, message
  ORDER BY seq DESC, ord LIMIT :limit
 """
 
-SHARDS = """
-SELECT shard, seq, epoch, mode, at, written_at
+CHECKPOINTS = """
+SELECT seq, epoch, mode, at, written_at
   FROM checkpoints
  WHERE cluster = :cluster
- ORDER BY shard LIMIT :limit
+ LIMIT :limit
 """
 
 GAPS = """
-SELECT shard, number, at, reason, lost_from, lost_to
+SELECT number, at, reason, lost_from, lost_to
   FROM epochs
  WHERE cluster = :cluster
- ORDER BY shard, number DESC LIMIT :limit
+ ORDER BY number DESC LIMIT :limit
 """
 
 UNRESOLVED = """
@@ -365,10 +365,9 @@ class ParkedRow(msgspec.Struct, frozen=True):
     message: str
 
 
-class ShardRow(msgspec.Struct, frozen=True):
+class CheckpointSummary(msgspec.Struct, frozen=True):
     """How far a projector is."""
 
-    shard: int
     seq: int
     epoch: int
     mode: str
@@ -379,7 +378,6 @@ class ShardRow(msgspec.Struct, frozen=True):
 class GapRow(msgspec.Struct, frozen=True):
     """A beginning of the log, and what may be missing before it."""
 
-    shard: int
     number: int
     at: datetime | None
     reason: str

@@ -16,7 +16,7 @@ from projector.schema.pending import in_line, is_admitted, is_pending
 FIRST_LABELS = """(SELECT p.labels FROM pods p WHERE p.cluster = g.cluster AND p.group_id = g.id
          ORDER BY p.seen_seq, p.uid LIMIT 1)"""
 """Labels of the first pod of `g`."""
-LIFE_COLUMNS = f"""{GROUP_COLUMNS}, g.created_seq, g.shard,
+LIFE_COLUMNS = f"""{GROUP_COLUMNS}, g.created_seq,
        {FIRST_LABELS} AS labels,
        e.expected_at, e.earliest_at, e.latest_at, e.never, f.at AS forecast_at"""
 
@@ -75,11 +75,10 @@ SELECT number, cluster_queue, flavors, resources, queued_at, admitted_at, releas
  ORDER BY number DESC LIMIT :limit
 """
 
-POSITIONS = """
-SELECT shard, seq, written_at
+POSITION = """
+SELECT seq, written_at
   FROM checkpoints
- WHERE cluster = :cluster
- ORDER BY shard LIMIT :limit
+ WHERE cluster = :cluster AND shard = 0
 """
 
 CHANGED = f"""
@@ -87,11 +86,11 @@ SELECT {LIFE_COLUMNS}
   FROM {_GROUPS}
  WHERE g.cluster = :cluster AND g.id IN (
        SELECT c.id FROM groups c
-        WHERE c.cluster = :cluster AND c.shard = :shard AND c.gone_at IS NULL
+        WHERE c.cluster = :cluster AND c.shard = 0 AND c.gone_at IS NULL
           AND c.as_of_seq > :after
        UNION
        SELECT h.group_id FROM history h
-        WHERE h.cluster = :cluster AND h.shard = :shard AND h.seq > :after AND h.group_id <> '')
+        WHERE h.cluster = :cluster AND h.shard = 0 AND h.seq > :after AND h.group_id <> '')
  ORDER BY g.as_of_seq, g.id LIMIT :limit
 """
 

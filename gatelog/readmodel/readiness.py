@@ -54,7 +54,7 @@ async def wait_ready(settings: Settings, bus: Bus, checks: Checks) -> Ready:
         while True:
             row = None
             if not await checks.readiness():
-                row = await asyncio.to_thread(model.checkpoint, settings.projector.shard)
+                row = await asyncio.to_thread(model.checkpoint)
             if row is not None:
                 ready = _ready(row)
                 last = (await bus.stream_state(subjects.EVENTS)).last_sequence

@@ -406,7 +406,6 @@ class LifeRow(GroupRow, frozen=True, kw_only=True):
     """One life of a group, the labels of its first pod, and its position if it waits for quota."""
 
     created_seq: int
-    shard: int
     labels: Any = None
     position: int = 0
     local_position: int = 0
@@ -475,8 +474,7 @@ class AdmissionRow(msgspec.Struct, frozen=True):
 
 
 class PositionRow(msgspec.Struct, frozen=True):
-    """How far a shard is folded."""
+    """How far the log is folded."""
 
-    shard: int
     seq: int
     written_at: datetime

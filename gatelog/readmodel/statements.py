@@ -292,39 +292,37 @@ CHANGES = """
 SELECT h.seq, h.ord, h.at, g.namespace, g.name, h.reason AS state, g.state AS state_now,
        g.reason, g.message
   FROM history h JOIN groups g ON g.cluster = h.cluster AND g.id = h.group_id
- WHERE h.cluster = :cluster AND h.shard = :shard AND h.seq > :after AND h.kind = 'StateChanged'
+ WHERE h.cluster = :cluster AND h.shard = 0 AND h.seq > :after AND h.kind = 'StateChanged'
  ORDER BY h.seq, h.ord LIMIT :limit
 """
 
 CHECKPOINT = """
 SELECT seq, base, epoch, mode, at, written_at, published, folded
   FROM checkpoints
- WHERE cluster = :cluster AND shard = :shard
+ WHERE cluster = :cluster AND shard = 0
 """
 
 SETTINGS = """
 SELECT seq, at, kind, reason, message
   FROM history
- WHERE cluster = :cluster AND shard = :shard AND group_id = ''
+ WHERE cluster = :cluster AND shard = 0 AND group_id = ''
    AND kind IN ('SettingsRecorded', 'EpochStarted')
  ORDER BY seq DESC, ord DESC LIMIT :limit
 """
 
 RESTORES = """
-SELECT shard, seq, at, message
+SELECT seq, at, message
   FROM history
  WHERE cluster = :cluster AND group_id = '' AND kind = 'ClusterRestored'
- ORDER BY shard, seq LIMIT :limit
+ ORDER BY seq LIMIT :limit
 """
 
 EPOCHS = """
-SELECT shard, number, base, at, reason, lost_from, lost_to
+SELECT number, base, at, reason, lost_from, lost_to
   FROM epochs
  WHERE cluster = :cluster
- ORDER BY shard, number LIMIT :limit
+ ORDER BY number LIMIT :limit
 """
-
-SHARD = "SELECT shard FROM groups WHERE cluster = :cluster AND id = :group_id"
 
 CLUSTERS = "SELECT DISTINCT cluster FROM checkpoints ORDER BY cluster"
 

@@ -10,7 +10,6 @@ import sqlalchemy as sa
 
 from gatelog.shell.errors import CommandFailed, UsageFailed
 from podgroup.log.subjects import DECISIONS, EVENTS, decisions
-from podgroup.model.ids import ShardId
 from projector.archive import parquet
 from projector.archive.archive_store import open_archive_store
 from projector.archive.reading import ArchivedLog, before_the_stream, segments_of
@@ -37,14 +36,13 @@ async def archive(settings: Settings, bus: Bus, progress: Callable[[int], None])
             "--to s3://bucket/prefix"
         )
     store = open_archive_store(settings.archive.url)
-    shard = settings.projector.shard
     url = database_url(settings)
     with reading(url, parquet.TIMEOUT_S) as connection:
-        at = live_position(connection, settings.cluster, shard)
+        at = live_position(connection, settings.cluster)
 
     def first_number(position: int) -> int | None:
         with reading(url, parquet.TIMEOUT_S) as connection:
-            return earliest(connection, settings.cluster, shard, position)
+            return earliest(connection, settings.cluster, position)
 
     done = await Archiver(bus, settings, store, first_number).run(at, progress)
     if settings.archive.parquet:
@@ -53,15 +51,15 @@ async def archive(settings: Settings, bus: Bus, progress: Callable[[int], None])
     return done
 
 
-def live_position(connection: sa.Connection, cluster: str, shard: int) -> Standing:
+def live_position(connection: sa.Connection, cluster: str) -> Standing:
     """Return the position of the read model.
 
     Raises:
         CommandFailed: no projector has written for this cluster.
     """
-    found = standing(connection, cluster, shard)
+    found = standing(connection, cluster)
     if found is None:
-        raise CommandFailed(f"no checkpoint of cluster {cluster!r} (shard {shard}) in the database")
+        raise CommandFailed(f"no checkpoint of cluster {cluster!r} in the database")
     return found
 
 
@@ -75,10 +73,9 @@ async def joined(bus: Bus, settings: Settings, at: Standing) -> Log:
         LogIncomplete: it is not in the archive either.
         ArchiveStoreUnavailable: the archive cannot be reached.
     """
-    shard = settings.projector.shard
 
     def stream(first: int) -> StreamLog:
-        of, span = ShardId(settings.cluster, shard), (first, at.last - at.base)
+        of, span = settings.cluster, (first, at.last - at.base)
         return StreamLog(bus, of, base=at.base, span=span, unsent=at.unsent)
 
     kept = await _kept_from(bus, settings, at.base)
@@ -92,9 +89,9 @@ async def joined(bus: Bus, settings: Settings, at: Standing) -> Log:
             "one from now on set archive.url (docs/install.md)"
         )
     store = await asyncio.to_thread(open_archive_store, settings.archive.url)
-    segments = await segments_of(store, settings.cluster, shard, at.epoch)
+    segments = await segments_of(store, settings.cluster, at.epoch)
     chosen, wanted = before_the_stream(segments, at.first, min(kept, at.last + 1))
-    folder = folder_of(settings.cluster, shard)
+    folder = folder_of(settings.cluster)
     rest = stream(max(wanted, kept) - at.base) if wanted <= at.last else None
     return ArchivedLog(store, folder, chosen, span=Span(at.first, at.last), rest=rest)
 
@@ -103,7 +100,7 @@ async def _kept_from(bus: Bus, settings: Settings, base: int) -> int:
     """Return the first position from which on both streams have everything."""
     kept = (await bus.stream_state(EVENTS)).first_sequence + base
     if (await bus.stream_state(DECISIONS)).first_sequence > 1:
-        subject = decisions(settings.cluster, settings.projector.shard)
+        subject = decisions(settings.cluster)
         oldest = await bus.at_or_after(DECISIONS, 1, subject)
         if oldest is not None:
             mark = marks_of(oldest.body)[0][0]

@@ -35,9 +35,8 @@ async def export(
         CommandFailed: there is no log, its beginning is gone, or nothing in it is wanted.
         OSError: the file cannot be written.
     """
-    shard = settings.projector.shard
     with reading(database_url(settings)) as connection:
-        at = live_position(connection, settings.cluster, shard)
+        at = live_position(connection, settings.cluster)
     async with open_bus(settings) as bus:
         log = await joined(bus, settings, at)
         selection = Selection(wanted)
@@ -59,7 +58,6 @@ async def export(
             cluster=settings.cluster if names is None else names.name(settings.cluster),
             mode=at.mode,
             policy=policy_of(settings.queueing),
-            shard=shard,
             epoch=at.epoch,
             base=at.base,
             last=at.last,

@@ -47,7 +47,7 @@ def open_source(where: str, settings: Settings) -> Source:
     """
     path = Path(where).expanduser()
     if "://" in where or path.is_dir():
-        return WholeArchive(open_archive_store(where), settings.cluster, settings.projector.shard)
+        return WholeArchive(open_archive_store(where), settings.cluster)
     if not path.exists():
         raise UsageFailed(f"{where}: no such file")
     try:
@@ -72,7 +72,7 @@ async def folded(
     sink = None
     if target is not None:
         make_empty(target)
-        sink = Sink(target, header.cluster, header.shard, header.mode)
+        sink = Sink(target, header.cluster, header.mode)
     result = await fold(
         log.entries() if moment is None else _up_to(log, moment),
         beginning(header),
@@ -100,7 +100,7 @@ async def verify(log: Source, settings: Settings) -> tuple[Result, list[TableRes
     url, header = database_url(settings), log.header
     with reading(url) as connection:
         migrate.check(url)
-        at = live_position(connection, header.cluster, header.shard)
+        at = live_position(connection, header.cluster)
         reached_live = at.last
         if (at.epoch, at.mode) != (header.epoch, header.mode):
             raise CommandFailed(
@@ -109,7 +109,7 @@ async def verify(log: Source, settings: Settings) -> tuple[Result, list[TableRes
             )
         with tempfile.TemporaryDirectory(prefix="gatelog-replay-") as folder:
             again = f"sqlite:///{folder}/replay.sqlite3"
-            async with digesting(connection, header.cluster, header.shard, at) as known:
+            async with digesting(connection, header.cluster, at) as known:
                 result = await folded(log, again, moment=reached_live)
             reached = result.world.meta.position
             if reached < reached_live and not log.unread:
@@ -118,7 +118,7 @@ async def verify(log: Source, settings: Settings) -> tuple[Result, list[TableRes
                     "export again, or compare a database made from this file (gatelog import)"
                 )
             found = await asyncio.to_thread(
-                held_against, connection, again, header.cluster, header.shard, at, known
+                held_against, connection, again, header.cluster, at, known
             )
     return result, found
 

@@ -74,30 +74,29 @@ def beginning(settings: Settings, at: Standing) -> Beginning:
 
 async def verify(settings: Settings, progress: Progress) -> tuple[Result, list[TableResult]]:
     """Fold the log into a fresh database beside the live one and compare row by row."""
-    shard = settings.projector.shard
     with tempfile.TemporaryDirectory(prefix="gatelog-replay-") as folder:
         url = f"sqlite:///{folder}/replay.sqlite3"
         _make_tables(url)
         # One transaction: what is compared is what was there when the checkpoint was read.
         with reading(database_url(settings)) as connection:
-            at = live_position(connection, settings.cluster, shard)
+            at = live_position(connection, settings.cluster)
             async with open_bus(settings) as bus:
                 log = await joined(bus, settings, at)
-                sink = Sink(url, settings.cluster, shard, at.mode)
+                sink = Sink(url, settings.cluster, at.mode)
                 calls = Callbacks(differs=ignore, progress=progress)
                 begins = beginning(settings, at)
-                async with digesting(connection, settings.cluster, shard, at) as known:
+                async with digesting(connection, settings.cluster, at) as known:
                     result = await fold(log.entries(), begins, sink=sink, calls=calls)
                     sink.close()
             found = await asyncio.to_thread(
-                held_against, connection, url, settings.cluster, shard, at, known
+                held_against, connection, url, settings.cluster, at, known
             )
     return result, found
 
 
 @asynccontextmanager
 async def digesting(
-    live: sa.Connection, cluster: str, shard: int, at: Standing
+    live: sa.Connection, cluster: str, at: Standing
 ) -> AsyncIterator[dict[str, Digests]]:
     """Let the server of a live read model digest it meanwhile; the digests are there at the end.
 
@@ -109,7 +108,7 @@ async def digesting(
         return
     raw: Any = live.connection.driver_connection
     with ThreadPoolExecutor(1) as beside:
-        work = beside.submit(digested, live, cluster, shard)
+        work = beside.submit(digested, live, cluster)
         try:
             yield known
             found = await asyncio.wrap_future(work)
@@ -135,7 +134,6 @@ def held_against(
     live: sa.Connection,
     url: str,
     cluster: str,
-    shard: int,
     at: Standing,
     known: dict[str, Digests],
 ) -> list[TableResult]:
@@ -147,12 +145,12 @@ def held_against(
     if at.epoch > 1:
         copy = writer(url)
         with copy.begin() as connection:
-            listed_at = listed_all(connection, cluster, shard)
+            listed_at = listed_all(connection, cluster)
             floor = at.last if listed_at is None else listed_at
-            introduce(live, connection, cluster, shard, floor)
+            introduce(live, connection, cluster, floor)
         copy.dispose()
     with reading(url) as other:
-        return compare(live, other, cluster, shard, floor, known)
+        return compare(live, other, cluster, floor, known)
 
 
 async def redecide(
@@ -185,13 +183,12 @@ async def as_of(
 ) -> Result:
     """Write the read model as it was at a position or time to an empty database."""
     make_empty(target)
-    shard = settings.projector.shard
     with reading(database_url(settings)) as connection:
-        at = live_position(connection, settings.cluster, shard)
+        at = live_position(connection, settings.cluster)
     if isinstance(moment, int):
         at = msgspec.structs.replace(at, last=min(at.last, moment))
     until = moment if isinstance(moment, datetime) else None
-    sink = Sink(target, settings.cluster, shard, at.mode)
+    sink = Sink(target, settings.cluster, at.mode)
     async with open_bus(settings) as bus:
         log = await joined(bus, settings, at)
         calls = Callbacks(differs=ignore, progress=progress)
@@ -212,7 +209,7 @@ async def _folded(
     settings: Settings, calls: Callbacks, redecide: Redeciding | None = None
 ) -> Result:
     with reading(database_url(settings)) as connection:
-        at = live_position(connection, settings.cluster, settings.projector.shard)
+        at = live_position(connection, settings.cluster)
     async with open_bus(settings) as bus:
         log = await joined(bus, settings, at)
         return await fold(log.entries(), beginning(settings, at), calls=calls, redecide=redecide)

@@ -25,6 +25,7 @@ from podgroup.log.subjects import events
 from podgroup.model.reasons import parks_decision
 from projector import tables
 from projector.storage.database import database_url, reading
+from projector.tables.base import SHARD
 from runtime.jetstream import Message
 from runtime.settings import Settings
 
@@ -129,7 +130,7 @@ async def stream(settings: Settings) -> list[ParkedMessage]:
     found: list[ParkedMessage] = []
     async with open_bus(settings) as bus:
         state = await bus.stream_state(subjects.PARKED)
-        subject = subjects.parked(settings.cluster, settings.projector.shard)
+        subject = subjects.parked(settings.cluster)
         first = max(1, state.first_sequence, state.last_sequence - MOST + 1)
         if await bus.last(subjects.PARKED, subject) is None:
             return []
@@ -187,7 +188,7 @@ async def resolve(
             stood.add(row.group)
     acted = tuple(OperatorActed(action=action, target=key, by=by, message=note) for key in keys)
     body = encode_batch(Batch(source="operator", events=acted))
-    subject = events(settings.cluster, settings.projector.shard, "operator")
+    subject = events(settings.cluster, "operator")
     async with open_bus(settings) as bus:
         # An id of its own: what is parked again may be released again within the stream's window.
         sequence = await bus.publish(subject, body, f"operator/{uuid.uuid4().hex}")
@@ -212,7 +213,7 @@ def _query(settings: Settings) -> "sa.Select[tuple[object, ...]]":
         groups.c.parked.label("stopped"),
     )
     return query.select_from(table.outerjoin(groups, same)).where(
-        table.c.cluster == settings.cluster, table.c.shard == settings.projector.shard
+        table.c.cluster == settings.cluster, table.c.shard == SHARD
     )
 
 

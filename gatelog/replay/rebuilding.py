@@ -25,7 +25,6 @@ from gatelog.replay.archiving import joined, live_position
 from gatelog.replay.online import beginning, open_bus
 from gatelog.shell.errors import CommandFailed
 from podgroup.log.subjects import EVENTS
-from podgroup.model.ids import ShardId
 from projector.archive.standing import Standing
 from projector.replay import merging
 from projector.replay.compare import CACHE_KIB
@@ -62,25 +61,25 @@ class Report(Struct, kw_only=True):
 
 
 async def rebuild(settings: Settings, progress: Progress, *, from_epoch: bool = False) -> Report:
-    """Make the read model of a shard anew from the log and switch over to it.
+    """Make the read model of a cluster anew from the log and switch over to it.
 
     Raises:
         CommandFailed: the log is not complete and `from_epoch` does not help or is not set.
         DatabaseError: the schema is another, or a rebuild is at work already.
     """
-    url, cluster, shard = database_url(settings), settings.cluster, settings.projector.shard
+    url, cluster = database_url(settings), settings.cluster
     migrate.check(url)
     with _asking(url) as live:
         with live.connect() as connection:
-            at = live_position(connection, cluster, shard)
+            at = live_position(connection, cluster)
             _complete(connection, at, settings, from_epoch=from_epoch)
         async with open_bus(settings) as bus:
             log = await joined(bus, settings, at)
             far = await is_far(bus, EVENTS, at.last - at.first + 1)
-            stage = await asyncio.to_thread(open_stage, url, cluster, shard, apart=far)
+            stage = await asyncio.to_thread(open_stage, url, cluster, apart=far)
             try:
                 begin = replace(beginning(settings, at), position=at.first - 1)
-                work = Rebuild(stage, shard, begin, progress)
+                work = Rebuild(stage, begin, progress)
                 progress.expect(work.position, at.last)
                 await work.fold(log.entries())
                 progress.say("switching over")
@@ -144,13 +143,13 @@ class _Switch:
     def _live_position(self) -> int:
         """Return the position of the live read model."""
         with self._live.connect() as connection:
-            now = live_position(connection, self._settings.cluster, self._settings.projector.shard)
+            now = live_position(connection, self._settings.cluster)
         return now.last if now.epoch == self._at.epoch else self._work.position
 
     async def _follow(self, position: int) -> None:
         if position <= self._work.position:
             return
-        of = ShardId(self._settings.cluster, self._settings.projector.shard)
+        of = self._settings.cluster
         made = self._work.world.meta.decisions
         with self._live.connect() as connection:
             decisions = load_conclusions(connection, of, made)
@@ -195,7 +194,6 @@ def _complete(
     begin = at.first - 1
     values: dict[str, Any] = {
         "cluster": settings.cluster,
-        "shard": settings.projector.shard,
         "floor": begin,
     }
     groups, lines = (
@@ -204,7 +202,7 @@ def _complete(
     )
     cut = connection.scalar(
         sa.text(
-            "SELECT count(*) FROM groups WHERE cluster = :cluster AND shard = :shard "
+            "SELECT count(*) FROM groups WHERE cluster = :cluster AND shard = 0 "
             "AND created_seq <= :floor AND (gone_at IS NULL OR as_of_seq > :floor)"
         ),
         values,

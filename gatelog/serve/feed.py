@@ -5,8 +5,7 @@ While there are watches, one task asks for the checkpoints and, when they moved,
 written since; it keeps the last changes, from which every watch takes its own. A watch that begins
 further back than is kept asks once for itself.
 
-A version of a watch is the sum of the positions of all shards. With one shard it says exactly what
-a client has seen; with several, one that is behind is sent everything again.
+A version of a watch is a position of the log.
 
 Invariant: nothing is asked without watches; what is kept is bounded.
 """
@@ -15,7 +14,6 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 
 from gatelog.readmodel import pages
 from gatelog.readmodel.model import ReadModel
@@ -26,7 +24,6 @@ from runtime.log import get_logger
 POLL_S = 1.0
 KEPT = 5000
 AT_ONCE = 2000
-_SHARDS = 2000
 
 log = get_logger("serve")
 
@@ -35,20 +32,18 @@ class TooOld(Exception):
     """More has changed since that version than was kept: list again."""
 
 
-def position(model: ReadModel) -> dict[int, int]:
-    """Return how far each shard is folded."""
-    return {
-        row.shard: row.seq for row in model.rows(PositionRow, pages.POSITIONS, {"limit": _SHARDS})
-    }
+def position(model: ReadModel) -> int:
+    """Return how far the log is folded, 0 before the first commit."""
+    return next((row.seq for row in model.rows(PositionRow, pages.POSITION, {})), 0)
 
 
-def changed(model: ReadModel, shard: int, after: int) -> list[LifeRow]:
-    """Return lives written behind a position of a shard, by position.
+def changed(model: ReadModel, after: int) -> list[LifeRow]:
+    """Return lives written behind a position, by position.
 
     Raises:
         TooOld: there are too many.
     """
-    given = {"shard": shard, "after": after, "limit": AT_ONCE + 1}
+    given = {"after": after, "limit": AT_ONCE + 1}
     rows = list(model.rows(LifeRow, pages.CHANGED, given))
     if len(rows) > AT_ONCE:
         raise TooOld(f"more than {AT_ONCE} groups changed since: list again")
@@ -66,7 +61,6 @@ class Feed:
         self._starting = asyncio.Lock()
         self._moved = asyncio.Condition()
         self._kept: deque[tuple[int, LifeRow]] = deque(maxlen=KEPT)
-        self._positions: dict[int, int] = {}
         self._floor = 0
         self.version = 0
 
@@ -82,8 +76,7 @@ class Feed:
         """
         async with self._starting:  # two who come at once must not begin twice
             if self._task is None:
-                self._positions = await self._questions.run(position)
-                self.version = self._floor = sum(self._positions.values())
+                self.version = self._floor = await self._questions.run(position)
                 self._kept.clear()
                 self._task = asyncio.create_task(self._follow())
             self._watchers += 1
@@ -101,11 +94,7 @@ class Feed:
 
     async def _missed(self, begin: int) -> tuple[list[LifeRow], int]:
         upto = self.version
-        positions = dict(self._positions)
-        if len(positions) != 1:
-            raise TooOld("the log has several shards and moved on: list again")
-        (shard,) = positions
-        return await self._questions.run(lambda model: changed(model, shard, begin)), upto
+        return await self._questions.run(lambda model: changed(model, begin)), upto
 
     async def _batches(self, begin: int, missed: list[LifeRow]) -> AsyncIterator[list[LifeRow]]:
         if missed:
@@ -141,23 +130,19 @@ class Feed:
 
     async def _poll(self) -> None:
         now = await self._questions.run(position)
-        if now == self._positions:
+        if now == self.version:
             return
-        version = sum(now.values())
-        found: list[LifeRow] = []
+        before = self.version
         try:
-            for shard, seq in now.items():
-                before = self._positions.get(shard, 0)
-                if seq != before:
-                    found += await self._questions.run(partial(changed, shard=shard, after=before))
+            found = await self._questions.run(lambda model: changed(model, before))
         except TooOld:
             self._kept.clear()
-            self._floor = version
+            self._floor = now
         else:
             if len(self._kept) + len(found) > KEPT:
                 self._kept.clear()
                 self._floor = self.version
-            self._kept.extend((version, row) for row in found)
+            self._kept.extend((now, row) for row in found)
         async with self._moved:
-            self._positions, self.version = now, version
+            self.version = now
             self._moved.notify_all()

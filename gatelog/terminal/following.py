@@ -33,12 +33,11 @@ async def follow(settings: Settings, narrator: Narrator, after: int) -> None:
     """Print changes of state at positions above `after`, for ever."""
     from projector.storage.database import database_url
 
-    shard = settings.projector.shard
     with ReadModel(database_url(settings), settings.cluster) as model:
         while True:
             await asyncio.sleep(POLL_S)
             try:
-                rows = await asyncio.to_thread(model.changes, after, shard)
+                rows = await asyncio.to_thread(model.changes, after)
             except CommandFailed:
                 await asyncio.sleep(AWAY_S)
                 continue

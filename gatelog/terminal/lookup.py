@@ -70,7 +70,7 @@ def say_where(settings: Settings, form: str | None = None) -> None:
     if not sys.stdout.isatty():
         return
     with contextlib.suppress(CommandFailed), open_model(settings) as model:
-        row = model.checkpoint(settings.projector.shard)
+        row = model.checkpoint()
         printing.say_where(model.place, model.cluster, row.written_at if row else None, form)
 
 

@@ -95,7 +95,7 @@ async def read_file(where: str, settings: Settings, asked: Asked, progress: Prog
 async def read_log(settings: Settings, asked: Asked, progress: Progress) -> Past:
     """Read the log of the settings, archive included, up to the position of the read model."""
     with reading(database_url(settings)) as connection:
-        at = live_position(connection, settings.cluster, settings.projector.shard)
+        at = live_position(connection, settings.cluster)
 
     @asynccontextmanager
     async def opens() -> AsyncIterator[Opened]:

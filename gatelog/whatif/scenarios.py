@@ -38,7 +38,7 @@ def sink_of(target: str | None, cluster: str = CLUSTER) -> Sink | None:
     if target is None:
         return None
     make_empty(target)
-    return Sink(target, cluster, 0, "builtin")
+    return Sink(target, cluster, "builtin")
 
 
 class Counted(Struct, frozen=True, kw_only=True):

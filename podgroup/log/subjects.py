@@ -1,10 +1,11 @@
 """The subject grammar, and the names of streams and consumers.
 
-    events.<cluster>.<shard>.<source>    facts; source is watch, actuator, projector or operator
-    decisions.<cluster>.<shard>          decisions, in the order they were made
-    parked.<cluster>.<shard>             messages parked, as they were
-    health.<cluster>.<part>              how a replica of a part is; in no stream
+    events.<cluster>.0.<source>    facts; source is watch, actuator, projector or operator
+    decisions.<cluster>.0          decisions, in the order they were made
+    parked.<cluster>.0             messages parked, as they were
+    health.<cluster>.<part>        how a replica of a part is; in no stream
 
+The 0 was a shard once, when a log of kueue mode could have several.
 One stream EVENTS holds all sources, so its sequence is the total order of everything; the source
 token lets each deployment be allowed to publish its own facts only, and lets an ingester find the
 last thing it published.
@@ -13,7 +14,6 @@ Invariant: a cluster name is one subject token, checked at the door.
 """
 
 import re
-import zlib
 from typing import Literal
 
 EVENTS = "EVENTS"
@@ -39,19 +39,14 @@ def check_cluster(name: str) -> str:
     return name
 
 
-def shard_of(namespace: str, shards: int) -> int:
-    """Return the shard (0-based) of a namespace; cluster-scoped objects go to every shard."""
-    return zlib.crc32(namespace.encode()) % shards if shards > 1 else 0
-
-
-def events(cluster: str, shard: int, source: Source) -> str:
+def events(cluster: str, source: Source) -> str:
     """Return the subject for facts of one source."""
-    return f"events.{cluster}.{shard}.{source}"
+    return f"events.{cluster}.0.{source}"
 
 
-def events_of(cluster: str, shard: int) -> str:
-    """Return the filter for all facts of one shard."""
-    return f"events.{cluster}.{shard}.*"
+def events_of(cluster: str) -> str:
+    """Return the filter for all facts of a cluster."""
+    return f"events.{cluster}.0.*"
 
 
 def source_of(subject: str) -> str:
@@ -64,17 +59,9 @@ def actuator_consumer(cluster: str) -> str:
     return f"actuator-{cluster}"
 
 
-def actuator_filter(cluster: str, shards: int) -> str:
-    """Return the decisions that consumer is for.
-
-    All shards share it: which decisions belong together is settled per object.
-    """
-    return f"decisions.{cluster}.*" if shards > 1 else decisions(cluster, 0)
-
-
-def decisions(cluster: str, shard: int) -> str:
-    """Return the subject for decisions of one shard."""
-    return f"decisions.{cluster}.{shard}"
+def decisions(cluster: str) -> str:
+    """Return the subject for decisions of a cluster."""
+    return f"decisions.{cluster}.0"
 
 
 def health(cluster: str, part: str) -> str:
@@ -82,6 +69,6 @@ def health(cluster: str, part: str) -> str:
     return f"health.{cluster}.{part}"
 
 
-def parked(cluster: str, shard: int) -> str:
-    """Return the subject for parked messages of one shard."""
-    return f"parked.{cluster}.{shard}"
+def parked(cluster: str) -> str:
+    """Return the subject for parked messages of a cluster."""
+    return f"parked.{cluster}.0"

@@ -8,7 +8,7 @@ Invariant: every id here is a pure function of events.
 """
 
 from hashlib import blake2b
-from typing import NamedTuple, NewType
+from typing import NewType
 
 PodUID = NewType("PodUID", str)
 GroupID = NewType("GroupID", str)
@@ -21,13 +21,6 @@ Equal to the JetStream sequence in the first epoch. When a stream is recreated o
 sequences start over; the base (table `epochs`) keeps positions growing, so that every order and
 every key built on them stays total.
 """
-
-
-class ShardId(NamedTuple):
-    """A shard of a cluster: whose log, read model and decisions are its own."""
-
-    cluster: str
-    shard: int
 
 
 def group_id(kind: str, opening: PodUID) -> GroupID:

@@ -106,7 +106,7 @@ class Indexed(Stored):
 
 
 class World(Indexed):
-    """Everything known of one cluster (or one shard of it)."""
+    """Everything known of one cluster."""
 
     journal: Journal = field(default_factory=Journal)
     gone_pods: dict[str, Pod] = field(default_factory=dict)

@@ -161,12 +161,11 @@ class Keeper:
 
     def _standing(self) -> Standing | None:
         with self._reading() as connection:
-            return standing(connection, self._settings.cluster, self._settings.projector.shard)
+            return standing(connection, self._settings.cluster)
 
     def _earliest(self, position: int) -> int | None:
         with self._reading() as connection:
-            shard = self._settings.projector.shard
-            return earliest(connection, self._settings.cluster, shard, position)
+            return earliest(connection, self._settings.cluster, position)
 
     def _reading(self) -> AbstractContextManager[Connection]:
         """Connect anew for every look: the read model may have been replaced by a rebuilt one."""

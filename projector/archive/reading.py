@@ -97,13 +97,13 @@ class ArchivedLog:
         self.unread.append(f"{segment.name}: {text}")
 
 
-async def segments_of(store: ArchiveStore, cluster: str, shard: int, epoch: int) -> list[Segment]:
+async def segments_of(store: ArchiveStore, cluster: str, epoch: int) -> list[Segment]:
     """Return the segments of an epoch, sorted.
 
     Raises:
         ArchiveStoreUnavailable: the archive cannot be reached.
     """
-    names = await asyncio.to_thread(store.names, folder_of(cluster, shard))
+    names = await asyncio.to_thread(store.names, folder_of(cluster))
     known = [one for one in map(parse, names) if one is not None]
     return sorted(one for one in known if one.epoch == epoch)
 
@@ -137,18 +137,18 @@ class WholeArchive(ArchivedLog):
     What cannot be read is noted in `unread`. `header` is that of the first segment.
     """
 
-    def __init__(self, store: ArchiveStore, cluster: str, shard: int) -> None:
+    def __init__(self, store: ArchiveStore, cluster: str) -> None:
         """Look what there is.
 
         Raises:
             LogIncomplete: there is none of this cluster, or positions are missing in it.
             ArchiveStoreUnavailable, ArchiveDamaged: it cannot be read.
         """
-        folder = folder_of(cluster, shard)
+        folder = folder_of(cluster)
         known = sorted(one for one in map(parse, store.names(folder)) if one is not None)
         if not known:
             raise LogIncomplete(
-                f"{store.url}: no segments of cluster {cluster}, shard {shard} (folder {folder}); "
+                f"{store.url}: no segments of cluster {cluster} (folder {folder}); "
                 "--cluster names another"
             )
         epoch = [one for one in known if one.epoch == known[-1].epoch]

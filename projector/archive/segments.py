@@ -1,9 +1,9 @@
 """Segments: the names of an archive's files, their order, and the gaps between them.
 
-    <cluster>/<shard>/<cluster>.<shard>.e<epoch>.<first>-<last>.jsonl.gz
+    <cluster>/0000/<cluster>.0000.e<epoch>.<first>-<last>.jsonl.gz
 
 Numbers are padded with zeros, so names sort as positions do. Positions are inclusive; they count
-messages of other shards of the stream as well, so that segments which follow each other touch.
+messages of other clusters in the stream as well, so that segments which follow each other touch.
 
 Invariant: `parse(name_of(...))` gives back what went in; what is no segment's name is None.
 """
@@ -17,7 +17,7 @@ from podgroup.log.subjects import check_cluster
 
 SUFFIX = ".jsonl.gz"
 _NAME = re.compile(
-    r"(?P<cluster>[A-Za-z0-9_-]{1,63})\.(?P<shard>\d{4})\.e(?P<epoch>\d{6})"
+    r"(?P<cluster>[A-Za-z0-9_-]{1,63})\.0000\.e(?P<epoch>\d{6})"
     r"\.(?P<first>\d{16})-(?P<last>\d{16})\.jsonl\.gz"
 )
 
@@ -45,14 +45,14 @@ class Span(Struct, frozen=True):
         return f"positions {self.first} to {self.last}"
 
 
-def folder_of(cluster: str, shard: int) -> str:
-    """Return the folder of a shard's segments."""
-    return f"{check_cluster(cluster)}/{shard:04d}"
+def folder_of(cluster: str) -> str:
+    """Return the folder of a cluster's segments."""
+    return f"{check_cluster(cluster)}/0000"
 
 
-def name_of(cluster: str, shard: int, epoch: int, span: Span) -> str:
+def name_of(cluster: str, epoch: int, span: Span) -> str:
     """Return the name of a segment, without its folder."""
-    place = f"{check_cluster(cluster)}.{shard:04d}.e{epoch:06d}"
+    place = f"{check_cluster(cluster)}.0000.e{epoch:06d}"
     return f"{place}.{span.first:016d}-{span.last:016d}{SUFFIX}"
 
 

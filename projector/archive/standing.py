@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from podgroup.log.codec import Conclusions
 from podgroup.log.events import SettingsRecorded
-from podgroup.model.ids import ShardId
 from projector import tables
 from projector.storage.loading import load_checkpoint, load_conclusions
+from projector.tables.base import SHARD
 from projector.writing.packing import unpack_meta
 
 
@@ -36,12 +36,12 @@ class Standing(Struct, frozen=True, kw_only=True):
     unsent: tuple[Conclusions, ...] = ()
 
 
-def standing(connection: sa.Connection, cluster: str, shard: int) -> Standing | None:
-    """Return the position of a shard, None before the first commit."""
-    checkpoint = load_checkpoint(connection, ShardId(cluster, shard))
+def standing(connection: sa.Connection, cluster: str) -> Standing | None:
+    """Return the position of a cluster, None before the first commit."""
+    checkpoint = load_checkpoint(connection, cluster)
     if checkpoint is None:
         return None
-    first = begin(connection, cluster, shard, checkpoint.epoch, checkpoint.base)
+    first = begin(connection, cluster, checkpoint.epoch, checkpoint.base)
     return Standing(
         mode=checkpoint.mode,
         epoch=checkpoint.epoch,
@@ -49,18 +49,18 @@ def standing(connection: sa.Connection, cluster: str, shard: int) -> Standing | 
         first=first + checkpoint.base,
         last=checkpoint.seq,
         settings=unpack_meta(checkpoint.folded).settings if checkpoint.folded else None,
-        settled=_newest(connection, cluster, shard, "SettingsRecorded", 0) or 0,
-        unsent=tuple(load_conclusions(connection, ShardId(cluster, shard), checkpoint.published)),
+        settled=_newest(connection, cluster, "SettingsRecorded", 0) or 0,
+        unsent=tuple(load_conclusions(connection, cluster, checkpoint.published)),
     )
 
 
-def begin(connection: sa.Connection, cluster: str, shard: int, epoch: int, base: int) -> int:
+def begin(connection: sa.Connection, cluster: str, epoch: int, base: int) -> int:
     """Return the stream sequence with which an epoch begins."""
-    begun = _newest(connection, cluster, shard, "EpochStarted", base)
+    begun = _newest(connection, cluster, "EpochStarted", base)
     if begun is not None:
         return begun - base + 1
     table = tables.epochs
-    mine = (table.c.cluster == cluster, table.c.shard == shard, table.c.number <= epoch)
+    mine = (table.c.cluster == cluster, table.c.shard == SHARD, table.c.number <= epoch)
     rows = list(connection.execute(sa.select(table).where(*mine).order_by(table.c.number)))
     if not rows or rows[-1].number != epoch or rows[-1].lost_from is None:
         return 1
@@ -73,15 +73,13 @@ def begin(connection: sa.Connection, cluster: str, shard: int, epoch: int, base:
     return 1
 
 
-def _newest(
-    connection: sa.Connection, cluster: str, shard: int, kind: str, since: int
-) -> int | None:
+def _newest(connection: sa.Connection, cluster: str, kind: str, since: int) -> int | None:
     """Return the position of the newest line of history of a kind that no group has."""
     h = tables.history.c
     found: int | None = connection.scalar(
         sa.select(sa.func.max(h.seq)).where(
             h.cluster == cluster,
-            h.shard == shard,
+            h.shard == SHARD,
             h.group_id == "",
             h.kind == kind,
             h.seq >= since,
@@ -90,7 +88,7 @@ def _newest(
     return found
 
 
-def earliest(connection: sa.Connection, cluster: str, shard: int, position: int) -> int | None:
+def earliest(connection: sa.Connection, cluster: str, position: int) -> int | None:
     """Return the lowest number that a conclusion at `position` or later can have, None for none.
 
     Decisions and records are counted together. Records leave the database once they are sent, so a
@@ -99,7 +97,7 @@ def earliest(connection: sa.Connection, cluster: str, shard: int, position: int)
     """
     before, since = 0, False
     for table in (tables.decisions, tables.conclusions):
-        mine = (table.c.cluster == cluster, table.c.shard == shard)
+        mine = (table.c.cluster == cluster, table.c.shard == SHARD)
         there = sa.select(table.c.number).where(*mine, table.c.as_of_seq >= position).limit(1)
         since = since or connection.scalar(there) is not None
         last = sa.select(sa.func.max(table.c.number)).where(*mine, table.c.as_of_seq < position)

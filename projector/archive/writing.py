@@ -82,9 +82,8 @@ class Archiver:
         self._bus = bus
         self._earliest = earliest
         self._settings = settings
-        self._shard = settings.projector.shard
         self._store = store
-        self._folder = folder_of(settings.cluster, self._shard)
+        self._folder = folder_of(settings.cluster)
         self._end: tuple[int, Covered] | None = None
         """Epoch and cover of the last segment, once it was read."""
         self._settings_there: SettingsRecorded | None = None
@@ -189,7 +188,6 @@ class Archiver:
             cluster=settings.cluster,
             mode=standing.mode,
             policy=policy_of(settings.queueing),
-            shard=self._shard,
             epoch=standing.epoch,
             base=standing.base,
             last=standing.last,
@@ -222,7 +220,7 @@ class Archiver:
                 await decisions.close()
             if last < first:
                 return None
-            name = name_of(settings.cluster, self._shard, standing.epoch, Span(first, last))
+            name = name_of(settings.cluster, standing.epoch, Span(first, last))
             await asyncio.to_thread(self._store.put, path, self._folder, name)
             done.bytes += path.stat().st_size
         done.segments.append(name)
@@ -241,12 +239,12 @@ class Archiver:
     ) -> AsyncGenerator[tuple[int, Message | None], None]:
         """Yield positions up to which nothing is missing, with the message there.
 
-        The last one is the position of the read model; None: its message was another shard's.
+        The last one is the position of the read model; None: its message was another cluster's.
         """
         last, needed = standing.last - standing.base, first - standing.base
         reader = self._bus.read(
             subjects.EVENTS,
-            subjects.events_of(self._settings.cluster, self._shard),
+            subjects.events_of(self._settings.cluster),
             needed,
             batch=PROVEN,
         )
@@ -271,7 +269,7 @@ class Archiver:
             await reader.close()
 
     def _decisions(self) -> str:
-        return subjects.decisions(self._settings.cluster, self._shard)
+        return subjects.decisions(self._settings.cluster)
 
     async def _first_decision(self, position: int) -> Message | None:
         """Return the first message of DECISIONS with one made at `position` or later, by bisection.

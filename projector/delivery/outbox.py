@@ -67,7 +67,7 @@ class Open(Struct, gc=False):
 
 
 class Outbox:
-    """Publishes decisions and parked events of one shard. `run` is its task."""
+    """Publishes decisions and parked events of one cluster. `run` is its task."""
 
     def __init__(
         self,
@@ -78,11 +78,11 @@ class Outbox:
         expected: Expected,
     ) -> None:
         cluster, own = settings.cluster, settings.projector
-        shard, key = own.shard, own.signing_key_file
+        key = own.signing_key_file
         signer = Signer(key) if key else None
-        self._decisions = subjects.decisions(cluster, shard)
-        self._parked = subjects.parked(cluster, shard)
-        self._prefix = f"{cluster}/{shard}"
+        self._decisions = subjects.decisions(cluster)
+        self._parked = subjects.parked(cluster)
+        self._prefix = f"{cluster}/0"
         self._timeout_s = own.decision_timeout_s
         self._most = own.open_decisions
         self._refused = refused

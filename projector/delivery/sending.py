@@ -54,7 +54,7 @@ GivenUp = Callable[[Outgoing, str], None]
 
 
 class Sending:
-    """Entries of one shard on their way; those of subject `joined` share messages.
+    """Entries on their way; those of subject `joined` share messages.
 
     `stored` hears of each entry with the sequence of its message, `given_up` with the reason of
     each that the server does not take. With a `signer` those of subject `joined` are signed.

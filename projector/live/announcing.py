@@ -46,12 +46,11 @@ def unwatched(world: World) -> dict[str, object]:
 
 
 class Announcer:
-    """Publishes the projector's own facts for one shard."""
+    """Publishes the projector's own facts for one cluster."""
 
-    def __init__(self, bus: Bus, cluster: str, shard: int) -> None:
+    def __init__(self, bus: Bus, cluster: str) -> None:
         self._bus = bus
-        self._shard = shard
-        self._subject = subjects.events(cluster, shard, "projector")
+        self._subject = subjects.events(cluster, "projector")
         self._announced: dict[str, tuple[datetime, float]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._relists = RelistRequests()
@@ -66,7 +65,7 @@ class Announcer:
         waiting = not synced(world) and not world.meta.frames
         if self._relists.due(waiting=waiting, monotonic_s=time.monotonic()):
             log.warning("relist_requested", epoch=world.meta.epoch, **unwatched(world))
-            self._send(relist_request(self._shard, world.meta.epoch, now))
+            self._send(relist_request(world.meta.epoch, now))
 
     def _timers(self, world: World, now: datetime) -> None:
         timers = world.meta.timers

@@ -53,19 +53,17 @@ class EpochBase(Struct):
 
 
 class Committer:
-    """Writes batches of one shard."""
+    """Writes batches of one cluster."""
 
     def __init__(
         self,
         store: Store,
         outbox: Outbox,
-        shard: int,
         stop: asyncio.Event,
         metrics: ProjectorMetrics,
     ) -> None:
         self._store = store
         self._outbox = outbox
-        self._shard = shard
         self._stop = stop
         self._metrics = metrics
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="projector-store")
@@ -126,18 +124,17 @@ class Committer:
         `at` is the timestamp of the last message folded. Returns when the batch before is written.
 
         Raises:
-            StaleProjector: another projector writes this shard.
+            StaleProjector: another projector writes this cluster.
             StoreUnavailable: `stop` came before the database did.
         """
         taken = drain_journal(world)
         work = self._metrics.begin_batch(taken, world)
-        rows = build(world, taken, self._shard)
+        rows = build(world, taken)
         rows.settled = list(settled)
-        if beginnings := record_rows.epochs(world.cluster, self._shard, begun):
+        if beginnings := record_rows.epochs(world.cluster, begun):
             rows.tables["epochs"] = beginnings
         new = Checkpoint(
             cluster=world.cluster,
-            shard=self._shard,
             mode=world.mode,
             seq=world.meta.position,
             epoch=world.meta.epoch,

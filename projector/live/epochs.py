@@ -13,7 +13,7 @@ checkpoint remembers of it:
 Each opens a new epoch: positions go on growing through a new base, what may be missing is recorded,
 and nothing is decided until every kind was listed completely again.
 
-Order of checks as above, the first that holds. Invariant: positions never repeat within a shard.
+Order of checks as above, the first that holds. Invariant: positions never repeat within a cluster.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -202,12 +202,12 @@ class RelistRequests:
         return True
 
 
-def relist_request(shard: int, epoch: int, now: datetime) -> Batch:
+def relist_request(epoch: int, now: datetime) -> Batch:
     """Return the message that asks for a relist."""
     event = OperatorActed(
         action="relist",
-        target=f"{shard}/{epoch}/{int(now.astimezone(UTC).timestamp())}",
+        target=f"0/{epoch}/{int(now.astimezone(UTC).timestamp())}",
         by="projector",
-        message=f"epoch {epoch} of shard {shard} has seen no complete list of every kind",
+        message=f"epoch {epoch} has seen no complete list of every kind",
     )
     return Batch(source="projector", events=(event,))

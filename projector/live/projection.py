@@ -1,4 +1,4 @@
-"""The projection: the loop that turns the log of one shard into the read model and decisions.
+"""The projection: the loop that turns the log of one cluster into the read model and decisions.
 
 Theory. Read what is there, fold and decide message by message, write everything that changed in one
 transaction, then publish the decisions. While the database works on one batch the next is folded,
@@ -23,7 +23,6 @@ from podgroup.engine import step
 from podgroup.log import subjects
 from podgroup.log.codec import decode_batch, encode_batch
 from podgroup.log.events import Batch
-from podgroup.model.ids import ShardId
 from podgroup.rules import decides_by
 from podgroup.state.world import World
 from projector.delivery.outbox import Outbox
@@ -37,7 +36,6 @@ from projector.live.unreadable import unreadable
 from projector.measures.metrics import ProjectorMetrics
 from projector.storage.loading import Loaded
 from projector.storage.opening import (
-    check_shard,
     decisions_lost,
     policy_of,
     refill_frames,
@@ -83,7 +81,7 @@ log = get_logger("projector")
 
 
 class Projection:
-    """Folds one shard until asked to stop. `world` is what it knows; only this may change it."""
+    """Folds one cluster until asked to stop. `world` is what it knows; only this may change it."""
 
     def __init__(
         self,
@@ -98,9 +96,8 @@ class Projection:
         self._settings = settings
         self._bus = bus
         self._stop = stop
-        self._shard = settings.projector.shard
         self._spacing = Spacing(COMMIT_INTERVAL_S)
-        self._announcer = Announcer(bus, settings.cluster, self._shard)
+        self._announcer = Announcer(bus, settings.cluster)
         self._replicas = replicas
         self._trouble = ""
         self._compared = False
@@ -111,7 +108,7 @@ class Projection:
             expected=lambda identity: identity in self.world.expecting,
         )
         self._metrics = metrics or ProjectorMetrics(Metrics(settings))
-        self._committer = Committer(store, self._outbox, self._shard, stop, self._metrics)
+        self._committer = Committer(store, self._outbox, stop, self._metrics)
         self._reader: Reader | None = None
         self._at: datetime | None = None
         self._settled: list[Settled] = []
@@ -156,7 +153,7 @@ class Projection:
         """Fold until `stop`.
 
         Raises:
-            StaleProjector: another projector writes this shard.
+            StaleProjector: another projector writes this cluster.
         """
         publishing = asyncio.create_task(self._outbox.run(self._committer.owed))
         backlog = self._outbox.backlog
@@ -197,7 +194,6 @@ class Projection:
         loaded = await self._load()
         if loaded is None:
             return
-        check_shard(self.world, self._shard, self._settings.shards)
         checkpoint = loaded.checkpoint
         self._outbox.parked_seq = checkpoint.parked_seq
         self._outbox.stream_created_at = checkpoint.decisions_created_at
@@ -258,7 +254,7 @@ class Projection:
             await committer.submit(world, at=self._at, begun=(row,))
             await committer.idle()
         elif committer.checkpoint is not None and self._outbox.holding:
-            count = await refill_frames(self._bus, world, committer.checkpoint, stream, self._shard)
+            count = await refill_frames(self._bus, world, committer.checkpoint, stream)
             log.debug("frames_refilled", messages=count)
         if not self._compared:
             await self._apply_recorded(stream)
@@ -269,14 +265,14 @@ class Projection:
         self._said_at = 0
         self._reader = self._bus.read(
             subjects.EVENTS,
-            subjects.events_of(world.cluster, self._shard),
+            subjects.events_of(world.cluster),
             self._stream_seq + 1,
             batch=self._settings.projector.batch_messages,
         )
 
     async def _apply_recorded(self, events: StreamState) -> None:
         """Fold what the log says was concluded behind the place that the read model has reached."""
-        world, of = self.world, ShardId(self.world.cluster, self._shard)
+        world, of = self.world, self.world.cluster
         last = await last_recorded(self._bus, of)
         if last is None or last.number <= world.meta.decisions:
             return
@@ -304,7 +300,7 @@ class Projection:
         await self._write_all()
         loaded = await self._load()
         if loaded is not None:
-            await refill_frames(self._bus, self.world, loaded.checkpoint, events, self._shard)
+            await refill_frames(self._bus, self.world, loaded.checkpoint, events)
 
     async def _look_at_decisions(self) -> None:
         """Send everything open again if the stream DECISIONS is not what we published to."""
@@ -336,7 +332,7 @@ class Projection:
         if self.world.meta.settings == self._wanted or not self._stream_seq:
             return True
         if self._stream_seq >= self._said_at:
-            subject = subjects.events(self.world.cluster, self._shard, "projector")
+            subject = subjects.events(self.world.cluster, "projector")
             body = encode_batch(Batch(source="projector", events=(self._wanted,)))
             try:
                 # An id of its own: what was changed and changed back is to be said three times.
@@ -412,7 +408,7 @@ class Projection:
         if now < self._heard_s + STALL_S:
             return
         self._heard_s = now
-        mine = subjects.events_of(self.world.cluster, self._shard)
+        mine = subjects.events_of(self.world.cluster)
         with suppress(BusUnavailable):
             lost = await unreadable(self._bus, mine, self._stream_seq)
             if lost is not None:

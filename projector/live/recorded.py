@@ -11,25 +11,24 @@ stream that they were drawn from.
 
 from podgroup.log import subjects
 from podgroup.log.codec import Conclusions, decode_conclusions
-from podgroup.model.ids import ShardId
 from podgroup.state.world import World
 from projector.live.epochs import SAME_TIME
 from projector.replay.log import StreamLog
 from runtime.jetstream import Bus, StreamState
 
 
-async def last_recorded(bus: Bus, of: ShardId) -> Conclusions | None:
+async def last_recorded(bus: Bus, cluster: str) -> Conclusions | None:
     """Return the last conclusions in DECISIONS, None if there are none.
 
     Those of a decision that was sent again are older than others: less is applied then.
     """
-    last = await bus.last(subjects.DECISIONS, subjects.decisions(*of))
+    last = await bus.last(subjects.DECISIONS, subjects.decisions(cluster))
     found = decode_conclusions(last.body) if last is not None else []
     return max(found, key=lambda one: one.number, default=None)
 
 
 async def recorded_log(
-    bus: Bus, of: ShardId, events: StreamState, world: World, base: int, last: Conclusions
+    bus: Bus, cluster: str, events: StreamState, world: World, base: int, last: Conclusions
 ) -> StreamLog | None:
     """Return the log behind `world`, with its conclusions; None if it lacks any of them.
 
@@ -41,7 +40,7 @@ async def recorded_log(
     drawn_from = await bus.get(subjects.EVENTS, end)
     if drawn_from is None or abs(drawn_from.at - last.at) > SAME_TIME:
         return None  # of a stream that was there before
-    reader = bus.read(subjects.DECISIONS, subjects.decisions(*of), 1, batch=1)
+    reader = bus.read(subjects.DECISIONS, subjects.decisions(cluster), 1, batch=1)
     try:
         oldest = await reader.next(None)
     finally:
@@ -49,4 +48,4 @@ async def recorded_log(
     first = min((one.number for one in decode_conclusions(oldest[0].body)), default=0)
     if first > world.meta.decisions + 1:
         return None  # the stream has dropped what was concluded before
-    return StreamLog(bus, of, base=base, span=(begin, end))
+    return StreamLog(bus, cluster, base=base, span=(begin, end))

@@ -1,6 +1,6 @@
 """How far what is committed is behind the log.
 
-Theory. The newest message of the shard is looked up every few seconds, whatever the projection does
+Theory. The newest message of the log is looked up every few seconds, whatever the projection does
 meanwhile, so a projection that hangs is seen to fall behind. The age of the lag is measured by our
 own looks: the log was ahead at least since the first look that found a message which is not
 committed. So it reads 0 when caught up, and is exact to the time between looks; timestamps of the
@@ -57,9 +57,9 @@ class Lag:
         return self._clock() - self._looks[0][1] if self._looks else 0.0
 
 
-def watching(lag: Lag, bus: Bus, cluster: str, shard: int) -> AbstractAsyncContextManager[None]:
+def watching(lag: Lag, bus: Bus, cluster: str) -> AbstractAsyncContextManager[None]:
     """Look while the context is open; a server that is away is looked for again."""
-    return background(_sample(lag, bus, subjects.events_of(cluster, shard)))
+    return background(_sample(lag, bus, subjects.events_of(cluster)))
 
 
 async def _sample(lag: Lag, bus: Bus, subject: str) -> None:

@@ -27,7 +27,7 @@ from msgspec import Struct
 from projector.replay.digests import Digests, digests
 from projector.replay.vouching import of_before
 from projector.schema.layout import COMPARED
-from projector.tables.base import bound
+from projector.tables.base import SHARD, bound
 from projector.upkeep.pruning import limits, over
 
 LEFT_OUT = frozenset({"folded", "as_of_seq"})
@@ -64,12 +64,12 @@ class TableResult(Struct):
     """Its rows were read: by themselves the databases did not find all of them equal."""
 
 
-def digested(live: sa.Connection, cluster: str, shard: int) -> dict[str, Digests]:
+def digested(live: sa.Connection, cluster: str) -> dict[str, Digests]:
     """Return the digests of all tables of a live side in PostgreSQL, for `compare`."""
     # A long history takes longer than a statement may; a lock is waited for no longer than that.
     live.exec_driver_sql("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '60s'")
     gone = limits(live, cluster)
-    parts = [_Part(table, cluster, shard, 0, gone.get(table.name), False) for table in COMPARED]
+    parts = [_Part(table, cluster, 0, gone.get(table.name), False) for table in COMPARED]
     return {part.table.name: _digests(live, part) for part in parts}
 
 
@@ -77,7 +77,6 @@ def compare(
     live: sa.Connection,
     again: sa.Connection,
     cluster: str,
-    shard: int,
     floor: int,
     known: dict[str, Digests] | None = None,
 ) -> list[TableResult]:
@@ -98,7 +97,7 @@ def compare(
         live.exec_driver_sql(f"ATTACH ? AS {_BESIDE}", (file,))
     found = []
     for table in COMPARED:
-        part = _Part(table, cluster, shard, floor, gone.get(table.name), kept)
+        part = _Part(table, cluster, floor, gone.get(table.name), kept)
         digest = known.get(table.name) if known else None
         if digest is not None and digest == _digests(again, part):
             found.append(TableResult(table.name, sum(count for _, count, _ in digest)))
@@ -115,7 +114,6 @@ class _Part(NamedTuple):
 
     table: sa.Table
     cluster: str
-    shard: int
     floor: int
     before: datetime | None
     kept: bool
@@ -190,7 +188,7 @@ def _mine(connection: sa.Connection, table: sa.Table, part: _Part) -> list[Any]:
     """Return the conditions of what is compared."""
     mine: list[Any] = [table.c.cluster == part.cluster]
     if "shard" in table.c:
-        mine.append(table.c.shard == part.shard)
+        mine.append(table.c.shard == SHARD)
     if table.name == "history":
         mine.append(table.c.seq > part.floor)
     if part.before is not None:

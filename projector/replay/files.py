@@ -68,7 +68,6 @@ class Header(Struct, kw_only=True):
     version: int = VERSION
     cluster: str
     mode: str
-    shard: int = 0
     policy: Policy = Policy()
     epoch: int = 1
     base: int = 0

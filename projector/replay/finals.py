@@ -36,10 +36,9 @@ assert COLUMNS["decisions"][_STATUS:] == ("status", "resolved_at")
 
 
 class Finals:
-    """Reduces the journals of one shard to final rows. Takes the journals over."""
+    """Reduces the journals of one cluster to final rows. Takes the journals over."""
 
-    def __init__(self, shard: int) -> None:
-        self._shard = shard
+    def __init__(self) -> None:
         self._waits: dict[str, dict[int, WaitRow]] = {}
         self._admissions: dict[str, dict[int, AdmissionRow]] = {}
         self._gates: dict[str, dict[str, GateRow]] = {}
@@ -101,7 +100,7 @@ class Finals:
         return rows
 
     def _built(self, world: World, taken: PendingWrites) -> Rows:
-        rows = build(world, taken, self._shard)
+        rows = build(world, taken)
         groups = rows.tables.get("groups", [])
         for index, row in enumerate(groups):
             # The time of an admission outlives the admission.

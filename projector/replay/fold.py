@@ -104,21 +104,19 @@ class Sink:
     lock. All is written, or an error raised, when `close` returns.
     """
 
-    def __init__(self, url: str, cluster: str, shard: int, mode: str) -> None:
-        self._store = SqlStore(url, cluster, shard)
-        self._shard = shard
+    def __init__(self, url: str, cluster: str, mode: str) -> None:
+        self._store = SqlStore(url, cluster)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="replay-store")
         self._writing: Future[Checkpoint] | None = None
-        self._blank = Checkpoint(cluster=cluster, shard=shard, mode=mode)
+        self._blank = Checkpoint(cluster=cluster, mode=mode)
 
     def write(self, world: World, at: datetime, done: list[Settled]) -> None:
         """Write what changed since the last time; `done`: what was settled meanwhile."""
-        rows = build(world, drain_journal(world), self._shard)
+        rows = build(world, drain_journal(world))
         rows.settled = done
         blank = self._blank
         new = Checkpoint(
             cluster=blank.cluster,
-            shard=blank.shard,
             mode=blank.mode,
             seq=world.meta.position,
             epoch=world.meta.epoch,

@@ -25,7 +25,6 @@ from podgroup.log import subjects
 from podgroup.log.codec import Conclusions, decode_batch, decode_conclusions
 from podgroup.log.events import Batch, Decision
 from podgroup.log.records import Concluded
-from podgroup.model.ids import ShardId
 from podgroup.state.world import World
 from projector.replay import fetching
 from projector.replay.fetching import Fetched
@@ -74,7 +73,7 @@ class StreamLog:
     def __init__(
         self,
         bus: Bus,
-        of: ShardId,
+        cluster: str,
         *,
         base: int = 0,
         span: tuple[int, int],
@@ -82,7 +81,7 @@ class StreamLog:
         published: bool = True,
     ) -> None:
         self._bus = bus
-        self._of = of
+        self._cluster = cluster
         self._base = base
         self._first, self._last = span
         self._unsent = tuple(unsent)
@@ -96,10 +95,10 @@ class StreamLog:
         Raises:
             BusUnavailable, StreamMissing: the log cannot be read.
         """
-        mine = subjects.events_of(*self._of)
+        mine = subjects.events_of(self._cluster)
         newest = await self._bus.last(subjects.EVENTS, mine)
         end = min(self._last, newest.sequence if newest is not None else 0)
-        subject = subjects.decisions(*self._of)
+        subject = subjects.decisions(self._cluster)
         newest = await self._bus.last(subjects.DECISIONS, subject) if self._published else None
         last = newest.sequence if newest is not None else 0
         decisions = _Decisions(

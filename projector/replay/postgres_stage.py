@@ -16,7 +16,6 @@ from typing import Any
 
 import psycopg
 
-from podgroup.model.ids import ShardId
 from projector.replay import merging
 from projector.replay.stage import (
     RESOLVED,
@@ -42,15 +41,15 @@ _TIMEOUT_S = 3600.0
 class PostgresStage:
     """See `stage.Stage`."""
 
-    def __init__(self, url: str, cluster: str, shard: int) -> None:
+    def __init__(self, url: str, cluster: str) -> None:
         """Make the stage.
 
         Raises:
             DatabaseError: another rebuild is at work, or schemas may not be made here.
         """
-        digest = hashlib.blake2b(f"{cluster}/{shard}".encode(), digest_size=8).digest()
+        digest = hashlib.blake2b(cluster.encode(), digest_size=8).digest()
         self._schema = f"gatelog_rebuild_{digest.hex()}"
-        self._cluster, self._shard = cluster, shard
+        self._cluster = cluster
         self._engine = writer(url, _TIMEOUT_S)
         self._pooled = self._engine.connect()
         raw: Any = self._pooled.connection.driver_connection
@@ -69,7 +68,7 @@ class PostgresStage:
         execute = self._connection.execute
         if not self._held.enter_context(locked(url, lock, wait=False)):
             raise DatabaseError(
-                f"{shown(url)}: another rebuild of shard {self._shard} of cluster "
+                f"{shown(url)}: another rebuild of cluster "
                 f"{self._cluster!r} is at work: wait for it, or end it first"
             )
         there = "SELECT 1 FROM pg_namespace WHERE nspname = %s"
@@ -118,7 +117,7 @@ class PostgresStage:
                 postgres_writer.copy_rows(self._connection, table, self._name(table), found)
             for done in rows.settled:
                 key = statements.parked_key(done.target)
-                values = (done.at, done.action, done.by, self._cluster, self._shard, *key)
+                values = (done.at, done.action, done.by, self._cluster, *key)
                 cursor.execute(statements.close_parked("%s", self._name("parked")).encode(), values)
 
     def prepare(self) -> None:
@@ -136,19 +135,17 @@ class PostgresStage:
         self._connection.rollback()
         self._switching = True
         self._sql(
-            "SELECT 1 FROM checkpoints WHERE cluster = %s AND shard = %s FOR UPDATE",
-            (self._cluster, self._shard),
+            "SELECT 1 FROM checkpoints WHERE cluster = %s AND shard = 0 FOR UPDATE",
+            (self._cluster,),
         )
-        return load_checkpoint(self._pooled, ShardId(self._cluster, self._shard))
+        return load_checkpoint(self._pooled, self._cluster)
 
     def merge(self, old: Checkpoint, new: Checkpoint, floor: int, *, loose: bool) -> int:
         """Put the new rows in place and commit; returns how many rows that changed."""
         changed = 0
         for setting in ("enable_nestloop = off", "work_mem = '64MB'"):
             self._sql(f"SET LOCAL {setting}")
-        others = "SELECT count(*) FROM checkpoints WHERE cluster = %s AND shard <> %s"
-        alone = self._sql(others, (self._cluster, self._shard)).fetchone() == (0,)
-        values = {"cluster": self._cluster, "shard": self._shard, "floor": floor}
+        values = {"cluster": self._cluster, "floor": floor}
         for table in MERGED:
             name = self._name(table)
             once = MODES[table] == "append"
@@ -161,8 +158,8 @@ class PostgresStage:
         for table in MERGED:
             name = self._name(table)
             for text in (
-                merging.delete_unequal(table, name, _EQUAL, alone=alone, floor=floor),
-                merging.insert_missing(table, name, alone=alone, floor=floor),
+                merging.delete_unequal(table, name, _EQUAL, floor=floor),
+                merging.insert_missing(table, name, floor=floor),
             ):
                 changed += self._sql(_marked(text), values).rowcount
         changed -= take_pruned_away(self._pooled, self._cluster, new.published)
@@ -197,6 +194,6 @@ class PostgresStage:
 
 def _marked(text: str) -> str:
     """Return the text with psycopg's marks for its named parameters."""
-    for name in ("cluster", "shard", "floor"):
+    for name in ("cluster", "floor"):
         text = text.replace(f":{name}", f"%({name})s")
     return text

@@ -48,7 +48,6 @@ class Rebuild:
     def __init__(
         self,
         stage: Stage,
-        shard: int,
         begin: Beginning,
         progress: Progress,
     ) -> None:
@@ -58,7 +57,7 @@ class Rebuild:
         self.rows = 0
         self._floor = begin.position
         self._stage = stage
-        self._finals = Finals(shard)
+        self._finals = Finals()
         self._progress = progress
         self._settled: list[Settled] = []
         self._pending = 0

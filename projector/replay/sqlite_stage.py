@@ -13,7 +13,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from podgroup.model.ids import ShardId
 from projector.replay import merging
 from projector.replay.stage import (
     RESOLVED,
@@ -42,13 +41,13 @@ _ROWS = 500
 class SqliteStage:
     """See `stage.Stage`."""
 
-    def __init__(self, url: str, cluster: str, shard: int) -> None:
+    def __init__(self, url: str, cluster: str) -> None:
         """Make the stage.
 
         Raises:
             DatabaseError: another rebuild is at work.
         """
-        self._cluster, self._shard = cluster, shard
+        self._cluster = cluster
         live = Path(parse(url).database or "").resolve()
         self._file = live.with_name(f"{live.name}.rebuild")
         self.left_over = _remove_left_over(self._file)
@@ -104,14 +103,14 @@ class SqliteStage:
                 self._raw.executemany(text + one, ones)
         for done in rows.settled:
             key = statements.parked_key(done.target)
-            values = (utc_text(done.at), done.action, done.by, self._cluster, self._shard, *key)
+            values = (utc_text(done.at), done.action, done.by, self._cluster, *key)
             self._raw.execute(statements.close_parked("?", f"{_NAME}.parked"), values)
 
     def checkpoint(self) -> Checkpoint | None:
         """Take the write lock; every projector waits for it until `merge` or `undo`."""
         self._pooled.begin()
         self._switching = True
-        return load_checkpoint(self._pooled, ShardId(self._cluster, self._shard))
+        return load_checkpoint(self._pooled, self._cluster)
 
     def prepare(self) -> None:
         """Index the keys of what is to be compared with live rows."""
@@ -122,24 +121,22 @@ class SqliteStage:
     def merge(self, old: Checkpoint, new: Checkpoint, floor: int, *, loose: bool) -> int:
         """Put the new rows in place and commit; returns how many rows that changed."""
         changed = 0
-        others = "SELECT count(*) FROM checkpoints WHERE cluster = ? AND shard <> ?"
-        (count,) = self._raw.execute(others, (self._cluster, self._shard)).fetchone()
-        values = {"cluster": self._cluster, "shard": self._shard, "floor": floor}
+        values = {"cluster": self._cluster, "floor": floor}
         leave_out_pruned(self._pooled, self._cluster, _name)
         if loose:
             self._one_row_a_key("decisions")
             names = {table: _name(table) for table in ("decisions", "outcomes")}
             self._raw.execute(RESOLVED.format(**names))
         for table in MERGED:
-            name, alone = _name(table), count == 0
+            name = _name(table)
             if not self._is_empty(table):
                 self._one_row_a_key(table)
-                text = merging.delete_unequal(table, name, "IS", alone=alone, floor=floor)
+                text = merging.delete_unequal(table, name, "IS", floor=floor)
                 changed += self._raw.execute(text, values).rowcount
             if self._is_empty(table):
                 changed += self._fill(table)
             else:
-                text = merging.insert_missing(table, name, alone=alone, floor=floor)
+                text = merging.insert_missing(table, name, floor=floor)
                 changed += self._raw.execute(text, values).rowcount
         changed -= take_pruned_away(self._pooled, self._cluster, new.published)
         given = tuple(

@@ -84,7 +84,7 @@ def replaced(old: Checkpoint, folded: bytes) -> Checkpoint:
 def checkpoint_values(old: Checkpoint, new: Checkpoint) -> tuple[Any, ...]:
     """Return the parameters of `statements.next_checkpoint`."""
     values = [getattr(new, name) for name in statements.CHECKPOINT_COLUMNS]
-    return (*values[2:], new.cluster, new.shard, old.seq, old.writes)
+    return (*values[1:], new.cluster, old.seq, old.writes)
 
 
 def repeated(name: str, table: str) -> str:

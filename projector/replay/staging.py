@@ -50,16 +50,16 @@ _LEFT = {"merge": "either all of it was put in place or nothing"}
 """What became of the live read model when the child ended during a call."""
 
 
-def open_stage(url: str, cluster: str, shard: int, *, apart: bool = False) -> Stage:
+def open_stage(url: str, cluster: str, *, apart: bool = False) -> Stage:
     """Make the stage that belongs to the database at `url`; `apart`: in a process of its own.
 
     Raises:
         DatabaseError: another rebuild is at work, or the database does not allow one.
     """
     if apart:
-        return _Apart(url, cluster, shard)
+        return _Apart(url, cluster)
     postgres = parse(url).get_backend_name() == "postgresql"
-    return (PostgresStage if postgres else SqliteStage)(url, cluster, shard)
+    return (PostgresStage if postgres else SqliteStage)(url, cluster)
 
 
 def pack(tables: dict[str, list[Any]]) -> bytes:
@@ -81,12 +81,12 @@ def unpack(data: bytes) -> dict[str, list[Any]]:
 class _Apart:
     """A stage that another process has; see `stage.Stage`."""
 
-    def __init__(self, url: str, cluster: str, shard: int) -> None:
+    def __init__(self, url: str, cluster: str) -> None:
         context = multiprocessing.get_context("spawn")
         self._pool = ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
         self._merged = False
         try:
-            self.left_over: str = self._call("open", _open, url, cluster, shard)
+            self.left_over: str = self._call("open", _open, url, cluster)
         except BaseException:
             self._pool.shutdown()
             raise
@@ -148,8 +148,8 @@ def _end_with_caller() -> None:
     os._exit(1)
 
 
-def _open(url: str, cluster: str, shard: int) -> str:
-    _stages.append(open_stage(url, cluster, shard))
+def _open(url: str, cluster: str) -> str:
+    _stages.append(open_stage(url, cluster))
     return _stages[0].left_over
 
 

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from podgroup.model.objects import FIRST_KINDS
 from projector import tables
+from projector.tables.base import SHARD
 
 
 def _since(row: str, column: str = "group_id") -> str:
@@ -61,22 +62,20 @@ def of_before(table: str) -> str:
     return _OF_BEFORE[table]
 
 
-def listed_all(again: sa.Connection, cluster: str, shard: int) -> int | None:
+def listed_all(again: sa.Connection, cluster: str) -> int | None:
     """Return the position at which the replay had seen every kind; None: it has not yet."""
     h = tables.history.c
     firsts = sa.select(sa.func.min(h.seq)).where(
-        h.cluster == cluster, h.shard == shard, h.kind == "RelistCompleted"
+        h.cluster == cluster, h.shard == SHARD, h.kind == "RelistCompleted"
     )
     found = list(again.scalars(firsts.group_by(h.reason)))
     return max(found) if len(found) >= len(FIRST_KINDS) else None
 
 
-def introduce(
-    live: sa.Connection, again: sa.Connection, cluster: str, shard: int, floor: int
-) -> None:
+def introduce(live: sa.Connection, again: sa.Connection, cluster: str, floor: int) -> None:
     """Tell the replay which groups and pods of its own came before `floor`; it is written to."""
     g, p = tables.groups.c, tables.pods.c
-    mine = (g.cluster == cluster, g.shard == shard)
+    mine = (g.cluster == cluster, g.shard == SHARD)
     since = set(live.scalars(sa.select(g.id).where(*mine, g.created_seq > floor)))
     lived = live.execute(
         sa.select(g.kind, g.namespace, g.name, g.gone_at, g.as_of_seq).where(
@@ -100,7 +99,7 @@ def introduce(
     known = live.scalars(
         sa.select(p.uid).where(
             p.cluster == cluster,
-            p.shard == shard,
+            p.shard == SHARD,
             p.seen_seq <= floor,
             p.gone_at.is_(None) | (p.as_of_seq > floor),
         )

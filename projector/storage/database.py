@@ -1,7 +1,7 @@
 """Connections to the read model: which database a URL means, and how it is spoken to.
 
 Theory. A URL names PostgreSQL or SQLite; nothing else is supported, and nothing else in gatelog
-knows drivers. Writers and readers connect differently: there is one writer per shard, with its
+knows drivers. Writers and readers connect differently: there is one writer per cluster, with its
 transactions begun by hand, and any number of readers, which cannot write even by mistake.
 
 PostgreSQL's driver is 14 MB that a process on SQLite does without, so it is imported with the first
@@ -85,7 +85,7 @@ def shown(url: str) -> str:
 
 
 def writer(url: str, statement_timeout_s: float = 60.0, owner: str = "") -> Engine:
-    """Return an engine for the one writer of a shard (`owner` names it), and for migrations.
+    """Return an engine for the one writer of a cluster (`owner` names it), and for migrations.
 
     SQLite: the file and its directory are made; a transaction takes the write lock when it begins,
     so it never fails half way because another one wrote first.

@@ -21,10 +21,10 @@ from podgroup.log.events import Decision
 from podgroup.log.journal import ParkedRow
 from podgroup.log.records import Concluded
 from podgroup.model.commands import INTERNAL, AnyCommand
-from podgroup.model.ids import ShardId
 from podgroup.model.standing import StandingReport
 from podgroup.state.quota import QueueKey
 from projector import tables
+from projector.tables.base import SHARD
 from projector.writing.checkpoint import Checkpoint
 from projector.writing.packing import (
     unpack_group,
@@ -46,18 +46,18 @@ class Loaded(Stored, kw_only=True):
     checkpoint: Checkpoint
 
 
-def load_shard(connection: Connection, of: ShardId) -> Loaded | None:
+def load_state(connection: Connection, cluster: str) -> Loaded | None:
     """Return the checkpoint and the state it covers; None before the first commit.
 
     Groups and pods come by the position they were first seen at, ties by id; objects by kind,
     namespace and name.
     """
-    checkpoint = load_checkpoint(connection, of)
+    checkpoint = load_checkpoint(connection, cluster)
     if checkpoint is None:
         return None
 
     def folded(table: Table, where: Any, *order: Any) -> Iterator[bytes]:
-        mine = (table.c.cluster == of.cluster, table.c.shard == of.shard, where)
+        mine = (table.c.cluster == cluster, table.c.shard == SHARD, where)
         query = select(table.c.folded).where(*mine).order_by(*order)
         yield from connection.scalars(query.execution_options(yield_per=READ_AT_ONCE))
 
@@ -77,17 +77,17 @@ def load_shard(connection: Connection, of: ShardId) -> Loaded | None:
         groups=groups,
         pods=pods,
         objects=[unpack_object(data) for data in folded(views, ~unlinked, *views.primary_key)],
-        standings=_standings(connection, of),
+        standings=_standings(connection, cluster),
         workloads=[unpack_workload(data) for data in folded(views, unlinked, *views.primary_key)],
     )
 
 
-def _standings(connection: Connection, of: ShardId) -> list[tuple[QueueKey, StandingReport]]:
+def _standings(connection: Connection, cluster: str) -> list[tuple[QueueKey, StandingReport]]:
     """Return how queues and cohorts that are there stood when last reported."""
     s = tables.standings.c
     query = (
         select(s.kind, s.namespace, s.name, s.folded)
-        .where(s.cluster == of.cluster, s.shard == of.shard, s.gone_at.is_(None))
+        .where(s.cluster == cluster, s.shard == SHARD, s.gone_at.is_(None))
         .order_by(s.kind, s.namespace, s.name)
     )
     return [
@@ -96,24 +96,25 @@ def _standings(connection: Connection, of: ShardId) -> list[tuple[QueueKey, Stan
     ]
 
 
-def load_checkpoint(connection: Connection, of: ShardId) -> Checkpoint | None:
-    """Return the checkpoint of a shard, None if it has none."""
+def load_checkpoint(connection: Connection, cluster: str) -> Checkpoint | None:
+    """Return the checkpoint of a cluster, None if it has none."""
     table = tables.checkpoints
-    query = select(table).where(table.c.cluster == of.cluster, table.c.shard == of.shard)
+    query = select(table).where(table.c.cluster == cluster, table.c.shard == SHARD)
     row = connection.execute(query).mappings().one_or_none()
     if row is None:
         return None
-    return Checkpoint(**{**row, "folded": bytes(row["folded"])})
+    fields = {name: row[name] for name in Checkpoint.__struct_fields__}
+    return Checkpoint(**{**fields, "folded": bytes(row["folded"])})
 
 
 def load_decisions(
-    connection: Connection, of: ShardId, after: int, *, unresolved: bool
+    connection: Connection, cluster: str, after: int, *, unresolved: bool
 ) -> list[Decision]:
     """Return decisions with a number above `after`, by number; `unresolved`: without outcome."""
     table = tables.decisions
     query = (
         select(table)
-        .where(table.c.cluster == of.cluster, table.c.shard == of.shard, table.c.number > after)
+        .where(table.c.cluster == cluster, table.c.shard == SHARD, table.c.number > after)
         .order_by(table.c.number)
     )
     if unresolved:
@@ -121,24 +122,24 @@ def load_decisions(
     return [decision_of(row) for row in connection.execute(query).mappings()]
 
 
-def load_conclusions(connection: Connection, of: ShardId, after: int) -> list[Conclusions]:
+def load_conclusions(connection: Connection, cluster: str, after: int) -> list[Conclusions]:
     """Return decisions and records with a number above `after`, by number."""
     found: list[Conclusions] = [
-        *load_decisions(connection, of, after, unresolved=False),
-        *_concluded(connection, of, after, None, None),
+        *load_decisions(connection, cluster, after, unresolved=False),
+        *_concluded(connection, cluster, after, None, None),
     ]
     return sorted(found, key=lambda one: one.number)
 
 
 def _concluded(
     connection: Connection,
-    of: ShardId,
+    cluster: str,
     after: int,
     until: int | None,
     limit: int | None,
 ) -> list[Concluded]:
     table = tables.conclusions.c
-    mine = (table.cluster == of.cluster, table.shard == of.shard, table.number > after)
+    mine = (table.cluster == cluster, table.shard == SHARD, table.number > after)
     query = select(table.body).where(*mine).order_by(table.number).limit(limit)
     if until is not None:
         query = query.where(table.number <= until)
@@ -147,7 +148,7 @@ def _concluded(
 
 def load_owed(
     connection: Connection,
-    of: ShardId,
+    cluster: str,
     after: int,
     until: int,
     limit: int,
@@ -160,7 +161,7 @@ def load_owed(
     besides. By number.
     """
     table = tables.decisions.c
-    mine = (table.cluster == of.cluster, table.shard == of.shard)
+    mine = (table.cluster == cluster, table.shard == SHARD)
     open_ones: ColumnElement[bool] = table.status.is_(None)
     if records:
         open_ones = open_ones | table.action.in_(INTERNAL_NAMES)
@@ -172,17 +173,17 @@ def load_owed(
     )
     found: list[Conclusions] = [decision_of(row) for row in connection.execute(query).mappings()]
     if records:
-        found += _concluded(connection, of, after, until, limit)
+        found += _concluded(connection, cluster, after, until, limit)
         found.sort(key=lambda one: one.number)
     return found[:limit]
 
 
-def load_parked(connection: Connection, of: ShardId, after: int) -> list[ParkedRow]:
+def load_parked(connection: Connection, cluster: str, after: int) -> list[ParkedRow]:
     """Return what was parked at positions above `after`, by position and ordinal."""
     table = tables.parked
     query = (
         select(table)
-        .where(table.c.cluster == of.cluster, table.c.shard == of.shard, table.c.seq > after)
+        .where(table.c.cluster == cluster, table.c.shard == SHARD, table.c.seq > after)
         .order_by(table.c.seq, table.c.ord)
     )
     return [

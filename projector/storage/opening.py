@@ -1,4 +1,4 @@
-"""Opening a shard: from what the database holds to a world that can go on.
+"""Opening: from what the database holds to a world that can go on.
 
 Theory. Starting is: checkpoint and live rows -> world; is the log still the one we know (`epochs`);
 fill in what is not stored (what open relist frames have seen) from the log. The same steps, without
@@ -19,7 +19,7 @@ from projector.storage.loading import Loaded
 from projector.writing.checkpoint import Checkpoint
 from runtime.jetstream import Bus, StreamState
 from runtime.log import get_logger
-from runtime.settings import QueueingSettings, SettingsError
+from runtime.settings import QueueingSettings
 
 log = get_logger("projector")
 
@@ -66,26 +66,7 @@ def world_of(loaded: Loaded | None, cluster: str, mode: str, policy: Policy | No
     return load_world(cluster, mode, loaded, policy)
 
 
-def check_shard(world: World, shard: int, shards: int) -> None:
-    """See that what is stored for this shard belongs to it.
-
-    Raises:
-        SettingsError: the number of shards was changed while groups were there.
-    """
-    for group in world.groups.values():
-        home = subjects.shard_of(group.namespace, shards)
-        if home != shard:
-            raise SettingsError(
-                f"shards = {shards}: group {group.namespace}/{group.name} is stored for shard "
-                f"{shard}, but belongs to shard {home}. The number of shards was changed while "
-                "groups were there: set it back until none is left, or begin under another "
-                "`cluster` name (docs/performance.md)"
-            )
-
-
-async def refill_frames(
-    bus: Bus, world: World, checkpoint: Checkpoint, stream: StreamState, shard: int
-) -> int:
+async def refill_frames(bus: Bus, world: World, checkpoint: Checkpoint, stream: StreamState) -> int:
     """Read again what open relist frames have seen; returns how many messages that took.
 
     Raises:
@@ -100,7 +81,7 @@ async def refill_frames(
     if not meta.frames:
         return 0
     begin = min(frame.started_seq for frame in meta.frames.values()) - checkpoint.base
-    reader = bus.read(subjects.EVENTS, subjects.events_of(world.cluster, shard), begin)
+    reader = bus.read(subjects.EVENTS, subjects.events_of(world.cluster), begin)
     count = 0
     try:
         while reader.next_sequence <= checkpoint.stream_seq:

@@ -1,7 +1,7 @@
 """The store: loads what a projector starts from, and commits one batch as one transaction.
 
 Theory. Rows, history, decisions and checkpoint are written together or not at all. The checkpoint
-is compared and set: one that loses that comparison is not the projector of this shard any more and
+is compared and set: a projector that loses that comparison is not the cluster's any more and
 must stop, whatever it believes. When a connection breaks during a commit it is unknown how it
 ended; `writer` and `writes` in the checkpoint tell, so the same call is simply made again.
 
@@ -17,13 +17,12 @@ from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import Connection, Engine, delete, insert, text
+from sqlalchemy import Connection, Engine, delete, insert, select, text
 from sqlalchemy.exc import DBAPIError
 
 from podgroup.log.codec import Conclusions
 from podgroup.log.events import Decision
 from podgroup.log.journal import ParkedRow
-from podgroup.model.ids import ShardId
 from projector import tables
 from projector.schema import partitions
 from projector.storage.damage import REBUILD, damage
@@ -34,7 +33,7 @@ from projector.storage.loading import (
     load_decisions,
     load_owed,
     load_parked,
-    load_shard,
+    load_state,
 )
 from projector.writing import sqlite_writer
 from projector.writing.checkpoint import Checkpoint
@@ -83,11 +82,11 @@ class StoreDamaged(Exception):
 
 
 class StaleProjector(Exception):
-    """Another projector writes this shard; this one must stop."""
+    """Another projector writes this cluster; this one must stop."""
 
 
 class ReadModelReplaced(StaleProjector):
-    """The rows of this shard were rebuilt meanwhile; load them and go on."""
+    """The rows of this cluster were rebuilt meanwhile; load them and go on."""
 
 
 class _GuardFailed(Exception):
@@ -120,9 +119,9 @@ class Store(Protocol):
 
 
 class SqlStore:
-    """The store in PostgreSQL or SQLite, for one shard of one cluster.
+    """The store in PostgreSQL or SQLite, for one cluster.
 
-    `alone`: the caller knows that it is the only writer of the shard, so sessions that others have
+    `alone`: the caller knows that it is the cluster's only writer, so sessions that others have
     left open at PostgreSQL are ended by the first `load`. A process that was stopped in the middle
     of a transaction, or a host that vanished, would hold the checkpoint's lock for minutes.
     """
@@ -131,17 +130,16 @@ class SqlStore:
         self,
         url: str,
         cluster: str,
-        shard: int = 0,
         *,
         statement_timeout_s: float = 60.0,
         alone: bool = False,
     ) -> None:
-        self._engine: Engine = writer(url, statement_timeout_s, f"{shard}/{cluster}")
+        self._engine: Engine = writer(url, statement_timeout_s, cluster)
         self._database = _writer_of(self._engine)
         self._lost: tuple[type[Exception], ...] = (DBAPIError, *self._database.LOST)
         self._alone = alone
         self._name = shown(url)
-        self._of = ShardId(cluster, shard)
+        self._cluster = cluster
         self._connection: Connection | None = None
         self._in_doubt = False
         self._weeks: set[datetime] = set()
@@ -158,8 +156,16 @@ class SqlStore:
             if self._alone and self._engine.dialect.name == "postgresql":
                 connection.execute(text(_END_OTHERS))
                 self._alone = False
+            others = tables.checkpoints.c
+            query = select(others.shard).where(others.cluster == self._cluster, others.shard != 0)
+            if (shard := connection.scalar(query.limit(1))) is not None:
+                raise StoreDamaged(
+                    f"{self._name} has rows of shard {shard} of cluster {self._cluster!r}, and a "
+                    "cluster has one projector now: begin under another `cluster` name, or with "
+                    "an empty database once no group is left (docs/upgrade.md)"
+                )
             try:
-                return load_shard(connection, self._of)
+                return load_state(connection, self._cluster)
             except msgspec.MsgspecError as error:
                 raise StoreDamaged(
                     f"{self._name}: a column `folded` cannot be read ({error}): {REBUILD}"
@@ -172,7 +178,7 @@ class SqlStore:
             StoreUnavailable: no connection.
         """
         with self._transaction() as connection:
-            return load_decisions(connection, self._of, after, unresolved=unresolved)
+            return load_decisions(connection, self._cluster, after, unresolved=unresolved)
 
     def owed(self, after: int, until: int, limit: int, *, records: bool) -> list[Conclusions]:
         """Return the first `limit` decisions without outcome whose number is in (after, until].
@@ -183,7 +189,7 @@ class SqlStore:
             StoreUnavailable: no connection.
         """
         with self._transaction() as connection:
-            return load_owed(connection, self._of, after, until, limit, records=records)
+            return load_owed(connection, self._cluster, after, until, limit, records=records)
 
     def parked_after(self, seq: int) -> list[ParkedRow]:
         """Return what was parked at positions above `seq`, by position and ordinal.
@@ -192,7 +198,7 @@ class SqlStore:
             StoreUnavailable: no connection.
         """
         with self._transaction() as connection:
-            return load_parked(connection, self._of, seq)
+            return load_parked(connection, self._cluster, seq)
 
     def write_replicas(self, rows: Sequence[Struct]) -> None:
         """Put what the replicas of all parts say in the place of what they said before.
@@ -202,9 +208,9 @@ class SqlStore:
         """
         table = tables.replicas
         with self._transaction() as connection:
-            connection.execute(delete(table).where(table.c.cluster == self._of.cluster))
+            connection.execute(delete(table).where(table.c.cluster == self._cluster))
             if rows:
-                values = [{"cluster": self._of.cluster, **msgspec.structs.asdict(r)} for r in rows]
+                values = [{"cluster": self._cluster, **msgspec.structs.asdict(r)} for r in rows]
                 connection.execute(insert(table), values)
 
     def commit(
@@ -256,7 +262,7 @@ class SqlStore:
             self._weeks |= unknown
 
     def _is_there(self, connection: Connection, new: Checkpoint) -> bool:
-        there = load_checkpoint(connection, self._of)
+        there = load_checkpoint(connection, self._cluster)
         return there is not None and (there.writer, there.writes) == (new.writer, new.writes)
 
     def _write(
@@ -267,15 +273,15 @@ class SqlStore:
 
     def _stale(self, old: Checkpoint | None) -> StaleProjector:
         with self._transaction() as connection:
-            there = load_checkpoint(connection, self._of)
+            there = load_checkpoint(connection, self._cluster)
         if there is not None and there.writer.startswith(REBUILT):
             return ReadModelReplaced(f"the read model in {self._name} was rebuilt")
         at = "nothing" if there is None else f"position {there.seq}, write {there.writes}"
         mine = "nothing" if old is None else f"position {old.seq}, write {old.writes}"
         return StaleProjector(
-            f"another projector writes shard {self._of.shard} of cluster {self._of.cluster!r} in "
+            f"another projector writes cluster {self._cluster!r} in "
             f"{self._name}: this one continued from {mine}, the database has {at}. "
-            "Run one projector per shard; this one stops."
+            "Run one projector per cluster; this one stops."
         )
 
     @contextmanager

@@ -9,7 +9,7 @@ Invariant: every time that goes in is aware and comes out as UTC.
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from msgspec import Struct
 from sqlalchemy import (
@@ -205,8 +205,12 @@ def cluster() -> Column[str]:
     return text("cluster", "Name of the Kubernetes cluster (setting cluster)", key=True)
 
 
+SHARD: Final = 0
+"""What column `shard` has: a log had several once, each with a projector of its own."""
+
+
 def shard(*, key: bool = False) -> Column[int]:
-    """The shard that owns the row."""
+    """The shard of the log that the row comes from."""
     return count("shard", "Shard of the log the row comes from", key=key)
 
 

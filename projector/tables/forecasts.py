@@ -32,7 +32,7 @@ forecasts = Table(
     number("took_ms", "Processor time of that, in milliseconds"),
     count("groups", "Groups that waited"),
     document("drawn_from", "What was known: admissions looked at, groups that came lately"),
-    comment="One row per shard: its latest forecast",
+    comment="One row per cluster: its latest forecast",
     postgresql_with=HOT,
 )
 

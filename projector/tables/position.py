@@ -30,9 +30,9 @@ checkpoints = Table(
     cluster(),
     shard(key=True),
     number("seq", "Position up to which the log is folded into these tables"),
-    number("writes", "Counts the transactions of this shard; guards the next one"),
+    number("writes", "Counts the transactions of this cluster; guards the next one"),
     text("writer", "Random name of the process that wrote last"),
-    text("mode", "builtin or kueue: by which rules the shard was decided"),
+    text("mode", "builtin or kueue: by which rules the cluster was decided"),
     count("epoch", "Number of the present epoch"),
     number("base", "Position = stream sequence + base in the present epoch"),
     time("stream_created_at", "Creation of the stream EVENTS it is in"),
@@ -43,7 +43,7 @@ checkpoints = Table(
     number("parked_seq", "Position of the last parked event known to be in the stream PARKED"),
     time("written_at", "Wall clock of the last transaction", null=False),
     blob("folded", "msgpack of podgroup.state.world.Meta; private to the projector"),
-    comment="One row per shard: the checkpoint",
+    comment="One row per cluster: the checkpoint",
     postgresql_with=HOT,
 )
 

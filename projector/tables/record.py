@@ -316,7 +316,7 @@ decisions = Table(
     cluster(),
     text("id", "Deterministic id: cause, group, rule and target", key=True),
     shard(),
-    number("number", "Counts the conclusions of the shard from 1, decisions among them"),
+    number("number", "Counts the conclusions of the cluster from 1, decisions among them"),
     number("as_of_seq", "Position after which it was decided"),
     text("group_id", "Group it is about"),
     text("namespace", "Namespace of the group"),

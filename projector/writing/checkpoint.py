@@ -16,7 +16,6 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     """One row of table `checkpoints`; the columns there say what each field means."""
 
     cluster: str
-    shard: int
     mode: str
     seq: int = 0
     writes: int = 0

@@ -12,6 +12,7 @@ from podgroup.log.events import Batch, OperatorActed, Undecodable
 from podgroup.log.journal import ParkedRow
 from projector import tables
 from projector.schema.layout import Row, row_of
+from projector.tables.base import SHARD
 
 _parked_row = row_of(tables.parked)
 
@@ -34,11 +35,11 @@ def settled(batch: Batch, at: datetime) -> list[Settled]:
     ]
 
 
-def row_of_parked(cluster: str, shard: int, row: ParkedRow) -> Row:
+def row_of_parked(cluster: str, row: ParkedRow) -> Row:
     """Return the row of what was parked."""
     return _parked_row(
         cluster=cluster,
-        shard=shard,
+        shard=SHARD,
         seq=row.seq,
         ord=row.ord,
         at=row.at,

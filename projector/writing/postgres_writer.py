@@ -149,27 +149,27 @@ def _checkpoint(cursor: "psycopg.Cursor[Any]", new: Checkpoint, old: Checkpoint 
     if old is None:
         cursor.execute(statements.first_checkpoint("%s"), values)
     else:
-        guard = (new.cluster, new.shard, old.seq, old.writes)
-        cursor.execute(statements.next_checkpoint("%s"), (*values[2:], *guard))
+        guard = (new.cluster, old.seq, old.writes)
+        cursor.execute(statements.next_checkpoint("%s"), (*values[1:], *guard))
 
 
 def _small_writes(connection: "psycopg.Connection[Any]", rows: Rows, new: Checkpoint) -> None:
-    cluster, shard = new.cluster, new.shard
+    cluster = new.cluster
     with connection.cursor() as cursor:
         if rows.tables.get("conclusions"):
             before = new.published - statements.KEPT_CONCLUSIONS
-            cursor.execute(statements.FORGET_CONCLUSIONS.format("%s"), (cluster, shard, before))
+            cursor.execute(statements.FORGET_CONCLUSIONS.format("%s"), (cluster, before))
         if rows.resolved:
             statuses, times, ids = (list(column) for column in zip(*rows.resolved, strict=True))
             source = "unnest(%s::text[], %s::timestamptz[], %s::text[]) AS v(status, at, id)"
             text = statements.RESOLVE.format(source=source, mark="%s")
             cursor.execute(text, (statuses, times, ids, cluster))
         if rows.forgotten:
-            keys = [(cluster, shard, *key) for key in rows.forgotten]
+            keys = [(cluster, *key) for key in rows.forgotten]
             cursor.executemany(statements.forget("%s"), keys)
         for done in rows.settled:
             key_of = statements.parked_key(done.target)
-            values = (done.at, done.action, done.by, cluster, shard, *key_of)
+            values = (done.at, done.action, done.by, cluster, *key_of)
             cursor.execute(statements.close_parked("%s"), values)
 
 

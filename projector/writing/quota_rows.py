@@ -19,6 +19,7 @@ from podgroup.model.quantities import capped
 from podgroup.model.shortage import Side
 from projector import tables
 from projector.schema.layout import Row, row_of
+from projector.tables.base import SHARD
 from projector.writing.values import Json, as_json, int64, key_text
 
 _admission_row = row_of(tables.admissions)
@@ -80,10 +81,10 @@ def _held(assignments: Iterable[Assignment]) -> Json:
     return as_json(held)
 
 
-def _interval(shard: int, view: NodeView | TopologyView, end: At | None) -> dict[str, Any]:
+def _interval(view: NodeView | TopologyView, end: At | None) -> dict[str, Any]:
     """Return the columns that say which node or Topology was as it was, and when."""
     return {
-        "shard": shard,
+        "shard": SHARD,
         "name": view.name,
         "from_seq": view.since.seq,
         "from_at": view.since.at,
@@ -92,7 +93,7 @@ def _interval(shard: int, view: NodeView | TopologyView, end: At | None) -> dict
     }
 
 
-def row_of_node(cluster: str, shard: int, view: NodeView, end: At | None) -> Row:
+def row_of_node(cluster: str, view: NodeView, end: At | None) -> Row:
     """Return the row of a node as it was until `end`; None: it is so."""
     return _node_row(
         cluster=cluster,
@@ -102,15 +103,13 @@ def row_of_node(cluster: str, shard: int, view: NodeView, end: At | None) -> Row
         taints=as_json(view.taints),
         allocatable=as_json(view.allocatable),
         taken=as_json(view.taken),
-        **_interval(shard, view, end),
+        **_interval(view, end),
     )
 
 
-def row_of_topology(cluster: str, shard: int, view: TopologyView, end: At | None) -> Row:
+def row_of_topology(cluster: str, view: TopologyView, end: At | None) -> Row:
     """Return the row of a topology as it was until `end`; None: it is so."""
-    return _topology_row(
-        cluster=cluster, levels=as_json(view.levels), **_interval(shard, view, end)
-    )
+    return _topology_row(cluster=cluster, levels=as_json(view.levels), **_interval(view, end))
 
 
 def _borrowed(side: Side) -> Json:
@@ -145,7 +144,7 @@ def row_of_shortage(cluster: str, row: ShortageRow) -> Row:
     )
 
 
-def row_of_preemption(cluster: str, shard: int, row: PreemptionRow) -> Row:
+def row_of_preemption(cluster: str, row: PreemptionRow) -> Row:
     """Return the row of a preemption."""
     between = row.between
     namespace, name, priority = row.victim_was
@@ -154,7 +153,7 @@ def row_of_preemption(cluster: str, shard: int, row: PreemptionRow) -> Row:
         cluster=cluster,
         victim_id=row.victim,
         seq=row.seq,
-        shard=shard,
+        shard=SHARD,
         at=row.at,
         policy=between.policy,
         cohort=between.cohort,
@@ -176,7 +175,7 @@ def row_of_preemption(cluster: str, shard: int, row: PreemptionRow) -> Row:
     )
 
 
-def row_of_usage(cluster: str, shard: int, row: UsageRow) -> Row:
+def row_of_usage(cluster: str, row: UsageRow) -> Row:
     """Return the row of what a queue held."""
     amount, standing = row.amount, row.standing
     return _usage_row(
@@ -187,7 +186,7 @@ def row_of_usage(cluster: str, shard: int, row: UsageRow) -> Row:
         flavor=amount.flavor,
         resource=amount.resource,
         from_seq=row.from_seq,
-        shard=shard,
+        shard=SHARD,
         cohort=standing.cohort,
         root=standing.root,
         nominal=amount.nominal,

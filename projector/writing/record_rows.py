@@ -18,6 +18,7 @@ from podgroup.model.commands import ObjectRef
 from podgroup.model.objects import NodeView, TopologyView
 from projector import tables
 from projector.schema.layout import Row, row_of, rows_of
+from projector.tables.base import SHARD
 from projector.writing.parked_rows import row_of_parked
 from projector.writing.quota_rows import (
     row_of_admission,
@@ -78,24 +79,22 @@ def admitted(journal: Journal) -> dict[str, datetime]:
     return {group: at for group, (_, at) in latest.items()}
 
 
-def build(
-    journal: Journal, cluster: str, shard: int, resolved: dict[str, Resolution]
-) -> dict[str, list[Row]]:
+def build(journal: Journal, cluster: str, resolved: dict[str, Resolution]) -> dict[str, list[Row]]:
     """Return the rows of a journal by table; what became of its own decisions leaves `resolved`."""
     return {
         "gates": _gates(journal.gates.values(), cluster=cluster),
         "pod_waits": _pod_waits(journal.pod_waits.values(), cluster=cluster),
-        "history": _notes(journal.notes, cluster=cluster, shard=shard),
+        "history": _notes(journal.notes, cluster=cluster, shard=SHARD),
         "waits": _waits(journal.waits.values(), cluster=cluster),
         "admissions": [row_of_admission(cluster, row) for row in journal.admissions.values()],
         "placements": [
             row for one in journal.placements.values() for row in rows_of_places(cluster, one)
         ],
-        "failures": _failures(journal.failures.values(), cluster=cluster, shard=shard),
+        "failures": _failures(journal.failures.values(), cluster=cluster),
         "quotas": [
             _quota(
                 cluster=cluster,
-                shard=shard,
+                shard=SHARD,
                 cluster_queue=key_text(q.cluster_queue),
                 seq=q.seq,
                 at=q.at,
@@ -103,13 +102,11 @@ def build(
             )
             for q in journal.quotas.values()
         ],
-        "decisions": [
-            _decision(cluster, shard, d, resolved.pop(d.id, None)) for d in journal.decisions
-        ],
+        "decisions": [_decision(cluster, d, resolved.pop(d.id, None)) for d in journal.decisions],
         "conclusions": [
             _conclusion(
                 cluster=cluster,
-                shard=shard,
+                shard=SHARD,
                 number=one.number,
                 as_of_seq=one.as_of,
                 body=encode_concluded(one),
@@ -117,28 +114,28 @@ def build(
             for one in journal.concluded
         ],
         "outcomes": _outcomes(journal.outcomes, cluster=cluster),
-        "usage": [row_of_usage(cluster, shard, row) for row in journal.usage.values()],
+        "usage": [row_of_usage(cluster, row) for row in journal.usage.values()],
         "shortages": [row_of_shortage(cluster, row) for row in journal.shortages.values()],
         "nodes": [
-            row_of_node(cluster, shard, view, end)
+            row_of_node(cluster, view, end)
             for view, end in journal.places.values()
             if isinstance(view, NodeView)
         ],
         "topologies": [
-            row_of_topology(cluster, shard, view, end)
+            row_of_topology(cluster, view, end)
             for view, end in journal.places.values()
             if isinstance(view, TopologyView)
         ],
-        "preemptions": [row_of_preemption(cluster, shard, row) for row in journal.preemptions],
-        "parked": [row_of_parked(cluster, shard, p) for p in journal.parked],
+        "preemptions": [row_of_preemption(cluster, row) for row in journal.preemptions],
+        "parked": [row_of_parked(cluster, p) for p in journal.parked],
     }
 
 
-def _failures(failures: Iterable[FailureRow], *, cluster: str, shard: int) -> list[Row]:
+def _failures(failures: Iterable[FailureRow], *, cluster: str) -> list[Row]:
     return [
         _failure(
             cluster=cluster,
-            shard=shard,
+            shard=SHARD,
             pod_uid=f.pod,
             container=f.container,
             seq=f.seq,
@@ -162,7 +159,7 @@ def target_text(target: ObjectRef) -> str:
     return f"{target.kind} {place} {target.uid}".rstrip()
 
 
-def _decision(cluster: str, shard: int, decision: Decision, became: Resolution | None) -> Row:
+def _decision(cluster: str, decision: Decision, became: Resolution | None) -> Row:
     command = decision.command
     status, resolved_at = (None, None) if became is None else became[:2]
     if command.about.internal:
@@ -170,7 +167,7 @@ def _decision(cluster: str, shard: int, decision: Decision, became: Resolution |
     return _decision_row(
         cluster=cluster,
         id=decision.id,
-        shard=shard,
+        shard=SHARD,
         number=decision.number,
         as_of_seq=decision.as_of,
         group_id=decision.group,
@@ -188,12 +185,12 @@ def _decision(cluster: str, shard: int, decision: Decision, became: Resolution |
     )
 
 
-def epochs(cluster: str, shard: int, rows: Iterable[EpochRow]) -> list[Row]:
+def epochs(cluster: str, rows: Iterable[EpochRow]) -> list[Row]:
     """Return rows of table `epochs`."""
     return [
         _epoch(
             cluster=cluster,
-            shard=shard,
+            shard=SHARD,
             number=e.number,
             base=e.base,
             at=e.at,

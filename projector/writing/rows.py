@@ -27,6 +27,7 @@ from podgroup.state.termination import due_at
 from podgroup.state.world import World
 from projector import tables
 from projector.schema.layout import Row, row_of
+from projector.tables.base import SHARD
 from projector.writing import record_rows
 from projector.writing.packing import pack, pack_group
 from projector.writing.parked_rows import Settled
@@ -63,7 +64,7 @@ class Rows(Struct):
         )
 
 
-def build(world: World, taken: PendingWrites, shard: int) -> Rows:
+def build(world: World, taken: PendingWrites) -> Rows:
     """Return the rows of everything that changed since the last take."""
     journal, cluster = taken.journal, world.cluster
     rows = Rows()
@@ -71,16 +72,16 @@ def build(world: World, taken: PendingWrites, shard: int) -> Rows:
     resolved = record_rows.resolutions(journal)
     groups = list(_groups(world, journal.groups, taken.gone_groups))
     found: dict[str, list[Row]] = {
-        "groups": [_group(world, group, shard, admitted) for group in groups],
+        "groups": [_group(world, group, admitted) for group in groups],
         "roles": [row for group in groups for row in _roles(world, group)],
         "pods": [
-            *(_pod(world, pod, shard) for u, pod in taken.gone_pods.items() if u not in world.pods),
-            *(_pod(world, world.pods[PodUID(u)], shard) for u in journal.pods if u in world.pods),
+            *(_pod(world, pod) for u, pod in taken.gone_pods.items() if u not in world.pods),
+            *(_pod(world, world.pods[PodUID(u)]) for u in journal.pods if u in world.pods),
         ],
-        **record_rows.build(journal, cluster, shard, resolved),
+        **record_rows.build(journal, cluster, resolved),
     }
     found["standings"] = [
-        _standing(cluster, shard, key, report) for key, report in journal.standings.items()
+        _standing(cluster, key, report) for key, report in journal.standings.items()
     ]
     found["objects"] = []
     for key in journal.objects:
@@ -92,7 +93,7 @@ def build(world: World, taken: PendingWrites, shard: int) -> Rows:
             found["objects"].append(
                 _object_row(
                     cluster=cluster,
-                    shard=shard,
+                    shard=SHARD,
                     kind=kind,
                     namespace=namespace,
                     name=name,
@@ -107,12 +108,12 @@ def build(world: World, taken: PendingWrites, shard: int) -> Rows:
     return rows
 
 
-def _standing(cluster: str, shard: int, key: QueueKey, report: StandingReport) -> Row:
+def _standing(cluster: str, key: QueueKey, report: StandingReport) -> Row:
     kind, namespace, name = key
     standing = report.standing or Standing()
     return _standing_row(
         cluster=cluster,
-        shard=shard,
+        shard=SHARD,
         kind=kind,
         namespace=namespace,
         name=name,
@@ -139,7 +140,7 @@ def _groups(world: World, changed: Iterable[str], gone: dict[GroupID, Group]) ->
             yield live
 
 
-def _group(world: World, group: Group, shard: int, admitted: dict[str, Any]) -> Row:
+def _group(world: World, group: Group, admitted: dict[str, Any]) -> Row:
     seen = ungated = succeeded = failed = excess = replaced = 0
     for role in group.roles.values():
         seen += role.seen
@@ -153,7 +154,7 @@ def _group(world: World, group: Group, shard: int, admitted: dict[str, Any]) -> 
     return _group_row(
         cluster=world.cluster,
         id=group.id,
-        shard=shard,
+        shard=SHARD,
         namespace=group.namespace,
         name=key_text(group.name),
         kind=group.kind,
@@ -249,12 +250,12 @@ def _controller(view: PodView) -> str:
     return next((f"{one.kind}/{one.name}" for one in view.owners if one.controller), "")
 
 
-def _pod(world: World, pod: Pod, shard: int) -> Row:
+def _pod(world: World, pod: Pod) -> Row:
     view, used = pod.view, pod.measured
     return _pod_row(
         cluster=world.cluster,
         uid=view.uid,
-        shard=shard,
+        shard=SHARD,
         group_id=pod.group,
         namespace=view.namespace,
         name=view.name,

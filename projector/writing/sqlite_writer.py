@@ -108,10 +108,10 @@ def write(
         found = rows.tables.get(table)
         if found:
             _put(connection, table, found, texts)
-    cluster, shard = new.cluster, new.shard
+    cluster = new.cluster
     if rows.tables.get("conclusions"):
         before = new.published - statements.KEPT_CONCLUSIONS
-        connection.execute(statements.FORGET_CONCLUSIONS.format("?"), (cluster, shard, before))
+        connection.execute(statements.FORGET_CONCLUSIONS.format("?"), (cluster, before))
     for part in _chunks(rows.resolved, 3):
         source = "(VALUES " + ", ".join(["(?, ?, ?)"] * len(part)) + ")"
         named = f"(SELECT column1 AS status, column2 AS at, column3 AS id FROM {source}) AS v"
@@ -121,10 +121,10 @@ def write(
             flat += (status, utc_text(at), decision)
         connection.execute(sql, [*flat, cluster])
     for key in rows.forgotten:
-        connection.execute(statements.forget("?"), (cluster, shard, *key))
+        connection.execute(statements.forget("?"), (cluster, *key))
     for done in rows.settled:
         key_of = statements.parked_key(done.target)
-        values = (utc_text(done.at), done.action, done.by, cluster, shard, *key_of)
+        values = (utc_text(done.at), done.action, done.by, cluster, *key_of)
         connection.execute(statements.close_parked("?"), values)
     return True
 
@@ -137,8 +137,8 @@ def _checkpoint(connection: sqlite3.Connection, new: Checkpoint, old: Checkpoint
     if old is None:
         cursor = connection.execute(statements.first_checkpoint("?"), values)
     else:
-        guard = (new.cluster, new.shard, old.seq, old.writes)
-        cursor = connection.execute(statements.next_checkpoint("?"), (*values[2:], *guard))
+        guard = (new.cluster, old.seq, old.writes)
+        cursor = connection.execute(statements.next_checkpoint("?"), (*values[1:], *guard))
     return cursor.rowcount == 1
 
 

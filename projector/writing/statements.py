@@ -20,7 +20,7 @@ ORDER = tuple(MODES)
 KEPT_CONCLUSIONS = 50_000
 """Records that stay after they were sent: a rebuild that switches over takes the newest from here,
 where they are before they are in their stream."""
-FORGET_CONCLUSIONS = "DELETE FROM conclusions WHERE cluster = {0} AND shard = {0} AND number < {0}"
+FORGET_CONCLUSIONS = "DELETE FROM conclusions WHERE cluster = {0} AND shard = 0 AND number < {0}"
 
 REMEMBERED = {"groups": ("admitted_at",)}
 """Columns in which null leaves what is there."""
@@ -74,10 +74,10 @@ def insert_from(table: str, source: str, order: str = "") -> str:
 
 
 def first_checkpoint(mark: str) -> str:
-    """Return the statement that writes the first checkpoint of a shard; 0 rows: there is one."""
+    """Return the statement that writes the first checkpoint of a cluster; 0 rows: there is one."""
     places = ", ".join([mark] * len(CHECKPOINT_COLUMNS))
     return (
-        f"INSERT INTO checkpoints ({_quoted(CHECKPOINT_COLUMNS)}) VALUES ({places}) "
+        f"INSERT INTO checkpoints ({_quoted(CHECKPOINT_COLUMNS)}, shard) VALUES ({places}, 0) "
         "ON CONFLICT DO NOTHING"
     )
 
@@ -85,13 +85,13 @@ def first_checkpoint(mark: str) -> str:
 def next_checkpoint(mark: str) -> str:
     """Return the compare-and-set; 0 rows: another projector wrote.
 
-    Parameters: the columns but for cluster and shard, then cluster, shard, and the `seq` and
-    `writes` that must still be there.
+    Parameters: the columns but for the cluster, then the cluster, and the `seq` and `writes` that
+    must still be there.
     """
-    sets = ", ".join(f'"{name}" = {mark}' for name in CHECKPOINT_COLUMNS[2:])
+    sets = ", ".join(f'"{name}" = {mark}' for name in CHECKPOINT_COLUMNS[1:])
     return (
         f"UPDATE checkpoints SET {sets} "
-        f"WHERE cluster = {mark} AND shard = {mark} AND seq = {mark} AND writes = {mark}"
+        f"WHERE cluster = {mark} AND shard = 0 AND seq = {mark} AND writes = {mark}"
     )
 
 
@@ -104,9 +104,9 @@ RESOLVE = (
 
 
 def forget(mark: str) -> str:
-    """Return the statement that deletes an object: (cluster, shard, kind, namespace, name)."""
+    """Return the statement that deletes an object: (cluster, kind, namespace, name)."""
     return (
-        f"DELETE FROM objects WHERE cluster = {mark} AND shard = {mark} "
+        f"DELETE FROM objects WHERE cluster = {mark} AND shard = 0 "
         f"AND kind = {mark} AND namespace = {mark} AND name = {mark}"
     )
 
@@ -114,11 +114,11 @@ def forget(mark: str) -> str:
 def close_parked(mark: str, table: str = "parked") -> str:
     """Return the statement that closes parked rows; `table` is the name they are found under.
 
-    Parameters: (at, action, by, cluster, shard, group or "", seq or -1, ord or -1).
+    Parameters: (at, action, by, cluster, group or "", seq or -1, ord or -1).
     """
     return (
         f"UPDATE {table} SET resolved_at = {mark}, resolution = {mark}, resolved_by = {mark} "
-        f"WHERE cluster = {mark} AND shard = {mark} AND resolution = '' "
+        f"WHERE cluster = {mark} AND shard = 0 AND resolution = '' "
         f"AND ((group_id <> '' AND group_id = {mark}) OR (seq = {mark} AND ord = {mark}))"
     )
 

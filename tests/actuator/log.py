@@ -15,7 +15,7 @@ class Outcomes:
     """Reads what the actuator recorded."""
 
     def __init__(self, bus: Bus) -> None:
-        self._reader = bus.read(subjects.EVENTS, subjects.events(CLUSTER, 0, "actuator"), 1)
+        self._reader = bus.read(subjects.EVENTS, subjects.events(CLUSTER, "actuator"), 1)
         self.seen: list[OutcomeRecorded] = []
 
     async def until(
@@ -46,5 +46,5 @@ class Outcomes:
 async def decide(bus: Bus, *commands: AnyCommand, first: int = 1) -> list[Decision]:
     made = [decision(command, number) for number, command in enumerate(commands, first)]
     for each in made:
-        await bus.publish(subjects.decisions(CLUSTER, 0), codec.encode_decision(each), each.id)
+        await bus.publish(subjects.decisions(CLUSTER), codec.encode_decision(each), each.id)
     return made

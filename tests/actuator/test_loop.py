@@ -55,7 +55,7 @@ async def pending(bus: Bus) -> list[Decision]:
     worker = bus.work(
         subjects.DECISIONS,
         subjects.actuator_consumer(CLUSTER),
-        subjects.decisions(CLUSTER, 0),
+        subjects.decisions(CLUSTER),
         ack_wait_s=1,
     )
     found: list[Decision] = []
@@ -186,7 +186,7 @@ async def test_a_message_of_many_is_acknowledged_when_all_have_their_outcome(
     bodies.insert(1, poison)
     bodies.append(codec.encode_decision(decision(FinalizePod(target=refs[0]), 5)))
     body = codec.join_decisions(bodies)
-    await bus.publish(subjects.decisions(CLUSTER, 0), body, "many")
+    await bus.publish(subjects.decisions(CLUSTER), body, "many")
     async with actuator(lab, bus):
         seen = await outcomes.until(5)
         await asyncio.sleep(0.2)
@@ -194,7 +194,7 @@ async def test_a_message_of_many_is_acknowledged_when_all_have_their_outcome(
     assert status.pop("d9-x") == "rejected"
     assert set(status.values()) == {"applied"}
     assert [o.decision for o in seen].index("d1-aaaa") < [o.decision for o in seen].index("d5-aaaa")
-    message = await bus.last(subjects.PARKED, subjects.parked(CLUSTER, 0))
+    message = await bus.last(subjects.PARKED, subjects.parked(CLUSTER))
     assert message is not None
     assert decode_parked(message.body).body == poison
     await nothing_left(bus)
@@ -212,7 +212,7 @@ async def test_too_many_attempts_park_the_decision_and_say_so(
     assert last.attempt == 3
     assert "gave up after 3 tries" in last.message
     assert "simulated fault" in last.message
-    message = await bus.last(subjects.PARKED, subjects.parked(CLUSTER, 0))
+    message = await bus.last(subjects.PARKED, subjects.parked(CLUSTER))
     assert message is not None
     parked = decode_parked(message.body)
     assert codec.decode_decision(parked.body) == made
@@ -231,12 +231,12 @@ async def test_too_many_attempts_park_the_decision_and_say_so(
 async def test_what_cannot_be_read_is_parked_as_it_is_and_blocks_nothing(
     lab: Lab, bus: Bus, outcomes: Outcomes, body: bytes, named: bool
 ) -> None:
-    await bus.publish(subjects.decisions(CLUSTER, 0), body, "poison")
+    await bus.publish(subjects.decisions(CLUSTER), body, "poison")
     await decide(bus, ungate(await lab.pod()))
     async with actuator(lab, bus):
         seen = await outcomes.until(1 + named)
         await asyncio.sleep(0.2)
-    message = await bus.last(subjects.PARKED, subjects.parked(CLUSTER, 0))
+    message = await bus.last(subjects.PARKED, subjects.parked(CLUSTER))
     assert message is not None
     parked = decode_parked(message.body)
     assert parked.body == body
@@ -310,7 +310,7 @@ async def test_three_actuators_share_the_work_and_each_effect_happens_once(
 
 async def publish_many(bus: Bus, many: list[Decision], last: Decision) -> None:
     """Publish many decisions, 32 in a message, and one of its own behind them."""
-    subject = subjects.decisions(CLUSTER, 0)
+    subject = subjects.decisions(CLUSTER)
     for part in (many[n : n + 32] for n in range(0, len(many), 32)):
         body = codec.join_decisions([codec.encode_decision(each) for each in part])
         await bus.publish(subject, body, part[0].id)
@@ -399,7 +399,7 @@ async def test_decisions_for_slow_pods_do_not_fill_the_window(
     lab.cluster.faults.delay(60_000, path="/namespaces/hostile/")
     for n in range(1, 41):
         one = decision(ungate(pod_ref(f"s{n % 20}", f"u{n % 20}", "hostile")), n)
-        await bus.publish(subjects.decisions(CLUSTER, 0), codec.encode_decision(one), one.id)
+        await bus.publish(subjects.decisions(CLUSTER), codec.encode_decision(one), one.id)
     await publish_many(bus, [], decision(ungate(await lab.pod()), 41, group="calm"))
     async with actuator(lab, bus, max_in_flight=2, ack_wait_s=30):
         (done,) = {o.decision for o in await outcomes.until(1, 20) if o.status == "applied"}

@@ -15,7 +15,7 @@ def held(*flows: str, in_flight: int = 0) -> Held:
     claims = [Claim(flow) for flow in flows]
     for claim in claims[:1]:
         claim.in_flight = in_flight
-    return Held(cast(Any, None), 0, len(claims), claims)
+    return Held(cast(Any, None), len(claims), claims)
 
 
 def test_the_newest_of_slow_namespaces_go_back_and_nothing_else_does() -> None:

@@ -97,7 +97,7 @@ async def bus(server: ShippedNats) -> AsyncIterator[Bus]:
     one = await connect(server.settings("streams"), "migrate", deadline_s=20)
     await one.ensure_streams(StreamSettings())
     consumer = subjects.actuator_consumer("default")
-    await one.ensure_consumer("DECISIONS", consumer, subjects.actuator_filter("default", 1), 15)
+    await one.ensure_consumer("DECISIONS", consumer, subjects.decisions("default"), 15)
     yield one
     await one.close()
 

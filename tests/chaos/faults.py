@@ -391,13 +391,13 @@ async def doubled(lab: Lab, pick: random.Random) -> int:
             max(info.state.first_seq, info.state.last_seq - 200), info.state.last_seq
         ):
             message = await jetstream.get_msg(EVENTS, sequence)
-            if message.subject == events(CLUSTER, 0, "watch"):
+            if message.subject == events(CLUSTER, "watch"):
                 bodies.append(message.data)
         pick.shuffle(bodies)
         for index, body in enumerate(bodies):
             name = f"again/{info.state.last_seq}/{index}"
             headers = {"Nats-Msg-Id": name}
-            await jetstream.publish(events(CLUSTER, 0, "watch"), body, headers=headers)
+            await jetstream.publish(events(CLUSTER, "watch"), body, headers=headers)
     return len(bodies)
 
 
@@ -425,6 +425,6 @@ async def undecodable(lab: Lab, pick: random.Random) -> int:
     """Bytes that are no message, half a message, an event of a later gatelog, amid the others."""
     async with lab.jetstream() as jetstream:
         for body in UNDECODABLE:
-            await jetstream.publish(events(CLUSTER, 0, "operator"), body)
+            await jetstream.publish(events(CLUSTER, "operator"), body)
             await asyncio.sleep(pick.uniform(0.2, 1))
     return len(UNDECODABLE)

@@ -101,9 +101,13 @@ def test_bad_settings_in_file_and_environment_name_field_and_place(
     file.write_text("[streams]\nreplicas = 9\n")
     code, _, err = run(capsys, "migrate", "-c", str(file))
     assert code == 2 and "streams.replicas = 9" in err and str(file) in err
-    monkeypatch.setenv("GATELOG_PROJECTOR_SHARD", "many")
+    monkeypatch.setenv("GATELOG_STREAMS_REPLICAS", "many")
     code, _, err = run(capsys, "migrate")
-    assert code == 2 and "projector.shard" in err and "GATELOG_PROJECTOR_SHARD" in err
+    assert code == 2 and "streams.replicas" in err and "GATELOG_STREAMS_REPLICAS" in err
+    monkeypatch.delenv("GATELOG_STREAMS_REPLICAS")
+    monkeypatch.setenv("GATELOG_PROJECTOR_SHARD", "1")
+    code, _, err = run(capsys, "migrate")
+    assert code == 2 and "GATELOG_PROJECTOR_SHARD is no setting any more" in err
 
 
 def test_a_password_is_never_echoed(capsys: pytest.CaptureFixture[str]) -> None:

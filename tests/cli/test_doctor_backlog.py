@@ -13,7 +13,7 @@ MINUTES = timedelta(minutes=5)
 
 async def actuator_away(bus: Bus, cluster: str) -> None:
     """There was an actuator once."""
-    durable, subject = subjects.actuator_consumer(cluster), subjects.decisions(cluster, 0)
+    durable, subject = subjects.actuator_consumer(cluster), subjects.decisions(cluster)
     worker = bus.work(subjects.DECISIONS, durable, subject)
     assert await worker.next(2.0) == []
     await worker.close()
@@ -26,7 +26,7 @@ async def test_decisions_that_nobody_takes(bus: Bus, cluster: str) -> None:
     assert found.verdict == "skip"
     await actuator_away(bus, cluster)
     for number in range(3):
-        await bus.publish(subjects.decisions(cluster, 0), b"{}", f"{cluster}-{number}")
+        await bus.publish(subjects.decisions(cluster), b"{}", f"{cluster}-{number}")
     state = await bus.stream_state(subjects.DECISIONS)
     found = await backlog.examine(settings, bus, state, datetime.now(UTC))
     assert found.verdict == "ok"
@@ -41,7 +41,7 @@ async def test_a_projector_that_stopped_and_one_that_is_catching_up(bus: Bus, cl
     settings = Settings(cluster=cluster)
     stream_seq = (await bus.stream_state(subjects.EVENTS)).last_sequence
     for number in range(3):
-        await bus.publish(subjects.events(cluster, 0, "watch"), b"{}", f"{cluster}-{number}")
+        await bus.publish(subjects.events(cluster, "watch"), b"{}", f"{cluster}-{number}")
     state, now = await bus.stream_state(subjects.EVENTS), datetime.now(UTC)
     then = now + MINUTES
     stopped = await eventlog.lag(settings, bus, state, checkpoint(stream_seq, now), then)

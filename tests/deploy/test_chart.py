@@ -204,7 +204,6 @@ def test_settings_are_settings() -> None:
         "log": {"level": "debug"},
         "streams": {"replicas": 3},
         "queueing": {"label_keys_to_copy": ["team", "project"]},
-        "shards": 2,
     }
     objects = by_name(
         {
@@ -223,7 +222,7 @@ def test_settings_are_settings() -> None:
         file = Path(sys.prefix) / "chart-settings.toml"
         file.write_text(text)
         found = load(file, {k: v for k, v in given.items() if k.startswith("GATELOG_")})
-        assert (found.cluster, found.mode, found.shards) == ("prod-1", "kueue", 2)
+        assert (found.cluster, found.mode) == ("prod-1", "kueue")
         assert found.queueing.label_keys_to_copy == ["team", "project"] or (
             tuple(found.queueing.label_keys_to_copy) == ("team", "project")
         )
@@ -262,16 +261,16 @@ def test_every_value_has_a_place_in_the_schema() -> None:
                 break
 
 
-def test_leases_are_those_of_the_cluster_and_its_shards() -> None:
+def test_leases_are_those_of_the_cluster() -> None:
     """Rights name the Leases: with others a part would never work."""
-    objects = by_name({"cluster": "prod-1", "mode": "kueue", "settings": {"shards": 2}})
+    objects = by_name({"cluster": "prod-1", "mode": "kueue"})
 
     def named(part: str) -> list[str]:
         (rule, _) = objects["Role", f"gatelog-{part}-lease"]["rules"]
         return list(rule["resourceNames"])
 
     assert named("ingest") == ["gatelog-ingest-prod-1"]
-    assert named("projector") == ["gatelog-projector-prod-1-0", "gatelog-projector-prod-1-1"]
+    assert named("projector") == ["gatelog-projector-prod-1-0"]
 
 
 @pytest.mark.parametrize("way", ["certManager", "self", "secret"])
@@ -529,24 +528,6 @@ def test_two_renderings_are_the_same_byte_by_byte(profile: str) -> None:
         for obj in filter(None, yaml.safe_load_all(one.stdout)):
             hook = (obj["metadata"].get("annotations") or {}).get(HOOK)
             assert hook in (None, "test", "pre-delete"), "nothing comes before or after"
-
-
-def test_each_shard_has_a_projector() -> None:
-    objects = by_name({"mode": "kueue", "settings": {"shards": 3}})
-    found = {
-        name: obj["spec"]
-        for (kind, name), obj in objects.items()
-        if kind == "Deployment" and "projector" in name
-    }
-    assert set(found) == {"gatelog-projector", "gatelog-projector-1", "gatelog-projector-2"}
-    shards = {
-        variables(s["template"]["spec"]).get("GATELOG_PROJECTOR_SHARD") for s in found.values()
-    }
-    assert shards == {None, "1", "2"}
-    for name in ("gatelog-projector-1", "gatelog-projector-2"):
-        chosen = found[name]["selector"]["matchLabels"]
-        assert chosen["gatelog.io/shard"] == name[-1]
-        assert chosen.items() <= found[name]["template"]["metadata"]["labels"].items()
 
 
 def test_another_namespace_is_another_everywhere() -> None:
@@ -932,7 +913,6 @@ async def test_an_upgrade_without_its_profile_deletes_nothing_that_runs(
         ({"settings": {"mode": "kueue"}}, "settings.mode cannot be set here: it is the value mode"),
         ({"settings": {"health": {"port": 9090}}}, "settings.health.port cannot be set here"),
         ({"settings": {"webhook": {"actuator_user": "me"}}}, "settings.webhook.actuator_user"),
-        ({"settings": {"shards": 4}}, "settings.shards = 4 with mode = builtin"),
         ({"settings": {"lease": {"duration_s": 5}}}, "they are 1.5, 7 and 5"),
         ({"nats": {"url": "nats://other:4222"}}, "nats.install = true"),
         ({"settings": {"streams": {"replicas": 3}}}, "the chart brings one server"),

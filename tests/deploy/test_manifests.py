@@ -389,7 +389,7 @@ def test_leases_are_those_of_the_settings_and_no_others():
     assert found.lease.namespace == OWN_NAMESPACE
     wanted = {
         "gatelog-ingest-lease": lease_name("ingest", found.cluster),
-        "gatelog-projector-lease": lease_name("projector", found.cluster, found.projector.shard),
+        "gatelog-projector-lease": lease_name("projector", found.cluster),
     }
     roles = of_kind(BASE, "Role")
     assert set(roles) == set(wanted)

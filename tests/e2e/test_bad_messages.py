@@ -28,8 +28,8 @@ pytestmark = [
 ]
 
 TEAM = "team"
-OPERATOR = events("default", 0, "operator")
-WATCH = events("default", 0, "watch")
+OPERATOR = events("default", "operator")
+WATCH = events("default", "watch")
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ async def set_aside(stack: Stack, api: Api, sequence: int) -> dict[str, Any]:
     found: list[dict[str, Any]] = await api.until(f"message {sequence} is set aside", row)
     assert len(found) == 1
     bus = await stack.bus()
-    reader = bus.read(PARKED, parked("default", 0), 1)
+    reader = bus.read(PARKED, parked("default"), 1)
     copy: dict[str, Any] = {}
     try:
         while copy.get("seq") != sequence:  # it follows the row, and others may come before it
@@ -101,7 +101,7 @@ async def test_a_message_that_is_no_batch(stack: Stack, case: str) -> None:
 
 async def views(bus: Bus) -> dict[str, PodView]:
     """The newest view of every pod on the log."""
-    reader = bus.read(EVENTS, events_of("default", 0), 1)
+    reader = bus.read(EVENTS, events_of("default"), 1)
     found: dict[str, PodView] = {}
     while messages := await reader.next(0.5):
         for message in messages:
@@ -189,7 +189,7 @@ async def test_a_start_on_a_log_that_ends_in_garbage(stack: Stack) -> None:
     """Ingest goes on from the newest message of the watch: this one says nothing it can use."""
     bus = await stack.bus()
     async with stack.api() as api:
-        sequence = await publish(bus, b"\xff\xff the end", events("default", 0, "watch"))
+        sequence = await publish(bus, b"\xff\xff the end", events("default", "watch"))
         await set_aside(stack, api, sequence)
         await bus.close()
         before = stack.sql("SELECT count(*) AS n FROM parked")[0]["n"]

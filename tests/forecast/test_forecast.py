@@ -70,7 +70,8 @@ def finish(toy: Toy, name: str, after_s: float = RUN_S) -> None:
 def told(url: str, toy: Toy, writer: Writer, *, keep: bool = True, budget_s: float = 20.0) -> Made:
     writer.feed([m for m in toy.messages if m[0] > writer.world.meta.position])
     effort = Effort(budget_s)
-    (made,) = (refresh if keep else make)(url, "test", toy.now, label="team", effort=effort)
+    made = (refresh if keep else make)(url, "test", toy.now, label="team", effort=effort)
+    assert made is not None
     return made
 
 
@@ -313,7 +314,8 @@ def test_the_play_that_runs_stops_when_time_is_up(tmp_path: Path) -> None:
     toy.pod("waits", cpu=10)
     Writer(url).feed(toy.messages)
     began = time.process_time()
-    (made,) = make(url, "test", toy.now, label="team", effort=Effort(0.2))
+    made = make(url, "test", toy.now, label="team", effort=Effort(0.2))
+    assert made is not None
     assert made.forecast.took_s < 0.6
     assert time.process_time() - began < 3
 
@@ -324,7 +326,8 @@ def test_of_a_line_too_long_to_be_played_the_nearest_starts_are_known(tmp_path: 
     migrated(url)
     toy = one_at_a_time(waiting=400)
     Writer(url).feed(toy.messages)
-    (made,) = make(url, "test", toy.now, label="team", effort=Effort(0.4))
+    made = make(url, "test", toy.now, label="team", effort=Effort(0.4))
+    assert made is not None
     estimates = sorted(made.forecast.estimates, key=lambda one: one.position)
     known = [one for one in estimates if one.expected_s is not None]
     assert 5 <= len(known) < 400 and known == estimates[: len(known)]

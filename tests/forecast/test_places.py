@@ -22,7 +22,7 @@ def test_who_waits_for_a_rack_starts_when_pods_there_have_ended(tmp_path: Path) 
     Writer(url).feed(toy.messages)
     engine = reader(url)
     with engine.connect() as connection:
-        found = present.read(connection, "test", 0, toy.now, "team")
+        found = present.read(connection, "test", toy.now, "team")
     engine.dispose()
     assert found is not None
     (starts,) = play(found[1], Random(1)).starts.values()

@@ -50,17 +50,17 @@ async def test_a_workload_is_written_for_what_is_new_and_near(tmp_path: Path):
         kube = await connect(KubernetesSettings(kubeconfig=config))
         try:
             teller = WorkloadAnnotator(kube, at_once=2)
-            assert await teller.write([made]) == (2, 0)
+            assert await teller.write(made) == (2, 0)
             first = annotated()
             assert sorted(first.values()) == sorted(wanted.values())[:2], "the nearest come first"
             made.fresh = []
-            assert await teller.write([made]) == (1, 1), "the rest in its turn; one is another's"
-            assert await teller.write([made]) == (1, 0)
+            assert await teller.write(made) == (1, 1), "the rest in its turn; one is another's"
+            assert await teller.write(made) == (1, 0)
             found = annotated()
             assert {name: wanted[name] for name in found} == found and len(found) == 4
             assert [text for text in found.values() if text.startswith("never: ")]
             before = cluster.objects(*WORKLOADS)
-            assert await teller.write([made]) == (0, 0)
+            assert await teller.write(made) == (0, 0)
             assert cluster.objects(*WORKLOADS) == before
         finally:
             await kube.close()

@@ -32,7 +32,7 @@ async def made(path: Path, target: Path, url: str) -> None:
     log, cluster = FileLog(path), path.name.partition(".")[0]
     header = log.header
     world = new_world(cluster, header.mode, header.policy)
-    sink = Sink(url, cluster, 0, header.mode)
+    sink = Sink(url, cluster, header.mode)
     said = decides_by(header.mode, header.policy, metadata.version("gatelog"))
     async for entry in log.entries():
         for event in entry.batch.events:

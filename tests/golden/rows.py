@@ -37,7 +37,7 @@ async def folded(path: Path, url: str, mode: str = "", policy: Policy | None = N
     """
     log = FileLog(path)
     header = log.header
-    sink = Sink(url, header.cluster, header.shard, mode or header.mode)
+    sink = Sink(url, header.cluster, mode or header.mode)
     result = await fold(
         log.entries(),
         Beginning(

@@ -354,7 +354,7 @@ async def test_a_stream_that_is_rolled_back_gets_a_complete_relist(
 
 
 async def test_nothing_of_another_cluster_is_resumed_from(sim, settings, log, bus):
-    await bus.publish(subjects.events("another", 0, "watch"), b"{}", "x")
+    await bus.publish(subjects.events("another", "watch"), b"{}", "x")
     async with ingesting(settings) as ingester:
         await ingester.until_ready()
         await until(lambda: _every_kind(log), "every kind is listed")
@@ -371,7 +371,7 @@ async def test_a_request_in_the_log_leads_to_a_complete_relist(sim, settings, lo
             action="relist", target="0/2/1", by="projector", message="new database"
         )
         await bus.publish(
-            subjects.events(cluster, 0, "projector"),
+            subjects.events(cluster, "projector"),
             encode_batch(Batch(source="projector", events=(asked,))),
             f"{cluster}.relist",
         )

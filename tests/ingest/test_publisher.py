@@ -96,7 +96,7 @@ def applied(name: str, version: int, relist: str = "", **more: object) -> PodApp
 def publisher(sink: Sink, **more) -> EventPublisher:
     options: dict[str, Any] = {"cluster": "c", "batch_bytes": 50_000}
     options |= {name: more.pop(name) for name in PublishOptions.__struct_fields__ if name in more}
-    given: dict[str, Any] = {"positions": {}, "lasts": {}} | more
+    given: dict[str, Any] = {"positions": {}, "last": 0} | more
     return EventPublisher(sink, PublishOptions(**options), **given)
 
 
@@ -126,7 +126,7 @@ async def test_a_lone_event_goes_out_at_once_with_its_position(running):
     await out.put("Pod", [applied("a", 7)], "7")
     await settle()
     ((subject, batch, msg_id, _),) = sink.sent
-    assert subject == subjects.events("c", 0, "watch")
+    assert subject == subjects.events("c", "watch")
     assert batch.events == (applied("a", 7),)
     assert batch.positions == {"Namespace": "4", "Pod": "7"}
     assert msg_id.startswith(codec.message_id(batch))
@@ -302,38 +302,6 @@ async def test_an_object_that_fits_in_no_message_is_refused_and_its_deletion_is_
     assert sink.batches[1].events == (PodDeleted(pod=pod("a", 2)),)
 
 
-async def test_shards_get_their_own_messages_and_everybody_gets_frames_and_queues(running):
-    sink = Sink()
-    out = publisher(sink, shards=2)
-    spaces = {subjects.shard_of(f"n{i}", 2): f"n{i}" for i in range(10)}
-    started = RelistStarted(kind="Pod", relist="r1")
-    ours = [
-        PodApplied(
-            pod=PodView(
-                uid=f"u{shard}",
-                namespace=ns,
-                name="p",
-                resource_version="1",
-                created_at=datetime(2026, 11, 21, tzinfo=UTC),
-            )
-        )
-        for shard, ns in sorted(spaces.items())
-    ]
-    await out.put("Namespace", [ObjectApplied(object=namespace("n"))], "8")
-    await out.put("Pod", [started, *ours], None)
-    done = RelistCompleted(kind="Pod", relist="r1", resource_version="9", count=2)
-    await out.put("Pod", [done], "9")
-    await out.drain()
-    assert [subject for subject, *_ in sink.sent] == [
-        subjects.events("c", s, "watch") for s in (0, 1)
-    ]
-    for shard, batch in enumerate(sink.batches):
-        assert batch.events == (ObjectApplied(object=namespace("n")), started, ours[shard], done)
-    # Only when the second is stored is everything stored.
-    assert [b.positions for b in sink.batches] == [{}, {"Namespace": "8", "Pod": "9"}]
-    assert sink.sent[0][2] != sink.sent[1][2]
-
-
 async def test_what_is_not_acknowledged_does_not_count(running):
     sink = Sink(hold=True)
     out = publisher(sink)
@@ -354,7 +322,7 @@ async def test_what_is_not_acknowledged_does_not_count(running):
 
 async def test_what_was_under_way_at_the_end_is_stored_as_the_same_message(running):
     sink = Sink(hold=True)
-    out = publisher(sink, shards=2, lasts={0: 7, 1: 9})
+    out = publisher(sink, last=7)
     task = running(out)
     await out.put("Namespace", [ObjectApplied(object=namespace("n"))], "1")
     await settle()
@@ -364,19 +332,18 @@ async def test_what_was_under_way_at_the_end_is_stored_as_the_same_message(runni
     sink.waiting.clear()
     await out.drain()
     ids = [msg_id for _, _, msg_id, _ in sink.sent]
-    # The first was cancelled while it waited; the second, which speaks for both, came after it.
-    assert ids == [ids[0], ids[0], ids[2]]
-    assert sink.after == [7, 7, 9]
+    assert ids == [ids[0], ids[0]]
+    assert sink.after == [7, 7]
     assert out.acked_positions == {"Namespace": "1"}
 
 
-async def test_the_beginning_of_a_frame_is_no_place_to_resume_from_in_any_shard(running):
+async def test_the_beginning_of_a_frame_is_no_place_to_resume_from(running):
     sink = Sink()
-    out = publisher(sink, shards=2, positions={"Pod": "5", "Namespace": "3"})
+    out = publisher(sink, positions={"Pod": "5", "Namespace": "3"})
     running(out)
     await out.put("Pod", [RelistStarted(kind="Pod", relist="r1")], None)
     await settle()
-    assert [b.positions for b in sink.batches] == [{"Namespace": "3"}] * 2
+    assert [b.positions for b in sink.batches] == [{"Namespace": "3"}]
 
 
 async def test_waiting_for_room_ends_when_publishing_breaks(running):

@@ -14,49 +14,39 @@ from podgroup.model.objects import NamespaceView
 from runtime.jetstream import Bus, Overtaken
 
 
-async def publish(bus: Bus, cluster: str, shard: int, positions: dict[str, str], name: str) -> int:
+async def publish(bus: Bus, cluster: str, positions: dict[str, str], name: str) -> int:
     view = NamespaceView(uid=name, name=name, resource_version="1")
     batch = Batch(source="watch", events=(ObjectApplied(object=view),), positions=positions)
-    subject = subjects.events(cluster, shard, "watch")
-    return await bus.publish(subject, codec.encode_batch(batch), f"{cluster}.{shard}.{name}")
+    subject = subjects.events(cluster, "watch")
+    return await bus.publish(subject, codec.encode_batch(batch), f"{cluster}.0.{name}")
 
 
 async def test_an_empty_log_asks_for_everything(bus, cluster):
-    found = await resume.from_log(bus, cluster, 1)
+    found = await resume.from_log(bus, cluster)
     assert (found.positions, found.reason) == ({}, "nothing is in the log yet")
 
 
 async def test_the_newest_message_says_where(bus, cluster):
-    await publish(bus, cluster, 0, {"Pod": "5"}, "a")
-    await publish(bus, cluster, 0, {"Pod": "9", "Namespace": "2"}, "b")
-    await bus.publish(subjects.events(cluster, 0, "actuator"), b"{}", f"{cluster}.x")
-    found = await resume.from_log(bus, cluster, 1)
+    await publish(bus, cluster, {"Pod": "5"}, "a")
+    await publish(bus, cluster, {"Pod": "9", "Namespace": "2"}, "b")
+    await bus.publish(subjects.events(cluster, "actuator"), b"{}", f"{cluster}.x")
+    found = await resume.from_log(bus, cluster)
     assert found.positions == {"Pod": "9", "Namespace": "2"}
 
 
-async def test_the_newest_over_all_shards_counts_and_a_new_shard_needs_everything(bus, cluster):
-    await publish(bus, cluster, 1, {"Pod": "5"}, "a")
-    assert "shard 0" in (await resume.from_log(bus, cluster, 2)).reason
-    await publish(bus, cluster, 0, {"Pod": "7"}, "b")
-    assert (await resume.from_log(bus, cluster, 2)).positions == {"Pod": "7"}
-    await publish(bus, cluster, 1, {"Pod": "8"}, "c")
-    assert (await resume.from_log(bus, cluster, 2)).positions == {"Pod": "8"}
-    assert (await resume.from_log(bus, cluster, 3)).positions == {}
-
-
 async def test_a_message_that_cannot_be_read_leads_to_a_relist(bus, cluster):
-    await bus.publish(subjects.events(cluster, 0, "watch"), b"{nope", f"{cluster}.y")
-    found = await resume.from_log(bus, cluster, 1)
+    await bus.publish(subjects.events(cluster, "watch"), b"{nope", f"{cluster}.y")
+    found = await resume.from_log(bus, cluster)
     assert found.positions == {}
 
 
-async def publisher(bus: Bus, cluster: str, shards: int = 1) -> EventPublisher:
-    found = await resume.from_log(bus, cluster, shards)
+async def publisher(bus: Bus, cluster: str) -> EventPublisher:
+    found = await resume.from_log(bus, cluster)
     return EventPublisher(
         bus,
-        PublishOptions(cluster=cluster, shards=shards, batch_bytes=100_000),
+        PublishOptions(cluster=cluster, batch_bytes=100_000),
         positions=found.positions,
-        lasts=found.lasts,
+        last=found.last,
     )
 
 
@@ -67,7 +57,7 @@ async def put(out: EventPublisher, version: int) -> None:
 
 
 async def known(bus: Bus, cluster: str) -> tuple[Known, dict[str, str]]:
-    before = await resume.from_log(bus, cluster, 1)
+    before = await resume.from_log(bus, cluster)
     out = await publisher(bus, cluster)
     await put(out, 3)
     assert out.acked_sequence
@@ -97,29 +87,23 @@ async def test_a_log_that_lost_it_cannot(change, reason, bus, cluster):
 
 async def test_the_positions_of_a_publisher_are_what_a_restart_reads(bus, cluster):
     _, positions = await known(bus, cluster)
-    found = await resume.from_log(bus, cluster, 1)
+    found = await resume.from_log(bus, cluster)
     assert found.positions == positions == {"Namespace": "3"}
 
 
-@pytest.mark.parametrize("shards", [1, 3])
-async def test_of_two_ingesters_the_one_that_began_later_is_the_only_one_to_write(
-    bus, cluster, shards
-):
-    """Also in the shards in which the later one has published nothing but its claim."""
-    first = await publisher(bus, cluster, shards)
+async def test_of_two_ingesters_the_one_that_began_later_is_the_only_one_to_write(bus, cluster):
+    first = await publisher(bus, cluster)
     await first.claim()
     await put(first, 1)
-    second = await publisher(bus, cluster, shards)
+    second = await publisher(bus, cluster)
     await second.claim()
     with pytest.raises(Overtaken):
         await put(first, 2)
     await put(second, 2)
     await put(second, 3)
-    for shard in range(shards):
-        told = await versions(bus, cluster, shard)
-        assert told == ["1", "2", "3"]
+    assert await versions(bus, cluster) == ["1", "2", "3"]
     # Refused once it gives up what it had, and begins from what the log has by then.
-    third = await publisher(bus, cluster, shards)
+    third = await publisher(bus, cluster)
     await third.claim()
     assert third.acked_positions == {"Namespace": "3"}
     with pytest.raises(Overtaken):
@@ -134,7 +118,7 @@ async def test_who_looked_before_the_other_claimed_must_look_again(bus, cluster)
 
 
 async def test_a_message_whose_answer_was_lost_is_not_taken_for_somebody_elses(bus, cluster):
-    subject = subjects.events(cluster, 0, "watch")
+    subject = subjects.events(cluster, "watch")
 
     class Deaf:
         """Stores, and does not hear the answer to the first attempt."""
@@ -146,18 +130,18 @@ async def test_a_message_whose_answer_was_lost_is_not_taken_for_somebody_elses(b
             return await bus.publish(*message, after=after)
 
     out = EventPublisher(
-        Deaf(), PublishOptions(cluster=cluster, batch_bytes=100_000), positions={}, lasts={}
+        Deaf(), PublishOptions(cluster=cluster, batch_bytes=100_000), positions={}, last=0
     )
     await out.claim()
     await put(out, 1)
     await put(out, 2)
-    assert await versions(bus, cluster, 0) == ["1", "2"]
+    assert await versions(bus, cluster) == ["1", "2"]
     with pytest.raises(Overtaken):
         await bus.publish(subject, b"{}", f"{cluster}.3", after=0)
 
 
-async def versions(bus: Bus, cluster: str, shard: int) -> list[str]:
-    reader = bus.read(subjects.EVENTS, subjects.events_of(cluster, shard), 1)
+async def versions(bus: Bus, cluster: str) -> list[str]:
+    reader = bus.read(subjects.EVENTS, subjects.events_of(cluster), 1)
     found = []
     while messages := await reader.next(0.3):
         for message in messages:

@@ -122,9 +122,7 @@ class Log:
         self.batches: list[Batch] = []
         self.alive: dict[str, dict[str, str]] = {kind: {} for kind in WATCHED_KINDS}
         self._frames: dict[str, set[str]] = {}
-        self._reader: Reader = bus.read(
-            subjects.EVENTS, subjects.events(cluster, 0, "watch"), start
-        )
+        self._reader: Reader = bus.read(subjects.EVENTS, subjects.events(cluster, "watch"), start)
 
     async def read(self, timeout_s: float = 0.05) -> None:
         while messages := await self._reader.next(timeout_s):

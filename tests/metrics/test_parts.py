@@ -97,7 +97,7 @@ async def test_what_waits_for_the_actuator_and_what_is_parked(
         assert before("gatelog_projector_parked_total", reason="Undecodable") == 0
         assert before("gatelog_projector_unresolved_decision_age_seconds") == 0
         await publish(own_bus, cluster, (batch for _, _, batch in toy.messages))
-        await own_bus.publish(subjects.events(cluster, 0, "watch"), b"no batch", "bad")
+        await own_bus.publish(subjects.events(cluster, "watch"), b"no batch", "bad")
         await eventually(
             lambda: page(checks)("gatelog_projector_parked_total", reason="Undecodable") == 1,
             "parked",
@@ -117,7 +117,7 @@ async def test_the_lag_is_that_of_the_own_cluster(own_bus: Bus, cluster: str) ->
     seen = lag.Lag()
     await publish(own_bus, cluster, (batch for _, _, batch in toy.messages))
     await publish(own_bus, "another-cluster", (batch for _, _, batch in toy.messages))
-    async with lag.watching(seen, own_bus, cluster, 0):
+    async with lag.watching(seen, own_bus, cluster):
         await eventually(lambda: seen.messages(0) > 0, "looked")
         assert seen.messages(0) == len(toy.messages)
         assert seen.messages(len(toy.messages)) == 0
@@ -164,7 +164,7 @@ async def test_decisions_that_are_given_up_are_counted_as_parked(lab: Lab, own_b
     target = await lab.pod("bad")
     lab.cluster.faults.answer(500, path="pods/bad", count=1000)
     async with actuator(lab, own_bus, max_attempts=2) as checks:
-        await own_bus.publish(subjects.decisions("default", 0), b"no decision", "junk")
+        await own_bus.publish(subjects.decisions("default"), b"no decision", "junk")
         await decide(own_bus, ungate(target))
         await outcomes.until(1)
         await eventually(lambda: page(checks)("gatelog_actuator_parked_total") == 2, "parked")
@@ -223,11 +223,11 @@ def test_every_reason_of_a_relist_has_a_class() -> None:
 
 
 async def test_reasons_that_the_log_gives_have_classes(bus: Bus, cluster: str) -> None:
-    empty = await resume.from_log(bus, cluster, 1)
+    empty = await resume.from_log(bus, cluster)
     assert reason_class(empty.reason) == "empty_log"
-    assert reason_class((await resume.from_log(bus, cluster, 2)).reason) == "empty_log"
+    assert reason_class((await resume.from_log(bus, cluster)).reason) == "empty_log"
     await publish(bus, cluster, [Batch(source="watch", events=())])
-    assert reason_class((await resume.from_log(bus, cluster, 1)).reason) == "no_complete_list"
+    assert reason_class((await resume.from_log(bus, cluster)).reason) == "no_complete_list"
     state = await bus.stream_state(subjects.EVENTS)
     ahead = resume.Known(
         created=state.created,

@@ -49,7 +49,7 @@ async def running(
 ) -> AsyncIterator[Projection]:
     """A projection that runs while the context is open; its failure is the test's."""
     stop = asyncio.Event()
-    store = store or SqlStore(settings.database.url, settings.cluster, settings.projector.shard)
+    store = store or SqlStore(settings.database.url, settings.cluster)
     projection = Projection(settings, bus, store, stop)
     task = asyncio.create_task(projection.run())
     try:
@@ -65,7 +65,7 @@ async def publish(bus: Bus, cluster: str, batches: Iterable[Batch]) -> int:
     publisher = bus.publisher()
     futures = [
         await publisher.send(
-            subjects.events(cluster, 0, cast(Any, batch.source)),
+            subjects.events(cluster, cast(Any, batch.source)),
             encode_batch(batch),
             f"{cluster}/{message_id(batch)}",  # the toy repeats itself, clusters do not
         )
@@ -90,7 +90,7 @@ async def eventually(check: Callable[[], Any], what: str, timeout_s: float = 60.
 
 async def sent_decisions(bus: Bus, cluster: str, count: int) -> list[tuple[str, Decision]]:
     """The first `count` decisions sent to a cluster, with the ids of their messages."""
-    reader = bus.read(subjects.DECISIONS, subjects.decisions(cluster, 0), 1)
+    reader = bus.read(subjects.DECISIONS, subjects.decisions(cluster), 1)
     found: list[tuple[str, Decision]] = []
     async with asyncio.timeout(60):
         while len(found) < count:

@@ -75,11 +75,10 @@ class Writer:
         return self
 
     def commit(self) -> None:
-        rows = build(self.world, drain_journal(self.world), 0)
+        rows = build(self.world, drain_journal(self.world))
         meta = self.world.meta
         new = Checkpoint(
             cluster=self.world.cluster,
-            shard=0,
             mode=self.world.mode,
             seq=meta.position,
             epoch=meta.epoch,

@@ -41,7 +41,7 @@ async def overflow(bus: Bus, subject: str) -> None:
 
 
 def actuator(bus: Bus, cluster: str) -> Worker:
-    subject = subjects.decisions(cluster, 0)
+    subject = subjects.decisions(cluster)
     return bus.work(subjects.DECISIONS, subjects.actuator_consumer(cluster), subject)
 
 

@@ -54,7 +54,7 @@ async def follow(bus: Bus, cluster: str, found: list[Batch], after: int) -> int:
             await publish(bus, cluster, [batch])
             continue
         after = await bus.publish(
-            subjects.events(cluster, 0, "watch"),
+            subjects.events(cluster, "watch"),
             encode_batch(batch),
             f"{cluster}/{message_id(batch)}",
             after=after,
@@ -124,7 +124,7 @@ async def test_a_block_that_cannot_be_read_is_found_from_end_to_end(tmp_path: Pa
     await server.start()
     bus = await connect(server.settings(), "test", deadline_s=20)
     await bus.ensure_streams(StreamSettings())
-    subject = subjects.events("c", 0, "watch")
+    subject = subjects.events("c", "watch")
     publisher = bus.publisher()
     for i in range(NOISE):
         await publisher.send(subject, bytes(90_000), f"m{i}")

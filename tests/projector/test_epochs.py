@@ -55,7 +55,6 @@ class ALog:
 def standing_at(sequence: int, base: int = 0) -> Checkpoint:
     return Checkpoint(
         cluster="c",
-        shard=0,
         mode="builtin",
         seq=sequence + base,
         base=base,

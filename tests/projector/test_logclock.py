@@ -73,7 +73,7 @@ async def test_a_clock_that_is_an_hour_ahead_fires_no_timer_before_its_time(
         child.stop()
     own = said.replace(tzinfo=UTC) - datetime.now(UTC)
     assert own > timedelta(minutes=50), "the child's clock was not ahead"
-    message = await bus.last(subjects.EVENTS, subjects.events(cluster, 0, "projector"))
+    message = await bus.last(subjects.EVENTS, subjects.events(cluster, "projector"))
     fired = message is not None and any(
         isinstance(event, e.TimerFired) for event in decode_batch(message.body).events
     )

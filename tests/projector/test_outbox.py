@@ -63,7 +63,7 @@ class Answering:
     def __init__(self, bus: Bus, cluster: str) -> None:
         self._bus = bus
         self._cluster = cluster
-        self._reader = bus.read(subjects.DECISIONS, subjects.decisions(cluster, 0), 1)
+        self._reader = bus.read(subjects.DECISIONS, subjects.decisions(cluster), 1)
         self.taken: list[Decision] = []
         self.answered: set[str] = set()
 

@@ -84,11 +84,11 @@ async def test_decisions_come_out_in_order_and_once(url: str, bus: Bus, cluster:
         assert [d for _, d in found] == decided(url, cluster)
     # The fifth conclusion is why the group is in the state it is in.
     assert rows_of(url, tables.checkpoints)[0]["published"] == 5
-    newest = await bus.last(subjects.DECISIONS, subjects.decisions(cluster, 0))
+    newest = await bus.last(subjects.DECISIONS, subjects.decisions(cluster))
     async with running(settings_for(url, cluster), bus) as projection:
         await eventually(lambda: not projection.problem, "caught up")
         await asyncio.sleep(0.2)
-    state = await bus.last(subjects.DECISIONS, subjects.decisions(cluster, 0))
+    state = await bus.last(subjects.DECISIONS, subjects.decisions(cluster))
     assert state is not None and newest is not None
     assert state.sequence == newest.sequence
 
@@ -115,7 +115,7 @@ async def test_what_has_its_outcome_in_the_log_is_not_sent(
     ]
     if recorded:
         last = next(d for d in toy.decisions if d.number == recorded)
-        await bus.publish(subjects.decisions(cluster, 0), encode_decision(last), "old")
+        await bus.publish(subjects.decisions(cluster), encode_decision(last), "old")
     await publish(bus, cluster, batches(toy))
     async with running(settings_for(url, cluster), bus) as projection:
         await eventually(lambda: not projection.problem, "caught up")
@@ -136,17 +136,15 @@ async def test_an_undecodable_event_is_parked_and_its_neighbours_are_folded(
     body = encode_batch(good).replace(b'"events":[', b'"events":[{"type":"from_the_future.v9"},')
     async with running(settings_for(url, cluster), bus) as projection:
         await publish(bus, cluster, batches(toy)[:-1])
-        subject = subjects.events(cluster, 0, "watch")
+        subject = subjects.events(cluster, "watch")
         last = await bus.publish(subject, body, f"{cluster}-odd")
         await eventually(lambda: projection.world.meta.position == last, "folded")
         assert [p.view.name for p in projection.world.pods.values()] == ["foo"]
-        await eventually(
-            lambda: bus.last(subjects.PARKED, subjects.parked(cluster, 0)), "published"
-        )
+        await eventually(lambda: bus.last(subjects.PARKED, subjects.parked(cluster)), "published")
     found = rows_of(url, tables.parked)
     assert [(p["seq"], p["ord"], p["reason"]) for p in found] == [(last, 0, "Undecodable")]
     assert b"from_the_future.v9" in found[0]["raw"]
-    message = await bus.last(subjects.PARKED, subjects.parked(cluster, 0))
+    message = await bus.last(subjects.PARKED, subjects.parked(cluster))
     assert message is not None
     told = msgspec.json.decode(message.body)
     assert told["seq"] == last
@@ -179,7 +177,7 @@ async def test_a_timer_fires_as_an_event(url: str, bus: Bus, cluster: str) -> No
         await eventually(lambda: name not in projection.world.meta.timers, "fired and folded")
     kinds = [h["kind"] for h in rows_of(url, tables.history)]
     assert "TimerFired" in kinds
-    message = await bus.last(subjects.EVENTS, subjects.events(cluster, 0, "projector"))
+    message = await bus.last(subjects.EVENTS, subjects.events(cluster, "projector"))
     assert message is not None
     assert name.encode() in message.body
 
@@ -240,7 +238,7 @@ async def test_of_two_projectors_one_stops_with_a_clear_error(
             break
         await asyncio.sleep(0.05)
     done, running_on = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    with pytest.raises(StaleProjector, match="one projector per shard"):
+    with pytest.raises(StaleProjector, match="one projector per cluster"):
         await done.pop()
     last = await publish(bus, cluster, batches(toy))
     survivor = two[tasks.index(next(iter(running_on)))]

@@ -137,7 +137,7 @@ def test_a_comparison_leaves_out_what_was_pruned(filled: str, tmp_path: Any) -> 
     Writer(other).feed(messages()).store.close()
     live, again = reader(filled), reader(other)
     with live.connect() as one, again.connect() as two:
-        found = compare(one, two, "test", 0, 0)
+        found = compare(one, two, "test", 0)
         assert [(r.table, r.different, r.examples) for r in found if r.different] == []
         assert {r.table: r.rows for r in found}["history"] == counts(filled)["history"]
     live.dispose()
@@ -148,7 +148,7 @@ def test_a_comparison_leaves_out_what_was_pruned(filled: str, tmp_path: Any) -> 
     engine.dispose()
     live, again = reader(filled), reader(other)
     with live.connect() as one, again.connect() as two:
-        found = compare(one, two, "test", 0, 0)
+        found = compare(one, two, "test", 0)
     live.dispose()
     again.dispose()
     assert {r.table for r in found if r.different} == {"history"}

@@ -19,7 +19,7 @@ from tests.support.recordings import OUTCOMES, batches, outcome
 
 def test_rows_agree_with_what_was_left(url: str) -> None:
     for name in OUTCOMES:
-        sink = Sink(url, name, 0, "kueue")
+        sink = Sink(url, name, "kueue")
         world = new_world(name, "kueue")
         for position, at, batch in batches(name):
             # Kueue decided there: what we would decide is left out, what we say of it is not.

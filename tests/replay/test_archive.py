@@ -41,7 +41,7 @@ from tests.support.toy import T0
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
 Gatelog = Callable[..., Ran]
-FOLDER = folder_of(CLUSTER, 0)
+FOLDER = folder_of(CLUSTER)
 SMALL = ("--set", "archive.segment_bytes=20000")
 
 
@@ -281,12 +281,12 @@ def test_a_gap_is_reported_once_and_named_by_replay(
 
     (only,) = segments(place)
     kept = Path(place) / FOLDER / only.name
-    lying = kept.with_name(name_of(CLUSTER, 0, 1, Span(1, 60)))
+    lying = kept.with_name(name_of(CLUSTER, 1, Span(1, 60)))
     kept.rename(lying)
     expire(simple, EVENTS, 2)
     code, _, err = gatelog("replay", "--verify", "--archive", place, *simple.options)
     assert code == 1 and f"positions 61 to {count - 2} are neither" in err
-    lying.rename(kept.with_name(name_of(CLUSTER, 0, 1, Span(1, count))))
+    lying.rename(kept.with_name(name_of(CLUSTER, 1, Span(1, count))))
     code, _, err = gatelog("replay", "--verify", "--archive", place, *simple.options)
     assert code == 1 and f"it holds positions 31 to {count}, not what its name says" in err
 
@@ -332,17 +332,17 @@ def test_records_count_for_what_was_dropped(tmp_path: Path) -> None:
     texts = [c.name for c in tables.decisions.columns if isinstance(c.type, sa.Text)]
     made = {**dict.fromkeys(texts, ""), **row, "issued_at": T0, "command": {}}
     with engine.begin() as connection:
-        assert earliest(connection, CLUSTER, 0, 1) is None
+        assert earliest(connection, CLUSTER, 1) is None
         for number, position in ((1, 1), (5, 10)):
             values = {**made, "id": str(number), "number": number, "as_of_seq": position}
             connection.execute(sa.insert(tables.decisions).values(values))
         # Numbers 2 to 4 were records, of which nobody knows any more at which position.
-        assert earliest(connection, CLUSTER, 0, 8) == 2
+        assert earliest(connection, CLUSTER, 8) == 2
         known = {**row, "number": 4, "as_of_seq": 7, "body": b""}
         connection.execute(sa.insert(tables.conclusions).values(known))
-        assert earliest(connection, CLUSTER, 0, 8) == 5
-        assert earliest(connection, CLUSTER, 0, 7) == 2
-        assert earliest(connection, CLUSTER, 0, 11) is None
+        assert earliest(connection, CLUSTER, 8) == 5
+        assert earliest(connection, CLUSTER, 7) == 2
+        assert earliest(connection, CLUSTER, 11) is None
     engine.dispose()
 
 
@@ -470,10 +470,10 @@ def test_doctor_compares_archive_and_stream(
     assert seen()[0] == "warn" and f"before position {count - 1}" in seen()[1]
     assert seen(*where)[0] == "ok" and " 0 messages not archived" in seen(*where)[1]
     (only,) = (tmp_path / "archive" / FOLDER).iterdir()
-    only.rename(only.with_name(name_of(CLUSTER, 0, 1, Span(1, 50))))
+    only.rename(only.with_name(name_of(CLUSTER, 1, Span(1, 50))))
     assert seen(*where)[0] == "fail" and f"positions 51 to {count - 2} were" in seen(*where)[1]
-    only.with_name(name_of(CLUSTER, 0, 1, Span(1, 50))).rename(
-        only.with_name(name_of(CLUSTER, 0, 1, Span(1, count - 2)))
+    only.with_name(name_of(CLUSTER, 1, Span(1, 50))).rename(
+        only.with_name(name_of(CLUSTER, 1, Span(1, count - 2)))
     )
     assert seen(*where)[0] == "warn" and "only 0 more may be dropped" in seen(*where)[1]
 
@@ -481,7 +481,7 @@ def test_doctor_compares_archive_and_stream(
 def test_unfinished_files_are_nobodys_segments(tmp_path: Path) -> None:
     store = open_archive_store(str(tmp_path / "archive"))
     (tmp_path / "source").write_bytes(b"x" * 100)
-    store.put(tmp_path / "source", FOLDER, name_of(CLUSTER, 0, 1, Span(1, 2)))
+    store.put(tmp_path / "source", FOLDER, name_of(CLUSTER, 1, Span(1, 2)))
     part = tmp_path / "archive" / FOLDER / ".old.part"
     part.write_bytes(b"half")
     assert len(segments(str(tmp_path / "archive"))) == 1
@@ -489,7 +489,7 @@ def test_unfinished_files_are_nobodys_segments(tmp_path: Path) -> None:
     import os
 
     os.utime(part, (1, 1))
-    store.put(tmp_path / "source", FOLDER, name_of(CLUSTER, 0, 1, Span(3, 4)))
+    store.put(tmp_path / "source", FOLDER, name_of(CLUSTER, 1, Span(3, 4)))
     assert not part.exists()
 
 
@@ -517,16 +517,13 @@ def test_a_chain_covers_and_gaps_are_what_it_does_not(
 
 @given(
     st.from_regex(r"[A-Za-z0-9_-]{1,63}", fullmatch=True),
-    st.integers(0, 1023),
     st.integers(1, 999_999),
     spans,
 )
-def test_a_name_says_what_it_is(
-    cluster: str, shard: int, epoch: int, span: tuple[int, int]
-) -> None:
-    name = name_of(cluster, shard, epoch, Span(*span))
+def test_a_name_says_what_it_is(cluster: str, epoch: int, span: tuple[int, int]) -> None:
+    name = name_of(cluster, epoch, Span(*span))
     assert parse(name) == Segment(epoch, *span, name)
-    later = name_of(cluster, shard, epoch, Span(span[1] + 1, span[1] + 9))
+    later = name_of(cluster, epoch, Span(span[1] + 1, span[1] + 9))
     assert name < later
     assert parse("." + name) is None and parse(name + ".part") is None
 

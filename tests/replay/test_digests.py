@@ -135,10 +135,10 @@ def test_nothing_is_digested_where_sqlite_compares_by_itself(tmp_path: Path) -> 
     for url in urls:
         migrate.upgrade(url)
     with reading(urls[0]) as live, reading(urls[1]) as again:
-        compare(live, again, "c", 0, 0, {})
+        compare(live, again, "c", 0, {})
         query = "SELECT count(*) FROM pragma_function_list WHERE name = 'digest'"
         assert again.exec_driver_sql(query).scalar() == 0
-        _digests(again, _Part(COMPARED[0], "c", 0, 0, None, False))
+        _digests(again, _Part(COMPARED[0], "c", 0, None, False))
         assert again.exec_driver_sql(query).scalar() == 1
 
 
@@ -149,7 +149,7 @@ async def test_waiting_for_the_server_can_be_interrupted(postgres_database: str)
     with engine.begin() as other, reading(postgres_database) as live:
         other.exec_driver_sql("LOCK TABLE groups")
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.5), digesting(live, "c", 0, at):
+            async with asyncio.timeout(0.5), digesting(live, "c", at):
                 pass
     engine.dispose()
 
@@ -159,5 +159,5 @@ def test_every_table_that_is_compared_can_be_digested(tmp_path: Path) -> None:
     with engine.begin() as connection:
         for table in COMPARED:
             table.create(connection)
-            assert _digests(connection, _Part(table, "c", 0, 0, None, False)) == []
+            assert _digests(connection, _Part(table, "c", 0, None, False)) == []
     engine.dispose()

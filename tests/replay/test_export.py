@@ -62,7 +62,7 @@ def test_an_imported_export_is_the_read_model(
     assert (code, err) == (0, ""), out
     live, copy = reader(played.url), reader(f"sqlite:///{to}")
     with live.connect() as one, copy.connect() as two:
-        results = compare(one, two, CLUSTER, 0, 0)
+        results = compare(one, two, CLUSTER, 0)
     live.dispose()
     copy.dispose()
     assert [text for table in results for text in table.examples] == []

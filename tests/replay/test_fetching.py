@@ -16,7 +16,7 @@ async def filled(bus: Bus, cluster: str, count: int) -> int:
     publisher = bus.publisher()
     sent = [
         await publisher.send(
-            events(cluster, 0, "watch"), bytes([n % 251]) * (n % 400), f"{cluster}{n}"
+            events(cluster, "watch"), bytes([n % 251]) * (n % 400), f"{cluster}{n}"
         )
         for n in range(count)
     ]
@@ -34,7 +34,7 @@ async def everything(reader: "Fetched") -> list[Message]:
 
 async def test_it_is_what_the_bus_gives(bus: Bus, cluster: str) -> None:
     first = await filled(bus, cluster, 2500)
-    mine = events_of(cluster, 0)
+    mine = events_of(cluster)
     expected: list[Any] = []
     direct = bus.read(EVENTS, mine, 1)
     while len(expected) < 2500:
@@ -49,7 +49,7 @@ async def test_it_is_what_the_bus_gives(bus: Bus, cluster: str) -> None:
 
 async def test_a_child_that_dies_is_no_end_of_the_log(bus: Bus, cluster: str) -> None:
     first = await filled(bus, cluster, 2500)
-    reader = Fetched(Stretch(bus.settings, EVENTS, events_of(cluster, 0), 1, first + 10_000))
+    reader = Fetched(Stretch(bus.settings, EVENTS, events_of(cluster), 1, first + 10_000))
     assert await reader.next(5)
     os.kill(reader._child.pid, signal.SIGKILL)
     with pytest.raises(BusUnavailable, match="ended with -9"):
@@ -59,21 +59,21 @@ async def test_a_child_that_dies_is_no_end_of_the_log(bus: Bus, cluster: str) ->
 
 async def test_what_is_near_is_read_here(bus: Bus, cluster: str) -> None:
     await filled(bus, cluster, 1)
-    near = await fetching.read(bus, EVENTS, events_of(cluster, 0), 1, 10)
+    near = await fetching.read(bus, EVENTS, events_of(cluster), 1, 10)
     assert not isinstance(near, Fetched)
     await near.close()
-    far = await fetching.read(bus, EVENTS, events_of(cluster, 0), 1, fetching.FAR_MESSAGES)
+    far = await fetching.read(bus, EVENTS, events_of(cluster), 1, fetching.FAR_MESSAGES)
     assert isinstance(far, Fetched)
     await far.close()
 
 
 async def test_full_messages_come_a_few_at_a_time(bus: Bus, cluster: str) -> None:
     publisher = bus.publisher()
-    subject, body = events(cluster, 0, "watch"), b"x" * 600_000
+    subject, body = events(cluster, "watch"), b"x" * 600_000
     for number in range(7):
         last = await (await publisher.send(subject, body, f"{cluster}/{number}"))
     publisher.close()
-    mine = events_of(cluster, 0)
+    mine = events_of(cluster)
     reader = Fetched(Stretch(bus.settings, EVENTS, mine, last - 6, last))
     sizes = []
     while messages := await reader.next(5):

@@ -156,7 +156,7 @@ JSON = st.recursive(
     max_leaves=6,
 )
 FIELDS = ("position", "at", "batch", "decisions", "lost", "end", "messages", "sha256", "last")
-HEADERS = ("format", "version", "cluster", "mode", "shard", "policy", "epoch", "base", "last")
+HEADERS = ("format", "version", "cluster", "mode", "policy", "epoch", "base", "last")
 
 
 @quick
@@ -193,7 +193,6 @@ def test_a_field_of_something_else(line: int, field: str, value: Any) -> None:
 @example("mode", "another")
 @example("cluster", "")
 @example("cluster", "a b/c")
-@example("shard", -1)
 @example("policy", {"default_queue": 7})
 def test_a_first_line_of_something_else(field: str, value: Any) -> None:
     first, *rest = whole().splitlines()

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from podgroup.log.codec import encode_batch, encode_decision
 from podgroup.log.subjects import decisions, events
-from podgroup.model.ids import ShardId
 from projector.replay.log import StreamLog
 from runtime.embedded import EmbeddedNats
 from runtime.jetstream import connect
@@ -30,8 +29,8 @@ async def test_decisions_stored_behind_later_ones_are_found_at_their_place(
     await bus.ensure_streams(StreamSettings())
     last = await publish(bus, CLUSTER, [batch for _, _, batch in toy.messages])
     for index, decision in enumerate(stored):
-        await bus.publish(decisions(CLUSTER, 0), encode_decision(decision), f"{index}")
-    log = StreamLog(bus, ShardId(CLUSTER, 0), span=(1, last))
+        await bus.publish(decisions(CLUSTER), encode_decision(decision), f"{index}")
+    log = StreamLog(bus, CLUSTER, span=(1, last))
     found = [entry async for entry in log.entries()]
     await bus.close()
     assert [entry.position for entry in found] == list(range(1, last + 1))
@@ -53,10 +52,10 @@ async def test_silence_is_not_the_end(tmp_path: Path) -> None:
     count = 5_000  # more than a reader asks for at a time
     publisher = bus.publisher()
     for number in range(count):
-        await publisher.send(events(CLUSTER, 0, "watch"), encode_batch(batch), f"{number}")
+        await publisher.send(events(CLUSTER, "watch"), encode_batch(batch), f"{number}")
     await publisher.flush()
     publisher.close()
-    reading = StreamLog(bus, ShardId(CLUSTER, 0), span=(1, count + 7)).entries()
+    reading = StreamLog(bus, CLUSTER, span=(1, count + 7)).entries()
     found = [(await anext(reading)).position]
     nats.kill()
     returning = asyncio.create_task(_later(nats, 6.0))

@@ -37,7 +37,7 @@ async def parked_garbage(stack: Stack, *bodies: bytes) -> list[str]:
     bus = await stack.bus()
     keys = []
     for body in bodies:
-        sequence = await bus.publish(events("default", 0, "operator"), body, "")
+        sequence = await bus.publish(events("default", "operator"), body, "")
         keys.append(f"{sequence}/0")
     await bus.close()
 
@@ -94,7 +94,7 @@ async def test_list_show_release_and_discard(stack: Stack) -> None:
 async def test_what_the_actuator_parks_is_listed_like_the_rest(stack: Stack) -> None:
     body = b'{"id":"d9-x","group":"group-none","command":{"action":"Dance"}}'
     bus = await stack.bus()
-    sequence = await bus.publish(decisions("default", 0), body, "dance")
+    sequence = await bus.publish(decisions("default"), body, "dance")
 
     async def listed() -> object:
         return stack.sql("SELECT * FROM parked WHERE reason = 'DecisionParked'")
@@ -146,7 +146,7 @@ async def test_a_message_of_a_later_version_stops_its_group_until_somebody_says(
         }
         batch = {"v": 1, "source": "watch", "events": [later]}
         said = json.dumps(batch).encode()
-        sequence = await bus.publish(events("default", 0, "operator"), said, "")
+        sequence = await bus.publish(events("default", "operator"), said, "")
         key = f"{sequence}/0"
 
         async def stopped() -> object:

@@ -18,7 +18,7 @@ NOW, THEN = "fits the quota", "FITS the quota"
 
 async def _said_otherwise(bus: Bus) -> int:
     """DECISIONS as a release with other words made it; returns how many messages it has."""
-    subject = subjects.decisions(CLUSTER, 0)
+    subject = subjects.decisions(CLUSTER)
     end = (await bus.stream_state(subjects.DECISIONS)).last_sequence
     reader = bus.read(subjects.DECISIONS, subject, 1)
     bodies: list[bytes] = []

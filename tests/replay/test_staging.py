@@ -26,7 +26,7 @@ pytestmark = pytest.mark.retried("it waits for processes that share two cores wi
 
 def test_rows_come_back_as_they_went() -> None:
     toy = busy_toy()
-    rows = build(toy.world, drain_journal(toy.world), 0).tables
+    rows = build(toy.world, drain_journal(toy.world)).tables
     assert rows["pods"] and rows["history"]
     found = unpack(pack(rows))
     assert found == rows
@@ -44,7 +44,7 @@ def test_a_rebuild_of_a_long_log_by_processes_of_its_own(
 
     def watched(*args: str, apart: bool) -> object:
         opened.append(apart)
-        return open_stage(*args, apart=apart)  # type: ignore[arg-type] # url, cluster, shard
+        return open_stage(*args, apart=apart)
 
     monkeypatch.setattr("projector.replay.fetching.FAR_MESSAGES", 1)
     monkeypatch.setattr("gatelog.replay.rebuilding.open_stage", watched)
@@ -56,15 +56,15 @@ def test_a_rebuild_of_a_long_log_by_processes_of_its_own(
 def test_one_that_dies_says_so_and_can_be_made_again(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/live.db"
     migrate.upgrade(url)
-    stage = open_stage(url, "test", 0, apart=True)
+    stage = open_stage(url, "test", apart=True)
     with pytest.raises(DatabaseError, match="another rebuild is at work"):
-        open_stage(url, "test", 0, apart=True)
+        open_stage(url, "test", apart=True)
     os.kill(process_of(stage), signal.SIGKILL)
     with pytest.raises(DatabaseError, match="ended: nothing was put in place"):
         stage.prepare()
     with pytest.raises(DatabaseError, match="ended: nothing"):
         stage.close()
-    again = open_stage(url, "test", 0, apart=True)
+    again = open_stage(url, "test", apart=True)
     assert "live.db.rebuild" in again.left_over
     again.close()
 
@@ -74,7 +74,7 @@ import os, sys, time
 from projector.replay.staging import open_stage
 
 if __name__ == "__main__":
-    stage = open_stage(sys.argv[1], "test", 0, apart=True)
+    stage = open_stage(sys.argv[1], "test", apart=True)
     print(stage._pool.submit(os.getpid).result(), flush=True)
     time.sleep(60)
 """
@@ -88,14 +88,14 @@ def test_it_ends_with_its_caller(tmp_path: Path) -> None:
     assert caller.stdout is not None
     os.kill(int(caller.stdout.readline()), 0)
     with pytest.raises(DatabaseError, match="another rebuild is at work"):
-        open_stage(url, "test", 0)
+        open_stage(url, "test")
     caller.kill()
     caller.wait()
     caller.stdout.close()
     until = time.monotonic() + 60
     while True:  # until it has let go of its file
         try:
-            open_stage(url, "test", 0).close()
+            open_stage(url, "test").close()
             break
         except DatabaseError:
             assert time.monotonic() < until

@@ -248,7 +248,7 @@ async def test_the_error_of_the_work_ends_it_and_frees_the_lease(kube):
 
 def test_names_are_names_of_objects():
     assert lease_name("ingest", "default") == NAME
-    assert lease_name("projector", "prod-1", 3) == "gatelog-projector-prod-1-3"
+    assert lease_name("projector", "prod-1") == "gatelog-projector-prod-1-0"
     for wrong in ("Prod_1", "prod_1", "-", ""):
         with pytest.raises(SettingsError, match="cluster = "):
             load(None, {"GATELOG_CLUSTER": wrong})

@@ -11,7 +11,7 @@ from runtime.embedded import EmbeddedNats
 from runtime.jetstream import Bus, BusUnavailable, connect
 from runtime.settings import StreamSettings
 
-SUBJECT = subjects.events("full", 0, "watch")
+SUBJECT = subjects.events("full", "watch")
 
 
 def room(pid: int | None, most_bytes: int | None) -> None:

@@ -53,7 +53,7 @@ def full(nats: ShippedNats, most: int = ROOM) -> None:
 
 async def stored(bus: Bus, name: str) -> bool:
     try:
-        await bus.publish(subjects.events("c", 0, "watch"), b"x" * 9000, name, timeout_s=2)
+        await bus.publish(subjects.events("c", "watch"), b"x" * 9000, name, timeout_s=2)
     except BusError:
         return False
     return True

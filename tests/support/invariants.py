@@ -136,7 +136,7 @@ async def hold_against_the_log(
     world = new_world(cluster)
     recorded: dict[int, dict[str, Any]] = {}
     records: dict[int, Concluded] = {}
-    reader = bus.read(DECISIONS, decisions(cluster, 0), 1)
+    reader = bus.read(DECISIONS, decisions(cluster), 1)
     while messages := await reader.next(2):
         for message in messages:
             for body in split_conclusions(message.body):
@@ -147,7 +147,7 @@ async def hold_against_the_log(
                     records[made.as_of] = made
     await reader.close()
     assert {d for of in recorded.values() for d in of} == {row[0] for row in decided}
-    reader = bus.read(EVENTS, events_of(cluster, 0), 1)
+    reader = bus.read(EVENTS, events_of(cluster), 1)
     only_now: list[object] = []
     only_then: list[object] = []
     while messages := await reader.next(2):

@@ -193,7 +193,6 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- include "gatelog.imageOf" (dict "container" $one "image" $v.image "part" $image "tag" $root.Chart.AppVersion) }}
 {{- range $from := list $v.pods $part }}{{- include "gatelog.extra" (dict "spec" $spec "container" $one "from" $from "volumes" (eq $i 0)) }}{{- end }}
 {{- end }}
-{{- with .shard }}{{- include "gatelog.setEnv" (dict "container" $container "name" "GATELOG_PROJECTOR_SHARD" "value" .) }}{{- end }}
 {{- if and $v.metrics.tls.secretName (not $job) }}
 {{- include "gatelog.mount" (dict "spec" $spec "container" $container "name" "metrics" "path" "/etc/gatelog/metrics" "source" (dict "secret" (dict "secretName" $v.metrics.tls.secretName "defaultMode" 288))) }}
 {{- range $probe := list "livenessProbe" "readinessProbe" "startupProbe" }}{{- with index $container $probe }}{{- $_ := set .httpGet "scheme" "HTTPS" }}{{- end }}{{- end }}
@@ -346,21 +345,11 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- with .root.Values.services.ipFamilies }}{{- $_ := set $.obj.spec "ipFamilies" . }}{{- end }}
 {{- end }}
 
-{{/* Names the Leases of the cluster, one of each shard for the projector, in a Role: {root, obj}. */}}
+{{/* Names the Lease of the cluster in a Role: {root, obj}. */}}
 {{- define "gatelog.lease" -}}
-{{- $part := trimSuffix "-lease" .obj.metadata.name }}{{- $names := list -}}
-{{- if eq $part "gatelog-projector" }}
-{{- range $shard := until (int (default 1 .root.Values.settings.shards)) }}{{- $names = append $names (printf "%s-%s-%d" $part $.root.Values.cluster $shard) }}{{- end }}
-{{- else }}{{- $names = list (printf "%s-%s" $part .root.Values.cluster) }}{{- end }}
+{{- $part := trimSuffix "-lease" .obj.metadata.name }}
+{{- $names := list (printf "%s-%s%s" $part .root.Values.cluster (ternary "-0" "" (eq $part "gatelog-projector"))) }}
 {{- range .obj.rules }}{{- if hasKey . "resourceNames" }}{{- $_ := set . "resourceNames" $names }}{{- end }}{{- end }}
-{{- end }}
-
-{{/* Makes of the projector that of another shard: {obj, shard}. */}}
-{{- define "gatelog.shard" -}}
-{{- $label := dict "gatelog.io/shard" (toString .shard) }}{{- $spec := .obj.spec -}}
-{{- $_ := set .obj.metadata "name" (printf "%s-%d" .obj.metadata.name .shard) }}
-{{- range list .obj.metadata $spec.template.metadata }}{{- $_ := set . "labels" (merge (deepCopy .labels) $label) }}{{- end }}
-{{- $_ := set $spec.selector "matchLabels" (merge (deepCopy $spec.selector.matchLabels) $label) }}
 {{- end }}
 
 {{/* Fits any object, "" where values say that it is not wanted: {root, obj}. */}}

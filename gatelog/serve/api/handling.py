@@ -171,7 +171,7 @@ class Handling:
         self, asked: Path, kind: Kind, listing: Listing, request: web.Request
     ) -> web.Response:
         def look(model: Any) -> tuple[int, params.Page]:
-            before = sum(position(model).values())
+            before = position(model)
             return before, kind.page(model, asked.namespace, listing)
 
         before, (found, behind) = await self._questions.run(look)

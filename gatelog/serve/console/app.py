@@ -173,7 +173,7 @@ class Console:
         def look(model: ReadModel) -> Found:
             asked = Asked(model)
             # Before the view: what comes meanwhile is a change. A past moment hears of none.
-            version = 0 if at else sum(position(model).values())
+            version = 0 if at else position(model)
             return view(asked, seen), asked.statements, version
 
         page, statements, version = await self._shared(request, seen.quota, look)

@@ -13,7 +13,7 @@ from gatelog.serve.console.parts import ROWS, Page, PageView, page, whens
 def health(asked: Asked, seen: PageView) -> Page:
     """Return what operators look at: how far the projector is, what is parked, what is missing."""
     given = {"limit": ROWS}
-    shards = asked.rows("checkpoints", moments.ShardRow, moments.SHARDS, given)
+    checkpoints = asked.rows("checkpoints", moments.CheckpointSummary, moments.CHECKPOINTS, given)
     parked = asked.rows("parked", moments.ParkedRow, moments.PARKED, given)
     gaps = asked.rows("beginnings of the log", moments.GapRow, moments.GAPS, given)
     unresolved = asked.rows(
@@ -23,13 +23,12 @@ def health(asked: Asked, seen: PageView) -> Page:
         h("h2", "Projector"),
         listing(
             {
-                "shard": "shard",
                 "position": lambda one: f"{one.seq:,}",
                 "mode": "mode",
                 "newest event": whens(seen, "at"),
                 "last written": whens(seen, "written_at"),
             },
-            shards,
+            checkpoints,
             "Checkpoints",
             "No projector has written to this database yet.",
         ),
@@ -55,7 +54,6 @@ def health(asked: Asked, seen: PageView) -> Page:
         h("h2", "Beginnings of the log"),
         listing(
             {
-                "shard": "shard",
                 "number": "number",
                 "when": whens(seen, "at"),
                 "why": "reason",
@@ -66,7 +64,7 @@ def health(asked: Asked, seen: PageView) -> Page:
             "one, without gaps",
         ),
     ]
-    data = {"shards": shards, "parked": parked, "unresolved": unresolved, "epochs": gaps}
+    data = {"checkpoints": checkpoints, "parked": parked, "unresolved": unresolved, "epochs": gaps}
     return page("Health", data, body)
 
 
