@@ -82,19 +82,18 @@ def forecast(
     """
     from gatelog.terminal import lookup
 
+    wanted_s = None if given.budget is None else _seconds("--budget", given.budget, 0.1, 3600)
+    every_s = None if given.every is None else _seconds("--every", given.every, 1, 86_400)
+    if every_s is not None and given.dry_run:
+        raise UsageFailed("--every keeps estimates: leave --dry-run out")
+    if every_s is None and given.tell:
+        raise UsageFailed("--tell goes with --every: what is written has to be kept true")
     settings = where.settings(search=True)
-    budget_s = settings.forecast.budget_s
-    if given.budget is not None:
-        budget_s = _seconds("--budget", given.budget, 0.1, 3600)
+    budget_s = settings.forecast.budget_s if wanted_s is None else wanted_s
     label = settings.forecast.label if given.label is None else given.label
-    if given.every is not None:
-        if given.dry_run:
-            raise UsageFailed("--every keeps estimates: leave --dry-run out")
-        every_s = _seconds("--every", given.every, 1, 86_400)
+    if every_s is not None:
         _again(settings, label, every_s, budget_s, tell=given.tell)
         return
-    if given.tell:
-        raise UsageFailed("--tell goes with --every: what is written has to be kept true")
     now = datetime.now(UTC)
     lookup.say_where(settings, answer.form)
     found = _made(settings, now, label, budget_s, keep=not given.dry_run, began_s=0.0)

@@ -171,26 +171,39 @@ def usage(
         lookup.say_where(settings, form.output)
         _shapes(settings, period, form, used=what.used)
         return
+    known = _known(what, rates)
     settings = where.settings(search=True)
     lookup.say_where(settings, form.output)
-    _print(_sums(settings, what, period, rates), form)
+    _print(_sums(settings, what, period, known), form)
+
+
+def _known(what: WhatOptions, rates: Path | None) -> "Rates | None":
+    """Return the rates, having seen that they and the key can be used.
+
+    Raises:
+        UsageFailed: they cannot.
+    """
+    from gatelog.readmodel import rates as prices
+    from gatelog.readmodel import usage as sums
+    from projector.schema.dialect import SQLITE
+
+    sums.key_expression(what.key, SQLITE)
+    return None if rates is None else prices.read(rates)
 
 
 def _sums(
     settings: "Settings",
     what: WhatOptions,
     period: tuple[datetime, datetime],
-    rates: Path | None,
+    known: "Rates | None",
 ) -> _Sums:
     """Return the sums of a period, divided as is wanted."""
     from gatelog.readmodel import rates as prices
     from gatelog.readmodel import usage as sums
     from gatelog.terminal import lookup
-    from projector.schema.dialect import SQLITE, home
+    from projector.schema.dialect import home
 
     by, key, (begin, end) = what.by or "namespace", what.key, period
-    sums.key_expression(key, SQLITE)
-    known = None if rates is None else prices.read(rates)
     given: dict[str, Any] = {"since": begin, "until": end, "limit": sums.MOST_ROWS}
     given["cut"] = sums.first_cut(by, begin, end)
     if key.startswith(sums.LABEL):
@@ -206,7 +219,7 @@ def _sums(
         raise CommandFailed(f"--by {by} gives more than {sums.MOST_ROWS} sums: ask for less time")
     shares, unpriced = sums.added_up(found, known)
     if unpriced and known is not None:
-        notes.append(f"{rates} has {prices.missing(unpriced)}")
+        notes.append(f"--rates has {prices.missing(unpriced)}")
     notes += sums.capped(shares)
     return _Sums(by, period, shares, unused, known, notes)
 
