@@ -40,6 +40,7 @@ SECRETS: Json = {
 EQUAL: dict[tuple[str, ...], Json] = {
     ("evaluation",): {"profile": "standalone"},
     ("production",): SECRETS,
+    ("production", "secrets"): {"database": SECRETS["database"]},
     ("production", "forecast"): {
         **SECRETS,
         "forecast": {"enabled": True},
@@ -60,7 +61,7 @@ def key(obj: Json) -> tuple[str, str]:
 
 
 def _unhashed(name: str) -> str:
-    return re.sub(r"^(gatelog-(?:settings|nats-server))-[-a-z0-9]+$", r"\1", name)
+    return re.sub(r"^(gatelog-(?:settings|nats-server|secrets))-[-a-z0-9]+$", r"\1", name)
 
 
 def plain(value: Any) -> Any:
@@ -900,6 +901,11 @@ async def test_an_upgrade_without_its_profile_deletes_nothing_that_runs(
     [
         ({"mode": "both"}, "'/mode'"),
         ({"admission": {"way": "auto"}}, "/admission/way"),
+        ({"pods": {"extraConfigMaps": []}}, "/pods"),
+        ({"parts": {"jobs": {"replicas": 2}}}, "/parts/jobs"),
+        ({"parts": {"ingest": {"image": {"name": "a"}}}}, "/parts/ingest/image"),
+        ({"services": {"ipFamilies": ["IPv5"]}}, "/services/ipFamilies"),
+        ({"nothing": {"known": 1}}, "nothing"),
         ({"imagePullSecrets": []}, "imagePullSecrets"),
         ({"parts": {"ingest": {"replicas": 0}}}, "/parts/ingest/replicas"),
         ({"nats": {"url": "nats:4222"}}, "/nats/url"),
