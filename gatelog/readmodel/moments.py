@@ -163,27 +163,38 @@ def _named(column: str) -> str:
     return f"CASE WHEN {seen} THEN {column} ELSE '' END"
 
 
+def _came_of(column: str) -> str:
+    return f"""(SELECT r.{column} FROM v_preemptions r WHERE r.cluster = d.cluster
+               AND r.victim_id = d.group_id AND r.seq = d.as_of_seq)"""
+
+
 PREEMPTED = f"""
+WITH page AS (
+SELECT d.id, d.issued_at, d.as_of_seq, d.cluster, d.group_id, d.namespace, d.name, d.message,
+       d.command ->> 'message' AS plainly, p.id AS preemptor_id
+  FROM decisions d JOIN groups p ON p.cluster = d.cluster
+   AND p.id = d.command ->> 'preempted_by'
+ WHERE d.cluster = :cluster AND d.rule = 'preempt' AND d.issued_at >= :since
+   AND d.issued_at <= :until
+   AND (d.group_id = :group_id OR p.id = :group_id OR :group_id = '')
+   AND (d.namespace = :namespace OR p.namespace = :namespace OR :namespace = '')
+ ORDER BY d.issued_at DESC, d.id LIMIT :limit)
 SELECT d.issued_at, {_named("d.group_id")} AS victim_id,
        {_named("d.namespace")} AS victim_namespace, {_named("d.name")} AS victim,
        {_named("p.id")} AS preemptor_id,
        {_named("p.namespace")} AS preemptor_namespace, {_named("p.name")} AS preemptor,
        p.priority,
-       CASE WHEN {_PREEMPTOR_SEEN} THEN d.message ELSE d.command ->> 'message' END AS message,
-       CASE WHEN {_VICTIM_SEEN} THEN r.lost_hours END AS lost_hours,
-       CASE WHEN {_PREEMPTOR_SEEN} THEN r.brought END AS brought,
-       CASE WHEN {_PREEMPTOR_SEEN} THEN r.admitted_after_seconds END AS admitted_after_seconds,
-       CASE WHEN {_PREEMPTOR_SEEN} THEN r.ran_seconds END AS ran_seconds
-  FROM decisions d JOIN groups p ON p.cluster = d.cluster
-   AND p.id = d.command ->> 'preempted_by'
-  LEFT JOIN v_preemptions r ON r.cluster = d.cluster AND r.victim_id = d.group_id
-   AND r.seq = d.as_of_seq AND r.at >= :since AND r.at <= :until
- WHERE d.cluster = :cluster AND d.rule = 'preempt' AND d.issued_at >= :since
-   AND d.issued_at <= :until
-   AND (d.group_id = :group_id OR p.id = :group_id OR :group_id = '')
-   AND (d.namespace = :namespace OR p.namespace = :namespace OR :namespace = '')
- ORDER BY d.issued_at DESC, d.id LIMIT :limit
+       CASE WHEN {_PREEMPTOR_SEEN} THEN d.message ELSE d.plainly END AS message,
+       CASE WHEN {_VICTIM_SEEN} THEN {_came_of("lost_hours")} END AS lost_hours,
+       CASE WHEN {_PREEMPTOR_SEEN} THEN {_came_of("brought")} END AS brought,
+       CASE WHEN {_PREEMPTOR_SEEN} THEN {_came_of("admitted_after_seconds")} END
+       AS admitted_after_seconds,
+       CASE WHEN {_PREEMPTOR_SEEN} THEN {_came_of("ran_seconds")} END AS ran_seconds
+  FROM page d JOIN groups p ON p.cluster = d.cluster AND p.id = d.preemptor_id
+ ORDER BY d.issued_at DESC, d.id
 """
+"""The page comes first, and the view is asked of its rows by key: beside a left join SQLite works
+out all of it."""
 
 PREEMPTED_SUMS = f"""
 SELECT {_named("d.namespace")} AS victim_namespace, {_named("v.cluster_queue")} AS victim_queue,

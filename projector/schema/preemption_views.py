@@ -6,6 +6,9 @@ the victim's latest admission up to the preemption, the preemptor's first from t
 runs from the first start of a pod that this admission let past its gate until the last of them
 ends.
 
+The earliest time of a preemptor's own preemption is asked of an expression: of the bare column
+SQLite goes through the index by time, over all preemptions of the cluster for each row.
+
 Invariant: one row per row of `preemptions`, each found by keys alone; both homes give equal values.
 """
 
@@ -82,7 +85,7 @@ SELECT p.cluster, p.at, p.seq, p.decision_id, p.policy, p.cohort, p.victim_id, p
        p.preemptor_queue, a.admitted_at AS preemptor_admitted_at,
        {_of_pods("min(o.started_at)")} AS preemptor_started_at,
        {_of_pods(ended)} AS preemptor_ended_at,
-       (SELECT min(q.at) FROM preemptions q
+       (SELECT min(coalesce(q.at, p.at)) FROM preemptions q
          WHERE q.cluster = p.cluster AND q.victim_id = p.preemptor_id
            AND q.seq >= a.admitted_seq AND (a.released_at IS NULL OR q.at <= a.released_at))
        AS preemptor_preempted_at,
