@@ -17,6 +17,7 @@ from gatelog.readmodel import heldup, places, repeats, running
 from gatelog.readmodel.advice import remedy, replacements
 from gatelog.readmodel.gaps import missing
 from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.past import Past
 from gatelog.readmodel.rows import (
     EndingRow,
     ExpectedRow,
@@ -90,39 +91,35 @@ class Explanation(Struct, frozen=True, kw_only=True):
     missing: list[str]
 
 
-def explain(model: ReadModel, group: GroupRow, now: datetime) -> Explanation:
-    """Return why a group is where it is."""
-    pending = group.state in PENDING
+def explain(model: ReadModel, group: GroupRow, now: datetime, *, past: bool = False) -> Explanation:
+    """Return why a group is where it is; `past`: where it was at `now`, a moment that is over."""
+    known = Past(model, now) if past else model
+    if isinstance(known, Past):
+        group = known.as_it_was(group)
+    pending, admitted = group.state in PENDING, group.state in ADMITTED
     for_quota = group.state == "Queued" or effect_of(group.wait_reason).inactive
     in_queue = for_quota and bool(group.cluster_queue) and group.queued_at is not None
     return Explanation(
         group=group,
         takes=remedy(group) if pending else "",
-        position=model.position(group.id) if in_queue else None,
-        expected=model.expected(group.id) if pending else None,
-        holders=model.holders(group.cluster_queue) if in_queue else [],
-        shared=model.shared(group.id),
-        waits=model.waits(group.id),
-        set_aside=model.parked_of(group.namespace, group.name, group.id),
-        not_started=model.unstarted(group.id) if group.state in OVER else [],
-        not_running=model.not_running(group.id) if group.state in ADMITTED else [],
-        kept_at_gate=model.kept_at_gate(group.id) if group.state not in OVER else [],
-        not_replaced=model.unreplaced(group.id) if group.state in ADMITTED else [],
-        ending=model.ending(group.id),
-        giving_way=model.giving_way(group.id) if pending else [],
-        repeated=model.repeated(now, group.id),
-        held_up=_held_up(model, group, now),
-        places=places.places_of(model, group.id, now) if group.state in ADMITTED else [],
+        position=known.position(group.id) if in_queue else None,
+        expected=known.expected(group.id) if pending else None,
+        holders=known.holders(group.cluster_queue) if in_queue else [],
+        shared=known.shared(group.id),
+        waits=known.waits(group.id),
+        set_aside=known.parked_of(group.namespace, group.name, group.id),
+        not_started=known.unstarted(group.id) if group.state in OVER else [],
+        not_running=known.not_running(group.id) if admitted else [],
+        kept_at_gate=known.kept_at_gate(group.id) if group.state not in OVER else [],
+        not_replaced=known.unreplaced(group.id) if admitted else [],
+        ending=known.ending(group.id),
+        giving_way=known.giving_way(group.id) if pending else [],
+        repeated=known.repeated(now, group.id),
+        held_up=next(iter(known.held_up(now, group_id=group.id)), None) if admitted else None,
+        places=places.places_of(model, group.id, now) if admitted else [],
         best=places.best_of(model, group.id, now) if over_topology(group.wait_message) else [],
         missing=missing(model, group),
     )
-
-
-def _held_up(model: ReadModel, group: GroupRow, now: datetime) -> HeldUpRow | None:
-    """Return what keeps an admitted group's pods at their gate; no other group can be held up."""
-    if group.state not in ADMITTED:
-        return None
-    return next(iter(model.held_up(now, group_id=group.id)), None)
 
 
 def lines(

@@ -16,6 +16,7 @@ import msgspec
 
 from gatelog.readmodel.pages import ESTIMATED, FIRST_LABELS, LIFE_COLUMNS
 from gatelog.readmodel.rows import LifeRow
+from gatelog.readmodel.statements import counted
 from projector.schema.dialect import IN_HALVES
 from projector.schema.pending import is_pending
 
@@ -34,7 +35,9 @@ SELECT g.id, g.namespace, g.name, g.created_at,
            AND h.at <= :at
          ORDER BY h.seq DESC, h.ord DESC LIMIT 1), '') AS state,
        coalesce(w.reason, '') AS wait_reason, coalesce(w.message, '') AS wait_message,
-       w.from_at AS wait_since, g.pods_running, {FIRST_LABELS} AS labels
+       w.from_at AS wait_since,
+       (SELECT count(*) FROM pods p WHERE p.cluster = g.cluster AND p.group_id = g.id
+           AND {counted("pods_running")}) AS pods_running, {FIRST_LABELS} AS labels
   FROM groups g
   LEFT JOIN waits w ON w.cluster = g.cluster AND w.group_id = g.id
    AND w.from_at <= :at AND (w.to_at IS NULL OR w.to_at > :at)

@@ -238,10 +238,10 @@ class ReadModel:
             short,
             list(self.rows(PoolRow, statements.POOLS, given)),
             list(self.rows(BorrowerRow, statements.BORROWERS, given)),
-            self._reclaims(short[0].cluster_queue),
+            self.reclaims(short[0].cluster_queue),
         )
 
-    def _reclaims(self, cluster_queue: str) -> str:
+    def reclaims(self, cluster_queue: str) -> str:
         """Return whom a ClusterQueue takes its own back from, "" if it is not known."""
         from projector.writing.packing import unpack_object
 

@@ -78,11 +78,18 @@ SELECT g.*, {expected}
  ORDER BY g.cluster_queue, CASE WHEN g.position IS NULL THEN 1 ELSE 0 END, g.position, g.since,
        g.id LIMIT :limit OFFSET :offset
 """
-_STOOD = """e.given_at <= :at
+STOOD = """e.given_at <= :at
    AND (e.replaced_at IS NULL OR e.replaced_at > :at) AND (e.came_at IS NULL OR e.came_at > :at)"""
 
-WAITING_AT = _WAITING.format(line=_AT, expected=_EXPECTED, standing=_STOOD)
+WAITING_AT = _WAITING.format(line=_AT, expected=_EXPECTED, standing=STOOD)
 WAITING_NOW = _WAITING.format(line=_NOW, expected=_EXPECTED, standing=STANDING)
+
+_SAME_QUEUE = """(SELECT o.cluster_queue FROM groups o
+         WHERE o.cluster = :cluster AND o.id = :group_id)"""
+POSITION_AT = f"""{_AT.replace(":queue OR :queue = ''", _SAME_QUEUE)}
+SELECT position FROM pending WHERE id = :group_id LIMIT 1
+"""
+"""Position of a group in its ClusterQueue at a moment; null: it had none."""
 
 _WITHIN = "(namespace = :namespace OR :namespace = '')"
 LENGTHS_AT = f"""{_AT}

@@ -470,3 +470,30 @@ SELECT count(*) FROM groups
  WHERE cluster = :cluster AND gone_at IS NULL AND workload_name = '' AND complete_at IS NOT NULL
 """
 WAITING = "SELECT count(*) FROM v_queue_position WHERE cluster = :cluster"
+
+_ENDED = "p.ended_at <= :at AND p.phase"
+PODS_THEN = {
+    "pods_seen": "1 = 1",
+    "pods_gated": "(p.ungated_at > :at OR p.ungated_at IS NULL AND p.gated) AND {there}",
+    "pods_ungated": "p.ungated_at <= :at",
+    "pods_running": "p.started_at <= :at AND (p.ended_at IS NULL OR p.ended_at > :at) AND {there}",
+    "pods_succeeded": f"{_ENDED} = 'Succeeded'",
+    "pods_failed": f"{_ENDED} = 'Failed'",
+    "pods_excess": "p.fate = 'excess'",
+    "pods_replaced": "p.fate = 'replaced' AND p.ended_at <= :at",
+}
+"""Which pods `p` of a group a counter counted at parameter `at`."""
+
+
+def counted(counter: str) -> str:
+    """Return the condition that a pod `p` was counted by a counter of its group."""
+    there = "(p.gone_at IS NULL OR p.gone_at > :at)"
+    return f"p.created_at <= :at AND {PODS_THEN[counter].format(there=there)}"
+
+
+def pods_then() -> str:
+    """Return the columns that count pods `p` as the counters of their group stood at `at`."""
+    return ",\n       ".join(
+        f"coalesce(sum(CASE WHEN {counted(name)} THEN 1 ELSE 0 END), 0) AS {name}"
+        for name in PODS_THEN
+    )

@@ -11,7 +11,7 @@ from gatelog.readmodel import moments, pages, timeline
 from gatelog.readmodel.explain import Explanation, ExplanationLine, explain, lines
 from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.phrases import QUIET_ACTIONS
-from gatelog.readmodel.rows import AdmissionRow, LifeRow, WaitRow
+from gatelog.readmodel.rows import AdmissionRow, GroupRow, LifeRow, WaitRow
 from gatelog.readmodel.timeline import plain
 from gatelog.serve.api import finding
 from gatelog.serve.api.params import Listing
@@ -50,14 +50,16 @@ def group(asked: Asked, seen: PageView, namespace: str, name: str) -> Page:
     end = max([end, *(min(at, seen.moment) for at in last if at is not None), begin])
     given: dict[str, Any] = {"group_id": life.id, "limit": _DRAWN, "offset": 0}
     pods = [
-        pod
+        pod.as_of(seen.moment) if seen.at else pod
         for pod in asked.rows("pods", picture.PodRow, moments.PODS, given)
         if pod.born_at <= seen.moment
     ]
     begin = min([pod.born_at for pod in pods], default=begin)
     fine = end - begin < _SHORT
     ended = _ended(asked, seen, given)
-    waits = [w for w in asked.model.waits(life.id) if w.from_at <= seen.moment]
+    why = explain(asked.model, life, seen.moment, past=seen.at is not None)
+    waits = why.waits
+    assert isinstance(why.group, LifeRow)
     decided = _decisions(asked, seen, given)
     window = {
         "since": begin,
@@ -76,7 +78,7 @@ def group(asked: Asked, seen: PageView, namespace: str, name: str) -> Page:
     )
     title = f"{life.namespace}/{life.name}"
     body = [
-        _standing(life, explain(asked.model, life, seen.now), seen),
+        _standing(why, seen),
         h("h2", "Timeline"),
         picture.timeline(f"Timeline of {title}", pods, waits, begin, end, ended),
         h("h2", "Why"),
@@ -91,7 +93,7 @@ def group(asked: Asked, seen: PageView, namespace: str, name: str) -> Page:
         _pods(pods, seen, title, life.id),
     ]
     data = {
-        "group": finding.podgroup(life),
+        "group": finding.podgroup(why.group),
         "waits": waits,
         "decisions": decided,
         "preemptions": preempted,
@@ -156,12 +158,13 @@ def _life(asked: Asked, seen: PageView, namespace: str, name: str) -> LifeRow:
     return found
 
 
-def _standing(life: LifeRow, why: Explanation, seen: PageView) -> Html:
+def _standing(why: Explanation, seen: PageView) -> Html:
+    life = why.group
     what = "single pod" if life.kind == "single" else f"group of {life.total_count:,} pods"
     cluster_queue = (
         [" of ClusterQueue ", queue_link(seen, life.cluster_queue)] if life.cluster_queue else None
     )
-    case, left = _case(life, lines(why, seen.now, own_only=not seen.quota))
+    case, left = _case(life, lines(why, seen.moment, own_only=not seen.quota))
     return h(
         "div",
         case,
@@ -173,17 +176,10 @@ def _standing(life: LifeRow, why: Explanation, seen: PageView) -> Html:
             when(life.created_at, seen),
         ),
         [h("p", h("b", f"{one.label}: ") if one.label else None, one.text) for one in left],
-        h(
-            "p",
-            "States and counts are those of now; the picture ends at the time you chose.",
-            class_="quiet",
-        )
-        if seen.at
-        else None,
     )
 
 
-def _case(life: LifeRow, said: Sequence[ExplanationLine]) -> tuple[Html, list[ExplanationLine]]:
+def _case(life: GroupRow, said: Sequence[ExplanationLine]) -> tuple[Html, list[ExplanationLine]]:
     """Return what is the case and what to do about it, for the top, and the lines that are left."""
     until = next((n for n, one in enumerate(said) if n and one.label), len(said))
     case = ". ".join(one.text.rstrip(".") for one in said[:until])

@@ -13,6 +13,7 @@ from msgspec import Struct
 from gatelog.readmodel import grouplist
 from gatelog.readmodel.grouplist import LabelRow, ListedRow, StateCount
 from gatelog.readmodel.moments import Asked
+from gatelog.readmodel.past import Past
 from gatelog.readmodel.timeline import plain
 from gatelog.serve.api import finding
 from gatelog.serve.api.selectors import label_conditions, read_labels
@@ -165,6 +166,8 @@ def _list(asked: Asked, seen: PageView, search: Search) -> tuple[Html, dict[str,
     order = search.chosen["sort"] or "age"
     query = grouplist.page(search.past, search.conditions, order)
     rows = asked.rows("groups", ListedRow, query, search.given)
+    if search.past:
+        rows = list(map(Past(asked.model, seen.moment).as_it_was, rows))
     resource = search.chosen["resource"] or "cpu"
 
     columns: Columns = {
@@ -179,9 +182,8 @@ def _list(asked: Asked, seen: PageView, search: Search) -> tuple[Html, dict[str,
         _sorted("age", "age", seen, search): whens(seen, "created_at"),
     }
     words = grouplist.ORDERS[order][0].capitalize()
-    caption = f"{words}; pods are counted now" if search.past else words
     empty = "No group is like that; clear a field, or choose all."
-    found = listing(columns, rows[:ROWS], caption, empty)
+    found = listing(columns, rows[:ROWS], words, empty)
     more = pager(seen, "/groups", len(rows), **search.chosen)
     return h("div", found, more), {"groups": [finding.podgroup(one) for one in rows[:ROWS]]}
 

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gatelog.readmodel.cohorts import Pool
 from gatelog.readmodel.quota import QuotaRow, Series
@@ -64,6 +65,25 @@ class PodRow(Struct, frozen=True, gc=False):
         seen = self.seen_at
         within = seen is not None and _NONE <= seen - self.created_at < _SHORTEST
         return seen if seen is not None and within else self.created_at
+
+    def as_of(self, moment: datetime) -> "PodRow":
+        """Return it as it was at a moment: what came later had not come."""
+
+        def by_then(at: datetime | None) -> datetime | None:
+            return at if at is not None and at <= moment else None
+
+        over, ran = by_then(self.ended_at), by_then(self.started_at)
+        return replace(
+            self,
+            phase=self.phase if over else "Running" if ran else "Pending",
+            node=self.node if by_then(self.ungated_at) else "",
+            fate=self.fate if over or by_then(self.gone_at) else "",
+            exit_reason=self.exit_reason if over else "",
+            ungated_at=by_then(self.ungated_at),
+            started_at=ran,
+            ended_at=over,
+            gone_at=by_then(self.gone_at),
+        )
 
 
 class Span(Struct, frozen=True):

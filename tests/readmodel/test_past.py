@@ -1,0 +1,112 @@
+"""A past moment tells that moment: later the same is said of it as was then. Both databases."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from gatelog.readmodel.explain import explain, lines
+from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.moments import Asked
+from gatelog.readmodel.past import of_moment
+from gatelog.serve.console import group, groups
+from gatelog.serve.console.parts import PageView
+from podgroup.model.names import PRIORITY_CLASS
+from tests.projector.support import Writer
+from tests.support.toy import Toy
+
+Said = dict[str, tuple[object, list[tuple[str, str]]]]
+
+
+def said(model: ReadModel, at: datetime, *, past: bool) -> Said:
+    """Counts and words of each group that there was."""
+    found = {}
+    for row in model.listed("", gone=True, limit=100):
+        if row.created_at > at:
+            continue
+        told = explain(model, row, at, past=past)
+        then = told.group
+        counts = (
+            *(then.state, then.standing, then.pods_seen, then.pods_gated, then.pods_running),
+            *(then.pods_succeeded, then.pods_failed, told.position, then.wait_reason),
+            *(then.admitted_at, then.finished_at),
+        )
+        # Holders' states are those of the group, told apart by what runs.
+        words = [(one.label, one.text) for one in lines(told, at) if one.label != "Kueue"]
+        found[row.name] = counts, words
+    return found
+
+
+def steps(toy: Toy) -> list[object]:
+    """A day of a queue, step by step: waits, runs, failures, a preemption, a pod without a node."""
+    low, high = {PRIORITY_CLASS: "low"}, {PRIORITY_CLASS: "high"}
+    return [
+        lambda: [toy.pod(f"a{n}", "a", 2, labels=low) for n in range(2)],
+        lambda: toy.run("a0", "a1"),
+        lambda: [toy.pod(f"b{n}", "b", 3, labels=low) for n in range(2)],
+        lambda: toy.pod("b2", "b", 3, labels=low),
+        lambda: toy.pod("c", cpu=3, labels=low),
+        lambda: toy.end("a0"),
+        lambda: toy.end("a1"),
+        lambda: toy.unfit("b0"),
+        lambda: toy.run("b1"),
+        lambda: toy.run("b0"),
+        lambda: toy.pod("d", cpu=4, labels=high),
+        lambda: toy.run("d"),
+        lambda: toy.end("d", phase="Failed"),
+    ]
+
+
+@pytest.fixture
+def told(url: str) -> tuple[str, dict[datetime, Said]]:
+    """What was said after each step, an hour apart, and the read model of the whole story."""
+    toy, writer = Toy(cpu=4), Writer(url)
+    then: dict[datetime, Said] = {}
+    with ReadModel(url, "test") as model:
+        for step in steps(toy):
+            assert callable(step)
+            step()
+            writer.feed([m for m in toy.messages if m[0] > writer.world.meta.position])
+            moment = toy.now + timedelta(minutes=1)
+            then[moment] = said(model, moment, past=False)
+            toy.now += timedelta(hours=1)
+    return url, then
+
+
+def test_what_is_said_later_of_a_moment_is_what_was_said_then(
+    told: tuple[str, dict[datetime, Said]],
+) -> None:
+    url, then = told
+    with ReadModel(url, "test") as model:
+        for moment, expected in then.items():
+            found = said(model, moment, past=True)
+            for name, one in expected.items():
+                assert found[name] == one, (moment, name)
+            assert set(found) == set(expected)
+
+
+def test_pages_of_a_past_moment_know_nothing_of_later(
+    told: tuple[str, dict[datetime, Said]],
+) -> None:
+    """`b` waited then; it runs later, is preempted, and hours go by."""
+    url, then = told
+    moment = list(then)[3]
+    seen = PageView(at=moment, query={}, now=moment + timedelta(hours=13))
+    with ReadModel(url, "test") as model:
+        page = group.group(Asked(model), seen, "ns", "b")
+        text = str(page.body)
+        assert "Queued" in text and "s-queued" in text and "position" in text
+        assert not [word for word in ("preempted by", "13 h", "12 h", "Evicted") if word in text]
+        assert page.data["group"].status.state == "Queued"
+        assert page.data["group"].status.pods.gated == 3
+        assert [pod.phase for pod in page.data["pods"]] == ["Pending"] * 3
+        listed = groups.groups(Asked(model), seen)
+        states = {one.metadata.name: one.status.state for one in listed.data["groups"]}
+        assert states == {"a": "Running", "b": "Queued"}
+        assert "counted now" not in str(listed.body)
+
+
+def test_of_moment_leaves_nothing_of_now() -> None:
+    query = of_moment(
+        "SELECT 1 WHERE u.to_at IS NULL AND a.released_at IS NULL AND gone_at IS NULL"
+    )
+    assert query.count(":at") == 5 and "u.from_at <= :at" in query
