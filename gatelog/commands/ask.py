@@ -6,7 +6,6 @@ Invariant: the connection is read-only; what `--sql` prints is what is asked.
 import difflib
 import sys
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -145,8 +144,8 @@ def _scope(question: "Question", settings: "Settings", about: AboutOptions) -> "
 
     since, until = about.since, about.until
     texts = {one: getattr(about, one) or "" for one in ("namespace", "queue", "group", "team")}
-    now = datetime.now(UTC)
     with lookup.open_model(settings) as model:
+        now = model.clock()
         (story,) = model.rows(StoryRow, STORY, {"limit": 1})
         if "group" in question.parameters:
             within, slash, name = texts["group"].partition("/")

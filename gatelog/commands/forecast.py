@@ -94,7 +94,7 @@ def forecast(
     if every_s is not None:
         _again(settings, label, every_s, budget_s, tell=given.tell)
         return
-    now = datetime.now(UTC)
+    now = lookup.clock(settings)
     lookup.say_where(settings, answer.form)
     found = _made(settings, now, label, budget_s, keep=not given.dry_run, began_s=0.0)
     _print(found, now, scope.name, answer.form, headers=not answer.no_headers)

@@ -6,7 +6,7 @@ Invariant: reads only; what it prints can be had from the tables with the statem
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -102,16 +102,16 @@ def history(
             _Life(group, missing(model, group), of_group(model, group), model.entries(group.id))
             for group in chosen
         ]
-        pruned = model.pruned()
+        pruned, now = model.pruned(), model.clock()
     if output is not None:
         sys.stdout.write(document([life._asdict() for life in found], output))
         return None
     for number, life in enumerate(found):
         if number:
             out.print()
-        _show(out, life, pruned, story)
+        _show(out, life, pruned, story, now)
     if len(lives) > len(chosen):
-        _name_earlier(out, lives)
+        _name_earlier(out, lives, now)
     if follow:
         from gatelog.terminal.following import follow_group
 
@@ -121,7 +121,9 @@ def history(
     return None
 
 
-def _show(out: "Console", life: _Life, pruned: datetime | None, story: StoryOptions) -> None:
+def _show(
+    out: "Console", life: _Life, pruned: datetime | None, story: StoryOptions, now: datetime
+) -> None:
     from gatelog.readmodel import timeline
     from gatelog.readmodel.inforce import briefly
     from gatelog.readmodel.waitbars import bars
@@ -130,7 +132,7 @@ def _show(out: "Console", life: _Life, pruned: datetime | None, story: StoryOpti
     group, rows, by = life.group, life.entries, life.settings
     out.print(console.heading(group))
     start = rows[0].at if rows else group.created_at
-    out.print(f"[{console.QUIET}]from {start:%Y-%m-%d %H:%M:%S} UTC, {_until(group)}[/]")
+    out.print(f"[{console.QUIET}]from {start:%Y-%m-%d %H:%M:%S} UTC, {_until(group, now)}[/]")
     if pruned is not None and group.created_at < pruned:
         gone = f"history before {pruned:%Y-%m-%d} 00:00 UTC was pruned"
         out.print(f"[{console.QUIET}]{gone}[/]")
@@ -147,35 +149,35 @@ def _show(out: "Console", life: _Life, pruned: datetime | None, story: StoryOpti
     if changed:
         lines = sorted((*lines, *changed), key=lambda line: line.at)
     out.print(console.timeline(lines, start, absolute=story.utc))
-    waited = bars(rows, start, datetime.now(UTC), console.WAIT)
+    waited = bars(rows, start, now, console.WAIT)
     if waited is not None:
         out.print()
         out.print(waited)
 
 
-def _name_earlier(out: "Console", lives: "Sequence[GroupRow]") -> None:
+def _name_earlier(out: "Console", lives: "Sequence[GroupRow]", now: datetime) -> None:
     from gatelog.terminal import console
 
     more = len(lives) - 1
     word = "life" if more == 1 else "lives"
     out.print(f"\n[{console.QUIET}]{more} earlier {word} of this name: add --all[/]")
     for group in lives[1 : 1 + EARLIER]:
-        out.print(f"[{console.QUIET}]  {_earlier(group)}[/]")
+        out.print(f"[{console.QUIET}]  {_earlier(group, now)}[/]")
 
 
-def _earlier(group: Any) -> str:
-    reason = f" ({group.reason})" if group.reason and group.reason != group.state else ""
+def _earlier(group: Any, now: datetime) -> str:
+    said = ("", group.state, group.standing)
+    reason = "" if group.reason in said else f" ({group.reason})"
     pods = "1 pod" if group.pods_seen == 1 else f"{group.pods_seen} pods"
-    return (
-        f"{group.created_at:%Y-%m-%d %H:%M:%S} UTC  {group.state}{reason}, {pods}, {_until(group)}"
-    )
+    ended = f"{group.standing}{reason}, {pods}, {_until(group, now)}"
+    return f"{group.created_at:%Y-%m-%d %H:%M:%S} UTC  {ended}"
 
 
-def _until(group: Any) -> str:
+def _until(group: Any, now: datetime) -> str:
     from gatelog.readmodel.timeline import duration
 
     end = group.gone_at or group.finished_at
     if end is None:
-        return f"going on for {duration((datetime.now(UTC) - group.created_at).total_seconds())}"
+        return f"going on for {duration((now - group.created_at).total_seconds())}"
     took = duration((end - group.created_at).total_seconds())
     return f"{'gone' if group.gone_at else 'over'} after {took}"

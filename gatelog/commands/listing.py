@@ -6,7 +6,7 @@ Invariant: reads the read model only; every list is bounded and says so where it
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -93,7 +93,7 @@ def _asked(
     model: "ReadModel", what: str, namespace: str, wanted: FilterOptions
 ) -> tuple[Sequence[Any], "list[Column[Any]]", Callable[[Any], str]]:
     """Return rows, columns, and how `-o name` calls a row; one row too many means more."""
-    now, limit = datetime.now(UTC), wanted.limit + 1
+    now, limit = model.clock(), wanted.limit + 1
     if what == "queues":
         return model.queues(namespace, limit), _queue_columns(now), _queue_name
     of = (namespace, wanted.queue, wanted.state)

@@ -5,7 +5,7 @@ Invariant: reads only.
 
 import sys
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -71,10 +71,10 @@ def topology(
     from gatelog.terminal import lookup, printing
 
     output = answer.form
-    when = domains.when(datetime.now(UTC))
     asked: list[str] = []
     path = domains.within.split(",") if domains.within else []
     settings = where.settings(search=True)
+    when = domains.when(lookup.clock(settings))
     if not sql:
         lookup.say_where(settings, output)
     with lookup.open_model(settings) as model:

@@ -5,7 +5,7 @@ Invariant: reads only; rows of one period add up to the same totals, however the
 
 import sys
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -153,7 +153,6 @@ def usage(
     """
     from gatelog.terminal import lookup
 
-    now = datetime.now(UTC)
     if what.idle:
         if what.shapes or what.by is not None:
             raise UsageFailed("--idle goes without --used, --failures and --by")
@@ -161,19 +160,18 @@ def usage(
             raise UsageFailed("--idle goes without --since and --until: it is about now")
         settings = where.settings(search=True)
         lookup.say_where(settings, form.output)
-        _idle_holders(settings, rates, now, form)
+        _idle_holders(settings, rates, lookup.clock(settings), form)
         return
-    period = span.period(now)
     if what.shapes:
         if (what.used and what.failures) or rates is not None or what.by is not None:
             raise UsageFailed("--used and --failures go without each other, --by and --rates")
-        settings = where.settings(search=True)
-        lookup.say_where(settings, form.output)
+    known = None if what.shapes else _known(what, rates)
+    settings = where.settings(search=True)
+    period = span.period(lookup.clock(settings))
+    lookup.say_where(settings, form.output)
+    if what.shapes:
         _shapes(settings, period, form, used=what.used)
         return
-    known = _known(what, rates)
-    settings = where.settings(search=True)
-    lookup.say_where(settings, form.output)
     _print(_sums(settings, what, period, known), form)
 
 

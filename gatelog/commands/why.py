@@ -6,7 +6,7 @@ Invariant: reads only; answers for the newest life of a name.
 """
 
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -96,10 +96,10 @@ def why(
         if sql:
             console.console().print(model.statement(WHY, {"group_id": group.id}), soft_wrap=True)
             return None
-        now = datetime.now(UTC)
+        now = model.clock()
         found = explain(model, group, now)
         if group.state in PENDING:
-            expected = _expected(model, settings, group)
+            expected = _expected(model, settings, group, now)
             found = msgspec.structs.replace(found, expected=expected)
     if output in ("json", "yaml"):
         known = msgspec.structs.asdict(found)
@@ -147,7 +147,7 @@ def _everything(
     rows = _pending(model, namespace)
     if not rows and lookup.nothing_known(model, namespace):
         return FAILED
-    _print_pending(rows, namespace, output, headers=headers)
+    _print_pending(rows, model.clock(), namespace, output, headers=headers)
     if watch:
         last = rows
 
@@ -156,7 +156,7 @@ def _everything(
             rows = _pending(model, namespace)
             if rows != last:
                 last = rows
-                _print_pending(rows, namespace, output, headers=headers)
+                _print_pending(rows, model.clock(), namespace, output, headers=headers)
 
         following.whenever_written(model, again)
     return None
@@ -167,7 +167,7 @@ def _pending(model: "ReadModel", namespace: str) -> "list[PendingRow]":
     from gatelog.readmodel import heldup, running
     from gatelog.readmodel.rows import PendingRow
 
-    now = datetime.now(UTC)
+    now = model.clock()
     held = model.held_up(now - heldup.SOON, namespace=namespace, limit=_MOST)
     return [
         *(
@@ -194,11 +194,15 @@ def _pending(model: "ReadModel", namespace: str) -> "list[PendingRow]":
 
 
 def _print_pending(
-    rows: "list[PendingRow]", namespace: str, output: "Output | None", *, headers: bool
+    rows: "list[PendingRow]",
+    now: datetime,
+    namespace: str,
+    output: "Output | None",
+    *,
+    headers: bool,
 ) -> None:
     from gatelog.terminal import printing
 
-    now = datetime.now(UTC)
     if rows or output in ("json", "yaml"):
         columns = _pending_columns(now)
         printing.show(
@@ -234,11 +238,12 @@ def _pending_columns(now: datetime) -> "list[Column[PendingRow]]":
     ]
 
 
-def _expected(model: "ReadModel", settings: "Settings", group: "GroupRow") -> "ExpectedRow | None":
+def _expected(
+    model: "ReadModel", settings: "Settings", group: "GroupRow", now: datetime
+) -> "ExpectedRow | None":
     """Return when a group is expected to start: as was said lately, or else worked out now."""
     from projector.storage.database import database_url
 
-    now = datetime.now(UTC)
     known = model.expected(group.id)
     if known is not None and now - known.as_of < _FRESH:
         return known

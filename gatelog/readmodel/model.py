@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -280,6 +280,17 @@ class ReadModel:
     def checkpoint(self) -> CheckpointRow | None:
         """Return the checkpoint, None before the first one."""
         return next(self.rows(CheckpointRow, statements.CHECKPOINT, {}), None)
+
+    def clock(self) -> datetime:
+        """Return the moment that the read model tells of: now where gatelog's parts write to it.
+
+        One that no part ever spoke in is a copy (a replay up to a position, an import), and tells
+        of its last message: ages there are those of then.
+        """
+        with self._asked(statements.CLOCK, {}) as rows:
+            found = rows[0]["at"]
+        at = datetime.fromisoformat(found) if isinstance(found, str) else found
+        return datetime.now(UTC) if at is None else at
 
     def clusters(self) -> list[str]:
         """Return the clusters this database knows."""

@@ -302,6 +302,13 @@ SELECT seq, base, epoch, mode, at, written_at, published, folded
  WHERE cluster = :cluster AND shard = 0
 """
 
+CLOCK = """
+SELECT max(c.at) AS at
+  FROM checkpoints c
+ WHERE c.cluster = :cluster AND NOT EXISTS (
+       SELECT 1 FROM replicas r WHERE r.cluster = c.cluster)
+"""
+
 SETTINGS = """
 SELECT seq, at, kind, reason, message
   FROM history

@@ -62,6 +62,12 @@ def open_model(settings: Settings) -> ReadModel:
         raise CommandFailed(f"{error} (--state-dir or --db says where it is)") from error
 
 
+def clock(settings: Settings) -> datetime:
+    """Return the moment that a read model tells of (`ReadModel.clock`)."""
+    with open_model(settings) as model:
+        return model.clock()
+
+
 def say_where(settings: Settings, form: str | None = None) -> None:
     """Say on a terminal which read model answers, of which cluster, and as of when.
 

@@ -1,9 +1,11 @@
 """A past moment tells that moment: later the same is said of it as was then. Both databases."""
 
+import re
 from datetime import datetime, timedelta
 
 import pytest
 
+from gatelog import cli
 from gatelog.readmodel.explain import explain, lines
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.moments import Asked
@@ -19,7 +21,7 @@ Said = dict[str, tuple[object, list[tuple[str, str]]]]
 
 def said(model: ReadModel, at: datetime, *, past: bool) -> Said:
     """Counts and words of each group that there was."""
-    found = {}
+    found: Said = {}
     for row in model.listed("", gone=True, limit=100):
         if row.created_at > at:
             continue
@@ -110,3 +112,38 @@ def test_of_moment_leaves_nothing_of_now() -> None:
         "SELECT 1 WHERE u.to_at IS NULL AND a.released_at IS NULL AND gone_at IS NULL"
     )
     assert query.count(":at") == 5 and "u.from_at <= :at" in query
+
+
+AGES = re.compile(r"\b\d+ (?:d|h|days?)\b|\b\d{3,} m\b")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["why", "ns/big"],
+        ["why", "ns/runs"],
+        ["why"],
+        ["history", "ns/big"],
+        ["list", "groups"],
+        ["list", "queues"],
+        ["usage", "--since", "1h"],
+        ["ask", "waiting"],
+    ],
+    ids=" ".join,
+)
+def test_a_copy_is_told_as_of_its_last_message(
+    url: str, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The wall clock is months off: a command that reads it beside the log's shows days."""
+    toy = Toy(cpu=2)
+    toy.pod("runs", cpu=2)
+    toy.run("runs")
+    toy.pod("big", cpu=2)
+    toy.now += timedelta(minutes=30)
+    toy.pod("later")
+    Writer(url).feed(toy.messages)
+    cli.run([*words, "--db", url, "--cluster", "test"])
+    shown = capsys.readouterr()
+    assert shown.out and not AGES.findall(shown.out), shown.out
+    if words[0] == "usage":
+        assert "0.99" in shown.out or "1.00" in shown.out, shown.out

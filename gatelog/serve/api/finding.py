@@ -215,7 +215,7 @@ def reasons(model: ReadModel, row: LifeRow, name: str = "") -> o.PodGroupReasons
 
 def explained(model: ReadModel, row: LifeRow, name: str = "") -> o.PodGroupReasons:
     """Return the same with why the group is where it is, for who may see its namespace alone."""
-    now = datetime.now(UTC)
+    now = model.clock()
     said = lines(explain(model, row, now), now, own_only=True)
     explanation = [o.ExplanationLine(label=one.label, text=one.text) for one in said]
     return msgspec.structs.replace(reasons(model, row, name), explanation=explanation)
