@@ -1,57 +1,145 @@
 """The command `gatelog`: what it is asked, and how it says that it cannot.
 
-Theory. Commands are functions; each is in its own module, which imports what it needs when it is
-called, so that `--help` and small commands start fast and an image with one extra can run the
-commands of that extra. Whatever a command raises ends here as one sentence on stderr.
+Theory. Commands are functions; each is in its own module, which is imported when the command is
+called or explained, so that commands start fast and an image with one extra can run the commands of
+that extra. Whatever a command raises ends here as one sentence on stderr.
 
 Invariant: exit code 0 done, 1 failed, 2 asked wrongly, 130 interrupted; a traceback only with
 `--debug`, which may stand anywhere on the line.
 """
 
 import sys
-from collections.abc import Callable, Sequence
-from importlib import metadata
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperGroup
 
-from gatelog.commands import (
-    archive,
-    ask,
-    bundle,
-    demo,
-    deployments,
-    doctor,
-    epochs,
-    export,
-    forecast,
-    history,
-    listing,
-    migrate,
-    parked,
-    prune,
-    replay,
-    secrets,
-    sql,
-    stopping,
-    topology,
-    uninstall,
-    up,
-    usage,
-    version,
-    what_if,
-    why,
-)
 from gatelog.shell.ending import end, failed
 from gatelog.shell.errors import USAGE, NotHere
-from gatelog.shell.options import as_options, epilog
-from gatelog.shell.visible import shown
 
 DEBUG = "--debug"
 VIA_CLUSTER = "--via-cluster"
+FIRST, ASK, ACT, RUN, DEPLOY = "Ask first", "Ask", "Act", "Run", "Deployments"
+
+
+class Command(NamedTuple):
+    """A command: its function in `gatelog.commands`, its panel of the help, a line that sums it up.
+
+    The function's docstring is its help; `examples` names the text with its examples.
+    """
+
+    function: str
+    panel: str
+    summary: str
+    examples: str = "EXAMPLES"
+
+
+COMMANDS = {
+    "why": Command("why:why", FIRST, "Why a group or pod waits or does not run, and what helps."),
+    "history": Command("history:history", FIRST, "What happened to a group, line by line."),
+    "list": Command(
+        "listing:listing", FIRST, "Groups, queues, cohorts, flavors and what they hold."
+    ),
+    "usage": Command("usage:usage", FIRST, "Resource-hours used, held, wasted and waited for."),
+    "what-if": Command(
+        "what_if:what_if", FIRST, "Play a log with another quota, priority or policy."
+    ),
+    "forecast": Command("forecast:forecast", ASK, "When each group starts that waits."),
+    "ask": Command("ask:ask", ASK, "Questions in SQL that have a name."),
+    "sql": Command("sql:sql", ASK, "One statement of SQL, read only."),
+    "topology": Command("topology:topology", ASK, "Racks and nodes with what is free there."),
+    "doctor": Command("doctor:doctor", ASK, "Is everything well, and what to do where it is not?"),
+    "parked": Command("parked:parked", ASK, "What was put aside, and how to release it."),
+    "replay": Command("replay:replay", ASK, "Verify, rebuild or go back in the read model."),
+    "epochs": Command("epochs:epochs", ASK, "Beginnings of the log, and settings in force."),
+    "export": Command("export:export", ASK, "The log as a file."),
+    "import": Command("export:import_", ASK, "A read model of such a file.", "IMPORT_EXAMPLES"),
+    "bundle": Command("bundle:bundle", ASK, "What a report of a defect needs, as one file."),
+    "version": Command("version:version", ASK, "Versions of gatelog and what it speaks to."),
+    "stop": Command("stopping:stop", ACT, "Stop a group or queue."),
+    "resume": Command("stopping:resume", ACT, "Let it go on.", "RESUME_EXAMPLES"),
+    "up": Command("up:up", RUN, "All of gatelog in one process."),
+    "demo": Command("demo:demo", RUN, "All of it on a simulated cluster, in a minute."),
+    "ingest": Command("deployments:ingest", DEPLOY, "Watch the cluster, publish to the log."),
+    "project": Command("deployments:project", DEPLOY, "Fold the log, decide, write rows."),
+    "actuate": Command("deployments:actuate", DEPLOY, "Carry decisions out."),
+    "serve": Command("deployments:serve", DEPLOY, "Aggregated API and console."),
+    "migrate": Command("migrate:migrate", DEPLOY, "Make or upgrade tables and streams."),
+    "secrets": Command("secrets:secrets", DEPLOY, "Make passwords and keys that are missing."),
+    "archive": Command("archive:archive", DEPLOY, "Copy the log to closed files."),
+    "prune": Command("prune:prune", DEPLOY, "Take old history away."),
+    "uninstall": Command("uninstall:uninstall", DEPLOY, "Take gatelog off the cluster."),
+}
+"""Commands in the order of the help."""
+
+
+def _loaded(name: str) -> Any:
+    """Return a command as typer calls it, with its module imported."""
+    from typer.main import get_command_from_info
+
+    from gatelog.shell.options import as_options, epilog
+    from gatelog.shell.visible import shown
+
+    row = COMMANDS[name]
+    place, _, function = row.function.partition(":")
+    module = import_module(f"gatelog.commands.{place}")
+    command = getattr(module, function)
+    alone = typer.Typer()
+    alone.command(
+        name,
+        help=" ".join((command.__doc__ or "").split()),
+        short_help=row.summary,
+        epilog=epilog(getattr(module, row.examples)),
+        rich_help_panel=row.panel,
+    )(shown(as_options(command)))
+    (info,) = alone.registered_commands
+    return get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode="rich")
+
+
+class _Loading(Mapping[str, Any]):
+    """Commands by name, each imported when it is asked for."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            self._loaded[name] = _loaded(name)
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+    def __contains__(self, name: object) -> bool:
+        return name in COMMANDS
+
+
+class _Commands(TyperGroup):
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = _Loading()  # type: ignore[assignment] # only read
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Complete a name without importing what it stands for."""
+        from typer._click.shell_completion import CompletionItem
+
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [
+            CompletionItem(name, help=row.summary)
+            for name, row in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+
 
 app = typer.Typer(
     name="gatelog",
+    cls=_Commands,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -61,6 +149,8 @@ app = typer.Typer(
 
 def _print_version(asked: bool) -> None:
     if asked:
+        from importlib import metadata
+
         typer.echo(f"gatelog {metadata.version('gatelog')}")
         raise typer.Exit
 
@@ -89,53 +179,6 @@ def _root(
     """Options before the command; both act elsewhere."""
 
 
-RUN, DEPLOY, ASK, ACT = "Run", "Deployments", "Ask", "Act"
-
-
-def _add(name: str, command: Callable[..., Any], panel: str, examples: str) -> None:
-    """Add a command to the panel of the help that it belongs to; its docstring is its help."""
-    help = " ".join((command.__doc__ or "").split())
-    made = app.command(name, help=help, epilog=epilog(examples), rich_help_panel=panel)
-    made(as_options(command))
-
-
-_add("up", up.up, RUN, up.EXAMPLES)
-_add("demo", demo.demo, RUN, demo.EXAMPLES)
-_add("ingest", deployments.ingest, DEPLOY, deployments.EXAMPLES)
-_add("project", deployments.project, DEPLOY, deployments.EXAMPLES)
-_add("actuate", deployments.actuate, DEPLOY, deployments.EXAMPLES)
-_add("serve", deployments.serve, DEPLOY, deployments.EXAMPLES)
-_add("migrate", migrate.migrate, DEPLOY, migrate.EXAMPLES)
-_add("secrets", secrets.secrets, DEPLOY, secrets.EXAMPLES)
-_add("archive", archive.archive, DEPLOY, archive.EXAMPLES)
-_add("prune", prune.prune, DEPLOY, prune.EXAMPLES)
-_add("uninstall", uninstall.uninstall, DEPLOY, uninstall.EXAMPLES)
-_add("history", history.history, ASK, history.EXAMPLES)
-_add("why", why.why, ASK, why.EXAMPLES)
-_add("forecast", forecast.forecast, ASK, forecast.EXAMPLES)
-_add("list", listing.listing, ASK, listing.EXAMPLES)
-_add("stop", stopping.stop, ACT, stopping.EXAMPLES)
-_add("resume", stopping.resume, ACT, stopping.RESUME_EXAMPLES)
-_add("replay", replay.replay, ASK, replay.EXAMPLES)
-_add("what-if", what_if.what_if, ASK, what_if.EXAMPLES)
-_add("usage", usage.usage, ASK, usage.EXAMPLES)
-_add("topology", topology.topology, ASK, topology.EXAMPLES)
-_add("ask", ask.ask, ASK, ask.EXAMPLES)
-_add("sql", sql.sql, ASK, sql.EXAMPLES)
-_add("export", export.export, ASK, export.EXAMPLES)
-_add("import", export.import_, ASK, export.IMPORT_EXAMPLES)
-_add("epochs", epochs.epochs, ASK, epochs.EXAMPLES)
-_add("parked", parked.parked, ASK, parked.EXAMPLES)
-_add("doctor", doctor.doctor, ASK, doctor.EXAMPLES)
-_add("bundle", bundle.bundle, ASK, bundle.EXAMPLES)
-_add("version", version.version, ASK, version.EXAMPLES)
-
-
-for made in app.registered_commands:
-    if made.callback is not None:
-        made.callback = shown(made.callback)
-
-
 _ELSEWHERE = {"top": "list queues", "queue": "list queues", "watch": "why --watch"}
 """Commands that only `kubectl gatelog` has: what to ask here."""
 
@@ -155,7 +198,11 @@ def run(arguments: Sequence[str]) -> int:
         )
         return USAGE
     try:
-        result = app(args=stopping.plain_dry_run(rest), prog_name="gatelog", standalone_mode=False)
+        if rest[:1] in (["stop"], ["resume"]):
+            from gatelog.commands.stopping import plain_dry_run
+
+            rest = plain_dry_run(rest)
+        result = app(args=rest, prog_name="gatelog", standalone_mode=False)
     except BrokenPipeError:
         raise
     except NotHere as error:
@@ -170,8 +217,7 @@ def run(arguments: Sequence[str]) -> int:
 def _help_of(arguments: Sequence[str]) -> str:
     """Return the command line whose help fits these arguments."""
     command = next((a for a in arguments if not a.startswith("-")), "")
-    known = command in {c.name for c in app.registered_commands}
-    return f"gatelog {command} --help" if known else "gatelog --help"
+    return f"gatelog {command} --help" if command in COMMANDS else "gatelog --help"
 
 
 def main() -> None:

@@ -1,23 +1,25 @@
 """The command line itself: help, refusals, exit codes; nothing is started here."""
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from gatelog import cli
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
 ASKED_FOR = {"up", "demo", "ingest", "project", "actuate", "migrate", "history", "why", "doctor"}
-REGISTERED = cli.app.registered_commands
-COMMANDS = sorted(str(command.name) for command in REGISTERED)
+REGISTERED = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined] # a group
+COMMANDS = sorted(REGISTERED)
 EXAMPLES = sorted(
     {
         example.strip()
-        for command in REGISTERED
+        for command in REGISTERED.values()
         for example in re.findall(r"gatelog ([a-z]+ ?[^\n|&]*)", command.epilog or "")
     }
 )
@@ -158,3 +160,28 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     argv = ["bash", "-o", "pipefail", "-c", line]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stderr == ""
+
+
+@pytest.mark.parametrize("words", [["--version"], []])
+def test_what_needs_no_command_imports_none(words: list[str]) -> None:
+    """Completion of a name and the version are asked for while a person types."""
+    asked = (
+        "import sys\nfrom gatelog import cli\n"
+        f"cli.run({words}) if {words} else None\n"
+        "heavy = {'sqlalchemy', 'structlog', 'asyncio', 'msgspec', 'gatelog.shell.options'}\n"
+        "print(sorted(heavy & sys.modules.keys()), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+def test_names_are_completed_with_what_they_stand_for() -> None:
+    asked = {"_GATELOG_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "gatelog wh"}
+    done = subprocess.run(
+        [sys.executable, "-m", "gatelog"],
+        env=os.environ | asked,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert '"why":"Why a group' in done.stdout and '"what-if":' in done.stdout

@@ -168,8 +168,10 @@ def test_a_command_is_its_module_and_its_line_and_of_kubectl_one_file_more(
 ) -> None:
     changed = {
         "gatelog/cli.py": (
-            ("    forecast,\n", "    forecast,\n    greet,\n"),
-            ('_add("why"', '_add("greet", greet.greet, ASK, greet.EXAMPLES)\n_add("why"'),
+            (
+                "COMMANDS = {\n",
+                'COMMANDS = {\n    "greet": Command("greet:greet", ASK, "Say hello."),\n',
+            ),
         ),
         "gatelog/viacluster/app.py": (('@app.command("why")\n', PLUGIN),),
     }

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from gatelog.cli import app
+from gatelog.cli import COMMANDS
 from gatelog.readmodel.questions import questions
 from podgroup import rules
 from podgroup.log import events, records
@@ -120,7 +120,7 @@ def contract() -> frozenset[str]:
     for table in metadata.tables.values():
         found.add(table.name)
         found.update(column.name for column in table.columns)
-    found.update(str(command.name) for command in app.registered_commands)
+    found.update(COMMANDS)
     found.update(reason.word for reason in reasons.REASONS)
     found |= scanned(Path(str(views.__file__))).identifiers
     for module in (commands, events, policy, records):
