@@ -603,9 +603,11 @@ def test_its_volume_is_a_claim_or_goes_with_the_pod(*, empty: bool) -> None:
 def test_production_has_the_secrets_of_its_log_made_in_the_cluster() -> None:
     objects = by_name()
     assert not {"data", "stringData"} & set(objects["Secret", "gatelog-nats"]), "the Job's"
-    (name, other) = (_job(found) for found in (objects, by_name({"image": {"tag": "9"}})))
-    assert name != other, "a Job cannot be changed"
-    spec = objects["Job", name]["spec"]["template"]["spec"]
+    job, other = (
+        found["Job", "gatelog-secrets"] for found in (objects, by_name({"image": {"tag": "9"}}))
+    )
+    assert job["metadata"]["name"] != other["metadata"]["name"], "a Job cannot be changed"
+    spec = job["spec"]["template"]["spec"]
     wanted = "secrets --namespace gatelog-system --secret gatelog-nats"
     assert spec["containers"][0]["args"] == wanted.split()
     assert objects["Role", spec["serviceAccountName"]]["rules"] == [
@@ -622,11 +624,6 @@ def test_production_has_the_secrets_of_its_log_made_in_the_cluster() -> None:
     mounted = containers(objects)["serve"]["volumes"]
     (reader,) = (v["secret"]["secretName"] for v in mounted if v["name"] == "database")
     assert reader == "gatelog-database", "unless a role of its own is given"
-
-
-def _job(objects: dict[tuple[str, str], Json]) -> str:
-    (name,) = (n for kind, n in objects if kind == "Job" and n.startswith("gatelog-secrets-"))
-    return name
 
 
 @pytest.mark.parametrize("by", ["an older chart", "the Job"])
