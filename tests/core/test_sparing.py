@@ -11,11 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podgroup import engine
 from podgroup.engine import step
 from podgroup.log.events import Batch
-from podgroup.model.names import MAX_EXEC_SECONDS, PRIORITY_CLASS, QUEUE_NAME, WORKLOAD_ANNOTATION
+from podgroup.model.names import (
+    EVICTED_MAX_EXEC_TIME,
+    MAX_EXEC_SECONDS,
+    PRIORITY_CLASS,
+    QUEUE_NAME,
+    WORKLOAD_ANNOTATION,
+)
 from podgroup.model.policy import Policy
 from podgroup.rules import decides_by
+from podgroup.rules.helpers.context import Conclusions, RuleContext
+from podgroup.rules.helpers.evicting import deactivate
+from podgroup.rules.helpers.rule import Rule
+from podgroup.state.group import Group
 from tests.core.test_checks import asks, check
 from tests.core.test_following import relabel
 from tests.core.test_laws import LAW, reloaded, replayed
@@ -215,3 +226,21 @@ def test_after_a_creation_that_was_refused_it_is_tried_again() -> None:
     toy.refusing = ""
     toy.wait(60)
     assert len(toy.workloads) == 1
+
+
+def _deactivating(ctx: RuleContext, group: Group) -> Conclusions:
+    """A rule that nobody told `no_workload` of."""
+    if group.quota.holding is None:
+        yield from deactivate(ctx, group, "careless", EVICTED_MAX_EXEC_TIME, "its name")
+
+
+def test_what_nothing_could_hold_is_not_deactivated_but_parked() -> None:
+    engine._FIRST.insert(0, Rule(name="careless", run=_deactivating))
+    engine._PLANS.clear()
+    try:
+        toy = spare()
+        toy.pod("foo")
+    finally:
+        del engine._FIRST[0]
+        engine._PLANS.clear()
+    assert toy.gated("foo") and "no_workload.py" in toy.group("foo").parked

@@ -15,9 +15,16 @@ import pytest
 
 from podgroup.engine import due_timers
 from podgroup.log import events as e
+from podgroup.log.records import Explained, Pending
+from podgroup.model import names
+from podgroup.model.commands import EvictGroup
 from podgroup.model.objects import Condition
+from podgroup.model.reasons import REASONS
 from tests.support.toy import Toy
 
+KNOWN = {reason.word for reason in REASONS}
+KNOWN |= {text for name, text in vars(names).items() if name.isupper() and isinstance(text, str)}
+"""Words of our table, and Kueue's."""
 MINUTE = 60.0
 _LONG = 6 * 3600.0
 _ROUNDS = 60
@@ -36,6 +43,20 @@ def comes_to_rest(request: pytest.FixtureRequest) -> Iterator[None]:
     for toy in made:
         if can_rest(toy):
             stays_at_rest(toy)
+    for toy in made:
+        says_known_words(toy)
+
+
+def says_known_words(toy: Toy) -> None:
+    """Hold reasons to wait and to stop against the tables: others are shown without a meaning."""
+    if toy.world.mode != "builtin":
+        return  # Kueue says reasons of its own
+    said = {d.command.reason for d in toy.decisions if isinstance(d.command, EvictGroup)}
+    for made in toy.concluded:
+        said |= {each.wait for each in made.records if isinstance(each, Explained) and each.wait}
+        said |= {each.reason for each in made.records if isinstance(each, Pending) and each.reason}
+    unknown = said - KNOWN
+    assert not unknown, f"say in podgroup/model/reasons.py what these mean: {sorted(unknown)}"
 
 
 def can_rest(toy: Toy) -> bool:

@@ -13,13 +13,21 @@ from podgroup.rules.helpers.context import (
     workload_free,
     workload_ref,
 )
+from podgroup.rules.helpers.no_workload import without_workload
 from podgroup.state.group import Group
 
 
 def deactivate(
     ctx: RuleContext, group: Group, rule: str, reason: str, why: str, event: str = ""
 ) -> Conclusions:
-    """Set spec.active of the Workload to false and evict the group."""
+    """Set spec.active of the Workload to false and evict the group.
+
+    Raises:
+        LookupError: nothing could hold that it is deactivated: it has no Workload and gets none.
+    """
+    if without_workload(ctx.world, group):
+        where = "podgroup/rules/helpers/no_workload.py"
+        raise LookupError(f"rule {rule} deactivates a pod without a Workload: say in {where} when")
     if not workload_free(group):
         return  # again when what is in flight has been seen
     message = f"The workload is deactivated due to {why}"
