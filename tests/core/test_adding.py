@@ -1,12 +1,14 @@
 """What "How to add a ..." in docs/architecture.md says: a toy one is added in those files alone.
 
-Each test copies the packages concerned, changes the files that the page names and nothing else, and
-runs a story on the copy.
+Each test copies the packages concerned, changes files that the paragraph names, as many as it says,
+and nothing else, and runs a story on the copy.
 """
 
+import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -19,37 +21,49 @@ ROOT = Path(podgroup.__file__).parents[1]
 Edit = tuple[str, str]
 """A text of a file, once in it, and what it becomes."""
 
-RULE = '''"""Rule: a pod is greeted when its group is admitted.
-
-Invariant: once for each admission.
-"""
-
-from podgroup.model.commands import {command}, KubeEvent
-from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
-from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.state.group import Group
+LISTS = (ROOT / "docs/architecture.md").read_text()
+FIRST_STEPS = (ROOT / "CONTRIBUTING.md").read_text()
 
 
-def greet(ctx: RuleContext, group: Group) -> Conclusions:
-    """Greet the first pod of a group that was admitted just now."""
-    first, holding = ctx.members(group).first(), group.quota.holding
-    if first is None or holding is None or holding.seq != ctx.here.position:
-        return
-    event = KubeEvent(type="Normal", reason="Greeted", message="welcome")
-    command = {command}(target=pod_ref(ctx.pod(first)), events=(event,))
-    yield ctx.decision(group, "greet", "Greeted", "welcome", command)
+def block(text: str, language: str) -> str:
+    """Return the first block of code in a language, without its indentation."""
+    return textwrap.dedent(text.split(f"```{language}\n")[1].split("```")[0]).strip() + "\n"
 
 
-RULE = Rule(name="greet", run=greet, docs=(RuleDoc("greet", "it is admitted", "says so"),))
-'''
+RULE = block("   " + FIRST_STEPS.replace("   ```python", "```python"), "python")
+"""The rule of CONTRIBUTING.md."""
 LISTED: tuple[Edit, ...] = (
     ("    finish,\n", "    finish,\n    greet,\n"),
     ("    report.RULE,\n", "    report.RULE,\n    greet.RULE,\n"),
 )
 
 
-def added(folder: Path, new: Mapping[str, str], changed: Mapping[str, Sequence[Edit]]) -> None:
-    """Copy the packages of these files to a folder, with new files and changes."""
+def named(title: str) -> tuple[int, set[str]]:
+    """Return how many files a paragraph of the page asks for, and those and folders it names."""
+    (found,) = re.findall(rf"^\*\*{re.escape(title)}\*\* \((\d).*?(?=\n\n|\Z)", LISTS, re.M | re.S)
+    text = LISTS.split(f"**{title}**")[1].split("\n\n")[0]
+    return int(found), set(re.findall(r"`([a-z_/]+(?:\.py)?)`", text))
+
+
+def added(
+    folder: Path,
+    new: Mapping[str, str],
+    changed: Mapping[str, Sequence[Edit]],
+    *titles: str,
+    besides: int = 0,
+) -> None:
+    """Copy the packages of these files to a folder, with new files and changes.
+
+    `titles` are of the paragraphs that are followed, the last of which says how many files it
+    takes, but for `besides`: files that it names for some cases only.
+    """
+    told: set[str] = set()
+    for title in titles:
+        size, files = named(title)
+        told |= files
+    given = {*new, *(name for name, edits in changed.items() if edits)}
+    assert len(given) == size + besides, (titles, given)
+    assert {f for f in given if not {f, f.rpartition("/")[0]} & told} == set()
     for package in {name.partition("/")[0] for name in (*new, *changed)}:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / package, folder / package, ignore=ignored)
@@ -82,20 +96,100 @@ GREETED = """
 from tests.support.toy import Toy
 
 toy = Toy()
-toy.pod("a", "g", 1)
+toy.arrives({"metadata": {"name": "a"}})
 decision = next(d for d in toy.decisions if d.rule == "greet")
 print(decision.message)
 """
 
 
 def test_a_rule_is_its_module_and_its_line_in_the_list(tmp_path: Path) -> None:
-    new = {"podgroup/rules/greet.py": RULE.format(command="EmitEvent")}
-    added(tmp_path, new, {"podgroup/rules/__init__.py": LISTED})
+    new = {"podgroup/rules/greet.py": RULE}
+    added(tmp_path, new, {"podgroup/rules/__init__.py": LISTED}, "Rule")
     story = f"""{GREETED}
+from projector.upkeep import migrate
 from tests.deploy.reference import rules
+from tests.projector.support import Writer
+
 print("| `greet` | it is admitted | says so |" in rules())
+migrate.upgrade("sqlite:///model.sqlite3")
+Writer("sqlite:///model.sqlite3").feed(toy.messages).store.close()
 """
     assert printed(tmp_path, "-c", story) == ["welcome", "True"]
+    asked = ("history", "ns/a", "--full", "--cluster", "test", "--db", "sqlite:///model.sqlite3")
+    told = printed(tmp_path, "-m", "gatelog", *asked)
+    assert ["greet: Greeted: welcome" in line for line in told if "greet" in line] == [True]
+
+
+def test_the_list_is_edited_as_the_first_steps_say() -> None:
+    for _, edited in LISTED:
+        assert f"`{edited.split()[-1]}`" in FIRST_STEPS
+
+
+SETTING = """    greeting: Annotated[str, Meta(max_length=63)] = ""
+    \"\"\"What each group is greeted with; empty: with nothing.\"\"\"
+    pods_ready_timeout_s:"""
+POLITE = (
+    ('message="welcome"', "message=ctx.world.policy.greeting"),
+    ('"Greeted", "welcome"', '"Greeted", ctx.world.policy.greeting'),
+)
+
+
+def test_a_setting_that_rules_read_is_a_field_of_the_policy_and_passed_on(tmp_path: Path) -> None:
+    rule = RULE
+    for old, better in POLITE:
+        assert old in rule
+        rule = rule.replace(old, better)
+    field = '    greeting: str = ""\n    pods_ready_timeout_s: int'
+    passed = "        greeting=settings.greeting,\n        workloads="
+    setting: dict[str, Sequence[Edit]] = {
+        "runtime/settings.py": (("    pods_ready_timeout_s:", SETTING),),
+        "podgroup/model/policy.py": (("    pods_ready_timeout_s: int", field),),
+        "projector/storage/opening.py": (("        workloads=", passed),),
+    }
+    added(tmp_path, {}, setting, "Setting", "Setting that rules read")
+    (tmp_path / "podgroup/rules/greet.py").write_text(rule)
+    listed = tmp_path / "podgroup/rules/__init__.py"
+    for old, better in LISTED:
+        listed.write_text(listed.read_text().replace(old, better, 1))
+    story = """
+from projector.storage.opening import policy_of
+from runtime.settings_source import load
+from tests.deploy.reference import PARTS, chart_schema
+from tests.support.toy import Toy
+
+toy = Toy(policy=policy_of(load(None, {"GATELOG_QUEUEING_GREETING": "hello"}).queueing))
+toy.arrives({"metadata": {"name": "a"}})
+print(next(d for d in toy.decisions if d.rule == "greet").message)
+print("greeting" in str(chart_schema()), any("greeting" in part() for part in PARTS.values()))
+"""
+    assert printed(tmp_path, "-c", story) == ["hello", "True True"]
+
+
+METRIC = """        ("gatelog_greetable", "Groups that may be greeted.", (), greetable),
+        ("gatelog_pods","""
+COUNTED = '''def greetable(world: World) -> dict[Labels, int]:
+    """Return how many groups may be greeted."""
+    return {(): len(world.groups)}
+
+
+def pods('''
+
+
+def test_a_metric_is_a_row_and_its_function(tmp_path: Path) -> None:
+    edits = (('        ("gatelog_pods",', METRIC), ("def pods(", COUNTED))
+    added(tmp_path, {}, {"projector/measures/gauges.py": edits}, "Metric")
+    story = """
+from projector.measures.gauges import declare
+from runtime.metrics import Metrics
+from tests.support.toy import Toy
+
+toy = Toy()
+toy.pod("a")
+metrics = Metrics()
+declare(metrics, lambda: toy.world)
+print(*[line for line in metrics().decode().splitlines() if line.startswith("gatelog_greetable")])
+"""
+    assert printed(tmp_path, "-c", story) == ["gatelog_greetable 1.0"]
 
 
 COMMAND = '''class GreetPod(Command, tag="GreetPod", frozen=True, kw_only=True):
@@ -112,7 +206,7 @@ CARRIED_OUT = """        case GreetPod():
 
 
 def test_a_rule_with_a_command_is_two_files_more(tmp_path: Path) -> None:
-    new = {"podgroup/rules/greet.py": RULE.format(command="GreetPod")}
+    new = {"podgroup/rules/greet.py": RULE.replace("EmitEvent", "GreetPod")}
     changed = {
         "podgroup/rules/__init__.py": LISTED,
         "podgroup/model/commands.py": (
@@ -124,7 +218,7 @@ def test_a_rule_with_a_command_is_two_files_more(tmp_path: Path) -> None:
             ("        case EmitEvent():\n            return", CARRIED_OUT),
         ),
     }
-    added(tmp_path, new, changed)
+    added(tmp_path, new, changed, "Rule", "Rule with a command")
     story = f"""{GREETED}
 import asyncio
 import msgspec
@@ -175,7 +269,8 @@ def test_a_command_is_its_module_and_its_line_and_of_kubectl_one_file_more(
         ),
         "gatelog/viacluster/app.py": (('@app.command("why")\n', PLUGIN),),
     }
-    added(tmp_path, {"gatelog/commands/greet.py": GREETING}, changed)
+    new = {"gatelog/commands/greet.py": GREETING}
+    added(tmp_path, new, changed, "Command of the CLI", besides=1)
     assert printed(tmp_path, "-m", "gatelog", "greet") == ["hello"]
     assert printed(tmp_path, "-m", "gatelog", "--via-cluster", "greet") == ["hello, API server"]
 
@@ -195,7 +290,7 @@ def test_a_column_is_in_its_table_and_its_writer(tmp_path: Path) -> None:
         ),
         "migrations/env.py": (),  # copied as it is
     }  # fmt: skip
-    added(tmp_path, {}, changed)
+    added(tmp_path, {}, changed, "Column that people see")
     story = """
 import sqlite3
 from projector.upkeep import migrate
@@ -264,7 +359,7 @@ def test_a_watched_kind_is_its_view_its_translation_and_its_row(tmp_path: Path) 
             ('        Watched("Workload",', ROW),
         ),
     }  # fmt: skip
-    added(tmp_path, {}, changed)
+    added(tmp_path, {}, changed, "Watched kind")
     story = """
 import msgspec
 from ingest.kinds import watched_kinds
@@ -303,7 +398,7 @@ def test_a_field_of_a_view_is_in_the_view_and_its_translation(tmp_path: Path) ->
             ),
         ),
     }
-    added(tmp_path, {}, changed)
+    added(tmp_path, {}, changed, "Field of a view")
     story = """
 import msgspec
 from ingest.translate.pods import PodWire, pod_view

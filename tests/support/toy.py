@@ -15,7 +15,9 @@ from typing import Any, ClassVar, cast
 
 import msgspec
 
+from ingest.kinds import watched_kinds
 from ingest.translate.fields import annotations as read_annotations
+from ingest.translate.items import Delta
 from podgroup.engine import due_timers, new_world, step
 from podgroup.log import events as e
 from podgroup.log.events import Batch
@@ -271,6 +273,38 @@ class Toy:
 
     def named(self, name: str) -> PodView:
         return next(p for p in self.pods.values() if p.name == name)
+
+    def arrives(self, pod: Mapping[str, Any]) -> PodView:
+        """A pod comes as the API server writes it, as a line of the ingester's watch.
+
+        What is left out is filled in as it does: of namespace, labels, gate and finalizer as well.
+        """
+        self._uid += 1
+        meta = {
+            "uid": f"u{self._uid:04d}",
+            "namespace": "ns",
+            "resourceVersion": self.bump(),
+            "creationTimestamp": self.now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "finalizers": [POD_FINALIZER],
+            **pod["metadata"],
+            "labels": {
+                QUEUE_NAME: "lq",
+                MANAGED_LABEL: "true",
+                **pod["metadata"].get("labels", {}),
+            },
+        }
+        box = {"name": "main", "image": "box", "resources": {"requests": {"cpu": "1"}}}
+        spec = {"schedulingGates": [{"name": ADMISSION_GATE}], "containers": [box]}
+        whole = {"metadata": meta, "spec": {**spec, **pod.get("spec", {})}, "status": {}}
+        line = msgspec.json.encode({"type": "ADDED", "object": whole})
+        copied = self.world.policy.annotation_keys_to_copy
+        rows = {row.kind: row for row in watched_kinds("", copied=copied)}
+        item = rows["Pod"].translator.item(line)
+        assert isinstance(item, Delta) and isinstance(item.event, e.PodApplied), item
+        view = item.event.pod
+        self.pods[view.uid] = self.last[view.name] = view
+        self.do(item.event)
+        return view
 
     def change(self, uid: str, *, settle: bool = True, **fields: Any) -> None:
         if "annotations" in fields:
