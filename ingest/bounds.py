@@ -21,7 +21,7 @@ from podgroup.log.events import (
     WorkloadApplied,
     WorkloadDeleted,
 )
-from podgroup.model.names import PREFIX
+from podgroup.model.keys import is_ours
 from podgroup.model.objects import Kind, PodView, QueueObject, WorkloadView
 
 MAX_CONDITIONS = 16
@@ -72,7 +72,7 @@ def _refused(kind: Kind, view: PodView | WorkloadView | QueueObject, size: int) 
 
 def _small_pod(pod: PodView, size: int) -> PodView:
     """The pod without what decides nothing and has no bound but the API server's."""
-    ours = {key: text for key, text in pod.labels.items() if key.startswith(PREFIX)}
+    ours = {key: text for key, text in pod.labels.items() if is_ours(key)}
     said = (
         f"the pod is too large: {size} bytes of it matter to gatelog, which takes at most "
         f"{MAX_EVENT_BYTES}; its other labels, owners, conditions, tolerations and affinity are "

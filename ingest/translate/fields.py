@@ -3,10 +3,9 @@
 The wire Structs name only what a view needs; msgspec skips the rest without building it. A list or
 map that is absent, null or empty means the same in the Kubernetes API, hence the `| None`.
 
-Bounds: an annotation of ours takes at most 4 KiB (pod-group-sets 256 KiB, which is what the API
-server allows all annotations of an object together). One that is longer is left out: cutting a
-value that a rule reads would change what it says, and its owner must not be able to keep the rest
-of the object from being read. Texts for people are cut at 2,048 characters.
+Bounds: an annotation of ours takes as many bytes as `podgroup.model.keys` says. A longer one is
+left out: cutting a value that a rule reads would change what it says, and its owner must not be
+able to keep the rest of the object from being read. Texts for people are cut at 2,048 characters.
 
 Invariant: nothing of an object gets into a view but what is named here or in the kind's module.
 """
@@ -17,17 +16,13 @@ from datetime import datetime
 from msgspec import Raw, Struct, field
 
 from podgroup.model import objects
+from podgroup.model.keys import bound_of, enters_log
 from podgroup.model.limits import (
-    ANNOTATION_BYTES,
-    ANNOTATIONS_BYTES,
     OBJECT_NAME,
     PERSONS_REASON_CHARS,
     cut,
 )
 from podgroup.model.names import (
-    POD_GROUP_SETS,
-    PREFIX,
-    PROVREQ_PREFIX,
     REASON_ANNOTATION,
     REASON_BY_ANNOTATION,
 )
@@ -157,18 +152,14 @@ def annotations(
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the annotations that gatelog reads, and what is said of those it leaves out.
 
-    Read are those of Kueue's two prefixes, and keys in `more`.
+    Read are those that enter the log (`podgroup.model.keys`), and keys in `more`.
     """
     if not found:
         return {}, ()
-    ours = {
-        key: text
-        for key, text in found.items()
-        if key.startswith((PREFIX, PROVREQ_PREFIX)) or key in more
-    }
+    ours = {key: text for key, text in found.items() if enters_log(key) or key in more}
     left_out = []
     for key, text in [*ours.items()]:
-        bound = ANNOTATIONS_BYTES if key == POD_GROUP_SETS else ANNOTATION_BYTES
+        bound = bound_of(key)
         # A character takes up to 4 bytes: count bytes only where that could matter.
         if len(text) * 4 > bound and (size := len(text.encode())) > bound:
             del ours[key]

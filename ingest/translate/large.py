@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from podgroup.model.keys import is_ours
 from podgroup.model.names import PREFIX
 from podgroup.model.objects import PodView
 from podgroup.model.remembering import size_of
@@ -62,7 +63,7 @@ def _least(name: str, value: Any) -> Any:
     """Return what is kept of a field: what says whose pod it is, and how much it takes."""
     match name:
         case "labels" | "annotations":
-            ours = [(key, text) for key, text in value.items() if key.startswith(PREFIX)]
+            ours = [(key, text) for key, text in value.items() if is_ours(key)]
             return dict(sorted(ours, key=lambda pair: len(pair[1]))[: 4 * MOST_KEPT])
         case "requests":
             first = sorted(value, key=lambda key: ("/" in key, key))[: 4 * MOST_KEPT]

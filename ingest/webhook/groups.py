@@ -25,6 +25,7 @@ from ingest.webhook.fields import (
 from ingest.webhook.pod import Pod
 from ingest.webhook.policy import WebhookPolicy
 from podgroup.model import names
+from podgroup.model.keys import bound_of
 from podgroup.model.roles import named_by
 
 _SIZES: Final[tuple[str, ...]] = (
@@ -70,7 +71,7 @@ def dialect_errors(pod: Pod, policy: WebhookPolicy) -> list[FieldError]:
 def _sets_errors(pod: Pod, policy: WebhookPolicy) -> list[FieldError]:
     """Mistakes in pod-group-sets, each with its line and field, and a pod that fits no set."""
     text = pod.annotations.get(names.POD_GROUP_SETS)
-    if text is None or len(text.encode("utf-8", "surrogatepass")) > policy.max_group_sets_bytes:
+    if text is None or len(text.encode("utf-8", "surrogatepass")) > bound_of(names.POD_GROUP_SETS):
         return []  # too long is an error already
     declared = parse_sets(text, policy.role_hash)
     path = annotation_path(names.POD_GROUP_SETS)

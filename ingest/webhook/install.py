@@ -39,7 +39,7 @@ from ingest.webhook.policy import (
     SERVICE_ACCOUNT,
     OwnerKind,
 )
-from podgroup.model import names
+from podgroup.model.keys import KEYS
 from runtime import manifests
 from runtime.manifests import Object
 
@@ -61,13 +61,10 @@ def _differs(field: str, *keys: str) -> str:
     return f"[{listed}].exists(key, {value('object')} != {value('oldObject')})"
 
 
-_MOVED_BY = (*names.NAMED_BY_ANNOTATION, names.GROUP_TOTAL_COUNT)
 _MOVES_THE_POD: Final[str] = " || ".join(
     (
-        _differs(
-            "labels", names.QUEUE_NAME, names.PRIORITY_CLASS, names.MAX_EXEC_SECONDS, *_MOVED_BY
-        ),
-        _differs("annotations", names.ADMISSION_GATED_BY, *_MOVED_BY),
+        _differs("labels", *(key.name for key in KEYS if key.moves and key.label)),
+        _differs("annotations", *(key.name for key in KEYS if key.moves and key.annotation)),
     )
 )
 """It is about queue, group, Workload, priority, time limit or who gates it: not the actuator's."""

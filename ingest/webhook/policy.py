@@ -16,8 +16,7 @@ from typing import Final
 
 import msgspec
 
-from podgroup.model.limits import ANNOTATION_BYTES, ANNOTATIONS_BYTES
-from podgroup.model.names import DEFAULT_PRIORITY_CLASS, DEFAULT_QUEUE, POD_GROUP_SETS
+from podgroup.model.names import DEFAULT_PRIORITY_CLASS, DEFAULT_QUEUE
 from podgroup.model.objects import Requirement, Selector
 from podgroup.model.roles import Variant
 
@@ -123,19 +122,8 @@ class WebhookPolicy(msgspec.Struct, frozen=True, kw_only=True):
     max_total_count: int = MAX_INT32
     """Largest group accepted, in pods; a podset count is an int32 in the Workload API."""
 
-    max_annotation_bytes: int = ANNOTATION_BYTES
-    """Largest value of any one Kueue annotation; what ingest could not take is not let in."""
-
-    max_group_sets_bytes: int = ANNOTATIONS_BYTES
-    """The same for pod-group-sets, which holds templates; all annotations of an object share
-    256 KiB in the API."""
-
     max_grace_s: int = MAX_GRACE_S
     """Longest time, in seconds, a pod may ask for (queueing.termination_grace_max_s)."""
-
-    def annotation_bound(self, key: str) -> int:
-        """Largest value in bytes of one of Kueue's annotations."""
-        return self.max_group_sets_bytes if key == POD_GROUP_SETS else self.max_annotation_bytes
 
     def counts(self, group: str, kind: str) -> bool:
         """Whether an owner of this kind takes its pods out of gatelog's hands."""

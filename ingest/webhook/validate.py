@@ -36,6 +36,7 @@ from ingest.webhook.pod import Pod
 from ingest.webhook.policy import WebhookPolicy
 from ingest.webhook.topology import never_placed, topology_errors
 from podgroup.model import names
+from podgroup.model.keys import bound_of, enters_log
 from podgroup.model.quantities import faults
 
 OWNER_WARNING = (
@@ -196,11 +197,10 @@ def _bounds(pod: Pod, old: Pod | None, policy: WebhookPolicy) -> list[FieldError
     if len(pod.annotations) > names.MAX_ENTRIES:
         return []  # said already
     for key, value in pod.annotations.items():
-        ours = key.startswith((names.PREFIX, names.PROVREQ_PREFIX))
-        if not ours or before.get(key) == value:
+        if not enters_log(key) or before.get(key) == value:
             continue
         size = len(value.encode("utf-8", "surrogatepass"))
-        bound = policy.annotation_bound(key)
+        bound = bound_of(key)
         if size > bound:
             detail = f"is {size} bytes long, gatelog takes at most {bound}: shorten it"
             errors.append(invalid(annotation_path(key), value, detail))

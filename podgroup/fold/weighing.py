@@ -18,7 +18,7 @@ from podgroup.fold import sentences as say
 from podgroup.fold.common import index, mark
 from podgroup.fold.group import reporting
 from podgroup.model.ids import PodUID
-from podgroup.model.names import PREFIX
+from podgroup.model.keys import is_ours
 from podgroup.model.objects import PodView
 from podgroup.model.weight import SHAPE, own_weight, shape_weight
 from podgroup.state.pod import Pod
@@ -113,7 +113,7 @@ def _put(world: World, table: Weights, view: PodView) -> PodView:
 
 
 def _cut(view: PodView, most: int) -> PodView:
-    ours = {key: text for key, text in view.labels.items() if key.startswith(PREFIX)}
+    ours = {key: text for key, text in view.labels.items() if is_ours(key)}
     return replace(
         view,
         labels=ours,

@@ -14,8 +14,8 @@ Invariant: equal declarations mean the same, and a text with a line break in it 
 from functools import lru_cache
 from typing import Final
 
+from podgroup.model.keys import KEYS
 from podgroup.model.names import (
-    GROUP_TOTAL_COUNT,
     MAX_INT32,
     MAX_ROLES,
     POD_GROUP_COUNT,
@@ -31,12 +31,7 @@ SETS: Final = "sets"
 COUNT: Final = "count"
 ROLES: Final = "roles"
 
-ANNOTATIONS: Final[dict[str, str]] = {
-    TOTAL: GROUP_TOTAL_COUNT,
-    SETS: POD_GROUP_SETS,
-    COUNT: POD_GROUP_COUNT,
-    ROLES: POD_GROUP_ROLES,
-}
+ANNOTATIONS: Final[dict[str, str]] = {key.dialect: key.name for key in KEYS if key.size}
 """Dialect -> the annotation that states it."""
 _STATED = tuple(ANNOTATIONS[dialect] for dialect in (COUNT, ROLES, TOTAL))
 

@@ -23,7 +23,9 @@ import sqlalchemy as sa
 from gatelog.readmodel.questions import questions
 from gatelog.shell.remedies import REMEDIES, Installation, remedy
 from ingest.webhook import bypass as queue_bypass
+from podgroup.model.keys import KEYS
 from podgroup.model.lifecycle import ARROWS, GONE, STATES
+from podgroup.model.names import PREFIX
 from podgroup.model.reasons import FIELDS, REASONS, RECREATE, Reason
 from podgroup.rules import RULES
 from runtime.settings import Settings
@@ -247,7 +249,21 @@ def remedies() -> str:
     return "\n".join(lines)
 
 
+def pod_keys() -> str:
+    """The table of keys that a pod may bear."""
+    lines = ["| key | is | says | from |", "|---|---|---|---|"]
+    for key in KEYS:
+        kinds = [kind for kind in ("annotation", "label") if getattr(key, kind)]
+        short = key.name.removeprefix(PREFIX)
+        name = f"`{key.name}…`" if key.prefix else f"`{short}`"
+        says = f"{key.says}; needs a Workload" if key.workload else key.says
+        by = "" if key.core or key.door else " (written by gatelog)"
+        lines.append(f"| {name} | {' or '.join(kinds)} | {_cell(says)}{by} | {key.of} |")
+    return "\n".join(lines)
+
+
 PARTS = {
+    ("dialects.md", "keys"): pod_keys,
     ("runbook.md", "remedies"): remedies,
     ("../deploy/chart/README.md", "values"): chart_values.table,
     ("concepts.md", "states"): states,

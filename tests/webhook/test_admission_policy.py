@@ -28,6 +28,7 @@ from ingest.webhook.policy import (
     WebhookPolicy,
 )
 from podgroup.model import names
+from podgroup.model.keys import bound_of
 from runtime import settings as ours
 from simcluster import Settings, patches
 from simcluster.client import Client
@@ -246,9 +247,7 @@ AS_LABEL = {ANNOTATION(key): LABEL(key) for key in names.NAMED_BY_ANNOTATION}
 
 
 def oversized(key: str, text: str) -> bool:
-    return key.startswith(names.PREFIX) and len(text.encode()) > WebhookPolicy().annotation_bound(
-        key
-    )
+    return key.startswith(names.PREFIX) and len(text.encode()) > bound_of(key)
 
 
 def check(new: RAW, old: RAW | None, errors: list[tuple[ErrorKind, str]]) -> None:

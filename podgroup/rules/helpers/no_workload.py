@@ -8,7 +8,7 @@ has its Workload all the same, and so has one that has it already, as long as it
 Invariant: nothing is changed here, and where nothing else changes the answer stays.
 """
 
-from podgroup.model.names import ADMISSION_GATED_BY, MAX_EXEC_SECONDS
+from podgroup.model.keys import NEED_A_WORKLOAD
 from podgroup.model.policy import Policy
 from podgroup.state.facts import cluster_queue_of
 from podgroup.state.group import Group
@@ -26,8 +26,8 @@ def without_workload(world: World, group: Group) -> bool:
         return False
     first = world.members[group.id].first()
     view = world.pods[first].view if first else None
-    if view is not None and (
-        MAX_EXEC_SECONDS in view.labels or ADMISSION_GATED_BY in view.annotations
+    if view is not None and any(
+        key.borne(view.labels, view.annotations) for key in NEED_A_WORKLOAD
     ):
         return False
     if group.quota.holding is not None and group.quota.holding.admitted:
