@@ -234,11 +234,11 @@ def granted(status: _PodStatus) -> Granted:
     whole = tuple([bytes(raw) for raw in (status.allocated_resources, present) if raw != _EMPTY])
     if not found and not whole:
         return NOTHING_GRANTED
-    infeasible = any(
+    never = any(
         one.type == "PodResizePending" and one.status == "True" and infeasible(one.reason)
         for one in status.conditions or ()
     )
-    return Granted(tuple(found), whole, infeasible)
+    return Granted(tuple(found), whole, never)
 
 
 def _grace(seconds: int | None) -> int:
