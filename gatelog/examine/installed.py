@@ -169,9 +169,25 @@ async def _queues(kube: KubeClient, api: str, plural: str) -> Finding:
         QUEUES,
         plural,
         f"{len(idle)} of {count} admit no group: {'; '.join(idle[:_NAMED])}{more}",
-        "gatelog resume one that was stopped; one that is being deleted goes when those that hold "
-        "its quota have ended; of the others the message says what is missing",
+        "; ".join(
+            [
+                *_resumed(items, plural),
+                "one that is being deleted goes when those that hold its quota have ended; of the "
+                "others the message says what is missing",
+            ]
+        ),
     )
+
+
+def _resumed(items: list[dict[str, Any]], plural: str) -> list[str]:
+    """Return the lines that resume the queues that were stopped, the first few."""
+    return [
+        f"gatelog resume {plural.removesuffix('s')} {meta['name']}"
+        + (f" -n {meta['namespace']}" if meta.get("namespace") else "")
+        for obj in items
+        for meta in (obj["metadata"],)
+        if (obj.get("spec") or {}).get("stopPolicy", "None") != "None"
+    ][:_NAMED]
 
 
 def _incomplete(obj: Mapping[str, Any]) -> Iterator[str]:

@@ -4,6 +4,7 @@ Invariant: opens the database for reading only.
 """
 
 import os
+import shutil
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -23,6 +24,8 @@ AREA = "database"
 NEWS = timedelta(hours=1)
 """For so long something that was parked is worth a warning though no group is stuck."""
 REPLICAS = "replicas"
+LEAST_ROOM = 16 << 20
+"""Bytes on the disk of a SQLite file below which it is said to be full."""
 MOST_READ = 1 << 30
 """Bytes of a SQLite file that is read from end to end: a second or two."""
 
@@ -45,7 +48,13 @@ def examine(settings: Settings, at: Installation = UNKNOWN) -> Examined:
             return Examined([schema], None)
         with ReadModel(url, settings.cluster) as model:
             row = model.checkpoint()
-            findings = [schema, *_integrity(url), _checkpoint(model, row), *_parts(model, at)]
+            findings = [
+                schema,
+                *_integrity(url),
+                *_room(url, at),
+                _checkpoint(model, row),
+                *_parts(model, at),
+            ]
             if row is not None:
                 findings += _lists(row) or _restored(row, datetime.now(UTC))
                 findings += [
@@ -100,6 +109,20 @@ def _integrity(url: str) -> list[Finding]:
     if said == "ok":
         return [ok(AREA, "integrity", "SQLite finds nothing wrong with the file")]
     return [fail(AREA, "integrity", f"{read_model_at(url)}: {' '.join(said.split())}", MOVE_AWAY)]
+
+
+def _room(url: str, at: Installation) -> list[Finding]:
+    """What is left on the disk of a SQLite file, if that is little; in the way of the log too."""
+    from projector.storage.database import parse
+
+    file = parse(url)
+    if file.get_backend_name() != "sqlite":
+        return []
+    left = shutil.disk_usage(os.path.dirname(file.database or "") or ".").free
+    if left >= LEAST_ROOM:
+        return []
+    said = f"the disk of {read_model_at(url)} has {left >> 20} MiB left, and log and database stop"
+    return [fail(AREA, "room", said, remedy("database", at))]
 
 
 def _checkpoint(model: ReadModel, row: CheckpointRow | None) -> Finding:

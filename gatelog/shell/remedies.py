@@ -139,7 +139,11 @@ REMEDIES: Final[dict[str, Remedy]] = {
         _BOTH,
         _BOTH,
     ),
-    "objects": Remedy("gatelog up --install webhook", _BOTH, _BOTH),
+    "objects": Remedy(
+        "end gatelog up and start it with --install policy (Kubernetes 1.36), or --install webhook",
+        _BOTH,
+        _BOTH,
+    ),
     "part away": Remedy(
         "gatelog up",
         "kubectl -n {ns} scale statefulset gatelog --replicas=1; if it ends again and again: "
@@ -154,7 +158,9 @@ REMEDIES: Final[dict[str, Remedy]] = {
         _REFUSED,
     ),
     "deleted group": Remedy(*("kubectl -n NAMESPACE delete workload GROUP",) * 3),
-    "queue stopped": Remedy(*("gatelog resume cq QUEUE",) * 3),
+    "queue stopped": Remedy(
+        *("gatelog resume clusterqueue QUEUE, or localqueue QUEUE -n NAMESPACE",) * 3
+    ),
     "certificate": Remedy(
         *("renew the certificate; it is read again by itself",) * 3,
     ),

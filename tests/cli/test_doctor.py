@@ -12,7 +12,7 @@ import sqlalchemy as sa
 import yaml
 
 from gatelog.cluster import install
-from gatelog.examine import installed
+from gatelog.examine import installed, readmodel
 from podgroup.model import names
 from projector import tables
 from projector.storage.database import writer
@@ -323,3 +323,18 @@ async def test_flavors_that_no_node_can_be_of_are_named_with_their_queue(tmp_pat
         "ClusterQueue two: a pod that asks for cpu and example.com/gpu never starts, since flavor "
         "gpu-zone-b wants nodes with zone=b, flavor cpu-zone-a of the same pods zone=a"
     )
+
+
+def test_a_disk_that_is_full_is_said_though_the_projector_cannot(
+    gatelog: Gatelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read model and log of `gatelog up` are on one disk: doctor said to start it."""
+    file = tmp_path / "db.sqlite3"
+    migrate.upgrade(f"sqlite:///{file}")
+    _, found = examine(gatelog, "--db", str(file))
+    assert ("database", "room") not in found
+    monkeypatch.setattr(readmodel, "LEAST_ROOM", 1 << 62)
+    _, found = examine(gatelog, "--db", str(file))
+    room = found["database", "room"]
+    assert room["verdict"] == "fail" and "MiB left" in room["detail"]
+    assert "tried again by itself" in room["remedy"]

@@ -100,6 +100,7 @@ async def test_what_the_api_server_shows(gatelog: Gatelog, away: Bare, tmp_path:
     idle = found["queues", "clusterqueues"]
     assert idle["verdict"] == "warn" and "2 of 3 admit no group:" in idle["detail"]
     assert "idle (R: idle m)" in idle["detail"]
+    assert "gatelog resume" not in idle["remedy"], "none was stopped"
     assert "going (R: busy m), held by default/holds" in idle["detail"]
     assert found["queues", "groups"]["verdict"] == "skip", "gatelog serve is not installed"
     assert found["leases", "ingest"]["verdict"] == "fail", "nobody holds the Lease"
@@ -177,3 +178,26 @@ async def test_a_node_that_is_away_is_named_and_so_is_one_whose_clock_is_wrong(
     assert clock["verdict"] == "warn" and "node fast is" in clock["detail"]
     assert "good" not in clock["detail"] and "ahead of the API server's" in clock["detail"]
     assert found["cluster", "clock here"]["verdict"] == "ok"
+
+
+async def test_a_stopped_queue_is_resumed_by_the_line_that_is_printed(
+    gatelog: Gatelog, away: Bare, tmp_path: Path
+) -> None:
+    _, kube = away
+    words = ("--kubeconfig", str(tmp_path / "kubeconfig"), "--state-dir", str(tmp_path / "none"))
+
+    async def inactive(status: str) -> None:
+        condition = {"type": "Active", "status": status, "reason": "Stopped", "message": "m"}
+        condition["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+        await say(kube, f"{QUEUES}/busy", {"conditions": [condition]})
+
+    stop = ("stop", "clusterqueue", "busy", *words[:2])
+    assert (await asyncio.to_thread(gatelog, *stop))[0] == 0
+    await inactive("False")
+    _, found = await examine(gatelog, *words)
+    printed = found["queues", "clusterqueues"]["remedy"].partition(";")[0]
+    assert printed == "gatelog resume clusterqueue busy"
+    code, _, err = await asyncio.to_thread(gatelog, *printed.split()[1:], *words[:2])
+    assert code == 0, err
+    _, queue = await kube.json("GET", f"{QUEUES}/busy")
+    assert queue["spec"].get("stopPolicy", "None") == "None"

@@ -1,6 +1,7 @@
 """A group that holds quota while its pods have failed says so wherever it is shown (U2)."""
 
 import json
+import re
 from pathlib import Path
 
 import msgspec
@@ -91,3 +92,28 @@ def test_idle_holders_are_listed_with_what_they_cost(
     for period in ("--since", "--until"):
         assert cli.run([*words, period, "1d"]) == 2
         assert "--idle goes without --since and --until" in capsys.readouterr().err
+
+
+def test_the_printed_command_ends_a_group_whose_every_pod_was_deleted(url: str) -> None:
+    """Pods stayed Terminating with their quota, and nothing named what ends it."""
+    toy, writer = Toy(cpu=4), Writer(url)
+    for index in range(2):
+        toy.pod(f"p{index}", "gang", 2)
+    toy.run("p0", "p1")
+    for name in ("p0", "p1"):
+        toy.delete(name)
+    toy.end("p0", "p1", phase="Failed")
+    toy.wait(60)
+    writer.feed(toy.messages)
+    assert toy.group("gang").quota.holding is not None and {"p0", "p1"} <= toy.there()
+    with ReadModel(url, "test") as model:
+        (group,) = model.groups("ns", "gang")
+        said = " ".join(one.text for one in lines(explain(model, group, NOW), NOW))
+        doctor = next(one for one in stuck.examine(model, NOW) if one.what == "idle quota")
+    for text in (said, doctor.remedy):
+        printed = re.search(r"kubectl -n (\S+) delete workload (\w+)", text)
+        assert printed is not None and printed.groups() == ("ns", group.workload_name)
+    toy.delete_workload(group.workload_name)
+    toy.wait(1)
+    assert not {"p0", "p1"} & toy.there()
+    assert "gang" not in {one.name for one in toy.world.groups.values() if one.quota.holding}
