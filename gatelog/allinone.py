@@ -163,24 +163,30 @@ async def _log(
         await server.stop()
 
 
-async def keep_storing(server: EmbeddedNats, bus: Bus) -> None:
+async def keep_storing(server: EmbeddedNats, bus: Bus, again_s: float = _AGAIN_S) -> None:
     """Restart the server when it stores nothing any more, until cancelled.
+
+    On a full disk a restart itself may fail, since the server's address is written; it is tried
+    again after `again_s`, whatever it failed with.
 
     After a failed write, as on a full disk, it stores nothing for as long as it lives, though there
     may be room again (nats-server 2.15, measured); in a cluster its liveness probe restarts it.
     """
-    log = get_logger("up")
+    log, unstarted = get_logger("up"), False
     while True:
         await asyncio.sleep(_LOOK_S)
-        if not bus.unstored:
+        if not bus.unstored and not unstarted:
             continue
         log.warning("nats_restarted", problem=bus.unstored)
         try:
             await server.stop()
             await server.start()
-        except EmbeddedError as error:
+        except (EmbeddedError, OSError) as error:
             log.error("nats_not_started", error=str(error))
-        await asyncio.sleep(_AGAIN_S)
+            unstarted = True
+        else:
+            unstarted = False
+        await asyncio.sleep(again_s)
 
 
 async def _database(settings: Settings, narrator: Narrator) -> None:

@@ -56,3 +56,30 @@ async def test_it_is_said_after_a_while_and_ends_without_a_restart_of_ours(tmp_p
         keeping.cancel()
         await bus.close()
         await server.stop()
+
+
+async def test_a_restart_that_fails_on_the_full_disk_is_made_again(tmp_path: Path) -> None:
+    """The server's address could not be written, and nothing restarted it any more."""
+    server = EmbeddedNats(tmp_path / "nats")
+    await server.start()
+    bus = await connect(server.settings(), "test", deadline_s=20)
+    keeping = asyncio.create_task(keep_storing(server, bus, again_s=0.5))
+    try:
+        await bus.ensure_streams(StreamSettings())
+        first = server.pid
+        room(server.pid, 4096)
+        in_the_way = tmp_path / "nats" / "address.new"
+        in_the_way.mkdir()
+        async with asyncio.timeout(60):
+            while server.pid == first:
+                await stored(bus, "full")
+        in_the_way.rmdir()
+        address = tmp_path / "nats" / "address"
+        async with asyncio.timeout(60):
+            while not address.exists() or not await stored(bus, "after"):
+                await asyncio.sleep(0.1)
+        assert not keeping.done()
+    finally:
+        keeping.cancel()
+        await bus.close()
+        await server.stop()
