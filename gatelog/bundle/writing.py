@@ -33,7 +33,7 @@ _WHAT = {
     "logs": "the last log lines",
     "metrics": "metrics of a pod",
 }
-_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # what is listened on, not by us
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}  # what is listened on, not by us
 _ABOUT = """A bundle of gatelog, made {at} for helpers from outside.
 
 {content}
