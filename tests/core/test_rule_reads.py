@@ -5,7 +5,7 @@ Where two views of a pod have equal flags and differ in nothing that is declared
 need have them. So what rules read is recorded while stories run.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -76,14 +76,44 @@ def _curious(ctx: RuleContext, group: Group) -> Conclusions:
             yield from ()
 
 
-def test_a_rule_that_reads_another_field_is_found() -> None:
-    engine._FIRST.insert(0, Rule(name="curious", run=_curious))
+@contextmanager
+def asked_first(run: Callable[[RuleContext, Group], Conclusions]) -> Iterator[None]:
+    """Have one more rule, before all others."""
+    engine._FIRST.insert(0, Rule(name="curious", run=run))
+    engine._PLANS.clear()
     try:
-        with undeclared() as found:
-            Toy().pod("a")
+        yield
     finally:
         del engine._FIRST[0]
         engine._PLANS.clear()
+
+
+def test_of_a_group_that_runs_what_is_declared_is_looked_at_and_nothing_else() -> None:
+    asked: list[str] = []
+
+    def note(_: RuleContext, group: Group) -> Conclusions:
+        asked.append(group.name)
+        return ()
+
+    with asked_first(note):
+        toy = Toy()
+        for name in ("a", "b"):
+            toy.pod(name, "g", 2)
+        toy.run("a", "b")
+        view = toy.named("a")
+        for fields, looked in (
+            ({"message": "pulled"}, []),
+            ({"labels": {**view.labels, "team": "red"}}, ["g"]),
+            ({"annotations": {**view.annotations, names.SERVING: "false"}}, ["g"]),
+        ):
+            asked.clear()
+            toy.change(view.uid, settle=False, **fields)
+            assert asked[:1] == looked, fields
+
+
+def test_a_rule_that_reads_another_field_is_found() -> None:
+    with asked_first(_curious), undeclared() as found:
+        Toy().pod("a")
     assert [line.split(":")[0] for line in found] == ["rule curious reads `message` of a pod"]
 
 
