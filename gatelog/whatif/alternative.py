@@ -174,6 +174,7 @@ class Alternative(Play):
         simulated, self._cluster.said = self._cluster.said, []
         items = self._told(entry)
         if said or simulated or items.items:
+            self.events += len(said)  # by which the journal is taken, too
             self._fold([*said, *simulated], items)
             self._stepped(simulated, self._made, self._concluded)
             self._follow_up()

@@ -74,6 +74,13 @@ def test_a_random_story_is_followed_to_its_end(seed: int, tmp_path: Path) -> Non
     exact(past, found)
 
 
+def test_what_follows_is_counted_as_folded(tmp_path: Path) -> None:
+    """By that number the journal is taken, which would grow with the log otherwise."""
+    told(3, log := tmp_path / "story.jsonl.gz")
+    past, found = beside_nothing(log, tmp_path)
+    assert found.events >= past.events > 0
+
+
 def test_the_stories_have_all_of_it(tmp_path: Path) -> None:
     actions: dict[str, int] = {}
     for seed in range(10):
