@@ -93,9 +93,9 @@ _REFUSED = (
 REMEDIES: Final[dict[str, Remedy]] = {
     "nats full": Remedy(
         "make room on the disk of the state directory; the log's server is restarted by itself "
-        "within 25 s",
+        "every 20 s",
         "make room on the volume (kubectl -n {ns} exec gatelog-0 -- df -h /var/lib/gatelog); the "
-        "log's server is restarted by itself within 25 s",
+        "log's server is restarted by itself every 20 s",
         "make room on nats-server's volume, or enlarge it (kubectl -n {ns} edit pvc data-nats-0), "
         "then: kubectl -n {ns} delete pod nats-0 (after a failed write nats-server stores nothing "
         "for as long as it lives, and the pauses between its restarts grow to 5 minutes)",
