@@ -575,7 +575,7 @@ def effect_of(word: str, message: str = "") -> Effect:
             found = PLAIN
         else:
             found = BY_RULE if word.startswith(EVICTED_DEACTIVATED_PREFIX) else _DEACTIVATES
-    return replace(found, passing=True) if message in _PASSING else found
+    return replace(found, passing=True) if message and message in _PASSING else found
 
 
 def telling(word: str, message: str = "") -> Effect | None:

@@ -202,7 +202,7 @@ class HeldQuota(Part):
     held_in: str = ""
     """ClusterQueue that it held quota of last: what runs of it was started there."""
     told: Effect | None = field(default=None, name="queue_effect")
-    """What follows from `reason`, if the record says so."""
+    """What follows from `reason`; None in rows from before it was kept."""
 
     @property
     def effect(self) -> Effect:
@@ -240,7 +240,7 @@ class Explained(Part):
     reason: str = ""
     message: str = ""
     told: Effect | None = field(default=None, name="explained_effect")
-    """What follows from `reason`, if the record says so."""
+    """What follows from `reason`; None in rows from before it was kept."""
 
     @property
     def effect(self) -> Effect:

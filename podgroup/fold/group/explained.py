@@ -1,6 +1,6 @@
 """What is said of a group (`state.Explained`)."""
 
-from podgroup.model.reasons import Effect
+from podgroup.model.reasons import Effect, effect_of
 from podgroup.state.group import Group, Wait
 
 
@@ -21,6 +21,6 @@ def said(
     if state is not None:
         explained.state = state
     if reason is not None:
-        explained.reason, explained.told = reason, effect
+        explained.reason, explained.told = reason, effect or effect_of(reason)
     if message is not None:
         explained.message = message

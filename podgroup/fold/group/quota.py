@@ -1,7 +1,8 @@
 """What a group holds of quota (`state.HeldQuota`)."""
 
 from podgroup.log.records import Kept
-from podgroup.model.reasons import Effect
+from podgroup.model.reasons import Effect, effect_of
+from podgroup.model.wording import kueues
 from podgroup.state.group import Group, QuotaReservation, QuotaShortage
 
 
@@ -29,6 +30,7 @@ def released(group: Group, ran_s: int) -> None:
 
 def refused(group: Group, reason: str, message: str, effect: Effect | None) -> None:
     """Quota admission says why it is not admitted."""
+    effect = effect or effect_of(reason, kueues(message))
     group.quota.reason, group.quota.told = (reason, message), effect
 
 

@@ -26,8 +26,11 @@ def deactivate(
         LookupError: nothing could hold that it is deactivated: it has no Workload and gets none.
     """
     if without_workload(ctx.world, group):
-        where = "podgroup/rules/helpers/no_workload.py"
-        raise LookupError(f"rule {rule} deactivates a pod without a Workload: say in {where} when")
+        where = (
+            "by which key in podgroup/model/keys.py (`workload`), or when in "
+            "podgroup/rules/helpers/no_workload.py"
+        )
+        raise LookupError(f"rule {rule} deactivates a pod without a Workload: say {where}")
     if not workload_free(group):
         return  # again when what is in flight has been seen
     message = f"The workload is deactivated due to {why}"
