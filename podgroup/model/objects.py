@@ -23,6 +23,7 @@ from podgroup.model.names import (
     POD_FINALIZER,
     QUEUE_NAME,
 )
+from podgroup.model.reasons import pull_failed
 from podgroup.model.topology import NOTHING_ASKED, TopologyAssignment, TopologyRequest
 
 Time = Annotated[datetime, Meta(tz=True)]
@@ -174,7 +175,7 @@ def _statuses(conditions: tuple[Condition, ...]) -> object:
 def _in_the_way(waiting: tuple[ContainerWait, ...]) -> object:
     """Return what containers wait for, without messages; a pull that failed is tried again."""
     return tuple(
-        (one.name, BACK_OFF_PULLING if one.reason == PULL_FAILED else one.reason) for one in waiting
+        (one.name, BACK_OFF_PULLING if pull_failed(one.reason) else one.reason) for one in waiting
     )
 
 

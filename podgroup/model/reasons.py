@@ -632,3 +632,8 @@ def out_of_memory(word: str) -> bool:
 def infeasible(word: str) -> bool:
     """Read from a pod's condition PodResizePending that its node never has so much."""
     return word == "Infeasible"
+
+
+def pull_failed(word: str) -> bool:
+    """Read from what a container waits for that its image could not be pulled just now."""
+    return word == "ErrImagePull"

@@ -21,6 +21,8 @@ OWNERS = {
     "podgroup/rules/helpers/plainly.py": "makes a sentence of a sentence",
     "podgroup/admission/wording.py": "makes Kueue's sentences",
     "gatelog/readmodel/advice.py": "advice beside a message, of what the row says",
+    "podgroup/model/podwaits.py": "Kubernetes' own words on a pod behind its gate, to be shown",
+    "ingest/translate/pods.py": "the kubelet's own words on containers",
     "actuator/kubeevents.py": "which of our Events are routine",
     "actuator/replies.py": "the API server's own words: an answer has no fields",
     "actuator/verdicts.py": "the API server's own words: an answer has no fields",
