@@ -10,7 +10,7 @@ Invariant: pure.
 from gatelog.readmodel.rows import GroupRow
 from podgroup.admission.wording import NOT_SELECTED, UNAVAILABLE
 from podgroup.model.names import PENDING_MISCONFIGURED, WAITING_FOR_REPLACEMENT_PODS
-from podgroup.model.reasons import reason_of
+from podgroup.model.reasons import WAITING_FOR_PODS, reason_of
 
 _BY_MESSAGE = (
     (
@@ -63,6 +63,23 @@ def _worded(group: GroupRow, advice: str) -> str:
         missing_pods=_missing(group),
         parked=group.parked.partition(" ")[0] or "SEQ/ORD",
     )
+
+
+def pods_exist(group: GroupRow) -> str:
+    """Say of a group that waits for pods how many there are: `3 of 4 pods exist; create 1 more`.
+
+    "" if it waits for something else, or if it is not their number.
+    """
+    if group.wait_reason not in (WAITING_FOR_PODS, WAITING_FOR_REPLACEMENT_PODS):
+        return ""
+    there = group.pods_seen - group.pods_excess - group.pods_replaced
+    absent = group.total_count - there
+    if group.wait_reason == WAITING_FOR_REPLACEMENT_PODS:  # who failed is there, and counts no more
+        absent = max(absent, min(group.total_count, group.pods_failed - group.pods_replaced))
+    if absent <= 0:
+        return ""
+    exist = "pod exists" if group.total_count == 1 else "pods exist"
+    return f"{group.total_count - absent} of {group.total_count} {exist}; create {absent} more"
 
 
 def _missing(group: GroupRow) -> str:

@@ -14,7 +14,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from gatelog.readmodel import heldup, places, repeats, running
-from gatelog.readmodel.advice import remedy, replacements
+from gatelog.readmodel.advice import pods_exist, remedy, replacements
 from gatelog.readmodel.gaps import missing
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.past import Past
@@ -33,11 +33,12 @@ from gatelog.readmodel.rows import (
     WaitRow,
 )
 from gatelog.readmodel.running import NotRunningRow
-from gatelog.readmodel.shared import Shared, sentences, short_of
+from gatelog.readmodel.shared import Shared, freed, sentences, short_of
 from gatelog.readmodel.starts import rough, sentence
 from gatelog.readmodel.timeline import NO_WAIT, anonymous, duration, plain
 from gatelog.shell.remedies import UNKNOWN, Installation
 from podgroup.model.lifecycle import ADMITTED, OVER, PENDING
+from podgroup.model.names import PENDING_WAITING_FOR_QUOTA
 from podgroup.model.reasons import WRITE_REFUSED, effect_of, over_topology, reason_of
 from podgroup.model.wording import first, kueues, shown
 
@@ -146,7 +147,7 @@ def _now(
             "waits for", f"{group.wait_reason}, since {_when(group.wait_since, now)}"
         )
         short = short_of(group.wait_reason, found.shared.short)
-        for said in short or [plain(group.wait_message)]:
+        for said in short or [pods_exist(group) or plain(group.wait_message)]:
             yield ExplanationLine("", said)
         if short or first(group.wait_message) != group.wait_message:
             yield ExplanationLine("Kueue", plain(kueues(group.wait_message)))
@@ -154,7 +155,7 @@ def _now(
             yield ExplanationLine("" if number else "room", room)
             if held and not own_only:
                 yield ExplanationLine("", held)
-        yield ExplanationLine("it takes", found.takes)
+        yield ExplanationLine("it takes", _takes(found, own_only))
         yield from _queue(found, now, own_only)
     elif found.held_up is not None:
         yield ExplanationLine("held up", heldup.sentence(found.held_up, now))
@@ -173,6 +174,13 @@ def _now(
         yield ExplanationLine("" if number else "places", text)
     if group.without_workload and group.state not in ("Finished", "Gone"):
         yield ExplanationLine("no Workload", _SPARED)
+
+
+def _takes(found: Explanation, own_only: bool) -> str:
+    """Say what would end a wait; of quota, the amounts of the moment."""
+    quota = found.group.wait_reason == PENDING_WAITING_FOR_QUOTA
+    must = freed(found.shared, own_only=own_only) if quota else ""
+    return f"{must}; or {found.takes.removeprefix('that ')}" if must else found.takes
 
 
 def _queue(found: Explanation, now: datetime, own_only: bool) -> Iterator[ExplanationLine]:

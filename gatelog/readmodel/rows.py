@@ -174,6 +174,13 @@ class ShortRow(msgspec.Struct, frozen=True):
     lender: str
     ever: bool
     from_at: datetime
+    room: int | None = None
+    """What is not taken where it is short, at the moment that is asked about; None: not known."""
+
+    @property
+    def free(self) -> int:
+        """What it could have at the moment; when it was tried, where more is not known."""
+        return self.available if self.ever or self.room is None else max(0, self.room)
 
 
 class PoolRow(msgspec.Struct, frozen=True):

@@ -53,6 +53,34 @@ def short_of(reason: str, rows: Iterable[ShortRow]) -> list[str]:
     return wording.short_of(reason, map(_shortage, rows))
 
 
+def freed(shared: Shared, *, own_only: bool = False) -> str:
+    """Say what has to be freed for a group to start, and who borrows; "" if that is not known.
+
+    `own_only`: for who sees one namespace: nothing of the cohort.
+    """
+    return "; ".join(_freed(short, shared, own_only) for short in shared.short if not short.ever)
+
+
+def _freed(short: ShortRow, shared: Shared, own_only: bool) -> str:
+    lacking = short.requested - short.free
+    what = f"{short.resource} of flavor {short.flavor}"
+    if lacking <= 0:
+        return f"nothing but its turn: {shown(short.resource, short.free)} {what} are free now"
+    where = "" if own_only else f" in {short.kind} {short.name}"
+    must = f"{shown(short.resource, lacking)} {what} must be freed{where}"
+    if own_only:
+        return must
+    lent = [
+        f"{pool.name} borrows {shown(pool.resource, pool.borrowed)}"
+        for pool in shared.pools
+        if (pool.flavor, pool.resource) == (short.flavor, short.resource)
+        and pool.kind == "ClusterQueue"
+        and pool.borrowed > 0
+        and pool.name != short.cluster_queue
+    ]
+    return f"{must}; {', '.join(lent)}" if lent else must
+
+
 def _shortage(short: ShortRow) -> Shortage:
     return Shortage(
         flavor=short.flavor,
@@ -60,7 +88,7 @@ def _shortage(short: ShortRow) -> Shortage:
         node=short.name,
         cohort=short.kind == "Cohort",
         requested=short.requested,
-        available=short.available,
+        available=short.free,
         limit=short.limited_by,
         without=short.without_limit,
         lender=short.lender,

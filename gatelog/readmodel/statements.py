@@ -221,12 +221,17 @@ SELECT g.namespace, g.name, g.state, g.priority, w.from_at AS since,
 """
 
 SHORT = """
-SELECT cluster_queue, kind, name, flavor, resource, requested, available, limited_by,
-       without_limit, lender, ever, from_at
-  FROM shortages
- WHERE cluster = :cluster AND group_id = :group_id AND to_at IS NULL
- ORDER BY from_seq, flavor, resource LIMIT :limit
+SELECT s.cluster_queue, s.kind, s.name, s.flavor, s.resource, s.requested, s.available,
+       s.limited_by, s.without_limit, s.lender, s.ever, s.from_at,
+       CASE s.limited_by WHEN 'cohort' THEN u.spare
+            WHEN 'nominal' THEN u.nominal - u.reserved - u.unadmitted END AS room
+  FROM shortages s
+  LEFT JOIN usage u ON u.cluster = s.cluster AND u.kind = s.kind AND u.namespace = ''
+   AND u.name = s.name AND u.flavor = s.flavor AND u.resource = s.resource AND u.to_at IS NULL
+ WHERE s.cluster = :cluster AND s.group_id = :group_id AND s.to_at IS NULL
+ ORDER BY s.from_seq, s.flavor, s.resource LIMIT :limit
 """
+"""What it fell short of when it was tried, and the room there is at the moment by the ledger."""
 
 _POOLS = """
   FROM shortages s

@@ -57,8 +57,14 @@ ORDER: Final = """CASE WHEN g.precedence = 2 THEN 0 ELSE 1 END,
 """The order of `g` in its queue."""
 
 WAITS_FOR: Final = """CASE WHEN g.wait_reason <> '' THEN g.wait_reason ELSE g.reason END AS reason,
-       CASE WHEN g.wait_reason <> '' THEN g.wait_message ELSE g.message END AS message"""
-"""Why a pending group `g` waits: its reason to wait, else that of its state."""
+       CASE WHEN g.wait_reason = 'WaitingForPods'
+             AND g.total_count > g.pods_seen - g.pods_excess - g.pods_replaced
+            THEN CAST(g.pods_seen - g.pods_excess - g.pods_replaced AS TEXT) || ' of '
+                 || CAST(g.total_count AS TEXT) || ' pods exist; create '
+                 || CAST(g.total_count - g.pods_seen + g.pods_excess + g.pods_replaced AS TEXT)
+                 || ' more'
+            WHEN g.wait_reason <> '' THEN g.wait_message ELSE g.message END AS message"""
+"""Why a pending group `g` waits: its reason to wait, else that of its state; pods by number."""
 
 IDLE_REASON: Final = WAITING_FOR_REPLACEMENT_PODS
 

@@ -119,7 +119,7 @@ def test_why_a_group_waits_for_quota(gatelog: Gatelog, busy_db: Db) -> None:
     text = " ".join(out.split())
     assert "ns/c group of 2 pods, queue lq → cq Queued" in text
     assert "waits for WaitingForQuota, since 2026-01-01" in text
-    assert "it takes that others in ClusterQueue cq finish" in text
+    assert "must be freed in ClusterQueue cq; or others in ClusterQueue cq finish" in text
     assert "position 1 in ClusterQueue cq" in text
     assert "held by ns/a 3 cpu of f" in text and "ns/b 3 cpu of f" in text
 

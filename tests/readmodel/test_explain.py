@@ -10,13 +10,17 @@ from gatelog.examine.stuck import examine
 from gatelog.readmodel.explain import Explanation, explain, lines
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.moments import Asked
+from gatelog.readmodel.rows import PoolRow, ShortRow
+from gatelog.readmodel.shared import Shared, freed
 from gatelog.serve.api import finding
 from gatelog.serve.console.group import group
+from gatelog.serve.console.groups import groups
 from gatelog.serve.console.parts import PageView
 from gatelog.serve.console.preemptions import preemptions
 from gatelog.viacluster import answers
 from podgroup.log.events import ObjectApplied
 from podgroup.model.objects import LocalQueueView, NamespaceView
+from podgroup.model.policy import Policy
 from tests.projector.support import Writer, busy_toy
 from tests.support.toy import Toy
 
@@ -125,7 +129,7 @@ def test_the_plugin_says_what_the_shell_says(told: str) -> None:
                 for one in (finding.podgroup(life), finding.explained(model, life))
             )
             text = answers.why(group, reasons, None)
-            shown = lines(explain(model, life, datetime.now(UTC)), datetime.now(UTC), own_only=True)
+            shown = lines(explain(model, life, model.clock()), model.clock(), own_only=True)
             for one in shown:
                 assert f"{one.label} " in text and untimed(one.text) in untimed(text)
 
@@ -158,3 +162,50 @@ def test_why_says_until_when_a_preempted_pod_holds_what_others_wait_for(url: str
     with ReadModel(url, "test") as model:
         (seen,) = (one for one in examine(model, late) if one.what == "preempted")
     assert seen.verdict == "warn" and "should have ended" in seen.detail
+
+
+def test_amounts_are_those_of_the_moment_and_of_a_past_one(url: str) -> None:
+    """What was free when the wait began stood there until it was tried again."""
+    toy = Toy(cpu=10, policy=Policy(status_interval_s=1))
+    toy.pod("held", cpu=4)
+    toy.run("held")
+    toy.pod("big", cpu=9)
+    toy.wait(2)  # what is told of queues at most once a second is told
+    began = toy.now
+    toy.wait(300)
+    toy.pod("small", cpu=5)  # it fits beside
+    toy.wait(300)
+    Writer(url).feed(toy.messages)
+    text = said(asked(url, "big"))
+    assert "needs 9 cpu; 1 is free in ClusterQueue cq" in text
+    assert "it takes: 8 cpu of flavor f must be freed in ClusterQueue cq; or others in" in text
+    with ReadModel(url, "test") as model:
+        then = began + timedelta(minutes=1)
+        found = explain(model, model.groups("ns", "big")[0], then, past=True)
+        words = "\n".join(one.text for one in lines(found, then))
+    assert "needs 9 cpu; 6 are free in" in words and "3 cpu of flavor f must be freed" in words
+
+
+def test_what_has_to_be_freed_names_the_cohort_and_who_borrows() -> None:
+    short = ShortRow(
+        *("etl-cq", "Cohort", "ml", "f", "cpu", 60_000, 30_000, "cohort", 0, "", False, NOW),
+        room=18_000,
+    )
+    pool = PoolRow("ClusterQueue", "vision-cq", "f", "cpu", 0, 0, 34_000, 34_000, 0, 0)
+    shared = Shared([short], [pool], [])
+    expected = "42 cpu of flavor f must be freed in Cohort ml; vision-cq borrows 34"
+    assert freed(shared) == expected
+    assert freed(shared, own_only=True) == "42 cpu of flavor f must be freed"
+
+
+def test_pods_that_are_missing_are_counted_everywhere(url: str) -> None:
+    toy = Toy()
+    for n in range(3):
+        toy.pod(f"g{n}", "g", 4)
+    Writer(url).feed(toy.messages)
+    expected = "3 of 4 pods exist; create 1 more"
+    assert expected in said(asked(url, "g"))
+    with ReadModel(url, "test") as model:
+        (row,) = model.pending()
+        listed = str(groups(Asked(model), PageView(at=None, query={}, now=NOW)).body)
+    assert row.message == expected and expected in listed

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from gatelog.readmodel import grouplist
+from gatelog.readmodel.advice import pods_exist
 from gatelog.readmodel.grouplist import LabelRow, ListedRow, StateCount
 from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.past import Past
@@ -197,6 +198,8 @@ def _sorted(words: str, order: str, seen: PageView, search: Search) -> Html:
 
 
 def _why(one: ListedRow, *, past: bool) -> str:
+    if exist := pods_exist(one):
+        return f"{one.reason_then}: {exist}"
     if one.reason_then:
         return f"{one.reason_then}: {plain(one.message_then)}"
     return "–" if past else plain(one.message or one.reason) or "–"
