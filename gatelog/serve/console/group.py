@@ -61,15 +61,7 @@ def group(asked: Asked, seen: PageView, namespace: str, name: str) -> Page:
     waits = why.waits
     assert isinstance(why.group, LifeRow)
     decided = _decisions(asked, seen, given)
-    window = {
-        "since": begin,
-        "until": seen.moment,
-        "group_id": life.id,
-        "namespace": "",
-        "own": "" if seen.quota else life.namespace,
-        "limit": ROWS,
-    }
-    preempted = asked.rows("preemptions", moments.PreemptedRow, moments.PREEMPTED, window)
+    preempted = _preempted(asked, seen, life, begin)
     estimates = asked.rows(
         "expected starts it was given",
         moments.EstimateRow,
@@ -102,6 +94,20 @@ def group(asked: Asked, seen: PageView, namespace: str, name: str) -> Page:
         "podsInAll": len(pods),
     }
     return page(title, data, body)
+
+
+def _preempted(
+    asked: Asked, seen: PageView, life: LifeRow, since: datetime
+) -> list[moments.PreemptedRow]:
+    window = {
+        "since": since,
+        "until": seen.moment,
+        "group_id": life.id,
+        "namespace": "",
+        "own": "" if seen.quota else life.namespace,
+        "limit": ROWS,
+    }
+    return asked.rows("preemptions", moments.PreemptedRow, moments.PREEMPTED, window)
 
 
 def _decisions(asked: Asked, seen: PageView, given: dict[str, Any]) -> list[moments.DecidedRow]:
