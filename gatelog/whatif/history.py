@@ -15,7 +15,7 @@ A pod that came to a group after another of its role was stopped or failed came 
 comes again so long after that one's end, and not at all if that one does not end so. Pods of no
 group do so for others of their controller, or of their name. Of a pod that was not stopped then its
 own group says whether it comes again when it is, if others of it were, else what was stopped in
-all: as large a part of such groups comes again, each with all its pods, as pods did.
+all: as large a part of groups, and of single pods, comes again as came with all their pods.
 
 Invariant: the same log gives the same arrivals.
 """
@@ -113,7 +113,7 @@ class Spread(Struct, frozen=True):
 
 
 class Returns(Struct):
-    """How many pods that were stopped had an end, and in whose place another came."""
+    """How many groups, or single pods, were stopped, and of how many all pods came again."""
 
     stopped: int = 0
     returned: int = 0
@@ -248,8 +248,8 @@ class History:
         """Uid -> uid of the pod that came in its place."""
         self._follows: dict[str, str] = {}
         """Uid -> uid of the pod in whose place it came."""
-        self._returns: dict[str, Returns] = {"": Returns()}
-        """By group, and of all."""
+        self._returns: dict[str, Returns] = {}
+        """By group, and of all groups and single pods."""
         self.members: dict[str, list[str]] = {}
         """Group -> uids of its pods."""
         self._origin: dict[str, str] = {}
@@ -291,9 +291,9 @@ class History:
         seen = self._pods[origin]
         if seen.stopped and origin == pod.uid:
             return self._in_place_of(seen, at)
-        own = self._returns.get(seen.group)
+        known = self._returns.get(seen.group) or self._returns.get(_kind(seen.group), Returns())
         times = self._times.get(origin, 0)
-        if not (own or self._returns[""]).again(f"{seen.group} {times}"):
+        if not known.again(f"{seen.group} {times}"):
             return None
         self._times[origin] = times + 1
         self._copies += 1
@@ -370,11 +370,15 @@ class History:
                     lags.append((seen.at - when).total_seconds())
         self._backs = Spread(array("d", sorted(lags)))
         self.back_s = median(lags) if lags else BACK_S
+        back: dict[str, bool] = {}
         for uid, seen in self._pods.items():
             if seen.stopped and _between_s(seen.ended_at, self._end) > self.back_s:
-                for each in (self._returns[""], self._returns.setdefault(seen.group, Returns())):
-                    each.stopped += 1
-                    each.returned += uid in self._next
+                back[seen.group] = back.get(seen.group, True) and uid in self._next
+        for group, whole in back.items():
+            for name in (group, _kind(group)):
+                each = self._returns.setdefault(name, Returns())
+                each.stopped += 1
+                each.returned += whole
 
     def _born(self, seen: Seen) -> PodView:
         return replace(
@@ -522,6 +526,11 @@ def _shape(seen: Seen) -> Shape:
     view = seen.born
     queue = view.labels.get(QUEUE_NAME, "")
     return view.namespace, queue, tuple(sorted(view.requests.items()))
+
+
+def _kind(group: str) -> str:
+    """Return what a group is: a pod group, or a single pod."""
+    return group.partition("-")[0]
 
 
 def _place(seen: Seen) -> tuple[str, str]:
