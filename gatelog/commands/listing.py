@@ -109,6 +109,12 @@ def _state(word: str) -> str:
     return known.get(word.lower(), "")
 
 
+def _reason(group: "GroupRow") -> str:
+    """Return why it is in its state, where the word for that does not say it."""
+    said = ("Failed", group.state, group.standing) if group.ended else (group.state,)
+    return group.wait_reason or ("" if group.reason in said else group.reason)
+
+
 def _group_columns(now: datetime) -> "list[Column[GroupRow]]":
     from gatelog.terminal.printing import Column
 
@@ -118,7 +124,7 @@ def _group_columns(now: datetime) -> "list[Column[GroupRow]]":
         Column("QUEUE", lambda g: g.queue),
         Column("CLUSTERQUEUE", lambda g: g.cluster_queue, wide=True),
         Column("STATE", lambda g: g.standing),
-        Column("REASON", lambda g: g.wait_reason or ("" if g.reason == g.state else g.reason)),
+        Column("REASON", _reason),
         Column("PODS", lambda g: g.pods),
         Column("RUNNING", lambda g: str(g.pods_running), wide=True),
         Column("PRIORITY", lambda g: str(g.priority), wide=True),

@@ -149,7 +149,9 @@ def _now(
         short = short_of(group.wait_reason, found.shared.short)
         for said in short or [pods_exist(group) or plain(group.wait_message)]:
             yield ExplanationLine("", said)
-        if short or first(group.wait_message) != group.wait_message:
+        # Kueue's sentence has the amounts of when it was tried: what is no longer so is not said.
+        tried = all(one.free == one.available for one in found.shared.short)
+        if tried and (short or first(group.wait_message) != group.wait_message):
             yield ExplanationLine("Kueue", plain(kueues(group.wait_message)))
         for number, (room, held) in enumerate(found.best):
             yield ExplanationLine("" if number else "room", room)

@@ -38,7 +38,7 @@ def shape(text: str) -> set[str]:
 pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
 
 
-TABLES = 15
+TABLES = 16
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "COLUMNS": "100"}
 GROUPS = sorted(name for story in STORIES for name in story.groups)
 DECISION = re.compile(r"^seq (\d+)  (then|now )  team-a/(\S+)  (\w+): (\w+) ")
@@ -85,7 +85,7 @@ def test_the_demo_plays_every_story_and_leaves_the_answers(demo: Demo) -> None:
     groups = [name for story in STORIES for name in story.groups]
     for name in groups:
         assert re.search(
-            rf"^team-a/{name}  (single pod|group of \d pods), .*Finished", done.stdout, re.M
+            rf"^team-a/{name}  (single pod|group of \d pods), .*Succeeded", done.stdout, re.M
         )
         assert re.search(rf"^team-a/{name} +Finished +\d+\.\d\d s ", done.stdout, re.M)
     text = " ".join(done.stdout.split())

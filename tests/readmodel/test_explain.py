@@ -179,6 +179,7 @@ def test_amounts_are_those_of_the_moment_and_of_a_past_one(url: str) -> None:
     text = said(asked(url, "big"))
     assert "needs 9 cpu; 1 is free in ClusterQueue cq" in text
     assert "it takes: 8 cpu of flavor f must be freed in ClusterQueue cq; or others in" in text
+    assert "more needed" not in text  # as Kueue said when it was tried
     with ReadModel(url, "test") as model:
         then = began + timedelta(minutes=1)
         found = explain(model, model.groups("ns", "big")[0], then, past=True)
