@@ -66,6 +66,10 @@ class _Gate(Wire, frozen=True):
     name: str
 
 
+class _SchedulingGroup(Wire, frozen=True):
+    pod_group_name: str = ""
+
+
 class _PodSpec(PodSpecWire, frozen=True):
     scheduling_gates: tuple[_Gate, ...] | None = None
     priority: int | None = None
@@ -75,6 +79,7 @@ class _PodSpec(PodSpecWire, frozen=True):
     tolerations: Raw = _EMPTY
     affinity: Raw = _EMPTY
     scheduler_name: str = ""
+    scheduling_group: _SchedulingGroup | None = None
     node_name: str = ""
     termination_grace_period_seconds: int | None = None
 
@@ -199,6 +204,7 @@ def pod_view(
         sets_problem=declared.problem,
         unread=unread,
         devices=bytes(spec.resource_claims) not in _NO_CLAIMS,
+        scheduling_group=spec.scheduling_group.pod_group_name if spec.scheduling_group else "",
     )
     return fitting(view)
 

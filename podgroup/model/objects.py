@@ -199,7 +199,8 @@ class PodView(View, frozen=True, kw_only=True):
     `devices`: it asks for some by `resourceClaims` (DRA), of which no amount is known.
     `unread` says of each field that is over its bound that it is left out, and why. `too_large`
     says which fields are left out because the pod would take too much memory; `crowded`, that they
-    are because the pods of its namespace do. Such a pod starts no group.
+    are because the pods of its namespace do. Such a pod starts no group. `scheduling_group` is the
+    PodGroup of Kubernetes that its spec names (KEP-4671).
     """
 
     uid: Annotated[str, Means()]
@@ -257,6 +258,7 @@ class PodView(View, frozen=True, kw_only=True):
     devices: Annotated[bool, Means()] = False
     too_large: Annotated[str, Means(read=True)] = ""
     crowded: Annotated[str, Means(read=True)] = ""
+    scheduling_group: Annotated[str, Means(read=True, shared=Shared.VALUE)] = ""
 
     @property
     def ended(self) -> bool:

@@ -162,6 +162,12 @@ REASONS: Final = (
         "pods with a whole number from 1 to 2147483647 in kueue.x-k8s.io/pod-group-total-count",
     ),
     _bad(
+        "UnreadPodGroup",
+        "a PodGroup of Kubernetes (spec.schedulingGroup), which gatelog does not read",
+        "pods with label kueue.x-k8s.io/pod-group-name and annotation "
+        "kueue.x-k8s.io/pod-group-total-count, or without spec.schedulingGroup",
+    ),
+    _bad(
         "BadGroupName",
         "no Workload can have the group's name",
         "pods with another group name",

@@ -11,6 +11,7 @@ from podgroup.log.events import Batch, DeltaRefused, PodApplied, Undecodable
 from podgroup.model.commands import CreateWorkload
 from podgroup.model.names import GROUP_NAME, GROUP_TOTAL_COUNT, MAX_EXEC_SECONDS, ROLE_HASH
 from podgroup.model.objects import NodeTerm, Requirement
+from podgroup.model.policy import Policy
 from podgroup.state.members import Flag
 from tests.support.toy import Toy
 
@@ -32,6 +33,22 @@ def test_a_total_count_that_is_none(text: str) -> None:
     assert GROUP_TOTAL_COUNT in message
     assert len(message) < 250
     assert not toy.gated("even")
+
+
+@pytest.mark.parity("B34")
+@pytest.mark.parametrize("workloads", ["all", "groups"])
+@pytest.mark.parametrize("mode", ["builtin", "kueue"])
+def test_a_pod_of_a_podgroup_of_kubernetes_does_not_start_alone(workloads: str, mode: str) -> None:
+    """KEP-4671: two gangs that are admitted pod by pod could hold half of the quota each."""
+    toy = Toy(mode=mode, policy=Policy(workloads=workloads))
+    toy.pod("one", scheduling_group="gang")
+    why, message = reason(toy, "one")
+    assert (why, toy.group("one").explained.state) == ("UnreadPodGroup", "Blocked")
+    assert "pod one: spec.schedulingGroup names PodGroup gang" in message
+    assert toy.gated("one") and not toy.workloads
+    # With a group of ours, the group is what is admitted together.
+    toy.pod("two", "ours", 1, scheduling_group="gang")
+    assert reason(toy, "ours")[0] != "UnreadPodGroup"
 
 
 @pytest.mark.parametrize("role", ["No Hash!", "UPPER", "x" * 64, "-a", "a/b"])

@@ -391,6 +391,15 @@ def test_annotations_are_bounded_in_bytes_and_group_sets_may_be_large():
     )
 
 
+def test_the_podgroup_of_kubernetes_that_a_pod_names_is_read():
+    pod = first_pod()
+    assert pod_of(applied(pod)).scheduling_group == ""
+    pod["spec"]["schedulingGroup"] = {"podGroupName": "gang"}
+    assert pod_of(applied(pod)).scheduling_group == "gang"
+    pod["spec"]["schedulingGroup"] = {}
+    assert pod_of(applied(pod)).scheduling_group == ""
+
+
 @pytest.mark.parametrize(("claims", "devices"), [([], False), ([{"name": "gpu"}], True)])
 def test_devices_that_are_claimed_are_noticed(claims, devices):
     pod = first_pod()

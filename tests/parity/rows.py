@@ -438,6 +438,7 @@ B30 Y gate, label and finalizer together
 B31 Y a pod whose condition cannot be written is stopped
 B32 Y more labels, annotations and resources than a pod may have
 B33 Y the queue of a Deployment or StatefulSet goes or changes
+B34 Y a pod names a PodGroup of Kubernetes and no group of ours
 """,
 }
 

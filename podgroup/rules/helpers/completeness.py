@@ -46,7 +46,16 @@ def find_missing(ctx: RuleContext, group: Group) -> Concluding[Problem | None]:
         if view.too_large:
             return Problem(POD_TOO_LARGE, f"pod {view.name}: {view.too_large}")
         return Problem(NAMESPACE_TOO_LARGE, f"pod {view.name}: {view.crowded}")
-    if not group.single:
+    if group.single:
+        first = members.first()
+        view = ctx.pod(first).view if first else None
+        if view is not None and view.scheduling_group:
+            return Problem(
+                "UnreadPodGroup",
+                f"pod {view.name}: spec.schedulingGroup names PodGroup {view.scheduling_group}, "
+                "which gatelog does not read: alone the pod would be admitted without the others",
+            )
+    else:
         found = (
             undeclared(ctx, group)
             or malformed(ctx, group)

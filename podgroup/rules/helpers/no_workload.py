@@ -26,8 +26,9 @@ def without_workload(world: World, group: Group) -> bool:
         return False
     first = world.members[group.id].first()
     view = world.pods[first].view if first else None
-    if view is not None and any(
-        key.borne(view.labels, view.annotations) for key in NEED_A_WORKLOAD
+    if view is not None and (
+        view.scheduling_group  # it is not composed at all
+        or any(key.borne(view.labels, view.annotations) for key in NEED_A_WORKLOAD)
     ):
         return False
     if group.quota.holding is not None and group.quota.holding.admitted:
