@@ -110,8 +110,11 @@ class Wide(Rough):
 
     def step_bear(self, which: int, value: int) -> None:
         """A pod that bears a key, as a label and as an annotation; every other one of a group."""
+        key = self.KEYS[which % len(self.KEYS)]
+        if key == names.ADMISSION_GATED_BY and self.mode == "kueue":
+            return  # the toy's core admits whom Kueue would hold back
         self.serial += 1
-        said = {self.KEYS[which % len(self.KEYS)]: self.VALUES[value % len(self.VALUES)]}
+        said = {key: self.VALUES[value % len(self.VALUES)]}
         group, total = (f"gk{which}", 2) if self.serial % 2 else ("", 0)
         self.pod(f"k{self.serial}", group, total, 1, labels=said, annotations=said)
 
@@ -221,6 +224,8 @@ def test_rules_that_are_not_due_have_nothing_to_say(
     mode: str, policy: Policy, strategy: str, program: Any, at_once: int
 ) -> None:
     wide = Wide(mode, strategy=strategy, policy=policy)
+    if policy.exclude_resource_prefixes:
+        wide.largest_quota = 1000  # what it leaves out of account has no bound
     wide.play(program)
     samples = policy.usage_half_life_s >= 0  # a sample of use is taken at a start as well
     same(wide.messages, mode, policy, at_once, restart=0 if samples else 10)
