@@ -39,6 +39,7 @@ from projector.storage.opening import (
     decisions_lost,
     policy_of,
     refill_frames,
+    refuse_shards,
     world_of,
 )
 from projector.storage.store import Store, StoreUnavailable
@@ -243,6 +244,7 @@ class Projection:
         world, committer = self.world, self._committer
         self._reconnected = False
         stream = await self._bus.stream_state(subjects.EVENTS)
+        await refuse_shards(self._bus, world.cluster)
         change = await epochs.examine(self._bus, stream, committer.checkpoint, self._missed)
         if change is not None:
             now = datetime.now(UTC)

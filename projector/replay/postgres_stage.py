@@ -47,7 +47,8 @@ class PostgresStage:
         Raises:
             DatabaseError: another rebuild is at work, or schemas may not be made here.
         """
-        digest = hashlib.blake2b(cluster.encode(), digest_size=8).digest()
+        # With the number of a shard of once: what an earlier version left is found by name.
+        digest = hashlib.blake2b(f"0/{cluster}".encode(), digest_size=8).digest()
         self._schema = f"gatelog_rebuild_{digest.hex()}"
         self._cluster = cluster
         self._engine = writer(url, _TIMEOUT_S)

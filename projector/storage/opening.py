@@ -19,7 +19,7 @@ from projector.storage.loading import Loaded
 from projector.writing.checkpoint import Checkpoint
 from runtime.jetstream import Bus, StreamState
 from runtime.log import get_logger
-from runtime.settings import QueueingSettings
+from runtime.settings import QueueingSettings, SettingsError
 
 log = get_logger("projector")
 
@@ -64,6 +64,20 @@ def world_of(loaded: Loaded | None, cluster: str, mode: str, policy: Policy | No
     if loaded.checkpoint.mode != mode:
         log.warning("mode_changed", was=loaded.checkpoint.mode, now=mode)
     return load_world(cluster, mode, loaded, policy)
+
+
+async def refuse_shards(bus: Bus, cluster: str) -> None:
+    """See that the log has all of the cluster in one shard, as every log now has.
+
+    Raises:
+        SettingsError: it has several, of which no one tells the whole cluster.
+        BusError: the log went away meanwhile.
+    """
+    if await bus.last(subjects.EVENTS, f"events.{cluster}.1.*") is not None:
+        raise SettingsError(
+            f"cluster = {cluster!r}: its log was kept in several shards, and a cluster has one "
+            "projector now: begin under another `cluster` name (docs/upgrade.md)"
+        )
 
 
 async def refill_frames(bus: Bus, world: World, checkpoint: Checkpoint, stream: StreamState) -> int:

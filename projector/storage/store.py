@@ -134,7 +134,8 @@ class SqlStore:
         statement_timeout_s: float = 60.0,
         alone: bool = False,
     ) -> None:
-        self._engine: Engine = writer(url, statement_timeout_s, cluster)
+        # With the number of a shard of once: sessions of an earlier version are ended by name too.
+        self._engine: Engine = writer(url, statement_timeout_s, f"0/{cluster}")
         self._database = _writer_of(self._engine)
         self._lost: tuple[type[Exception], ...] = (DBAPIError, *self._database.LOST)
         self._alone = alone
@@ -161,8 +162,8 @@ class SqlStore:
             if (shard := connection.scalar(query.limit(1))) is not None:
                 raise StoreDamaged(
                     f"{self._name} has rows of shard {shard} of cluster {self._cluster!r}, and a "
-                    "cluster has one projector now: begin under another `cluster` name, or with "
-                    "an empty database once no group is left (docs/upgrade.md)"
+                    "cluster has one projector now: begin under another `cluster` name "
+                    "(docs/upgrade.md)"
                 )
             try:
                 return load_state(connection, self._cluster)

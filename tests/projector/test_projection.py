@@ -18,6 +18,7 @@ from projector.live.projection import COMMIT_INTERVAL_S, Projection
 from projector.storage.opening import world_of
 from projector.storage.store import SqlStore, StaleProjector
 from runtime.jetstream import Bus
+from runtime.settings import SettingsError
 from runtime.spacing import PATIENT_GAPS
 from tests.projector.running import (
     decided,
@@ -271,3 +272,13 @@ async def test_recorded_watch_streams_reload_as_they_are_in_memory(
     assert live == set(world.pods)
     seen = {e.pod.uid for b in recorded for e in b.events if isinstance(e, PodApplied)}
     assert {p["uid"] for p in rows_of(url, tables.pods)} == seen
+
+
+async def test_a_log_of_several_shards_is_refused(url: str, bus: Bus, cluster: str) -> None:
+    """Facts of other namespaces are under other subjects: shard 0 alone would be half a cluster."""
+    await bus.publish(f"events.{cluster}.1.watch", encode_batch(batches(busy_toy())[0]), "another")
+    projection = Projection(
+        settings_for(url, cluster), bus, SqlStore(url, cluster), asyncio.Event()
+    )
+    with pytest.raises(SettingsError, match=r"several shards.*another `cluster` name"):
+        await projection.run()

@@ -48,11 +48,11 @@ def find_missing(ctx: RuleContext, group: Group) -> Concluding[Problem | None]:
         return Problem(NAMESPACE_TOO_LARGE, f"pod {view.name}: {view.crowded}")
     if group.single:
         first = members.first()
-        view = ctx.pod(first).view if first else None
-        if view is not None and view.scheduling_group:
+        named = ctx.pod(first).view.scheduling_group if first else ""
+        if first and named:
             return Problem(
                 "UnreadPodGroup",
-                f"pod {view.name}: spec.schedulingGroup names PodGroup {view.scheduling_group}, "
+                f"pod {ctx.pod(first).view.name}: spec.schedulingGroup names PodGroup {named}, "
                 "which gatelog does not read: alone the pod would be admitted without the others",
             )
     else:
