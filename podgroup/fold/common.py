@@ -221,12 +221,19 @@ def flags_of(pod: Pod, serving: bool, owned: bool) -> int:
         if pod.terminating.long:
             flags |= Flag.LONG
     if pod.refused is not None:
-        flags |= Flag.REFUSED
+        flags |= _refusing(pod.refused[0], flags)
     if view.too_large or view.crowded:
         flags |= Flag.CUT
     if expected is not None or pod.refused_version == view.resource_version:
         flags |= Flag.BUSY  # not `pod.free`
     return flags
+
+
+def _refusing(action: str, flags: int) -> int:
+    """Return the flag of a pod of which a refused write is still to be made, 0 if it is not."""
+    if action == "UngatePod":
+        return Flag.SHUT
+    return 0 if action == "StopPod" and not flags & Flag.LIVE else Flag.REFUSED
 
 
 def index(world: World, group: Group, pod: Pod, old: int | None = None) -> int:

@@ -20,6 +20,7 @@ Invariant: a report is written to a pod only if it differs from the last one.
 """
 
 from datetime import timedelta
+from heapq import nsmallest
 
 from podgroup.log.events import Decision
 from podgroup.log.records import RecountReported, RefusalReported, Reportable, Reported
@@ -165,7 +166,7 @@ def _odd(ctx: RuleContext, group: Group) -> int:
 def _reports(ctx: RuleContext, group: Group) -> list[tuple[Pod, tuple[str, str]]]:
     members = ctx.members(group)
     if _refused_writes(group):
-        refused = sorted(unwritten(ctx, group), key=start_key)[:MAX_PODS]
+        refused = nsmallest(MAX_PODS, unwritten(ctx, group), key=start_key)
         return [(pod, (WRITE_REFUSED, group.explained.message)) for pod in refused]
     if group.ending.finish is not None:
         gated = (ctx.pod(uid) for uid in members.listed(Flag.GATED))

@@ -51,9 +51,10 @@ class _Flags:
         self.HIDDEN: Final = 1048576  # out of the watch's sight, and may run
         self.REPORTED: Final = 2097152  # its condition says that it waits
         self.ABSURD: Final = 4194304  # is deleted with a longer grace period than is believed
-        self.REFUSED: Final = 8388608  # the API server refused the last write of it
+        self.REFUSED: Final = 8388608  # the API server refuses a write of it, but for its gate
         self.CUT: Final = 16777216  # fields of it are left out, since they take too much memory
         self.LONG: Final = 33554432  # is deleted with more grace than who is preempted has
+        self.SHUT: Final = 67108864  # the API server refuses to take its gate off
 
 
 Flag: Final = _Flags()
@@ -73,6 +74,7 @@ LISTED = (
     | Flag.REFUSED
     | Flag.CUT
     | Flag.LONG
+    | Flag.SHUT
 )
 """Flags whose pods are kept in sets, because a rule goes over just those."""
 
@@ -89,7 +91,10 @@ IDLE_ONLY = (
 """Of the listed flags, those whose sets leave busy pods out: a rule that acts on a whole group once
 must not go over it again for each of the observations that follow."""
 
-_BITS: tuple[int, ...] = tuple(1 << i for i in range(Flag.LONG.bit_length()))
+LEAST = Flag.REFUSED | Flag.SHUT | Flag.CUT
+"""Of the listed flags, those of which a rule asks at each look who is the first."""
+
+_BITS: tuple[int, ...] = tuple(1 << i for i in range(Flag.SHUT.bit_length()))
 _LISTED_BITS: tuple[int, ...] = tuple(b for b in _BITS if b & LISTED)
 _WIDTH: Final = 32
 _MASK: Final = (1 << _WIDTH) - 1
@@ -109,6 +114,7 @@ _UNCOUNTED = (
     | Flag.REFUSED
     | Flag.CUT
     | Flag.LONG
+    | Flag.SHUT
 )
 """Flags that have no count: no rule asks how many pods have them, and they change often."""
 
@@ -141,6 +147,7 @@ class Members:
     __slots__ = (
         "_declaring",
         "_gated_by",
+        "_least",
         "_order",
         "_speaking",
         "charged_for",
@@ -176,6 +183,8 @@ class Members:
         self._gated_by: dict[str, str] = {}
         self.pairs: dict[str, tuple[tuple[datetime, str], str, str]] = {}
         """What is contradicted -> age of the second pod, first pod, second pod (`contradict`)."""
+        self._least: dict[int, list[str]] = {}
+        """Flag of `LEAST` -> a heap of its uids, in which may still be who left."""
         self._order: list[tuple[datetime, str]] = []
         self._speaking: list[tuple[datetime, str]] = []
         self._declaring: list[tuple[datetime, str]] = []
@@ -209,11 +218,20 @@ class Members:
         for bit, enters in listed:
             if enters:
                 self.sets.setdefault(bit, {})[uid] = None
+                if bit & LEAST:
+                    self._enter(bit, uid)
             else:
                 left = self.sets[bit]
                 del left[uid]
                 if not left:
                     del self.sets[bit]
+                    self._least.pop(bit, None)
+
+    def _enter(self, bit: int, uid: str) -> None:
+        heap = self._least.setdefault(bit, [])
+        heapq.heappush(heap, uid)
+        if len(heap) > 2 * len(self.sets[bit]) + 16:  # most have left, or come again and again
+            self._least[bit] = sorted(self.sets[bit])
 
     def _declare(
         self, age: tuple[datetime, str], role: str, queue: str, total: str, failed: bool
@@ -290,6 +308,16 @@ class Members:
         if not found:
             return []
         return sorted([u for u in found if self.stamps[u][1] == role] if role else found)
+
+    def least(self, flag: int) -> str | None:
+        """Return the first that is `listed` with a flag of `LEAST`; None: there is none."""
+        found = self.sets.get(flag)
+        if not found:
+            return None
+        heap = self._least[flag]
+        while heap[0] not in found:
+            heapq.heappop(heap)
+        return heap[0]
 
     def with_flags(self, flags: int, role: str = "") -> Iterator[str]:
         """Go over all pods (of a role) that have all of `flags`: a pass, not for every event."""

@@ -1,6 +1,6 @@
 """What the API server refuses of our writes is said first, in every state, until it takes one."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
@@ -10,6 +10,8 @@ from podgroup.log.events import ObjectApplied, OutcomeRecorded
 from podgroup.log.outcomes import TOO_LARGE
 from podgroup.model.commands import CreateWorkload, UngatePod
 from podgroup.model.policy import Policy
+from podgroup.state.members import Flag, Members
+from tests.parity.test_life_rows import calls_of
 from tests.support.toy import Toy
 
 NO = "PATCH /api/v1/namespaces/ns/pods/p: 422 Pod is invalid: spec: Forbidden"
@@ -294,3 +296,35 @@ def test_a_log_in_which_the_next_try_came_later_is_folded_as_before() -> None:
     refusing(toy)
     toy.do(msgspec.structs.replace(due, due_at=due.due_at + MINUTE))
     assert name not in toy.world.meta.timers and not toy.gated("p")
+
+
+@pytest.mark.parametrize("still_wanted", [True, False])
+def test_one_more_look_at_a_refused_group_costs_no_pass_over_it(still_wanted: bool) -> None:
+    cost = {}
+    for size in (20, 500):
+        toy = Toy(cpu=size)
+        refusing(toy, "UngatePod")
+        for number in range(size):
+            toy.pod(f"p{number}", "g", size, settle=False)
+        toy.settle()
+        assert shown(toy, "g")[1] == "WriteRefused"
+        if not still_wanted:
+            toy.do(ObjectApplied(object=toy.cluster_queue(size, stop_policy="HoldAndDrain")))
+            assert shown(toy, "g")[1] == "OnHold"
+        view = toy.named("p7")
+        labels = {**view.labels, "team": "red"}
+        cost[size] = calls_of(
+            toy, msgspec.structs.replace(view, resource_version=toy.bump(), labels=labels)
+        )
+    assert cost[500] <= cost[20] * 1.5 + 50, cost
+
+
+def test_the_first_of_the_refused_is_named_whoever_comes_and_goes() -> None:
+    members = Members()
+    flags = dict.fromkeys("bcad", 0)
+    for turn, uid in enumerate("bcadbacdabccbdacab" * 9):
+        flags[uid] ^= Flag.REFUSED
+        members.put(uid, "r", flags[uid], datetime(2026, 1, 1, tzinfo=UTC), "q", "")
+        refused = sorted(one for one, has in flags.items() if has)
+        assert members.listed(Flag.REFUSED) == refused
+        assert members.least(Flag.REFUSED) == (refused[0] if refused else None), turn

@@ -27,9 +27,10 @@ def write_refused(ctx: RuleContext, group: Group) -> tuple[str, str] | None:
 
     In builtin mode no group waits for its Workload, but that it goes at the end.
     """
-    members, mirror = ctx.members(group), group.mirror
-    if Flag.REFUSED in members.sets and (pods := unwritten(ctx, group)):
-        pod = pods[0]
+    mirror = group.mirror
+    firsts = (ctx.members(group).least(flag) for flag in _unwritten_flags(group))
+    if found := min((uid for uid in firsts if uid is not None), default=None):
+        pod = ctx.pod(found)
         said = ": ".join(pod.refused or ())
         return WRITE_REFUSED, f"the API server refuses a write of pod {pod.view.name}: {said}"
     if mirror.unwritten and (ctx.world.mode == "kueue" or group.ending.finish is not None):
@@ -39,18 +40,14 @@ def write_refused(ctx: RuleContext, group: Group) -> tuple[str, str] | None:
 
 
 def unwritten(ctx: RuleContext, group: Group) -> list[Pod]:
-    """Return the pods of which a refused write is still to be made, by uid."""
+    """Return the pods of which a refused write is still to be made: a pass, not for every event."""
     members = ctx.members(group)
-    lets_start = _lets_start(group)
-    found = []
-    for pod in map(ctx.pod, members.listed(Flag.REFUSED)):
-        action = pod.refused[0] if pod.refused is not None else ""
-        if action == "UngatePod" and not lets_start:
-            continue
-        if action == "StopPod" and not members.flags[pod.view.uid] & Flag.LIVE:
-            continue
-        found.append(pod)
-    return found
+    return [ctx.pod(uid) for flag in _unwritten_flags(group) for uid in members.listed(flag)]
+
+
+def _unwritten_flags(group: Group) -> tuple[int, ...]:
+    """Return the flags of pods of which a refused write is still to be made."""
+    return (Flag.REFUSED, Flag.SHUT) if _lets_start(group) else (Flag.REFUSED,)
 
 
 def _lets_start(group: Group) -> bool:
