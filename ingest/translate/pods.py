@@ -155,8 +155,7 @@ def pod_view(
 ) -> objects.PodView:
     """Return the view of a pod, decoded as `wire` from `raw`: the pod, or a watch line around it.
 
-    `raw` is read again only when the role has to be computed, from the fields of `variant`
-    (`podgroup.model.roles`). `copied`: annotations beside those of Kueue that go to its Workload.
+    `raw` is read again only to compute a role by `variant`. `copied`: annotations that go along.
 
     Raises:
         RefusedError: a field cannot be taken.

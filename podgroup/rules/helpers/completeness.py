@@ -20,7 +20,7 @@ from podgroup.rules.helpers.conflicts import find_conflict
 from podgroup.rules.helpers.context import Concluding, RuleContext
 from podgroup.rules.helpers.copying import copy_problem, index_problem
 from podgroup.rules.helpers.declared import incomplete, undeclared, unfit
-from podgroup.rules.helpers.malformed import malformed
+from podgroup.rules.helpers.malformed import malformed, of_another_group
 from podgroup.rules.helpers.topology import topology_problem
 from podgroup.state.facts import started_before
 from podgroup.state.group import Group
@@ -47,14 +47,9 @@ def find_missing(ctx: RuleContext, group: Group) -> Concluding[Problem | None]:
             return Problem(POD_TOO_LARGE, f"pod {view.name}: {view.too_large}")
         return Problem(NAMESPACE_TOO_LARGE, f"pod {view.name}: {view.crowded}")
     if group.single:
-        first = members.first()
-        named = ctx.pod(first).view.scheduling_group if first else ""
-        if first and named:
-            return Problem(
-                "UnreadPodGroup",
-                f"pod {ctx.pod(first).view.name}: spec.schedulingGroup names PodGroup {named}, "
-                "which gatelog does not read: alone the pod would be admitted without the others",
-            )
+        found = of_another_group(ctx, group)
+        if found is not None:
+            return Problem(*found)
     else:
         found = (
             undeclared(ctx, group)

@@ -60,6 +60,19 @@ def malformed(ctx: RuleContext, group: Group) -> tuple[str, str] | None:
     return None
 
 
+def of_another_group(ctx: RuleContext, group: Group) -> tuple[str, str] | None:
+    """Return (reason, message) where a single pod is one of a PodGroup of Kubernetes (KEP-4671)."""
+    first = ctx.members(group).first()
+    view = ctx.pod(first).view if first else None
+    if view is None or not view.scheduling_group:
+        return None
+    return (
+        "UnreadPodGroup",
+        f"pod {view.name}: spec.schedulingGroup names PodGroup {view.scheduling_group}, which "
+        "gatelog does not read: alone the pod would be admitted without the others",
+    )
+
+
 def _shown(value: str | None) -> str:
     return repr(value if value is None or len(value) <= SHOWN else value[:SHOWN] + "...")
 
