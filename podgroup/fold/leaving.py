@@ -54,7 +54,7 @@ def gone(world: World, here: At, group: Group, pod: Pod) -> None:
     pod.fate = pod.fate or LOST
     note(world, here, "PodGone", group.id, pod.view.uid, pod.fate, say.GONE_BY_WRITE)
     end_expectation(world, group, pod, indexed=False)
-    forget(world, group, pod, flags)
+    forget(world, here, group, pod, flags)
     mark(world, group.id)
 
 
@@ -74,7 +74,7 @@ def disown(world: World, here: At, group: Group, pod: Pod) -> None:
     pod.fate = pod.fate or LOST
     note(world, here, "PodLeft", group.id, uid, "Unmanaged", say.UNLABELLED)
     end_expectation(world, group, pod, indexed=False)
-    forget(world, group, pod, world.members[group.id].flags[uid])
+    forget(world, here, group, pod, world.members[group.id].flags[uid])
     mark(world, group.id)
 
 
@@ -105,8 +105,9 @@ def leave(world: World, here: At, group: Group, pod: Pod, why: str) -> None:
     retire(world, here, group.id)
 
 
-def forget(world: World, group: Group, pod: Pod, flags: int) -> None:
+def forget(world: World, here: At, group: Group, pod: Pod, flags: int) -> None:
     """Forget a pod that is gone; `flags` are all that it had before and with its last delta."""
+    end_pod_wait(world, here, pod)
     uid = PodUID(pod.view.uid)
     world.members[group.id].drop(uid)
     if pod.reported is not None:

@@ -159,7 +159,7 @@ def pod_deleted(
     note(world, here, "PodGone", group.id, uid, pod.fate, how)
     if end_expectation(world, group, pod, indexed=False):
         mark(world, group.id)
-    forget(world, group, pod, flags)
+    forget(world, here, group, pod, flags)
 
 
 def _taken_back(before: PodView, view: PodView) -> bool:
@@ -192,13 +192,14 @@ def count_plainly(world: World, here: At, view: PodView, *, gone: bool) -> None:
     group = world.groups[known.group]
     if gone:
         known.gone_at, known.fate = here.at, known.fate or LOST
-        forget(world, group, known, _flags(world, known))
+        forget(world, here, group, known, _flags(world, known))
         return
     state = known.terminating
     known.terminating = terminating(world.policy, here.at, state, known.view, view)
     known.view = view
     index(world, group, known)
     mark(world, group.id)
+    pod_waits(world, here, known, None)  # its fold may have come so far, or not
 
 
 def _outliving(world: World, here: At, view: PodView, known: Pod | None) -> PodView:
