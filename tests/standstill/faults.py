@@ -364,6 +364,9 @@ ALL = ("ingest", "projector", "actuator")
 STOPPED, REPLICA = "GatelogPartNotReady", "GatelogReplicaNotReady"
 NATS = r"NATS|not connected|nats"
 
+FORGED = "GatelogForgedDecision|GatelogForgedDecision, GatelogPartNotReady"
+"""A message that is not believed is said in any case, beside a standstill as well."""
+
 FAULTS = (
     Fault("NATS gone", nats_gone, ALL, NATS, STOPPED, NATS),
     Fault("NATS' disk full", nats_full, ("ingest",), "stores nothing", STOPPED, "stores nothing",
@@ -393,10 +396,10 @@ FAULTS = (
           "admitted .* ago; the gate could not be removed: refused .*(403|422)", one=True,
           quick=True, everywhere="GateNotRemoved", doctor="gates: .*(403|422).*denied"),
     Fault("signing key unknown to the actuators", key_unknown, ("actuator",),
-          "no decision is believed", "GatelogForgedDecision|GatelogPartNotReady",
+          "no decision is believed", FORGED,
           "no actuator has answered|not among those", one=True, doctor="believed|no actuator"),
     Fault("clocks of projector and NATS 11 minutes apart", clocks_apart, ("actuator",),
-          "no decision is believed", "GatelogForgedDecision|GatelogPartNotReady",
+          "no decision is believed", FORGED,
           "no actuator has answered|not among those|clocks", one=True,
           doctor="believed|no actuator"),
     Fault("signing key absent", key_absent, ("projector",), "signing_key_file", REPLICA, "",
