@@ -1,16 +1,19 @@
 """The webhook in this process: its certificate, its server, and its entry at the API server.
 
 With certificates made by another system (`webhook.cert_file`) the registration is its task too,
-since it knows whom to trust. With certificates of our own only we know the authority, so we
-write it into both webhook configurations, by server-side apply, in front of those of other replicas
-(`runtime.ca_bundle`), and again when it is not among them any more. Configurations that the chart
-or an overlay installed stay theirs but for that one field; where there are none (`gatelog up` on
-somebody's machine) we write all of them. A registration that was removed stays away until the next
-start: it was taken away for a reason (removal, a switch to policies), and put back while we end it
-would refuse every pod.
+since it knows whom to trust. With certificates of our own only we know the authority, so we write
+it into both webhook configurations, by server-side apply, in front of those of other replicas
+(`runtime.ca_bundle`), and again when it is not among them any more. Behind a Service the chart or
+an overlay installs the configurations, and that one field is all we write: while they are not there
+(the chart's `toWebhook`, a GitOps tool under way) nobody calls us, so nothing is amiss. With
+`webhook.url` (`gatelog up` on somebody's machine) we write all of them. Such a registration that
+was removed stays away until the next start: it was taken away for a reason (removal, a switch to
+policies), and put back while we end it would refuse every pod.
 
-A refused registration is reported and tried again; the server goes on, as the registration may be
-in place already.
+What cannot be read is not written over: only 200 and 404 say what is registered. What is written
+names the version that was read, so that another replica's authority is not lost. A refused
+registration is reported and tried again; the server goes on, as the registration may be in place
+already.
 
 No pod is refused while replicas come and go: one that comes is not ready before the API server has
 had time to hear of its authority, and one that ends goes on answering for `webhook.linger_s`, until
@@ -42,10 +45,10 @@ from ingest.webhook.install import (
 from ingest.webhook.lookup import ApiLookup
 from ingest.webhook.server import Limits, WebhookServer
 from ingest.webhook.settings import actuator_user, label_kinds, policy_for
-from runtime.ca_bundle import merged, registered, trusts
+from runtime.ca_bundle import bundle_of, merged, trusts
 from runtime.certificates import OwnCertificates
 from runtime.health import Checks
-from runtime.kube_answer import HttpClient
+from runtime.kube_answer import HttpAnswer, HttpClient
 from runtime.kube_errors import KubeError
 from runtime.log import get_logger
 from runtime.rotation import ServerCertificate, keep_fresh
@@ -55,15 +58,16 @@ RENEW_S = 12 * 3600.0
 """Seconds between looks at the certificate; it is renewed long before it ends."""
 
 RETRY_S = 5.0
-"""Seconds after which a refused registration is tried again."""
+"""Seconds until a refused registration is tried again, and one that is not there looked for."""
 LOOK_S = 60.0
 """Seconds between looks at whether we are still trusted: other replicas register, too."""
 HEARD_S = 2.0
 """Seconds after which the API server acts by a registration that was written."""
 
 FIELD_MANAGER = "gatelog"
-OF_INSTALLATION = {"app.kubernetes.io/part-of": "gatelog"}
-"""Labels of what the chart and the overlays install."""
+"""Who applies whole configurations."""
+AUTHORITY_MANAGER = "gatelog-authority"
+"""Who applies authorities alone: `gatelog` may own the rest, which its apply would then drop."""
 _REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
 _PLURALS = {
     "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
@@ -73,6 +77,14 @@ _PLURALS = {
 log = get_logger("webhook")
 
 
+class RegistrationRefused(Exception):
+    """An answer of the API server that says neither what is registered nor that it is written."""
+
+
+class Overtaken(Exception):
+    """Another replica wrote the registration since it was read."""
+
+
 class Trust:
     """Whether the API server can verify this replica; `problem` is a readiness check."""
 
@@ -80,6 +92,8 @@ class Trust:
         self.heard_s = heard_s
         self.look_s = look_s
         self.problem = "not registered with the API server yet"
+        self.there = True
+        """Whether the last look found a registration, as far as is known."""
 
 
 @asynccontextmanager
@@ -169,18 +183,23 @@ def registration(settings: Settings, ca_bundle: bytes, served_at: str) -> Regist
 
 
 async def there_are(api: HttpClient) -> list[dict[str, Any]]:
-    """Return the configurations that are registered, the mutating one first; those we may see.
+    """Return the configurations that are registered, the mutating one first.
 
     Raises:
         KubeError: the API server could not be reached.
+        RegistrationRefused: an answer does not say what is registered.
     """
     found = []
     for kind, plural in _PLURALS.items():
         answer = await api.request("GET", f"{_REGISTRATIONS}/{plural}/{CONFIGURATION_NAME}")
-        if answer.status == 200:
+        if answer.status == 404:
+            continue
+        if answer.status != 200:
+            raise RegistrationRefused(_said("read", plural, answer))
+        try:
             found.append({"kind": kind} | msgspec.json.decode(answer.body, type=dict[str, Any]))
-        elif answer.status != 404:
-            found.append({"kind": kind, "metadata": {"name": CONFIGURATION_NAME}})
+        except msgspec.MsgspecError as error:
+            raise RegistrationRefused(_said("read", plural, answer)) from error
     return found
 
 
@@ -202,26 +221,34 @@ def authorities(found: list[dict[str, Any]], bundle: bytes) -> list[dict[str, An
     ]
 
 
-async def register(api: HttpClient, wanted: Iterable[dict[str, Any]]) -> str:
-    """Apply configurations; return what the API server refused, "" for nothing.
+async def register(
+    api: HttpClient, wanted: Iterable[dict[str, Any]], manager: str = FIELD_MANAGER
+) -> None:
+    """Apply configurations as a field manager.
 
     Raises:
         KubeError: the API server could not be reached.
+        Overtaken: a configuration is not the version that `metadata.resourceVersion` names.
+        RegistrationRefused: the API server refused.
     """
     for configuration in wanted:
         plural = _PLURALS[configuration["kind"]]
-        name = configuration["metadata"]["name"]
         answer = await api.request(
             "PATCH",
-            f"{_REGISTRATIONS}/{plural}/{name}",
-            params={"fieldManager": FIELD_MANAGER, "force": "true"},
+            f"{_REGISTRATIONS}/{plural}/{configuration['metadata']['name']}",
+            params={"fieldManager": manager, "force": "true"},
             body=msgspec.json.encode(configuration),
             content_type="application/apply-patch+yaml",
         )
+        if answer.status == 409:
+            raise Overtaken(_said("write", plural, answer))
         if answer.status not in (200, 201):
-            text = answer.body[:300].decode(errors="replace")
-            return f"cannot register {plural}/{name}: {answer.status} {text}"
-    return ""
+            raise RegistrationRefused(_said("write", plural, answer))
+
+
+def _said(verb: str, plural: str, answer: HttpAnswer) -> str:
+    text = answer.body[:300].decode(errors="replace")
+    return f"cannot {verb} {plural}/{CONFIGURATION_NAME}: {answer.status} {text}"
 
 
 async def _renew_for_ever(
@@ -258,36 +285,59 @@ async def _registered(
     """Register if we are not trusted; return the seconds until the next look."""
     try:
         found = await there_are(api)
-        if not found and trust.problem == "":
-            log.warning("webhook_registration_removed", note="restart ingest to register again")
-            return trust.look_s
-        bundles = [registered(one) for one in found]
-        fits = bool(found) and all(trusts(one, mine) for one in bundles)
-        if fits and trust.problem == "":
-            return trust.look_s
+        hooks = [hook for one in found for hook in one.get("webhooks") or ()]
+        if not hooks and (trust.problem == "" or not settings.webhook.url):
+            return _not_there(settings, trust)
+        trust.there = True
+        bundles = [bundle_of(hook) for hook in hooks]
+        fits = bool(hooks) and all(trusts(one, mine) for one in bundles)
+        # The other configuration may be on its way: it is to trust us as soon.
+        look_s = trust.look_s if len(found) == len(_PLURALS) else RETRY_S
+        if fits and (trust.problem == "" or not settings.webhook.url):
+            trust.problem = ""
+            return look_s
         bundle = merged(mine, b"".join(bundles), datetime.now(UTC))
-        if found and not settings.webhook.url and all(map(_of_installation, found)):
-            wanted: Iterable[dict[str, Any]] = authorities(found, bundle)
-        else:
+        if settings.webhook.url:
             # Also where the authority is known: what is registered may be an earlier release's.
-            wanted = configurations(registration(settings, bundle, server.url))
-        refused = await register(api, wanted)
-    except KubeError as error:
-        refused, fits = str(error), False
-    if refused:
-        log.warning("webhook_not_registered", problem=refused)
+            whole = configurations(registration(settings, bundle, server.url))
+            await register(api, _as_read(whole, found))
+        else:
+            await register(api, _as_read(authorities(found, bundle), found), AUTHORITY_MANAGER)
+    except Overtaken as error:
+        log.info("webhook_registration_overtaken", note=str(error))
+        return trust.heard_s
+    except (KubeError, RegistrationRefused) as error:
+        log.warning("webhook_not_registered", problem=str(error))
         return RETRY_S
     log.info("webhook_registered")
     if fits:
         trust.problem = ""
-        return trust.look_s
+        return look_s
     # Another replica may have registered at the same moment: look whether ours has stayed.
     return trust.heard_s
 
 
-def _of_installation(configuration: dict[str, Any]) -> bool:
-    labels: dict[str, str] = configuration["metadata"].get("labels") or {}
-    return labels.items() >= OF_INSTALLATION.items()
+def _not_there(settings: Settings, trust: Trust) -> float:
+    """Take note that nothing is registered; return the seconds until the next look."""
+    trust.problem = ""  # nobody calls us
+    if settings.webhook.url:
+        log.warning("webhook_registration_removed", note="restart ingest to register again")
+        return trust.look_s
+    if trust.there:
+        log.info("webhook_registration_awaited", note="the chart or the overlay installs it")
+        trust.there = False
+    return min(trust.look_s, RETRY_S)
+
+
+def _as_read(wanted: Iterable[dict[str, Any]], found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return configurations to apply that name the version of those which were read."""
+    versions = {one["kind"]: one["metadata"]["resourceVersion"] for one in found}
+    return [
+        one | {"metadata": one["metadata"] | {"resourceVersion": versions[one["kind"]]}}
+        if one["kind"] in versions
+        else one
+        for one in wanted
+    ]
 
 
 def _getter(api: HttpClient) -> Any:

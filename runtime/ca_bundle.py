@@ -23,13 +23,16 @@ MOST: Final = 8
 
 
 def registered(configuration: dict[str, Any]) -> bytes:
-    """Return the bundle of a webhook configuration as PEM, b"" for none that can be read."""
-    for hook in configuration.get("webhooks") or ():
-        try:
-            return base64.b64decode((hook.get("clientConfig") or {}).get("caBundle") or "")
-        except ValueError:
-            return b""
-    return b""
+    """Return the bundle of a webhook configuration's first webhook, b"" for none."""
+    return bundle_of(next(iter(configuration.get("webhooks") or ({},))))
+
+
+def bundle_of(hook: dict[str, Any]) -> bytes:
+    """Return the bundle of a webhook of a configuration as PEM, b"" for none that can be read."""
+    try:
+        return base64.b64decode((hook.get("clientConfig") or {}).get("caBundle") or "")
+    except ValueError:
+        return b""
 
 
 def merged(own: bytes, there: bytes, now: datetime) -> bytes:

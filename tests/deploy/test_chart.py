@@ -15,7 +15,6 @@ import pytest
 import yaml
 
 from gatelog.cluster.policies import policies
-from ingest.registration import OF_INSTALLATION
 from runtime.settings import Settings, WebhookSettings
 from runtime.settings_source import load
 from simcluster.client import Client
@@ -661,8 +660,6 @@ def test_certificates(way: str) -> None:
     assert bundles == ({"QUJD"} if way == "secret" else {None}), "others fill it in"
     injected = "cert-manager.io/inject-ca-from" in (registered["metadata"].get("annotations") or ())
     assert injected == (way == "certManager")
-    registered["metadata"].pop("annotations", None)
-    assert registered["metadata"]["labels"].items() >= OF_INSTALLATION.items()
 
 
 def test_metrics_over_tls_and_monitors() -> None:

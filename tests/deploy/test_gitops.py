@@ -373,7 +373,7 @@ async def test_one_pod_lives_and_nothing_that_was_rendered_changes(tmp_path: Pat
             for hooks in (HOOKS, HOOKS.replace("mutating", "validating")):
                 await one.api.call("DELETE", hooks)
             child = start()
-            await asyncio.to_thread(child.wait_for, "webhook_not_registered")
+            await asyncio.to_thread(child.wait_for, "webhook_registration_awaited")
             await one.apply(values)
         else:
             child = start()

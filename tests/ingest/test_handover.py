@@ -17,13 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from ingest.registration import (
-    OF_INSTALLATION,
-    own_certificates,
-    register,
-    registration,
-    webhook,
-)
+from ingest.registration import own_certificates, register, registration, webhook
 from ingest.webhook.install import configurations
 from ingest.webhook.server import WebhookServer
 from runtime.ca_bundle import MOST, merged, registered, trusts
@@ -91,11 +85,11 @@ class Users:
         await until(lambda: self.made >= before + count or bool(self.refused), "more pods")
 
 
-def replica(folder: Path, linger_s: float = 15.0) -> Settings:
+def replica(folder: Path, linger_s: float = 15.0, url: str = "") -> Settings:
     return msgspec.structs.replace(
         Settings(),
         state_dir=str(folder),
-        webhook=WebhookSettings(enabled=True, port=0, linger_s=linger_s),
+        webhook=WebhookSettings(enabled=True, port=0, linger_s=linger_s, url=url),
     )
 
 
@@ -114,16 +108,23 @@ def address(server: WebhookServer) -> str:
     return urlsplit(server.url).netloc
 
 
+GROUP = "admissionregistration.k8s.io"
+MUTATING, VALIDATING = "mutatingwebhookconfigurations", "validatingwebhookconfigurations"
+
+
+def rendered() -> list[dict[str, Any]]:
+    """What the chart renders, the mutating configuration first, but for its annotation."""
+    return [
+        obj | {"metadata": {"name": obj["metadata"]["name"], "labels": {"of": "a-chart"}}}
+        for obj in documents(DEPLOY / "webhook" / "configuration.yaml")
+    ]
+
+
 async def installed(sim: SimCluster) -> dict[str, dict[str, Any]]:
-    """Install what the chart renders, but for its annotation; return it by kind."""
-    made = {}
-    for obj in documents(DEPLOY / "webhook" / "configuration.yaml"):
-        meta = {"name": obj["metadata"]["name"], "labels": OF_INSTALLATION}
-        created = await sim.create(
-            "admissionregistration.k8s.io", f"{obj['kind'].lower()}s", obj | {"metadata": meta}
-        )
-        made[obj["kind"]] = created
-    return made
+    """Install what the chart renders; return it by kind."""
+    return {
+        obj["kind"]: await sim.create(GROUP, f"{obj['kind'].lower()}s", obj) for obj in rendered()
+    }
 
 
 def unchanged(sim: SimCluster, made: dict[str, dict[str, Any]]) -> None:
@@ -138,11 +139,10 @@ def unchanged(sim: SimCluster, made: dict[str, dict[str, Any]]) -> None:
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("by", ["us", "the chart"])
-async def test_replicas_with_authorities_of_their_own_take_over(by: str, tmp_path: Path) -> None:
+async def test_replicas_with_authorities_of_their_own_take_over(tmp_path: Path) -> None:
     async with cluster(tmp_path) as (sim, kube), AsyncExitStack() as last:
         users = Users(kube)
-        made = await installed(sim) if by == "the chart" else {}
+        made = await installed(sim)
         before: AsyncExitStack | None = None
         for number in range(3):
             stack, checks = AsyncExitStack(), Checks()
@@ -183,10 +183,9 @@ async def ended(lingering: "asyncio.Future[None]") -> None:
     await asyncio.gather(lingering, return_exceptions=True)
 
 
-@pytest.mark.parametrize("by", ["us", "the chart"])
-async def test_two_that_register_at_once_are_both_trusted(by: str, tmp_path: Path) -> None:
+async def test_two_that_register_at_once_are_both_trusted(tmp_path: Path) -> None:
     async with cluster(tmp_path) as (sim, kube):
-        made = await installed(sim) if by == "the chart" else {}
+        made = await installed(sim)
         one, two = Checks(), Checks()
         a, b = (replica(tmp_path / name, linger_s=0) for name in ("a", "b"))
         async with webhook(a, kube, one, 0.05), webhook(b, kube, two, 0.05):
@@ -198,22 +197,127 @@ async def test_two_that_register_at_once_are_both_trusted(by: str, tmp_path: Pat
             unchanged(sim, made)
 
 
+def trusting(sim: SimCluster, plural: str) -> bool:
+    """Whether what is registered names an authority."""
+    return any(registered(found) for found in sim.objects(GROUP, plural))
+
+
+async def removed(sim: SimCluster, kube: KubeClient) -> None:
+    for plural in (MUTATING, VALIDATING):
+        for found in sim.objects(GROUP, plural):
+            path = f"/apis/{GROUP}/v1/{plural}/{found['metadata']['name']}"
+            assert (await kube.request("DELETE", path)).status == 200
+
+
+@pytest.mark.parametrize("where", ["behind a Service", "at an address"])
 async def test_a_registration_that_was_removed_is_not_put_back_by_who_is_about_to_end(
-    tmp_path: Path,
+    where: str, tmp_path: Path
 ) -> None:
-    plural = "mutatingwebhookconfigurations"
+    url = "https://127.0.0.1:0" if where == "at an address" else ""
+    one, other = (replica(tmp_path / name, linger_s=0, url=url) for name in ("a", "b"))
+    async with cluster(tmp_path) as (sim, kube):
+        if not url:
+            await installed(sim)
+
+        async with webhook(one, kube, Checks(), 0.05, 0.05):
+            await until(lambda: trusting(sim, MUTATING), "it is registered")
+            await asyncio.sleep(0.5)  # and has been seen to be trusted
+            await removed(sim, kube)
+            await asyncio.sleep(1)  # twenty looks
+            assert sim.objects(GROUP, MUTATING) == []
+        async with webhook(other, kube, Checks(), 0.05, 0.05):
+            if not url:
+                await installed(sim)
+            await until(lambda: trusting(sim, MUTATING), "it is registered with again")
+
+
+async def test_behind_a_service_nobody_who_calls_is_ready(tmp_path: Path) -> None:
+    """Policies gate still, or the tool that installs registrations is under way."""
     async with cluster(tmp_path) as (sim, kube):
         checks = Checks()
         async with webhook(replica(tmp_path / "a", linger_s=0), kube, checks, 0.05, 0.05):
             await ready(checks)
-            (found,) = sim.objects("admissionregistration.k8s.io", plural)
-            path = f"/apis/admissionregistration.k8s.io/v1/{plural}/{found['metadata']['name']}"
-            assert (await kube.request("DELETE", path)).status == 200
-            await asyncio.sleep(1)  # twenty looks
-            assert sim.objects("admissionregistration.k8s.io", plural) == []
-        async with webhook(replica(tmp_path / "b", linger_s=0), kube, again := Checks(), 0.05):
-            await ready(again)
-            assert sim.objects("admissionregistration.k8s.io", plural)
+            first, second = rendered()
+            assert sim.objects(GROUP, MUTATING) == [], "it is the chart's to install"
+            await sim.create(GROUP, MUTATING, first)
+            await until(lambda: trusting(sim, MUTATING), "the first names our authority")
+            assert sim.objects(GROUP, VALIDATING) == [], "it is the chart's to install"
+            await sim.create(GROUP, VALIDATING, second)
+            await until(lambda: trusting(sim, VALIDATING), "the second names our authority")
+            assert not await checks.readiness()
+
+
+@pytest.mark.parametrize("status", [403, 429, 500])
+async def test_an_answer_that_says_nothing_leaves_the_registration_as_it_is(
+    status: int, tmp_path: Path
+) -> None:
+    async with cluster(tmp_path) as (sim, kube):
+        made = await installed(sim)
+        checks = Checks()
+        async with webhook(replica(tmp_path / "a", linger_s=0), kube, checks, 0.05):
+            await ready(checks)
+        (before,) = sim.objects(GROUP, MUTATING)
+        checks = Checks()
+        rule = sim.faults.answer(status, method="GET", path=MUTATING)
+        async with webhook(replica(tmp_path / "b", linger_s=0), kube, checks, 0.05):
+            await until(lambda: rule.hits > 0, "it has asked")
+            await asyncio.sleep(0.2)
+            assert sim.objects(GROUP, MUTATING) == [before]
+            assert await checks.readiness()
+        unchanged(sim, made)
+
+
+async def test_who_has_read_an_older_registration_drops_no_authority(tmp_path: Path) -> None:
+    """Another replica writes between our read and our apply."""
+    async with cluster(tmp_path) as (sim, kube):
+        await installed(sim)
+        rule = sim.faults.delay(500, method="PATCH")
+        one, other = (replica(tmp_path / name, linger_s=0) for name in ("a", "b"))
+        late, checks = Checks(), Checks()
+        async with webhook(one, kube, late, 0.05, look_s=1000):
+            await until(lambda: rule.hits > 0, "it has read, and its apply is on its way")
+            sim.faults.rules.clear()
+            async with webhook(other, kube, checks, 0.05, look_s=1000):
+                await ready(checks)
+                await ready(late)
+                for settings in (one, other):
+                    for plural in (MUTATING, VALIDATING):
+                        (found,) = sim.objects(GROUP, plural)
+                        assert trusts(registered(found), own_certificates(settings).ca_bundle())
+
+
+async def test_what_an_earlier_release_applied_stays_but_for_its_authority(tmp_path: Path) -> None:
+    """It was the field manager of the whole, and the chart has adopted it."""
+    async with cluster(tmp_path) as (sim, kube):
+        await register(kube, rendered())
+        made = {
+            kind: sim.objects(GROUP, f"{kind.lower()}s")[0]
+            for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+        }
+        checks = Checks()
+        async with webhook(replica(tmp_path / "a", linger_s=0), kube, checks, 0.05):
+            await ready(checks)
+            unchanged(sim, made)
+
+
+async def test_a_webhook_that_an_upgrade_adds_trusts_us_too(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as (sim, kube):
+        await installed(sim)
+        checks = Checks()
+        async with webhook(replica(tmp_path / "a", linger_s=0), kube, checks, 0.05, 0.05):
+            await ready(checks)
+            found = json.loads(json.dumps(sim.objects(GROUP, MUTATING)[0]))
+            path = f"/apis/{GROUP}/v1/{MUTATING}/{found['metadata']['name']}"
+            (new,) = rendered()[0]["webhooks"][:1]
+            found["webhooks"].append(new | {"name": "new.mpod.gatelog"})
+            status, said = await kube.json("PUT", path, body=found)
+            assert status == 200, said
+
+            def trusted() -> bool:
+                (now,) = sim.objects(GROUP, MUTATING)
+                return all(hook["clientConfig"].get("caBundle") for hook in now["webhooks"])
+
+            await until(trusted, "it trusts us")
 
 
 @pytest.mark.parametrize("there", ["none", "of an earlier port"])
@@ -266,7 +370,7 @@ async def test_given_certificates_are_replaced_under_load(tmp_path: Path) -> Non
         )
         async with webhook(settings, kube) as server:
             wanted = registration(settings, first.ca_bundle(), server.url)
-            assert await register(kube, configurations(wanted)) == ""
+            await register(kube, configurations(wanted))
             sim.webhook_services[SERVICE] = address(server)
             context = server_context()
             given = GivenFiles(files, files)
