@@ -8,6 +8,7 @@ Invariant: nothing here writes to the cluster.
 
 import re
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 
@@ -28,6 +29,8 @@ REGISTRATIONS = tuple(
 )
 POD_FRAMEWORKS = ("pod", "deployment", "statefulset", "leaderworkerset.x-k8s.io/leaderworkerset")
 """Integrations of Kueue that queue pods: the last three switch the first on by themselves."""
+PAGE = 500
+"""Objects of a page of a list."""
 _KUEUE_CONFIG = "/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config"
 _WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
@@ -51,6 +54,26 @@ async def seen(kube: KubeClient, path: str) -> dict[str, Any] | None:
         return msgspec.json.decode(answer.body, type=dict[str, Any])
     except msgspec.MsgspecError:
         return {}
+
+
+async def every(kube: KubeClient, path: str) -> list[dict[str, Any]] | None:
+    """Return all objects of a kind, page by page, [] when there are none, None when this account
+    may not list them. If a page has expired meanwhile, all are read in one.
+    """
+    found: list[dict[str, Any]] = []
+    more = ""
+    while True:
+        going_on = f"&continue={quote(more, safe='')}" if more else ""
+        page = await seen(kube, f"{path}?limit={PAGE}{going_on}")
+        if more and not page:
+            whole = await seen(kube, path)
+            return None if whole is None else whole.get("items") or []
+        if page is None:
+            return None
+        found += page.get("items") or ()
+        more = (page.get("metadata") or {}).get("continue") or ""
+        if not more:
+            return found
 
 
 async def user(kube: KubeClient) -> str:

@@ -24,7 +24,7 @@ from runtime.kube import KubeClient
 AREA = "deployments"
 QUEUES = "queues"
 MOST = 500
-"""Objects of a kind that are looked at."""
+"""Groups that are looked at."""
 _NAMED = 5
 _PARTS = ("ingest", "projector", "actuator")
 STANDALONE = "standalone"
@@ -89,16 +89,16 @@ async def queues(kube: KubeClient) -> list[Finding]:
 
 async def _flavors(kube: KubeClient, api: str) -> list[Finding]:
     """Say in which ClusterQueues pods that ask for two resources find no node for both."""
-    queues = await clusterinfo.seen(kube, f"{api}/clusterqueues?limit={MOST}")
-    flavors = await clusterinfo.seen(kube, f"{api}/resourceflavors?limit={MOST}")
+    queues = await clusterinfo.every(kube, f"{api}/clusterqueues")
+    flavors = await clusterinfo.every(kube, f"{api}/resourceflavors")
     if queues is None or flavors is None:
         return [skip(QUEUES, "flavors", "this account may not list resourceflavors")]
     known = {
         name: Flavor(name=name, labels=(obj.get("spec") or {}).get("nodeLabels") or {})
-        for obj in flavors.get("items") or ()
+        for obj in flavors
         for name in (obj["metadata"]["name"],)
     }
-    apart = [said for obj in queues.get("items") or () for said in _apart(obj, known)]
+    apart = [said for obj in queues for said in _apart(obj, known)]
     if not apart:
         return []
     more = f"; and {len(apart) - _NAMED} more" if len(apart) > _NAMED else ""
@@ -133,10 +133,9 @@ def _apart(obj: Mapping[str, Any], known: Mapping[str, Flavor]) -> Iterator[str]
 
 
 async def _queues(kube: KubeClient, api: str, plural: str) -> Finding:
-    found = await clusterinfo.seen(kube, f"{api}/{plural}?limit={MOST}")
-    if found is None:
+    items = await clusterinfo.every(kube, f"{api}/{plural}")
+    if items is None:
         return skip(QUEUES, plural, f"this account may not list {plural}")
-    items = found.get("items") or []
     if not items:
         return warn(
             QUEUES,
@@ -155,20 +154,19 @@ async def _queues(kube: KubeClient, api: str, plural: str) -> Finding:
             "spec.stopPolicy: Hold where nothing is to be admitted",
         )
     ending = any(_ends(obj) for obj in items)
-    workloads = await clusterinfo.seen(kube, f"{api}/workloads?limit={MOST}") if ending else None
+    workloads = await clusterinfo.every(kube, f"{api}/workloads") if ending else None
     idle = [
         said + (_holders(workloads, obj["metadata"]["name"]) if _ends(obj) else "")
         for obj in items
         if (said := _inactive(obj))
     ]
-    count = f"{len(items)}{' at least' if (found.get('metadata') or {}).get('continue') else ''}"
     if not idle:
-        return ok(QUEUES, plural, f"{count}, none of them says that it is inactive")
+        return ok(QUEUES, plural, f"{len(items)}, none of them says that it is inactive")
     more = f"; and {len(idle) - _NAMED} more" if len(idle) > _NAMED else ""
     return warn(
         QUEUES,
         plural,
-        f"{len(idle)} of {count} admit no group: {'; '.join(idle[:_NAMED])}{more}",
+        f"{len(idle)} of {len(items)} admit no group: {'; '.join(idle[:_NAMED])}{more}",
         "; ".join(
             [
                 *_resumed(items, plural),
@@ -205,13 +203,13 @@ def _ends(obj: Mapping[str, Any]) -> bool:
     return "deletionTimestamp" in obj["metadata"] and "namespace" not in obj["metadata"]
 
 
-def _holders(found: Mapping[str, Any] | None, queue: str) -> str:
+def _holders(found: list[dict[str, Any]] | None, queue: str) -> str:
     """Say which Workloads keep a ClusterQueue from being deleted; None: they may not be listed."""
     if found is None:
         return ", and this account may not list workloads, which may hold it"
     held = sorted(
         f"{obj['metadata']['namespace']}/{obj['metadata']['name']}"
-        for obj in found.get("items") or ()
+        for obj in found
         if _admitted_by(obj) == queue and not _finished(obj)
     )
     if not held:
@@ -255,10 +253,13 @@ async def groups(kube: KubeClient) -> Finding:
             "kubectl get apiservices v1beta1.gatelog.io says why",
         )
     states: dict[str, int] = {}
-    for item in (answer.json() or {}).get("items") or ():
+    page = answer.json() or {}
+    for item in page.get("items") or ():
         state = str((item.get("status") or {}).get("state") or "unknown")
         states[state] = states.get(state, 0) + 1
     said = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+    if (page.get("metadata") or {}).get("continue"):
+        said = f"of the first {sum(states.values())}: {said}"
     blocked = states.get("Blocked", 0)
     if blocked:
         return warn(QUEUES, what, said, "kubectl gatelog why -A tells what each is blocked by")

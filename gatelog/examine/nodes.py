@@ -1,9 +1,11 @@
-"""Looking at nodes and clocks: whose kubelet is away, and whose clock is not the API server's.
+"""Looking at nodes and clocks: whose kubelet is away, which says that it is not ready, and whose
+clock is not the API server's.
 
-Theory. A kubelet renews a Lease every ten seconds by its own clock. One that is ahead of the API
-server's has a clock that is ahead for certain; one that is behind is looked at again: if it was
-renewed meanwhile its clock is wrong, else the kubelet is away. So one look at Leases tells the two
-apart, which a pod that is not ready does not.
+Theory. That a node is not ready is its kubelet's own word (Ready is False); of a kubelet that is not
+heard of the API server says Unknown. A kubelet renews a Lease every ten seconds by its own clock. A
+Lease that is ahead of the API server's time has a clock that is ahead for certain; what is behind is
+looked at again: if it was renewed meanwhile its clock is wrong, else the kubelet is away. So one
+look at Leases tells the two apart, which a pod that is not ready does not.
 
 Invariant: reads only; this machine's own clock decides nothing.
 """
@@ -13,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gatelog.cluster import clusterinfo
 from gatelog.cluster.ownership import NAME_LABEL, OWN_NAME
@@ -23,18 +26,21 @@ from runtime.clock import CLOCK, MOST_S
 from runtime.kube import KubeClient
 
 AREA = "cluster"
-CLOCKS, NODES = "clock", "nodes"
+CLOCKS, NODES, NOT_READY = "clock", "nodes", "nodes not ready"
 RENEWED_S = 10.0
 """Seconds between two renewals of a kubelet's Lease."""
-_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases?limit=1000"
+_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _NAMED = 5
 
 
 class Node(Struct, frozen=True):
-    """A node: whether its kubelet is heard of, and its Lease: `renewed_s` is its own clock's."""
+    """A node: whether its kubelet is heard of, in what words it says that it is not ready ("": it
+    is), and its Lease: `renewed_s` is its own clock's.
+    """
 
     name: str
-    ready: bool
+    heard: bool = True
+    not_ready: str = ""
     renewed_s: float | None = None
 
 
@@ -50,23 +56,23 @@ async def examine(kube: KubeClient, at: Installation) -> list[Finding]:
     if found is None:
         return [own, skip(AREA, NODES, "this account may not list nodes")]
     ours = await _with_our_pods(kube, at)
-    late = [node for node in found if node.ready and _ahead_s(node) < -RENEWED_S - MOST_S]
+    late = [node for node in found if node.heard and _ahead_s(node) < -RENEWED_S - MOST_S]
     if late:
         await asyncio.sleep(RENEWED_S + 1)
         again = {node.name: node for node in await _nodes(kube) or ()}
         silent = {one.name for one in late if again.get(one.name, one).renewed_s == one.renewed_s}
         found = [
-            Node(one.name, one.ready and one.name not in silent, one.renewed_s)
+            replace(one, heard=one.heard and one.name not in silent)
             for one in (again.get(node.name, node) for node in found)
         ]
     clocks = _clocks(found, at)
     if await _leases(kube) is None:
         clocks = [skip(AREA, CLOCKS, "this account may not list the Leases of kubelets")]
-    return [own, _away(found, ours), *clocks]
+    return [own, _away(found, ours), *_not_ready(found, ours), *clocks]
 
 
-async def _leases(kube: KubeClient) -> dict[str, Any] | None:
-    return await clusterinfo.seen(kube, _LEASES)
+async def _leases(kube: KubeClient) -> list[dict[str, Any]] | None:
+    return await clusterinfo.every(kube, _LEASES)
 
 
 def _own_clock(at: Installation) -> Finding:
@@ -87,14 +93,13 @@ def _ahead_s(node: Node) -> float:
 
 
 def _away(found: list[Node], ours: set[str]) -> Finding:
-    away = sorted(node.name for node in found if not node.ready)
+    away = sorted(node.name for node in found if not node.heard)
     if not away:
         return ok(AREA, NODES, f"{len(found)}, and every kubelet is heard of")
-    named = ", ".join(away[:_NAMED]) + (f" and {len(away) - _NAMED} more" if away[_NAMED:] else "")
+    said = f"the kubelet is away of {_named(away)}"
     hit = ours.intersection(away)
-    said = f"the kubelet is away of {named}"
     if hit:
-        said += f"; pods of gatelog are on {', '.join(sorted(hit))}, and count as not ready for it"
+        said += f"; pods of gatelog are on {_named(sorted(hit))}, and count as not ready for it"
     doing = (
         f"see that node and kubelet run (kubectl describe node {away[0]}; systemctl status "
         f"kubelet); if it is gone for good: kubectl delete node {away[0]}"
@@ -102,8 +107,31 @@ def _away(found: list[Node], ours: set[str]) -> Finding:
     return (fail if hit else warn)(AREA, NODES, said, doing)
 
 
+def _not_ready(found: list[Node], ours: set[str]) -> list[Finding]:
+    """Say which kubelets answer, but say themselves that their nodes are not ready."""
+    words = {node.name: node.not_ready for node in found if node.heard and node.not_ready}
+    if not words:
+        return []
+    names = sorted(words)
+    said = _named([f"{name} ({words[name]})" for name in names], "; ")
+    said = f"the kubelet answers, and says that its node is not ready, of {said}"
+    hit = ours.intersection(names)
+    if hit:
+        said += f"; pods of gatelog are on {_named(sorted(hit))}, and are moved off after a while"
+    doing = (
+        f"mend what the kubelet names (kubectl describe node {names[0]}): container runtime, "
+        "network plugin, disk; pods there run on, new ones do not start"
+    )
+    return [warn(AREA, NOT_READY, said, doing)]
+
+
+def _named(names: list[str], between: str = ", ") -> str:
+    more = f" and {len(names) - _NAMED} more" if names[_NAMED:] else ""
+    return between.join(names[:_NAMED]) + more
+
+
 def _clocks(found: list[Node], at: Installation) -> list[Finding]:
-    heard = [node for node in found if node.ready and node.renewed_s is not None]
+    heard = [node for node in found if node.heard and node.renewed_s is not None]
     if not heard:
         return []
     wrong = [
@@ -119,26 +147,25 @@ def _clocks(found: list[Node], at: Installation) -> list[Finding]:
 
 async def _nodes(kube: KubeClient) -> list[Node] | None:
     """Return the nodes by name; None: they may not be listed."""
-    nodes = await clusterinfo.seen(kube, "/api/v1/nodes?limit=1000")
+    nodes = await clusterinfo.every(kube, "/api/v1/nodes")
     if nodes is None:
         return None
-    leases = await _leases(kube) or {}
     renewed = {
         str(one["metadata"]["name"]): _seconds((one.get("spec") or {}).get("renewTime"))
-        for one in leases.get("items") or ()
+        for one in await _leases(kube) or ()
     }
-    return [
-        Node(str(one["metadata"]["name"]), _ready(one), renewed.get(str(one["metadata"]["name"])))
-        for one in nodes.get("items") or ()
-    ]
+    return [_node(one, renewed.get(str(one["metadata"]["name"]))) for one in nodes]
 
 
-def _ready(node: dict[str, Any]) -> bool:
-    """Tell whether its kubelet is heard of: one that never said anything is not called away."""
-    for one in (node.get("status") or {}).get("conditions") or ():
+def _node(obj: dict[str, Any], renewed_s: float | None) -> Node:
+    """Return a node; a kubelet that never said anything is not called away."""
+    name = str(obj["metadata"]["name"])
+    for one in (obj.get("status") or {}).get("conditions") or ():
         if one.get("type") == "Ready":
-            return str(one.get("status")) == "True"
-    return True
+            words = ": ".join(filter(None, (one.get("reason"), one.get("message"))))
+            says = (words or "without a reason") if one.get("status") == "False" else ""
+            return Node(name, one.get("status") != "Unknown", says, renewed_s)
+    return Node(name, renewed_s=renewed_s)
 
 
 async def _with_our_pods(kube: KubeClient, at: Installation) -> set[str]:

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from gatelog.cluster import install
+from gatelog.cluster import clusterinfo, install
+from gatelog.examine import nodes
+from gatelog.shell.remedies import UNKNOWN
 from gatelog.shell.statedir import StateDir
 from runtime.kube import KubeClient, connect
 from runtime.settings import KubernetesSettings
@@ -150,6 +152,7 @@ async def node(kube: KubeClient, name: str, ready: str, renewed: datetime) -> No
     at = renewed.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     await post(kube, "/api/v1/nodes", "Node", name)
     condition = {"type": "Ready", "status": ready, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    condition |= {"reason": "R", "message": "no network"}
     await say(kube, f"/api/v1/nodes/{name}", {"conditions": [condition]})
     path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
     await post(kube, path, "Lease", name, spec={"renewTime": at, "holderIdentity": name})
@@ -172,12 +175,43 @@ async def test_a_node_that_is_away_is_named_and_so_is_one_whose_clock_is_wrong(
     await post(kube, pods, "Pod", "gatelog-ingest", spec=pod)
     words = ("--kubeconfig", str(tmp_path / "kubeconfig"), "--state-dir", str(tmp_path / "none"))
     _, found = await examine(gatelog, *words)
-    nodes, clock = found["cluster", "nodes"], found["cluster", "clock"]
-    assert nodes["verdict"] == "fail" and "kubelet is away of away;" in nodes["detail"]
-    assert "pods of gatelog are on away" in nodes["detail"]
+    gone, clock = found["cluster", "nodes"], found["cluster", "clock"]
+    assert gone["verdict"] == "fail" and "kubelet is away of away;" in gone["detail"]
+    assert "pods of gatelog are on away" in gone["detail"]
     assert clock["verdict"] == "warn" and "node fast is" in clock["detail"]
     assert "good" not in clock["detail"] and "ahead of the API server's" in clock["detail"]
     assert found["cluster", "clock here"]["verdict"] == "ok"
+
+
+async def test_a_kubelet_that_answers_is_not_called_away(
+    gatelog: Gatelog, away: Bare, tmp_path: Path
+) -> None:
+    """Ready is False by the kubelet's own word: its node was called away, to be deleted."""
+    _, kube = away
+    await node(kube, "unwell", "False", datetime.now(UTC))
+    words = ("--kubeconfig", str(tmp_path / "kubeconfig"), "--state-dir", str(tmp_path / "none"))
+    _, found = await examine(gatelog, *words)
+    assert found["cluster", "nodes"]["verdict"] == "ok"
+    unwell = found["cluster", "nodes not ready"]
+    assert unwell["verdict"] == "warn" and "of unwell (R: no network)" in unwell["detail"]
+    assert "describe node unwell" in unwell["remedy"] and "delete" not in unwell["remedy"]
+    assert "of 1 nodes none" in found["cluster", "clock"]["detail"], "it renews its Lease"
+
+
+async def test_all_nodes_are_looked_at(
+    gatelog: Gatelog, away: Bare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what came after the first page it was said that every kubelet is heard of."""
+    _, kube = away
+    for name, ready in (("a", "True"), ("b", "True"), ("c", "Unknown")):
+        await node(kube, name, ready, datetime.now(UTC))
+    monkeypatch.setattr(clusterinfo, "PAGE", 2)
+    listed = await clusterinfo.every(kube, "/api/v1/nodes") or ()
+    assert [one["metadata"]["name"] for one in listed] == ["a", "b", "c", "node-a"]
+    assert await clusterinfo.every(kube, "/apis/x/v1/nothing") == []
+    looked = await nodes.examine(kube, UNKNOWN)
+    said = [(one.verdict, one.detail) for one in looked if one.what == nodes.NODES]
+    assert said == [("warn", "the kubelet is away of c")]
 
 
 async def test_a_stopped_queue_is_resumed_by_the_line_that_is_printed(
