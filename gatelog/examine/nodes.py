@@ -1,11 +1,11 @@
 """Looking at nodes and clocks: whose kubelet is away, which says that it is not ready, and whose
 clock is not the API server's.
 
-Theory. That a node is not ready is its kubelet's own word (Ready is False); of a kubelet that is not
-heard of the API server says Unknown. A kubelet renews a Lease every ten seconds by its own clock. A
-Lease that is ahead of the API server's time has a clock that is ahead for certain; what is behind is
-looked at again: if it was renewed meanwhile its clock is wrong, else the kubelet is away. So one
-look at Leases tells the two apart, which a pod that is not ready does not.
+Theory. That a node is not ready is its kubelet's own word (Ready is False); of a kubelet that is
+not heard of the API server says Unknown. A kubelet renews a Lease every ten seconds by its own
+clock. A Lease that is ahead of the API server's time has a clock that is ahead for certain; what
+is behind is looked at again: if it was renewed meanwhile its clock is wrong, else the kubelet is
+away. So one look at Leases tells the two apart, which a pod that is not ready does not.
 
 Invariant: reads only; this machine's own clock decides nothing.
 """
