@@ -48,7 +48,14 @@ from podgroup.model.names import (
 )
 from podgroup.model.objects import PodView
 from podgroup.model.weight import own_weight
-from podgroup.state.changes import EVERYTHING, nothing_read, of_joining, of_pod, rules_read
+from podgroup.state.changes import (
+    EVERYTHING,
+    nothing_read,
+    of_joining,
+    of_pod,
+    only_ungated,
+    rules_read,
+)
 from podgroup.state.facts import KUEUE
 from podgroup.state.group import GROUP, SINGLE, Group, Role
 from podgroup.state.members import Flag
@@ -304,8 +311,7 @@ def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, same:
     changed = EVERYTHING
     if (
         not (led or retried or resized)
-        # With the gate come labels that are our own: looking at them for each pod costs a tenth.
-        and (same or old & Flag.OPENING or rules_read(view) == rules_read(before))
+        and (same or _reads_same(before, view, old & ~new))
         and pod.role == role
         and world.track_changes
         and world.dirty_groups.get(group.id, 0) != EVERYTHING
@@ -316,6 +322,17 @@ def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, same:
     mark(world, group.id, changed)
     if world.nodes and old != new:
         look_at_places(world, group, view)
+
+
+def _reads_same(before: PodView, view: PodView, lost: int) -> bool:
+    """Tell whether rules read the same of a pod that `lost` some flags.
+
+    With the gate come labels that are our own: having rules look at them for each pod costs a tenth
+    of a trickle of groups.
+    """
+    if lost & Flag.OPENING and lost & Flag.GATED:
+        return only_ungated(before, view)
+    return rules_read(view) == rules_read(before)
 
 
 def _counts_same(before: PodView, view: PodView) -> bool:

@@ -26,9 +26,10 @@ class Key(Struct, frozen=True, kw_only=True):
     """A key of a pod's labels or annotations, what it `says`, and who looks at it.
 
     A key that is both is read as an annotation first. `core`: fold or rules read it in the log.
-    `door`: webhook and policies judge it. `written`: gatelog writes it to pods. `workload`: a
-    single pod with it needs its Workload, which someone else is to see or to write. `moves`: a
-    change of it goes to the webhook whoever makes it. `dialect` is the dialect of declaring a group
+    `door`: webhook and policies judge it. `written`: gatelog writes it to pods;
+    `ungating`: as it takes its gate off. `workload`: a single pod with it needs its Workload, which
+    someone else is to see or to write. `moves`: a change of it goes to the webhook whoever makes
+    it. `dialect` is the dialect of declaring a group
     that has it, "" any; `size` its key that states how large the group is. `bytes` is the longest
     annotation that is taken. `prefix`: `name` is what such keys begin with.
     """
@@ -41,6 +42,7 @@ class Key(Struct, frozen=True, kw_only=True):
     core: bool = False
     door: bool = False
     written: bool = False
+    ungating: bool = False
     workload: bool = False
     moves: bool = False
     dialect: str = ""
@@ -63,8 +65,8 @@ def _note(name: str, says: str, **more: bool | str | int) -> Key:
     return Key(name=name, says=says, annotation=True, **more)  # type: ignore[arg-type] # see above
 
 
-def _topology(name: str, says: str, *, written: bool = False) -> Key:
-    return _note(name, says, core=True, door=True, written=written)
+def _topology(name: str, says: str, *, ungating: bool = False) -> Key:
+    return _note(name, says, core=True, door=True, written=ungating, ungating=ungating)
 
 
 KEYS: Final = (
@@ -182,6 +184,7 @@ KEYS: Final = (
         core=True,
         door=True,
         written=True,
+        ungating=True,
     ),
     _note(names.FAST_ADMISSION, "`true`: the group is queued with its first pod", core=True),
     _note(names.SERVING, "`true`: the group never ends, and places are taken again", core=True),
@@ -194,7 +197,7 @@ KEYS: Final = (
     # -- places on nodes --------------------------------------------------------------------------
     _topology(names.TOPOLOGY_REQUIRED, "all pods of the role in one domain of that level"),
     _topology(names.TOPOLOGY_PREFERRED, "the same, or in as few domains as there can be"),
-    _topology(names.TOPOLOGY_UNCONSTRAINED, "`true`: any nodes that have room", written=True),
+    _topology(names.TOPOLOGY_UNCONSTRAINED, "`true`: any nodes that have room", ungating=True),
     _topology(names.SLICE_REQUIRED, "each slice of the role in one domain of that level"),
     _topology(names.SLICE_SIZE, "pods of a slice"),
     _topology(names.SLICE_CONSTRAINTS, "slices of slices, as JSON"),
@@ -203,15 +206,28 @@ KEYS: Final = (
     _note(names.POD_INDEX_LABEL, "another label that has its number", door=True),
     _note(names.POD_INDEX_OFFSET, "from which number on the group counts", core=True),
     # -- what gatelog says of an admission --------------------------------------------------------
-    _label(names.PODSET_LABEL, "its podset", core=True, door=True, written=True),
-    _label(names.LOCAL_QUEUE_LABEL, "the LocalQueue it was admitted by", written=True),
-    _label(names.CLUSTER_QUEUE_LABEL, "the ClusterQueue it was admitted by", written=True),
-    _note(names.WORKLOAD_ANNOTATION, "its Workload", written=True),
-    _note(names.SLICE_NAME, "the first of the Workloads of an elastic job", written=True),
+    _label(names.PODSET_LABEL, "its podset", core=True, door=True, written=True, ungating=True),
+    _label(
+        names.LOCAL_QUEUE_LABEL, "the LocalQueue it was admitted by", written=True, ungating=True
+    ),
+    _label(
+        names.CLUSTER_QUEUE_LABEL,
+        "the ClusterQueue it was admitted by",
+        written=True,
+        ungating=True,
+    ),
+    _note(names.WORKLOAD_ANNOTATION, "its Workload", written=True, ungating=True),
+    _note(
+        names.SLICE_NAME,
+        "the first of the Workloads of an elastic job",
+        written=True,
+        ungating=True,
+    ),
 )
 """The table; docs/dialects.md has it."""
 
 NEED_A_WORKLOAD: Final = tuple(key for key in KEYS if key.workload)
+UNGATING: Final = frozenset(key.name for key in KEYS if key.ungating)
 _PREFIXES: Final = (names.PREFIX, names.PROVREQ_PREFIX)
 _KNOWN: Final = {key.name: key for key in KEYS if not key.prefix}
 _KEPT: Final = frozenset(key.name for key in KEYS if key.annotation and key.core)

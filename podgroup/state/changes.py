@@ -14,6 +14,7 @@ Nothing here knows any rule. Invariant: rules that read nothing of what changed 
 from operator import attrgetter
 from typing import Final
 
+from podgroup.model.keys import UNGATING
 from podgroup.model.meaning import declared
 from podgroup.model.objects import PodView, WorkloadView
 from podgroup.state.facts import readiness_shown
@@ -213,8 +214,25 @@ def of_joining(world: World, group: Group, role: str, flags: int, first: str | N
     return 0 if few else EVERYTHING
 
 
-rules_read = attrgetter(*(name for name, means in declared(PodView).items() if means.read))
+_READ: Final = tuple(name for name, means in declared(PodView).items() if means.read)
+rules_read = attrgetter(*_READ)
 """What rules read of a view beside the pod's flags."""
+_UNGATED: Final = {"gates", "node_selector", "tolerations", "role", "role_annotated"}
+"""What our removal of the gate writes, or what is hashed of that."""
+_read_elsewhere = attrgetter(*(n for n in _READ if n not in {*_UNGATED, "labels", "annotations"}))
+
+
+def only_ungated(before: PodView, view: PodView) -> bool:
+    """Tell whether rules read nothing else in a view without our gate than what came with that.
+
+    The ingester may have put a user's write and ours into the same view.
+    """
+    if _read_elsewhere(view) != _read_elsewhere(before):
+        return False
+    others = (view.labels.items() ^ before.labels.items()) | (
+        view.annotations.items() ^ before.annotations.items()
+    )
+    return all(key in UNGATING for key, _ in others)
 
 
 def nothing_read(world: World, group: Group, before: PodView, view: PodView, flags: int) -> bool:

@@ -14,7 +14,7 @@ import pytest
 
 from ingest.translate import fields
 from podgroup.model import names
-from podgroup.model.keys import KEYS, Key
+from podgroup.model.keys import KEYS, UNGATING, Key
 from podgroup.model.limits import ANNOTATION_BYTES
 from podgroup.model.policy import Policy
 from podgroup.rules.helpers.no_workload import without_workload
@@ -165,6 +165,13 @@ def test_each_key_is_read_where_the_table_says() -> None:
     writers = _mentioned("podgroup/rules", "ingest/webhook", "actuator")
     assert _flagged("written") <= writers
     assert not [key for key in KEYS if not (key.core or key.door or key.written)]
+
+
+def test_what_comes_with_the_gate_is_what_the_rule_writes() -> None:
+    """Another key that it writes is taken for a user's, and one that it does not write for ours."""
+    ((_, tree),) = (one for one in _modules("podgroup/rules") if one[0] == "podgroup.rules.ungate")
+    mentioned = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    assert {key for key, name in CONSTANTS.items() if name in mentioned} == UNGATING
 
 
 _OURS = re.compile(r"'((?:[a-z]+\.)?kueue\.x-k8s\.io/[a-z-]*)'")

@@ -12,6 +12,7 @@ import pytest
 
 from podgroup import engine
 from podgroup.model import names
+from podgroup.model.commands import UngatePod
 from podgroup.model.meaning import declared
 from podgroup.model.objects import PodView
 from podgroup.model.policy import Policy
@@ -109,6 +110,45 @@ def test_of_a_group_that_runs_what_is_declared_is_looked_at_and_nothing_else() -
             asked.clear()
             toy.change(view.uid, settle=False, **fields)
             assert asked[:1] == looked, fields
+
+
+BESIDE: dict[str, tuple[dict[str, str], dict[str, str], list[str]]] = {
+    "our own": ({names.PODSET_LABEL: "main"}, {names.WORKLOAD_ANNOTATION: "w"}, []),
+    "a label": ({names.PODSET_LABEL: "main", "team": "red"}, {}, ["g"]),
+    "an annotation": ({}, {names.SERVING: "false"}, ["g"]),
+    "a label that gatelog writes elsewhere": ({names.PRIORITY_CLASS: "high"}, {}, ["g"]),
+}
+
+
+@pytest.mark.parametrize(("labels", "annotations", "looked"), BESIDE.values(), ids=BESIDE)
+def test_what_a_user_writes_beside_our_removal_of_the_gate_is_looked_at(
+    labels: dict[str, str], annotations: dict[str, str], looked: list[str]
+) -> None:
+    """Ingest publishes the latest state of a pod: two writes may come as the same view."""
+    asked: list[str] = []
+
+    def note(_: RuleContext, group: Group) -> Conclusions:
+        asked.append(group.name)
+        return ()
+
+    toy = Toy()
+    toy.act = False
+    for name in ("a", "b"):
+        toy.pod(name, "g", 2)
+    for decision in list(toy.queue):
+        if not isinstance(decision.command, UngatePod):
+            toy.execute(decision)
+    assert {name for name in ("a", "b") if toy.gated(name)} == {"a", "b"}
+    with asked_first(note):
+        for name in ("a", "b"):
+            view, asked[:] = toy.named(name), []
+            fields = {
+                "gates": (),
+                "labels": {**view.labels, **labels},
+                "annotations": {**view.annotations, **annotations},
+            }
+            toy.change(view.uid, settle=False, **fields)
+            assert asked[:1] == looked
 
 
 def test_a_rule_that_reads_another_field_is_found() -> None:
