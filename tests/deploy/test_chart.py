@@ -645,6 +645,35 @@ async def test_an_upgrade_empties_no_secret_that_helm_made(by: str, tmp_path: Pa
             assert again.returncode == 0, again.stderr
 
 
+@pytest.mark.parametrize("there", ["CA alone", "CA of others", "with replicas' own"])
+async def test_an_upgrade_takes_no_authority_away_that_helm_made(
+    there: str, tmp_path: Path
+) -> None:
+    """Pods that name a queue would be refused until all of ingest is rolled out."""
+    made = {"name": "gatelog-webhook-tls", "labels": {"app.kubernetes.io/managed-by": "Helm"}}
+    if there == "CA of others":
+        del made["labels"]
+    secret = {"metadata": made, "data": {"ca.crt": "QUJD"}}
+    bundle = "QUJDQUJD" if there == "with replicas' own" else "QUJD"
+    hook = {"certificates": "secret", "caBundle": bundle}
+    kept = {"admission": {"way": "webhook", "webhook": hook}}
+    async with SimCluster(front_proxy=True) as cluster:
+        await cluster.create("", "namespaces", {"metadata": {"name": "gatelog-system"}})
+        await cluster.create("", "secrets", secret, "gatelog-system")
+        registered = by_name(kept)["ValidatingWebhookConfiguration", "gatelog-pods"]
+        group, plural = "admissionregistration.k8s.io", "validatingwebhookconfigurations"
+        await cluster.create(group, plural, registered)
+        asked = ["template", "gatelog", str(helm.CHART), "-n", "gatelog-system"]
+        asked += _upgrading(cluster, tmp_path)
+        own = _simulable("production") | {"admission": {"way": "webhook"}}
+        done = await asyncio.to_thread(helm.run, *asked, values=own)
+        assert (done.returncode == 0) == (there != "CA alone"), done.stderr
+        if there == "CA alone":
+            assert "annotate secret gatelog-webhook-tls helm.sh/resource-policy=keep" in done.stderr
+            again = await asyncio.to_thread(helm.run, *asked, values=own | kept)
+            assert again.returncode == 0, again.stderr
+
+
 @pytest.mark.parametrize("way", ["secret", "certManager", "self"])
 def test_certificates(way: str) -> None:
     hook = {"certificates": way, "caBundle": "QUJD"}

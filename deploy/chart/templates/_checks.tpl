@@ -25,6 +25,17 @@
 {{- fail (printf "Secret gatelog-nats was made by an older chart, and this upgrade would empty it: run kubectl -n %s annotate secret gatelog-nats helm.sh/resource-policy=keep, and set nats.existingSecret=gatelog-nats" .Release.Namespace) }}
 {{- end }}
 {{- end }}
+{{- if and (eq $v.admission.way "webhook") (eq $v.admission.webhook.certificates "self") }}
+{{- $found := lookup "v1" "Secret" .Release.Namespace $v.admission.webhook.secretName }}
+{{- $made := ternary (dig "data" "ca.crt" "" $found) "" (eq "Helm" (dig "metadata" "labels" "app.kubernetes.io/managed-by" "" $found)) }}
+{{- range $kind := list "MutatingWebhookConfiguration" "ValidatingWebhookConfiguration" }}
+{{- range dig "webhooks" list (lookup "admissionregistration.k8s.io/v1" $kind "" "gatelog-pods") }}
+{{- if and $made (eq $made (dig "clientConfig" "caBundle" "" .)) }}
+{{- fail (printf "admission.webhook.certificates = self, but the API server trusts the authority alone that an older chart made (Secret %s): this upgrade would take it away, and pods that name a queue would be refused until ingest is rolled out. Keep it: run kubectl -n %s annotate secret %s helm.sh/resource-policy=keep, and set admission.webhook.certificates=secret and admission.webhook.caBundle to its ca.crt (docs/upgrade.md, \"From certificates that helm made\")" $v.admission.webhook.secretName $.Release.Namespace $v.admission.webhook.secretName) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- if and (has $v.admission.way (list "policy" "toWebhook")) (semverCompare "<1.36.0-0" .Capabilities.KubeVersion.Version) }}
 {{- fail (printf "admission.way = %s needs Kubernetes 1.36 (MutatingAdmissionPolicy v1), and this is %s: set admission.way=webhook; helm template, which asks no cluster, takes --kube-version" $v.admission.way .Capabilities.KubeVersion.Version) }}
 {{- end }}
