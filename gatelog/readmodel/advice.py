@@ -10,7 +10,8 @@ Invariant: pure.
 from gatelog.readmodel.rows import GroupRow
 from podgroup.admission.wording import NOT_SELECTED, UNAVAILABLE
 from podgroup.model.names import PENDING_MISCONFIGURED, WAITING_FOR_REPLACEMENT_PODS
-from podgroup.model.reasons import WAITING_FOR_PODS, reason_of
+from podgroup.model.reasons import reason_of
+from podgroup.model.wording import EARLIER_RUN, too_few
 
 _BY_MESSAGE = (
     (
@@ -66,29 +67,37 @@ def _worded(group: GroupRow, advice: str) -> str:
 
 
 def pods_exist(group: GroupRow) -> str:
-    """Say of a group that waits for pods how many there are: `3 of 4 pods exist; create 1 more`.
+    """Say of a group that has too few pods how many there are: `3 of 4 pods exist; create 1 more`.
 
-    "" if it waits for something else, or if it is not their number.
+    "" if it waits for something else, or for pods other than these many.
     """
-    if group.wait_reason not in (WAITING_FOR_PODS, WAITING_FOR_REPLACEMENT_PODS):
-        return ""
-    there = group.pods_seen - group.pods_excess - group.pods_replaced
-    absent = group.total_count - there
-    if group.wait_reason == WAITING_FOR_REPLACEMENT_PODS:  # who failed is there, and counts no more
-        absent = max(absent, min(group.total_count, group.pods_failed - group.pods_replaced))
-    if absent <= 0:
+    absent = _absent(group)
+    if not absent:
         return ""
     exist = "pod exists" if group.total_count == 1 else "pods exist"
     return f"{group.total_count - absent} of {group.total_count} {exist}; create {absent} more"
 
 
+def _absent(group: GroupRow) -> int:
+    """Return how many pods are to be created, 0 if their number is not what it waits for.
+
+    The pods that are there, as `projector.schema.pending.WAITS_FOR` counts them: nothing was let
+    go yet, so they are at their gate, run without admission, or have succeeded.
+    """
+    if not group.wait_message.startswith(too_few(group.total_count)):
+        return 0
+    there = group.pods_gated + group.pods_running + group.pods_succeeded
+    return max(0, group.total_count - there)
+
+
 def _missing(group: GroupRow) -> str:
-    absent = group.total_count - (group.pods_seen - group.pods_excess - group.pods_replaced)
     label = f"label kueue.x-k8s.io/pod-group-name={group.name}"
-    if absent <= 0:
-        return f"pods that count: those there may have ended or be going ({label})"
-    pods = "pod" if absent == 1 else "pods"
-    return (
-        f"{absent} more {pods} with {label}; "
-        f"{group.total_count - absent} of {group.total_count} are there"
-    )
+    if EARLIER_RUN in group.wait_message:
+        return "that the pods of the earlier run have ended: kubectl delete pod ends them"
+    if absent := _absent(group):
+        pods = "pod" if absent == 1 else "pods"
+        return (
+            f"{absent} more {pods} with {label}; "
+            f"{group.total_count - absent} of {group.total_count} are there"
+        )
+    return f"the pods that are named above ({label}); those that ended or are going do not count"

@@ -93,6 +93,18 @@ def short_of(reason: str, shortages: Iterable[Shortage]) -> list[str]:
     return said
 
 
+EARLIER_RUN: Final = "pods of an earlier run of"
+"""Begins what is said of pods in the way of a group that has all its own."""
+
+
+def too_few(total: object) -> str:
+    """Say that a group waits for more of its pods; how many are there is the read model's to say.
+
+    `total`: a number, or its place in a pattern.
+    """
+    return f"needs {total} pods; fewer are there"
+
+
 def joined(said: str, message: str) -> str:
     """Return a message of Kueue's with plain words before it; as it is if there are none."""
     return f"{said}{KUEUES}{kueues(message)}" if said else message

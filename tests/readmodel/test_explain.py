@@ -19,8 +19,10 @@ from gatelog.serve.console.parts import PageView
 from gatelog.serve.console.preemptions import preemptions
 from gatelog.viacluster import answers
 from podgroup.log.events import ObjectApplied
-from podgroup.model.objects import LocalQueueView, NamespaceView
+from podgroup.model.names import POD_GROUP_ROLE as ROLE
+from podgroup.model.objects import DeclaredSet, LocalQueueView, NamespaceView
 from podgroup.model.policy import Policy
+from tests.core.test_dialects import workers
 from tests.projector.support import Writer, busy_toy
 from tests.support.toy import Toy
 
@@ -203,10 +205,37 @@ def test_pods_that_are_missing_are_counted_everywhere(url: str) -> None:
     toy = Toy()
     for n in range(3):
         toy.pod(f"g{n}", "g", 4)
+    toy.delete("g1")
     Writer(url).feed(toy.messages)
-    expected = "3 of 4 pods exist; create 1 more"
-    assert expected in said(asked(url, "g"))
+    expected = "2 of 4 pods exist; create 2 more"
+    text = said(asked(url, "g"))
+    assert expected in text and "it takes: 2 more pods with label" in text
     with ReadModel(url, "test") as model:
         (row,) = model.pending()
         listed = str(groups(Asked(model), PageView(at=None, query={}, now=NOW)).body)
     assert row.message == expected and expected in listed
+
+
+def test_who_waits_for_other_pods_than_so_many_is_told_which(url: str) -> None:
+    """A set of a hundred of which the launcher alone is created beforehand; an earlier run."""
+    launcher = DeclaredSet(name="launchers", count=2)
+    toy = Toy()
+    toy.slow = True
+    toy.pod("l0", "sets", None, sets=(launcher, workers(100)), labels={ROLE: "launchers"})
+    for name in ("r0", "r1"):
+        toy.pod(name, "again", 2, gated=False)
+        toy.run(name)
+        toy.delete(name)
+    Writer(url).feed(toy.messages)
+    waits = {
+        "sets": ("waits for those that are created beforehand", "the pods that are named above"),
+        "again": ("pods of an earlier run", "that the pods of the earlier run have ended"),
+    }
+    with ReadModel(url, "test") as model:
+        listed = str(groups(Asked(model), PageView(at=None, query={}, now=NOW)).body)
+        rows = {row.name: row.message for row in model.pending()}
+    for name, (words, takes) in waits.items():
+        text = said(asked(url, name))
+        assert words in text and f"it takes: {takes}" in text
+        assert words in rows[name] and words in listed
+    assert "pods exist" not in listed

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from podgroup.model.names import MAX_ROLES
 from podgroup.model.reasons import NAMESPACE_TOO_LARGE, POD_TOO_LARGE
-from podgroup.model.wording import joined
+from podgroup.model.wording import EARLIER_RUN, joined, too_few
 from podgroup.rules.helpers.conflicts import find_conflict
 from podgroup.rules.helpers.context import Concluding, RuleContext
 from podgroup.rules.helpers.copying import copy_problem, index_problem
@@ -85,9 +85,7 @@ def find_missing(ctx: RuleContext, group: Group) -> Concluding[Problem | None]:
     if found is not None:
         return Problem(*found)
     if members.count(Flag.RUNNING) > members.count(Flag.STOPPABLE):
-        return Problem(
-            "WaitingForPods", f"pods of an earlier run of '{group.name}' are still terminating"
-        )
+        return Problem("WaitingForPods", f"{EARLIER_RUN} '{group.name}' are still terminating")
     if members.count(Flag.STOPPABLE) and not started_before(ctx.world, group):
         # B17: a gate cannot be added to a pod that exists. It runs, and the reason is shown.
         return Problem(
@@ -106,7 +104,7 @@ def _too_few(ctx: RuleContext, group: Group) -> Problem | None:
     return Problem(
         "WaitingForPods",
         joined(
-            f"needs {1 if group.spec.fast else group.spec.total} pods; fewer are there",
+            too_few(1 if group.spec.fast else group.spec.total),
             f"'{group.name}' group has fewer runnable pods than expected "
             f"(total count {group.spec.total})",
         ),
