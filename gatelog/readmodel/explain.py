@@ -38,8 +38,7 @@ from gatelog.readmodel.starts import rough, sentence
 from gatelog.readmodel.timeline import NO_WAIT, anonymous, duration, plain
 from gatelog.shell.remedies import UNKNOWN, Installation
 from podgroup.model.lifecycle import ADMITTED, OVER, PENDING
-from podgroup.model.names import PENDING_WAITING_FOR_QUOTA
-from podgroup.model.reasons import WRITE_REFUSED, effect_of, over_topology, reason_of
+from podgroup.model.reasons import WRITE_REFUSED, effect_of, lacks_quota, over_topology, reason_of
 from podgroup.model.wording import first, kueues, shown
 
 _MOST_HOLDERS = 5
@@ -180,7 +179,7 @@ def _now(
 
 def _takes(found: Explanation, own_only: bool) -> str:
     """Say what would end a wait; of quota, the amounts of the moment."""
-    quota = found.group.wait_reason == PENDING_WAITING_FOR_QUOTA
+    quota = lacks_quota(found.group.wait_reason)
     must = freed(found.shared, own_only=own_only) if quota else ""
     return f"{must}; or {found.takes.removeprefix('that ')}" if must else found.takes
 

@@ -610,6 +610,11 @@ def over_topology(message: str) -> bool:
     return _NO_PLACE in message
 
 
+def lacks_quota(word: str) -> bool:
+    """Read from the reason of a wait that quota which becomes free ends it."""
+    return word == PENDING_WAITING_FOR_QUOTA
+
+
 def succeeded(word: str) -> bool:
     """Read from the reason of an end that it was a good one."""
     return word == FINISHED_SUCCEEDED
