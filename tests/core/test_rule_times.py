@@ -29,9 +29,38 @@ def _names_now(node: ast.AST) -> bool:
     """It is `….here.at` or `….meta.at`."""
     if not (isinstance(node, ast.Attribute) and node.attr == "at"):
         return False
-    of = node.value
-    name = of.attr if isinstance(of, ast.Attribute) else of.id if isinstance(of, ast.Name) else ""
-    return name in ("here", "meta")
+    return _last_name(node.value) in ("here", "meta")
+
+
+def _last_name(node: ast.expr) -> str:
+    """Return the name of a variable, or of an attribute; "" for anything else."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
+def _bound(function: ast.FunctionDef) -> set[str]:
+    """Return other names that the time of the message gets in a function."""
+    known: set[str] = set()
+    for node in ast.walk(function):
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                pass
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                targets = [target]
+            case ast.NamedExpr(target=target, value=value):
+                targets = [target]
+            case _:
+                continue
+        if any(map(_names_now, _parts(value))):
+            known |= {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
+    return known
+
+
+def _parts(value: ast.expr) -> list[ast.expr]:
+    """Return what names are bound to: of a tuple each part."""
+    return list(value.elts) if isinstance(value, ast.Tuple) else [value]
 
 
 def _now(node: ast.AST, known: set[str]) -> bool:
@@ -44,8 +73,8 @@ def _now(node: ast.AST, known: set[str]) -> bool:
 
 def _tells(call: ast.Call, known: set[str]) -> bool:
     """It hands the time to a function that is no class and may not be told."""
-    name = call.func.id if isinstance(call.func, ast.Name) else ""
-    if name in TAKEN or name[:1].isupper() or isinstance(call.func, ast.Attribute):
+    name = _last_name(call.func)
+    if name in TAKEN or name[:1].isupper():
         return False
     return any(_now(part, known) for part in (*call.args, *(k.value for k in call.keywords)))
 
@@ -55,10 +84,7 @@ def compared(text: str) -> Iterator[int]:
     for function in ast.walk(ast.parse(text)):
         if not isinstance(function, ast.FunctionDef):
             continue
-        known: set[str] = set()
-        for node in ast.walk(function):
-            if isinstance(node, ast.Assign) and _names_now(node.value):
-                known |= {n.id for n in ast.walk(node.targets[0]) if isinstance(n, ast.Name)}
+        known = _bound(function)
         for node in ast.walk(function):
             parts: list[ast.expr] = []
             if not isinstance(node, ast.expr):
@@ -96,6 +122,13 @@ def test_no_rule_compares_times_by_itself(file: Path) -> None:
         "if _is_late(group, ctx.here.at): return ()",
         "last = max(due, ctx.here.at)",
         "now = ctx.here.at\n    if now > due: return ()",
+        "now: datetime = ctx.here.at\n    if now > due: return ()",
+        "if (now := ctx.here.at) > due or due < now: return ()",
+        "if (now := ctx.here.at) and due < now: return ()",
+        "first, now = due, ctx.here.at\n    if now > due: return ()",
+        "if group.explained.is_late(ctx.here.at): return ()",
+        "if helpers.lateness.is_late(group, at=ctx.world.meta.at): return ()",
+        "if group.parts[0].is_late(ctx.here.at): return ()",
     ],
 )
 def test_each_way_to_compare_is_found(line: str) -> None:
