@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from podgroup.log.events import ObjectApplied
+from podgroup.model.commands import UngatePod
 from podgroup.model.names import (
     CLUSTER_QUEUE_LABEL,
     JOB_UID,
@@ -256,7 +257,8 @@ def test_updates_of_a_ready_check_are_merged_at_the_start() -> None:
     toy.admit(name, checks=(CheckView(name="check", state="Ready", updates=(update,)),))
     foo = toy.named("foo")
     assert foo.gates == ()
-    assert foo.labels["l"] == "1" and foo.annotations["a"] == "2"
+    (command,) = [d.command for d in toy.decisions if isinstance(d.command, UngatePod)]
+    assert foo.labels["l"] == "1" and command.annotations["a"] == "2", "the log keeps it of no pod"
     assert foo.node_selector == {"pool": "a", "n": "3"}
     assert foo.tolerations == (Toleration(key="t", operator="Exists"),)
 
