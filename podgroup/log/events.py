@@ -263,8 +263,6 @@ Event = (
     | SettingsRecorded
 )
 
-"""Reason of what is parked because a decision could not be read or carried out."""
-
 SAID_BY: dict[str, frozenset[type[EventBase]]] = {
     "watch": frozenset(
         (
