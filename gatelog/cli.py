@@ -70,6 +70,7 @@ COMMANDS = {
     "secrets": Command("secrets:secrets", DEPLOY, "Make passwords and keys that are missing."),
     "archive": Command("archive:archive", DEPLOY, "Copy the log to closed files."),
     "prune": Command("prune:prune", DEPLOY, "Take old history away."),
+    "rights": Command("rights:rights", DEPLOY, "Print the roles that a user of gatelog up needs."),
     "uninstall": Command("uninstall:uninstall", DEPLOY, "Take gatelog off the cluster."),
 }
 """Commands in the order of the help."""

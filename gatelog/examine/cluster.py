@@ -17,7 +17,7 @@ from gatelog.examine import gating, installed, leases, measuring, nodes, topolog
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
 from gatelog.shell import statedir
 from gatelog.shell.errors import CommandFailed, explain
-from gatelog.shell.remedies import Installation, here, remedy
+from gatelog.shell.remedies import UNKNOWN, Installation, here, remedy
 from runtime import manifests
 from runtime.access import Right, allowed
 from runtime.kube import KubeClient, KubeError, connect
@@ -71,7 +71,7 @@ async def examine(settings: Settings) -> Seen:
             accounts["measure"] = accounts["ingest"]
         for name, part in accounts.items():
             findings.append(await _permissions(kube, settings, name, part, at, away=away))
-        findings.append(await kinds(kube))
+        findings.append(await kinds(kube, at))
         findings.append(await measuring.examine(kube, settings))
         findings += await _admission(kube, settings, at)
         findings.append(await unlabelled.examine(kube, settings))
@@ -134,7 +134,7 @@ async def _permissions(
     answers = await asyncio.gather(*(allowed(kube, one, other) for one in asked))
     if None in answers:
         return skip(AREA, f"may {name}", f"{me} may not ask what {account} may")
-    who = f"account gatelog-{part}" if other else "this user"
+    who = f"account gatelog-{part}" if other else f"this user, {me}," if me else "this user"
     denied = [
         f"{verb} {resource}{'' if group in _KNOWN_GROUPS else f' of {group}'}"
         for (group, resource, verb), yes in zip(asked, answers, strict=True)
@@ -160,7 +160,7 @@ _WITHOUT = {
 """What it means that an optional kind is not served."""
 
 
-async def kinds(kube: KubeClient) -> Finding:
+async def kinds(kube: KubeClient, at: Installation = UNKNOWN) -> Finding:
     """Look whether Kueue's kinds are served, and whether our CRDs are this release's."""
     found = await clusterinfo.kueue(kube)
     if found.missing:
@@ -168,7 +168,7 @@ async def kinds(kube: KubeClient) -> Finding:
             AREA,
             "kinds",
             f"not served: {', '.join(found.missing)} ({clusterinfo.KUEUE_GROUP})",
-            "kubectl apply -k deploy/crds, or gatelog up --install webhook",
+            remedy("objects", at),
         )
     absent = [kind for kind in clusterinfo.OPTIONAL_KINDS if kind not in found.kinds]
     if absent:
@@ -176,8 +176,7 @@ async def kinds(kube: KubeClient) -> Finding:
             AREA,
             "kinds",
             f"{found.version}, without {', '.join(absent)}",
-            f"{'; '.join(_WITHOUT[kind] for kind in absent)}; "
-            "kubectl apply -k deploy/crds adds them",
+            f"{'; '.join(_WITHOUT[kind] for kind in absent)}: {remedy('objects', at)}",
         )
     outdated = [o["spec"]["names"]["plural"] for o in (await crds.compare(kube)).outdated]
     if outdated:

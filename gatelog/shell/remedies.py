@@ -79,10 +79,7 @@ _APPLY = {
 _BOTH = "{installed}"
 _ONE_POD = "kubectl -n {ns} delete pod gatelog-0"
 
-_ROLES = (
-    "kubectl apply --server-side -f deploy/common/rights.yaml; kubectl create clusterrolebinding "
-    "gatelog-up-PART --clusterrole=gatelog-PART --user=USER"
-)
+_ROLES = "gatelog rights USER | kubectl apply --server-side -f -, as who may grant them"
 _AGAIN = "it is tried again within a minute of being mended"
 _REFUSED = (
     "the answer names who refuses. A right that is gone (cannot ... resource): {installed}. A "
@@ -121,9 +118,12 @@ REMEDIES: Final[dict[str, Remedy]] = {
     "keys": Remedy(
         "start gatelog up again",
         _ONE_POD,
-        "give every actuator the projector's public key (actuator.decision_keys_file, "
-        "deploy/secrets.sh), and set the clocks: 10 minutes apart is too much; then kubectl -n "
-        "{ns} rollout restart deployment gatelog-projector gatelog-actuator",
+        "set the clocks: 10 minutes apart is too much. Is the public key of projector."
+        "signing_key_file in actuator.decision_keys_file? In a Secret of yours, put it there. "
+        "Where a Job fills gatelog-nats: kubectl -n {ns} patch secret gatelog-nats --type=merge -p "
+        """'{{"data":{{"decision-keys.pem":null}}}}'; kubectl -n {ns} delete job -l """
+        "app.kubernetes.io/component=secrets; {installed}. Then: kubectl -n {ns} rollout restart "
+        "deployment gatelog-projector gatelog-actuator",
     ),
     "database": Remedy(
         "is there room on the disk of the state directory, and may it be written? It is tried "
@@ -135,7 +135,7 @@ REMEDIES: Final[dict[str, Remedy]] = {
         "pg_terminate_backend(PID))? It is tried again by itself",
     ),
     "rights": Remedy(
-        "give the user of the kubeconfig the ClusterRoles: " + _ROLES,
+        "give the user of the kubeconfig the roles: " + _ROLES,
         _BOTH,
         _BOTH,
     ),

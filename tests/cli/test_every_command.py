@@ -66,6 +66,8 @@ TABLE = {
     "demo": "--db --state-dir",
     "migrate": "--db --state-dir",
     "secrets": "-n",
+    # What it prints is for kubectl.
+    "rights": "",
     "ingest": "",
     "project": "--db",
     "actuate": "",

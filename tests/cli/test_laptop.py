@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from gatelog.cluster import clusterinfo, install
 from gatelog.examine import nodes
-from gatelog.shell.remedies import UNKNOWN
+from gatelog.shell.remedies import UNKNOWN, Installation, remedy
 from gatelog.shell.statedir import StateDir
 from runtime.kube import KubeClient, connect
 from runtime.settings import KubernetesSettings
@@ -146,6 +147,42 @@ async def test_another_clusters_state_directory_is_not_looked_at(
     _, found = await examine(gatelog, *words)
     for area in ("database", "log"):
         assert found[area, "reachable"]["verdict"] == "skip"
+
+
+async def test_the_user_of_gatelog_up_gets_the_rights_that_the_printed_line_gives(
+    gatelog: Gatelog, tmp_path: Path
+) -> None:
+    """The line applied deploy/common/rights.yaml, which who installed the wheel does not have."""
+    users = {"stranger-token": User(name="stranger")}
+    async with SimCluster(SimSettings(kueue_kinds=False, users=users)) as cluster:
+        cluster.kubeconfig(tmp_path / "stranger", token="stranger-token")
+        file = cluster.kubeconfig(tmp_path / "admin")
+        kube = await connect(KubernetesSettings(kubeconfig=str(file)))
+        there = ("--kubeconfig", str(tmp_path / "stranger"), "--state-dir", str(tmp_path / "up"))
+        words = (*there, "--set", "ingest.measure_interval_s=60")
+        with StateDir(tmp_path / "up").hold():
+            _, before = await examine(gatelog, *words)
+        parts = ("ingest", "actuator", "measure")
+        assert {before["cluster", f"may {part}"]["verdict"] for part in parts} == {"fail"}
+        assert "this user, stranger, may not" in before["cluster", "may ingest"]["detail"]
+        line = remedy("rights", Installation(how="up"))
+        assert "gatelog rights USER | kubectl apply --server-side -f -" in line
+        code, out, err = await asyncio.to_thread(gatelog, "rights", "stranger", *words[-2:])
+        assert (code, err) == (0, "")
+        for obj in yaml.safe_load_all(out):
+            plural = f"{obj['kind'].lower()}s"
+            path = f"/apis/{obj['apiVersion']}/{plural}/{obj['metadata']['name']}"
+            answer = await kube.request(
+                "PATCH",
+                f"{path}?fieldManager=kubectl",
+                body=json.dumps(obj).encode(),
+                content_type="application/apply-patch+yaml",
+            )
+            assert answer.status == 201, answer.message()
+        with StateDir(tmp_path / "up").hold():
+            _, found = await examine(gatelog, *words)
+        assert {found["cluster", f"may {part}"]["verdict"] for part in parts} == {"ok"}
+        await kube.close()
 
 
 async def node(kube: KubeClient, name: str, ready: str, renewed: datetime) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 import re
 import subprocess
 from datetime import UTC, datetime
@@ -11,10 +12,11 @@ from typing import Any
 import pytest
 
 from gatelog.cluster.passwords import SIGNING, USERS, VERIFYING, SecretError, fill, lacking
+from gatelog.shell.remedies import Installation, remedy
 from runtime.jetstream.values import Message
 from runtime.kube import KubeClient
 from runtime.signing import Signer, Verifier
-from tests.deploy.manifests import DEPLOY
+from tests.deploy.manifests import DEPLOY, objects
 from tests.support.standin import SimCluster
 
 Bare = tuple[SimCluster, KubeClient]
@@ -65,6 +67,34 @@ def test_what_is_taken_out_is_made_anew_and_the_rest_stays(tmp_path: Path) -> No
     alone = after | lacking({k: v for k, v in after.items() if k != VERIFYING}, "default")
     assert alone[SIGNING] == after[SIGNING] and problem(tmp_path, alone, after[SIGNING]) == ""
     assert "is not among those" in problem(tmp_path, alone, before[SIGNING])
+
+
+async def test_keys_that_do_not_fit_are_mended_by_the_lines_that_are_printed(
+    bare_cluster: Bare, tmp_path: Path
+) -> None:
+    """The remedy named a script, where a Job fills the Secret, which leaves what is there."""
+    _, kube = bare_cluster
+    await kube.json("POST", "/api/v1/namespaces", body={"metadata": {"name": SYSTEM}})
+    keys, other = lacking({}, "default"), lacking({}, "default")
+    keys[VERIFYING] = other[VERIFYING]
+    data = {key: base64.b64encode(one).decode() for key, one in keys.items()}
+    await kube.json("POST", PATH, body={"metadata": {"name": NAME}, "data": data})
+    assert "is not among those" in problem(tmp_path, keys, keys[SIGNING])
+    assert await fill(kube, SYSTEM, NAME, "default") == []
+    said = remedy("keys", Installation(how="helm"))
+    (patch,) = re.findall(f"patch secret {NAME} --type=merge -p '(.*?)';", said)
+    kind = "application/merge-patch+json"
+    body = json.loads(patch)
+    status, _ = await kube.json("PATCH", f"{PATH}/{NAME}", body=body, content_type=kind)
+    assert status == 200
+    # The Job is made again by the next line, under the label that it has.
+    job = next(one for one in objects(DEPLOY / "components" / "secrets") if one["kind"] == "Job")
+    assert "delete job -l app.kubernetes.io/component=secrets; helm -n" in said
+    assert job["metadata"]["labels"] == {"app.kubernetes.io/component": "secrets"}
+    assert VERIFYING in await fill(kube, SYSTEM, NAME, "default")
+    _, found = await kube.json("GET", f"{PATH}/{NAME}")
+    now = {key: base64.b64decode(text) for key, text in found["data"].items()}
+    assert problem(tmp_path, now, keys[SIGNING]) == ""
 
 
 async def test_a_secret_is_filled_once_by_however_many(bare_cluster: Bare) -> None:

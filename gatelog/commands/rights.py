@@ -1,0 +1,57 @@
+"""`gatelog rights`: print what the user of `gatelog up` must be allowed, to be applied by kubectl.
+
+Theory. What whatever runs may do is written in the ClusterRoles of `deploy/`, which an installed
+wheel carries where nobody looks for them. The deployments' accounts have them from there; here they
+are bound to a user. Who may grant them applies them.
+
+Invariant: needs nothing but this package and its settings; asks no cluster.
+"""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gatelog.shell import options
+
+if TYPE_CHECKING:
+    from runtime.manifests import Object
+
+EXAMPLES = """
+gatelog rights jane | kubectl apply --server-side -f -
+gatelog rights system:serviceaccount:ci:runner | kubectl apply --server-side -f -
+"""
+
+
+def rights(
+    user: Annotated[str, typer.Argument(metavar="USER", help="As gatelog doctor names it.")],
+    config: options.Config = None,
+    assign: options.Assign = None,
+) -> None:
+    """Print the ClusterRoles that gatelog up needs, bound to the user of its kubeconfig, for
+    kubectl apply by somebody who may grant them.
+    """
+    import yaml
+
+    measured = bool(options.settings(config, assign).ingest.measure_interval_s)
+    yaml.safe_dump_all(bound(user, measured=measured), sys.stdout, sort_keys=False)
+
+
+def bound(user: str, *, measured: bool) -> "list[Object]":
+    """Return the ClusterRoles, that of pods' use if it is `measured` included, and bindings."""
+    from runtime import manifests
+
+    files = ["common/rights.yaml", *(["components/measure/access.yaml"] if measured else [])]
+    roles = [one for one in manifests.read(*files) if one["kind"] == "ClusterRole"]
+    return [*roles, *(_binding(str(role["metadata"]["name"]), user) for role in roles)]
+
+
+def _binding(role: str, user: str) -> "Object":
+    group = "rbac.authorization.k8s.io"
+    return {
+        "apiVersion": f"{group}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": f"gatelog-up-{role.removeprefix('gatelog-')}"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+    }
