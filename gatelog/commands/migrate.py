@@ -3,12 +3,19 @@
 Theory. Run it before the deployments of a new version start. It is safe to repeat and safe to run
 in several places at once. Streams and the actuators' consumer are made or brought up to date when
 nats.url is set, which needs an account that no part needs (`streams` in deploy/components/nats);
-`gatelog up` does both by itself.
+`gatelog up` does both by itself. Before a projector (`--wait`) it outlasts a database and a log
+server that are away, as the projector does: a container that ends is started again by the kubelet
+after five minutes at worst.
 
 Invariant: nothing is dropped; a database of a newer version is refused.
 """
 
 import asyncio
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +26,7 @@ from gatelog.shell import options
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.narrator import Narrator
 from podgroup.log import subjects
+from runtime.backoff import Backoff
 from runtime.settings import Settings
 
 EXAMPLES = """
@@ -28,6 +36,8 @@ gatelog migrate --db postgresql://gatelog@db/gatelog --reader analysts
 """
 
 _CONNECT_S = 30.0
+_CONNECT_AGAIN_S = 5.0
+"""Seconds for a log server to answer, alone and where it is tried again."""
 
 
 def migrate(
@@ -40,6 +50,13 @@ def migrate(
             "exist. Default: database.reader_role.",
         ),
     ] = None,
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait",
+            help="Wait for a database and a log server that are away, as long as it takes.",
+        ),
+    ] = False,
     verbose: options.Verbose = False,
 ) -> None:
     """Bring the database to the schema of this version, and create the NATS streams and the
@@ -56,16 +73,51 @@ def migrate(
     url = database_url(settings)
     _refuse_new_directory(settings.database.url)
     role = settings.database.reader_role
-    migrations.upgrade(url, reader_role=role)
-    schema = migrations.head()
-    narrator.done("database", f"{read_model_at(url)} is at schema {schema}", schema=schema)
-    if role:
-        narrator.done("reader", f"role {role} may read it", role=role)
-    if settings.nats.url:
-        asyncio.run(_streams(settings))
-        narrator.done("streams", f"streams are in place on {settings.nats.url}")
-    else:
-        narrator.info("streams_skipped", "nats.url is not set: no streams to prepare here")
+    with _ended_by_sigterm():
+        _done(narrator, "database", partial(migrations.upgrade, url, reader_role=role), wait=wait)
+        schema = migrations.head()
+        narrator.done("database", f"{read_model_at(url)} is at schema {schema}", schema=schema)
+        if role:
+            narrator.done("reader", f"role {role} may read it", role=role)
+        if settings.nats.url:
+            within_s = _CONNECT_AGAIN_S if wait else _CONNECT_S
+            _done(narrator, "nats", lambda: asyncio.run(_streams(settings, within_s)), wait=wait)
+            narrator.done("streams", f"streams are in place on {settings.nats.url}")
+        else:
+            narrator.info("streams_skipped", "nats.url is not set: no streams to prepare here")
+
+
+def _done(narrator: Narrator, what: str, act: Callable[[], None], *, wait: bool) -> None:
+    """Act; with `wait` again and again until what is needed for it is there.
+
+    Raises:
+        DatabaseUnavailable, BusUnavailable: it is away, without `wait`.
+        DatabaseError, BusError: trying again does not help.
+    """
+    from projector.storage.database import DatabaseUnavailable
+    from runtime.jetstream import BusUnavailable
+
+    backoff = Backoff(first_s=0.5, ceiling_s=10.0)
+    while True:
+        try:
+            return act()
+        except (DatabaseUnavailable, BusUnavailable) as error:
+            if not wait:
+                raise
+            wait_s = round(next(backoff), 2)
+            said = f"{error}; tried again in {wait_s} s"
+            narrator.warning(f"{what}_unavailable", said, error=str(error), wait_s=wait_s)
+            time.sleep(wait_s)
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM interrupt: the first process of a container has no other end by it."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _refuse_new_directory(url: str) -> None:
@@ -83,10 +135,10 @@ def _refuse_new_directory(url: str) -> None:
         )
 
 
-async def _streams(settings: Settings) -> None:
+async def _streams(settings: Settings, within_s: float) -> None:
     from runtime.jetstream import connect
 
-    bus = await connect(settings.nats, "gatelog-migrate", deadline_s=_CONNECT_S)
+    bus = await connect(settings.nats, "gatelog-migrate", deadline_s=within_s)
     try:
         await bus.ensure_streams(msgspec.structs.replace(settings.streams, create=True))
         await bus.ensure_consumer(

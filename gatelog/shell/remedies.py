@@ -149,7 +149,8 @@ REMEDIES: Final[dict[str, Remedy]] = {
         "kubectl -n {ns} scale statefulset gatelog --replicas=1; if it ends again and again: "
         "kubectl -n {ns} logs gatelog-0 --previous",
         "kubectl -n {ns} scale deployment gatelog-{part} --replicas=2; if it ends again and again: "
-        "kubectl -n {ns} logs deployment/gatelog-{part} --previous",
+        "kubectl -n {ns} logs deployment/gatelog-{part} --previous; what keeps a projector from "
+        "starting: kubectl -n {ns} logs deployment/gatelog-projector -c migrate",
     ),
     "refused": Remedy(
         "the answer names who refuses: a right (" + _ROLES + "), or a policy or webhook, gatelog's "

@@ -818,7 +818,7 @@ def test_migrate_runs_before_each_projector_and_nothing_vanishes() -> None:
     assert {kind for kind, name in objects if "migrate" in name} == set()
     (before,) = containers(objects)["projector"]["initContainers"]
     (after,) = containers(objects)["projector"]["containers"]
-    assert (before["args"], before["image"]) == (["migrate"], "gatelog:2")
+    assert (before["args"], before["image"]) == (["migrate", "--wait"], "gatelog:2")
     assert before["imagePullPolicy"] == "Always"
     said = {e["name"]: e.get("value", "") for e in before["env"]}
     assert said["GATELOG_STREAMS_REPLICAS"] == "3" and said["GATELOG_NATS_USER"] == "streams"

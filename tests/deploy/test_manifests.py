@@ -143,7 +143,8 @@ def test_the_projector_migrates_before_it_starts():
     """In a Job it would vanish, and be drift; only this container has the password of `streams`."""
     spec = pod_template(of_kind(BASE, "Deployment")["gatelog-projector"])["spec"]
     (before,) = spec["initContainers"]
-    assert before["args"] == ["migrate"] and environment(before)["GATELOG_NATS_USER"] == "streams"
+    assert before["args"] == ["migrate", "--wait"]
+    assert environment(before)["GATELOG_NATS_USER"] == "streams"
     secret = {v["name"]: v["secret"]["items"] for v in spec["volumes"] if v["name"] == "streams"}
     assert secret == {"streams": [{"key": "streams", "path": "password"}]}
     assert {"name": "streams", "mountPath": "/etc/gatelog/nats", "readOnly": True} in (
