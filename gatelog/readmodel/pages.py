@@ -114,20 +114,23 @@ def group_page(conditions: Sequence[str], labels: Sequence[str]) -> str:
     `x.labels`. The page begins behind :after_namespace, :after_name, :after_id.
     """
     where = "".join(f"\n   AND {one}" for one in conditions)
-    inner = f"""
+    kept = "".join(f" AND {one}" for one in labels)
+    known = f", {FIRST_LABELS} AS labels" if labels else ""
+    return f"""
 SELECT {LIFE_COLUMNS}
   FROM {_GROUPS}
- WHERE g.cluster = :cluster{where}
-   AND (g.namespace > :after_namespace
-        OR (g.namespace = :after_namespace AND (g.name > :after_name
-            OR (g.name = :after_name AND g.id > :after_id))))"""
-    if not labels:
-        return f"{inner}\n ORDER BY g.namespace, g.name, g.id LIMIT :limit"
-    kept = " AND ".join(labels)
-    return (
-        f"SELECT x.* FROM ({inner}) x\n WHERE {kept}\n"
-        " ORDER BY x.namespace, x.name, x.id LIMIT :limit"
-    )
+ WHERE g.cluster = :cluster AND g.id IN (
+       SELECT x.id
+         FROM (SELECT g.id, g.namespace, g.name{known}
+                 FROM groups g
+                WHERE g.cluster = :cluster{where}
+                  AND (g.namespace > :after_namespace
+                       OR (g.namespace = :after_namespace AND (g.name > :after_name
+                           OR (g.name = :after_name AND g.id > :after_id))))) x
+        WHERE 1 = 1{kept}
+        ORDER BY x.namespace, x.name, x.id LIMIT :limit)
+ ORDER BY g.namespace, g.name, g.id
+"""
 
 
 def placed(page: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from gatelog.readmodel.rows import GroupRow
 from podgroup.model.reasons import LARGER_THAN_ADMITTED
 from projector.schema import failing
-from projector.schema.ended import ended
+from projector.schema.ended import ended, ended_as
 from projector.schema.pending import IDLE_REASON, ORDER, USE, in_line, is_admitted
 from projector.schema.running_views import says
 
@@ -27,11 +27,22 @@ OF_NAME = "g.namespace = :namespace AND g.name = :name"
 
 def lives(columns: str, groups: str, which: str = OF_NAME) -> str:
     """Return the statement of lives of groups `g`, newest first."""
+    return of_page(columns, groups, which, "g.created_seq DESC, g.id")
+
+
+def of_page(columns: str, groups: str, which: str, order: str) -> str:
+    """Return the statement of the first :limit groups `g`; columns are worked out of those alone.
+
+    `which` is a condition on `g`; `groups` is the table as `g`, with what the columns need besides.
+    """
     return f"""
 SELECT {columns}
   FROM {groups}
- WHERE g.cluster = :cluster AND {which}
- ORDER BY g.created_seq DESC, g.id LIMIT :limit
+ WHERE g.cluster = :cluster AND g.id IN (
+       SELECT g.id FROM groups g
+        WHERE g.cluster = :cluster AND {which}
+        ORDER BY {order} LIMIT :limit)
+ ORDER BY {order}
 """
 
 
@@ -43,12 +54,7 @@ GROUPS = lives(GROUP_COLUMNS, "groups g")
 GROUPS_OF_POD = lives(GROUP_COLUMNS, "groups g", OF_POD)
 GROUPS_OF_WORKLOAD = lives(GROUP_COLUMNS, "groups g", OF_WORKLOAD)
 
-NEWEST_GROUP = f"""
-SELECT {GROUP_COLUMNS}
-  FROM groups g
- WHERE cluster = :cluster AND (namespace = :namespace OR :namespace = '')
- ORDER BY created_seq DESC, id LIMIT :limit
-"""
+NEWEST_GROUP = lives(GROUP_COLUMNS, "groups g", "(g.namespace = :namespace OR :namespace = '')")
 
 RECENT_NAMES = """
 SELECT namespace, name, max(created_seq) AS seen
@@ -114,14 +120,15 @@ SELECT namespace, name, kind, state, stage, queue, cluster_queue, position, prio
        coalesce(since, created_at), group_id LIMIT :limit
 """
 
-LISTED_GROUPS = f"""
-SELECT {GROUP_COLUMNS}
-  FROM groups g
- WHERE cluster = :cluster AND (namespace = :namespace OR :namespace = '')
-   AND (queue = :queue OR cluster_queue = :queue OR :queue = '')
-   AND (:state IN ('', state) OR {ended("g")} = :state) AND (gone_at IS NULL OR :gone = 1)
- ORDER BY namespace, name, created_seq DESC, id LIMIT :limit
-"""
+LISTED_GROUPS = of_page(
+    GROUP_COLUMNS,
+    "groups g",
+    f"""(g.namespace = :namespace OR :namespace = '')
+   AND (g.queue = :queue OR g.cluster_queue = :queue OR :queue = '')
+   AND (g.gone_at IS NULL OR :gone = 1)
+   AND (:state IN ('', g.state) OR {ended_as("g", ":state")})""",
+    "g.namespace, g.name, g.created_seq DESC, g.id",
+)
 
 LISTED_QUEUES = f"""
 WITH live AS (
