@@ -24,11 +24,16 @@ from podgroup.model.topology import HOSTNAME
 from podgroup.state.changes import EVERYTHING, of_leaving
 from podgroup.state.facts import KEEP, unwell
 from podgroup.state.group import Group
+from podgroup.state.members import Flag
 from podgroup.state.pod import OutOfSelector, Pod
+from podgroup.state.termination import GRACE
 from podgroup.state.world import World
 
 QUIET = timedelta(minutes=10)
 """After this long in peace a pod that loses its label has lost it for the first time."""
+
+FEW = 16
+"""Pods that are gone over for each that ends."""
 
 
 def hide(world: World, here: At, group: Group, pod: Pod, view: PodView) -> None:
@@ -105,11 +110,22 @@ def leave(world: World, here: At, group: Group, pod: Pod, why: str) -> None:
     retire(world, here, group.id)
 
 
+def one_ended(world: World, group: Group) -> None:
+    """Have a group be looked at that must end if few of its pods may run yet.
+
+    Its timer was set for the one with the longest grace period, which may be who ended.
+    """
+    if world.members[group.id].count(Flag.LIVE) <= FEW:
+        world.meta.timers.pop(f"{GRACE}/{group.id}/", None)
+
+
 def forget(world: World, here: At, group: Group, pod: Pod, flags: int) -> None:
     """Forget a pod that is gone; `flags` are all that it had before and with its last delta."""
     end_pod_wait(world, here, pod)
     uid = PodUID(pod.view.uid)
     world.members[group.id].drop(uid)
+    if flags & Flag.LIVE:
+        one_ended(world, group)
     if pod.reported is not None:
         reporting.conditions(group, -1)
     del world.pods[uid]

@@ -26,7 +26,7 @@ from podgroup.fold.common import (
 )
 from podgroup.fold.failures import failures
 from podgroup.fold.group import departures, reporting
-from podgroup.fold.leaving import disown, forget, hide, leave, look_at_places
+from podgroup.fold.leaving import disown, forget, hide, leave, look_at_places, one_ended
 from podgroup.fold.lives import lead, life, retry_workload
 from podgroup.fold.placing import assigned_role, larger
 from podgroup.fold.podwaits import pod_waits
@@ -303,6 +303,8 @@ def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, same:
     else:
         index(world, group, pod)
         new = flags[view.uid]
+    if old & Flag.LIVE and not new & Flag.LIVE:
+        one_ended(world, group)
     # While a group holds quota its queue stays, so only another first pod has something to say.
     settled = same and group.composition.done and group.quota.holding is not None
     led = (not settled or (old ^ new) & Flag.FAILED) and lead(world, group)

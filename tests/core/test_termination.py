@@ -3,14 +3,17 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from podgroup.log import events as e
+from podgroup.log.records import Timed
 from podgroup.model.commands import StopPod
 from podgroup.model.objects import Condition, NodeView
 from podgroup.model.policy import Policy
 from podgroup.state.members import Flag
 from podgroup.state.pod import Terminating
+from podgroup.state.termination import GRACE
 from tests.support.toy import Toy
 
 MOST = 2**63 - 1
@@ -414,5 +417,49 @@ def test_an_evicted_group_waits_for_none_of_its_pods_that_has_ended() -> None:
     toy.wait(30)
     assert used(toy), "brief may run yet"
     toy.wait(70)
+    assert not used(toy)
+    unparked(toy)
+
+
+def timers_set(toy: Toy) -> int:
+    records = [one for said in toy.concluded for one in said.records]
+    return sum(isinstance(one, Timed) and one.purpose == GRACE for one in records)
+
+
+def test_a_long_grace_period_takes_few_looks() -> None:
+    """Each is an event and a record: 10,000 pods with long preStop hooks are many of them."""
+    toy = lender()
+    toy.ask("low", 21_600)
+    toy.do(e.ObjectApplied(object=toy.cluster_queue(2, stop_policy="HoldAndDrain")))
+    toy.change(toy.named("low").uid, conditions=())
+    toy.unreach("low")
+    for _ in range(21_600 * 2 // 60 - 2):
+        toy.wait(60)
+    assert used(toy) and timers_set(toy) <= 12
+    toy.wait(240)
+    assert not used(toy)
+
+
+@pytest.mark.parametrize("way", ["ends", "goes"])
+def test_quota_comes_back_with_the_last_pod_that_could_run(way: str) -> None:
+    """One pod's kubelet is silent; the other has hours, and ends when it was looked at lately."""
+    toy = Toy(cpu=2)
+    toy.slow = True
+    for name in ("brief", "long"):
+        toy.pod(name, "g", 2)
+    toy.run("brief", "long")
+    toy.unreach("brief", "long")
+    toy.ask("brief", 10)
+    toy.ask("long", 21_600)
+    toy.do(e.ObjectApplied(object=toy.cluster_queue(2, stop_policy="HoldAndDrain")))
+    for _ in range(200):
+        toy.wait(60)
+    assert used(toy)
+    if way == "ends":
+        toy.end("long")
+    else:
+        view = toy.named("long")
+        del toy.pods[view.uid]
+        toy.do(e.PodDeleted(pod=msgspec.structs.replace(view, resource_version=toy.bump())))
     assert not used(toy)
     unparked(toy)

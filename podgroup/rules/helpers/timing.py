@@ -28,7 +28,8 @@ from podgroup.state.pod import Pod
 from podgroup.state.termination import GRACE, lost_at
 
 LOOK_AGAIN: Final = timedelta(seconds=60)
-"""How long a group is not looked at whose pods must end: the one with the longest may end first."""
+"""How long a group is not looked at first whose pods must end; from then on as long as they have
+taken so far: a few looks at each, however long it is given."""
 _T = TypeVar("_T")
 
 
@@ -41,8 +42,15 @@ def wake_at(ctx: RuleContext, group: Group, purpose: str, at: datetime) -> Concl
 
 
 def look_by(ctx: RuleContext, group: Group, purpose: str, at: datetime) -> Conclusions:
-    """Have the rules look again at `at`, or sooner: other pods of the group may change that."""
-    return wake_at(ctx, group, purpose, min(at, ctx.here.at + LOOK_AGAIN))
+    """Have the rules look again at `at`, or sooner: pods and nodes may change that.
+
+    The pause doubles: it is the time for which the pod has been terminating that was asked last.
+    """
+    members = ctx.members(group)
+    states = (ctx.pod(uid).terminating for uid in members.with_flags(Flag.LIVE | Flag.DELETING))
+    since = max((one.since for one in states if one is not None), default=ctx.here.at)
+    pause = max(LOOK_AGAIN, ctx.here.at - since)
+    return wake_at(ctx, group, purpose, min(at, ctx.here.at + pause))
 
 
 Wake = Callable[[RuleContext, Group, str, datetime], Conclusions]
