@@ -56,7 +56,8 @@ OVER = {
     "pods": "t.gone_at",
     "groups": "t.gone_at",
     "gates": "(SELECT p.gone_at FROM pods p WHERE p.cluster = t.cluster AND p.uid = t.pod_uid)",
-    "pod_waits": "(SELECT p.gone_at FROM pods p WHERE p.cluster = t.cluster AND p.uid = t.pod_uid)",
+    "pod_waits": "coalesce(t.to_at, "
+    "(SELECT p.gone_at FROM pods p WHERE p.cluster = t.cluster AND p.uid = t.pod_uid))",
     "roles": "(SELECT g.gone_at FROM groups g WHERE g.cluster = t.cluster AND g.id = t.group_id)",
     "waits": "t.to_at",
     "shortages": "t.to_at",

@@ -218,3 +218,13 @@ pod_waits = Table(
     info=rows("replace", compared=True, owner=("pod_uid", "pods", "uid")),
     postgresql_with=HOT,
 )
+
+_w = pod_waits.c
+Index(
+    "ix_pod_waits_open",
+    _w.cluster,
+    _w.pod_uid,
+    postgresql_where=_w.to_at.is_(None),
+    sqlite_where=_w.to_at.is_(None),
+)
+"""A crash loop leaves an interval for each restart: what a pod waits for now is found past them."""

@@ -49,8 +49,8 @@ WHERE_OVER: dict[str, str] = {
     "outcomes": "at < :before",
     "gates": "EXISTS (SELECT 1 FROM {schema}pods p WHERE p.cluster = gates.cluster "
     "AND p.uid = gates.pod_uid AND p.gone_at < :before)",
-    "pod_waits": "EXISTS (SELECT 1 FROM {schema}pods p WHERE p.cluster = pod_waits.cluster "
-    "AND p.uid = pod_waits.pod_uid AND p.gone_at < :before)",
+    "pod_waits": "(to_at < :before OR EXISTS (SELECT 1 FROM {schema}pods p "
+    "WHERE p.cluster = pod_waits.cluster AND p.uid = pod_waits.pod_uid AND p.gone_at < :before))",
     "pods": "gone_at < :before",
     "roles": "EXISTS (SELECT 1 FROM {schema}groups g WHERE g.cluster = roles.cluster "
     "AND g.id = roles.group_id AND g.gone_at < :before)",

@@ -13,6 +13,9 @@ from gatelog.readmodel.timeline import story_lines
 from ingest.translate.pods import PodWire, pod_view
 from podgroup.model.objects import Condition, ContainerEnd, ContainerWait, PodView
 from podgroup.model.podwaits import WORDINGS, pod_reason, words
+from projector.schema import partitions
+from projector.schema.running_views import not_running
+from projector.upkeep import pruning
 from tests.projector.support import Writer
 from tests.projector.test_views import ask
 from tests.support.toy import Toy
@@ -211,3 +214,24 @@ def test_words_are_the_same_of_one_and_of_many_and_every_reason_has_advice() -> 
     for reason, wording in WORDINGS.items():
         assert wording.takes and "'" not in wording.one + wording.many + wording.takes
         assert ("{}" in wording.one) == ("{}" in wording.many), reason
+
+
+def test_restarts_of_a_crash_loop_are_looked_past_and_pruned_while_the_pod_lives(url: str) -> None:
+    toy = Toy()
+    toy.pod("a")
+    toy.run("a")
+    for _ in range(3):
+        toy.change(toy.named("a").uid, waiting=waiting("CrashLoopBackOff"))
+        toy.change(toy.named("a").uid, waiting=())
+        toy.wait(2 * 7 * 86_400)
+    toy.change(toy.named("a").uid, waiting=waiting("CrashLoopBackOff"))
+    Writer(url).feed(toy.messages)
+    if url.startswith("sqlite"):
+        plan = [str(row["detail"]) for row in ask(url, f"EXPLAIN QUERY PLAN {not_running()}")]
+        assert any(one.startswith("SEARCH w USING INDEX ix_pod_waits_open") for one in plan), plan
+    before = partitions.week_of(toy.now)
+    went = {one.table: one.rows for one in pruning.prune(url, before)}
+    assert went["pod_waits"] == 3 and "pods" not in went
+    (left,) = ask(url, "SELECT * FROM pod_waits")
+    assert left["to_at"] is None
+    assert "crash" in said(url, "a", toy)[0][1]
