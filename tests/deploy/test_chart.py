@@ -101,7 +101,8 @@ def test_the_chart_is_what_kustomize_builds(chosen: tuple[str, ...], tmp_path: P
     built = {key(o): comparable(o) for o in yaml.safe_load_all(done.stdout) if o}
     del built["Namespace", "gatelog-system"]  # helm makes it, or whoever runs helm
     made = {key(o): comparable(o) for o in helm.rendered(EQUAL[chosen], "--no-hooks")}
-    made = {name: obj for name, obj in made.items() if name[1] != "gatelog-doctor"}  # of helm test
+    # For helm test alone.
+    made = {name: obj for name, obj in made.items() if not name[1].startswith("gatelog-doctor")}
     assert set(made) == set(built)
     for name, obj in built.items():
         assert made[name] == obj, name
@@ -569,6 +570,10 @@ def test_what_gates_is_chosen_and_refused_where_it_cannot_be() -> None:
         assert webhook.returncode == 0, webhook.stderr
 
 
+HELPERS = ("gatelog-doctor", "gatelog-uninstall")
+"""How the names of what is no part of an installation begin."""
+
+
 def test_one_pod_serves_the_webhook_where_there_are_no_policies() -> None:
     objects = by_name({"profile": "standalone", "admission": {"way": "webhook"}})
     assert ("MutatingAdmissionPolicy", "gatelog-queued-pods") not in objects
@@ -580,7 +585,7 @@ def test_one_pod_serves_the_webhook_where_there_are_no_policies() -> None:
     assert ready_or_not, "one /readyz for all parts: a slow console would refuse pods"
     assert variables(containers(objects)["standalone"])["GATELOG_WEBHOOK_ENABLED"] == "true"
     for (kind, name), obj in objects.items():
-        if kind.endswith("RoleBinding") and name not in ("gatelog-doctor", "gatelog-uninstall"):
+        if kind.endswith("RoleBinding") and not name.startswith(HELPERS):
             assert {s["name"] for s in obj["subjects"]} == {"gatelog-actuator"}, name
 
 
@@ -801,7 +806,8 @@ def test_helm_test_is_the_doctor_with_a_readers_rights() -> None:
     assert found.nats.user == "logreader" and found.lease.enabled
     rules = (
         objects["ClusterRole", "gatelog-doctor"]["rules"]
-        + (objects["Role", "gatelog-doctor"]["rules"])
+        + objects["ClusterRole", "gatelog-doctor-node-leases"]["rules"]
+        + objects["Role", "gatelog-doctor"]["rules"]
     )
     for rule in rules:
         reviews = rule["resources"] == ["subjectaccessreviews"]

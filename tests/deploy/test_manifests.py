@@ -577,24 +577,50 @@ def test_apiservices_and_roles_cover_what_is_served():
     assert {resource for _, resource, _ in granted(roles["gatelog-ledger-viewer"])} <= namespaced
 
 
-@pytest.mark.skipif(helm.kubectl() is None, reason="kustomize comes with kubectl")
-def test_the_overlay_leaves_what_belongs_in_kube_system_there():
+def built(folder: str) -> list[Json]:
+    """What kustomize builds of a folder of deploy/."""
     done = subprocess.run(
-        [str(helm.kubectl()), "kustomize", str(DEPLOY / "overlays" / "production")],
+        [str(helm.kubectl()), "kustomize", str(DEPLOY / folder)],
         check=True,
         capture_output=True,
         text=True,
         timeout=60,
     )
-    built = [obj for obj in yaml.safe_load_all(done.stdout) if obj]
-    where = {(o["kind"], o["metadata"]["name"]): o["metadata"].get("namespace", "") for o in built}
+    return [obj for obj in yaml.safe_load_all(done.stdout) if obj]
+
+
+@pytest.mark.skipif(helm.kubectl() is None, reason="kustomize comes with kubectl")
+def test_doctor_may_list_the_leases_of_kubelets_and_no_others():
+    """By them it names nodes whose clock is wrong."""
+    from gatelog.examine import nodes
+
+    found = {(o["kind"], o["metadata"]["name"]): o for o in built("doctor")}
+    binding = found["RoleBinding", "gatelog-doctor-node-leases"]
+    home = binding["metadata"]["namespace"]
+    group, resource = "coordination.k8s.io", "leases"
+    assert f"/apis/{group}/v1/namespaces/{home}/{resource}" == nodes._LEASES
+    assert granted(found["ClusterRole", binding["roleRef"]["name"]]) == {(group, resource, "list")}
+    (subject,) = binding["subjects"]
+    account = found["ServiceAccount", subject["name"]]
+    assert subject["namespace"] == account["metadata"]["namespace"] == OWN_NAMESPACE
+    assert not any(
+        resource in rule["resources"] for rule in found["ClusterRole", "gatelog-doctor"]["rules"]
+    )
+    homes = {o["metadata"].get("namespace", OWN_NAMESPACE) for o in found.values()}
+    assert homes == {home, OWN_NAMESPACE}
+
+
+@pytest.mark.skipif(helm.kubectl() is None, reason="kustomize comes with kubectl")
+def test_the_overlay_leaves_what_belongs_in_kube_system_there():
+    found = built("overlays/production")
+    where = {(o["kind"], o["metadata"]["name"]): o["metadata"].get("namespace", "") for o in found}
     assert where["RoleBinding", "gatelog-serve-authentication-reader"] == "kube-system"
     assert where["Deployment", "gatelog-serve"] == OWN_NAMESPACE
     assert where["Deployment", "gatelog-projector"] == OWN_NAMESPACE
     assert where["StatefulSet", "nats"] == OWN_NAMESPACE
     assert not [k for k in where if k[0] in ("Issuer", "Certificate")]
     (serve,) = (
-        o for o in built if o["metadata"]["name"] == "gatelog-serve" and o["kind"] == "Deployment"
+        o for o in found if o["metadata"]["name"] == "gatelog-serve" and o["kind"] == "Deployment"
     )
     (container,) = pod_template(serve)["spec"]["containers"]
     assert not {"GATELOG_SERVE_CERT_FILE"} & set(environment(container))
