@@ -81,10 +81,14 @@ def _schema(url: str, at: Installation) -> Finding:
     try:
         with reading(url) as connection:
             found = migrate.revision(connection)
+            lacks = migrate.lacking(connection) if found == migrate.head() else []
     except SQLAlchemyError as error:
         said = str(getattr(error, "orig", None) or error).splitlines()[0]
         raise CommandFailed(f"{read_model_at(url)}: {said}") from error
     needed = migrate.head()
+    if lacks:
+        detail = f"{read_model_at(url)} lacks {migrate.first_of(lacks)}"
+        return fail(AREA, "schema", detail, migrate.MADE_ANEW)
     if found == needed:
         return ok(AREA, "schema", f"{read_model_at(url)} is at {found}")
     detail = f"{read_model_at(url)} is at {found or 'none'}, this gatelog needs {needed}"

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import Connection, inspect
 from sqlalchemy.exc import DBAPIError, OperationalError
@@ -41,6 +41,12 @@ UPGRADE_TIMEOUT_S = 3600.0
 BRIEF_S = 10.0
 _SQLITE_WAIT_MS = 120_000
 """How long the write lock is waited for: another process may be migrating just now."""
+
+MADE_ANEW: Final = (
+    "a build before the first release made it, whose read models are not migrated. Name an empty "
+    "database (of SQLite: move the file, -wal and -shm away) and run `gatelog migrate`: gatelog "
+    "fills it from the log"
+)
 
 
 def scripts() -> Path:
@@ -91,8 +97,8 @@ def upgrade(url: str, *, reader_role: str = "") -> None:
     `reader_role` may read everything afterwards (`reading_role`).
 
     Raises:
-        DatabaseError: the database was migrated by a newer gatelog, the URL is unusable, or there
-            is no such role.
+        DatabaseError: the database was migrated by a newer gatelog or made by a build before the
+            first release, the URL is unusable, or there is no such role.
         DatabaseUnavailable: it does not answer.
     """
     with _connected(url) as connection, ExitStack() as stack:
@@ -129,6 +135,7 @@ def _connected(url: str, *, brief: bool = False) -> Iterator[Connection]:
 def _upgrade(connection: Connection, url: str) -> None:
     _check_encoding(connection, url)
     check_not_newer(connection, url)
+    _check_complete(connection, url)
     connection.rollback()
     from alembic import command
 
@@ -181,17 +188,49 @@ def _check_empty(connection: Connection, url: str) -> None:
         )
 
 
+def lacking(connection: Connection) -> list[str]:
+    """Return tables and columns (`table.column`) of ours that a database at `head()` has not."""
+    there = inspect(connection)
+    known = set(there.get_table_names())
+    found: list[str] = []
+    for table in tables.metadata.sorted_tables:
+        if table.name not in known:
+            found.append(table.name)
+            continue
+        columns = {column["name"] for column in there.get_columns(table.name)}
+        found += [f"{table.name}.{one.name}" for one in table.columns if one.name not in columns]
+    return found
+
+
+def _check_complete(connection: Connection, url: str) -> None:
+    """Refuse a database of a build before the first release: revision 0001 had less then.
+
+    Raises:
+        DatabaseError: a table or a column is not there.
+    """
+    if revision(connection) == head() and (lacks := lacking(connection)):
+        raise DatabaseError(f"{shown(url)} lacks {first_of(lacks)}: {MADE_ANEW}")
+
+
+def first_of(lacks: list[str]) -> str:
+    """Return what is not there in a line: a few, and how many more."""
+    more = f" and {len(lacks) - 4} more" if len(lacks) > 4 else ""
+    return f"{', '.join(lacks[:4])}{more}"
+
+
 def check(url: str, *, brief: bool = False) -> None:
     """Refuse a database that is not at exactly the schema this version needs.
 
     `brief`: by reading alone, and without waiting for a writer.
 
     Raises:
-        DatabaseError: it is older (run `gatelog migrate`) or newer.
+        DatabaseError: it is older (run `gatelog migrate`), newer, or of a build before the first
+            release.
         DatabaseUnavailable: it does not answer, or has no schema yet.
     """
     with _connected(url, brief=brief) as connection:
         check_not_newer(connection, url)
+        _check_complete(connection, url)
         at = revision(connection)
     if at != head():
         # The first installation migrates while the parts start.
