@@ -5,10 +5,10 @@ since it knows whom to trust. With certificates of our own only we know the auth
 it into both webhook configurations, by server-side apply, in front of those of other replicas
 (`runtime.ca_bundle`), and again when it is not among them any more. Behind a Service the chart or
 an overlay installs the configurations, and that one field is all we write: while they are not there
-(the chart's `toWebhook`, a GitOps tool under way) nobody calls us, so nothing is amiss. With
-`webhook.url` (`gatelog up` on somebody's machine) we write all of them. Such a registration that
-was removed stays away until the next start: it was taken away for a reason (removal, a switch to
-policies), and put back while we end it would refuse every pod.
+(a GitOps tool is under way) nobody calls us, so nothing is amiss. With `webhook.url` (`gatelog up`
+on somebody's machine) we write all of them. Such a registration that was removed stays away until
+the next start: it was taken away for a reason (removal, a switch to policies), and put back while
+we end it would refuse every pod.
 
 What cannot be read is not written over: only 200 and 404 say what is registered. What is written
 names the version that was read, so that another replica's authority is not lost. A refused

@@ -860,9 +860,13 @@ def test_between_policy_and_webhook_policies_gate_while_the_webhook_begins_to_be
     }
     policy, registration = sorted(gating)
     serves = {}
-    for way, wanted in (("policy", {policy}), ("toWebhook", {policy}), ("webhook", {registration})):
+    for way, wanted in (("policy", {policy}), ("toWebhook", gating), ("webhook", {registration})):
         objects = by_name({"admission": {"way": way}})
         assert gating & set(objects) == wanted
+        if way == "toWebhook":
+            for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+                hooks = objects[kind, "gatelog-pods"]["webhooks"]
+                assert {hook["failurePolicy"] for hook in hooks} == {"Ignore"}, "none is refused"
         serves[way] = objects["Deployment", "gatelog-ingest"]
     assert serves["policy"] != serves["toWebhook"] == serves["webhook"], "nothing is rolled again"
 

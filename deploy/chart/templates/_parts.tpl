@@ -369,6 +369,8 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- range $obj.webhooks }}
 {{- if $bundle }}{{- $_ := set .clientConfig "caBundle" $bundle }}{{- end }}
 {{- if or (eq .failurePolicy "Fail") $v.admission.everyPod }}{{- $_ := set . "failurePolicy" $hook.failurePolicy }}{{- $_ := set . "timeoutSeconds" $hook.timeoutSeconds }}{{- end }}
+{{- /* Policies gate: till it is served, and the API server trusts it, no pod waits for it. */}}
+{{- if eq $v.admission.way "toWebhook" }}{{- $_ := set . "failurePolicy" "Ignore" }}{{- end }}
 {{- include "gatelog.excluded" (dict "root" $root "selector" (default dict .namespaceSelector)) }}
 {{- end }}
 {{- end }}
