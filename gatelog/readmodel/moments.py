@@ -16,6 +16,7 @@ from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.pages import STANDING
 from gatelog.readmodel.rows import HolderRow
 from gatelog.readmodel.statements import decided
+from projector.schema.dialect import swapped
 from projector.schema.pending import ORDER, USE, WAITS_FOR, in_line, is_pending, stage
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -86,7 +87,7 @@ WAITING_NOW = _WAITING.format(line=_NOW, expected=_EXPECTED, standing=STANDING)
 
 _SAME_QUEUE = """(SELECT o.cluster_queue FROM groups o
          WHERE o.cluster = :cluster AND o.id = :group_id)"""
-POSITION_AT = f"""{_AT.replace(":queue OR :queue = ''", _SAME_QUEUE)}
+POSITION_AT = f"""{swapped(_AT, ":queue OR :queue = ''", _SAME_QUEUE)}
 SELECT position FROM pending WHERE id = :group_id LIMIT 1
 """
 """Position of a group in its ClusterQueue at a moment; null: it had none."""

@@ -33,6 +33,7 @@ from gatelog.readmodel.running import NotRunningRow
 from gatelog.readmodel.shared import Shared
 from gatelog.readmodel.statements import pods_then
 from podgroup.model.lifecycle import OVER
+from projector.schema.dialect import swapped
 
 G = TypeVar("G", bound=GroupRow)
 
@@ -43,17 +44,30 @@ _ASKED = re.compile(r"\b((?:\w+\.)?)deleted_at IS NOT NULL")
 
 
 def of_moment(query: str) -> str:
-    """Return a statement about now as one about parameter `at`."""
+    """Return a statement about now as one about parameter `at`.
+
+    Raises:
+        ValueError: nothing in it is about now.
+    """
 
     def covers(found: re.Match[str]) -> str:
         whose, end = found.groups()
         begin = f"{whose}{_BEGINS[end]}"
         return f"{begin} <= :at AND ({whose}{end} IS NULL OR {whose}{end} > :at)"
 
-    query = _OPEN.sub(covers, query)
-    query = _THERE.sub(r"(\1\2 IS NULL OR \1\2 > :at)", query)
+    then = _OPEN.sub(covers, query)
+    then = _THERE.sub(r"(\1\2 IS NULL OR \1\2 > :at)", then)
+    if then == query:
+        raise ValueError(f"nothing is about now in the statement {query.strip()[:200]!r}")
     # The earliest sign of its failure is that its deletion was asked for.
-    return _ASKED.sub(r"\1deleted_at IS NOT NULL AND \1failed_at <= :at", query)
+    return _ASKED.sub(r"\1deleted_at IS NOT NULL AND \1failed_at <= :at", then)
+
+
+_SHORT = of_moment(statements.SHORT)
+_POOLS = of_moment(statements.POOLS)
+_BORROWERS = of_moment(statements.BORROWERS)
+_ENDING = of_moment(statements.ENDING)
+_GIVING_WAY = of_moment(swapped(statements.GIVING_WAY, "g.state = 'Evicted'", "x.at <= :at"))
 
 
 _STATE = """
@@ -153,13 +167,13 @@ class Past:
         """Return what a group was short of, the state of its tree, and who could have given."""
         given = {"group_id": group_id, "limit": limit, "at": self._at}
         rows = self._model.rows
-        short = list(rows(ShortRow, of_moment(statements.SHORT), given))
+        short = list(rows(ShortRow, _SHORT, given))
         if not short:
             return Shared([], [], [])
         return Shared(
             short,
-            list(rows(PoolRow, of_moment(statements.POOLS), given)),
-            list(rows(BorrowerRow, of_moment(statements.BORROWERS), given)),
+            list(rows(PoolRow, _POOLS, given)),
+            list(rows(BorrowerRow, _BORROWERS, given)),
             self._model.reclaims(short[0].cluster_queue),
         )
 
@@ -179,13 +193,12 @@ class Past:
     def ending(self, group_id: str) -> list[EndingRow]:
         """Return pods of a group that were being deleted."""
         given = {"group_id": group_id, "limit": 5, "at": self._at}
-        return list(self._model.rows(EndingRow, of_moment(statements.ENDING), given))
+        return list(self._model.rows(EndingRow, _ENDING, given))
 
     def giving_way(self, preemptor: str = "", limit: int = 5) -> list[GivingWayRow]:
         """Return groups that had to stop for it and had not."""
-        query = of_moment(statements.GIVING_WAY.replace("g.state = 'Evicted'", "x.at <= :at"))
         given = {"group_id": preemptor, "limit": limit, "at": self._at}
-        return list(self._model.rows(GivingWayRow, query, given))
+        return list(self._model.rows(GivingWayRow, _GIVING_WAY, given))
 
     def nothing(self, *_: Any, **__: Any) -> list[Any]:
         """Return what is kept of now alone: nothing is known of the past."""

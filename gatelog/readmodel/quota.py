@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from projector.schema.dialect import POSTGRES, SQLITE, Dialect
+from projector.schema.dialect import POSTGRES, SQLITE, Dialect, swapped
 from projector.schema.quota_views import spans, standing
 
 STEPS = 240
@@ -26,7 +26,7 @@ _WHOSE = """
  ORDER BY q.kind, q.namespace, q.name, q.flavor, q.resource LIMIT :limit
 """
 
-NOW = f"SELECT q.* FROM v_quota q{_WHOSE.replace('WHERE', 'WHERE q.cluster = :cluster AND')}"
+NOW = f"SELECT q.* FROM v_quota q{swapped(_WHOSE, 'WHERE', 'WHERE q.cluster = :cluster AND')}"
 
 
 def _at(d: Dialect) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from gatelog.readmodel.rows import GroupRow
 from podgroup.model.reasons import LARGER_THAN_ADMITTED
 from projector.schema import failing
+from projector.schema.dialect import swapped
 from projector.schema.ended import ended, ended_as
 from projector.schema.pending import IDLE_REASON, ORDER, USE, in_line, is_admitted
 from projector.schema.running_views import says
@@ -207,7 +208,7 @@ SELECT g.namespace, g.name, g.id AS group_id, count(DISTINCT p.uid) AS pods,
   JOIN groups g ON g.cluster = x.cluster AND g.id = x.victim_id
   JOIN pods p ON p.cluster = x.cluster AND p.group_id = g.id
  WHERE x.cluster = :cluster AND (x.preemptor_id = :group_id OR :group_id = '')
-   AND g.state = 'Evicted' AND g.gone_at IS NULL AND {_ENDING.replace("gone_at", "p.gone_at", 1)}
+   AND g.state = 'Evicted' AND g.gone_at IS NULL AND {swapped(_ENDING, "gone_at", "p.gone_at")}
  GROUP BY g.namespace, g.name, g.id
  ORDER BY ending_at, g.id LIMIT :limit
 """
@@ -425,10 +426,10 @@ SELECT g.namespace, g.name, g.state, v.action, v.target, v.times, v.since, v.las
  ORDER BY v.times DESC, g.namespace, g.name, v.target, v.action LIMIT :limit
 """
 
-REPEATED_OF_GROUP = REPEATED.replace(
+REPEATED_OF_GROUP = swapped(
+    REPEATED,
     "cluster = :cluster AND issued_at >=",
     "cluster = :cluster AND group_id = :group_id AND issued_at >=",
-    1,
 )
 
 HELD_UP = """

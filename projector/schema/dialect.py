@@ -10,6 +10,17 @@ from msgspec import Struct
 from podgroup.model.quantities import MAX_INT64
 
 
+def swapped(statement: str, old: str, new: str) -> str:
+    """Return a statement with another text in place of one that it has.
+
+    Raises:
+        ValueError: it has no such text: who changed the statement did not know of the other.
+    """
+    if old not in statement:
+        raise ValueError(f"{old!r} is not in the statement {statement.strip()[:200]!r}")
+    return statement.replace(old, new)
+
+
 class Dialect(Struct, frozen=True):
     """What the databases spell differently, as templates."""
 

@@ -21,7 +21,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from projector.schema.dialect import Dialect
+from projector.schema.dialect import Dialect, swapped
 from projector.schema.usage_views import (
     FIRST_LABELS,
     HAS_FLAVOR,
@@ -352,7 +352,7 @@ def _resources(d: Dialect) -> str:
     """Return what was added up, opened by resource and flavor."""
     resources, flavors, flavor, name = opened(d, "c", "c.doc")
     text = d.text.format(doc="x.value")
-    its = ITS_PODSET.replace("o.", "c.")
+    its = swapped(ITS_PODSET, "o.", "c.")
     return f"""
 SELECT c.key, c.begins, CASE WHEN c.flavored = 1 THEN {name} ELSE '' END AS flavor,
        r.key AS resource, c.what, c.why, {capped(d)}, c.pods, c.micros

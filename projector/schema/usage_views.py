@@ -24,7 +24,7 @@ Invariant: spans of one pod do not overlap but for those that are `incomplete`; 
 """
 
 from podgroup.model.quantities import CPU, most
-from projector.schema.dialect import Dialect
+from projector.schema.dialect import Dialect, swapped
 
 _MOST = f"CASE WHEN r.key = '{CPU}' THEN {most(CPU)} ELSE {most('')} END"
 """The most that a pod can ask for of resource `r`."""
@@ -92,7 +92,7 @@ def _cases(d: Dialect) -> dict[str, str]:
 def opened(d: Dialect, pod: str, requests: str = "") -> tuple[str, str, str, str]:
     """FROM items that open requests (`r`) and flavors (`f`, `x`) of a pod; the flavor's name."""
     resources = d.each.format(doc=d.with_pods.format(doc=requests or f"{pod}.requests"), alias="r")
-    its = ITS_PODSET.replace("o.", f"{pod}.")
+    its = swapped(ITS_PODSET, "o.", f"{pod}.")
     flavors = d.each_or_none.format(doc=f"{pod}.flavors", alias="f", on=its)
     flavor = d.each_or_none.format(
         doc=d.nested.format(doc="f.value"), alias="x", on="x.key = r.key"
@@ -227,7 +227,7 @@ def hourly(d: Dialect) -> str:
     seconds = f"({d.micros.format(t=end)} - {d.micros.format(t=begin)}) / 1000000.0"
     units = "CASE WHEN b.resource = 'cpu' THEN b.amount / 1000.0 ELSE b.amount * 1.0 END"
     names = ", ".join(f"b.{name}" for name in columns.split(", "))
-    keys = names.replace(" b.amount,", "")
+    keys = swapped(names, " b.amount,", "")
     return f"""
 WITH RECURSIVE buckets AS (
 SELECT {columns}, from_at, to_at, {start} AS begins FROM v_usage_spans s

@@ -13,6 +13,7 @@ from gatelog.readmodel.past import of_moment
 from gatelog.serve.console import group, groups
 from gatelog.serve.console.parts import PageView
 from podgroup.model.names import PRIORITY_CLASS
+from projector.schema.dialect import swapped
 from tests.projector.support import Writer
 from tests.support.toy import Toy
 
@@ -147,3 +148,11 @@ def test_a_copy_is_told_as_of_its_last_message(
     assert shown.out and not AGES.findall(shown.out), shown.out
     if words[0] == "usage":
         assert "0.99" in shown.out or "1.00" in shown.out, shown.out
+
+
+def test_a_past_statement_that_changes_nothing_is_refused() -> None:
+    """Else the answer of now would be given for that of then."""
+    with pytest.raises(ValueError, match="nothing is about now in the statement 'SELECT 1'"):
+        of_moment("SELECT 1")
+    with pytest.raises(ValueError, match="'b' is not in the statement 'SELECT a'"):
+        swapped("SELECT a", "b", "c")
