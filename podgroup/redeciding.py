@@ -18,7 +18,7 @@ from podgroup.log.events import Decision
 from podgroup.log.journal import At
 from podgroup.log.records import AnyRecord, AsOf, Concluded, Explained, Pending
 from podgroup.model.commands import AnyCommand, EvictGroup, FinalizePod
-from podgroup.model.reasons import replaces, telling
+from podgroup.model.reasons import effect_of, replaces
 from podgroup.model.wording import kueues
 from podgroup.state.world import World
 
@@ -45,10 +45,10 @@ def filled(decision: Decision) -> AnyCommand:
 def told(record: AnyRecord) -> AnyRecord:
     """Return a record with what follows from its words, where its log is from before that."""
     if isinstance(record, Pending) and record.effect is None:
-        return structs.replace(record, effect=telling(record.reason, kueues(record.message)))
+        return structs.replace(record, effect=effect_of(record.reason, kueues(record.message)))
     if isinstance(record, Explained) and record.effect is None:
-        word = record.wait if record.reason is None else record.reason
-        return structs.replace(record, effect=telling(word or ""))
+        word = (record.wait or None) if record.reason is None else record.reason
+        return record if word is None else structs.replace(record, effect=effect_of(word))
     return record
 
 

@@ -32,8 +32,8 @@ class Explained(Record, frozen=True, tag="explained"):
 
     `wait` is the reason of a wait that begins, which ends the one before; "": that one ends and
     none begins. Where one begins, reason and message are those of the wait unless they are said.
-    `effect` is what follows from a reason that is another; None: nothing, or the log is from before
-    it was kept.
+    `effect` is what follows from a reason that is another, be it nothing; None: no reason is, or
+    the log is from before that was kept.
     """
 
     state: str | None = None
@@ -48,7 +48,7 @@ class Explained(Record, frozen=True, tag="explained"):
 class Pending(Record, frozen=True, tag="pending"):
     """Why it cannot be composed or admitted; "" when nothing is in its way.
 
-    `effect` is what follows from that; None: nothing, or the log is from before it was kept.
+    `effect` is what follows from that, be it nothing; None: the log is from before that was kept.
     """
 
     reason: str

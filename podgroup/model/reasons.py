@@ -574,7 +574,11 @@ _EFFECTS: Final = {
 
 
 def effect_of(word: str, message: str = "") -> Effect:
-    """Read from a reason, and from Kueue's own sentence beside it, what follows from them."""
+    """Read from a reason, and from Kueue's own sentence beside it, what follows from them.
+
+    Records say it even where it is nothing (`PLAIN`): a word that gets an effect later changes
+    nothing that was recorded.
+    """
     found = _EFFECTS.get(word)
     if found is None:
         if not word.startswith(EVICTED_DEACTIVATED):
@@ -582,12 +586,6 @@ def effect_of(word: str, message: str = "") -> Effect:
         else:
             found = BY_RULE if word.startswith(EVICTED_DEACTIVATED_PREFIX) else _DEACTIVATES
     return replace(found, passing=True) if message and message in _PASSING else found
-
-
-def telling(word: str, message: str = "") -> Effect | None:
-    """Return what a record has to say beside a reason; None if nothing follows from it."""
-    found = effect_of(word, message)
-    return None if found == PLAIN else found
 
 
 def replaces(rule: str) -> bool:

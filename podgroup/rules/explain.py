@@ -29,7 +29,6 @@ from podgroup.model.reasons import (
     WAITING_FOR_PODS,
     blocks,
     effect_of,
-    telling,
     unreserved,
 )
 from podgroup.model.topology import placed_at
@@ -75,7 +74,7 @@ def explain(ctx: RuleContext, group: Group) -> Conclusions:
         begins and wanted is not None and blocks(wanted[0]),
         reason if reason != known[0] else None,
         message if message != known[1] else None,
-        telling(reason) if begins or reason != known[0] else None,
+        effect_of(reason) if begins or reason != known[0] else None,
     )
     if effect_of(reason).larger and (reason, message) != known:
         return (explained, *_warned(ctx, group, reason, message))

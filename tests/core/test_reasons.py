@@ -5,10 +5,15 @@ import importlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from podgroup import rules
+from podgroup.fold.group import explained, quota
+from podgroup.log.records import Explained, Pending
 from podgroup.model import names
-from podgroup.model.reasons import REASONS
+from podgroup.model.reasons import PLAIN, REASONS, effect_of
 from tests.golden import rows as golden
+from tests.support.toy import Toy
 
 GOLDEN = golden.logs("v1")
 
@@ -59,3 +64,42 @@ def test_whatever_rules_warn_of_is_in_the_table_or_is_kueues() -> None:
     said = set(_warnings())
     assert len(said) >= 5
     assert {(where, word) for where, word in said if word not in known} == set()
+
+
+def _said(toy: Toy) -> Iterator[Pending | Explained]:
+    """Yield the records that say a reason."""
+    for concluded in toy.concluded:
+        for record in concluded.records:
+            if isinstance(record, Pending) or (
+                isinstance(record, Explained) and (record.wait or record.reason is not None)
+            ):
+                yield record
+
+
+def test_what_follows_from_a_reason_is_recorded_be_it_nothing() -> None:
+    """Who adds an effect to a word changes nothing that was recorded before."""
+    toy = Toy(cpu=1)
+    toy.pod("odd", "g", 0)
+    toy.pod("few", "h", 2)
+    toy.pod("runs")
+    toy.pod("waits")
+    told = [record.effect for record in _said(toy)]
+    assert None not in told and PLAIN in told and len(set(told)) > 2
+    wire = msgspec.json.encode(list(_said(toy)))
+    again = msgspec.json.decode(wire, type=list[Pending | Explained])
+    assert [record.effect for record in again] == told
+
+
+def test_what_a_log_says_of_a_reason_goes_before_the_word() -> None:
+    toy = Toy()
+    toy.pod("few", "h", 2)
+    group = toy.group("h")
+    word = group.explained.reason
+    assert group.quota.effect == group.explained.effect == effect_of(word) != PLAIN
+    quota.refused(group, word, "", PLAIN)
+    explained.said(group, None, word, None, PLAIN)
+    assert group.quota.effect == group.explained.effect == PLAIN
+    # A log from before the field bears none: the word is read.
+    quota.refused(group, word, "", None)
+    explained.said(group, None, word, None, None)
+    assert group.quota.effect == group.explained.effect == effect_of(word)

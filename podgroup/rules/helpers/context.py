@@ -17,7 +17,7 @@ from podgroup.log.records import AnyRecord, Parked, Pending
 from podgroup.model.commands import AnyCommand, KubeEvent, ObjectRef
 from podgroup.model.ids import GroupID, decision_id
 from podgroup.model.lifecycle import IllegalTransition
-from podgroup.model.reasons import telling
+from podgroup.model.reasons import effect_of
 from podgroup.model.wording import kueues
 from podgroup.state.derived import AnyDerived
 from podgroup.state.group import Group
@@ -88,7 +88,7 @@ class RuleContext:
     def pending(self, group: Group, reason: str, message: str) -> Conclusions:
         """Conclude why a group is neither composed nor admitted, if that is new."""
         if group.quota.reason != (reason, message):
-            return (Pending(group.id, reason, message, telling(reason, kueues(message))),)
+            return (Pending(group.id, reason, message, effect_of(reason, kueues(message))),)
         return ()
 
     def parked(self, group: Group, error: Exception) -> Parked:
