@@ -284,6 +284,10 @@ class QueueingSettings(Section, frozen=True, kw_only=True):
     deleted_node_timeout_s: Annotated[int, Meta(ge=0, le=30 * DAY_S)] = 0
     """Seconds beyond its grace period that a pod keeps its quota whose Node was deleted, unless a
     kubelet says that it has ended; 0: not at all. Builtin mode."""
+    deleted_group_timeout_s: Annotated[int, Meta(ge=0, le=30 * DAY_S)] = 3600
+    """Seconds after which an admitted group ends (Failed) whose pods were all deleted, and of which
+    none came back; 0: it keeps its quota until its Workload is deleted. Builtin mode, and not with
+    compatibility kueue."""
     termination_grace_max_s: Annotated[int, Meta(ge=60, le=30 * DAY_S)] = DAY_S
     """Longest terminationGracePeriodSeconds that is admitted, in seconds, and longest grace period
     of a deletion that is believed."""

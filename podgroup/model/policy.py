@@ -47,6 +47,10 @@ class Policy(Struct, frozen=True, kw_only=True):
     as small as most apart (`weight`); fields of others are left out of what is kept. 0 is without
     bound, as logs from before the setting were folded.
 
+    `deleted_group_timeout_s` is how long an admitted group of which all pods were deleted is kept
+    for replacements, before it ends. Builtin mode only, and not with `compatibility` "kueue"; 0 is
+    for good, as logs from before the setting were folded.
+
     `topology_aware_scheduling`, `elastic_jobs`, `fast_quota_release` and `skip_reassignment` stand
     for Kueue's feature gates TopologyAwareScheduling, ElasticJobsViaWorkloadSlices,
     FastQuotaReleaseInPodIntegration and SkipReassignmentForPodOwnedWorkloads, with Kueue's
@@ -68,6 +72,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     stop_unadmitted: bool = False
     unreachable_timeout_s: int = 30
     deleted_node_timeout_s: int = 0
+    deleted_group_timeout_s: int = 0
     termination_grace_max_s: int = 86400
     preemption_grace_s: int = 600
     skip_reassignment: bool = True

@@ -13,6 +13,7 @@ from podgroup.log.events import SettingsRecorded
 from podgroup.model.objects import WATCHED_KINDS
 from podgroup.model.policy import Policy
 from podgroup.rules import (
+    abandon,
     admit,
     announce,
     backoff,
@@ -76,6 +77,7 @@ RULES: tuple[Rule | ClusterRule, ...] = (
     peak.RULE,
     own.RULE,
     lapse.RULE,
+    abandon.RULE,
     replace.RULE,
     shortage.RULE,
     mismatch.RULE,

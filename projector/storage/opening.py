@@ -42,6 +42,7 @@ def policy_of(settings: QueueingSettings) -> Policy:
         stop_unadmitted=settings.stop_unadmitted,
         unreachable_timeout_s=settings.unreachable_timeout_s,
         deleted_node_timeout_s=settings.deleted_node_timeout_s,
+        deleted_group_timeout_s=settings.deleted_group_timeout_s,
         termination_grace_max_s=settings.termination_grace_max_s,
         preemption_grace_s=settings.preemption_grace_s,
         skip_reassignment=settings.skip_reassignment,

@@ -56,6 +56,7 @@ POLICIES = {
         status_interval_s=5,
         unreachable_timeout_s=90,
         deleted_node_timeout_s=45,
+        deleted_group_timeout_s=25,
     ),
     "gates": Policy(
         fast_quota_release=True,

@@ -30,7 +30,9 @@ def settings_for(
         cluster=cluster,
         database=DatabaseSettings(url=url),
         projector=ProjectorSettings(**projector),
-        queueing=QueueingSettings(status_interval_s=status_interval_s, namespace_memory_mib=0),
+        queueing=QueueingSettings(
+            status_interval_s=status_interval_s, namespace_memory_mib=0, deleted_group_timeout_s=0
+        ),
     )
 
 

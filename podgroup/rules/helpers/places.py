@@ -11,6 +11,7 @@ places that were taken at once.
 Invariant: nothing is changed here.
 """
 
+from podgroup.model.policy import Policy
 from podgroup.rules.helpers.context import RuleContext
 from podgroup.state.group import Group, Role
 from podgroup.state.members import Flag
@@ -42,6 +43,26 @@ def absent(ctx: RuleContext, group: Group) -> int:
     return missing
 
 
+def ends_deserted(policy: Policy) -> bool:
+    """Tell whether a group ends by itself of which all pods were deleted."""
+    return bool(policy.deleted_group_timeout_s) and policy.compatibility != "kueue"
+
+
+def deserted(ctx: RuleContext, group: Group) -> bool:
+    """Tell whether all pods of a group were deleted but for those that succeeded, none may run, and
+    none came back. A serving group never is.
+    """
+    members = ctx.members(group)
+    if not members.count(Flag.DELETING) or members.count(Flag.LIVE) or members.count(Flag.GATED):
+        return False
+    if group.spec.serving or not staffed(group) or not absent(ctx, group):
+        return False
+    if len(members) - members.count(Flag.DELETING) > members.count(Flag.SUCCEEDED):
+        return False  # so that pods are gone over only when nearly all are deleted
+    pods = map(ctx.pod, members.flags)
+    return all(pod.deleting or pod.view.phase == "Succeeded" for pod in pods)
+
+
 def idle(ctx: RuleContext, group: Group) -> str:
     """Say that a group holds quota while nothing of it runs or can, "" if that is not so.
 
@@ -54,4 +75,10 @@ def idle(ctx: RuleContext, group: Group) -> str:
     if not missing or members.count(Flag.ACTIVE) > members.count(Flag.SUCCEEDED):
         return ""
     pods = "1 pod" if missing == 1 else f"{missing} pods"
-    return f"holds quota and runs nothing: {pods} ended without success, to be replaced"
+    said = f"holds quota and runs nothing: {pods} ended without success, to be replaced"
+    policy = ctx.world.policy
+    if ctx.world.mode == "builtin" and ends_deserted(policy) and deserted(ctx, group):
+        said += (
+            f"; all were deleted: without others it ends {policy.deleted_group_timeout_s} s later"
+        )
+    return said
