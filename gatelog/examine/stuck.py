@@ -113,7 +113,8 @@ def _idle(model: ReadModel, now: datetime) -> Finding:
         AREA,
         "idle quota",
         f"held while nothing runs: {_some(said)}",
-        "the pods' creator replaces those that failed; or, to end a group whose pods were deleted: "
+        "the pods' creator replaces those that failed; or, to end at once a group whose "
+        "pods were deleted: "
         + remedy("deleted group")
         .replace("NAMESPACE", rows[0].namespace)
         .replace("GROUP", rows[0].name)

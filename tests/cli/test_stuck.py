@@ -103,7 +103,7 @@ def test_pods_that_take_too_much_memory(url: str) -> None:
     toy.pod("huge", too_large="spec.affinity (7000 KiB) would take too much memory")
     for number in range(4):
         terms = tuple(f"{number}-{value:040}" for value in range(4_000))
-        toy.pod(f"large{number}", annotations={f"a{n}": text for n, text in enumerate(terms)})
+        toy.pod(f"large{number}", labels={f"a{n}": text for n, text in enumerate(terms)})
     found = examined(url, toy, writer)["large pods"]
     assert found.verdict == "warn" and "ns/huge: pod huge: spec.affinity (7000 KiB)" in found.detail
     assert "the 1 MiB of memory that gatelog gives a namespace" in found.detail
