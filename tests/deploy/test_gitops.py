@@ -355,7 +355,7 @@ async def _live(one: Installed) -> None:
 
 
 async def test_one_pod_lives_and_nothing_that_was_rendered_changes(tmp_path: Path) -> None:
-    values: Json = {"admission": {"way": "webhook"}}
+    values: Json = {"admission": {"way": "toWebhook"}}
     async with cluster(tmp_path) as one:
         await one.apply(values)
         await kubeconfigs(one)
@@ -384,7 +384,11 @@ async def test_one_pod_lives_and_nothing_that_was_rendered_changes(tmp_path: Pat
         await one.ended(child)
         for name in ("webhook", "serve"):
             shutil.rmtree(one.folder / "gatelog-0" / "state" / name)
-        await one.apply(values | {"image": {"tag": "9"}})
+        await one.apply({"admission": {"way": "webhook"}, "image": {"tag": "9"}})
+        found = await one.api.call("GET", HOOKS)
+        assert found["webhooks"][0]["failurePolicy"] == "Fail" and registered(found), (
+            "trusted still"
+        )
         start()
         await one.trusted(HOOKS, 2)
         await one.trusted(SERVED, 2)
