@@ -21,7 +21,6 @@ from gatelog.shell.remedies import Installation
 from gatelog.viacluster.apiserver import BASE
 from runtime.kube import KubeError, connect
 from runtime.settings import Settings
-from runtime.settings_source import load
 
 _SHORT = {"--json": ("-o", "json"), "--namespace": ("-n",), "--output": ("-o",)}
 _WITH_VALUE = {"-n", "-o"}
@@ -39,15 +38,21 @@ class _There(Struct, frozen=True):
 def ask(arguments: Sequence[str], error: NotHere) -> int:
     """Put a command line to the installation in the cluster, or say how; return the exit code."""
     try:
-        there = asyncio.run(_look(load(None)))
+        there = asyncio.run(_look(error.settings))
     except (KubeError, NotHere) as why:
         return _three_ways(error, f"the cluster does not answer: {explain(why).sentence}")
-    plain = translated(arguments)
+    kubernetes = error.settings.kubernetes
+    named = {"--kubeconfig": kubernetes.kubeconfig, "--context": kubernetes.context}
+    where = [word for option, value in named.items() if value for word in (option, value)]
+    asked = _without_place(arguments)
+    plain = translated(asked)
     if there.serves and plain is not None:
         from gatelog.viacluster.app import run
 
-        return run(plain)
-    command = there.installed.run(shlex.join(["gatelog", *arguments]))
+        return run([*plain, *where])
+    command = there.installed.run(shlex.join(["gatelog", *asked]))
+    if where:
+        command = command.replace("kubectl ", f"kubectl {shlex.join(where)} ", 1)
     if not command:
         return _three_ways(error, f"no gatelog is seen in {there.server}")
     sys.stderr.write(f"gatelog: {error}; its gatelog answers there:\n\n  {command}\n\n")
@@ -63,6 +68,21 @@ async def _look(settings: Settings) -> _There:
         )
     finally:
         await kube.close()
+
+
+def _without_place(arguments: Sequence[str]) -> list[str]:
+    """Return a command line without what says which cluster is meant, and from which file."""
+    kept: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        flag, equals, value = word.partition("=")
+        if flag not in ("--config", "-c", "--set"):
+            kept.append(word)
+            continue
+        value = value if equals else next(words, "")
+        if flag == "--set" and not value.startswith("kubernetes."):
+            kept += [flag, value]
+    return kept
 
 
 def translated(arguments: Sequence[str]) -> list[str] | None:
@@ -99,8 +119,9 @@ def translated(arguments: Sequence[str]) -> list[str] | None:
 def _three_ways(error: NotHere, why: str) -> int:
     sys.stderr.write(
         f"gatelog: {error}, and {why}. One of three says whom to ask:\n"
-        "  --state-dir DIR         the state directory of a `gatelog up` on this machine\n"
-        "  --db URL                the read model's database\n"
-        "  KUBECONFIG or --context a cluster with gatelog, which then answers itself\n"
+        "  --state-dir DIR    the state directory of a `gatelog up` on this machine\n"
+        "  --db URL           the read model's database\n"
+        "  KUBECONFIG or --set kubernetes.context=NAME\n"
+        "                     a cluster with gatelog, which then answers itself\n"
     )
     return FAILED

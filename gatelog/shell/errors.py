@@ -12,7 +12,10 @@ Invariant: `explain` returns one line without a trailing newline, for every exce
 """
 
 import sys
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from runtime.settings import Settings
 
 FAILED = 1
 USAGE = 2
@@ -66,7 +69,15 @@ class CommandFailed(Exception):
 
 
 class NotHere(CommandFailed):
-    """Nothing names a read model, and none on this machine is of the kubeconfig's cluster."""
+    """Nothing names a read model, and none on this machine is of the kubeconfig's cluster.
+
+    `settings` are those of the line that was typed: which cluster it names.
+    """
+
+    def __init__(self, said: str, settings: "Settings") -> None:
+        """Say what is not here."""
+        super().__init__(said)
+        self.settings = settings
 
 
 class UsageFailed(CommandFailed):

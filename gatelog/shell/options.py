@@ -23,7 +23,7 @@ import typer
 from gatelog.shell import statedir
 from gatelog.shell.errors import NotHere, UsageFailed
 from gatelog.shell.named import by_kubeconfig
-from runtime.settings import KubernetesSettings, Settings
+from runtime.settings import Settings
 from runtime.settings_source import load
 
 R = TypeVar("R")
@@ -208,31 +208,33 @@ class DatabaseOptions:
         named = found.database.url or found.state_dir != default or self.state_dir is not None
         if not search or named:
             return found
-        place = _nearest(default, found.kubernetes)
+        place = _nearest(default, found)
         if place.path == statedir.of(found).path:
             return found
         sys.stderr.write(f"gatelog: reading {place.path} (--state-dir or --db name another)\n")
         return msgspec.structs.replace(found, state_dir=str(place.path))
 
 
-def _nearest(name: str, given: KubernetesSettings) -> statedir.StateDir:
+def _nearest(name: str, given: Settings) -> statedir.StateDir:
     """Return the nearest state directory of the kubeconfig's cluster.
 
     Raises:
         NotHere: there is none.
     """
-    asked = by_kubeconfig(given.kubeconfig, given.context)
+    asked = by_kubeconfig(given.kubernetes.kubeconfig, given.kubernetes.context)
     there = statedir.near(name)
     for place in there:
         if asked is None or place.cluster() == asked.identity:
             return place
     if asked is None:
-        raise NotHere("no read model is here (no such database), and no kubeconfig names a cluster")
+        said = "no read model is here (no such database), and no kubeconfig names a cluster"
+        raise NotHere(said, given)
     beside = ""
     if there:
         other = there[0].cluster().partition(" ")[0]
         beside = f" ({there[0].path} is {f'that of {other}' if other else 'of a cluster unknown'})"
-    raise NotHere(f"no read model of {asked.server or asked.context} is on this machine{beside}")
+    said = f"no read model of {asked.server or asked.context} is on this machine{beside}"
+    raise NotHere(said, given)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,12 @@
 """A command without a read model here: put to the installation that the kubeconfig names."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gatelog import cli
 from gatelog.cluster.installation import described
@@ -74,10 +76,35 @@ async def test_of_the_kubeconfigs_own_cluster_it_is_read(
     assert (code, out) == (1, ""), "a cluster that was made anew at the address"
 
 
-async def test_what_the_api_does_not_tell_is_asked_in_a_pod_that_is_named(
-    world: World, ask: Ask, monkeypatch: pytest.MonkeyPatch
+async def test_the_cluster_that_the_line_names_is_asked(
+    world: World, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KUBECONFIG", str(world.kubeconfig()))
+    """As what is said where no cluster answers has it: the current context is another."""
+    both = yaml.safe_load(world.kubeconfig().read_text())
+    name = both["contexts"][0]["name"]
+    away = {"cluster": "away", "user": both["contexts"][0]["context"]["user"]}
+    both["contexts"].append({"name": "away", "context": away})
+    both["clusters"].append({"name": "away", "cluster": {"server": "http://127.0.0.1:9"}})
+    both["current-context"] = "away"
+    file = tmp_path / "both"
+    file.write_text(yaml.safe_dump(both))
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    code, _, err = await ask("why", "ns/c")
+    assert code == 1 and "KUBECONFIG or --set kubernetes.context=NAME" in err
+    code, out, err = await ask("why", "ns/c", "--set", f"kubernetes.context={name}")
+    assert code == 0 and "WaitingForQuota" in out, err
+    settings = tmp_path / "gatelog.toml"
+    settings.write_text(f"[kubernetes]\ncontext = {json.dumps(name)}\n")
+    code, out, err = await ask("history", "ns/a", "--config", str(settings))
+    assert code == 0 and "admit: fits the quota" in out, err
+    await installed(world)
+    code, out, err = await ask("parked", "list", f"--set=kubernetes.context={name}")
+    line = f"kubectl --context {name} -n queueing exec deploy/gatelog-projector"
+    assert code == 1 and f"\n  {line} -- gatelog parked list\n" in err
+
+
+async def installed(world: World) -> None:
+    """Put gatelog's Deployment into namespace `queueing`."""
     labels = {"app.kubernetes.io/name": "gatelog", "app.kubernetes.io/component": "projector"}
     meta = {"name": "gatelog-projector", "labels": labels, "namespace": "queueing"}
     spec = {"replicas": 2, "selector": {}, "template": {"metadata": {}}}
@@ -88,6 +115,13 @@ async def test_what_the_api_does_not_tell_is_asked_in_a_pod_that_is_named(
         "/apis/apps/v1/namespaces/queueing/deployments",
         {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec},
     )
+
+
+async def test_what_the_api_does_not_tell_is_asked_in_a_pod_that_is_named(
+    world: World, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(world.kubeconfig()))
+    await installed(world)
     code, out, err = await ask("parked", "list", "-n", "team a")
     assert (code, out) == (1, "")
     line = "kubectl -n queueing exec deploy/gatelog-projector -- gatelog parked list -n 'team a'"
