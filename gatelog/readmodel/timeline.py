@@ -28,7 +28,7 @@ _TOGETHER = timedelta(seconds=0.3)
 NO_WAIT = timedelta(seconds=0.05)
 """Shorter waits are not reported: pods of a group are never created in the same instant."""
 _IDENTITY = re.compile(r" \((?:group )?(?:group|single)-[0-9a-f-]{36}\)")
-_PREEMPTED = re.compile(r"(preempted by \S+ \(priority [^)]*\)) in \S*(?=: )")
+_PREEMPTED = re.compile(r"(preempted by \S+ \([^)]*\)) in \S*(?=: )")
 _PREEMPTED_FOR = re.compile(
     r"Preempted to accommodate a workload \(UID: [^)]*\) due to ([^;]+)"
     r"(?:; preemptor path: \S*; preemptee path: \S*)?"

@@ -9,13 +9,14 @@ from podgroup.admission.scheduler import Scheduler
 from podgroup.admission.verdicts import PreemptionVerdict
 from podgroup.admission.wording import preempted, preemption_why
 from podgroup.log.events import Decision
+from podgroup.model import names
 from podgroup.model.commands import EvictGroup
 from podgroup.model.names import EVICTED_PREEMPTED
 from podgroup.model.reasons import effect_of
 from podgroup.model.wording import joined
 from podgroup.rules.helpers.context import RuleContext, group_ref
 from podgroup.rules.helpers.rule import RuleDoc
-from podgroup.state.group import Group
+from podgroup.state.group import Composition, Group
 
 
 def preempt(
@@ -33,7 +34,8 @@ def preempt(
     uid = group.mirror.workload.uid if group.mirror.workload is not None else ""
     owner = (ctx.members(group).first() or "") if group.single else ""
     kueues = preempted(uid, owner, verdict.reason, path, forest.path_text(verdict.cluster_queue))
-    over = f"(priority {group.composition.priority} over {victim.composition.priority})"
+    by = "" if queue is None else queue.spec.name
+    over = f"({_right(verdict.reason, by, group.composition, victim.composition)})"
     near = group.namespace == victim.namespace
     who = f"{group.namespace}/{group.name}" if near else "a group of another namespace"
     command = EvictGroup(
@@ -49,6 +51,19 @@ def preempt(
         f"{preemption_why(verdict.reason)}"
     )
     return ctx.decision(victim, "preempt", EVICTED_PREEMPTED, message, command)
+
+
+def _right(policy: str, queue: str, mine: Composition, theirs: Composition) -> str:
+    """Say what a group of a ClusterQueue has over its victim by a policy (`PREEMPTION_WHY`)."""
+    match policy:
+        case names.PREEMPTED_IN_COHORT:  # its own or its cohort's, whatever the priorities are
+            return f"reclaims nominal quota for ClusterQueue {queue}"
+        case names.PREEMPTED_FAIR_SHARING:
+            return f"by Fair Sharing, for ClusterQueue {queue}"
+        case _ if mine.priority == theirs.priority:
+            return f"priority {mine.priority} both, and queued earlier"
+        case _:
+            return f"priority {mine.priority} over {theirs.priority}"
 
 
 DOC = RuleDoc(

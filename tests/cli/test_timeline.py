@@ -168,13 +168,9 @@ def test_order_of_rows_does_not_matter_and_every_row_has_a_raw_line() -> None:
 
 
 def test_ids_of_groups_are_left_out_for_people() -> None:
-    said = (
-        f"preempted by ns/h (group single-{IDENTITY}) (priority 1 over 0) in /cq: "
-        "prioritization in the ClusterQueue"
-    )
-    assert plain(said) == (
-        "preempted by ns/h (priority 1 over 0): prioritization in the ClusterQueue"
-    )
+    for right in ("priority 1 over 0", "reclaims nominal quota for ClusterQueue cq"):
+        said = f"preempted by ns/h (group single-{IDENTITY}) ({right}) in /cq: by its policy"
+        assert plain(said) == f"preempted by ns/h ({right}): by its policy"
     kueues = (
         "Preempted to accommodate a workload (UID: 1-2, JobUID: UNKNOWN) due to reclamation within "
         "the cohort; preemptor path: /lab/red; preemptee path: /lab/blue"

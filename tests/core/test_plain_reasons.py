@@ -108,6 +108,17 @@ def test_who_gave_way_reads_for_whom_and_by_which_priority() -> None:
     assert evicted.message.startswith("preempted by ns/urgent (group ")
 
 
+def test_who_gave_way_to_an_older_group_of_its_own_priority_reads_so() -> None:
+    toy = Toy(cpu=4, within="LowerOrNewerEqualPriority")
+    for name, cpu in (("first", 1), ("older", 4), ("newer", 3)):
+        toy.pod(name, cpu=cpu)
+        toy.wait(5)
+    toy.run("first", "newer")
+    toy.end("first")
+    (evicted,) = (d.command for d in toy.decisions if isinstance(d.command, c.EvictGroup))
+    assert first(evicted.message) == "preempted by ns/older (priority 0 both, and queued earlier)"
+
+
 def test_who_must_end_first_is_counted() -> None:
     toy = Toy()
     team(toy, "red", 4)

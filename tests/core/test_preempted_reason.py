@@ -2,6 +2,7 @@
 
 import pytest
 
+from podgroup.model import commands as c
 from podgroup.model.names import PRIORITY_CLASS, QUEUE_NAME
 from podgroup.model.policy import Policy
 from tests.core.test_shared_quota import team
@@ -44,6 +45,15 @@ def test_who_takes_back_what_was_borrowed_says_so(
     said = {n: toy.condition(n, "Preempted") for n in toy.workloads}
     said = {name: one for name, one in said.items() if one[0] == "True"}
     assert {reason for _, reason, _ in said.values()} == reasons
+    rights = {
+        "InCohortReclamation": "reclaims nominal quota for ClusterQueue blue",
+        "InCohortFairSharing": "by Fair Sharing, for ClusterQueue blue",
+    }
+    evicted = [d.command for d in toy.decisions if isinstance(d.command, c.EvictGroup)]
+    for command in evicted:
+        assert command.preemption is not None
+        assert f" ({rights[command.preemption.policy]}) — " in command.message
+    assert {one.preemption.policy for one in evicted if one.preemption} == reasons
     for _, _, message in said.values():
         assert not any(group in message for group in toy.world.groups)
 

@@ -103,6 +103,9 @@ def test_a_team_borrows_what_others_lend_and_gives_it_back() -> None:
         assert decision.message.startswith("preempted by ns/r (group ")
         assert isinstance(decision.command, c.EvictGroup)
         said = decision.command.message
+        right = "(reclaims nominal quota for ClusterQueue red)"
+        assert said.startswith(f"preempted by ns/r {right} — "), "both have priority 0"
+        assert f" {right} in /lab/red: " in decision.message
         assert "due to reclamation within the cohort; preemptor path: /lab/red" in said
         assert "preemptee path: /lab/blue" in said
     waits = toy.group("r").explained.wait
