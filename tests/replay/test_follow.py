@@ -71,7 +71,7 @@ def test_earlier_lives_are_named(gatelog: Callable[..., Ran], tmp_path: Path) ->
     code, out, _ = gatelog("history", "ns/single", "--db", url, "--cluster", "test")
     assert code == 0
     _, _, below = out.partition("1 earlier life of this name: add --all")
-    assert "2026-01-01 00:00:00 UTC  Gone" in below and "1 pod, gone after" in below
+    assert "2026-01-01 00:00:00 UTC  Succeeded" in below and "1 pod, gone after" in below
 
 
 def test_follow_goes_with_a_story_only(gatelog: Callable[..., Ran]) -> None:
