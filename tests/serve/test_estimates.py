@@ -59,8 +59,11 @@ def estimate(url: str, name: str, in_s: float | None, latest_s: float | None, ne
         connection.execute(sa.insert(tables.estimates), [row])
         # A projector is at work, so that ages and estimates are told as of now.
         connection.execute(sa.delete(tables.replicas))
-        replica = {"cluster": "test", "part": "projector", "instance": "a", "problem": ""}
-        replica |= {"leads": True, "since": now, "heard_at": now}
+        replica = {"cluster": "test", "part": "projector", "instance": "a", "problem": ""} | {
+            "leads": True,
+            "since": now,
+            "heard_at": now,
+        }
         connection.execute(sa.insert(tables.replicas), [replica])
     engine.dispose()
 
