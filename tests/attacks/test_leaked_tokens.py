@@ -73,6 +73,7 @@ ALLOWED: dict[str, dict[str, frozenset[str]]] = {
     "serve": {},
     "doctor": {
         "/pods": frozenset({"list"}),
+        "/nodes": frozenset({"list"}),
         **{f"{KUEUE}/{kind}": frozenset({"list"}) for kind in OBJECTS if kind != "cohorts"},
         "admissionregistration.k8s.io/mutatingwebhookconfigurations": frozenset({"get", "list"}),
     },

@@ -276,7 +276,9 @@ async def test_recorded_watch_streams_reload_as_they_are_in_memory(
 
 async def test_a_log_of_several_shards_is_refused(url: str, bus: Bus, cluster: str) -> None:
     """Facts of other namespaces are under other subjects: shard 0 alone would be half a cluster."""
-    await bus.publish(f"events.{cluster}.1.watch", encode_batch(batches(busy_toy())[0]), "another")
+    await bus.publish(
+        f"events.{cluster}.1.watch", encode_batch(batches(busy_toy())[0]), f"{cluster}/another"
+    )
     projection = Projection(
         settings_for(url, cluster), bus, SqlStore(url, cluster), asyncio.Event()
     )
