@@ -149,7 +149,7 @@ async def _log(
         narrator.done("log", f"event log on {settings.nats.url}", url=settings.nats.url)
         yield settings, None
         return
-    server = EmbeddedNats(state.nats, settings.nats.embedded_port)
+    server = EmbeddedNats(state.nats)
     url = await server.start()
     narrator.done(
         "log",

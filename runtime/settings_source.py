@@ -30,7 +30,7 @@ from typing import (
 import msgspec
 from msgspec import NODEFAULT, Meta, Struct
 
-from runtime.settings import Section, Settings, SettingsError
+from runtime.settings import CONSTANT, Section, Settings, SettingsError
 
 CONFIG_VARIABLE = "GATELOG_CONFIG"
 _PREFIX = "GATELOG_"
@@ -49,6 +49,7 @@ class FieldDoc(NamedTuple):
     default: Any
     variable: str
     secret: bool
+    constant: bool
 
     @property
     def path(self) -> str:
@@ -64,10 +65,7 @@ class _Given(NamedTuple):
 
 def describe() -> list[FieldDoc]:
     """Return every setting, in the order of the schema: for the manual, and for `load` itself."""
-    docs = list(_docs_of("", Settings))
-    for name, section in _sections().items():
-        docs.extend(_docs_of(name, section))
-    return docs
+    return [doc for doc in _fields() if not doc.constant]
 
 
 def load(
@@ -128,6 +126,12 @@ def _sections() -> dict[str, type[Section]]:
     return {n: t for n, t in hints.items() if isinstance(t, type) and issubclass(t, Section)}
 
 
+def _fields() -> Iterator[FieldDoc]:
+    yield from _docs_of("", Settings)
+    for name, section in _sections().items():
+        yield from _docs_of(name, section)
+
+
 def _docs_of(section: str, struct: type[Struct]) -> Iterator[FieldDoc]:
     hints = get_type_hints(struct, include_extras=True)
     for item in msgspec.structs.fields(struct):
@@ -145,6 +149,7 @@ def _docs_of(section: str, struct: type[Struct]) -> Iterator[FieldDoc]:
             default=None if item.default is NODEFAULT else item.default,
             variable=variable,
             secret=bool((meta.extra or {}).get("secret")),
+            constant=meta.extra == CONSTANT.extra,
         )
 
 
@@ -222,20 +227,28 @@ _ONE_PROJECTOR: Final = (
     "a cluster has one projector: leave the setting out, and where there were several shards begin "
     "under another `cluster` name (docs/upgrade.md)"
 )
-GONE: Final = {
-    "shards": _ONE_PROJECTOR,
-    "GATELOG_SHARDS": _ONE_PROJECTOR,
-    "projector.shard": _ONE_PROJECTOR,
-    "GATELOG_PROJECTOR_SHARD": _ONE_PROJECTOR,
-}
-"""Settings that there were -> what to do instead."""
+
+
+def gone() -> dict[str, str]:
+    """Settings that there were -> what to do instead."""
+    constants = {
+        doc.path: f"its value is always {doc.default}" for doc in _fields() if doc.constant
+    }
+    found = {
+        "shards": _ONE_PROJECTOR,
+        "projector.shard": _ONE_PROJECTOR,
+        **{path: f"{why}: leave the setting out" for path, why in constants.items()},
+        "nats.embedded_port": "any free port is taken: leave the setting out",
+    }
+    variables = {_PREFIX + path.replace(".", "_").upper(): why for path, why in found.items()}
+    return found | variables
 
 
 def _unknown(name: str, known: Mapping[str, Any]) -> str:
     import difflib
 
-    if name in GONE:
-        return f"{name} is no setting any more: {GONE[name]}"
+    if instead := gone().get(name):
+        return f"{name} is no setting any more: {instead}"
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     hint = f"; did you mean {near[0]}?" if near else ""
     return f"no setting is called {name}{hint}"

@@ -42,7 +42,7 @@ Assign = Annotated[
     typer.Option(
         "--set",
         metavar="SECTION.FIELD=VALUE",
-        help="Any setting, e.g. --set projector.batch_messages=500. May be repeated.",
+        help="Any setting, e.g. --set queueing.status_interval_s=10. May be repeated.",
     ),
 ]
 StateDirOption = Annotated[

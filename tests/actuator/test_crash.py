@@ -61,7 +61,6 @@ def children(lab: Lab, nats: EmbeddedNats, tmp_path: Path) -> Iterator[Children]
         "GATELOG_KUBERNETES_KUBECONFIG": str(lab.cluster.kubeconfig(tmp_path / "child.kubeconfig")),
         "GATELOG_ACTUATOR_ACK_WAIT_S": "1",
         "GATELOG_ACTUATOR_EVENTS": "all",
-        "GATELOG_ACTUATOR_RETRY_FIRST_S": "0.05",
         "GATELOG_LOG_FORMAT": "json",
     }
     found = Children(environment, tmp_path / "actuator.log")

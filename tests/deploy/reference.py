@@ -69,18 +69,20 @@ def chart_settings() -> dict[str, Any]:
     """The schema of the chart's values that are settings: all of `settings`, cluster and mode."""
     (top,), parts = msgspec.json.schema_components([Settings], ref_template="{name}")
     root = parts[top["$ref"]]["properties"]
+    offered = {doc.path for doc in describe()}
 
-    def plain(node: dict[str, Any]) -> dict[str, Any]:
+    def plain(name: str, node: dict[str, Any]) -> dict[str, Any]:
         if "$ref" in node:
-            section = parts[node["$ref"]]["properties"]
-            return _object({name: plain(field) for name, field in section.items()})
+            fields = parts[node["$ref"]]["properties"].items()
+            inner = {n: plain(n, f) for n, f in fields if f"{name}.{n}" in offered}
+            return _object(inner)
         if "allOf" in node:  # a section, with what is said of it
-            return plain(node["allOf"][0])
+            return plain(name, node["allOf"][0])
         kept = {k: v for k, v in node.items() if k not in ("default", "description", "title")}
         # A list is also taken as the environment has it.
         return {"anyOf": [kept, {"type": "string"}]} if kept.get("type") == "array" else kept
 
-    return _object({name: plain(field) for name, field in root.items()})
+    return _object({name: plain(name, field) for name, field in root.items()})
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:

@@ -947,7 +947,7 @@ async def test_an_upgrade_without_its_profile_deletes_nothing_that_runs(
         ({"settings": {"log": {"level": True}}}, "/settings/log/level"),
         ({"settings": {"no_such_section": {}}}, "/settings"),
         ({"cluster": "Prod_1"}, "/cluster"),
-        ({"settings": {"ingest": {"page_size": -3}}}, "/settings/ingest/page_size"),
+        ({"settings": {"streams": {"replicas": -3}}}, "/settings/streams/replicas"),
         ({"settings": {"queueing": {"workloads": "some"}}}, "/settings/queueing/workloads"),
         ({"settings": {"mode": "kueue"}}, "settings.mode cannot be set here: it is the value mode"),
         ({"settings": {"health": {"port": 9090}}}, "settings.health.port cannot be set here"),

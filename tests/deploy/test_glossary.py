@@ -16,7 +16,7 @@ import typer
 
 from gatelog.cli import app
 from gatelog.viacluster.app import app as plugin
-from runtime.settings_source import describe
+from runtime.settings_source import describe, gone
 from tests.deploy.test_names import everything as identifiers
 from tests.deploy.test_names import missing, ticked
 from tests.metrics.reference import everything
@@ -68,7 +68,7 @@ def unknown(text: Text) -> list[str]:
     return [f"{text.place}: `{name}` is nowhere" for name in found]
 
 
-_PATHS: Final = {doc.path for doc in describe()}
+_PATHS: Final = {doc.path for doc in describe()} | set(gone())
 _SECTIONS: Final = "|".join(sorted({doc.section for doc in describe() if doc.section}))
 
 

@@ -47,8 +47,6 @@ async def test_a_server_of_three_dies_under_load(
         "GATELOG_CLUSTER": CLUSTER,
         "GATELOG_DATABASE_URL": postgres_database,
         "GATELOG_NATS_URL": servers.settings.url,
-        "GATELOG_NATS_CONNECT_TIMEOUT_S": "2",
-        "GATELOG_NATS_PING_INTERVAL_S": "2",
         "GATELOG_STREAMS_REPLICAS": "3",
         "KUBECONFIG": str(simulator.kubeconfig),
         "GATELOG_LOG_FORMAT": "json",

@@ -56,7 +56,7 @@ async def test_it_follows_the_cluster_and_ends_well_on_sigterm(
     ("name", "value", "said"),
     [
         ("GATELOG_KUBERNETES_KUBECONFIG", "/nowhere/config", "/nowhere/config"),
-        ("GATELOG_INGEST_PAGE_SIZE", "many", "ingest.page_size"),
+        ("GATELOG_STREAMS_REPLICAS", "many", "streams.replicas"),
     ],
 )
 def test_what_cannot_be_used_is_said_in_one_line(

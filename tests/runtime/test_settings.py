@@ -4,7 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from runtime.settings import Settings, SettingsError
+from runtime.settings import IngestSettings, Settings, SettingsError
 from runtime.settings_source import describe, load
 from tests.support.meanings import meanings
 
@@ -43,22 +43,22 @@ def test_file_then_environment_then_command_line(tmp_path: Path) -> None:
     file = tmp_path / "gatelog.toml"
     file.write_text(
         'cluster = "a"\nmode = "kueue"\n[nats]\nurl = "nats://file:4222"\n'
-        '[ingest]\npage_size = 7\nuse_watch_list = false\n[webhook]\nexcluded_namespaces = ["x"]\n'
+        '[streams]\nreplicas = 1\ncreate = false\n[webhook]\nexcluded_namespaces = ["x"]\n'
     )
     environ = {
         "GATELOG_CONFIG": str(file),
         "GATELOG_NATS_URL": "nats://env:4222",
-        "GATELOG_INGEST_PAGE_SIZE": "8",
+        "GATELOG_STREAMS_REPLICAS": "3",
         "GATELOG_STREAMS_MAX_AGE_S": "7200",
         "GATELOG_WEBHOOK_ENABLED": "true",
         "PATH": "/bin",
     }
-    settings = load(environ=environ, overrides={"ingest.page_size": 9, "cluster": None})
+    settings = load(environ=environ, overrides={"streams.replicas": 5, "cluster": None})
     assert settings.cluster == "a"
     assert settings.mode == "kueue"
     assert settings.nats.url == "nats://env:4222"
-    assert settings.ingest.page_size == 9
-    assert settings.ingest.use_watch_list is False
+    assert settings.streams.replicas == 5
+    assert settings.streams.create is False
     assert settings.streams.max_age_s == 7200
     assert settings.webhook.enabled is True
     assert settings.webhook.excluded_namespaces == ("x",)
@@ -73,8 +73,8 @@ def test_lists_come_from_the_environment_separated_by_commas() -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "words"),
     [
-        ("GATELOG_INGEST_PAGE_SIZE", "many", "ingest.page_size = 'many'"),
-        ("GATELOG_INGEST_PAGE_SIZE", "0", "whole number from 1 to 10000"),
+        ("GATELOG_STREAMS_REPLICAS", "many", "streams.replicas = 'many'"),
+        ("GATELOG_STREAMS_REPLICAS", "0", "whole number from 1 to 5"),
         ("GATELOG_MODE", "kue", "mode = 'kue' (from environment variable GATELOG_MODE): "),
         ("GATELOG_MODE", "kue", "one of builtin, kueue"),
         ("GATELOG_CLUSTER", "a.b", "cluster = 'a.b'"),
@@ -98,8 +98,8 @@ def test_a_bad_value_is_refused_with_its_name_its_source_and_what_is_allowed(
         ("[nats]\nurll = 'x'\n", "no setting is called nats.urll; did you mean nats.url?"),
         ("[natz]\nurl = 'x'\n", "no setting is called natz"),
         ("nats = 'x'\n", "nats is a section"),
-        ("[ingest]\npage_size = '5'\n", "ingest.page_size = '5'"),
-        ("[ingest\n", "not valid TOML"),
+        ("[streams]\nreplicas = '5'\n", "streams.replicas = '5'"),
+        ("[streams\n", "not valid TOML"),
     ],
 )
 def test_a_bad_file_is_refused(tmp_path: Path, text: str, words: str) -> None:
@@ -129,6 +129,14 @@ def test_a_directory_or_a_huge_file_is_refused(tmp_path: Path) -> None:
     huge.write_text("# " + "x" * 2_000_000)
     with pytest.raises(SettingsError, match="larger than"):
         load(huge, environ={})
+
+
+def test_what_became_a_constant_says_so_and_stays_open_to_code() -> None:
+    for name, where in (("ingest.page_size", "--set"), ("GATELOG_INGEST_PAGE_SIZE", "")):
+        with pytest.raises(SettingsError, match="is no setting any more: its value is always 500"):
+            load(environ={} if where else {name: "9"}, overrides={name: 9} if where else None)
+    assert "ingest.page_size" not in {doc.path for doc in DOCS}
+    assert IngestSettings(page_size=9).page_size == 9
 
 
 def test_a_secret_is_not_echoed() -> None:

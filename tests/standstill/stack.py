@@ -205,7 +205,6 @@ class Stack:
             "GATELOG_STATE_DIR": str(self.folder / "state"),
             "GATELOG_LOG_FORMAT": "json",
             "GATELOG_HEALTH_HOST": "::" if ":" in self.host else self.host,
-            "GATELOG_HEALTH_REPORT_INTERVAL_S": "1",
             "COLUMNS": "4000",
         }
 

@@ -2,7 +2,7 @@
 
 Theory. Authorisation is delegated: a SubjectAccessReview for a user who is known, a TokenReview for
 one who brings a token. A page asks the same question many times, so answers are kept for
-`review_cache_s` (setting), refusals like permissions; those who ask at once share one review.
+ten seconds, refusals like permissions; those who ask at once share one review.
 
 Invariant: only an answer of the API server allows anything; no answer is `CannotTell`, never a yes.
 Tokens are kept as digests.
