@@ -17,7 +17,7 @@ from gatelog.serve.api import finding_queues
 from gatelog.serve.api.params import Listing
 from gatelog.serve.console import groups
 from gatelog.serve.console.cohort import cohorts
-from gatelog.serve.console.parts import PageView
+from gatelog.serve.console.view import PageView
 from podgroup.log.events import ObjectApplied
 from podgroup.model.objects import FlavorQuotas, Quota, ResourceGroup
 from podgroup.model.quantities import MAX_INT64

@@ -9,7 +9,7 @@ from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.quota import QuotaRow
 from gatelog.serve.console.cohort import cohorts
-from gatelog.serve.console.parts import PageView
+from gatelog.serve.console.view import PageView
 from podgroup.log.events import ObjectApplied
 from podgroup.model.objects import FlavorQuotas, Quota, ResourceGroup
 from tests.projector.support import Writer

@@ -17,7 +17,8 @@ from gatelog.serve.api.params import Listing
 from gatelog.serve.api.selectors import Term
 from gatelog.serve.api.table import rows
 from gatelog.serve.console.group import group
-from gatelog.serve.console.parts import PageView, state
+from gatelog.serve.console.rendering import environment
+from gatelog.serve.console.view import PageView
 from podgroup.model.lifecycle import STATES
 from podgroup.model.names import PRIORITY_CLASS
 from projector.schema.ended import ENDED
@@ -78,7 +79,8 @@ def test_each_end_has_its_word_in_lists_pages_and_the_api(
 
 
 def test_no_two_states_look_alike_but_those_that_mean_the_same() -> None:
-    marks = {word: str(state(word)) for word in (*STATES, *ENDED)}
+    state = environment().from_string('{% from "parts.html" import state %}{{ state(word) }}')
+    marks = {word: state.render(word=word) for word in (*STATES, *ENDED)}
     assert len(set(marks.values())) == len(marks)
     signs = {word: mark.partition("</span>")[0] for word, mark in marks.items()}
     good = {signs["Succeeded"], signs["Finished"], signs["Finishing"]}

@@ -15,8 +15,8 @@ from gatelog.readmodel.shared import Shared, freed
 from gatelog.serve.api import finding
 from gatelog.serve.console.group import group
 from gatelog.serve.console.groups import groups
-from gatelog.serve.console.parts import PageView
 from gatelog.serve.console.preemptions import preemptions
+from gatelog.serve.console.view import PageView
 from gatelog.viacluster import answers
 from podgroup.log.events import ObjectApplied
 from podgroup.model.names import POD_GROUP_ROLE as ROLE

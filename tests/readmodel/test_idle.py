@@ -15,7 +15,7 @@ from gatelog.readmodel.moments import Asked
 from gatelog.serve.api import finding
 from gatelog.serve.console import group as group_page
 from gatelog.serve.console import queue as queue_page
-from gatelog.serve.console.parts import PageView
+from gatelog.serve.console.view import PageView
 from gatelog.viacluster import answers
 from podgroup.model.commands import ReportPod
 from projector.schema.pending import IDLE_REASON

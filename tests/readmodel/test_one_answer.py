@@ -36,7 +36,7 @@ from gatelog.serve.api.table import table
 from gatelog.serve.console import cohort, groups, queues
 from gatelog.serve.console import queue as queue_page
 from gatelog.serve.console import usage as usage_page
-from gatelog.serve.console.parts import PageView
+from gatelog.serve.console.view import PageView
 from gatelog.serve.words import amount
 from gatelog.viacluster import answers
 from podgroup.model.lifecycle import PENDING, STAGES

@@ -11,7 +11,7 @@ from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.past import of_moment
 from gatelog.serve.console import group, groups
-from gatelog.serve.console.parts import PageView
+from gatelog.serve.console.view import PageView
 from podgroup.model.names import PRIORITY_CLASS
 from projector.schema.dialect import swapped
 from tests.projector.support import Writer

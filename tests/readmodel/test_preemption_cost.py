@@ -15,8 +15,9 @@ from gatelog.readmodel import moments
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.rates import hours_text
-from gatelog.serve.console.parts import Page, PageView
 from gatelog.serve.console.preemptions import preemptions
+from gatelog.serve.console.rendering import Page
+from gatelog.serve.console.view import PageView
 from podgroup.log.events import ObjectApplied
 from podgroup.model.names import PRIORITY_CLASS
 from podgroup.model.objects import LocalQueueView, NamespaceView

@@ -251,7 +251,7 @@ async def test_words_of_a_cluster_are_never_markup(small: Any):
 def test_elements_escape_what_is_not_html():
     assert h("p", "<b>&", title='"<') == '<p title="&quot;&lt;">&lt;b&gt;&amp;</p>'
     assert join([Html("<i>"), None, False, ["<", 1]]) == "<i>&lt;1"
-    assert h("input", checked=True, name="x", hidden=False) == '<input checked name="x">'
+    assert h("g", focusable=True, id="x", hidden=False) == '<g focusable id="x"></g>'
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

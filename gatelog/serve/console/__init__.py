@@ -1,14 +1,16 @@
 """The console: the read model as pages for people with a browser.
 
 Theory. A page is data first: what a question found, which is also its JSON, and the statements that
-found it, which are its SQL. HTML is one way to show it, made here without a template language;
+found it, which are its SQL. HTML is one way to show it, made by templates;
 everything can be read without JavaScript, which only keeps a page up to date.
 
     app          paths, rights, headers, server-sent events
     queues, …    a module per page: what is asked, and how it is shown
-    parts        what pages have in common
+    templates    one a page, and parts.html with what pages share
+    rendering    templates → HTML
+    view         what an address says
     picture      the timeline of a group, and usage over time, as SVG
-    html         elements, escaped
+    html         elements of pictures, escaped
 
 Invariant: read only; what came from a cluster is escaped wherever it is shown; no page refers to
 another host.

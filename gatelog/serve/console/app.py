@@ -11,7 +11,7 @@ Invariant: every answer bears a strict Content-Security-Policy; nothing is writt
 import asyncio
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.resources import files
@@ -20,6 +20,7 @@ from urllib.parse import urlencode
 
 import msgspec
 from aiohttp import web
+from markupsafe import Markup
 from msgspec import structs
 
 from gatelog.readmodel.model import ReadModel
@@ -39,12 +40,11 @@ from gatelog.serve.console import (
     topology,
     usage,
 )
-from gatelog.serve.console.html import Html, h, join
-from gatelog.serve.console.parts import Page, PageView, read_moment
+from gatelog.serve.console.rendering import Page, render
+from gatelog.serve.console.view import PageView, read_moment
 from gatelog.serve.feed import Feed, TooOld, position
 from gatelog.serve.questions import Busy, Questions
 from gatelog.serve.streamlimits import NoRoom, StreamLimiter, UserAtLimit
-from gatelog.serve.words import rfc
 from runtime.log import get_logger
 
 HEADERS = {
@@ -104,12 +104,6 @@ class Console:
         folder = files("gatelog.serve.console")
         self._assets = {name: (folder / name).read_bytes() for name in _ASSETS}
         self._versions = {n: sha256(a).hexdigest()[:16] for n, a in self._assets.items()}
-        self._head = join(
-            [
-                h("link", rel="stylesheet", href=self._asset_link("console.css")),
-                h("script", src=self._asset_link("console.js"), defer=True),
-            ]
-        )
 
     def _asset_link(self, name: str) -> str:
         """Return an asset's address, which is another when its content is."""
@@ -296,7 +290,7 @@ class Console:
         request: web.Request,
         seen: PageView,
         title: str,
-        body: Html,
+        body: Markup,
         status: int = 200,
         *,
         everywhere: bool = True,
@@ -310,30 +304,18 @@ class Console:
         if not seen.at and status == 200:
             asked = {"namespace": within} if within else {}
             live = f"/events?{urlencode({**asked, 'after': seen.version})}"
-        nav = _nav(seen, path, within, everywhere=everywhere)
-        footer = [
-            h("a", "This page as JSON", href=seen.link(path, **same, format="json")),
-            h("a", "as SQL", href=seen.link(path, **same, format="sql")),
-            h("span", f"cluster {self._questions.cluster}; times are UTC; read only"),
-        ]
-        document = h(
-            "html",
-            _head(title, self._head),
-            h(
-                "body",
-                h("a", "Skip to content", href="#content", class_="skip"),
-                h(
-                    "header",
-                    h("a", "gatelog", href="/", class_="name"),
-                    h("nav", h("ul", nav), aria_label="Pages"),
-                    _picker(seen, path, same),
-                ),
-                h("main", body, id="content", data_live=live),
-                h("footer", footer if status == 200 else footer[-1]),
-            ),
-            lang="en",
-        )
-        text = f"<!doctype html>{document}"
+        shown = {
+            "title": title,
+            "assets": self._asset_link,
+            "nav": _nav(seen, path, within, everywhere=everywhere),
+            "path": path,
+            "same": same,
+            "body": body,
+            "live": live,
+            "found": status == 200,
+            "cluster": self._questions.cluster,
+        }
+        text = render("frame", seen, **shown)
         return web.Response(text=text, content_type="text/html", headers=HEADERS, status=status)
 
     def _refusal(self, request: web.Request, code: int, message: str) -> web.Response:
@@ -354,25 +336,7 @@ class Console:
             500: "Something broke",
         }
         title = titles.get(code, "That cannot be answered")
-        body = h(
-            "div",
-            h("h1", title),
-            h("p", message, class_="notice"),
-            h(
-                "p",
-                h("a", "Search groups", href="/groups"),
-                " by namespace and name, or look at ",
-                h("a", "the queues", href="/"),
-                ".",
-            ),
-            h(
-                "form",
-                h("label", "namespace", h("input", name="namespace", autocapitalize="off")),
-                h("button", "Show its groups", type="submit"),
-                method="get",
-                action="/groups",
-            ),
-        )
+        body = render("refusal", seen, heading=title, message=message)
         return self._html(request, seen, title, body, code)
 
     def refuse(self, request: web.Request, code: int, message: str) -> web.Response:
@@ -390,30 +354,16 @@ def _listing(plural: str, namespace: str) -> Deed:
     )
 
 
-def _head(title: str, assets: Html) -> Html:
-    return h(
-        "head",
-        h("meta", charset="utf-8"),
-        h("title", f"{title} · gatelog"),
-        h("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        h("meta", name="color-scheme", content="light dark"),
-        h("link", rel="icon", href="data:,"),
-        assets,
-    )
-
-
-def _nav(seen: PageView, path: str, within: str, *, everywhere: bool) -> list[Html]:
+def _nav(
+    seen: PageView, path: str, within: str, *, everywhere: bool
+) -> list[tuple[str, str, bool]]:
     """Return links to the pages; who may see some namespaces only stays in this one."""
     stays = {"/": not seen.quota} | dict.fromkeys(_OF_ALL, False)
     return [
-        h(
-            "li",
-            h(
-                "a",
-                word,
-                href=seen.link(to, namespace=within if stays.get(to, not everywhere) else None),
-                aria_current="page" if _within(path, to) else None,
-            ),
+        (
+            word,
+            seen.link(to, namespace=within if stays.get(to, not everywhere) else None),
+            _within(path, to),
         )
         for to, word in _NAV
         if seen.quota or to not in _OF_ALL
@@ -425,24 +375,4 @@ def _within(path: str, to: str) -> bool:
         path == to
         or (to != "/" and path.startswith(f"{to}/"))
         or (to == "/" and path.startswith("/queues"))
-    )
-
-
-def _picker(seen: PageView, path: str, same: Mapping[str, str]) -> Html:
-    """Return the form that chooses a moment."""
-    hidden = [h("input", type="hidden", name=key, value=value) for key, value in same.items()]
-    value = f"{seen.at:%Y-%m-%dT%H:%M:%S}" if seen.at else ""
-    return h(
-        "form",
-        hidden,
-        h(
-            "label",
-            "moment (UTC)",
-            h("input", type="datetime-local", name="at", step="1", value=value),
-        ),
-        h("button", "Go", type="submit"),
-        h("a", "now", href=path) if seen.at else None,
-        h("strong", f"as of {rfc(seen.at)}") if seen.at else None,
-        method="get",
-        action=path,
     )

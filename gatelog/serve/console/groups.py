@@ -5,7 +5,6 @@ Invariant: counts, sums and the list are of one set; a view is its address.
 
 from collections import defaultdict
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
@@ -19,19 +18,8 @@ from gatelog.readmodel.timeline import plain
 from gatelog.serve.api import finding
 from gatelog.serve.api.selectors import label_conditions, read_labels
 from gatelog.serve.api.status import bad
-from gatelog.serve.console.html import Columns, Html, choices, h, listing, table
-from gatelog.serve.console.parts import (
-    ROWS,
-    Page,
-    PageView,
-    group_link,
-    page,
-    pager,
-    state,
-    when,
-    whens,
-)
-from gatelog.serve.words import amount, rfc
+from gatelog.serve.console.rendering import Page, page
+from gatelog.serve.console.view import ROWS, PageView
 from podgroup.model.lifecycle import OVER, STATES
 
 _MOST_VALUES = 500
@@ -116,85 +104,77 @@ def groups(asked: Asked, seen: PageView) -> Page:
         found, data = _by_label(asked, seen, search)
     else:
         found, data = _list(asked, seen, search)
-    namespace = search.chosen["namespace"]
-    body = [
-        _views(seen, search),
-        _form(seen, search.chosen),
-        _counts(seen, search, counts),
-        h("p", h("a", f"Queues of {namespace}", href=seen.link("/", namespace=namespace)))
-        if namespace
-        else None,
-        found,
-    ]
     states = {one.state: one.groups for one in counts}
-    return page("Groups", {"states": states, **data}, body)
+    shown = {
+        "chosen": search.chosen,
+        "views": _views(seen, search),
+        "counts": _counts(seen, search, states),
+        "sorts": _sorts(seen, search),
+        "team": TEAM,
+        **found,
+    }
+    return page("Groups", {"states": states, **data}, seen, "groups", **shown)
 
 
 def _link(seen: PageView, search: Search, **change: str) -> str:
     return seen.link("/groups", **{**search.chosen, **change})
 
 
-def _views(seen: PageView, search: Search) -> Html:
+def _views(seen: PageView, search: Search) -> list[tuple[str, str, bool]]:
     """Return links to views; a person's own are kept by their browser (console.js)."""
-    kept = {name: search.chosen[name] for name in search.chosen if name != "namespace"}
     namespace = search.chosen["namespace"]
-    chosen = {k: v for k, v in kept.items() if v}
-    links = (
+    chosen = {k: v for k, v in search.chosen.items() if v and k != "namespace"}
+    return [
         (words, seen.link("/groups", namespace=namespace, **given), given == chosen)
         for words, given in _VIEWS
-    )
-    return choices("Views", links, data_views="groups")
+    ]
 
 
-def _counts(seen: PageView, search: Search, counts: list[StateCount]) -> Html:
-    """Return how many are in each state, as links that choose it."""
-    number = {one.state: one.groups for one in counts}
+def _counts(
+    seen: PageView, search: Search, number: Mapping[str, int]
+) -> list[tuple[str, int, str, bool]]:
+    """Return how many are in each state ("": in any), with the link that chooses it."""
     chosen = search.chosen["state"]
     shown = [("", sum(number.values())), *((word, number.get(word, 0)) for word in STATES)]
-    links = (
-        (
-            [state(word) if word else "all", h("b", f" {count:,}")],
-            _link(seen, search, state=word),
-            word == chosen,
-        )
+    return [
+        (word, count, _link(seen, search, state=word), word == chosen)
         for word, count in shown
         if count or not word or word == chosen
-    )
-    return choices("Groups by state", links, class_="choices counts")
+    ]
 
 
-def _list(asked: Asked, seen: PageView, search: Search) -> tuple[Html, dict[str, Any]]:
+def _list(asked: Asked, seen: PageView, search: Search) -> tuple[dict[str, Any], dict[str, Any]]:
     order = search.chosen["sort"] or "age"
     query = grouplist.page(search.past, search.conditions, order)
     rows = asked.rows("groups", ListedRow, query, search.given)
     if search.past:
         rows = list(map(Past(asked.model, seen.moment).as_it_was, rows))
-    resource = search.chosen["resource"] or "cpu"
-
-    columns: Columns = {
-        "group": lambda one: group_link(seen, one.namespace, one.name, one.id),
-        "state": lambda one: state((one.state_then in OVER and one.ended) or one.state_then),
+    found = {
+        "by": "",
+        "rows": rows[:ROWS],
+        "found": len(rows),
+        "caption": grouplist.ORDERS[order][0].capitalize(),
+        "resource": search.chosen["resource"] or "cpu",
+        "standing": _standing,
         "why": lambda one: _why(one, past=search.past),
-        _sorted("waits since", "wait", seen, search): whens(seen, "since_then"),
-        _sorted(f"uses {resource}", "use", seen, search): lambda one: amount(resource, one.used),
-        "pods": "pods",
-        "team, user": _labelled,
-        "queue": "queue",
-        _sorted("age", "age", seen, search): whens(seen, "created_at"),
+        "labelled": _labelled,
     }
-    words = grouplist.ORDERS[order][0].capitalize()
-    empty = "No group is like that; clear a field, or choose all."
-    found = listing(columns, rows[:ROWS], words, empty)
-    more = pager(seen, "/groups", len(rows), **search.chosen)
-    return h("div", found, more), {"groups": [finding.podgroup(one) for one in rows[:ROWS]]}
+    return found, {"groups": [finding.podgroup(one) for one in rows[:ROWS]]}
 
 
-def _sorted(words: str, order: str, seen: PageView, search: Search) -> Html:
-    """Return a heading that sorts; where it does already, the other way round if there is one."""
+def _standing(one: ListedRow) -> str:
+    return (one.state_then in OVER and one.ended) or one.state_then
+
+
+def _sorts(seen: PageView, search: Search) -> dict[str, tuple[str, str]]:
+    """Return for each order that a heading chooses its link and the mark of how it sorts now."""
     now = search.chosen["sort"] or "age"
-    to = "oldest" if order == now == "age" else order
-    mark = {"age": " ↓", "oldest": " ↑"}.get(now, " ↓") if now in (order, to) else ""
-    return h("a", words + mark, href=_link(seen, search, sort=to))
+    found = {}
+    for order in ("wait", "use", "age"):
+        to = "oldest" if order == now == "age" else order  # the other way round, if there is one
+        mark = {"age": " ↓", "oldest": " ↑"}.get(now, " ↓") if now in (order, to) else ""
+        found[order] = _link(seen, search, sort=to), mark
+    return found
 
 
 def _why(one: ListedRow, *, past: bool) -> str:
@@ -210,7 +190,9 @@ def _labelled(one: ListedRow) -> str:
     return ", ".join(labels[key] for key in (TEAM, "user") if labels.get(key)) or "–"
 
 
-def _by_label(asked: Asked, seen: PageView, search: Search) -> tuple[Html, dict[str, Any]]:
+def _by_label(
+    asked: Asked, seen: PageView, search: Search
+) -> tuple[dict[str, Any], dict[str, Any]]:
     key = search.chosen["by"]
     rows = asked.rows(
         f"groups by label {key}",
@@ -221,58 +203,27 @@ def _by_label(asked: Asked, seen: PageView, search: Search) -> tuple[Html, dict[
     values: dict[str, list[LabelRow]] = defaultdict(list)
     for row in rows:
         values[row.value].append(row)
-    there = [word for word in STATES if any(row.state == word for row in rows)]
 
-    def line(value: str, found: list[LabelRow]) -> list[Any]:
+    def line(value: str, found: list[LabelRow]) -> dict[str, Any]:
         number = {row.state: row.groups for row in found}
-        since: list[datetime] = [row.since for row in found if row.since is not None]
         terms = f"{key}={value}" if value else f"!{key}"
         label = ",".join(part for part in (search.chosen["label"], terms) if part)
 
-        def link(words: str, word: str) -> Html:
-            return h("a", words, href=_link(seen, search, by="", label=label, state=word))
+        def link(word: str) -> str:
+            return _link(seen, search, by="", label=label, state=word)
 
-        return [
-            link(value or f"no label {key}", search.chosen["state"]),
-            f"{sum(number.values()):,}",
-            *(link(f"{number[word]:,}", word) if word in number else "–" for word in there),
-            f"{sum(row.running for row in found):,}",
-            when(min(since, default=None), seen),
-        ]
+        return {
+            "value": value or f"no label {key}",
+            "link": link(search.chosen["state"]),
+            "groups": sum(number.values()),
+            "states": {word: (count, link(word)) for word, count in number.items()},
+            "running": sum(row.running for row in found),
+            "since": min((row.since for row in found if row.since is not None), default=None),
+        }
 
-    found = table(
-        [key, "groups", *there, "pods that run", "first waits since"],
-        [line(value, of) for value, of in values.items()],
-        f"By label {key} of the first pod",
-        "No group is like that; clear a field, or choose all.",
-    )
-    return found, {"by": key, "rows": rows}
-
-
-def _form(seen: PageView, chosen: Mapping[str, str]) -> Html:
-    def field(name: str, label: str, **more: Any) -> Html:
-        more = {"autocapitalize": "off", **more}
-        return h("label", label, h("input", name=name, value=chosen.get(name, ""), **more))
-
-    kept = ("state", "sort", "resource")
-    return h(
-        "form",
-        field("namespace", "namespace"),
-        field("name", "name, user or label holds", type="search"),
-        field("label", "labels", placeholder="team=red"),
-        field("reason", "waits for", placeholder="WaitingForQuota"),
-        field("by", "add up by label", placeholder=TEAM),
-        h(
-            "label",
-            "what is gone, too",
-            h("input", type="checkbox", name="gone", value="1", checked=bool(chosen["gone"])),
-        )
-        if seen.at is None
-        else None,
-        [h("input", type="hidden", name=one, value=chosen[one]) for one in kept if chosen[one]],
-        h("input", type="hidden", name="at", value=rfc(seen.at)) if seen.at else None,
-        h("button", "Search", type="submit"),
-        method="get",
-        action="/groups",
-        role="search",
-    )
+    shown = {
+        "by": key,
+        "lines": [line(value, of) for value, of in values.items()],
+        "there": [word for word in STATES if any(row.state == word for row in rows)],
+    }
+    return shown, {"by": key, "rows": rows}

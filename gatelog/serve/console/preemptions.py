@@ -3,45 +3,13 @@
 Invariant: read only; who sees one namespace only is shown no name of another.
 """
 
-from collections.abc import Iterable
 from datetime import timedelta
 
 from gatelog.readmodel import moments
 from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.rates import hours_text
-from gatelog.readmodel.timeline import plain
-from gatelog.serve.console.html import Columns, Html, choices, h, listing
-from gatelog.serve.console.parts import (
-    DAYS,
-    ROWS,
-    Page,
-    PageView,
-    age,
-    clock,
-    group_link,
-    page,
-    queue_link,
-    read_days,
-    whens,
-)
-
-_ANOTHER = "another namespace"
-_NONE = "none was preempted"
-
-
-def preemption_table(rows: Iterable[moments.PreemptedRow], seen: PageView, mine: str = "") -> Html:
-    """Return preemptions, newest first; `mine`: id of the group whose they are."""
-    columns: Columns = {
-        "when": lambda one: clock(one.issued_at),
-        "had to go": lambda one: _group(seen, one.victim_namespace, one.victim, one.victim_id),
-        "for": lambda one: _group(seen, one.preemptor_namespace, one.preemptor, one.preemptor_id),
-        "of priority": "priority",
-        "lost": lambda one: hours_text(one.lost_hours or {}) or "–",
-        "brought": _brought,
-        "why": lambda one: plain(one.message),
-    }
-    empty = "it preempted none and was not preempted" if mine else _NONE
-    return listing(columns, rows, "Newest first, a hundred at most", empty)
+from gatelog.serve.console.rendering import Page, age, page
+from gatelog.serve.console.view import DAYS, ROWS, PageView, read_days
 
 
 def preemptions(asked: Asked, seen: PageView) -> Page:
@@ -57,24 +25,13 @@ def preemptions(asked: Asked, seen: PageView) -> Page:
     }
     sums = asked.rows("sums", moments.PreemptedSum, moments.PREEMPTED_SUMS, given)
     rows = asked.rows("preemptions", moments.PreemptedRow, moments.PREEMPTED, given)
-    links = (
+    links = [
         (words, seen.link("/preemptions", namespace=namespace, days=one), one == days)
         for one, words in DAYS.items()
-    )
-    columns: Columns = {
-        "had to go": lambda one: _side(one.victim_namespace, one.victim_queue, seen),
-        "for": lambda one: _side(one.preemptor_namespace, one.preemptor_queue, seen),
-        "times": lambda one: f"{one.preemptions:,}",
-        "groups": lambda one: f"{one.victims:,}",
-        "last": whens(seen, "last_at"),
-    }
-    return page(
-        "Preemptions",
-        {"days": days, "sums": sums, "preemptions": rows},
-        choices("Range", links),
-        listing(columns, sums, "By namespace and ClusterQueue, most often first", _NONE),
-        [h("h2", "Each of them"), preemption_table(rows, seen)] if rows else None,
-    )
+    ]
+    data = {"days": days, "sums": sums, "preemptions": rows}
+    shown = {"ranges": links, "sums": sums, "rows": rows, **CELLS}
+    return page("Preemptions", data, seen, "preemptions", **shown)
 
 
 _BROUGHT = {
@@ -96,11 +53,9 @@ def _brought(one: moments.PreemptedRow) -> str:
     return words if after is None else f"admitted after {age(after)}, {words}"
 
 
-def _group(seen: PageView, namespace: str, name: str, uid: str) -> Html:
-    return group_link(seen, namespace, name, uid) if namespace else h("span", _ANOTHER)
+def _lost(one: moments.PreemptedRow) -> str:
+    return hours_text(one.lost_hours or {})
 
 
-def _side(namespace: str, queue: str, seen: PageView) -> Html:
-    if not namespace:
-        return h("span", _ANOTHER)
-    return h("span", f"{namespace}, ", queue_link(seen, queue))
+CELLS = {"brought": _brought, "lost": _lost}
+"""What `preempted.html` calls to say what a preemption cost and brought."""

@@ -4,7 +4,9 @@ Invariant: a number of groups that are pending is the sum of its stages.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+
+from markupsafe import Markup
 
 from gatelog.readmodel import moments
 from gatelog.readmodel.moments import Asked
@@ -12,17 +14,9 @@ from gatelog.readmodel.quota import QuotaRow
 from gatelog.readmodel.rows import CountRow
 from gatelog.serve.api import finding_queues, params
 from gatelog.serve.console import picture
-from gatelog.serve.console.html import Html, h
-from gatelog.serve.console.parts import (
-    ROWS,
-    Page,
-    PageView,
-    age,
-    page,
-    pager,
-    queue_link,
-)
-from gatelog.serve.console.waiting import forecast_line, line_table, who_waits
+from gatelog.serve.console.rendering import Page, age, page
+from gatelog.serve.console.view import ROWS, PageView
+from gatelog.serve.console.waiting import forecast_line, who_waits
 from gatelog.serve.words import amount
 from podgroup.model.lifecycle import STAGES
 from podgroup.model.quantities import MAX_INT64
@@ -32,8 +26,7 @@ _MOST_CARDS = 200
 
 def queues(asked: Asked, seen: PageView) -> Page:
     """Return ClusterQueues: quota, what is held, who waits."""
-    model = asked.model
-    objects = finding_queues.all_queues(model)
+    objects = finding_queues.all_queues(asked.model)
     stood: dict[str, list[QuotaRow]] = defaultdict(list)
     for one in asked.model.quota("ClusterQueue", at=seen.at, note=asked.note):
         stood[one.name].append(one)
@@ -44,34 +37,16 @@ def queues(asked: Asked, seen: PageView) -> Page:
     for known in objects[seen.offset : seen.offset + ROWS]:
         queue = finding_queues.cluster_queue(known, (), stood[known.name])
         pending = sum(row.groups for row in lengths[known.name])
-        data.append(
-            {"name": known.name, "cohort": queue.cohort, "pending": pending, "usage": queue.usage}
-        )
-        cards.append(
-            h(
-                "li",
-                h("h2", h("a", known.name, href=seen.link(f"/queues/{known.name}"))),
-                h("p", f"cohort {queue.cohort}", class_="quiet") if queue.cohort else None,
-                [_bar(u.flavor, u.resource, u.held, u.nominal) for u in queue.usage]
-                or h("p", "no quota", class_="quiet"),
-                [
-                    h("p", f"lends {u.lent} {u.resource} ({u.flavor})", class_="quiet")
-                    for u in queue.usage
-                    if u.lent
-                ],
-                _wait_line(lengths[known.name], seen),
-            )
-        )
+        told = {"name": known.name, "cohort": queue.cohort, "pending": pending}
+        data.append({**told, "usage": queue.usage})
+        bars = [_bar(u.flavor, u.resource, u.held, u.nominal) for u in queue.usage]
+        lent = [u for u in queue.usage if u.lent]
+        waits = _wait_line(lengths[known.name], seen)
+        cards.append({**told, "bars": bars, "lent": lent, "waits": waits})
     waiting = sum(row.groups for rows in lengths.values() for row in rows)
-    body = [
-        h("p", f"Pending groups: {waiting:,}. ClusterQueues: {len(objects):,}.", class_="quiet"),
-        h("ul", cards, class_="cards")
-        if cards
-        else h("p", "No ClusterQueue is known yet.", class_="notice"),
-        pager(seen, "/", len(objects) - seen.offset),
-    ]
-    data_ = {"queues": data, "queuesInAll": len(objects), "waiting": waiting}
-    return page("Queues", data_, body)
+    found = {"queues": data, "queuesInAll": len(objects), "waiting": waiting}
+    shown = {"cards": cards, "waiting": waiting, "in_all": len(objects)}
+    return page("Queues", found, seen, "queues", **shown)
 
 
 def local_queues(asked: Asked, seen: PageView, namespace: str) -> Page:
@@ -86,53 +61,27 @@ def local_queues(asked: Asked, seen: PageView, namespace: str) -> Page:
     waiting = who_waits(asked, seen, "", ROWS + 1, seen.offset, namespace)
     cards, data = [], []
     for known in objects[:_MOST_CARDS]:
-        usage = [
-            {
-                "flavor": u.flavor,
-                "resource": u.resource,
-                "held": amount(u.resource, u.held),
-                "unadmitted": amount(u.resource, u.unadmitted),
-            }
-            for u in stood[known.name]
-            if u.held or u.unadmitted
-        ]
-        pending = sum(row.groups for row in lengths[known.name])
-        cluster_queue = finding_queues.cluster_queue_of(known)
-        data.append(
-            {
-                "name": known.name,
-                "clusterQueue": cluster_queue,
-                "pending": pending,
-                "usage": usage,
-            }
-        )
-        cards.append(
-            h(
-                "li",
-                h("h2", known.name),
-                h("p", "of ClusterQueue ", queue_link(seen, cluster_queue), class_="quiet")
-                if cluster_queue
-                else None,
-                [h("p", _holds(u)) for u in usage] or h("p", "holds nothing"),
-                _wait_line(lengths[known.name], seen),
-            )
-        )
-    body = [
-        h("ul", cards, class_="cards")
-        if cards
-        else h("p", f"Namespace {namespace} has no LocalQueue.", class_="notice"),
-        h("h2", "Who waits"),
-        h("p", forecast_line(asked, seen), class_="quiet") if waiting else None,
-        line_table(waiting, seen),
-        pager(seen, "/", len(waiting), namespace=namespace),
-    ]
-    data_ = {"namespace": namespace, "queues": data, "waiting": waiting[:ROWS]}
-    return page(f"Queues of {namespace}", data_, body)
-
-
-def _holds(u: Mapping[str, str]) -> str:
-    apart = f", and {u['unadmitted']} run unadmitted" if u["unadmitted"] != "0" else ""
-    return f"holds {u['held']} {u['resource']} ({u['flavor']}){apart}"
+        told = {
+            "name": known.name,
+            "clusterQueue": finding_queues.cluster_queue_of(known),
+            "pending": sum(row.groups for row in lengths[known.name]),
+            "usage": [
+                {
+                    "flavor": u.flavor,
+                    "resource": u.resource,
+                    "held": amount(u.resource, u.held),
+                    "unadmitted": amount(u.resource, u.unadmitted),
+                }
+                for u in stood[known.name]
+                if u.held or u.unadmitted
+            ],
+        }
+        data.append(told)
+        cards.append({**told, "waits": _wait_line(lengths[known.name], seen)})
+    shown = {"cards": cards, "forecast": forecast_line(asked, seen) if waiting else ""}
+    found = {"namespace": namespace, "queues": data, "waiting": waiting[:ROWS]}
+    title = f"Queues of {namespace}"
+    return page(title, found, seen, "local_queues", namespace=namespace, waiting=waiting, **shown)
 
 
 def _lengths(asked: Asked, seen: PageView, namespace: str) -> list[CountRow]:
@@ -141,13 +90,13 @@ def _lengths(asked: Asked, seen: PageView, namespace: str) -> list[CountRow]:
     return asked.rows("how many wait", CountRow, query, given)
 
 
-def _wait_line(rows: Iterable[CountRow], seen: PageView) -> Html:
+def _wait_line(rows: Iterable[CountRow], seen: PageView) -> str:
     """Say how many are pending in which stage, and for how long."""
     found = list(rows)
     since = [row.oldest for row in found if row.oldest is not None]
     longest = f", the first for {age((seen.moment - min(since)).total_seconds())}" if since else ""
     count = sum(row.groups for row in found)
-    return h("p", f"{count:,} pending{_by_stage(found)}{longest}")
+    return f"{count:,} pending{_by_stage(found)}{longest}"
 
 
 def _by_stage(rows: Iterable[CountRow]) -> str:
@@ -159,13 +108,9 @@ def _by_stage(rows: Iterable[CountRow]) -> str:
     return f" ({parts})" if parts else ""
 
 
-def _bar(flavor: str, resource: str, used: str, nominal: str) -> Html:
+def _bar(flavor: str, resource: str, used: str, nominal: str) -> tuple[str, Markup]:
     words = f"{resource}: {used} of {nominal} ({flavor})"
-    return h(
-        "div",
-        h("span", words, class_="num"),
-        picture.bar(_size(used), _size(nominal or "0"), words),
-    )
+    return words, picture.bar(_size(used), _size(nominal or "0"), words)
 
 
 def _size(text: str) -> float:

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
+from markupsafe import Markup
 from msgspec import structs
 
 from gatelog.readmodel import usage as sums
@@ -15,8 +16,8 @@ from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.rates import missing, unit_name
 from gatelog.serve.api import finding_usage
 from gatelog.serve.console import picture
-from gatelog.serve.console.html import Html, choices, h, table
-from gatelog.serve.console.parts import DAYS, ROWS, Page, PageView, page, pager, read_days
+from gatelog.serve.console.rendering import Page, page
+from gatelog.serve.console.view import DAYS, ROWS, PageView, read_days
 
 _DIVIDED = {
     **{key: key for key in ("namespace", "localqueue", "queue", "flavor")},
@@ -24,11 +25,6 @@ _DIVIDED = {
     "user": f"{sums.LABEL}user",
 }
 """Word of an address, and the key it means; `label:KEY` is a word, too."""
-_COUNTED = (
-    "What pods asked for, times hours: while they ran, held quota and did not run, and were "
-    "wasted. Waiting takes nothing. What ran without an admission is apart, and costs nothing. "
-    "Days are UTC."
-)
 _DRAWN = 4
 """Resources that are drawn."""
 
@@ -54,25 +50,28 @@ def usage(asked: Asked, seen: PageView) -> Page:
     head += [f"cost {rates.currency}".rstrip()] if rates else []
     path, chosen = "/usage", {"namespace": namespace, "by": by}
     kept = {**chosen, "days": days if days > 1 else None}
-    ranges = (
+    ranges = [
         (words, seen.link(path, **chosen, days=one if one > 1 else None), one == days)
         for one, words in DAYS.items()
-    )
-    divisions = (
+    ]
+    divisions = [
         (one, seen.link(path, **{**kept, "by": one}), by in (one, key))
         for one, key in _DIVIDED.items()
-    )
-    body = [
-        h("p", _COUNTED, class_="quiet"),
-        choices("Range", ranges),
-        _beside(seen, path, kept),
-        _charts(periods, since, until, period),
-        choices("Divided by", divisions),
-        table(head, shown, f"{title}, by {by}", "nothing ran, held or waited"),
-        pager(seen, path, len(keys) - seen.offset, **kept),
-        h("p", _cost_note(rates is not None, spent.unpriced), class_="quiet"),
-        [h("p", note, class_="notice") for note in sums.capped(shares)],
     ]
+    body = {
+        "ranges": ranges,
+        "beside": _beside(seen, path, kept),
+        "charts": _charts(periods, since, until, period),
+        "divisions": divisions,
+        "head": head,
+        "rows": shown,
+        "caption": f"{title}, by {by}",
+        "left": len(keys) - seen.offset,
+        "path": path,
+        "kept": kept,
+        "cost": _cost_note(rates is not None, spent.unpriced),
+        "capped": sums.capped(shares),
+    }
     data = {
         "day": day.isoformat(),
         "days": days,
@@ -81,30 +80,22 @@ def usage(asked: Asked, seen: PageView) -> Page:
         "usage": [_numbers(one, priced=rates is not None) for one in shares],
         period: [_numbers(one, priced=rates is not None) for one in periods],
     }
-    return page(title, data, body)
+    return page(title, data, seen, "usage", **body)
 
 
-def _beside(seen: PageView, path: str, kept: Mapping[str, Any]) -> Html:
-    """Return links to the days before and after."""
+def _beside(seen: PageView, path: str, kept: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return what is chosen, and links to as much before and after it, "" for what is to come."""
     day, days = seen.moment.date(), read_days(seen)
 
     def other(to: date) -> str:
         at = {} if to >= seen.now.date() else {"at": f"{to}T23:59:59Z"}
         return path + "?" + urlencode({**at, **{k: v for k, v in kept.items() if v}})
 
-    return h(
-        "p",
-        h("a", f"← {DAYS[days]} before", href=other(day - timedelta(days=days)), rel="prev"),
-        " ",
-        h("a", f"{DAYS[days]} after →", href=other(day + timedelta(days=days)), rel="next")
-        if day < seen.now.date()
-        else None,
-    )
+    after = other(day + timedelta(days=days)) if day < seen.now.date() else ""
+    return DAYS[days], other(day - timedelta(days=days)), after
 
 
-def _rows(
-    shares: Sequence[sums.Share], listed: Set[str], *, priced: bool
-) -> list[list[Html | str | None]]:
+def _rows(shares: Sequence[sums.Share], listed: Set[str], *, priced: bool) -> list[list[str]]:
     """Return a row for each share of keys, and where there are several one for all of each."""
     totals = sums.totals(shares)
     places = sums.decimals(
@@ -114,7 +105,10 @@ def _rows(
         [
             one.key or "–",
             f"{one.resource}, {unit_name(one.resource)}",
-            *(_hours_of(one.resource, number, places) for number in one.spent.columns.values()),
+            *(
+                f"{sums.hours(one.resource, number):,.{places}f}"
+                for number in one.spent.columns.values()
+            ),
             *([f"{sums.money(one.cost):,.2f}"] if priced else []),
         ]
         for one in [
@@ -134,11 +128,9 @@ def _numbers(one: sums.Share, *, priced: bool) -> dict[str, Any]:
 
 def _charts(
     periods: Sequence[sums.Share], since: datetime, until: datetime, period: str
-) -> Html | None:
+) -> list[Markup]:
     """Return a chart per resource: what was taken in each hour or day."""
     resources = list(dict.fromkeys(one.resource for one in periods))[:_DRAWN]
-    if not resources:
-        return None
     charts = []
     for resource in resources:
         bars = [
@@ -149,7 +141,7 @@ def _charts(
         step = timedelta(hours=1) if period == "hour" else timedelta(days=1)
         words = f"{resource}, {unit_name(resource)} per {period}"
         charts.append(picture.spent(words, bars, since, max(until, since + step), step))
-    return h("div", charts, picture.spent_legend())
+    return [*charts, picture.spent_legend()] if charts else []
 
 
 def _taken(one: sums.Share) -> dict[str, float]:
@@ -160,10 +152,6 @@ def _taken(one: sums.Share) -> dict[str, float]:
 
 def _all_of(one: sums.Share) -> sums.Share:
     return structs.replace(one, key="all")
-
-
-def _hours_of(resource: str, number: int, places: int) -> Html:
-    return h("span", f"{sums.hours(resource, number):,.{places}f}", class_="num")
 
 
 def _cost_note(priced: bool, unpriced: Sequence[tuple[str, str]]) -> str:

@@ -8,15 +8,14 @@ Invariant: a window ends after it begins.
 """
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from msgspec import Struct
 
 from gatelog.readmodel import moments
 from gatelog.readmodel.moments import Asked
 from gatelog.serve.api.status import bad
-from gatelog.serve.console.html import Html, choices, h
-from gatelog.serve.console.parts import PageView
-from gatelog.serve.words import rfc
+from gatelog.serve.console.view import PageView
 
 WINDOWS = {1: "hour", 6: "6 hours", 24: "day", 168: "week"}
 """Windows that are drawn, in hours."""
@@ -69,41 +68,23 @@ def _fits(story: moments.StoryRow, until: datetime) -> int:
     return 24
 
 
-def others(seen: PageView, path: str, window: Window) -> Html:
-    """Return links to the other windows."""
-    links = (
+def others(seen: PageView, path: str, window: Window) -> list[tuple[str, str, bool]]:
+    """Return links to the other windows: words, address, and whether it is the one in force."""
+    return [
         (words, seen.link(path, hours=one), one == window.hours) for one, words in WINDOWS.items()
-    )
-    return choices("Window", links)
+    ]
 
 
-def slider(seen: PageView, path: str, window: Window) -> Html:
+def slider(seen: PageView, path: str, window: Window) -> dict[str, Any]:
     """Return a slider over the window: the page of the moment that it is at."""
     begin, end = int(window.since.timestamp()), int(window.until.timestamp())
-    value = min(max(int(seen.moment.timestamp()), begin), end)
     step = max(1, (end - begin) // _STEPS)
-    begin = end - -(-(end - begin) // step) * step  # so that its last place is the end
-    return h(
-        "form",
-        h(
-            "label",
-            f"moment, from {window.since:%Y-%m-%d %H:%M} to {window.until:%Y-%m-%d %H:%M} UTC",
-            h(
-                "input",
-                type="range",
-                name="at",
-                min=begin,
-                max=end,
-                step=step,
-                value=value,
-                data_slider=rfc(window.until),
-            ),
-        ),
-        h("output", f"{seen.moment:%Y-%m-%d %H:%M:%S} UTC", class_="num"),
-        h("input", type="hidden", name="hours", value=window.hours),
-        h("button", "Show"),
-        h("a", "now", href=f"{path}?hours={window.hours}") if seen.at else None,
-        class_="slider",
-        method="get",
-        action=path,
-    )
+    return {
+        "windows": others(seen, path, window),
+        "window": window,
+        "path": path,
+        "min": end - -(-(end - begin) // step) * step,  # so that its last place is the end
+        "max": end,
+        "step": step,
+        "value": min(max(int(seen.moment.timestamp()), begin), end),
+    }
