@@ -68,7 +68,8 @@ def test_the_wheel_carries_migrations_and_manifests(tmp_path: Path):
     }
     assert expected <= names
     for package in PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]:
-        sources = {p.relative_to(ROOT).as_posix() for p in (ROOT / package).rglob("*.py")}
+        found = [p for p in (ROOT / package).rglob("*") if p.suffix in (".py", ".html", ".css")]
+        sources = {p.relative_to(ROOT).as_posix() for p in found}
         assert sources <= names
     # Under other heads of the tree lie things that are nobody's business.
     heads = {name.split("/")[0] for name in names if ".dist-info" not in name}
