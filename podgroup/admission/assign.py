@@ -20,8 +20,13 @@ from typing import Final, NamedTuple
 from podgroup.admission.amounts import PODS, summed, text
 from podgroup.admission.holding import Resumption
 from podgroup.admission.matching import contradiction, unsuitable
-from podgroup.admission.model import ClusterQueue, Flavor, FlavorResource, PodSet
-from podgroup.admission.options import SchedulerOptions
+from podgroup.admission.model import (
+    ClusterQueue,
+    Configuration,
+    Flavor,
+    FlavorResource,
+    PodSet,
+)
 from podgroup.admission.plan import Choice, Mode, Plan, SetPlan, gravest, mildest, overall
 from podgroup.admission.shape import Shape
 from podgroup.admission.shortfall import shortage
@@ -137,19 +142,15 @@ class _Attempt(NamedTuple):
 
 
 class Assigner:
-    """Searches flavors. `shares_decide` tells that fair sharing is on."""
+    """Searches flavors."""
 
     def __init__(
-        self,
-        flavors: Mapping[str, Flavor],
-        shares_decide: bool,
-        options: SchedulerOptions,
-        places: Places,
+        self, flavors: Mapping[str, Flavor], configuration: Configuration, places: Places
     ) -> None:
         self._places = places
         self._flavors = flavors
-        self._shares_decide = shares_decide
-        self._ways = options
+        self._shares_decide = configuration.fair_sharing
+        self._as_kueue = configuration.as_kueue
         self._short: dict[FlavorResource, Shortage] = {}
 
     def plan(self, request: Request, search: Search) -> Plan:
@@ -226,7 +227,7 @@ class Assigner:
         self, reasons: list[str], failures: list[list[str]], clashes: Set[tuple[str, str]] = NONE
     ) -> _SetFound:
         failure = overall(failures)
-        if not failure and self._ways.always_a_reason:
+        if not failure and not self._as_kueue:  # Q11
             uncovered = reasons[0].startswith("resource ")
             failure = PENDING_NO_MATCHING_FLAVOR if uncovered else PENDING_WAITING_FOR_QUOTA
         return _SetFound({}, reasons, failure, True, tuple(sorted(clashes)))
@@ -260,7 +261,7 @@ class Assigner:
                 failures.append(PENDING_NO_MATCHING_FLAVOR)
                 continue
             obstacle = self._obstacle(offer, request.shape.pod_sets[index], name)
-            if not obstacle and self._ways.one_node:
+            if not obstacle and not self._as_kueue:  # Q19
                 obstacle = self._clash(name, attempt.chosen, clashes)
             if obstacle:
                 reasons.append(obstacle)
@@ -307,7 +308,7 @@ class Assigner:
             if why:
                 reasons.append(why)
                 kinds.append(failure)
-            if self._ways.worst_resource:
+            if not self._as_kueue:  # Q5
                 rating = Rating(min(rating.kind, one.kind), max(rating.level, one.level))
             elif _preferred(rating, one, request.offer.queue.fungibility.preference):
                 rating = one
@@ -372,8 +373,8 @@ class Assigner:
         while_borrowing = preemption.borrow_within_cohort not in ("", "Never") or (
             self._shares_decide and preemption.reclaim_within_cohort != "Never"
         )
-        within_own = (
-            self._ways.own_when_larger
+        within_own = (  # Q16
+            not self._as_kueue
             and self._shares_decide
             and preemption.within_cluster_queue not in ("", "Never")
         )

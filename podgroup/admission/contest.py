@@ -51,7 +51,6 @@ def takeover(
     if not contested:
         return None
     other = Head(head.waiter, head.offer, head.node, head.preemptor)
-    last = head.waiter.last
     _uncount(cache.objects.forest, contested)
     with cache.objects.places.without(claim.given for claim in contested):
         nominator.nominate(other, None)
@@ -60,7 +59,6 @@ def takeover(
         lost = _claims_to_take(cache.objects.forest, other, contested)
         if lost:
             return Takeover(other, lost)
-    head.waiter.last = last
     return None
 
 

@@ -190,10 +190,10 @@ class _Search:
         return False
 
     def again(self, found: list[AdmittedWorkload]) -> bool:
-        """Go on with those left while one is taken: what it gives up changes its share."""
+        """Go on with those left while one is taken: what it gives up changes its share (Q15)."""
         self.by_giving_up = True
         before = 0
-        while self.field.look_again and before < len(self.taken):
+        while not self.field.configuration.as_kueue and before < len(self.taken):
             before = len(self.taken)
             gone = {victim.holding.id for victim in self.taken}
             self.later = []

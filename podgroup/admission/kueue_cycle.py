@@ -111,7 +111,7 @@ class KueueCycle:
             return True
         self._remove(leaving.values())
         placed = _placed(head)
-        free = self._cache.objects.places.free(placed, self._cache.options.count_pods)
+        free = self._cache.objects.places.free(placed, count_pods=False)
         self._restore(leaving.values())
         return free
 
@@ -145,10 +145,7 @@ class KueueCycle:
         """Keep from others what a head waits for that cannot take it back later."""
         if head.offer.queue.preemption.reclaim_within_cohort == "Any":
             return
-        own_only = self._cache.options.lend_while_waiting
-        if own_only and not self._cache.objects.cluster_queues[head.node.name].strict:
-            return
-        self._count(head.node, waiting_for(head, own_only))
+        self._count(head.node, waiting_for(head, own_only=False))
         self._occupy(_placed(head))
 
     def _remove(self, holdings: Iterable[AdmittedWorkload]) -> None:

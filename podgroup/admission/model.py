@@ -187,11 +187,16 @@ class UsageSharing(Struct, frozen=True, kw_only=True):
 
 
 class Configuration(Struct, frozen=True, kw_only=True):
-    """What Kueue keeps in its configuration. `fair_strategies` None: shares do not decide."""
+    """What Kueue keeps in its configuration. `fair_strategies` None: shares do not decide.
+
+    `as_kueue`: everything is decided exactly as Kueue's scheduler does it, weak points included.
+    Where that makes a difference the row of docs/differences.md stands beside it (`# Q1`).
+    """
 
     fair_strategies: tuple[Strategy, ...] | None = None
     usage_sharing: UsageSharing | None = None
     requeue_by: Literal["Eviction", "Creation"] = "Eviction"
+    as_kueue: bool = False
 
     @property
     def fair_sharing(self) -> bool:

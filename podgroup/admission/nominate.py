@@ -20,7 +20,6 @@ from podgroup.admission.holding import Resumption
 from podgroup.admission.located import Wanted, located, wanted
 from podgroup.admission.matching import selects
 from podgroup.admission.model import FlavorResource
-from podgroup.admission.options import BETTER
 from podgroup.admission.plan import Mode, Plan
 from podgroup.admission.tree import Node, Usage
 from podgroup.admission.victims import NEVER, Field, Preemptor, Victim, has_room
@@ -47,11 +46,10 @@ class Nominator:
         """By id, whom a workload takes nothing from in this pass."""
         self._freeing: dict[Node, bool] = {}
         self._cache = cache
-        self._options = cache.options
-        shares_decide = cache.configuration.fair_sharing
-        self._find = fair.search if shares_decide else classical.search
+        self._as_kueue = cache.configuration.as_kueue
+        self._find = fair.search if cache.configuration.fair_sharing else classical.search
         objects = cache.objects
-        self._assigner = Assigner(objects.flavors, shares_decide, cache.options, objects.places)
+        self._assigner = Assigner(objects.flavors, cache.configuration, objects.places)
 
     def examine(self, head: Head) -> bool:
         """Tell whether a head is to be held against quota; note on it why not."""
@@ -74,7 +72,7 @@ class Nominator:
     def resumption(self, head: Head) -> Resumption | None:
         """Return where the search for a head's flavors goes on, None for the first flavor."""
         last = head.waiter.last
-        if last is None or self._options.every_flavor:
+        if last is None or not self._as_kueue:  # Q4
             return None
         generation = self._cache.objects.cluster_queues[head.node.name].generation
         outdated = self._cache.cycle - last.cycle > 1 and generation > last.generation
@@ -97,7 +95,7 @@ class Nominator:
             return
         tries = [self._try(head, resume, only, gone)]
         seen: list[Resumption] = []
-        while self._options.every_flavor:
+        while not self._as_kueue:  # Q4
             here = self._behind(head, tries[-1], seen[-1] if seen else None)
             if here is None or any(here.tried == one.tried for one in seen):
                 break
@@ -109,13 +107,10 @@ class Nominator:
             plan.also([one.plan for one in tries if one is not best])
         head.plan = plan
         head.message = plan.message
-        generation = self._cache.objects.cluster_queues[head.node.name].generation
-        shape = head.waiter.shape
-        head.waiter.last = (
-            None
-            if self._options.every_flavor
-            else Resumption(plan.tried, generation, self._cache.cycle, shape)
-        )
+        if self._as_kueue:  # Q4
+            generation = self._cache.objects.cluster_queues[head.node.name].generation
+            shape = head.waiter.shape
+            head.waiter.last = Resumption(plan.tried, generation, self._cache.cycle, shape)
 
     def _in_vain(self, head: Head) -> bool:
         """Tell whether some resource has room in no flavor, and none can be made to give way.
@@ -125,7 +120,7 @@ class Nominator:
         takes half as long by this.
         """
         queue, node, waiter = head.offer.queue, head.node, head.waiter
-        if self._options != BETTER or self._cache.configuration.fair_sharing:
+        if self._as_kueue or self._cache.configuration.fair_sharing:
             return False
         if queue.strategy == "StrictFIFO" or self._cache.objects.places.trees:
             return False
@@ -164,7 +159,7 @@ class Nominator:
         Where podsets lack places, they alone get other flavors.
         """
         plan, shape = tried.plan, head.waiter.shape
-        if not (plan.lacking and self._options.better_places):
+        if not plan.lacking or self._as_kueue:  # P8
             here = Resumption(plan.tried, 0, 0, shape)
             return here if _how_good(tried) == _IN_VAIN and here.unfinished else None
         if _how_good(tried) > _IN_VAIN and (
@@ -221,11 +216,10 @@ class Nominator:
                 lambda name: objects.cluster_queues[name].lines.by_use,
                 cache.configuration,
                 cache.reservations.used_by,
-                self._options.look_again,
                 objects.places,
                 lambda: not asked or objects.places.place(asked).fits,
             )
-            exempt = cache.preemptions.exempt(waiter.id) if self._options.no_circles else set()
+            exempt = set() if self._as_kueue else cache.preemptions.exempt(waiter.id)  # Q8
             exempt |= self.spared.get(waiter.id, set())
             preemptor = Preemptor(
                 waiter.id,
@@ -248,7 +242,7 @@ class Nominator:
         if objects.places.trees:
             every = self._assigner.places_all(head.offer)
             asked, plan = wanted(plan, waiter.shape.pod_sets, every)
-            plan = located(objects.places, plan, asked, self._options.better_places)
+            plan = located(objects.places, plan, asked, better=not self._as_kueue)  # P9
         head.targets, head.deferred = [], False
         if plan.mode is Mode.PREEMPT:
             with cache.reservations.without_leaving():
@@ -278,7 +272,7 @@ class Nominator:
         missing = {
             key: amount
             for key, amount in plan.usage.items()
-            if amount and (self._options.count_pods or key[1] != PODS)
+            if amount and not (self._as_kueue and key[1] == PODS)  # Q3
         }
         head.targets = search(needs, missing, asked) if asked else search(needs, missing)
         if asked and head.targets:

@@ -53,7 +53,7 @@ class Reclaimers:
         borrows = node.parent is not None and any(
             node.borrows(key, amount) for key, amount in plan.usage.items() if amount
         )
-        if not borrows or not self._enabled():
+        if not borrows:
             return None
         with self._entered(head.waiter, node.name, plan.assignments(), head.targets):
             return self._search(head.waiter.priority, node.name)
@@ -72,9 +72,6 @@ class Reclaimers:
             self._had_turn.add(one.to)
         self._given_way.clear()
         return True
-
-    def _enabled(self) -> bool:
-        return self._cache.options.lenders_first
 
     @contextmanager
     def _entered(
@@ -138,13 +135,13 @@ class Reclaimers:
     def _would_reclaim(self, queue: CachedQueue, waiter: PendingWorkload, borrower: str) -> bool:
         node = self._cache.objects.forest.queues[queue.spec.name]
         head = Head(waiter, queue.offer, node, False)
-        last, reason, message, short = waiter.last, waiter.reason, waiter.message, waiter.short
+        reason, message, short = waiter.reason, waiter.message, waiter.short
         try:
             if not self._nominator.examine(head):
                 return False
             self._nominator.nominate(head, None)
         finally:
-            waiter.last, waiter.reason, waiter.message, waiter.short = last, reason, message, short
+            waiter.reason, waiter.message, waiter.short = reason, message, short
         now = self._cache.wake_ups.now
         return head.planned.mode is Mode.PREEMPT and any(
             one.holding.cluster_queue == borrower or one.holding.at >= now for one in head.targets

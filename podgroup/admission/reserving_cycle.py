@@ -18,12 +18,11 @@ from podgroup.admission.cache.claims import Claim
 from podgroup.admission.cache.scheduler_cache import SchedulerCache
 from podgroup.admission.contest import takeover
 from podgroup.admission.head import Head
-from podgroup.admission.kueue_cycle import waiting_for
 from podgroup.admission.nominate import Nominator
 from podgroup.admission.plan import Mode
 from podgroup.admission.reclaimers import Reclaimers
 from podgroup.admission.topology.places import given
-from podgroup.admission.tree import Node, Usage
+from podgroup.admission.tree import Node
 from podgroup.admission.victims import has_room
 from podgroup.admission.wording import (
     ASSUMED,
@@ -46,7 +45,6 @@ class ReservingCycle:
         self._reclaimers = reclaimers
         self._touched: set[Node] = set()
         self._decided: set[str] = set()
-        self._reserved: list[tuple[Node, Usage]] = []
 
     def process(self, head: Head) -> None:
         """Decide about one head. Preemptions and admissions are entered by the caller."""
@@ -67,7 +65,6 @@ class ReservingCycle:
             head.message = ""
             self._touched.add(head.node.root)
         elif head.deferred or head.targets:
-            head.waiter.last = None
             message = EVICTIONS_UNDER_WAY
             if head.targets:
                 message = pending_preemption(head.message, len(head.targets))
@@ -76,13 +73,6 @@ class ReservingCycle:
         else:
             reason = plan.reason or PENDING_WAITING_FOR_QUOTA
             head.rejected(reason, head.message, NO_CANDIDATES)
-            self._reserve(head)
-
-    def undo(self) -> None:
-        """Forget what was reserved for this round only."""
-        for node, usage in self._reserved:
-            node.give(usage)
-        self._reserved.clear()
 
     def _gives_way(self, head: Head) -> bool:
         """Tell whether a workload that waits would reclaim what a head is about to get."""
@@ -102,7 +92,7 @@ class ReservingCycle:
         present = self._cache.objects.present.queues[head.node.name]
         usage = head.planned.usage
         placed = given(head.waiter.shape.pod_sets, head.planned.assignments())
-        free = self._cache.objects.places.free(placed, self._cache.options.count_pods)
+        free = self._cache.objects.places.free(placed, count_pods=True)
         return free and has_room(head.node, usage, True) and has_room(present, usage, True)
 
     def _take_over(self, head: Head) -> None:
@@ -117,15 +107,6 @@ class ReservingCycle:
             self._cache.claims.pass_on(claim, head.waiter.id)
             self._cache.queues.place(claim.waiter)
         self._touched.add(head.node.root)
-
-    def _reserve(self, head: Head) -> None:
-        queue = self._cache.objects.cluster_queues[head.node.name]
-        if queue.strict or head.offer.queue.preemption.reclaim_within_cohort == "Any":
-            return  # a StrictFIFO queue reserves when it blocks
-        if not self._cache.options.lend_while_waiting:
-            usage = {k: max(0, v) for k, v in waiting_for(head, False).items()}
-            head.node.take(usage)
-            self._reserved.append((head.node, usage))
 
 
 def claim_of(head: Head) -> Claim:

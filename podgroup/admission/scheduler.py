@@ -1,8 +1,9 @@
 """The scheduler: passes over the cache, and what each of them decides.
 
 Theory. A pass has rounds; in a round each ClusterQueue brings one head, all heads are nominated,
-and processed one after the other. One round is a cycle of Kueue. By the better options the pass
-goes on until none is left to try: its cost is that of what it admits and of the shapes it rejects.
+and processed one after the other. One round is a cycle of Kueue. A pass goes on until none is left
+to try: its cost is that of what it admits and of the shapes it rejects. Decided `as_kueue`, a pass
+is one round.
 
 A scheduler is a state without clock, randomness or I/O: the same events and passes in the same
 order make the same verdicts, whatever the order of the maps and lists that they were given in.
@@ -24,7 +25,6 @@ from podgroup.admission.holding import AdmittedWorkload, PendingWorkload, unadmi
 from podgroup.admission.kueue_cycle import KueueCycle, waiting_for
 from podgroup.admission.model import Configuration, Eviction, PodSetAssignment, Reservation
 from podgroup.admission.nominate import Nominator
-from podgroup.admission.options import BETTER, SchedulerOptions
 from podgroup.admission.plan import Mode
 from podgroup.admission.reclaimers import Reclaimers
 from podgroup.admission.reserving_cycle import ReservingCycle, claim_of
@@ -53,10 +53,8 @@ _MOST_WITHDRAWALS = 3
 class Scheduler:
     """Decides who is admitted and who gives way. Events go to `cache`, passes are `decide`."""
 
-    def __init__(
-        self, configuration: Configuration | None = None, options: SchedulerOptions = BETTER
-    ) -> None:
-        self.cache = SchedulerCache(configuration or Configuration(), options)
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        self.cache = SchedulerCache(configuration or Configuration())
         self.looking_at = ""
         """What it is deciding about, for the error report if that fails."""
         self._nominator = Nominator(self.cache)
@@ -65,7 +63,7 @@ class Scheduler:
         """Who was admitted in this pass, and is not admitted outside of it yet."""
         self.withdrawn: Counter[tuple[str, str]] = Counter()
         """Whose admission was withdrawn in this pass, and for whom: how often."""
-        self._options = options
+        self._as_kueue = self.cache.configuration.as_kueue
         self._occasion = -1
         self._let_in: set[str] = set()
         """Who was admitted on this occasion."""
@@ -93,7 +91,7 @@ class Scheduler:
         admitted: list[AdmissionVerdict] = []
         evicted: list[PreemptionVerdict] = []
         failures = second_pass.decide(cache)
-        if not self._options.better_places:
+        if self._as_kueue:
             self._placed_anew = [second_pass.more_places(cache, one) for one in failures]
         if cache.claims.by_id and cache.configuration.fair_sharing:
             # Who has a smaller share takes over claims before they are admitted.
@@ -110,7 +108,7 @@ class Scheduler:
             taken_up = self.withdrawn.total()
             manager.try_released()
             self._run_rounds(heads, admitted, evicted)
-        if not self._options.better_places:
+        if self._as_kueue:
             for verdict in failures:
                 second_pass.enter(cache, verdict)
         return Verdicts(
@@ -129,13 +127,13 @@ class Scheduler:
     def settle(self, now: float, occasion: int) -> Verdicts:
         """Run passes at `now` until there is a verdict to report, or nothing new would come of it.
 
-        By the better options that is one pass. Kueue's scheduler turns round and round with one
+        That is one pass, but `as_kueue`: Kueue's scheduler turns round and round with one
         head per ClusterQueue, through all that is to be tried and all flavors: what it would come
         to before anything else happens is decided at once, and each head gets the last verdict.
         Where workloads preempt one another without end they take one turn per `occasion`, which is
         the number of what has happened.
         """
-        if self._options.drain:
+        if not self._as_kueue:
             return self.decide(now)
         if self._occasion != occasion:
             self._occasion, self._circling = occasion, False
@@ -190,11 +188,10 @@ class Scheduler:
                 with self._apart_from_own(head.waiter):
                     self._nominator.nominate(head, self._nominator.resumption(head))
                 nominated.append(head)
-        keep = self._options.keep_for_preemptor
         processing = (
-            ReservingCycle(cache, self._nominator, self._reclaimers)
-            if keep
-            else KueueCycle(cache, self._nominator, self._placed_anew)
+            KueueCycle(cache, self._nominator, self._placed_anew)
+            if self._as_kueue
+            else ReservingCycle(cache, self._nominator, self._reclaimers)  # Q1
         )
         withdrawn = self.withdrawn.total()
         in_order = order.fair if cache.configuration.fair_sharing else order.classical
@@ -207,13 +204,14 @@ class Scheduler:
                     processing.process(head)
             root = head.node.root.name
             head.order = places[root] = places.get(root, -1) + 1
-            if keep:
+            if isinstance(processing, ReservingCycle):
                 self._enter(head, admitted, evicted)
-        processing.undo()
+        if isinstance(processing, KueueCycle):
+            processing.undo()
         progress = self.withdrawn.total() > withdrawn
         for head in popped:
             before = len(admitted) + len(evicted)
-            if not keep:
+            if isinstance(processing, KueueCycle):
                 self._enter(head, admitted, evicted)
             if head.status != ASSUMED and head.waiter.id not in cache.claims.by_id:
                 progress = self._put_back(head) or progress
@@ -221,7 +219,7 @@ class Scheduler:
                 progress = True
             progress = progress or len(admitted) + len(evicted) > before
             heads.append(head.verdict())
-        return progress and self._options.drain
+        return progress and not self._as_kueue  # Q2
 
     def _withdraw_for(
         self, head: Head, heads: list[HeadVerdict], admitted: list[AdmissionVerdict]
@@ -229,9 +227,9 @@ class Scheduler:
         """Withdraw the admissions of this pass that a head would preempt; tell if there are any.
 
         No pod of theirs was let in, so nothing is lost; preempted later, their work would be. Each
-        takes nothing back in this pass from whom it was withdrawn for.
+        takes nothing back in this pass from whom it was withdrawn for (Q20).
         """
-        if not self._options.lenders_first or head.requeue != PENDING_PREEMPTION:
+        if self._as_kueue or head.requeue != PENDING_PREEMPTION:
             return False
         by, spared = head.waiter.id, self._nominator.spared
         ids = {one.holding.id for one in head.targets} & self._new.keys()
@@ -311,7 +309,7 @@ class Scheduler:
                     cache.wake_ups.now, effect_of(EVICTED_PREEMPTED), verdict.message
                 )
                 cache.evict(victim.holding.id, eviction, head.waiter.id)
-            if self._options.keep_for_preemptor:
+            if not self._as_kueue:  # Q1
                 head.waiter.reason, head.waiter.message = head.reason, head.message
                 cache.claims.begin(claim_of(head))
 
@@ -321,21 +319,16 @@ class Scheduler:
         queue = cache.objects.cluster_queues[head.node.name]
         waiter.reason, waiter.message = head.reason, head.message
         waiter.short = () if head.plan is None else head.plan.shortages
-        hopeless = self._options.pass_hopeless and effect_of(head.reason).hopeless
+        hopeless = effect_of(head.reason).hopeless and not self._as_kueue  # Q6
         cache.queues.put_back(waiter, head.requeue, head.reason, hopeless)
         if not queue.lines.is_active(waiter):
             return True
-        if queue.strict and self._may_block(head):
-            own_only = self._options.lend_while_waiting
-            usage = waiting_for(head, own_only) if self._reserves(queue, head) else {}
+        if queue.strict and not self._as_kueue:
+            usage = waiting_for(head, own_only=True) if self._reserves(queue, head) else {}  # Q7
             cache.claims.block(
                 queue, waiter.id, {key: max(0, amount) for key, amount in usage.items()}
             )
         return False
-
-    def _may_block(self, head: Head) -> bool:
-        unfinished = head.waiter.last is not None and head.waiter.last.unfinished
-        return self._options.keep_for_preemptor and not unfinished
 
     @staticmethod
     def _reserves(queue: CachedQueue, head: Head) -> bool:
@@ -378,7 +371,7 @@ class Scheduler:
             waiter = claim.waiter
             with self._apart_from_own(waiter):
                 fits = present.fits(claim.usage) and objects.places.free(
-                    claim.given, self._options.count_pods, charged=True
+                    claim.given, count_pods=True, charged=True
                 )
             if fits:
                 heads.append(

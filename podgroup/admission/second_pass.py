@@ -35,7 +35,7 @@ def decide(cache: SchedulerCache) -> list[NodeFailureVerdict]:
             reservations.fail_nodes(id, ())
             continue
         found.append(verdict)
-        if cache.options.better_places:
+        if not cache.configuration.as_kueue:  # Q18
             enter(cache, verdict)
     return found
 
@@ -58,7 +58,7 @@ def _decide(
     verdict = NodeFailureVerdict(
         id=holding.id, cluster_queue=holding.cluster_queue, nodes=failed.nodes
     )
-    if len(failed.nodes) > 1 and not cache.options.better_places:
+    if len(failed.nodes) > 1 and cache.configuration.as_kueue:  # P1
         return replace(verdict, message=several_failed(failed.nodes))
     placed = cache.objects.places.placed_anew(holding.given, failed.nodes, failed.movable)
     if not placed.fits:

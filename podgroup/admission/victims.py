@@ -50,8 +50,6 @@ class Field(NamedTuple):
     configuration: Configuration
     used_by: Callable[[tuple[str, str]], float | None]
     """Use of a LocalQueue over time; None where LocalQueues do not share by it."""
-    look_again: bool = False
-    """Shares are looked at again after some were taken."""
     places: Places | None = None
     placed: Callable[[], bool] = lambda: True
     """Whether the preemptor's pods have places now."""

@@ -104,7 +104,7 @@ def admit(ctx: RuleContext) -> Conclusions:
             continue
         without_verdict.difference_update(head.id for head in verdicts.heads)
         yield from _carry_out(ctx, line, verdicts)
-        going_on = verdicts.changing and not cache.options.drain
+        going_on = verdicts.changing and cache.configuration.as_kueue
         if not going_on:
             judged = cache.queues.judged
             without_verdict |= judged

@@ -1,13 +1,14 @@
-"""Places by the better ways (docs/differences.md, P1 and on), and what Kueue makes of the same."""
+"""Places (docs/differences.md, P1 and on), and what Kueue makes of the same."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from podgroup.admission import BETTER, KUEUE, Scheduler, SchedulerOptions
+from podgroup.admission import Scheduler
 from podgroup.admission.model import (
     ClusterQueue,
+    Configuration,
     Flavor,
     Fungibility,
     LocalQueue,
@@ -29,7 +30,7 @@ from podgroup.model.topology import (
     TopologyRequest,
 )
 
-BOTH = pytest.mark.parametrize("ways", [KUEUE, BETTER], ids=["kueue", "better"])
+BOTH = pytest.mark.parametrize("as_kueue", [True, False])
 RACK = TopologyRequest(required="rack")
 ANY = Fungibility()
 
@@ -38,9 +39,9 @@ class Racks:
     """A queue with one flavor, and nodes named by rack and number: `a1` is in rack `a`."""
 
     def __init__(
-        self, ways: SchedulerOptions, nodes: dict[str, int], quota: int = 100, **more: Any
+        self, nodes: dict[str, int], quota: int = 100, *, as_kueue: bool = False, **more: Any
     ) -> None:
-        self.scheduler = Scheduler(options=ways)
+        self.scheduler = Scheduler(Configuration(as_kueue=as_kueue))
         self.cache = self.scheduler.cache
         self.now = 0.0
         self.cache.apply(Namespace(name="ns"))
@@ -97,9 +98,9 @@ class Racks:
 
 @BOTH
 def test_pods_of_a_failed_node_get_another_place_and_the_others_keep_theirs(
-    ways: SchedulerOptions,
+    as_kueue: bool,
 ) -> None:
-    racks = Racks(ways, {"a1": 2, "a2": 2, "a3": 2, "b1": 9})
+    racks = Racks({"a1": 2, "a2": 2, "a3": 2, "b1": 9}, as_kueue=as_kueue)
     racks.submit("one", 4, RACK)
     racks.decide()
     assert racks.places("one") == {"a1": 2, "a2": 2}
@@ -112,9 +113,9 @@ def test_pods_of_a_failed_node_get_another_place_and_the_others_keep_theirs(
 
 @BOTH
 def test_where_pods_of_a_failed_node_find_no_place_the_group_is_evicted(
-    ways: SchedulerOptions,
+    as_kueue: bool,
 ) -> None:
-    racks = Racks(ways, {"a1": 2, "a2": 2, "a3": 1, "b1": 9})
+    racks = Racks({"a1": 2, "a2": 2, "a3": 1, "b1": 9}, as_kueue=as_kueue)
     racks.submit("one", 4, RACK)
     racks.decide()
     (verdict,) = racks.fail("one", "a1").node_failures
@@ -130,8 +131,8 @@ def test_where_pods_of_a_failed_node_find_no_place_the_group_is_evicted(
 
 @pytest.mark.parity("IT-07", "IT-08")
 @BOTH
-def test_a_single_pod_keeps_its_place(ways: SchedulerOptions) -> None:
-    racks = Racks(ways, {"a1": 2, "a2": 2})
+def test_a_single_pod_keeps_its_place(as_kueue: bool) -> None:
+    racks = Racks({"a1": 2, "a2": 2}, as_kueue=as_kueue)
     racks.submit("one", 1, RACK)
     racks.decide()
     (verdict,) = racks.fail("one", "a1", movable=False).node_failures
@@ -140,8 +141,8 @@ def test_a_single_pod_keeps_its_place(ways: SchedulerOptions) -> None:
 
 
 @BOTH
-def test_a_node_that_is_well_again_changes_nothing(ways: SchedulerOptions) -> None:
-    racks = Racks(ways, {"a1": 2, "a2": 2})
+def test_a_node_that_is_well_again_changes_nothing(as_kueue: bool) -> None:
+    racks = Racks({"a1": 2, "a2": 2}, as_kueue=as_kueue)
     racks.submit("one", 1, RACK)
     racks.decide()
     racks.cache.reservations.fail_nodes("one", ["a1"])
@@ -153,7 +154,7 @@ def test_a_node_that_is_well_again_changes_nothing(ways: SchedulerOptions) -> No
 @pytest.mark.parity("IT-17")
 def test_a_second_failed_node_is_replaced_too() -> None:
     nodes = {"a1": 2, "a2": 2, "a3": 2, "a4": 1, "a5": 1}
-    kueue, better = Racks(KUEUE, nodes), Racks(BETTER, nodes)
+    kueue, better = Racks(nodes, as_kueue=True), Racks(nodes)
     for racks in (kueue, better):
         racks.submit("one", 6, RACK)
         racks.decide()
@@ -167,8 +168,8 @@ def test_a_second_failed_node_is_replaced_too() -> None:
 def placed(count: int, asked: TopologyRequest, nodes: Mapping[str, int]) -> list[Any]:
     """What becomes of the same group by Kueue's way and by the better one."""
     found: list[Any] = []
-    for ways in (KUEUE, BETTER):
-        racks = Racks(ways, dict(nodes))
+    for as_kueue in (True, False):
+        racks = Racks(dict(nodes), as_kueue=as_kueue)
         racks.submit("one", count, asked)
         (head,) = racks.decide().heads
         found.append(head.message or racks.places("one"))
@@ -212,9 +213,9 @@ def test_a_share_of_a_rack_stays_in_that_rack() -> None:
     assert better == {"a1": 1, "a2": 1, "a3": 1, "a4": 1, "b2": 1}
 
 
-def two_flavors(ways: SchedulerOptions, fungibility: Fungibility = ANY) -> Racks:
+def two_flavors(fungibility: Fungibility = ANY, *, as_kueue: bool = False) -> Racks:
     """Racks whose queue has a second flavor, for nodes with label `pool: g`."""
-    racks = Racks(ways, {})
+    racks = Racks({}, as_kueue=as_kueue)
     racks.cache.apply(Flavor(name="f", topology="t", labels={"pool": "f"}))
     racks.cache.apply(Flavor(name="g", topology="t", labels={"pool": "g"}))
     quotas = tuple(
@@ -232,8 +233,8 @@ def two_flavors(ways: SchedulerOptions, fungibility: Fungibility = ANY) -> Racks
 
 
 def test_another_flavor_is_tried_in_the_same_pass_where_topology_refuses() -> None:
-    for ways, admitted in ((KUEUE, False), (BETTER, True)):
-        racks = two_flavors(ways)
+    for as_kueue, admitted in ((True, False), (False, True)):
+        racks = two_flavors(as_kueue=as_kueue)
         racks.node("a1", 2, pool="f")
         racks.node("b1", 3, pool="g")
         racks.submit("one", 3, RACK)
@@ -244,7 +245,7 @@ def test_another_flavor_is_tried_in_the_same_pass_where_topology_refuses() -> No
 
 @pytest.mark.parametrize("policy", ["TryNextFlavor", "MayStopSearch"])
 def test_whether_another_flavor_comes_before_preemption_is_the_queues_choice(policy: Any) -> None:
-    racks = two_flavors(BETTER, Fungibility(when_can_preempt=policy))
+    racks = two_flavors(Fungibility(when_can_preempt=policy))
     racks.node("a1", 3, pool="f")
     racks.submit("low", 3, RACK)
     racks.decide()
@@ -255,7 +256,7 @@ def test_whether_another_flavor_comes_before_preemption_is_the_queues_choice(pol
 
 
 def test_each_flavor_that_topology_refuses_is_named() -> None:
-    racks = two_flavors(BETTER)
+    racks = two_flavors()
     racks.node("a1", 1, pool="f")
     racks.node("b1", 2, pool="g")
     racks.submit("one", 3, RACK)
@@ -266,8 +267,8 @@ def test_each_flavor_that_topology_refuses_is_named() -> None:
 
 
 def test_the_reason_names_the_topology_where_that_is_why() -> None:
-    for ways, reason in ((KUEUE, "WaitingForQuota"), (BETTER, "WaitingForTopology")):
-        racks = Racks(ways, {"a1": 2, "b1": 2})
+    for as_kueue, reason in ((True, "WaitingForQuota"), (False, "WaitingForTopology")):
+        racks = Racks({"a1": 2, "b1": 2}, as_kueue=as_kueue)
         racks.submit("one", 2, RACK)
         racks.submit("two", 1, RACK)
         racks.submit("three", 2, RACK)
@@ -277,19 +278,19 @@ def test_the_reason_names_the_topology_where_that_is_why() -> None:
 
 
 def test_what_has_no_place_and_no_quota_says_both() -> None:
-    for ways in (KUEUE, BETTER):
-        racks = Racks(ways, {"a1": 2, "b1": 2}, quota=4)
+    for as_kueue in (True, False):
+        racks = Racks({"a1": 2, "b1": 2}, quota=4, as_kueue=as_kueue)
         racks.submit("one", 2, RACK)
         racks.submit("two", 3, RACK)
         racks.settle()
         waiting = racks.cache.queues.waiting["two"]
         assert "insufficient unused quota" in waiting.message
-        assert ("allows to fit only 2 out of 3" in waiting.message) is (ways is BETTER)
+        assert ("allows to fit only 2 out of 3" in waiting.message) is not as_kueue
 
 
 def test_a_first_group_that_never_has_a_place_does_not_block_a_strict_queue() -> None:
-    for ways, waits in ((KUEUE, True), (BETTER, False)):
-        racks = Racks(ways, {"a1": 2}, strategy="StrictFIFO")
+    for as_kueue, waits in ((True, True), (False, False)):
+        racks = Racks({"a1": 2}, strategy="StrictFIFO", as_kueue=as_kueue)
         racks.submit("never", 3, RACK)
         racks.submit("one", 1, RACK)
         racks.decide()
@@ -297,7 +298,7 @@ def test_a_first_group_that_never_has_a_place_does_not_block_a_strict_queue() ->
 
 
 def test_places_are_kept_for_the_group_that_others_give_way_to() -> None:
-    racks = Racks(BETTER, {"a1": 2, "a2": 2})
+    racks = Racks({"a1": 2, "a2": 2})
     for name in ("low-1", "low-2"):
         racks.submit(name, 2, RACK)
     racks.decide()

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from ingest.kinds import watched_kinds
-from podgroup.admission import BETTER
 from podgroup.admission.model import Cohort, Fungibility, Preemption
 from podgroup.log import events as e
 from podgroup.model.objects import ClusterQueueView, FlavorQuotas, Quota, ResourceGroup
@@ -20,7 +19,7 @@ from tests.core.test_quota_options import Tree, queue
 from tests.core.test_shared_quota import team, two_teams
 from tests.deploy.queue_fields import FIELDS, KINDS, QUOTA, paths
 from tests.oracle.case import read
-from tests.oracle.kinds import decided
+from tests.oracle.compare import decided
 from tests.oracle.play import Play
 from tests.oracle.without import without
 from tests.support.toy import Toy
@@ -78,9 +77,7 @@ def test_every_field_is_read_and_held_by_something(kind: str, path: str) -> None
         assert what in {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
     else:
         case = CASES[where].case
-        assert decided(Play(without(case, kind, what), BETTER).run()) != decided(
-            Play(case, BETTER).run()
-        )
+        assert decided(Play(without(case, kind, what)).run()) != decided(Play(case).run())
 
 
 @pytest.mark.parametrize("kind", KINDS.values())
@@ -150,7 +147,6 @@ def test_the_preference_chooses_between_two_flavors() -> None:
         lower = Preemption(within_cluster_queue="LowerPriority")
         quotas = {"borrowed": {"cpu": 0}, "taken": {"cpu": 1}}
         tree = Tree(
-            BETTER,
             queue("q", quotas, cohort="c", fungibility=search, preemption=lower),
             queue("r", {"borrowed": {"cpu": 1}}, cohort="c"),
         )
@@ -174,7 +170,6 @@ def test_the_threshold_spares_whom_a_borrower_would_preempt() -> None:
             max_priority_threshold=threshold,
         )
         tree = Tree(
-            BETTER,
             queue("q", {"f": {"cpu": 1}}, cohort="c", preemption=ways),
             queue("r", {"f": {"cpu": 1}}, cohort="c"),
             queue("idle", {"f": {"cpu": 1}}, cohort="c"),
@@ -198,7 +193,6 @@ def cohort(name: str, parent: str = "", weight: int = 1, cpu: int = 0, **limits:
 def test_a_cohort_borrows_and_lends_up_to_its_limits() -> None:
     def taken(**limits: int) -> int:
         tree = Tree(
-            BETTER,
             queue("a", {"f": {"cpu": 2}}, cohort="left"),
             queue("b", {"f": {"cpu": 2}}, cohort="right"),
         )
@@ -219,7 +213,6 @@ def test_a_cohort_borrows_and_lends_up_to_its_limits() -> None:
 def test_a_cohort_of_more_weight_gets_more() -> None:
     def left(weight: int) -> int:
         tree = Tree(
-            BETTER,
             queue("a", {"f": {"cpu": 0}}, cohort="left"),
             queue("b", {"f": {"cpu": 0}}, cohort="right"),
             fair=True,

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from podgroup.admission import BETTER, KUEUE, Scheduler, SchedulerOptions
+from podgroup.admission import Scheduler
 from podgroup.admission.holding import unadmitted_id
 from podgroup.admission.model import (
     ClusterQueue,
@@ -209,7 +209,7 @@ def test_no_limit_is_exceeded_and_nobody_preempts_in_a_circle(
     world: tuple[Configuration, list[Any], list[Workload]], seed: int
 ) -> None:
     configuration, objects, workloads = world
-    scheduler = Scheduler(configuration, BETTER)
+    scheduler = Scheduler(configuration)
     enter(scheduler, objects)
     told = play(scheduler, objects, workloads, seed)
     beat: dict[str, set[str]] = {}
@@ -227,9 +227,9 @@ def test_no_limit_is_exceeded_and_nobody_preempts_in_a_circle(
 
 
 @QUICK
-@given(worlds(), st.integers(0, 1 << 16), st.sampled_from([BETTER, KUEUE]))
+@given(worlds(), st.integers(0, 1 << 16), st.booleans())
 def test_the_order_in_which_objects_are_entered_does_not_matter(
-    world: tuple[Configuration, list[Any], list[Workload]], seed: int, ways: SchedulerOptions
+    world: tuple[Configuration, list[Any], list[Workload]], seed: int, as_kueue: bool
 ) -> None:
     configuration, objects, workloads = world
     told = []
@@ -237,7 +237,7 @@ def test_the_order_in_which_objects_are_entered_does_not_matter(
         listed = list(objects)
         if shuffled:
             random.Random(seed).shuffle(listed)
-        scheduler = Scheduler(configuration, ways)
+        scheduler = Scheduler(replace(configuration, as_kueue=as_kueue))
         enter(scheduler, listed)
         ordered = sorted(workloads, key=lambda w: w.uid, reverse=shuffled)
         for one in ordered:
@@ -259,7 +259,7 @@ def test_without_reasons_the_same_is_decided(
         objects = [replace(o, **changed) if isinstance(o, ClusterQueue) else o for o in objects]
     decided = []
     for reasons in (True, False):
-        scheduler = Scheduler(configuration, BETTER)
+        scheduler = Scheduler(configuration)
         enter(scheduler, objects)
         if not reasons:
             scheduler.give_no_reasons()
@@ -270,7 +270,7 @@ def test_without_reasons_the_same_is_decided(
 
 def without_reasons(*queues: tuple[str, int, Preemption]) -> Scheduler:
     """Return one for ClusterQueues (name, cpu, whom they may preempt), of a cohort if several."""
-    scheduler = Scheduler(Configuration(), BETTER)
+    scheduler = Scheduler(Configuration())
     objects: list[Any] = [Flavor(name="one")]
     for name, cpu, preemption in queues:
         quota = FlavorQuotas(name="one", resources={"cpu": Quota(nominal=cpu)})
@@ -344,12 +344,12 @@ def test_who_fits_alone_is_admitted_in_the_end(
     configuration, objects, workloads = world
     alone = set()
     for one in workloads:
-        scheduler = Scheduler(configuration, BETTER)
+        scheduler = Scheduler(configuration)
         enter(scheduler, objects)
         scheduler.cache.submit(one)
         if scheduler.decide(0.0).admitted:
             alone.add(one.id)
-    scheduler = Scheduler(configuration, BETTER)
+    scheduler = Scheduler(configuration)
     enter(scheduler, objects)
     for one in workloads:
         scheduler.cache.submit(one)
@@ -371,16 +371,16 @@ def test_who_fits_alone_is_admitted_in_the_end(
 def test_a_restart_changes_nothing(
     world: tuple[Configuration, list[Any], list[Workload]], seed: int
 ) -> None:
-    """By the better ways nothing is remembered, once all has settled, that objects do not say."""
+    """Nothing is remembered, once all has settled, that objects do not say."""
     configuration, objects, workloads = world
-    scheduler = Scheduler(configuration, BETTER)
+    scheduler = Scheduler(configuration)
     enter(scheduler, objects)
     for one in workloads:
         scheduler.cache.submit(one)
     while (verdicts := scheduler.decide(0.0)).preempted or verdicts.admitted:
         for victim in verdicts.preempted:
             scheduler.cache.release(victim.id)
-    again = Scheduler(configuration, BETTER)
+    again = Scheduler(configuration)
     enter(again, objects)
     for holding in scheduler.cache.reservations.admitted.values():
         again.cache.reserve(holding.workload, holding.reservation)

@@ -1,4 +1,4 @@
-"""Each way in which gatelog decides better than Kueue (docs/differences.md, Q1 to Q19), alone."""
+"""Each way in which gatelog decides better than Kueue (docs/differences.md, Q1 to Q19)."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from podgroup.admission import BETTER, KUEUE, Scheduler, SchedulerOptions
+from podgroup.admission import Scheduler
 from podgroup.admission.holding import AdmittedWorkload
 from podgroup.admission.model import (
     ClusterQueue,
@@ -37,8 +37,10 @@ LOWER = Preemption(within_cluster_queue="LowerPriority")
 class Tree:
     """A few queues with flavors, a LocalQueue each, and what was told in the last pass."""
 
-    def __init__(self, ways: SchedulerOptions, *queues: ClusterQueue, fair: bool = False) -> None:
-        self.scheduler = Scheduler(Configuration(fair_strategies=() if fair else None), ways)
+    def __init__(self, *queues: ClusterQueue, fair: bool = False, as_kueue: bool = False) -> None:
+        self.scheduler = Scheduler(
+            Configuration(fair_strategies=() if fair else None, as_kueue=as_kueue)
+        )
         self.cache = self.scheduler.cache
         self.cache.apply(Namespace(name="ns"))
         self.now = 0.0
@@ -90,38 +92,26 @@ def queue(name: str, quotas: Mapping[str, Mapping[str, int]], **more: Any) -> Cl
     )
 
 
-def without(way: str) -> SchedulerOptions:
-    return replace(BETTER, **{way: False})
-
-
 def test_q1_what_is_freed_is_kept_for_whom_it_was_freed() -> None:
     """Two of a queue's victims leave at different times; the first must not take its place back."""
-
-    def play(ways: SchedulerOptions) -> Tree:
-        tree = Tree(
-            ways,
-            queue(
-                "a",
-                {"f": {"cpu": 4}},
-                cohort="c",
-                preemption=Preemption(reclaim_within_cohort="Any"),
-            ),
-            queue("b", {"f": {"cpu": 0}}, cohort="c"),
-        )
-        for name in ("b1", "b2"):
-            tree.submit(name, "b", requests={"cpu": 2})
-        tree.decide()
-        tree.decide()
-        assert tree.holding == {"b1", "b2"}
-        tree.submit("a1", "a", requests={"cpu": 4})
-        assert {one.id for one in tree.decide().preempted} == {"b1", "b2"}
-        tree.submit("b3", "b", priority=9, requests={"cpu": 2})
-        tree.cache.release("b1")
-        tree.decide()
-        return tree
-
-    assert "b3" in play(without("keep_for_preemptor")).holding
-    tree = play(BETTER)
+    tree = Tree(
+        queue(
+            "a",
+            {"f": {"cpu": 4}},
+            cohort="c",
+            preemption=Preemption(reclaim_within_cohort="Any"),
+        ),
+        queue("b", {"f": {"cpu": 0}}, cohort="c"),
+    )
+    for name in ("b1", "b2"):
+        tree.submit(name, "b", requests={"cpu": 2})
+    tree.decide()
+    assert tree.holding == {"b1", "b2"}
+    tree.submit("a1", "a", requests={"cpu": 4})
+    assert {one.id for one in tree.decide().preempted} == {"b1", "b2"}
+    tree.submit("b3", "b", priority=9, requests={"cpu": 2})
+    tree.cache.release("b1")
+    tree.decide()
     assert tree.holding == {"b2"}
     tree.cache.release("b2")
     tree.decide()
@@ -129,7 +119,7 @@ def test_q1_what_is_freed_is_kept_for_whom_it_was_freed() -> None:
 
 
 def test_q1_evictions_under_way_count_before_new_victims() -> None:
-    tree = Tree(BETTER, queue("q", {"f": {"cpu": 2}}, preemption=LOWER))
+    tree = Tree(queue("q", {"f": {"cpu": 2}}, preemption=LOWER))
     tree.submit("old", "q")
     tree.submit("other", "q")
     tree.decide()
@@ -145,7 +135,7 @@ def test_q1_evictions_under_way_count_before_new_victims() -> None:
 def test_q1_what_evictions_free_exactly_needs_no_victims_in_another_flavor() -> None:
     first = Fungibility(when_can_preempt="MayStopSearch")
     quotas = {"f": {"cpu": 1}, "g": {"cpu": 1}}
-    tree = Tree(BETTER, queue("q", quotas, preemption=LOWER, fungibility=first))
+    tree = Tree(queue("q", quotas, preemption=LOWER, fungibility=first))
     tree.submit("in f", "q")
     tree.submit("in g", "q")
     tree.decide()
@@ -157,27 +147,27 @@ def test_q1_what_evictions_free_exactly_needs_no_victims_in_another_flavor() -> 
 
 
 def test_q2_a_pass_admits_all_that_fits() -> None:
-    def admitted(ways: SchedulerOptions) -> int:
-        tree = Tree(ways, queue("q", {"f": {"cpu": 5}}))
+    def admitted(*, as_kueue: bool) -> int:
+        tree = Tree(queue("q", {"f": {"cpu": 5}}), as_kueue=as_kueue)
         for number in range(8):
             tree.submit(f"w{number}", "q")
         return len(tree.decide().admitted)
 
-    assert admitted(KUEUE) == 1
-    assert admitted(BETTER) == 5
+    assert admitted(as_kueue=True) == 1
+    assert admitted(as_kueue=False) == 5
 
 
 def test_q3_victims_make_room_for_pods_too() -> None:
-    def preempted(ways: SchedulerOptions) -> int:
-        tree = Tree(ways, queue("q", {"f": {"cpu": 20, "pods": 4}}, preemption=LOWER))
+    def preempted(*, as_kueue: bool) -> int:
+        tree = Tree(queue("q", {"f": {"cpu": 20, "pods": 4}}, preemption=LOWER), as_kueue=as_kueue)
         for number in range(4):
             tree.submit(f"low{number}", "q")
         tree.settle()
         tree.submit("high", "q", priority=1, count=3)
         return len(tree.settle())
 
-    assert preempted(KUEUE) == 0
-    assert preempted(BETTER) == 3
+    assert preempted(as_kueue=True) == 0
+    assert preempted(as_kueue=False) == 3
 
 
 def test_q4_other_flavors_are_tried_when_victims_do_not_suffice() -> None:
@@ -185,8 +175,8 @@ def test_q4_other_flavors_are_tried_when_victims_do_not_suffice() -> None:
     quotas = {"f": {"cpu": 4, "memory": 4}, "g": {"cpu": 4, "memory": 4}}
     fungible = Fungibility(when_can_preempt="MayStopSearch")
 
-    def first_look(ways: SchedulerOptions) -> Verdicts:
-        tree = Tree(ways, queue("q", quotas, preemption=LOWER, fungibility=fungible))
+    def first_look() -> Verdicts:
+        tree = Tree(queue("q", quotas, preemption=LOWER, fungibility=fungible))
         for name, flavor, usage, priority in (
             ("c", "f", {"cpu": 4}, 0),
             ("m", "f", {"memory": 4}, 5),
@@ -203,7 +193,7 @@ def test_q4_other_flavors_are_tried_when_victims_do_not_suffice() -> None:
         )
         return tree.decide()
 
-    assert [one.id for one in first_look(BETTER).preempted] == ["both"]
+    assert [one.id for one in first_look().preempted] == ["both"]
 
 
 def reservation(pods: dict[str, Any], usage: Mapping[str, int]) -> Reservation:
@@ -215,38 +205,38 @@ def reservation(pods: dict[str, Any], usage: Mapping[str, int]) -> Reservation:
 
 
 def test_q5_a_flavor_is_as_good_as_its_worst_resource() -> None:
-    def mode(ways: SchedulerOptions) -> str:
+    def mode(*, as_kueue: bool) -> str:
         first = Fungibility(when_can_borrow="TryNextFlavor", preference="PreemptionOverBorrowing")
         tree = Tree(
-            ways,
             queue(
                 "q", {"f": {"cpu": 2, "memory": 1}}, cohort="c", fungibility=first, preemption=LOWER
             ),
             queue("r", {"f": {"cpu": 0, "memory": 9}}, cohort="c"),
+            as_kueue=as_kueue,
         )
         tree.submit("low", "q", requests={"cpu": 2})
         tree.settle()
         tree.submit("high", "q", priority=1, requests={"cpu": 1, "memory": 4})
         return next(head.mode for head in tree.decide().heads if head.id == "high")
 
-    assert mode(without("worst_resource")) == "Fit", "though cpu is all taken"
-    assert mode(BETTER) == "Preempt"
+    assert mode(as_kueue=True) == "Fit", "though cpu is all taken"
+    assert mode(as_kueue=False) == "Preempt"
 
 
 def test_q6_a_strict_queue_is_not_blocked_by_what_can_never_fit() -> None:
-    def holding(ways: SchedulerOptions) -> set[str]:
-        tree = Tree(ways, queue("q", {"f": {"cpu": 2}}, strategy="StrictFIFO"))
+    def holding(*, as_kueue: bool) -> set[str]:
+        tree = Tree(queue("q", {"f": {"cpu": 2}}, strategy="StrictFIFO"), as_kueue=as_kueue)
         tree.submit("huge", "q", priority=9, requests={"cpu": 3})
         tree.submit("small", "q")
         tree.settle()
         return tree.holding
 
-    assert holding(without("pass_hopeless")) == set()
-    assert holding(BETTER) == {"small"}
+    assert holding(as_kueue=True) == set()
+    assert holding(as_kueue=False) == {"small"}
 
 
 def test_q6_it_is_blocked_by_what_would_fit_later() -> None:
-    tree = Tree(BETTER, queue("q", {"f": {"cpu": 2}}, strategy="StrictFIFO"))
+    tree = Tree(queue("q", {"f": {"cpu": 2}}, strategy="StrictFIFO"))
     tree.submit("one", "q")
     tree.settle()
     tree.submit("two", "q", priority=9, requests={"cpu": 2})
@@ -258,9 +248,8 @@ def test_q6_it_is_blocked_by_what_would_fit_later() -> None:
     assert tree.holding == {"two"}
 
 
-def waiting_in_a_cohort(ways: SchedulerOptions, waiting: int) -> set[str]:
+def waiting_in_a_cohort(waiting: int) -> set[str]:
     tree = Tree(
-        ways,
         queue("a", {"f": {"cpu": 4}}, cohort="c", strategy="StrictFIFO"),
         queue("b", {"f": {"cpu": 4}}, cohort="c"),
     )
@@ -277,7 +266,6 @@ def waiting_in_a_cohort(ways: SchedulerOptions, waiting: int) -> set[str]:
 def test_q7_a_head_that_would_borrow_does_not_keep_the_cohort_from_idle_quota() -> None:
     """Eight in all, seven taken: the last one is of the head's own nominal quota, or it is not."""
     tree = Tree(
-        BETTER,
         queue("a", {"f": {"cpu": 2}}, cohort="c", strategy="StrictFIFO"),
         queue("b", {"f": {"cpu": 2}}, cohort="c"),
     )
@@ -291,12 +279,12 @@ def test_q7_a_head_that_would_borrow_does_not_keep_the_cohort_from_idle_quota() 
 
 
 def test_q7_a_head_within_its_quota_keeps_what_it_cannot_reclaim() -> None:
-    assert waiting_in_a_cohort(BETTER, 4) == {"running", "busy"}
-    assert waiting_in_a_cohort(BETTER, 1) == {"running", "busy", "head"}
+    assert waiting_in_a_cohort(4) == {"running", "busy"}
+    assert waiting_in_a_cohort(1) == {"running", "busy", "head"}
 
 
 def test_q8_nobody_preempts_whom_it_was_preempted_by() -> None:
-    tree = Tree(BETTER, queue("q", {"f": {"cpu": 1}}, preemption=LOWER))
+    tree = Tree(queue("q", {"f": {"cpu": 1}}, preemption=LOWER))
     tree.submit("a", "q")
     tree.settle()
     tree.submit("b", "q", priority=1)
@@ -304,7 +292,7 @@ def test_q8_nobody_preempts_whom_it_was_preempted_by() -> None:
     tree.cache.submit(replace_priority(tree, "a", 2))
     assert tree.settle() == []
     assert tree.holding == {"b"}
-    other = Tree(without("no_circles"), queue("q", {"f": {"cpu": 1}}, preemption=LOWER))
+    other = Tree(queue("q", {"f": {"cpu": 1}}, preemption=LOWER), as_kueue=True)
     other.submit("a", "q")
     other.settle()
     other.submit("b", "q", priority=1)
@@ -327,7 +315,7 @@ def replace_priority(tree: Tree, name: str, priority: int) -> Workload:
 
 
 def test_who_waited_before_the_cluster_queue_came_is_tried_once_it_has() -> None:
-    tree = Tree(BETTER)
+    tree = Tree()
     tree.cache.apply(LocalQueue(namespace="ns", name="q", cluster_queue="q"))
     tree.submit("early", "q")
     tree.settle()
@@ -338,8 +326,8 @@ def test_who_waited_before_the_cluster_queue_came_is_tried_once_it_has() -> None
 
 
 def test_q9_a_release_through_a_stopped_local_queue_is_heard() -> None:
-    def holding(ways: SchedulerOptions) -> set[str]:
-        tree = Tree(ways, queue("q", {"f": {"cpu": 1}}))
+    def holding(*, as_kueue: bool) -> set[str]:
+        tree = Tree(queue("q", {"f": {"cpu": 1}}), as_kueue=as_kueue)
         tree.cache.apply(LocalQueue(namespace="ns", name="other", cluster_queue="q"))
         tree.submit("first", "other")
         tree.settle()
@@ -352,15 +340,15 @@ def test_q9_a_release_through_a_stopped_local_queue_is_heard() -> None:
         tree.settle()
         return tree.holding
 
-    assert holding(without("hear_every_release")) == set()
-    assert holding(BETTER) == {"second"}
+    assert holding(as_kueue=True) == set()
+    assert holding(as_kueue=False) == {"second"}
 
 
 def test_q10_who_queues_for_longer_is_looked_at_itself() -> None:
     newer = Preemption(within_cluster_queue="LowerOrNewerEqualPriority")
 
-    def preempted(ways: SchedulerOptions) -> Sequence[tuple[str, str]]:
-        tree = Tree(ways, queue("q", {"f": {"cpu": 1}}, preemption=newer))
+    def preempted(*, as_kueue: bool) -> Sequence[tuple[str, str]]:
+        tree = Tree(queue("q", {"f": {"cpu": 1}}, preemption=newer), as_kueue=as_kueue)
         tree.submit("runs", "q", created=50.0)
         tree.settle()
         tree.submit("younger", "q", created=60.0)
@@ -368,26 +356,25 @@ def test_q10_who_queues_for_longer_is_looked_at_itself() -> None:
         tree.submit("older", "q", created=40.0)
         return tree.settle()
 
-    assert preempted(without("ask_for_older")) == []
-    assert preempted(BETTER) == [("runs", "older")]
+    assert preempted(as_kueue=True) == []
+    assert preempted(as_kueue=False) == [("runs", "older")]
 
 
 def test_q11_there_is_always_a_reason() -> None:
-    def reason(ways: SchedulerOptions) -> str:
+    def reason(*, as_kueue: bool) -> str:
         # memory is looked at before nvidia.com/gpu, and fits
-        tree = Tree(ways, queue("q", {"f": {"memory": 8}}))
+        tree = Tree(queue("q", {"f": {"memory": 8}}), as_kueue=as_kueue)
         tree.submit("w", "q", requests={"memory": 1, "nvidia.com/gpu": 1})
         return tree.decide().heads[0].reason
 
-    assert reason(KUEUE) == ""
-    assert reason(BETTER) == "NoMatchingFlavor"
+    assert reason(as_kueue=True) == ""
+    assert reason(as_kueue=False) == "NoMatchingFlavor"
 
 
 def test_q12_ties_are_broken_by_uid() -> None:
     for names in (("x", "y"), ("y", "x")):
         for fair in (False, True):
             tree = Tree(
-                BETTER,
                 queue("a", {"f": {"cpu": 1}}, cohort="c"),
                 queue("b", {"f": {"cpu": 0}}, cohort="c"),
                 queue("d", {"f": {"cpu": 0}}, cohort="c"),
@@ -400,7 +387,7 @@ def test_q12_ties_are_broken_by_uid() -> None:
 
 
 def test_q1_what_a_victim_leaves_over_serves_another() -> None:
-    tree = Tree(BETTER, queue("q", {"f": {"cpu": 4}}, preemption=LOWER))
+    tree = Tree(queue("q", {"f": {"cpu": 4}}, preemption=LOWER))
     tree.submit("big", "q", requests={"cpu": 4})
     tree.decide()
     tree.submit("one", "q", priority=5, requests={"cpu": 2})
@@ -438,9 +425,8 @@ def test_q12_victims_of_several_queues_come_in_one_order_where_use_counts() -> N
 def test_q15_what_a_queue_gives_up_itself_makes_others_fair_game() -> None:
     """Of 12 cores `a` owns 2 and `b` none; whoever comes to `a` may take from its own as well."""
 
-    def victims(ways: SchedulerOptions) -> set[str]:
+    def victims(*, as_kueue: bool) -> set[str]:
         tree = Tree(
-            ways,
             queue(
                 "a",
                 {"f": {"cpu": 2}},
@@ -452,6 +438,7 @@ def test_q15_what_a_queue_gives_up_itself_makes_others_fair_game() -> None:
             queue("b", {"f": {"cpu": 0}}, cohort="c"),
             queue("idle", {"f": {"cpu": 10}}, cohort="c"),
             fair=True,
+            as_kueue=as_kueue,
         )
         tree.submit("own", "a", requests={"cpu": 2})
         for name in ("b1", "b2", "b3"):
@@ -460,33 +447,33 @@ def test_q15_what_a_queue_gives_up_itself_makes_others_fair_game() -> None:
         tree.submit("new", "a", priority=5, requests={"cpu": 7})
         return {one.id for one in tree.decide().preempted}
 
-    assert not victims(without("look_again"))
-    found = victims(BETTER)
+    assert not victims(as_kueue=True)
+    found = victims(as_kueue=False)
     assert "own" in found and len(found) == 3, "with its own kept it would have the larger share"
 
 
 def test_q16_within_its_own_queue_one_that_is_larger_than_nominal_may_preempt() -> None:
-    def victims(ways: SchedulerOptions) -> list[tuple[str, str]]:
+    def victims(*, as_kueue: bool) -> list[tuple[str, str]]:
         tree = Tree(
-            ways,
             queue("a", {"f": {"cpu": 2}}, cohort="c", preemption=LOWER),
             queue("b", {"f": {"cpu": 2}}, cohort="c"),
             fair=True,
+            as_kueue=as_kueue,
         )
         tree.submit("low", "a", requests={"cpu": 4})
         tree.settle()
         tree.submit("high", "a", priority=5, requests={"cpu": 3})
         return tree.settle()
 
-    assert not victims(without("own_when_larger"))
-    assert victims(BETTER) == [("low", "high")]
+    assert not victims(as_kueue=True)
+    assert victims(as_kueue=False) == [("low", "high")]
 
 
 def test_a_large_workload_starves_where_the_strategy_lets_others_pass() -> None:
     """The choice is the queue's; docs/differences.md says so."""
 
     def admitted(strategy: Any) -> bool:
-        tree = Tree(BETTER, queue("a", {"f": {"cpu": 4}}, strategy=strategy))
+        tree = Tree(queue("a", {"f": {"cpu": 4}}, strategy=strategy))
         tree.submit("first", "a", requests={"cpu": 1})
         tree.settle()
         tree.submit("large", "a", requests={"cpu": 4})
@@ -504,7 +491,7 @@ def test_a_large_workload_starves_where_the_strategy_lets_others_pass() -> None:
 
 def test_equal_workloads_are_one_question() -> None:
     """A thousand wait; what becomes free is offered to one, and refused by one."""
-    tree = Tree(BETTER, queue("a", {"f": {"cpu": 2}}))
+    tree = Tree(queue("a", {"f": {"cpu": 2}}))
     tree.submit("first", "a", requests={"cpu": 2})
     tree.settle()
     for number in range(1000):
@@ -516,7 +503,6 @@ def test_equal_workloads_are_one_question() -> None:
 
 def test_a_strict_head_blocks_its_own_queue_and_no_other() -> None:
     tree = Tree(
-        BETTER,
         queue("a", {"f": {"cpu": 2}}, cohort="c", strategy="StrictFIFO"),
         queue("b", {"g": {"cpu": 2}}, cohort="c", strategy="StrictFIFO"),
     )
@@ -531,7 +517,6 @@ def test_a_strict_head_blocks_its_own_queue_and_no_other() -> None:
 
 def test_an_unselected_namespace_waits_for_its_labels() -> None:
     tree = Tree(
-        BETTER,
         queue(
             "q", {"f": {"cpu": 1}}, strategy="StrictFIFO", namespaces=Selector(labels={"team": "a"})
         ),
@@ -547,7 +532,7 @@ def test_an_unselected_namespace_waits_for_its_labels() -> None:
 def test_cohorts_in_a_circle_admit_nobody_until_it_is_broken() -> None:
     from podgroup.admission.model import Cohort
 
-    tree = Tree(BETTER, queue("q", {"f": {"cpu": 1}}, cohort="a"))
+    tree = Tree(queue("q", {"f": {"cpu": 1}}, cohort="a"))
     tree.cache.apply(Cohort(name="a", parent="b"))
     tree.cache.apply(Cohort(name="b", parent="a"))
     tree.submit("w", "q")
@@ -559,7 +544,7 @@ def test_cohorts_in_a_circle_admit_nobody_until_it_is_broken() -> None:
 
 
 def test_a_back_off_is_waited_for() -> None:
-    tree = Tree(BETTER, queue("q", {"f": {"cpu": 1}}))
+    tree = Tree(queue("q", {"f": {"cpu": 1}}))
     tree.submit("w", "q", waiting_until=10.0)
     tree.scheduler.decide(9.0)
     assert tree.holding == set()
@@ -569,7 +554,6 @@ def test_a_back_off_is_waited_for() -> None:
 
 def test_a_stopped_queue_lends_and_admits_nobody() -> None:
     tree = Tree(
-        BETTER,
         queue("a", {"f": {"cpu": 1}}, cohort="c", stop_policy="Hold"),
         queue("b", {"f": {"cpu": 0}}, cohort="c"),
     )
@@ -583,7 +567,7 @@ def test_the_example_of_the_page() -> None:
     """docs/queues.md: red and blue with 10 cores each, red lends at most 4."""
 
     def most(idle: str) -> int:
-        tree = Tree(BETTER)
+        tree = Tree()
         tree.cache.apply(Flavor(name="f"))
         for name, lending in (("red", 4), ("blue", None)):
             quota = Quota(nominal=10, lending_limit=lending)
@@ -607,7 +591,6 @@ def test_a_verdict_says_which_node_was_short_of_what() -> None:
         covered=("cpu",), flavors=(FlavorQuotas(name="f", resources={"cpu": quota}),)
     )
     tree = Tree(
-        BETTER,
         ClusterQueue(name="a", cohort="c", groups=(group,)),
         queue("b", {"f": {"cpu": 4}}, cohort="c"),
     )
@@ -628,11 +611,11 @@ def test_a_verdict_says_which_node_was_short_of_what() -> None:
 
 def test_q13_use_for_which_nobody_looked_while_it_lasted_is_remembered() -> None:
     """Q13: it held a core for an hour, and nothing else happened."""
-    sharing = Configuration(usage_sharing=UsageSharing(half_life_s=3600, sampling_s=60))
     used = {}
-    for ways in (BETTER, replace(BETTER, remember_all_use=False)):
-        tree = Tree(ways, queue("a", {"f": {"cpu": 4000}}, usage_based=True))
-        tree.scheduler = Scheduler(sharing, ways)
+    for as_kueue in (False, True):
+        tree = Tree(queue("a", {"f": {"cpu": 4000}}, usage_based=True), as_kueue=as_kueue)
+        sharing = UsageSharing(half_life_s=3600, sampling_s=60)
+        tree.scheduler = Scheduler(Configuration(usage_sharing=sharing, as_kueue=as_kueue))
         cache = tree.scheduler.cache
         cache.apply(Namespace(name="ns"))
         cache.apply(Flavor(name="f"))
@@ -644,15 +627,15 @@ def test_q13_use_for_which_nobody_looked_while_it_lasted_is_remembered() -> None
         cache.wake_ups.begin(tree.now + 3600)
         cache.remove("one")
         tree.scheduler.decide(tree.now + 3600)
-        used[ways.remember_all_use] = cache.reservations.used_by(("ns", "a")) or 0.0
-    assert 0.5 <= used[True] < 0.52
-    assert used[False] < 0.01
+        used[as_kueue] = cache.reservations.used_by(("ns", "a")) or 0.0
+    assert 0.5 <= used[False] < 0.52
+    assert used[True] < 0.01
 
 
 def test_no_more_is_looked_at_in_a_longer_queue() -> None:
     looks = []
     for waiting in (60, 600):
-        tree = Tree(KUEUE, queue("q", {"one": {"cpu": 10}}))
+        tree = Tree(queue("q", {"one": {"cpu": 10}}), as_kueue=True)
         for number in range(10 + waiting):
             tree.submit(f"w{number:03}", "q")
         while len(tree.holding) < 10:
@@ -689,7 +672,7 @@ def refused(verdicts: Verdicts) -> HeadVerdict:
 
 def test_q19_flavors_of_one_podset_are_of_one_node() -> None:
     """kueue#14409: zone a is charged, and the pod's node selector says zone b."""
-    tree = Tree(BETTER, two_groups("cpu-a", gpu=["gpu-b"]))
+    tree = Tree(two_groups("cpu-a", gpu=["gpu-b"]))
     zones(tree, **{"cpu-a": "a", "gpu-b": "b"})
     tree.submit("both", "cq", requests={"cpu": 1, "gpu": 1})
     tree.submit("one", "cq", requests={"cpu": 1})
@@ -699,7 +682,7 @@ def test_q19_flavors_of_one_podset_are_of_one_node() -> None:
     assert pending.reason == PENDING_NO_MATCHING_FLAVOR
     said = "flavor cpu-a wants nodes with zone=a, flavor gpu-b of the same pods zone=b"
     assert said in pending.message
-    tree = Tree(without("one_node"), two_groups("cpu-a", gpu=["gpu-b"]))
+    tree = Tree(two_groups("cpu-a", gpu=["gpu-b"]), as_kueue=True)
     zones(tree, **{"cpu-a": "a", "gpu-b": "b"})
     tree.submit("both", "cq", requests={"cpu": 1, "gpu": 1})
     tree.decide()
@@ -708,7 +691,7 @@ def test_q19_flavors_of_one_podset_are_of_one_node() -> None:
 
 @pytest.mark.parametrize("gpu", [["gpu-b"], ["gpu-b", "gpu-c"], ["gpu-c", "gpu-b"]])
 def test_q19_another_flavor_is_taken_where_the_first_has_no_node_in_common(gpu: list[str]) -> None:
-    tree = Tree(BETTER, two_groups("cpu-a", "cpu-b", gpu=gpu))
+    tree = Tree(two_groups("cpu-a", "cpu-b", gpu=gpu))
     zones(tree, **{"cpu-a": "a", "cpu-b": "b", "gpu-b": "b", "gpu-c": "c"})
     tree.submit("both", "cq", requests={"cpu": 1, "gpu": 1})
     tree.submit("one", "cq", requests={"cpu": 1})
@@ -720,7 +703,7 @@ def test_q19_another_flavor_is_taken_where_the_first_has_no_node_in_common(gpu: 
 def test_q19_three_flavors_agree_two_by_two_and_all_together() -> None:
     made = two_groups("cpu-a", "cpu-b", gpu=["gpu-any", "gpu-b"])
     third = queue("cq", {"disk-b": {"disk": 4}})
-    tree = Tree(BETTER, replace(made, groups=(*made.groups, *third.groups)))
+    tree = Tree(replace(made, groups=(*made.groups, *third.groups)))
     zones(tree, **{"cpu-a": "a", "cpu-b": "b", "gpu-b": "b", "disk-b": "b"})
     tree.submit("all", "cq", requests={"cpu": 1, "gpu": 1, "disk": 1})
     tree.settle()
@@ -729,7 +712,7 @@ def test_q19_three_flavors_agree_two_by_two_and_all_together() -> None:
 
 def test_q19_a_group_waits_for_quota_of_the_flavors_that_agree() -> None:
     """Not for ever: what becomes free lets it in."""
-    tree = Tree(BETTER, two_groups("cpu-a", "cpu-b", gpu=["gpu-b"], cpu=1))
+    tree = Tree(two_groups("cpu-a", "cpu-b", gpu=["gpu-b"], cpu=1))
     zones(tree, **{"cpu-a": "a", "cpu-b": "b", "gpu-b": "b"})
     tree.submit("first", "cq", requests={"cpu": 1, "gpu": 1})
     tree.settle()

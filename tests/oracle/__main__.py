@@ -1,4 +1,4 @@
-"""`python -m tests.oracle FILE…`: play cases by Kueue's ways, and hold them against what it did.
+"""`python -m tests.oracle FILE…`: play cases as Kueue decides, and hold them against what it did.
 
 Prints what differs, and per field how many cases agree and how many differ. Exit status 1 if any
 differs, 2 if a file cannot be read. Cases of quota and cases of places have a table each.
@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from podgroup.admission import KUEUE
 from tests.oracle.case import CaseError, Recorded, read
 from tests.oracle.compare import FIELDS, differences
 from tests.oracle.places import (
@@ -84,7 +83,7 @@ def _play(recorded: Recorded | RecordedPlace, show: bool, everything: bool) -> s
         if isinstance(recorded, RecordedPlace):
             found = list(place_differences(recorded.played(), recorded.outcome))
         else:
-            found = list(differences(Play(recorded.case, KUEUE).run(), recorded.outcome))
+            found = list(differences(Play(recorded.case, as_kueue=True).run(), recorded.outcome))
     except (KeyError, ValueError) as error:
         raise CaseError(f"{recorded.id} cannot be played: {error!r}") from error
     for number, one in enumerate(found):

@@ -122,3 +122,19 @@ def _final(ours: dict[str, Any], theirs: dict[str, Any]) -> Iterator[Difference]
 
 def _nonzero(amounts: dict[str, Any]) -> dict[str, Decimal]:
     return {r: Decimal(str(a)) for r, a in amounts.items() if Decimal(str(a))}
+
+
+def decided(outcome: dict[str, Any]) -> Any:
+    """Return what matters in the end: who has what, who was preempted for whom, does it settle."""
+    held = [
+        (
+            one["workload"],
+            one["clusterQueue"],
+            [sorted(pod_set["flavors"].items()) for pod_set in one["podSets"]],
+        )
+        for one in outcome["final"]["admitted"]
+    ]
+    preempted = [
+        (one["workload"], one["by"]) for step in outcome["steps"] for one in step["preempted"]
+    ]
+    return sorted(held), sorted(preempted), outcome["quiescent"]

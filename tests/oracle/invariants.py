@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from podgroup.admission.options import BETTER, SchedulerOptions
 from podgroup.admission.tree import Forest
 from tests.oracle import case as reading
 from tests.oracle.case import Case
@@ -12,11 +11,11 @@ from tests.oracle.play import Play
 class CheckedPlay(Play):
     """A play that notes in `broken` what must not happen."""
 
-    def __init__(self, case: Case, ways: SchedulerOptions = BETTER) -> None:
+    def __init__(self, case: Case, *, as_kueue: bool = False) -> None:
         self.broken: list[str] = []
         self.owed: dict[str, str] = {}
         """By victim, who must be in before it."""
-        super().__init__(case, ways)
+        super().__init__(case, as_kueue=as_kueue)
 
     def run(self) -> dict[str, Any]:
         outcome = super().run()

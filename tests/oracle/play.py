@@ -8,13 +8,14 @@ step, which means that it never settles.
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from podgroup.admission import Scheduler
 from podgroup.admission.holding import AdmittedWorkload
 from podgroup.admission.model import (
     Namespace,
     PodSetAssignment,
 )
-from podgroup.admission.options import SchedulerOptions
 from podgroup.admission.share import share_of
 from podgroup.admission.tree import Node, Usage
 from podgroup.admission.verdicts import AdmissionVerdict, HeadVerdict
@@ -28,9 +29,9 @@ BEFORE = "evicted before the case began"
 class Play:
     """One case and its scheduler."""
 
-    def __init__(self, case: Case, ways: SchedulerOptions) -> None:
+    def __init__(self, case: Case, *, as_kueue: bool = False) -> None:
         self.case = case
-        self.scheduler = Scheduler(reading.configuration(case), ways)
+        self.scheduler = Scheduler(replace(reading.configuration(case), as_kueue=as_kueue))
         self.told: dict[str, tuple[str, str]] = {}
         self.given: dict[str, WorkloadOf] = {}
         self.due: dict[str, int] = {}

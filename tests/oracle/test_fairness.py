@@ -19,7 +19,7 @@ from random import Random
 
 import pytest
 
-from podgroup.admission import BETTER, KUEUE, Scheduler, SchedulerOptions
+from podgroup.admission import Scheduler
 from podgroup.admission.model import (
     ClusterQueue,
     Cohort,
@@ -54,11 +54,12 @@ class Burst:
 
     def __init__(
         self,
-        options: SchedulerOptions,
         cohorts: Sequence[Cohort],
         queues: Sequence[ClusterQueue],
+        *,
+        as_kueue: bool = False,
     ) -> None:
-        self.scheduler = Scheduler(Configuration(fair_strategies=()), options)
+        self.scheduler = Scheduler(Configuration(fair_strategies=(), as_kueue=as_kueue))
         self.cache = self.scheduler.cache
         self.cache.apply(Namespace(name="ns"))
         self.cache.apply(Flavor(name="f"))
@@ -114,7 +115,7 @@ class Burst:
         return Counter(one.cluster_queue for one in self.cache.reservations.admitted.values())
 
 
-def research(options: SchedulerOptions) -> Burst:
+def research() -> Burst:
     """The story of Kueue's own suite (fair_sharing_test.go): twelve cores, all lent."""
     lower = Preemption(reclaim_within_cohort="LowerPriority")
     weights = {"best-effort": Fraction(1, 2), "llm": Fraction(2)}
@@ -125,14 +126,14 @@ def research(options: SchedulerOptions) -> Burst:
         cohorts.append(Cohort(name=name, parent=parent, weight=weights.get(name, Fraction(1))))
         preemption = Preemption() if name == "best-effort" else lower
         queues.append(ClusterQueue(name=name, cohort=name, groups=_cpu(0), preemption=preemption))
-    return Burst(options, cohorts, queues)
+    return Burst(cohorts, queues)
 
 
 @pytest.mark.parametrize("slow", [True, False])
 def test_the_order_of_a_burst_does_not_decide(slow: bool) -> None:
     """In all 24 orders, whether evictions end after the burst or between its rounds."""
     for order in permutations(RESEARCH):
-        burst = research(BETTER)
+        burst = research()
         for _ in range(6):
             burst.submit("best-effort", -1)
             burst.submit("physics", -1)
@@ -146,7 +147,7 @@ def test_the_order_of_a_burst_does_not_decide(slow: bool) -> None:
         assert excess(burst.cache) == 0
 
 
-def _random_burst(seed: int, options: SchedulerOptions) -> float:
+def _random_burst(seed: int, *, as_kueue: bool) -> float:
     """Return the excess that a tree, a load and a burst made by chance end with."""
     chance = Random(seed)
     cohorts = [Cohort(name="root", groups=_cpu(chance.choice([0, 6, 12])))]
@@ -166,7 +167,7 @@ def _random_burst(seed: int, options: SchedulerOptions) -> float:
         )
         for number in range(chance.choice([2, 3, 4]))
     ]
-    burst = Burst(options, cohorts, queues)
+    burst = Burst(cohorts, queues, as_kueue=as_kueue)
     for priorities, count in (((-1, 0), chance.choice([6, 12])), ((0, 1, 100), 8)):
         for _ in range(count):
             burst.submit(chance.choice(queues).name, chance.choice(priorities))
@@ -191,7 +192,10 @@ def _compared(pairs: Sequence[tuple[float, float]]) -> tuple[float, float, int]:
 )
 def test_bursts_end_as_fair_as_kueues(bursts: int, more: float) -> None:
     """Of 60 one is worse, by one pod: `more` is by how much the sum may be the larger one."""
-    pairs = [(_random_burst(seed, KUEUE), _random_burst(seed, BETTER)) for seed in range(bursts)]
+    pairs = [
+        (_random_burst(seed, as_kueue=True), _random_burst(seed, as_kueue=False))
+        for seed in range(bursts)
+    ]
     kueue, ours, worse = _compared(pairs)
     assert kueue > 0
     assert ours <= more * kueue
@@ -209,7 +213,7 @@ def test_recorded_cases_end_as_fair_as_kueues() -> None:
     pairs = []
     for recorded in read(CASES):
         if recorded.case.config.fair_sharing is not None and recorded.outcome["quiescent"]:
-            plays = Play(recorded.case, KUEUE), Play(recorded.case, BETTER)
+            plays = Play(recorded.case, as_kueue=True), Play(recorded.case)
             for play in plays:
                 play.run()
             pairs.append((excess(plays[0].scheduler.cache), excess(plays[1].scheduler.cache)))

@@ -1,7 +1,7 @@
 """No workload is admitted and preempted at once, and none loses its work for one that would be.
 
 Theory. Kueue's scheduler admits a borrower in one cycle and takes the quota back for a lender in
-the next. By the better options a pass decides both, so it decides for the lender alone. Over the
+the next. A pass of gatelog decides both, so it decides for the lender alone. Over the
 2,000 recorded cases 262 of 2,002 preemptions hit a workload of the same pass before, none since,
 and preemptions in all are 15 % fewer.
 """
@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from podgroup.admission import BETTER, Scheduler
+from podgroup.admission import Scheduler
 from podgroup.admission.model import (
     ClusterQueue,
     Cohort,
-    Configuration,
     Flavor,
     LocalQueue,
     Namespace,
@@ -22,7 +21,6 @@ from podgroup.admission.model import (
     Preemption,
     Workload,
 )
-from podgroup.admission.options import SchedulerOptions
 from podgroup.admission.verdicts import Verdicts
 from podgroup.model.objects import FlavorQuotas, Quota, ResourceGroup
 from tests.oracle.case import Recorded, read
@@ -30,7 +28,6 @@ from tests.oracle.invariants import CheckedPlay
 
 CASES = list(read(Path(__file__).parent / "lenders.jsonl.gz"))
 """Recorded cases in which workloads were admitted and preempted in one pass."""
-FORMER = SchedulerOptions(lenders_first=False)
 
 
 @pytest.mark.parametrize("recorded", CASES, ids=lambda one: one.id)
@@ -40,20 +37,11 @@ def test_none_is_admitted_and_preempted_at_once(recorded: Recorded) -> None:
     assert play.broken == []
 
 
-def test_without_the_option_they_are() -> None:
-    broken = []
-    for recorded in CASES:
-        play = CheckedPlay(recorded.case, FORMER)
-        play.run()
-        broken += play.broken
-    assert sum("admitted and preempted at once" in one for one in broken) > 10
-
-
 class Teams:
     """Two ClusterQueues of 10 CPU in one cohort; red lends, blue borrows and preempts its own."""
 
-    def __init__(self, options: SchedulerOptions = BETTER) -> None:
-        self.scheduler = Scheduler(Configuration(), options)
+    def __init__(self) -> None:
+        self.scheduler = Scheduler()
         self.cache = self.scheduler.cache
         self.now = 0
         for value in (Namespace(name="ns"), Flavor(name="f"), Cohort(name="all")):
@@ -95,9 +83,9 @@ def names(verdicts: Verdicts) -> tuple[list[str], list[str]]:
     return sorted(one.id for one in verdicts.admitted), sorted(o.id for o in verdicts.preempted)
 
 
-def borrowing(options: SchedulerOptions) -> Teams:
+def borrowing() -> Teams:
     """Blue runs a group on all 20; one of priority 1000 has it stopped, and would borrow, too."""
-    teams = Teams(options)
+    teams = Teams()
     teams.submit("large", "blue", 20)
     teams.decide()
     teams.submit("high", "blue", 12, 1000)
@@ -109,19 +97,14 @@ def borrowing(options: SchedulerOptions) -> Teams:
 
 
 def test_a_lender_that_waits_goes_before_the_borrower_that_preempted() -> None:
-    admitted, preempted = names(borrowing(BETTER).decide())
+    admitted, preempted = names(borrowing().decide())
     assert admitted == ["lender"]
     assert "high" not in preempted
 
 
-def test_before_the_borrower_was_admitted_and_preempted_at_once() -> None:
-    admitted, preempted = names(borrowing(FORMER).decide())
-    assert "high" in admitted and "high" in preempted
-
-
 def test_a_withdrawn_admission_leaves_the_cache_as_it_was() -> None:
     """After all have ended nothing is used, and who waits is admitted as in an empty tree."""
-    teams = borrowing(BETTER)
+    teams = borrowing()
     for _ in range(6):
         verdicts = teams.decide()
         for one in verdicts.preempted:

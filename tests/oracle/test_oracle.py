@@ -1,4 +1,4 @@
-"""By Kueue's ways everything is decided as Kueue decided it, and a difference is not overlooked."""
+"""`as_kueue` everything is decided as Kueue decided it, and a difference is not overlooked."""
 
 import gzip
 import json
@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from podgroup.admission import KUEUE
 from tests.oracle.__main__ import main
 from tests.oracle.case import CaseError, Recorded, read
 from tests.oracle.compare import FIELDS, differences
@@ -22,13 +21,13 @@ def cases() -> list[Recorded]:
 
 @pytest.mark.parametrize("recorded", cases(), ids=lambda one: one.id)
 def test_a_case_is_decided_as_kueue_decided_it(recorded: Recorded) -> None:
-    played = Play(recorded.case, KUEUE).run()
+    played = Play(recorded.case, as_kueue=True).run()
     assert list(differences(played, recorded.outcome)) == []
 
 
 def test_two_plays_are_equal() -> None:
     for recorded in cases()[::7]:
-        assert Play(recorded.case, KUEUE).run() == Play(recorded.case, KUEUE).run()
+        assert Play(recorded.case, as_kueue=True).run() == Play(recorded.case, as_kueue=True).run()
 
 
 def run(capsys: pytest.CaptureFixture[str], *files: Path) -> tuple[int, str]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from podgroup.admission import BETTER, SchedulerOptions
 from podgroup.model.topology import HOSTNAME
 from podgroup.model.topology_json import decoded
 from tests.oracle.__main__ import main
@@ -55,7 +54,7 @@ def rows_of(case: PlacementCase, step: StepOf, kueues: dict[str, Any]) -> Iterat
             yield "P5" if asked.slices else "P6"
 
 
-def test_by_the_better_ways_places_differ_where_a_row_says_so(
+def test_places_differ_where_a_row_says_so(
     recorded: list[RecordedPlace],
 ) -> None:
     """Up to the first difference; later steps of a case begin from other places."""
@@ -81,8 +80,8 @@ def test_by_the_better_ways_places_differ_where_a_row_says_so(
 class FullNodes(Cycles):
     """Notes leaves in which workloads hold more than there is."""
 
-    def __init__(self, case: CycleCase, ways: SchedulerOptions) -> None:
-        super().__init__(case, ways)
+    def __init__(self, case: CycleCase) -> None:
+        super().__init__(case, as_kueue=False)
         self.overcommitted = 0
 
     def after_step(self) -> None:
@@ -97,14 +96,14 @@ class FullNodes(Cycles):
             cache.objects.places.charge(claim.given)
 
 
-def test_by_the_better_ways_no_node_is_overcommitted(recorded: list[RecordedPlace]) -> None:
+def test_no_node_is_overcommitted(recorded: list[RecordedPlace]) -> None:
     """Where nodes stay as they are; other trees of quota may use the same ones."""
     plays = []
     for one in recorded:
         if isinstance(one.case, CycleCase) and not any(
             event.node or event.node_gone or event.fail for event in one.case.events
         ):
-            plays.append(FullNodes(one.case, BETTER))
+            plays.append(FullNodes(one.case))
             plays[-1].run()
     assert sum(bool(play.scheduler.cache.reservations.admitted) for play in plays) > 150
     assert [play.overcommitted for play in plays if play.overcommitted] == []

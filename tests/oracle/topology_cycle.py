@@ -8,8 +8,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from podgroup.admission import KUEUE, Scheduler, SchedulerOptions
+from podgroup.admission import Scheduler
 from podgroup.admission.model import (
+    Configuration,
     Flavor,
     LocalQueue,
     Namespace,
@@ -106,9 +107,9 @@ def _evicted(verdicts: Verdicts) -> list[tuple[str, str, str]]:
 class Cycles:
     """One case and its scheduler."""
 
-    def __init__(self, case: CycleCase, ways: SchedulerOptions = KUEUE) -> None:
+    def __init__(self, case: CycleCase, *, as_kueue: bool = True) -> None:
         self.case = case
-        self.scheduler = Scheduler(options=ways)
+        self.scheduler = Scheduler(Configuration(as_kueue=as_kueue))
         self.reasons: dict[str, tuple[str, str]] = {}
         self.given: dict[str, Workload] = {}
         cache = self.scheduler.cache

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Mapping
 from podgroup.admission.cache.cached_queue import CachedQueue
 from podgroup.admission.model import (
     Cohort,
+    Configuration,
     Flavor,
     LocalQueue,
     Namespace,
     Object,
     Topology,
 )
-from podgroup.admission.options import SchedulerOptions
 from podgroup.admission.topology.places import Given, Places
 from podgroup.admission.tree import Forest, Node
 
@@ -27,18 +27,18 @@ from podgroup.admission.tree import Forest, Node
 class Objects:
     """Objects by name, and the trees of quota and of places."""
 
-    def __init__(self, options: SchedulerOptions) -> None:
+    def __init__(self, configuration: Configuration) -> None:
         self.flavors: dict[str, Flavor] = {}
         self.cohorts: dict[str, Cohort] = {}
         self.cluster_queues: dict[str, CachedQueue] = {}
         self.local_queues: dict[tuple[str, str], LocalQueue] = {}
         self.namespaces: dict[str, Mapping[str, str]] = {}
-        self.places = Places(options.better_places)
+        self.places = Places(better=not configuration.as_kueue)  # Q18
         self.forest = Forest((), ())
         self.present = self.forest
         self.stale = True
         """The trees are to be built anew."""
-        self._two_trees = options.keep_for_preemptor
+        self._two_trees = not configuration.as_kueue  # Q1
         self._by_root: dict[Node, list[str]] = {}
 
     def store(self, value: Object | CachedQueue) -> None:

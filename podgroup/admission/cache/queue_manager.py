@@ -19,7 +19,6 @@ from podgroup.admission.cache.wake_ups import WakeUps
 from podgroup.admission.holding import PendingWorkload
 from podgroup.admission.matching import selects
 from podgroup.admission.model import Configuration, Eviction, Workload
-from podgroup.admission.options import SchedulerOptions
 from podgroup.admission.shape import Shape, Shapes
 from podgroup.admission.wording import (
     AT_ONCE,
@@ -64,7 +63,6 @@ class QueueManager:
         wake_ups: WakeUps,
         reservations: Reservations,
         configuration: Configuration,
-        options: SchedulerOptions,
     ) -> None:
         self.waiting: dict[str, PendingWorkload] = {}
         self.claims = Claims(objects, wake_ups, self._requeue)
@@ -72,14 +70,14 @@ class QueueManager:
         self.judged: set[str] = set()
         """Whom an equal one has answered for since this was read last."""
         self._unjudged: dict[Shape, set[str]] = {}
-        """By shape, who has no verdict yet; by Kueue's options, which let one answer for all."""
+        """By shape, who has no verdict yet, where one answers for all as in Kueue (Q10)."""
         self._unplaced: dict[str, PendingWorkload] = {}
         """Whom no queue leads anywhere."""
         self._objects = objects
         self._wake_ups = wake_ups
         self._used_by = reservations.used_by
         self._requeue_by = configuration.requeue_by
-        self._options = options
+        self._as_kueue = configuration.as_kueue
 
     # Who waits
 
@@ -89,7 +87,7 @@ class QueueManager:
         """Enter a workload that asks for quota, new or changed.
 
         One that was `refused` before, for falling `short` of something, is not tried before
-        something is released; in a StrictFIFO queue it takes its place in line. By Kueue's options
+        something is released; in a StrictFIFO queue it takes its place in line. As Kueue decides,
         a workload that was to be tried again at once is.
         """
         waiter = self._pending(workload)
@@ -104,7 +102,7 @@ class QueueManager:
             self.take_out(old)
             self.shapes.give_back(old.shape)
         self.waiting[workload.id] = waiter
-        if refused is None and not self._options.ask_for_older:
+        if refused is None and self._as_kueue:
             self._unjudged.setdefault(shape, set()).add(workload.id)
         self.place(waiter)
         queue = self.queue_of(waiter)
@@ -118,13 +116,12 @@ class QueueManager:
         refused: Refusal,
         short: tuple[Shortage, ...],
     ) -> None:
-        hopeless = self._options.pass_hopeless and refused.effect.hopeless
-        keep = self._options.keep_for_preemptor
-        at_once = queue.strict or (not keep and refused.effect.passing)
+        hopeless = refused.effect.hopeless and not self._as_kueue  # Q6
+        at_once = queue.strict or (self._as_kueue and refused.effect.passing)
         if hopeless or not at_once:
             queue.lines.drop(waiter)
             queue.lines.put(waiter, aside=True)
-            if not keep:
+            if self._as_kueue:  # Q10
                 waiter.reason, waiter.message = refused.reason, refused.message
                 waiter.short = short
                 self._note_failure(queue, waiter, waiter.reason)
@@ -182,8 +179,8 @@ class QueueManager:
             queue.lines.put_apart(waiter, BACKING_OFF)
             self._wake_ups.back_off(waiter)
         else:
-            # An equal one failed since the last release.
-            failed = waiter.shape in queue.failed and not self._options.ask_for_older
+            # Q10: an equal one failed since the last release.
+            failed = self._as_kueue and waiter.shape in queue.failed
             queue.lines.put(waiter, aside=failed)
             self._wake_ups.due.add(queue.spec.name)
             if queue.blocked and self.first(queue) is waiter:
@@ -297,7 +294,7 @@ class QueueManager:
             self._unplaced[waiter.id] = waiter
             return
         if requeue == PENDING_PREEMPTION:
-            sticky = not (queue.strict or self._options.keep_for_preemptor)
+            sticky = self._as_kueue and not queue.strict  # Q1
             self.claims.let_first(queue, waiter.id, sticky)
         at_once = requeue in AT_ONCE
         if queue.strict:
@@ -374,7 +371,7 @@ class QueueManager:
             return (PENDING_WAITING_FOR_QUOTA, gave_way(first.uid)) if first is not None else None
         failed = queue.failed.get(waiter.shape)
         if failed is not None and not queue.lines.is_active(waiter):
-            return failed.reason, failed.message if self._options.ask_for_older else BYPASSED
+            return failed.reason, BYPASSED if self._as_kueue else failed.message
         if not queue.strict or (self.first(queue) is waiter and not queue.claims):
             return None
         return BEHIND if queue.blocked or queue.claims else None
@@ -393,7 +390,7 @@ class QueueManager:
             self.shapes.intern(waiter.shape.priority, waiter.shape.pod_sets)
         queue.failed[waiter.shape] = Failure(reason, waiter.message, waiter.since, waiter.short)
         self.judged |= self._unjudged.pop(waiter.shape, set())
-        older = waiter.since if self._options.ask_for_older else None
+        older = None if self._as_kueue else waiter.since  # Q10
         queue.lines.set_aside(waiter.shape, older)
 
     def _forget_failed(self, queue: CachedQueue) -> None:

@@ -16,7 +16,6 @@ from podgroup.admission.cache.objects import Objects
 from podgroup.admission.cache.wake_ups import WakeUps
 from podgroup.admission.holding import AdmittedWorkload
 from podgroup.admission.model import Configuration, Eviction, Reservation, Workload
-from podgroup.admission.options import SchedulerOptions
 from podgroup.admission.tree import Node, Usage
 
 
@@ -30,13 +29,7 @@ class FailedNodes(NamedTuple):
 class Reservations:
     """Admitted workloads by id, and use by LocalQueue."""
 
-    def __init__(
-        self,
-        objects: Objects,
-        wake_ups: WakeUps,
-        configuration: Configuration,
-        options: SchedulerOptions,
-    ) -> None:
+    def __init__(self, objects: Objects, wake_ups: WakeUps, configuration: Configuration) -> None:
         self.admitted: dict[str, AdmittedWorkload] = {}
         self.failed_nodes: dict[str, FailedNodes] = {}
         """By workload, until a pass has decided what becomes of it."""
@@ -45,7 +38,7 @@ class Reservations:
         self._objects = objects
         self._wake_ups = wake_ups
         self._requeue_by = configuration.requeue_by
-        self._remember_all_use = options.remember_all_use
+        self._as_kueue = configuration.as_kueue
         self._leaving: dict[str, AdmittedWorkload] = {}
         """Who is being evicted and has places."""
         self._in_use: dict[tuple[str, str], dict[str, int]] = {}
@@ -169,13 +162,13 @@ class Reservations:
         if self.ledger is None or queue is None or queue.stop_policy != "None":
             return
         found = self._objects.cluster_queues.get(queue.cluster_queue)
-        if (found is not None and found.lines.by_use) or not self._remember_all_use:
+        if (found is not None and found.lines.by_use) or self._as_kueue:  # Q13
             self.ledger.sample(queue, self._in_use.get(local_queue, {}), self._wake_ups.now)
 
     def _use(self, holding: AdmittedWorkload, sign: int) -> None:
         if self.ledger is None:
             return
-        if self._remember_all_use:
+        if not self._as_kueue:  # Q13
             self._sample(holding.local_queue)
         in_use = self._in_use.setdefault(holding.local_queue, {})
         for (_, resource), amount in holding.usage.items():

@@ -34,7 +34,6 @@ from podgroup.admission.model import (
     Reservation,
     Workload,
 )
-from podgroup.admission.options import SchedulerOptions
 from podgroup.model.objects import NodeView
 from podgroup.model.shortage import Shortage
 
@@ -55,17 +54,14 @@ class Entered(NamedTuple):
 class SchedulerCache:
     """Everything that is remembered, by part. Times in seconds, those of `model`."""
 
-    def __init__(self, configuration: Configuration, options: SchedulerOptions) -> None:
+    def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
-        self.options = options
         self.cycle = 0
         """Counts the rounds of the scheduler, which moves it on."""
-        self.objects = Objects(options)
-        self.wake_ups = WakeUps(self.objects, options)
-        self.reservations = Reservations(self.objects, self.wake_ups, configuration, options)
-        self.queues = QueueManager(
-            self.objects, self.wake_ups, self.reservations, configuration, options
-        )
+        self.objects = Objects(configuration)
+        self.wake_ups = WakeUps(self.objects, configuration)
+        self.reservations = Reservations(self.objects, self.wake_ups, configuration)
+        self.queues = QueueManager(self.objects, self.wake_ups, self.reservations, configuration)
         self.claims = self.queues.claims
         self.preemptions = Preemptions()
 
@@ -259,10 +255,10 @@ class SchedulerCache:
     def restore(self, refused: Container[str], kept: Mapping[str, KeptQuota]) -> None:
         """Enter again what was kept, by id; StrictFIFO queues wait for heads that were `refused`.
 
-        By Kueue's options a head blocks no other: it is tried again and again.
+        As Kueue decides, a head blocks no other: it is tried again and again (Q1).
         """
         queues = self.objects.cluster_queues
-        for queue in queues.values() if self.options.keep_for_preemptor else ():
+        for queue in () if self.configuration.as_kueue else queues.values():
             if queue.strict and queue.active and not queue.blocked:
                 first = self.queues.first(queue)
                 if first is not None and first.id in refused:

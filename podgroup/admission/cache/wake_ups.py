@@ -12,20 +12,20 @@ from collections.abc import Iterator
 
 from podgroup.admission.cache.objects import Objects
 from podgroup.admission.holding import PendingWorkload
-from podgroup.admission.options import SchedulerOptions
+from podgroup.admission.model import Configuration
 
 
 class WakeUps:
     """Who is due, at `now` (seconds)."""
 
-    def __init__(self, objects: Objects, options: SchedulerOptions) -> None:
+    def __init__(self, objects: Objects, configuration: Configuration) -> None:
         self.now = 0.0
         self.released: set[str] = set()
         """ClusterQueues in which something became free since that was taken up last."""
         self.due: set[str] = set()
         """ClusterQueues in which a workload may be due for a try."""
         self._objects = objects
-        self._hear_every_release = options.hear_every_release
+        self._as_kueue = configuration.as_kueue
         self._back_offs: list[tuple[float, str, PendingWorkload]] = []
 
     def begin(self, now: float) -> None:
@@ -35,7 +35,7 @@ class WakeUps:
     def on_release(self, local_queue: tuple[str, str], queue: str) -> None:
         """Note that something was given back that came through a LocalQueue."""
         objects = self._objects
-        heard = self._hear_every_release or objects.queue_of(local_queue) is not None
+        heard = not self._as_kueue or objects.queue_of(local_queue) is not None  # Q9
         if heard and queue in objects.cluster_queues:
             self.released.add(queue)
 

@@ -3,8 +3,8 @@
 Theory. A `Scheduler` is kept beside the world and given what is news (`Quotas.news`, `objects`):
 the work per message is that of what changed, however many wait or hold. It holds no fact that is
 not in the world, save which shapes did not fit lately: after a start it is made anew from the world
-as it was before what comes next, and none is tried that was refused then. By Kueue's options, where
-an equal one's failure answers for all, that is derived from the verdicts they got.
+as it was before what comes next, and none is tried that was refused then. As Kueue decides, an
+equal one's failure answers for all, and that is derived from the verdicts they got.
 
 A group that waits while pods of it run without an admission is both in the line and charged: what
 its pods take is entered apart, and counts as free for the group itself. It takes no more than its
@@ -20,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-from podgroup.admission import BETTER, KUEUE, Scheduler
+from podgroup.admission import Scheduler
 from podgroup.admission.cache.queue_manager import Refusal
 from podgroup.admission.holding import unadmitted_id
 from podgroup.admission.model import (
@@ -52,9 +52,7 @@ class SchedulerMirror:
     __slots__ = ("_ill", "_new", "near", "scheduler", "tenants")
 
     def __init__(self, world: World) -> None:
-        policy = world.policy
-        options = KUEUE if policy.compatibility == "kueue" else BETTER
-        self.scheduler = Scheduler(snapshot.configuration(policy), options)
+        self.scheduler = Scheduler(snapshot.configuration(world.policy))
         self._ill: dict[str, Exception] = {}
         self._new = True
         self.tenants = Tenants()
@@ -85,7 +83,7 @@ class SchedulerMirror:
             {identity for identity, quota in waiting.items() if quota.effect.tried},
             {one: snapshot.kept_quota(quota.kept) for one, quota in waiting.items() if quota.kept},
         )
-        if not cache.options.drain:
+        if cache.configuration.as_kueue:
             cache.queues.mark_inadmissible(waiting)
 
     def follow(self, world: World) -> dict[str, Exception]:

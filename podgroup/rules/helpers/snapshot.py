@@ -75,7 +75,11 @@ def configuration(policy: Policy) -> Configuration:
             sampling_s=policy.usage_sampling_s,
             weights=weights_of(policy),
         )
-    return Configuration(fair_strategies=strategies, usage_sharing=sharing)
+    return Configuration(
+        fair_strategies=strategies,
+        usage_sharing=sharing,
+        as_kueue=policy.compatibility == "kueue",
+    )
 
 
 def unusable_checks(
