@@ -4,6 +4,7 @@ Invariant: pure but for the clock of `ago`; amounts come as the read model has t
 thousandths, all else whole.
 """
 
+import re
 from datetime import UTC, datetime
 
 from podgroup.model.quantities import MAX_INT64
@@ -28,6 +29,17 @@ def quota(resource: str, number: int) -> str:
     return UNLIMITED if number >= MAX_INT64 else amount(resource, number)
 
 
+def is_bytes(resource: str) -> bool:
+    """Tell whether amounts of a resource are bytes."""
+    return resource.startswith((*_BYTES, "hugepages-"))
+
+
+def natural(name: str) -> tuple[list[tuple[int, str]], str]:
+    """Return the key by which names sort as people count: hero-2 before hero-10, then by letter."""
+    parts = re.findall(r"[0-9]+|[^0-9]+", name)
+    return [(int(one), "") if one.isdecimal() else (-1, one) for one in parts], name
+
+
 def amount(resource: str, number: float) -> str:
     """Return an amount as a Kubernetes quantity; `≥` before one too large to be counted."""
     whole = round(number)
@@ -35,7 +47,7 @@ def amount(resource: str, number: float) -> str:
         return at_least(resource)
     if resource == "cpu":
         return str(whole // 1000) if whole % 1000 == 0 else f"{whole}m"
-    if resource.startswith(_BYTES) or resource.startswith("hugepages-"):
+    if is_bytes(resource):
         power = 0
         while power < len(_BINARY) and whole and whole % 1024 == 0:
             whole //= 1024

@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,8 @@ import sqlalchemy as sa
 
 from gatelog.readmodel.model import ReadModel
 from gatelog.serve.bootstrap import local_console
-from gatelog.serve.console import picture
-from gatelog.serve.console.html import Html, h, join
+from gatelog.serve.console.phases import PHASES
+from gatelog.serve.console.svg import Html, h, join
 from gatelog.serve.feed import Feed
 from gatelog.serve.questions import Questions
 from projector import tables
@@ -113,7 +112,7 @@ async def test_a_browser_asks_for_style_and_script_once(console: Any):
         async with http.get(f"{address}/groups") as answer:
             assert "no-store" in answer.headers["Cache-Control"]
             links = re.findall(r'(?:href|src)="(/assets/[^"]+)"', await answer.text())
-        assert len(links) == 2
+        assert len(links) == 4
         for link in links:
             async with http.get(address + html.unescape(link)) as answer:
                 content = await answer.read()
@@ -261,55 +260,8 @@ def test_colours_have_contrast(scheme: str):
     for text in ("text", "quiet", "link"):
         for back in ("back", "panel"):
             assert pages.contrast(colours[text], colours[back]) >= 4.5, (text, back)
-    for shown in (*picture.PHASES, "used", "mark"):
-        if shown == "gated" and scheme == "light":
-            continue  # told by place too: it is always the first part of a lane
+    for shown in (*PHASES, "mark"):
         assert pages.contrast(colours[shown], colours["back"]) >= 2.0, shown
-
-
-def test_phases_of_a_pod_follow_each_other():
-    pod = picture.PodRow(
-        *("p", "r", "Failed", "node", "", "Error"),
-        START,
-        START + timedelta(seconds=10),
-        START + timedelta(seconds=20),
-        START + timedelta(seconds=30),
-        None,
-    )
-    found = picture.spans(pod, START + timedelta(seconds=60))
-    assert [one.phase for one in found] == ["gated", "starting", "running", "failed"]
-    assert all(a.end == b.begin for a, b in pairwise(found))
-    assert [o.phase for o in picture.spans(pod, START + timedelta(seconds=15))] == [
-        *("gated", "starting"),
-    ]
-    counts = picture.counted([pod], START, START + timedelta(seconds=60))
-    assert all(sum(column) == 1 for column in zip(*counts.values(), strict=True))
-    counts = picture.counted([pod] * 7, START, START + timedelta(days=300))
-    assert {sum(column) for column in zip(*counts.values(), strict=True)} == {7}, "once each"
-    assert counts["failed"] == [7] * picture.BUCKETS
-
-
-def test_nothing_is_drawn_before_it_existed_and_evictions_are_marked():
-    """Creation counts whole seconds; a log that saw the pod within that second knows better."""
-    seen = START + timedelta(seconds=0.4)
-    pod = picture.PodRow(
-        *("p", "r", "Running", "node", "", ""),
-        START,
-        START + timedelta(seconds=0.9),
-        START + timedelta(seconds=1.5),
-        None,
-        None,
-        seen,
-    )
-    end = START + timedelta(seconds=12)
-    assert picture.spans(pod, end)[0].begin == seen
-    late = msgspec.structs.replace(pod, seen_at=START + timedelta(seconds=30))
-    assert late.born_at == START  # the log began after the pod
-    evicted = [(START + timedelta(seconds=6), "Preempted")]
-    text = str(picture.timeline("t", [pod], [], seen, end, evicted))
-    assert "↺ Preempted" in text and "Preempted at 00:00:06" in text
-    marks = re.findall(r">(\d\d:\d\d:\d\d\.\d\d)<", text)
-    assert len(marks) == len(set(marks)) == 6
 
 
 async def test_a_group_says_first_what_is_the_case_and_what_to_do(console: Any):

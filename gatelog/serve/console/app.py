@@ -56,7 +56,10 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_ASSETS = {"console.css": "text/css", "console.js": "text/javascript"}
+_ASSETS = {
+    **{"console.css": "text/css", "charts.css": "text/css"},
+    **{"console.js": "text/javascript", "charts.js": "text/javascript"},
+}
 _KEPT = {"Cache-Control": "private, max-age=31536000, immutable"}
 """Of an asset whose address says what is in it: a browser asks for it once, not with each page."""
 _NAV = (

@@ -16,6 +16,8 @@ from gatelog.serve.api.params import Listing
 from gatelog.serve.api.selectors import Term
 from gatelog.serve.api.status import Refused
 from gatelog.serve.console import picture
+from gatelog.serve.console.axis import Time
+from gatelog.serve.console.phases import PodRow
 from gatelog.serve.console.preemptions import CELLS
 from gatelog.serve.console.rendering import Page, page
 from gatelog.serve.console.view import ROWS, PageView
@@ -38,11 +40,12 @@ def group(asked: Asked, seen: PageView, namespace: str, name: str) -> Page:
     given: dict[str, Any] = {"group_id": life.id, "limit": _DRAWN, "offset": 0}
     pods = [
         pod.as_of(seen.moment) if seen.at else pod
-        for pod in asked.rows("pods", picture.PodRow, moments.PODS, given)
+        for pod in asked.rows("pods", PodRow, moments.PODS, given)
         if pod.born_at <= seen.moment
     ]
     begin = min([pod.born_at for pod in pods], default=begin)
     fine = end - begin < _SHORT
+    axis = Time(begin, end, seen.moment, past=seen.at is not None)
     ended = _ended(asked, seen, given)
     why = explain(asked.model, life, seen.moment, past=seen.at is not None)
     waits = why.waits
@@ -59,7 +62,7 @@ def group(asked: Asked, seen: PageView, namespace: str, name: str) -> Page:
     shown = {
         **_standing(why, seen),
         "life": life,
-        "picture": picture.timeline(f"Timeline of {title}", pods, waits, begin, end, ended),
+        "picture": picture.timeline(f"Timeline of {title}", pods, waits, axis, ended),
         "fine": fine,
         "decided": [one for one in decided if one.action not in QUIET_ACTIONS],
         "waits": waits,
@@ -101,10 +104,10 @@ def _decisions(asked: Asked, seen: PageView, given: dict[str, Any]) -> list[mome
     return [one for one in rows if one.first_at <= seen.moment]
 
 
-def _ended(asked: Asked, seen: PageView, given: dict[str, Any]) -> list[tuple[datetime, str]]:
+def _ended(asked: Asked, seen: PageView, given: dict[str, Any]) -> list[picture.Mark]:
     """Return when admissions ended that something else than its end took back, and why."""
     return [
-        (one.released_at, one.release_reason)
+        picture.Mark(one.released_at, one.release_reason)
         for one in asked.rows("admissions", AdmissionRow, pages.ADMISSIONS, given)
         if one.released_at is not None
         and one.released_at <= seen.moment

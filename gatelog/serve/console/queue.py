@@ -13,6 +13,7 @@ from gatelog.readmodel.moments import Asked
 from gatelog.serve.api import finding_queues, params
 from gatelog.serve.api.status import Refused
 from gatelog.serve.console import picture
+from gatelog.serve.console.axis import Time
 from gatelog.serve.console.rendering import Page, age, page
 from gatelog.serve.console.view import ROWS, PageView
 from gatelog.serve.console.waiting import forecast_line, who_waits
@@ -40,7 +41,7 @@ def queue(asked: Asked, seen: PageView, name: str) -> Page:
         "heading": f"ClusterQueue {name}",
         "path": path,
         "windows": others(seen, path, window),
-        "charts": _charts(series[:8], since, until),
+        "charts": _charts(series[:8], Time(since, until, seen.moment, past=seen.at is not None)),
         "root": root,
         "forecast": forecast if waiting else "",
         "idle": [] if seen.at else asked.model.idle(queue=name, limit=ROWS),
@@ -62,16 +63,12 @@ def queue(asked: Asked, seen: PageView, name: str) -> Page:
     return page(f"Queue {name}", data, seen, "queue", usage=usage, **rows, **shown)
 
 
-def _charts(series: Sequence[quota.Series], since: datetime, until: datetime) -> list[Markup]:
+def _charts(series: Sequence[quota.Series], axis: Time) -> list[Markup]:
     """Draw what was held over time, a chart for each flavor and resource."""
-    step = age((until - since).total_seconds() / quota.STEPS)
-    times = (
-        f"held from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC, as it stood every {step}"
-    )
-    drawn = [
-        picture.usage(f"{one.resource} ({one.flavor}): {times}", one, since, until)
-        for one in series
-    ]
+    step = age(axis.seconds / quota.STEPS)
+    begin, end = (f"{at:%Y-%m-%d %H:%M}" for at in (axis.begin, axis.end))
+    times = f"held from {begin} to {end} UTC, as it stood every {step}"
+    drawn = [picture.usage(f"{one.resource} ({one.flavor}): {times}", one, axis) for one in series]
     return [*drawn, picture.usage_legend()] if drawn else []
 
 

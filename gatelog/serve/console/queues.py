@@ -46,6 +46,7 @@ def queues(asked: Asked, seen: PageView) -> Page:
     waiting = sum(row.groups for rows in lengths.values() for row in rows)
     found = {"queues": data, "queuesInAll": len(objects), "waiting": waiting}
     shown = {"cards": cards, "waiting": waiting, "in_all": len(objects)}
+    shown["legend"] = picture.bar_legend()
     return page("Queues", found, seen, "queues", **shown)
 
 

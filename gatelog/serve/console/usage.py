@@ -16,6 +16,7 @@ from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.rates import missing, unit_name
 from gatelog.serve.api import finding_usage
 from gatelog.serve.console import picture
+from gatelog.serve.console.axis import Time
 from gatelog.serve.console.rendering import Page, page
 from gatelog.serve.console.view import DAYS, ROWS, PageView, read_days
 
@@ -131,6 +132,8 @@ def _charts(
 ) -> list[Markup]:
     """Return a chart per resource: what was taken in each hour or day."""
     resources = list(dict.fromkeys(one.resource for one in periods))[:_DRAWN]
+    step = timedelta(hours=1) if period == "hour" else timedelta(days=1)
+    axis = Time(since, max(until, since + step))
     charts = []
     for resource in resources:
         bars = [
@@ -138,9 +141,8 @@ def _charts(
             for one in periods
             if one.resource == resource
         ]
-        step = timedelta(hours=1) if period == "hour" else timedelta(days=1)
         words = f"{resource}, {unit_name(resource)} per {period}"
-        charts.append(picture.spent(words, bars, since, max(until, since + step), step))
+        charts.append(picture.spent(words, unit_name(resource), bars, axis, step))
     return [*charts, picture.spent_legend()] if charts else []
 
 

@@ -1,4 +1,4 @@
-"""Elements of pictures as nested calls.
+"""Elements of SVG as nested calls.
 
 Invariant: text is escaped unless it was made here (`Html`), attributes always.
 """
