@@ -58,6 +58,15 @@ def _ordered(entries: list[Obj]) -> list[Obj]:
     )
 
 
+BEFORE_FIRST_APPLY = "before-first-apply"
+"""Who owns what was there when an object that nobody tracked is applied to."""
+
+
+def cleared(meta: Obj) -> bool:
+    """Whether metadata that a client wants says that the entries are to be forgotten."""
+    return meta.get("managedFields") == [{}]
+
+
 def after_update(entries: list[Obj], old: Obj, new: Obj, writer: Writer, time: str) -> list[Obj]:
     """Entries after ``writer`` turned ``old`` into ``new`` (both as ``fields.tracked``)."""
     own, gone = None, None

@@ -10,6 +10,8 @@ Invariant: the stored object is still the one the update was computed from when 
 
 from collections.abc import Callable
 
+import msgspec
+
 from simcluster import fields, kinds, managed, objects, poddefaults, podrules, workloadrules
 from simcluster.creates import Creates
 from simcluster.errors import Cause, Obj, conflict, invalid
@@ -58,14 +60,16 @@ class Writes(Creates):
         if old.get("status") == status:
             return rec
         meta = old["metadata"]
-        entries = managed.after_update(
-            meta.get("managedFields") or [],
-            fields.tracked(old, None, ("status",)),
-            fields.tracked({**old, "status": status}, None, ("status",)),
-            writer,
-            self.clock.now(),
-        )
-        obj = {**old, "metadata": {**meta, "managedFields": entries}, "status": status}
+        if entries := meta.get("managedFields"):
+            entries = managed.after_update(
+                entries,
+                fields.tracked(old, None, ("status",)),
+                fields.tracked({**old, "status": status}, None, ("status",)),
+                writer,
+                self.clock.now(),
+            )
+            meta = {**meta, "managedFields": entries}
+        obj = {**old, "metadata": meta, "status": status}
         return self.store.put(self.store.tables[key], obj, rec)
 
     def _preconditions(self, target: Target, current: Obj, wanted: Obj, replace: bool) -> None:
@@ -138,6 +142,8 @@ class Writes(Creates):
         """What of the wanted object this endpoint may change; the rest stays as stored."""
         resource = target.route.resource
         old, meta = current["metadata"], wanted.get("metadata") or {}
+        if not target.subresource and managed.cleared(meta) and "managedFields" in old:
+            old = {key: value for key, value in old.items() if key != "managedFields"}
         if meta is not old:
             meta = objects.cleaned(meta, old)
             for key in _KEPT:
@@ -182,6 +188,9 @@ class Writes(Creates):
         applied: Callable[[], Applied] | None,
     ) -> Obj:
         resource = target.route.resource
+        entries = obj["metadata"].get("managedFields") or []
+        if applied is None and not entries:
+            return obj  # nobody's fields are tracked any more
         parts = ("status", "metadata") if target.subresource == "status" else None
         base = kinds.baseline(resource) if parts is None else None
         old = fields.tracked(current, base, parts)
@@ -189,15 +198,19 @@ class Writes(Creates):
         if parts is None and resource.status:
             old.pop("status", None)
             new.pop("status", None)
-        entries = current["metadata"].get("managedFields") or []
         now = self.clock.now()
         if applied is None:
             after = managed.after_update(entries, old, new, options.writer(target), now)
         else:
             writer = options.writer(target, "Apply")
+            if not entries:
+                first = msgspec.structs.replace(
+                    options.writer(target), manager=managed.BEFORE_FIRST_APPLY
+                )
+                entries = managed.after_update([], {}, old, first, now)
             counted = _restricted(applied(), target)
             after = managed.after_apply(entries, counted, writer, now)
-        if after is entries:
+        if after is obj["metadata"].get("managedFields"):
             return obj
         meta = {**obj["metadata"], "managedFields": after}
         return {**obj, "metadata": {k: v for k, v in meta.items() if v != []}}

@@ -56,6 +56,34 @@ async def test_who_removes_a_gate_shows_only_by_what_else_he_sets(client: Client
     assert "f:schedulingGates" not in held["f:spec"]
 
 
+async def test_cleared_managed_fields_stay_away_until_somebody_applies(client: Client) -> None:
+    await client.create("pods", pod("a", gates=(GATE,)), NS, fieldManager="user")
+    patch = [
+        {"op": "test", "path": "/metadata/managedFields/0/operation", "value": "Update"},
+        {"op": "add", "path": "/metadata/managedFields", "value": [{}]},
+        {"op": "add", "path": "/metadata/labels", "value": {"podset": "main"}},
+    ]
+    got = await client.patch("pods", "a", patch, NS, kind=JSON, fieldManager="gatelog")
+    assert got["metadata"]["labels"] == {"podset": "main"}
+    assert "managedFields" not in got["metadata"]
+    with pytest.raises(ApiFailure, match="server rejected our request"):
+        await client.patch("pods", "a", patch, NS, kind=JSON, fieldManager="gatelog")
+    labels = {"metadata": {"labels": {"b": "1"}}}
+    got = await client.patch("pods", "a", labels, NS, fieldManager="user")
+    assert "managedFields" not in got["metadata"]
+    applied = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"c": "1"}}}
+    got = await client.patch("pods", "a", applied, NS, kind=APPLY, fieldManager="applier")
+    writers = [(e["manager"], e["operation"]) for e in got["metadata"]["managedFields"]]
+    assert writers == [("applier", "Apply"), ("before-first-apply", "Update")]
+
+
+async def test_an_empty_list_of_managed_fields_clears_nothing(client: Client) -> None:
+    await client.create("pods", pod("a", gates=(GATE,)), NS, fieldManager="user")
+    patch = {"metadata": {"managedFields": [], "labels": {"a": "1"}}}
+    got = await client.patch("pods", "a", patch, NS, fieldManager="other")
+    assert {e["manager"] for e in got["metadata"]["managedFields"]} == {"user", "other"}
+
+
 @pytest.mark.parametrize(
     ("patch", "message"),
     [
