@@ -78,7 +78,8 @@ async def _run(
     await bus.ensure_streams(settings.streams)
     concurrency = AdaptiveConcurrency(settings.actuator.max_in_flight)
     metrics = ActuatorMetrics(metrics_of(checks, settings))
-    api = KubeApi(kube, concurrency, metrics.answered)
+    untrack = settings.actuator.managed_fields == "clear"
+    api = KubeApi(kube, concurrency, metrics.answered, untrack=untrack)
     wanted = wanted_in(settings.mode, settings.actuator.events)
     emitter = Emitter(api, concurrency, wanted=wanted)
     loop = Loop(settings, bus, api, emitter, metrics)

@@ -19,12 +19,12 @@ import msgspec
 from actuator.concurrency import AdaptiveConcurrency
 from actuator.fairqueue import ON_BEHALF
 from actuator.fence import Known
-from actuator.patches import FIELD_MANAGER
 from actuator.replies import NOT_INSTALLED, NOT_SERVED, Reply, read
 from actuator.ungated import UngatedPods
-from actuator.workloadcache import Guess, Unread, WorkloadCache
+from actuator.workloadcache import Guess, Look, Unread, WorkloadCache
 from actuator.workloads import GROUP, VERSIONS, WITH_STATUS
 from podgroup.model.commands import ObjectRef
+from podgroup.model.names import FIELD_MANAGER
 from runtime.kube import KubeError, KubeUnauthorized
 from runtime.kube_answer import HttpClient
 
@@ -59,9 +59,16 @@ class KubeApi:
     """Verbs on pods, Workloads, queues and Events."""
 
     def __init__(
-        self, http: HttpClient, concurrency: AdaptiveConcurrency, answered: Answered | None = None
+        self,
+        http: HttpClient,
+        concurrency: AdaptiveConcurrency,
+        answered: Answered | None = None,
+        *,
+        untrack: bool = False,
     ) -> None:
         self._http = http
+        self.untrack = untrack
+        """Clear managedFields of pods that are admitted (`patches.may_untrack`)."""
         self.concurrency = concurrency
         self._last_answer_s = float("-inf")
         self._answered = answered
@@ -71,7 +78,7 @@ class KubeApi:
         self.with_status = Guess()
         """How creating Workloads with their status has fared."""
         self._looked_at = float("-inf")
-        self.unread = {single: Unread(annotated=not single) for single in (False, True)}
+        self.unread = {single: Unread(Look(not single, untrack)) for single in (False, True)}
         """What is guessed of pods of groups, and of single ones."""
         self.workloads = WorkloadCache()
         """Workloads as the last answers showed them."""

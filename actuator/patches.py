@@ -37,9 +37,6 @@ from podgroup.model.objects import Toleration
 Json = dict[str, Any]
 Operations = list[Json]
 
-FIELD_MANAGER = "gatelog"
-"""Who we are in managedFields."""
-
 
 class Patch(Struct, frozen=True):
     """Operations of a JSON patch, to be sent as they are."""
@@ -81,6 +78,11 @@ def remove(path: str) -> Json:
     return {"op": "remove", "path": path}
 
 
+_UNTRACK: Operations = [add("/metadata/managedFields", [{}])]
+"""How Kubernetes is told to clear them; an empty list is taken for a client that knows no better.
+https://kubernetes.io/docs/reference/using-api/server-side-apply/#clearing-managedfields"""
+
+
 def guards(live: Mapping[str, Any]) -> Operations:
     """Return the tests that pin an object that was just read: same life, same version."""
     meta = live["metadata"]
@@ -95,11 +97,11 @@ def gates_of(pod: Mapping[str, Any]) -> list[str]:
     return [gate["name"] for gate in pod.get("spec", {}).get("schedulingGates") or ()]
 
 
-def ungate(command: UngatePod, pod: Mapping[str, Any]) -> Plan:
+def ungate(command: UngatePod, pod: Mapping[str, Any], *, untrack: bool = False) -> Plan:
     """Return what `command` means for a pod that was just read.
 
     A pod that has none of the gates is left alone, whatever else differs: it may be scheduled,
-    and its selector is frozen then (KEP-3521).
+    and its selector is frozen then (KEP-3521). `untrack` as in `ungate_unread`.
     """
     gates = gates_of(pod)
     present = [index for index, gate in enumerate(gates) if gate in command.gates]
@@ -114,10 +116,21 @@ def ungate(command: UngatePod, pod: Mapping[str, Any]) -> Plan:
     for path, wanted in _maps(command):
         operations += _merge_map(pod, path, wanted, command.replaces)
     operations += _append_tolerations(pod, command.tolerations)
-    return Patch(operations)
+    return Patch(operations + _UNTRACK if untrack else operations)
 
 
-def ungate_unread(command: UngatePod, *, annotated: bool = True) -> Operations | None:
+def may_untrack(pod: Mapping[str, Any]) -> bool:
+    """Tell whether nobody loses anything by a pod's managedFields: no one applied it server-side.
+
+    What an apply is compared with is in them. The API server puts entries of applies first.
+    """
+    entries = pod["metadata"].get("managedFields")
+    return bool(entries) and entries[0].get("operation") == "Update"
+
+
+def ungate_unread(
+    command: UngatePod, *, annotated: bool = True, untrack: bool = False
+) -> Operations | None:
     """Return a patch that needs no look at the pod first, or None if there cannot be one.
 
     It applies exactly if the pod is labelled as managed (`fence`), has these gates and no others,
@@ -126,6 +139,9 @@ def ungate_unread(command: UngatePod, *, annotated: bool = True) -> Operations |
     `ungate`. (A `test` for null holds where there is nothing, but not below what is not there.)
     Tolerations cannot be tested for absence from a list, so a command that brings some always reads
     first.
+
+    `untrack` clears managedFields, of a pod that `may_untrack`: from then on the API server does
+    not work out with each write who owns which field, which is half of what a patch of a pod costs.
     """
     if command.tolerations or not command.gates:
         return None
@@ -136,6 +152,9 @@ def ungate_unread(command: UngatePod, *, annotated: bool = True) -> Operations |
         require(gates, [{"name": name} for name in command.gates]),
         remove(gates),
     ]
+    if untrack:
+        operations += [require(pointer("metadata", "managedFields", 0, "operation"), "Update")]
+        operations += _UNTRACK
     for parent, wanted in (("labels", command.labels), ("annotations", command.annotations)):
         if wanted and parent == "annotations" and not annotated:
             path = pointer("metadata", parent)

@@ -19,7 +19,7 @@ from actuator import fence, patches
 from actuator.kubeapi import JSON_PATCH, STRATEGIC_PATCH, KubeApi
 from actuator.replies import Reply
 from actuator.verdicts import Verdict, applied, gone_from, judge, rejected
-from actuator.workloadcache import Unread
+from actuator.workloadcache import Look, Unread
 from podgroup.model.commands import (
     DeletePod,
     FinalizePod,
@@ -29,7 +29,7 @@ from podgroup.model.commands import (
     StopPod,
     UngatePod,
 )
-from podgroup.model.names import PODSET_LABEL, SINGLE_PODSET, TOPOLOGY_GATE
+from podgroup.model.names import ADMISSION_GATE, PODSET_LABEL, SINGLE_PODSET, TOPOLOGY_GATE
 
 CONFLICT = 409
 """What the outcome of an ungating says whose values contradict the pod: it can never succeed."""
@@ -57,9 +57,13 @@ async def _ungate(api: KubeApi, command: UngatePod, keep: Callable[[Reply], None
         if beyond is not None:
             return beyond
     unread = api.unread[_single(command)]
-    operations, tried = None, unread.annotated
+    operations, tried = None, unread.likely
     if unread.guess.worth_trying():
-        operations = patches.ungate_unread(command, annotated=tried)
+        operations = patches.ungate_unread(
+            command,
+            annotated=tried.annotated,
+            untrack=tried.untrack and ADMISSION_GATE in command.gates,
+        )
     if operations is not None:
         reply = await api.patch(command.target, operations, JSON_PATCH)
         keep(reply)
@@ -84,11 +88,11 @@ async def _unasked(api: KubeApi, command: UngatePod) -> Verdict | None:
 
 
 async def _ungate_read(
-    api: KubeApi, command: UngatePod, unread: Unread, tried: bool | None
+    api: KubeApi, command: UngatePod, unread: Unread, tried: Look | None
 ) -> Verdict:
     """Look at the pod, then ungate it: tells conflicts, other gates and repetitions apart.
 
-    `tried` is what was guessed of its annotations in vain, None if nothing was.
+    `tried` is what was guessed of it in vain, None if nothing was.
     """
     target = command.target
     found = await api.get(target)
@@ -99,8 +103,10 @@ async def _ungate_read(
     if beyond is not None:
         return beyond
     pod = found.object()
-    unread.looked(annotated=bool(pod["metadata"].get("annotations")), tried=tried)
-    match patches.ungate(command, pod):
+    untrack = api.untrack and ADMISSION_GATE in command.gates and patches.may_untrack(pod)
+    seen = Look(bool(pod["metadata"].get("annotations")), untrack)
+    unread.looked(seen, tried)
+    match patches.ungate(command, pod, untrack=untrack):
         case patches.Unchanged():
             return applied(found, f"{found.path}: the gates are gone already")
         case patches.Conflict(message=message):

@@ -11,7 +11,7 @@ deletion leave no copy behind.
 """
 
 from collections import OrderedDict
-from typing import Final
+from typing import Final, NamedTuple
 
 from actuator.replies import Reply
 from podgroup.model.commands import ObjectRef
@@ -44,6 +44,15 @@ class Guess:
         self._hits += 0.1 * (hit - self._hits)
 
 
+class Look(NamedTuple):
+    """What decides how a pod is patched without a look."""
+
+    annotated: bool
+    """It has annotations."""
+    untrack: bool
+    """Its managedFields are to be cleared, and may be."""
+
+
 class Unread:
     """How pods that are patched without a look probably are, from those that were looked at.
 
@@ -52,21 +61,21 @@ class Unread:
     least the count of their group: a wrong guess costs a request that is refused and a look.
     """
 
-    def __init__(self, annotated: bool) -> None:
+    def __init__(self, likely: Look) -> None:
         self.guess = Guess()
         """How such patches have fared."""
-        self.annotated = annotated
-        """Whether the last pod that was looked at has annotations."""
+        self.likely = likely
+        """As the last pod that was looked at."""
 
-    def looked(self, *, annotated: bool, tried: bool | None) -> None:
-        """Learn from a pod: whether it is `annotated`, and what was `tried` on it in vain.
+    def looked(self, seen: Look, tried: Look | None) -> None:
+        """Learn from a pod: how it is, and what was `tried` on it in vain.
 
         Many are tried at once, and what all of them got wrong in one way is one miss: those that
         come back when the guess was mended already say nothing of it.
         """
-        if tried is not None and tried in (annotated, self.annotated):
+        if tried is not None and tried in (seen, self.likely):
             self.guess.learn(False)
-        self.annotated = annotated
+        self.likely = seen
 
 
 class WorkloadCache:

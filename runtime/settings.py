@@ -328,6 +328,9 @@ class ActuatorSettings(Section, frozen=True, kw_only=True):
     events: Literal["auto", "all", "failures", "none"] = "auto"
     """Events to write. failures: why a pod waits, is stopped or deleted; all: also creation, start
     and end; auto: all in kueue mode, else failures."""
+    managed_fields: Literal["keep", "clear"] = "keep"
+    """metadata.managedFields of a pod that is admitted. keep: as Kubernetes has them; clear:
+    emptied, unless the pod was applied server-side: later writes cost the API server less."""
 
 
 class ServeSettings(Section, frozen=True, kw_only=True):

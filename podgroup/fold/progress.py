@@ -13,7 +13,7 @@ from podgroup.fold import sentences as say
 from podgroup.fold.common import note
 from podgroup.log.journal import At, GateRow
 from podgroup.model.interning import intern_times
-from podgroup.model.names import ADMISSION_GATE
+from podgroup.model.names import ADMISSION_GATE, FIELD_MANAGER
 from podgroup.model.objects import PodView
 from podgroup.state.group import Group
 from podgroup.state.pod import Pod
@@ -46,6 +46,8 @@ def ungated(world: World, here: At, group: Group, pod: Pod, gate: str, before: P
     view = pod.view
     traced = (view.writer, view.written_at) != (before.writer, before.written_at)
     by = view.writer if traced else ""
+    if traced and not by and pod.ungate_decided:
+        by = FIELD_MANAGER  # who took the gate off cleared who wrote what, as the actuator does
     write_gate(world, pod, gate, added_at, here.at, by)
     note(world, here, "GateRemoved", group.id, view.uid, gate, say.removed_by(by))
     if gate == ADMISSION_GATE:

@@ -68,6 +68,9 @@ POD_GROUP_COUNT: Final[str] = "kueue.x-k8s.io/pod-group-count"  # annotation
 POD_GROUP_ROLES: Final[str] = "kueue.x-k8s.io/pod-group-roles"  # annotation
 POD_GROUP_ROLE_COUNT: Final[str] = "kueue.x-k8s.io/pod-group-role-count"  # annotation
 
+FIELD_MANAGER: Final[str] = "gatelog"
+"""Who we are in managedFields."""
+
 # -- finalizers and scheduling gates -----------------------------------------------------------
 POD_FINALIZER: Final[str] = "kueue.x-k8s.io/managed"
 WORKLOAD_FINALIZER: Final[str] = "kueue.x-k8s.io/resource-in-use"

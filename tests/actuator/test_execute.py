@@ -134,6 +134,38 @@ async def test_writes_are_ours_in_managed_fields(lab: Lab) -> None:
     assert "gatelog" in [entry["manager"] for entry in live["metadata"]["managedFields"]]
 
 
+@pytest.mark.parametrize("applied", [False, True])
+async def test_who_wrote_what_of_a_pod_is_cleared_unless_it_was_applied(
+    lab: Lab, applied: bool
+) -> None:
+    """A pod that was applied costs a look once: from then on such pods are what is expected."""
+    api = KubeApi(lab.kube, lab.concurrency, untrack=True)
+    requests = []
+    for number in range(2):
+        target = await lab.pod(f"p{number}")
+        if applied:
+            meta = {"name": target.name, "labels": {"app": "a"}}
+            body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta}
+            status, _ = await lab.kube.json(
+                "PATCH",
+                f"/api/v1/namespaces/{NAMESPACE}/pods/{target.name}",
+                body=body,
+                params={"fieldManager": "argo"},
+                content_type="application/apply-patch+yaml",
+            )
+            assert status == 200
+        rule = lab.cluster.faults.delay(0, method="PATCH")
+        verdict = await execute(api, lab.emitter, decision(ungate(target)))
+        assert verdict.status == "applied", verdict
+        requests.append(rule.hits)
+        lab.cluster.faults.clear()
+        live = await lab.live(target)
+        assert live is not None
+        writers = [entry["manager"] for entry in live["metadata"].get("managedFields", ())]
+        assert ("argo" in writers, "gatelog" in writers) == (applied, applied)
+    assert requests == ([2, 1] if applied else [1, 1])
+
+
 @pytest.mark.parametrize(
     "command",
     [

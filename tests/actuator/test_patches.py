@@ -216,6 +216,31 @@ def test_without_a_look_annotations_are_added_to_some_or_to_none(annotated: bool
         json_patch(pod, wrong)
 
 
+WRITTEN, APPLIED = {"operation": "Update"}, {"operation": "Apply"}
+
+
+@pytest.mark.parametrize(
+    ("entries", "cleared"),
+    [([WRITTEN], True), ([WRITTEN, WRITTEN], True), ([APPLIED, WRITTEN], False), ([], False)],
+)
+def test_managed_fields_are_cleared_unless_the_pod_was_applied(
+    entries: list[dict[str, str]], cleared: bool
+) -> None:
+    pod = live_pod()
+    pod["metadata"]["managedFields"] = entries
+    assert patches.may_untrack(pod) is cleared
+    blind = patches.ungate_unread(ungate(pod_ref()), untrack=True)
+    assert blind is not None
+    if not cleared:
+        with pytest.raises(PatchConflict):
+            json_patch(pod, blind)
+        return
+    plan = patches.ungate(ungate(pod_ref()), pod, untrack=True)
+    assert isinstance(plan, patches.Patch)
+    for operations in (blind, plan.operations):
+        assert json_patch(pod, operations)["metadata"]["managedFields"] == [{}]
+
+
 def test_tolerations_need_a_look() -> None:
     assert patches.ungate_unread(ungate(pod_ref(), tolerations=(Toleration(key="k"),))) is None
 
