@@ -6,11 +6,12 @@ profile production. Objects that are missing are made again from what was instal
 directory of this repository: that would turn images and settings. `doctor`, `why`, the console and
 docs/runbook.md print this table.
 
-Invariant: pure; each command can be pasted as it is but for a word in capitals, which is a name
-that is not known here.
+Invariant: pure; each command stands in backquotes and can be pasted as it is but for a word in
+capitals, which is a name that is not known here.
 """
 
 import os
+import re
 from pathlib import Path
 from typing import Final, Literal
 
@@ -21,6 +22,7 @@ from runtime.settings import Settings
 
 How = Literal["", "up", "helm", "kustomize"]
 NAMESPACE = "gatelog-system"
+_QUOTED: Final = re.compile("`([^`]+)`")
 _IN_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
@@ -70,16 +72,16 @@ class Remedy(Struct, frozen=True):
 
 
 _APPLY = {
-    "helm": "helm -n {ns} get manifest {release} | kubectl apply --server-side --force-conflicts "
-    "--field-manager=helm -f -",
-    "kustomize": "kubectl kustomize COPY | kubectl apply --server-side --force-conflicts -f - "
+    "helm": "`helm -n {ns} get manifest {release} | kubectl apply --server-side --force-conflicts "
+    "--field-manager=helm -f -`",
+    "kustomize": "`kubectl kustomize COPY | kubectl apply --server-side --force-conflicts -f -` "
     "(COPY: your copy of the overlay)",
 }
 """How what was installed is made again, images and settings as they are."""
 _BOTH = "{installed}"
-_ONE_POD = "kubectl -n {ns} delete pod gatelog-0"
+_ONE_POD = "`kubectl -n {ns} delete pod gatelog-0`"
 
-_ROLES = "gatelog rights USER | kubectl apply --server-side -f -, as who may grant them"
+_ROLES = "`gatelog rights USER | kubectl apply --server-side -f -`, as who may grant them"
 _AGAIN = "it is tried again within a minute of being mended"
 _REFUSED = (
     "the answer names who refuses. A right that is gone (cannot ... resource): {installed}. A "
@@ -91,28 +93,29 @@ REMEDIES: Final[dict[str, Remedy]] = {
     "nats full": Remedy(
         "make room on the disk of the state directory; the log's server is restarted by itself "
         "every 20 s",
-        "make room on the volume (kubectl -n {ns} exec gatelog-0 -- df -h /var/lib/gatelog); the "
+        "make room on the volume (`kubectl -n {ns} exec gatelog-0 -- df -h /var/lib/gatelog`); the "
         "log's server is restarted by itself every 20 s",
-        "make room on nats-server's volume, or enlarge it (kubectl -n {ns} edit pvc data-nats-0), "
-        "then: kubectl -n {ns} delete pod nats-0 (after a failed write nats-server stores nothing "
-        "for as long as it lives, and the pauses between its restarts grow to 5 minutes)",
+        "make room on nats-server's volume, or enlarge it (`kubectl -n {ns} edit pvc "
+        "data-nats-0`), then: `kubectl -n {ns} delete pod nats-0` (after a failed write it stores "
+        "nothing for as long as it lives, and the pauses between its restarts grow to 5 minutes)",
     ),
     "nats away": Remedy(
         "start gatelog up again",
         _ONE_POD,
-        "kubectl -n {ns} get pod nats-0 says how nats-server is; kubectl -n {ns} delete pod nats-0 "
-        "starts it anew. Are nats.url, nats.user and its password its own?",
+        "`kubectl -n {ns} get pod nats-0` says how nats-server is; `kubectl -n {ns} delete pod "
+        "nats-0` starts it anew; if it is not there: {installed}. Are nats.url, nats.user and its "
+        "password its own?",
     ),
     "streams": Remedy(
-        "gatelog migrate makes streams and consumers, and so does a new start of gatelog up",
+        "`gatelog migrate` makes streams and consumers, and so does a new start of gatelog up",
         _ONE_POD,
-        "kubectl -n {ns} rollout restart deployment gatelog-projector, which begins with gatelog "
+        "`kubectl -n {ns} rollout restart deployment gatelog-projector`, which begins with gatelog "
         "migrate, which makes streams and consumers",
     ),
     "schema": Remedy(
-        "gatelog migrate, of the newest gatelog that wrote there",
+        "`gatelog migrate`, of the newest gatelog that wrote there",
         _ONE_POD,
-        "kubectl -n {ns} rollout restart deployment gatelog-projector, which begins with gatelog "
+        "`kubectl -n {ns} rollout restart deployment gatelog-projector`, which begins with gatelog "
         "migrate; a schema that is newer needs the image that made it",
     ),
     "keys": Remedy(
@@ -120,15 +123,15 @@ REMEDIES: Final[dict[str, Remedy]] = {
         _ONE_POD,
         "set the clocks: 10 minutes apart is too much. Is the public key of projector."
         "signing_key_file in actuator.decision_keys_file? In a Secret of yours, put it there. "
-        "Where a Job fills gatelog-nats: kubectl -n {ns} patch secret gatelog-nats --type=merge -p "
-        """'{{"data":{{"decision-keys.pem":null}}}}'; kubectl -n {ns} delete job -l """
-        "app.kubernetes.io/component=secrets; {installed}. Then: kubectl -n {ns} rollout restart "
-        "deployment gatelog-projector gatelog-actuator",
+        "Where a Job fills gatelog-nats: `kubectl -n {ns} patch secret gatelog-nats --type=merge "
+        """-p '{{"data":{{"decision-keys.pem":null}}}}'`; `kubectl -n {ns} delete job -l """
+        "app.kubernetes.io/component=secrets`; {installed}. Then: `kubectl -n {ns} rollout restart "
+        "deployment gatelog-projector gatelog-actuator`",
     ),
     "database": Remedy(
         "is there room on the disk of the state directory, and may it be written? It is tried "
         "again by itself",
-        "is there room on the volume (kubectl -n {ns} exec gatelog-0 -- df -h /var/lib/gatelog)? "
+        "is there room on the volume (`kubectl -n {ns} exec gatelog-0 -- df -h /var/lib/gatelog`)? "
         "It is tried again by itself",
         "is PostgreSQL up, is there room, is its password right (Secret gatelog-database), may it "
         "be written, and who holds a lock (SELECT pid, query FROM pg_stat_activity; SELECT "
@@ -140,17 +143,18 @@ REMEDIES: Final[dict[str, Remedy]] = {
         _BOTH,
     ),
     "objects": Remedy(
-        "end gatelog up and start it with --install policy (Kubernetes 1.36), or --install webhook",
+        "end gatelog up and start it: `gatelog up --install policy` (Kubernetes 1.36), or "
+        "`gatelog up --install webhook`",
         _BOTH,
         _BOTH,
     ),
     "part away": Remedy(
-        "gatelog up",
-        "kubectl -n {ns} scale statefulset gatelog --replicas=1; if it ends again and again: "
-        "kubectl -n {ns} logs gatelog-0 --previous",
-        "kubectl -n {ns} scale deployment gatelog-{part} --replicas=2; if it ends again and again: "
-        "kubectl -n {ns} logs deployment/gatelog-{part} --previous; what keeps a projector from "
-        "starting: kubectl -n {ns} logs deployment/gatelog-projector -c migrate",
+        "`gatelog up`",
+        "`kubectl -n {ns} scale statefulset gatelog --replicas=1`; if it ends again and again: "
+        "`kubectl -n {ns} logs gatelog-0 --previous`",
+        "`kubectl -n {ns} scale deployment gatelog-{part} --replicas=2`; if it ends again and "
+        "again: `kubectl -n {ns} logs deployment/gatelog-{part} --previous`; what keeps a "
+        "projector from starting: `kubectl -n {ns} logs deployment/gatelog-projector -c migrate`",
     ),
     "refused": Remedy(
         "the answer names who refuses: a right (" + _ROLES + "), or a policy or webhook, gatelog's "
@@ -158,9 +162,10 @@ REMEDIES: Final[dict[str, Remedy]] = {
         _REFUSED,
         _REFUSED,
     ),
-    "deleted group": Remedy(*("kubectl -n NAMESPACE delete workload GROUP",) * 3),
+    "deleted group": Remedy(*("`kubectl -n NAMESPACE delete workload GROUP`",) * 3),
     "queue stopped": Remedy(
-        *("gatelog resume clusterqueue QUEUE, or localqueue QUEUE -n NAMESPACE",) * 3
+        *("`gatelog resume clusterqueue QUEUE`, or `gatelog resume localqueue QUEUE -n "
+          "NAMESPACE`",) * 3
     ),
     "certificate": Remedy(
         *("renew the certificate; it is read again by itself",) * 3,
@@ -170,13 +175,13 @@ REMEDIES: Final[dict[str, Remedy]] = {
           "account may be older as well)",) * 3,
     ),
     "clock": Remedy(
-        *("set the clock of that machine (chronyc makestep, timedatectl set-ntp true); times are "
-          "compared with the API server's",) * 3,
+        *("set the clock of that machine (`chronyc makestep`, `timedatectl set-ntp true`); times "
+          "are compared with the API server's",) * 3,
     ),
     "unknown": Remedy(
         "its log says more",
-        "kubectl -n {ns} logs gatelog-0 says more",
-        "kubectl -n {ns} logs deployment/gatelog-{part} says more",
+        "`kubectl -n {ns} logs gatelog-0` says more",
+        "`kubectl -n {ns} logs deployment/gatelog-{part}` says more",
     ),
 }  # fmt: skip
 
@@ -186,6 +191,11 @@ def remedy(cause: str, at: Installation = UNKNOWN, part: str = "") -> str:
     known = REMEDIES[cause]
     text = known.up if at.how == "up" else getattr(known, at.profile)
     return _filled(text, at, part)
+
+
+def commands(said: str) -> list[str]:
+    """Return the commands of a remedy, in the order in which they are to be typed."""
+    return _QUOTED.findall(said)
 
 
 def _filled(text: str, at: Installation, part: str) -> str:

@@ -235,19 +235,41 @@ def rules() -> str:
     return "\n".join(lines)
 
 
+AGAIN = "make again what was installed"
+
+
+def slug(heading: str) -> str:
+    """Return the anchor of a heading."""
+    return heading.lower().replace(" ", "-")
+
+
 def remedies() -> str:
-    """The table of what to do about each cause, by how gatelog was installed."""
+    """A chapter for each cause: what to do about it, by how gatelog was installed."""
     places = {
         "`gatelog up`": Installation(how="up"),
         "one pod": Installation(profile="standalone"),
         "production": Installation(),
     }
-    lines = [f"| cause | {' | '.join(places)} |", "|---|---|---|---|"]
+    # What was installed is made again in one way, which stands once, below its own heading.
+    again = remedy("rights")
+    lines = []
     for cause in REMEDIES:
-        cells = [_cell(remedy(cause, at)) for at in places.values()]
-        if len(set(cells)) == 1:
-            cells[1:] = ["the same", "the same"]
-        lines.append(f"| {cause} | {' | '.join(cells)} |")
+        said = [
+            remedy(cause, at).replace(again, f"[{AGAIN}](#{slug(AGAIN)})") for at in places.values()
+        ]
+        lines += [f"### {cause.capitalize()}", ""]
+        if len(set(said)) == 1:
+            lines += [said[0], ""]
+        else:
+            lines += [f"- **{name}**: {text}" for name, text in zip(places, said, strict=True)]
+            lines.append("")
+    lines += [
+        f"### {AGAIN.capitalize()}",
+        "",
+        "Images and settings stay as they are.",
+        "",
+    ]
+    lines += [f"- {one}" for one in again.split("; ")]
     return "\n".join(lines)
 
 

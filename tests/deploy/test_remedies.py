@@ -4,15 +4,16 @@ Invariant: no remedy applies a directory of this repository, which would turn im
 """
 
 import re
+import subprocess
 from itertools import product
 
 import pytest
 
 from gatelog.readmodel import standstill
-from gatelog.shell.remedies import REMEDIES, UNKNOWN, Installation, remedy
+from gatelog.shell.remedies import REMEDIES, UNKNOWN, Installation, commands, remedy
 from tests.deploy.manifests import DEPLOY, objects
 
-HELM = "helm -n queueing get manifest gl | kubectl apply --server-side --force-conflicts"
+HELM = "`helm -n queueing get manifest gl | kubectl apply --server-side --force-conflicts"
 INSTALLED = {
     "production": [*objects(DEPLOY / "base"), *objects(DEPLOY / "components" / "nats")],
     "standalone": objects(DEPLOY / "standalone"),
@@ -56,6 +57,19 @@ def test_what_is_missing_is_made_again_from_what_was_installed() -> None:
         for at in (UNKNOWN, helm, Installation(how="up"), Installation(profile="standalone")):
             said = remedy(cause, at, "ingest")
             assert "deploy/" not in said.replace("deploy/gatelog", ""), "who has the wheel lacks it"
+
+
+def test_each_command_stands_in_backquotes_and_is_shell() -> None:
+    places: list[Installation] = [UNKNOWN, Installation(how="up")]
+    places += [Installation(how="helm", profile="standalone"), Installation(how="kustomize")]
+    for cause, at in product(REMEDIES, places):
+        said = remedy(cause, at, "ingest")
+        assert said.count("`") % 2 == 0, said
+        outside = re.sub(r"`[^`]+`", "", said)
+        assert not re.search(r"kubectl|helm -n|--[a-z]+ ", outside.replace("--install ", "")), said
+        for line in commands(said):
+            done = subprocess.run(["sh", "-nc", line], check=False, capture_output=True, text=True)
+            assert done.returncode == 0, f"{line}: {done.stderr}"
 
 
 def test_every_cause_has_a_way_for_each_installation() -> None:
