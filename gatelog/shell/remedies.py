@@ -77,7 +77,7 @@ _APPLY = {
     "kustomize": "`kubectl kustomize COPY | kubectl apply --server-side --force-conflicts -f -` "
     "(COPY: your copy of the overlay)",
 }
-"""How what was installed is made again, images and settings as they are."""
+"""How what was installed is made again, images, settings and replicas as they are."""
 _BOTH = "{installed}"
 _ONE_POD = "`kubectl -n {ns} delete pod gatelog-0`"
 
@@ -150,11 +150,10 @@ REMEDIES: Final[dict[str, Remedy]] = {
     ),
     "part away": Remedy(
         "`gatelog up`",
-        "`kubectl -n {ns} scale statefulset gatelog --replicas=1`; if it ends again and again: "
-        "`kubectl -n {ns} logs gatelog-0 --previous`",
-        "`kubectl -n {ns} scale deployment gatelog-{part} --replicas=2`; if it ends again and "
-        "again: `kubectl -n {ns} logs deployment/gatelog-{part} --previous`; what keeps a "
-        "projector from starting: `kubectl -n {ns} logs deployment/gatelog-projector -c migrate`",
+        "{installed}; if it ends again and again: `kubectl -n {ns} logs gatelog-0 --previous`",
+        "{installed}; if it ends again and again: `kubectl -n {ns} logs deployment/gatelog-{part} "
+        "--previous`; what keeps a projector from starting: `kubectl -n {ns} logs "
+        "deployment/gatelog-projector -c migrate`",
     ),
     "refused": Remedy(
         "the answer names who refuses: a right (" + _ROLES + "), or a policy or webhook, gatelog's "

@@ -266,7 +266,7 @@ def remedies() -> str:
     lines += [
         f"### {AGAIN.capitalize()}",
         "",
-        "Images and settings stay as they are.",
+        "Images, settings and replicas stay as they are.",
         "",
     ]
     lines += [f"- {one}" for one in again.split("; ")]

@@ -59,6 +59,18 @@ def test_what_is_missing_is_made_again_from_what_was_installed() -> None:
             assert "deploy/" not in said.replace("deploy/gatelog", ""), "who has the wheel lacks it"
 
 
+@pytest.mark.parametrize("profile", sorted(INSTALLED))
+def test_what_is_made_again_says_how_many_replicas_there_are(profile: str) -> None:
+    """A number in a remedy would be another than the values', and its field another's: the next
+    `helm upgrade` of Helm 4 that changes it is refused as a conflict.
+    """
+    for one in INSTALLED[profile]:
+        if one["kind"] in ("Deployment", "StatefulSet"):
+            assert one["spec"]["replicas"] >= 1, one["metadata"]["name"]
+    at = Installation(how="helm", profile=profile)  # type: ignore[arg-type]
+    assert "--replicas" not in " ".join(remedy(cause, at, "ingest") for cause in REMEDIES)
+
+
 def test_each_command_stands_in_backquotes_and_is_shell() -> None:
     places: list[Installation] = [UNKNOWN, Installation(how="up")]
     places += [Installation(how="helm", profile="standalone"), Installation(how="kustomize")]
