@@ -118,8 +118,13 @@ def _absent(part: str, rows: Sequence[ReplicaRow], now: datetime, at: Installati
             said += f"; the last said: {last.problem}"
     else:
         said = f"no {part} runs: none has said how it is"
-    only = "; only it writes down how the other parts are" if part == "projector" else ""
-    doing = f"start it: {remedy('part away', at, part)}{only}"
+    doing = f"start it: {remedy('part away', at, part)}"
+    if part == "projector":
+        # One that runs and cannot write is silent in the same table: a start would change nothing.
+        doing = (
+            f"if it runs, the database keeps it from writing: {remedy('database', at)}. If none "
+            f"does, {doing}; only it writes down how the other parts are"
+        )
     return Trouble(part, said, doing, True)
 
 
