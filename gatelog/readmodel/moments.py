@@ -122,6 +122,14 @@ SELECT g.id, g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resource
  ORDER BY a.admitted_at, g.id LIMIT :limit OFFSET :offset
 """
 
+TAKEN_BACK = """
+SELECT a.released_at AS at, a.release_reason AS reason, g.id, g.namespace, g.name
+  FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
+ WHERE a.cluster = :cluster AND a.cluster_queue = :queue AND a.released_at >= :since
+   AND a.released_at <= :until AND a.release_reason NOT IN ('', 'Finished', 'Gone')
+ ORDER BY a.released_at, g.id LIMIT :limit
+"""
+
 FORECAST = """
 SELECT max(at) AS at FROM forecasts WHERE cluster = :cluster AND at <= :at LIMIT :limit
 """
@@ -323,6 +331,16 @@ class HoldingRow(HolderRow, frozen=True, kw_only=True):
     def nothing_since(self) -> datetime | None:
         """Since when it has held quota and run nothing; None: something runs."""
         return None if self.running else self.last_ran_at or self.admitted_at
+
+
+class TakenBackRow(msgspec.Struct, frozen=True):
+    """An admission that something else than its end took back, and whose it was."""
+
+    at: datetime
+    reason: str
+    id: str
+    namespace: str
+    name: str
 
 
 class DecidedRow(msgspec.Struct, frozen=True):

@@ -1,10 +1,12 @@
-"""What console.js does in a real Chromium: local times, saved views, the slider. Skipped without.
+"""What console.js and charts.js do in a real Chromium: times, views, pictures. Skipped without.
 
 The browser's zone is five and a half hours ahead of UTC the whole year.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -89,3 +91,64 @@ async def test_a_key_goes_to_the_search_field_and_a_page_changes_by_itself(
     writer.feed(toy.messages[before:])
     await until(tab, "document.querySelector('main').textContent.includes('newcomer')")
     assert tab.said == []
+
+
+OVERLAPS = """(() => {
+  const found = [], frame = document.documentElement.clientWidth;
+  for (const svg of document.querySelectorAll(".chart > svg")) {
+    const boxes = [...svg.querySelectorAll("text")].map((one) => [one.textContent,
+      one.getBoundingClientRect()]).filter(([, box]) => box.width);
+    boxes.forEach(([words, a], i) => {
+      if (a.left < 0 || a.right > frame) found.push(words + " is cut");
+      for (const [other, b] of boxes.slice(i + 1)) {
+        if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 4
+            && b.top < a.bottom - 4) found.push(words + " is over " + other);
+      }
+    });
+  }
+  return found;
+})()"""
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+async def test_no_label_of_a_picture_overlaps_another_or_is_cut(opened: Opened, width: int) -> None:
+    tab, address = opened
+    for path in ("/groups/ns/a", "/groups/ns/c", "/queues/cq", "/usage"):
+        await tab.open(address + path, (width, 844), "light")
+        assert await tab.value("document.querySelectorAll('.chart > svg text').length") > 3
+        assert await tab.value(OVERLAPS) == [], path
+        sideways = "document.documentElement.scrollWidth - innerWidth"
+        assert await tab.value(sideways) <= 0, path
+
+
+async def test_a_picture_says_its_values_by_keys_and_zooms_by_a_drag(opened: Opened) -> None:
+    tab, address = opened
+    await tab.open(f"{address}/groups/ns/a?at=2026-01-01T00:10:00Z", WIDE, "light")
+    await tab.value("document.querySelector('.chart').focus()")
+    said = []
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "End"):
+        event = f"new KeyboardEvent('keydown', {{key: '{key}', bubbles: true}})"
+        await tab.value(f"document.activeElement.dispatchEvent({event})")
+        said.append(await tab.value("document.querySelector('.chart output').textContent"))
+    assert len(set(said)) >= 3 and all(re.match(r"then: |\d\d:\d\d", one) for one in said), said
+    await tab.value("document.querySelector('.chart').scrollIntoView()")
+    box = await tab.value(
+        "(() => { const b = document.querySelector('.chart > svg').getBoundingClientRect();"
+        " return [b.left, b.top, b.width]; })()"
+    )
+    ends = await tab.value("Object.values({...document.querySelector('.chart').dataset})")
+    for kind, part in (("mousePressed", 0.25), ("mouseMoved", 0.5), ("mouseReleased", 0.75)):
+        place = {"x": box[0] + part * box[2], "y": box[1] + 30}
+        pressed = {"button": "left", "buttons": 1, "clickCount": 1, "pointerType": "mouse"}
+        await tab.do("Input.dispatchMouseEvent", type=kind, **place, **pressed)
+    await until(tab, "new URLSearchParams(location.search).get('since')")
+    since, before = (
+        datetime.fromisoformat(one)
+        for one in (
+            await tab.value("new URLSearchParams(location.search).get('since')"),
+            min(ends),
+        )
+    )
+    whole = datetime.fromisoformat(max(ends)) - before
+    assert abs((since - before) / whole - 0.25) < 0.02
+    assert await tab.value("new URLSearchParams(location.search).get('at')") is None

@@ -226,6 +226,12 @@ def test_a_change_of_quota_is_marked():
     assert "20 of 30 held" in text and ">30 cpu<" in text
 
 
+def test_a_mark_is_not_drawn_as_a_line_of_quota():
+    """Its words were: a class of both gave letters a stroke."""
+    named = {part for kind in picture._SIGNS for part in f"mark {kind}".split()}
+    assert not named & {"quota", *PHASES, "held", "borrowed", "lent"}
+
+
 def test_hours_are_bars_apart():
     bars = [(START + timedelta(hours=n), {"running": 8.0}) for n in range(24)]
     time = Time(START, START + timedelta(days=1))

@@ -356,6 +356,22 @@ async def test_ten_thousand_pods_are_areas_and_pages(console: Any):
     assert "worker-0" in text
 
 
+async def test_admissions_that_were_taken_back_are_marks_that_lead_to_their_groups(console: Any):
+    address, (url, _, toy) = console
+    engine = writer(url)
+    with engine.begin() as connection:
+        taken = "UPDATE admissions SET released_at = admitted_at, release_reason = 'Preempted'"
+        connection.execute(
+            sa.text(f"{taken} WHERE group_id IN (SELECT id FROM groups WHERE name = 'b')")
+        )
+    engine.dispose()
+    at = f"{toy.now + timedelta(seconds=1):%Y-%m-%dT%H:%M:%SZ}"
+    _, text, _ = await get(f"{address}/queues/cq?at={at}")
+    (mark,) = set(re.findall(r'<a href="([^"]+)" class="mark \w+"', text))
+    assert mark.startswith("/groups/ns/b?")
+    assert "Preempted ns/b" in text
+
+
 async def test_a_page_hears_that_something_changed_and_one_look_serves_all(small: Any):
     address, (_, one, toy) = small
     async with aiohttp.ClientSession() as session:

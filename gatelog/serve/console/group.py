@@ -3,6 +3,7 @@
 Invariant: nothing is shown from after the moment that is looked at, but for what says so.
 """
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,7 +21,7 @@ from gatelog.serve.console.axis import Time
 from gatelog.serve.console.phases import PodRow
 from gatelog.serve.console.preemptions import CELLS
 from gatelog.serve.console.rendering import Page, page
-from gatelog.serve.console.view import ROWS, PageView
+from gatelog.serve.console.view import ROWS, PageView, read_moment
 
 _MOST = 5000
 _SHORT = timedelta(minutes=1)
@@ -45,13 +46,13 @@ def group(asked: Asked, seen: PageView, namespace: str, name: str) -> Page:
     ]
     begin = min([pod.born_at for pod in pods], default=begin)
     fine = end - begin < _SHORT
-    axis = Time(begin, end, seen.moment, past=seen.at is not None)
-    ended = _ended(asked, seen, given)
+    axis = _axis(seen, begin, end)
     why = explain(asked.model, life, seen.moment, past=seen.at is not None)
     waits = why.waits
     assert isinstance(why.group, LifeRow)
     decided = _decisions(asked, seen, given)
     preempted = _preempted(asked, seen, life, begin)
+    ended = _ended(asked, seen, given, preempted)
     estimates = asked.rows(
         "expected starts it was given",
         moments.EstimateRow,
@@ -84,6 +85,14 @@ def group(asked: Asked, seen: PageView, namespace: str, name: str) -> Page:
     return page(title, data, seen, "group", **shown)
 
 
+def _axis(seen: PageView, begin: datetime, end: datetime) -> Time:
+    """Return the axis of a life, or of the part of it that the address chose."""
+    chosen = read_moment(seen.query.get("since", ""), seen.now)
+    if chosen is not None and begin < chosen < end:
+        begin = chosen
+    return Time(begin, end, seen.moment, past=seen.at is not None)
+
+
 def _preempted(
     asked: Asked, seen: PageView, life: LifeRow, since: datetime
 ) -> list[moments.PreemptedRow]:
@@ -104,10 +113,28 @@ def _decisions(asked: Asked, seen: PageView, given: dict[str, Any]) -> list[mome
     return [one for one in rows if one.first_at <= seen.moment]
 
 
-def _ended(asked: Asked, seen: PageView, given: dict[str, Any]) -> list[picture.Mark]:
-    """Return when admissions ended that something else than its end took back, and why."""
+def _ended(
+    asked: Asked,
+    seen: PageView,
+    given: dict[str, Any],
+    preempted: Sequence[moments.PreemptedRow],
+) -> list[picture.Mark]:
+    """Return when admissions were taken back, and why; a preemption leads to who came instead."""
+
+    def instead(at: datetime) -> str:
+        """Return the link of the latest preemptor before a time that the viewer may see."""
+        for one in preempted:
+            if one.issued_at <= at and one.victim_id == given["group_id"] and one.preemptor:
+                path = f"/groups/{one.preemptor_namespace}/{one.preemptor}"
+                return seen.link(path, life=one.preemptor_id)
+        return ""
+
     return [
-        picture.Mark(one.released_at, one.release_reason)
+        picture.Mark(
+            one.released_at,
+            one.release_reason,
+            instead(one.released_at) if one.release_reason == "Preempted" else "",
+        )
         for one in asked.rows("admissions", AdmissionRow, pages.ADMISSIONS, given)
         if one.released_at is not None
         and one.released_at <= seen.moment

@@ -49,7 +49,8 @@ _QUOTA = {
     "borrowed": "borrowed from its cohort",
     "lent": "lent to its cohort",
 }
-_SIGNS = {"evicted": "↺", "quota": "◆"}
+_SIGNS = {"changed": "◆", "evicted": "↺"}
+"""Signs of marks by kind; where marks become one, its sign is the first of these."""
 
 
 class Mark(Struct, frozen=True):
@@ -280,7 +281,7 @@ def _box(name: str) -> Html:
 
 
 def _sign_meaning(kind: str) -> Html:
-    words = {"evicted": "admission taken back", "quota": "quota changed"}[kind]
+    words = {"evicted": "admission taken back", "changed": "quota changed"}[kind]
     return h("li", h("b", f"{_SIGNS[kind]} "), words)
 
 
@@ -342,7 +343,7 @@ def usage(title: str, series: Series, axis: Time, marks: Sequence[Mark] = ()) ->
             axis.begin + n * step,
             f"quota {_quota(series, n - 1)} → {_quota(series, n)}",
             "",
-            "quota",
+            "changed",
         )
         for n in range(1, count)
         if series.nominal[n] != series.nominal[n - 1]

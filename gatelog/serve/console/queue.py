@@ -3,8 +3,9 @@
 Invariant: the end of its chart is what its table says.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from markupsafe import Markup
 
@@ -18,6 +19,8 @@ from gatelog.serve.console.rendering import Page, age, page
 from gatelog.serve.console.view import ROWS, PageView
 from gatelog.serve.console.waiting import forecast_line, who_waits
 from gatelog.serve.console.window import fitting, others
+
+_MOST_MARKS = 2000
 
 
 def queue(asked: Asked, seen: PageView, name: str) -> Page:
@@ -33,6 +36,8 @@ def queue(asked: Asked, seen: PageView, name: str) -> Page:
     window = fitting(asked, seen)
     since, until = window.since, window.until
     series = _over_time(asked, name, since, until)
+    axis = Time(since, until, seen.moment, past=seen.at is not None)
+    marks = _taken_back(asked, seen, {**given, "since": since, "until": until})
     stood = asked.model.quota("ClusterQueue", name=name, at=seen.at, note=asked.note)
     usage = finding_queues.cluster_queue(found, (), stood)
     root = stood[0].root if stood and stood[0].root else usage.cohort
@@ -41,7 +46,7 @@ def queue(asked: Asked, seen: PageView, name: str) -> Page:
         "heading": f"ClusterQueue {name}",
         "path": path,
         "windows": others(seen, path, window),
-        "charts": _charts(series[:8], Time(since, until, seen.moment, past=seen.at is not None)),
+        "charts": _charts(series[:8], axis, marks),
         "root": root,
         "forecast": forecast if waiting else "",
         "idle": [] if seen.at else asked.model.idle(queue=name, limit=ROWS),
@@ -63,12 +68,29 @@ def queue(asked: Asked, seen: PageView, name: str) -> Page:
     return page(f"Queue {name}", data, seen, "queue", usage=usage, **rows, **shown)
 
 
-def _charts(series: Sequence[quota.Series], axis: Time) -> list[Markup]:
+def _taken_back(asked: Asked, seen: PageView, given: Mapping[str, Any]) -> list[picture.Mark]:
+    """Return marks for admissions that were taken back; each leads to its group."""
+    given = {**given, "limit": _MOST_MARKS}
+    return [
+        picture.Mark(
+            one.at,
+            f"{one.reason} {one.namespace}/{one.name}",
+            seen.link(f"/groups/{one.namespace}/{one.name}", life=one.id),
+        )
+        for one in asked.rows("taken back", moments.TakenBackRow, moments.TAKEN_BACK, given)
+    ]
+
+
+def _charts(
+    series: Sequence[quota.Series], axis: Time, marks: Sequence[picture.Mark]
+) -> list[Markup]:
     """Draw what was held over time, a chart for each flavor and resource."""
     step = age(axis.seconds / quota.STEPS)
     begin, end = (f"{at:%Y-%m-%d %H:%M}" for at in (axis.begin, axis.end))
     times = f"held from {begin} to {end} UTC, as it stood every {step}"
-    drawn = [picture.usage(f"{one.resource} ({one.flavor}): {times}", one, axis) for one in series]
+    drawn = [
+        picture.usage(f"{one.resource} ({one.flavor}): {times}", one, axis, marks) for one in series
+    ]
     return [*drawn, picture.usage_legend()] if drawn else []
 
 
