@@ -88,6 +88,12 @@ _REFUSED = (
     "policy or a webhook: mend that one, gatelog's own included if it names another account; "
     + _AGAIN
 )
+_SECRET = (
+    "made by cert-manager: `kubectl -n {ns} delete secret SECRET` has it made anew (SECRET: "
+    "gatelog-webhook-tls or gatelog-serve-tls); of your own: put tls.crt and tls.key of a new one "
+    "into it. Then: "
+)
+_READ = " reads it at once; by itself it takes two minutes"
 
 REMEDIES: Final[dict[str, Remedy]] = {
     "nats full": Remedy(
@@ -167,7 +173,10 @@ REMEDIES: Final[dict[str, Remedy]] = {
           "NAMESPACE`",) * 3
     ),
     "certificate": Remedy(
-        *("renew the certificate; it is read again by itself",) * 3,
+        "put a good certificate and its key into the files of webhook.cert_file and "
+        "webhook.key_file; they are read again within half a minute",
+        f"{_SECRET}{_ONE_POD}{_READ}",
+        f"{_SECRET}`kubectl -n {{ns}} rollout restart deployment gatelog-{{part}}`{_READ}",
     ),
     "restored": Remedy(
         *("it lists everything again and goes on by itself: see that it may (the roles of its "

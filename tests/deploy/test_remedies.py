@@ -21,7 +21,8 @@ INSTALLED = {
 KINDS = {"deployment": "Deployment", "statefulset": "StatefulSet"}
 _TYPED = re.compile(
     r"kubectl -n queueing (?:rollout restart|scale|delete|exec|get|edit|logs) "
-    r"(?!job -l)(?:(deployment|statefulset|pod|pvc)[ /])?([a-z][a-z0-9-]*)(?: (gatelog-[a-z]+))?"
+    r"(?!job -l|secret SECRET)(?:(deployment|statefulset|pod|pvc)[ /])?"
+    r"([a-z][a-z0-9-]*)(?: (gatelog-[a-z]+))?"
 )
 
 
