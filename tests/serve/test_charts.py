@@ -180,7 +180,8 @@ def test_a_week_has_a_label_for_each_day_and_fifteen_hours_are_in_even_hours():
 def test_amounts_are_round_and_bear_their_unit(resource: str, most: int):
     ticks = Amounts(resource, most).ticks()
     assert 2 <= len(ticks) <= 6 and ticks[0] == (0, "0")
-    assert ticks[-1][0] >= most * 0.999999
+    assert Amounts(resource, most).top >= most * 0.999999
+    assert ticks[-1][0] >= min(most, ticks[1][0]) * 0.999999
     steps = {round(b[0] / ticks[1][0] - a[0] / ticks[1][0], 6) for a, b in pairwise(ticks)}
     assert steps == {1.0}
     digits = re.sub(r"\D", "", re.sub(r"[a-zA-Z]+$", "", ticks[1][1])).strip("0")

@@ -205,7 +205,7 @@ def _tick_words(here: datetime, step: float) -> str:
 
 
 class Amounts:
-    """An axis of amounts from zero, up to a round one that is not below `most`."""
+    """An axis of amounts from zero up to `most`, with round ones marked."""
 
     def __init__(self, resource: str, most: float, unit: str = "", lines: int = 4) -> None:
         self.of, self.sign = _scale(resource, most)
@@ -215,8 +215,8 @@ class Amounts:
         self._step = next(s * rough for s in (1, 2, 5, 10) if s * rough * lines >= top * 0.999999)
         if not unit and self.of == 1:
             self._step = max(1.0, self._step)  # there is no half pod
-        self._count = max(1, ceil(round(top / self._step, 6)))
-        self.top = self._count * self._step * self.of
+        self._count = max(1, floor(round(top / self._step, 6)))
+        self.top = max(top, self._step) * self.of
 
     def part(self, amount: float) -> float:
         """Return which part of the axis an amount is, 0 to 1."""
@@ -233,10 +233,10 @@ class Amounts:
 
     def upright(self, top: float, bottom: float) -> Html:
         """Return lines across the plot, from its foot to its top, and their words beside it."""
-        drawn = []
-        for amount, words in self.ticks():
+        drawn, ticks = [], self.ticks()
+        for amount, words in ticks:
             y = round(bottom - self.part(amount) * (bottom - top), 1)
-            last = amount == self.top and width(f"{words} {self.unit}") <= GUTTER - _GAP
+            last = words == ticks[-1][1] and width(f"{words} {self.unit}") <= GUTTER - _GAP
             drawn.append(h("line", x1=0, x2="100%", y1=y, y2=y, class_="rule"))
             said = f"{words} {self.unit}" if last else words
             drawn.append(h("text", said, x=-8, y=y + 4, text_anchor="end", class_="quiet"))
