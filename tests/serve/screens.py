@@ -1,10 +1,12 @@
 """The console as people see it: `python -m tests.serve.screens [--axe axe.min.js] [--all FOLDER]`.
 
+The pictures of the docs: `python -m tests.serve.screens --pictures`. They show one day, whose log
+is recorded first, and a group of 10,000 pods; times in them are those of their making.
+
 A real Chromium without a window, spoken to by its own protocol, looks at every page and state: a
 day of two teams, a cluster where nothing waits, a group of 10,000 pods, refusals and errors; wide
 and on a phone, light and dark. Each must log no error, load nothing it may not, and not scroll
-sideways; with axe-core (a file of npm's package) accessibility is looked at, too. The pictures of
-docs/console.md are made anew; times in them are those of their making.
+sideways; with axe-core (a file of npm's package) accessibility is looked at, too.
 
 It is no test of the suite, which must run where no browser is: `tests.serve.pages` checks there
 what can be checked without.
@@ -47,12 +49,14 @@ KEPT = {
     ("day", "cohorts", WIDE, "light"): "cohorts-light.png",
     ("day", "groups", WIDE, "dark"): "groups-dark.png",
     ("day", "groups", PHONE, "light"): "groups-phone-light.png",
-    ("story", "group", WIDE, "light"): "group-light.png",
-    ("story", "group", PHONE, "dark"): "group-phone-dark.png",
+    ("day", "group", WIDE, "light"): "group-light.png",
+    ("day", "group", PHONE, "dark"): "group-phone-dark.png",
     ("huge", "group", WIDE, "light"): "huge-light.png",
-    ("empty", "queues", WIDE, "dark"): "queues-dark.png",
+    ("day", "queues", WIDE, "dark"): "queues-dark.png",
 }
 """Pictures of the docs, by state, page, size and scheme."""
+_TALL = {WIDE: 1100, PHONE: 1400}
+"""How much of a page the docs show, in pixels."""
 _AXE = """axe.run(document, {runOnly:
 ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]})
 .then(r => r.violations.map(v => v.id + ": " + v.nodes[0].target.join(" ") + " " + v.help))"""
@@ -74,6 +78,21 @@ def _day(folder: Path, now: datetime) -> list[str]:
     return ["what-if", str(log), *span, "--db", str(folder / "day.sqlite3")]
 
 
+def _pushed_back(model: str) -> str:
+    """Return the page of the group that was preempted most often."""
+    engine = sa.create_engine(f"sqlite:///{model}")
+    with engine.connect() as connection:
+        found = connection.execute(sa.text(_MOST_OFTEN)).one()
+    engine.dispose()
+    return f"/groups/{found.namespace}/{found.name}"
+
+
+_MOST_OFTEN = """
+SELECT g.namespace, g.name FROM admissions a JOIN groups g ON g.id = a.group_id
+ WHERE a.release_reason = 'Preempted'
+ GROUP BY g.id ORDER BY count(*) * min(g.total_count, 8) DESC, g.id LIMIT 1"""
+
+
 def models(folder: Path) -> Iterator[tuple[str, str, str, dict[str, str]]]:
     """Make read models; yields state, URL, cluster, and the paths of pages by name."""
     now = datetime.now(UTC)
@@ -93,6 +112,7 @@ def models(folder: Path) -> Iterator[tuple[str, str, str, dict[str, str]]]:
             "queues": "/",
             "queue": "/queues/red",
             "then": f"/queues/blue?hours=6&at={at}",
+            "group": _pushed_back(model),
             "groups": "/groups?sort=wait",
             "teams": "/groups?by=team",
             "cohorts": f"/cohorts?at={now - timedelta(hours=3):%Y-%m-%dT%H:%M:%SZ}",
@@ -153,8 +173,11 @@ def racks() -> Toy:
     return toy
 
 
-async def look(axe: str, everything: Path | None, only: str) -> int:
-    """Look at every page (`only`: of a state); returns how many have something wrong."""
+async def look(axe: str, everything: Path | None, only: str, *, pictures: bool = False) -> int:
+    """Look at every page (`only`: of a state); returns how many have something wrong.
+
+    `pictures`: look at those of the docs alone, and keep them.
+    """
     bad = 0
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         folder = Path(place)
@@ -173,13 +196,16 @@ async def look(axe: str, everything: Path | None, only: str) -> int:
                 for name, path in paths.items():
                     for size in (WIDE, PHONE):
                         for scheme in ("light", "dark"):
+                            kept = KEPT.get((state, name, size, scheme), "")
+                            if pictures and not kept:
+                                continue
                             await tab.open(address.rstrip("/") + path, size, scheme)
                             problems = await _problems(tab, axe)
-                            shot = await tab.picture(2600 if size == PHONE else 1800)
+                            shot = await tab.picture(_TALL[size] if pictures else 2600)
                             title = f"{state}-{name}-{size[0]}-{scheme}"
                             if everything is not None:
                                 (everything / f"{title}.png").write_bytes(shot)
-                            if kept := KEPT.get((state, name, size, scheme)):
+                            if pictures:
                                 (HERE / kept).write_bytes(shot)
                             bad += bool(problems)
                             print(title, "; ".join(problems) or "well", flush=True)
@@ -201,10 +227,12 @@ def main() -> int:
     parser.add_argument("--axe", type=Path, help="axe.min.js of npm's package axe-core")
     parser.add_argument("--all", type=Path, help="folder for a picture of everything")
     parser.add_argument("--only", default="", help="the pages of one state: day, story, huge, ...")
+    parser.add_argument("--pictures", action="store_true", help="make the pictures of the docs")
     given = parser.parse_args()
     if given.all is not None:
         given.all.mkdir(parents=True, exist_ok=True)
-    bad = asyncio.run(look(given.axe.read_text() if given.axe else "", given.all, given.only))
+    axe = given.axe.read_text() if given.axe else ""
+    bad = asyncio.run(look(axe, given.all, given.only, pictures=given.pictures))
     print(f"{bad} with something wrong")
     return 1 if bad else 0
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import aiohttp
 
-WIDE, PHONE = (1200, 900), (390, 844)
+WIDE, PHONE = (1400, 900), (390, 844)
 _QUIETLY = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--hide-scrollbars"),
     *("--no-first-run", "--disable-background-networking", "--disable-component-update"),
@@ -36,6 +36,7 @@ class Tab:
         self._number = 0
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self.said: list[str] = []
+        self._size = WIDE
         self.loaded = asyncio.Event()
         self._task = asyncio.create_task(self._hear())
 
@@ -76,17 +77,20 @@ class Tab:
     async def open(self, url: str, size: tuple[int, int], scheme: str) -> None:
         """Show a page."""
         self.said.clear()
-        width, height = size
-        await self.do(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=1,
-            mobile=size == PHONE,
-        )
+        self._size = size
+        await self._resize(size[1])
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         await self.do("Emulation.setEmulatedMedia", features=features)
         await self.go(url)
+
+    async def _resize(self, height: int) -> None:
+        await self.do(
+            "Emulation.setDeviceMetricsOverride",
+            width=self._size[0],
+            height=height,
+            deviceScaleFactor=1,
+            mobile=self._size == PHONE,
+        )
 
     async def go(self, url: str) -> None:
         """Go to a page, and wait until it is loaded."""
@@ -97,12 +101,10 @@ class Tab:
     async def picture(self, most: int) -> bytes:
         """Return the whole page as PNG, up to a height."""
         whole = (await self.do("Page.getLayoutMetrics"))["cssContentSize"]
-        clip = {"x": 0, "y": 0, "scale": 1, "width": whole["width"]}
-        found = await self.do(
-            "Page.captureScreenshot",
-            captureBeyondViewport=True,
-            clip={**clip, "height": min(whole["height"], most)},
-        )
+        # What is outside of the window need not be drawn (content-visibility).
+        await self._resize(min(int(whole["height"]), most))
+        await self.value("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)))")
+        found = await self.do("Page.captureScreenshot")
         return base64.b64decode(found["data"])
 
 
