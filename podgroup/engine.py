@@ -55,7 +55,7 @@ from podgroup.rules.explain import explain
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.rule import ClusterRule, Rule
 from podgroup.state.changes import EVERYTHING
-from podgroup.state.derived import Dequeued
+from podgroup.state.derived import Waits
 from podgroup.state.group import Group
 from podgroup.state.world import World
 
@@ -361,7 +361,7 @@ def _run(applier: Applier, group: Group, changed: int, *, first: bool) -> None:
 
 def _wind_up(applier: Applier, group: Group, *, first: bool) -> None:
     """Ask about a parked group what ends it: a rule that fails keeps no other from being asked."""
-    applier.apply(Dequeued(group.id))
+    applier.apply(Waits(group.id, False))
     for run in _PLANS[first, applier.world.mode, True, EVERYTHING]:
         with suppress(Exception):
             applier.run(run(applier.ctx, group))

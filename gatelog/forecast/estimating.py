@@ -24,7 +24,6 @@ from gatelog.forecast.playing import Limit, Out, Present, play, stuck
 from gatelog.readmodel.starts import rough
 from podgroup.model.ids import GroupID
 from podgroup.model.lifecycle import QUEUED, stage_of
-from podgroup.rules.helpers.scheduler_mirror import known_mirror
 from podgroup.state.group import Group
 from podgroup.state.world import World
 
@@ -116,7 +115,7 @@ def _played(outs: Sequence[Out]) -> int:
 
 def places(world: World) -> dict[str, int]:
     """Return the position of each that asks for quota, in the order of queues; 0 if not in line."""
-    cache = known_mirror(world).scheduler.cache
+    cache = world.quotas.scheduler.cache
     found: dict[str, int] = {}
     for name in sorted(cache.objects.cluster_queues):
         position = 0

@@ -27,7 +27,7 @@ from podgroup.fold.deriving import apply_derived
 from podgroup.folding import load_world
 from podgroup.model.ids import GroupID
 from podgroup.rules.admit import prepare
-from podgroup.rules.helpers import snapshot
+from podgroup.state import asked
 from podgroup.state.facts import cluster_queue_name
 from podgroup.state.group import Group
 from podgroup.state.world import World
@@ -117,7 +117,7 @@ def _present(connection: Connection, world: World, now: datetime, label: str) ->
         ):
             came[identity] = (
                 group.requeueing.queued_at,
-                snapshot.workload(world, group),
+                asked.workload(world, group),
                 keys[identity],
             )
     begin = max(now - LATELY, min((at for at, _, _ in came.values()), default=now) - QUIET)
@@ -168,8 +168,8 @@ def _samples(world: World) -> dict[tuple[str, str, str], PodSet]:
         for role in group.roles.values():
             where = (group.namespace, group.spec.queue, role.name)
             if role.count and where not in found:
-                shown = snapshot.sample_of(world, group, role)
-                found[where] = snapshot.shaped_like(shown, role.name)
+                shown = asked.sample_of(world, group, role)
+                found[where] = asked.shaped_like(shown, role.name)
     return found
 
 

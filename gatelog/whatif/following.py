@@ -23,13 +23,13 @@ from msgspec.structs import replace
 from podgroup.applying import Applier
 from podgroup.fold.decisions import apply_decision
 from podgroup.fold.records import apply_record
-from podgroup.fold.reservations import charge_of
 from podgroup.log import records as r
 from podgroup.log.events import Decision
 from podgroup.log.journal import At
 from podgroup.model import commands as c
 from podgroup.model.ids import GroupID
 from podgroup.rules.helpers.unadmitted import ran_unadmitted
+from podgroup.state.asked import charge_of
 from podgroup.state.world import World
 from projector.replay.fold import Beginning
 from projector.replay.log import Log

@@ -49,7 +49,6 @@ def line_up(world: World) -> None:
         recharge(world, group)
     # What could be admitted is looked at again once: who waits is not stored.
     world.loaded = True
-    world.scheduler_mirror = None
     mark_conditions_stale(world)
 
 

@@ -6,7 +6,7 @@ Invariant: applying what is derived depends on the state and on what it says onl
 from collections.abc import Callable
 from typing import Any, Final
 
-from podgroup.fold.reservations import recharge
+from podgroup.fold import account
 from podgroup.state import derived as d
 from podgroup.state.changes import EVERYTHING
 from podgroup.state.quota import places
@@ -18,19 +18,14 @@ def apply_derived(world: World, what: d.Derived) -> None:
     _APPLIED[type(what)](world, what)
 
 
-def _enqueued(world: World, what: d.Enqueued) -> None:
+def _waits(world: World, what: d.Waits) -> None:
+    if not what.waits:
+        world.quotas.dequeue(what.group)
+        return
     group = world.groups[what.group]
     local = world.local_queues[group.namespace, group.spec.queue]
     where = places((group.namespace, group.spec.queue), local.cluster_queue)
     world.quotas.enqueue(what.group, where)
-
-
-def _dequeued(world: World, what: d.Dequeued) -> None:
-    world.quotas.dequeue(what.group)
-
-
-def _recharged(world: World, what: d.Recharged) -> None:
-    recharge(world, world.groups[what.group])
 
 
 def _charged(world: World, what: d.Charged) -> None:
@@ -50,16 +45,16 @@ def _reevaluated(world: World, what: d.Reevaluated) -> None:
     world.dirty_groups[what.group] = EVERYTHING
 
 
-def _scheduler_kept(world: World, what: d.SchedulerKept) -> None:
-    world.scheduler_mirror = what.scheduler_mirror
+def _entered(world: World, what: d.Entered) -> None:
+    account.enter(world, what.at)
 
 
-def _all_reconsidered(world: World, what: d.AllReconsidered) -> None:
-    world.quotas.recall()
+def _corrected(world: World, what: d.Corrected) -> None:
+    account.correct(world, what.group)
 
 
-def _news_read(world: World, what: d.NewsRead) -> None:
-    world.quotas.read()
+def _forgotten(world: World, what: d.Forgotten) -> None:
+    world.quotas.forget()
 
 
 def _statuses_read(world: World, what: d.StatusesRead) -> None:
@@ -71,15 +66,13 @@ def _moves_read(world: World, what: d.MovesRead) -> None:
 
 
 _APPLIED: Final[dict[type[d.Derived], Callable[[World, Any], None]]] = {
-    d.Enqueued: _enqueued,
-    d.Dequeued: _dequeued,
-    d.Recharged: _recharged,
+    d.Waits: _waits,
     d.Charged: _charged,
     d.Contradicted: _contradicted,
     d.Reevaluated: _reevaluated,
-    d.SchedulerKept: _scheduler_kept,
-    d.AllReconsidered: _all_reconsidered,
-    d.NewsRead: _news_read,
+    d.Entered: _entered,
+    d.Corrected: _corrected,
+    d.Forgotten: _forgotten,
     d.StatusesRead: _statuses_read,
     d.MovesRead: _moves_read,
 }

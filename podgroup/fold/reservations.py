@@ -25,20 +25,16 @@ from podgroup.model.names import (
     QUOTA_RESERVED,
 )
 from podgroup.model.objects import WorkloadView
+from podgroup.state.asked import charge_of
 from podgroup.state.facts import (
     KUEUE,
-    beyond_admission,
     ran_s,
-    role_of,
     runs_since_before,
-    succeeded,
 )
 from podgroup.state.group import (
     Group,
     QuotaReservation,
 )
-from podgroup.state.members import Flag
-from podgroup.state.quota import Charge
 from podgroup.state.world import World
 
 ADOPTED = "adopted"
@@ -132,40 +128,3 @@ def recharge(world: World, group: Group) -> None:
     """Charge the group what it holds; Kueue keeps its own books, so in kueue mode nothing is."""
     if world.mode != "kueue" and group.quota.holding is not None:
         world.quotas.charge(group.id, charge_of(world, group, group.quota.holding))
-
-
-def charge_of(world: World, group: Group, holding: QuotaReservation) -> Charge:
-    """Return what a group is charged that holds quota: without what succeeded pods do not need.
-
-    KEP-976 "Dynamically reclaiming Quota": a succeeded pod's share is free at once. Serving groups
-    keep theirs.
-
-    What runs is charged even where it is more than was given: pods beyond the count of their role
-    (in a serving group those that terminate have given their places up), pods of a role that has
-    no places, and what a pod was resized to.
-    """
-    usage: dict[tuple[str, str], int] = {}
-    live = world.members[group.id].count
-    for assignment in holding.admission.assignments:
-        count = left = max(assignment.count, 1)
-        if not group.spec.serving:
-            # An admission after an eviction is for those alone that had not succeeded by then.
-            role = group.roles.get(role_of(group, assignment.name))
-            all_places = max(count, role.count if role is not None else 0)
-            left = min(count, max(0, all_places - succeeded(world, group, assignment.name)))
-        left = max(left, live(Flag.LIVE, role_of(group, assignment.name)))
-        for resource, flavor in assignment.flavors.items():
-            per_pod = assignment.usage.get(resource, 0) // count
-            key = (flavor, resource)
-            usage[key] = usage.get(key, 0) + per_pod * left
-    for key, amount in beyond_admission(world, group, holding.admission).items():
-        usage[key] = usage.get(key, 0) + amount
-    return Charge(
-        holding.admission.cluster_queue,
-        usage,
-        group.composition.priority,
-        holding.at,
-        local_queue=(group.namespace, group.spec.queue),
-        holds=True,
-        admitted=holding.admitted,
-    )

@@ -1,11 +1,11 @@
 """Rule: which waiting groups fit the quota and start now, and which make room for them.
 
-Theory. What there is and who waits is entered in `helpers.scheduler_mirror` as it is known;
-`podgroup.admission` decides, as docs/queues.md describes, and here its verdicts become decisions:
-admissions, evictions of those who give way, and reasons why others wait. A group that was not
-looked at, because an equal one did not fit or another is before it, reports the same reason, or
-that. A reason is not reported again because the amounts in it changed: what is free changes all the
-time, and each report costs writes.
+Theory. What has changed of who holds and who waits is entered (`Entered`), `podgroup.admission`
+decides, as docs/queues.md describes, and here its verdicts become decisions: admissions, evictions
+of those who give way, and reasons why others wait. A group that was not looked at, because an equal
+one did not fit or another is before it, reports the same reason, or that. A reason is not reported
+again because the amounts in it changed: what is free changes all the time, and each report costs
+writes.
 
 Invariant: the sum of what is admitted never exceeds what quota, borrowing and lending limits allow.
 """
@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from podgroup.admission import Scheduler
 from podgroup.admission.cache.ledger import Ledger
 from podgroup.admission.cache.scheduler_cache import SchedulerCache
 from podgroup.admission.verdicts import AdmissionVerdict, PreemptionVerdict, Verdicts
@@ -29,14 +30,12 @@ from podgroup.model.reasons import CLUSTER_QUEUE_INACTIVE, effect_of
 from podgroup.model.standing import COUNTS_TIMER
 from podgroup.model.topology import placed_at
 from podgroup.model.wording import kueues
-from podgroup.rules.helpers import snapshot
 from podgroup.rules.helpers.activity import without_root
 from podgroup.rules.helpers.checks import required_checks
 from podgroup.rules.helpers.context import Concluding, Conclusions, RuleContext, group_ref
 from podgroup.rules.helpers.eligible import Reason, ineligible, may_wait
 from podgroup.rules.helpers.plainly import plainly
 from podgroup.rules.helpers.rule import BUILTIN, ClusterRule, RuleDoc
-from podgroup.rules.helpers.scheduler_mirror import SchedulerMirror, scheduler_mirror
 from podgroup.rules.helpers.shortages import record_shortage
 from podgroup.rules.helpers.unadmitted import ran_unadmitted
 from podgroup.rules.helpers.wording import because_of
@@ -44,14 +43,15 @@ from podgroup.rules.preempt import DOC as PREEMPT
 from podgroup.rules.preempt import preempt
 from podgroup.rules.relocate import DOC as RELOCATE
 from podgroup.rules.relocate import relocate
+from podgroup.state import asked
 from podgroup.state.derived import (
-    AllReconsidered,
     AnyDerived,
     Charged,
-    Enqueued,
-    NewsRead,
+    Corrected,
+    Entered,
+    Forgotten,
     Reevaluated,
-    SchedulerKept,
+    Waits,
 )
 from podgroup.state.facts import cluster_queue_of, pods_of
 from podgroup.state.group import Group
@@ -65,16 +65,15 @@ _AMOUNT = re.compile(
 
 def prepare(world: World) -> Iterable[AnyDerived]:
     """Work out who waited before what is folded next, where that is not remembered."""
-    if world.scheduler_mirror is not None:
+    if world.quotas.deciding is not None:
         return
     for identity in sorted(world.groups):
         group = world.groups[identity]
         if (charge := ran_unadmitted(world, group)) is not None:
             yield Charged(identity, charge)
         if may_wait(world, group) and not group.parked and ineligible(world, group) is None:
-            yield Enqueued(identity)
-    yield from scheduler_mirror(world)
-    yield NewsRead()
+            yield Waits(identity, True)
+    yield Entered()
 
 
 def admit(ctx: RuleContext) -> Conclusions:
@@ -85,25 +84,19 @@ def admit(ctx: RuleContext) -> Conclusions:
     now = ctx.here.at.timestamp()
     while going_on or _news(ctx.world):
         without_verdict.update(quotas.news, quotas.charged)
-        line = yield from scheduler_mirror(ctx.world)
-        line.scheduler.cache.wake_ups.begin(now)
-        ill = line.follow(ctx.world)
-        yield NewsRead()
-        for identity in line.near:
-            yield Reevaluated(GroupID(identity))
-        for identity, error in ill.items():
+        yield Entered(now)
+        for identity, error in (quotas.deciding.ill if quotas.deciding is not None else {}).items():
             yield from _park(ctx, identity, error)
-        scheduler, cache = line.scheduler, line.scheduler.cache
+        scheduler, cache = quotas.scheduler, quotas.scheduler.cache
         try:
             verdicts = scheduler.settle(now, ctx.here.position)
         except Exception as error:  # a bug of ours stops the group that it shows at, no other
             if not (yield from _park(ctx, scheduler.looking_at, error)):
                 raise
-            yield SchedulerKept(None)
-            yield AllReconsidered()
+            yield Forgotten()
             continue
         without_verdict.difference_update(head.id for head in verdicts.heads)
-        yield from _carry_out(ctx, line, verdicts)
+        yield from _carry_out(ctx, scheduler, verdicts)
         going_on = verdicts.changing and cache.configuration.as_kueue
         if not going_on:
             judged = cache.queues.judged
@@ -124,7 +117,7 @@ def _park(ctx: RuleContext, identity: str, error: Exception) -> Concluding[bool]
     return True
 
 
-def _carry_out(ctx: RuleContext, line: SchedulerMirror, verdicts: Verdicts) -> Conclusions:
+def _carry_out(ctx: RuleContext, scheduler: Scheduler, verdicts: Verdicts) -> Conclusions:
     """Make decisions of what was decided, head by head."""
     admitted = {one.id: one for one in verdicts.admitted}
     for failure in verdicts.node_failures:
@@ -146,13 +139,13 @@ def _carry_out(ctx: RuleContext, line: SchedulerMirror, verdicts: Verdicts) -> C
             right = True
             for verdict in preempting.pop(head.id, ()):
                 victim = ctx.world.groups[GroupID(verdict.id)]
-                yield preempt(ctx, line.scheduler, group, victim, verdict)
+                yield preempt(ctx, scheduler, group, victim, verdict)
                 if victim.requeueing.evicted is None:
-                    line.correct(ctx.world, victim.id)
+                    yield Corrected(victim.id)
                     right = False
         if not right:  # what is recorded was applied in its place
-            line.correct(ctx.world, group.id)
-    cache = line.scheduler.cache
+            yield Corrected(group.id)
+    cache = scheduler.cache
     for identity in sorted(cache.claims.changed):
         yield from _record_kept(ctx, identity, cache)
     cache.claims.changed.clear()
@@ -169,7 +162,7 @@ def _record_kept(ctx: RuleContext, identity: str, cache: SchedulerCache) -> Conc
     if group is None or group.quota.holding is not None:
         return
     kept = cache.kept_for(identity)
-    record = snapshot.kept_record(group.id, kept)
+    record = asked.kept_record(group.id, kept)
     if group.quota.kept != (None if kept is None else record):
         yield record
 
@@ -194,7 +187,7 @@ def _explain_wait(ctx: RuleContext, identity: str) -> Conclusions:
     if queue is not None and why is not None:
         yield from record_shortage(ctx, group)
     elif queue is not None and not group.quota.effect.tried:
-        manager = (yield from scheduler_mirror(ctx.world)).scheduler.cache.queues
+        manager = ctx.world.quotas.scheduler.cache.queues
         why, short = manager.answer(identity), manager.short_of(identity)
         why = why and plainly(ctx.world, group, why, short)
         yield from record_shortage(ctx, group, queue.name, short)
@@ -219,12 +212,12 @@ def _inactive(ctx: RuleContext, queue: ClusterQueueView) -> Reason | None:
                     f"ClusterQueue {queue.name} is inactive: "
                     f"ResourceFlavor {flavor.name} doesn't exist",
                 )
-    absent, idle = snapshot.unusable_checks(ctx.world.checks, queue)
+    absent, idle = asked.unusable_checks(ctx.world.checks, queue)
     for what, names in (("doesn't exist", absent), ("is not active", idle)):
         if names:
             said = f"ClusterQueue {queue.name} is inactive: AdmissionCheck {names[0]} {what}"
             return CLUSTER_QUEUE_INACTIVE, said
-    for _, why in snapshot.without_places(ctx.world, queue):
+    for _, why in asked.without_places(ctx.world, queue):
         return CLUSTER_QUEUE_INACTIVE, f"ClusterQueue {queue.name} is inactive: {why}"
     rootless = without_root(ctx.world, queue.cohort)
     if rootless is not None:
@@ -254,7 +247,7 @@ def _admit(ctx: RuleContext, group: Group, admission: AdmissionVerdict) -> Decis
         for a in sets
     )
     borrowing = ", borrowing from its cohort" if admission.borrowing else ""
-    assignments = snapshot.assignments(sets)
+    assignments = asked.assignments(sets)
     checks = required_checks(ctx.world, admission.cluster_queue, assignments) or ()
     waits = f"; waits for admission checks: {', '.join(checks)}" if checks else ""
     first = ctx.members(group).first()

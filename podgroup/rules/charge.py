@@ -10,8 +10,9 @@ from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.rule import BUILTIN, Rule
 from podgroup.rules.helpers.timing import no_wake, timer_of, wake_at
 from podgroup.rules.helpers.unadmitted import charge_for, charged_to, usage_of_live
+from podgroup.state.asked import charge_of
 from podgroup.state.changes import SUCCEEDED
-from podgroup.state.derived import Charged, Recharged
+from podgroup.state.derived import Charged
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
 from podgroup.state.termination import GIVEN_UP
@@ -19,8 +20,9 @@ from podgroup.state.termination import GIVEN_UP
 
 def charge(ctx: RuleContext, group: Group) -> Conclusions:
     """Charge a group."""
-    if group.quota.holding is not None:
-        return (Recharged(group.id),)
+    holding = group.quota.holding
+    if holding is not None:
+        return (Charged(group.id, charge_of(ctx.world, group, holding)),)
     return charge_unadmitted(ctx, group)
 
 

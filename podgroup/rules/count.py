@@ -23,8 +23,7 @@ from podgroup.model.quantities import MAX_INT64
 from podgroup.model.standing import COUNTS_TIMER, Amount, Consumed, Standing
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.rules.helpers.rule import BUILTIN, ClusterRule, RuleDoc
-from podgroup.rules.helpers.scheduler_mirror import scheduler_mirror
-from podgroup.state.derived import MovesRead
+from podgroup.state.derived import Entered, MovesRead
 from podgroup.state.facts import find_object
 from podgroup.state.quota import FlavorResource, QueueKey, Tally
 from podgroup.state.world import World
@@ -43,7 +42,9 @@ def count(ctx: RuleContext) -> Conclusions:
     if COUNTS_TIMER in meta.timers:
         return  # reported when the log says that its time has come, started anew meanwhile or not
     due = None if meta.counted_at is None else meta.counted_at + timedelta(seconds=interval_s)
-    forest = (yield from scheduler_mirror(world)).scheduler.cache.objects.present
+    if quotas.deciding is None:
+        yield Entered()
+    forest = quotas.scheduler.cache.objects.present
     wanted = _marked(world, forest) if not quotas.unsure else _all(world, forest)
     found = [(key, standing) for key, standing in wanted if _is_news(world, key, standing)]
     if found and due is not None and ctx.here.at < due:

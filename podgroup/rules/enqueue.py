@@ -10,7 +10,7 @@ from podgroup.rules.helpers.eligible import active_again, ineligible, may_wait
 from podgroup.rules.helpers.rule import BUILTIN, Rule
 from podgroup.rules.helpers.shortages import record_shortage
 from podgroup.state.changes import SUCCEEDED
-from podgroup.state.derived import Dequeued, Enqueued
+from podgroup.state.derived import Waits
 from podgroup.state.group import Group
 
 
@@ -32,14 +32,14 @@ def _requeue(ctx: RuleContext, group: Group) -> Conclusions:
 def _wait(ctx: RuleContext, group: Group) -> Conclusions:
     why = ineligible(ctx.world, group)
     if why is None:
-        return (Enqueued(group.id),)
+        return (Waits(group.id, True),)
     return (*ctx.pending(group, *why), *_leave(ctx, group))
 
 
 def _leave(ctx: RuleContext, group: Group) -> Conclusions:
     if group.quota.shortage is None and group.id not in ctx.world.quotas.waiting:
         return ()
-    return (*record_shortage(ctx, group), Dequeued(group.id))
+    return (*record_shortage(ctx, group), Waits(group.id, False))
 
 
 RULE = Rule(

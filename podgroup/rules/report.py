@@ -46,8 +46,8 @@ from podgroup.model.wording import quantity
 from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.order import start_key
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.rules.helpers.snapshot import at_odds
 from podgroup.rules.helpers.wording import refusal, unwritten
+from podgroup.state.asked import at_odds
 from podgroup.state.facts import UNPLACED, beyond, given_name, pods_of, role_of, unknown_flavor
 from podgroup.state.group import Group
 from podgroup.state.members import Flag

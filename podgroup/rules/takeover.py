@@ -15,7 +15,7 @@ from podgroup.model.commands import AdmitGroup
 from podgroup.model.quantities import beyond_any_node
 from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
-from podgroup.rules.helpers.snapshot import first_flavors
+from podgroup.state.asked import first_flavors
 from podgroup.state.facts import cluster_queue_of, runs_since_before
 from podgroup.state.group import Group
 

@@ -29,9 +29,9 @@ from podgroup.rules.helpers.context import Concluding, Conclusions, RuleContext,
 from podgroup.rules.helpers.no_workload import without_workload
 from podgroup.rules.helpers.order import start_key
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.rules.helpers.snapshot import at_odds
 from podgroup.rules.helpers.timing import given_up_at, may_run, timer_of, wake_at
 from podgroup.rules.helpers.topology import selectors_of
+from podgroup.state.asked import at_odds
 from podgroup.state.facts import role_of, unknown_flavor
 from podgroup.state.group import Group, QuotaReservation, Role
 from podgroup.state.members import Flag

@@ -18,26 +18,18 @@ class Derived(Struct, frozen=True, gc=False):
     """Base of what is derived."""
 
 
-class Enqueued(Derived, frozen=True):
-    """A group waits for quota, or what it asks for is to be looked at again."""
+class Waits(Derived, frozen=True):
+    """A group waits for quota, or what it asks for is to be looked at again; or it waits not."""
 
     group: GroupID
-
-
-class Dequeued(Derived, frozen=True):
-    """A group waits no longer, if it did."""
-
-    group: GroupID
-
-
-class Recharged(Derived, frozen=True):
-    """A group is charged what it holds."""
-
-    group: GroupID
+    waits: bool
 
 
 class Charged(Derived, frozen=True):
-    """A group is charged for what runs of it without an admission, as worked out from `source`."""
+    """A group is charged what it holds, or what runs of it without an admission.
+
+    The latter as worked out from `source`.
+    """
 
     group: GroupID
     charge: Charge | None
@@ -59,18 +51,20 @@ class Reevaluated(Derived, frozen=True):
     group: GroupID
 
 
-class SchedulerKept(Derived, frozen=True):
-    """What admission remembers between messages; None: it is made anew."""
+class Entered(Derived, frozen=True):
+    """What has changed of the account is known where it is decided, as of `at` (seconds)."""
 
-    scheduler_mirror: object
-
-
-class AllReconsidered(Derived, frozen=True):
-    """Every waiting group is looked at again."""
+    at: float | None = None
 
 
-class NewsRead(Derived, frozen=True):
-    """Nothing that admission asks for is news any more."""
+class Corrected(Derived, frozen=True):
+    """About a group another decision holds than was made."""
+
+    group: GroupID
+
+
+class Forgotten(Derived, frozen=True):
+    """What deciding remembers cannot be right: all of the account is entered anew."""
 
 
 class StatusesRead(Derived, frozen=True):
@@ -84,15 +78,13 @@ class MovesRead(Derived, frozen=True):
 
 
 AnyDerived = (
-    Enqueued
-    | Dequeued
-    | Recharged
+    Waits
     | Charged
     | Contradicted
     | Reevaluated
-    | SchedulerKept
-    | AllReconsidered
-    | NewsRead
+    | Entered
+    | Corrected
+    | Forgotten
     | StatusesRead
     | MovesRead
 )

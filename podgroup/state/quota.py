@@ -1,12 +1,11 @@
 """Quotas: who holds how much of which ClusterQueue, who waits for some, and what of that is news.
 
-Theory. An index kept by difference: usage per (flavor, resource), the groups that are charged for
-it, and those that wait; and of every queue how many these are, so that they need not be counted.
-Who of them is next is none of its business: what decides that remembers more
-(`scheduler_mirror`) and is given here what it has to look at again, so that nothing is worked out
-anew for the sake of one event.
+Theory. An account kept by difference: the groups that are charged for quota, and those that wait;
+of every queue how many these are and what they take, so that they need not be counted; and
+`deciding`, where all of it is entered before it is decided who is next (`fold.account`). What has
+to be entered is noted here, so nothing is worked out anew for the sake of one event.
 
-Invariant: `usage` is the sum of `charges`, and a waiting group is charged for nothing but pods
+Invariant: tallies are the sums of `charges`, and a waiting group is charged for nothing but pods
 that run without ever having been gated.
 """
 
@@ -14,6 +13,9 @@ from collections import Counter
 from datetime import datetime
 
 from msgspec import Struct, field
+
+from podgroup.admission import Scheduler
+from podgroup.admission.topology.tenants import Tenants
 
 FlavorResource = tuple[str, str]
 QueueKey = tuple[str, str, str]
@@ -79,10 +81,24 @@ class Tally(Struct):
         return not (groups or self.reserved or self.used or self.unadmitted)
 
 
-class Quotas(Struct):
-    """Usage of all ClusterQueues, and who waits."""
+class Deciding:
+    """What deciding remembers of the account; times in seconds.
 
-    usage: dict[str, Counter[FlavorResource]] = field(default_factory=dict)
+    `tenants`: who has places on which nodes. `ill`: groups that could not be entered, and why,
+    until they are parked.
+    """
+
+    __slots__ = ("ill", "scheduler", "tenants")
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.tenants = Tenants()
+        self.ill: dict[str, Exception] = {}
+
+
+class Quotas(Struct):
+    """Who is charged for quota and who waits, by ClusterQueue and LocalQueue."""
+
     charges: dict[str, Charge] = field(default_factory=dict)
     waiting: dict[str, Places] = field(default_factory=dict)
     news: dict[str, None] = field(default_factory=dict)
@@ -98,6 +114,14 @@ class Quotas(Struct):
     """So may all others: an object changed, or all this was made anew."""
     moved: bool = True
     """One of the two since the last look, or it is time to look again."""
+    deciding: Deciding | None = None
+    """All of this as it was entered last; None before that, and where Kueue decides."""
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The scheduler, once something was entered."""
+        assert self.deciding is not None, "nothing is entered yet"
+        return self.deciding.scheduler
 
     def enqueue(self, group: str, where: Places) -> None:
         """Let `group` wait there, or have what it asks for looked at again."""
@@ -124,6 +148,13 @@ class Quotas(Struct):
         """Return what is counted of a queue."""
         return self.tallies.get(queue) or Tally()
 
+    def taken(self, cluster_queue: str) -> Counter[FlavorResource]:
+        """Return what is charged to a ClusterQueue in all."""
+        tally = self.tally(("ClusterQueue", "", cluster_queue))
+        total = Counter(tally.reserved)
+        total.update(tally.unadmitted)
+        return total
+
     def counted(self, *, reported: bool) -> None:
         """Nothing has moved since the last look; `reported`: nor since the last report."""
         self.moved = False
@@ -147,6 +178,11 @@ class Quotas(Struct):
     def recall(self) -> None:
         """Have every waiting group looked at again."""
         self.news.update(dict.fromkeys(self.waiting))
+
+    def forget(self) -> None:
+        """Enter everything anew, since what was entered last cannot be right."""
+        self.deciding = None
+        self.recall()
 
     def reported(self) -> None:
         """Nothing is news any more."""
@@ -187,10 +223,7 @@ class Quotas(Struct):
         self, charge: Charge, amounts: dict[FlavorResource, int], sign: int, groups: int
     ) -> None:
         """Enter amounts that such a charge takes, and so many `groups` more."""
-        usage = self.usage.get(charge.cluster_queue)
-        if usage is None:
-            usage = self.usage[charge.cluster_queue] = Counter()
-        totals = [usage]
+        totals: list[Counter[FlavorResource]] = []
         unadmitted, used = charge.unadmitted, charge.admitted or not charge.holds
         for place in charge.places:
             tally = self._tally(place)

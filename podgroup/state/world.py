@@ -101,8 +101,6 @@ class Indexed(Stored):
     ending: dict[str, None] = field(default_factory=dict)
     """ClusterQueues that are being deleted."""
     quotas: Quotas = field(default_factory=Quotas)
-    scheduler_mirror: object = None
-    """What admission remembers of all this between messages (`scheduler_mirror`)."""
 
 
 class World(Indexed):

@@ -100,9 +100,9 @@ def test_a_pod_that_was_never_admitted_is_charged_until_its_kubelet_is_given_up(
     toy.run("sly")
     toy.delete("sly")
     toy.unreach("sly")
-    assert toy.world.quotas.usage["cq"][("f", "cpu")] == 1000
+    assert toy.world.quotas.taken("cq")[("f", "cpu")] == 1000
     fire(toy, GIVEN_UP)
-    assert not toy.world.quotas.usage["cq"].get(("f", "cpu"))
+    assert not toy.world.quotas.taken("cq").get(("f", "cpu"))
 
 
 def test_no_pod_starts_where_more_run_than_there_are_places() -> None:

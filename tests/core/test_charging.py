@@ -21,7 +21,7 @@ CPU = ("f", "cpu")
 
 def used(toy: Toy) -> int:
     """CPUs that are charged, in thousandths."""
-    return toy.world.quotas.usage["cq"].get(CPU, 0)
+    return toy.world.quotas.taken("cq").get(CPU, 0)
 
 
 def kept(toy: Toy) -> list[str]:

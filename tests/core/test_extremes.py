@@ -64,7 +64,7 @@ def can_run(pod: PodView) -> bool:
 def lawful(toy: Toy) -> None:
     parked = [(row.reason, row.message) for row in toy.world.journal.parked]
     assert not parked, parked
-    used = toy.world.quotas.usage["cq"].get(("f", "cpu"), 0)
+    used = toy.world.quotas.taken("cq").get(("f", "cpu"), 0)
     assert all(
         n >= 0 for charge in toy.world.quotas.charges.values() for n in charge.usage.values()
     )

@@ -225,7 +225,7 @@ def lawful(toy: Toy) -> None:
         if row.reason != "DeltaRefused"
     ]
     assert not raised, raised
-    for usage in toy.world.quotas.usage.values():
+    for usage in map(toy.world.quotas.taken, toy.world.cluster_queues):
         assert all(amount >= 0 for amount in usage.values()), usage
     for charge in toy.world.quotas.charges.values():
         assert all(amount >= 0 for amount in charge.usage.values()), charge

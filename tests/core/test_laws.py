@@ -146,7 +146,7 @@ def play(story: list[tuple[str, str, int]], *, cpu: int = 4, check: bool = True)
 
 def invariants(toy: Toy, cpu: int) -> None:
     world = toy.world
-    usage = world.quotas.usage.get("cq", Counter())
+    usage = world.quotas.taken("cq")
     assert usage[("f", "cpu")] <= cpu * 1000, "quota exceeded"
     for group in world.groups.values():
         members = world.members[group.id]
@@ -261,7 +261,7 @@ def test_a_reloaded_world_is_the_same_world(story: Any) -> None:
         assert +Counter(other.counts) == +Counter(members.counts)
         assert other.queues == members.queues
         assert other.totals == members.totals
-    assert +Counter(again.quotas.usage.get("cq")) == +Counter(toy.world.quotas.usage.get("cq"))
+    assert again.quotas.taken("cq") == toy.world.quotas.taken("cq")
     assert again.quotas.charges == toy.world.quotas.charges
     assert again.expecting == toy.world.expecting
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from podgroup.fold.account import known
 from podgroup.folding import Stored, drain_journal, load_world
 from podgroup.log.events import (
     Event,
@@ -24,7 +25,6 @@ from podgroup.model.objects import (
     ResourceGroup,
     TopologyView,
 )
-from podgroup.rules.helpers.scheduler_mirror import SchedulerMirror, known_mirror
 from podgroup.state.world import World
 from tests.core.test_queueing import said
 from tests.support.toy import Toy
@@ -100,8 +100,7 @@ def with_nodes(toy: Toy) -> Toy:
 
 def free(world: World) -> dict[str, dict[str, int]]:
     """What admission takes for free on each node."""
-    mirror = known_mirror(world) if world.scheduler_mirror else SchedulerMirror(world)
-    cache = mirror.scheduler.cache
+    cache = (world.quotas.deciding or known(world)).scheduler.cache
     cache.settle(0, sample=False)
     tree = cache.objects.places.trees.get("f")
     return {} if tree is None else {path[-1]: leaf.free for path, leaf in tree.leaves.items()}
@@ -200,7 +199,7 @@ def test_each_time_in_which_a_node_was_as_it_was_is_a_row() -> None:
 
 def test_only_news_that_may_free_a_place_has_waiting_groups_tried_again() -> None:
     toy = placed()
-    cache = known_mirror(toy.world).scheduler.cache
+    cache = toy.world.quotas.scheduler.cache
     view = toy.world.nodes["n1"]
     cache.settle(0, sample=False)
     more = msgspec.structs.replace(view, taken={"cpu": 1})

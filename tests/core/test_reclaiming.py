@@ -12,7 +12,7 @@ HIGH = {PRIORITY_CLASS: "high"}
 
 
 def used(toy: Toy) -> int:
-    return toy.world.quotas.usage["cq"].get(("f", "cpu"), 0)
+    return toy.world.quotas.taken("cq").get(("f", "cpu"), 0)
 
 
 def group(toy: Toy, name: str, size: int, first: int = 0, **more: Any) -> list[str]:
@@ -112,4 +112,4 @@ def test_the_books_are_the_same_after_a_restart() -> None:
         toy.pod(f"low{number}", "low", 3)
     assert used(toy) == 2000
     again = reloaded(toy.world)
-    assert again.quotas.usage["cq"].get(("f", "cpu"), 0) == 2000
+    assert again.quotas.taken("cq").get(("f", "cpu"), 0) == 2000

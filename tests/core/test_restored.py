@@ -1,7 +1,6 @@
 """A cluster that went back: what it lists is believed, and what the log knew beyond is undone."""
 
 import random
-from collections import Counter
 from copy import copy
 from typing import NamedTuple
 
@@ -26,7 +25,7 @@ class Backup(NamedTuple):
 
 
 def charged(world: World) -> dict[tuple[str, str], int]:
-    return dict(+world.quotas.usage.get("cq", Counter()))
+    return dict(+world.quotas.taken("cq"))
 
 
 def saved(toy: Toy) -> Backup:

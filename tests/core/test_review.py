@@ -3,7 +3,6 @@
 Each test tells a story that went wrong, or could have, on the smallest cluster that shows it.
 """
 
-from collections import Counter
 from typing import Any
 
 import msgspec
@@ -70,7 +69,7 @@ def relist(toy: Toy, kind: Any, *events: Any, version: str = "", **more: Any) ->
 
 
 def used(toy: Toy, queue: str = "cq") -> int:
-    return toy.world.quotas.usage.get(queue, Counter())["f", "cpu"]
+    return toy.world.quotas.taken(queue)["f", "cpu"]
 
 
 # -- quota ---

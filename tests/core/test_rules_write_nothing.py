@@ -98,9 +98,6 @@ ELSEWHERE = {
     "context.py": {"self.world", "self.here"},
     "count.py": {f"total.{part}.update" for part in ("reserved", "used", "unadmitted")},
     "mirror.py": {"wanted.append"},
-    "scheduler_mirror.py": {"self.scheduler", "self._ill", "self._new", "self._ill[identity]"}
-    | {"self.tenants", "self.near"}
-    | {"cache.remove", "self.scheduler.cache.remove", "cache.preemptions.add"},
 }
 """What else they write to: admission's own cache, themselves, and what their caller made."""
 REFUSED = """

@@ -299,7 +299,7 @@ def test_a_serving_group_runs_no_more_than_its_quota_while_pods_terminate() -> N
         toy.pod(f"b{name}", "g", 2, annotations={SERVING: "true"})
     toy.wait(3600)
     assert toy.gated("ba0") and toy.gated("ba1")
-    assert sum(toy.world.quotas.usage["cq"].values()) == 2000
+    assert sum(toy.world.quotas.taken("cq").values()) == 2000
     toy.end("a1", phase="Failed")
     assert [toy.gated(name) for name in ("ba0", "ba1")] == [False, True]
     assert there(toy) == {"a0", "ba0", "ba1"}

@@ -7,13 +7,12 @@ import pytest
 from msgspec.structs import replace
 
 from podgroup.engine import new_world, step
-from podgroup.fold.deriving import apply_derived
+from podgroup.fold.account import enter, known
 from podgroup.log import events as e
 from podgroup.model import commands as c
 from podgroup.model.names import QUEUE_NAME
 from podgroup.model.objects import CohortView, FlavorQuotas, LocalQueueView, Quota, ResourceGroup
 from podgroup.model.policy import Policy
-from podgroup.rules.helpers.scheduler_mirror import SchedulerMirror, known_mirror, scheduler_mirror
 from tests.core.test_laws import reloaded, replayed
 from tests.support.toy import Toy
 
@@ -184,9 +183,9 @@ def test_who_lost_a_claim_is_known_after_a_restart_and_its_victims_wait_on() -> 
         world.policy = FAIR
         step(world, position, at, batch)
         decisions += world.journal.decisions
-        if whole.scheduler_mirror is None:
+        if whole.quotas.deciding is None:
             continue
-        live, fresh = known_mirror(whole).scheduler.cache, SchedulerMirror(whole).scheduler.cache
+        live, fresh = whole.quotas.scheduler.cache, known(whole).scheduler.cache
         there = live.queues.waiting.keys() | live.reservations.admitted.keys()
         assert fresh.claims.lost == live.claims.lost
         for who in there:
@@ -317,18 +316,17 @@ def test_what_is_kept_up_to_date_equals_what_is_made_anew(seed: int) -> None:
                     toy.end(rng.choice(running))
             case 4:
                 cohort(toy, "lab", cpu=rng.randint(0, 3))
-    for derived in scheduler_mirror(toy.world):
-        apply_derived(toy.world, derived)
+    enter(toy.world)
     kept, anew = (
-        known_mirror(toy.world).scheduler.cache,
-        SchedulerMirror(toy.world).scheduler.cache,
+        toy.world.quotas.scheduler.cache,
+        known(toy.world).scheduler.cache,
     )
     kept.settle(0)
     assert kept.reservations.admitted.keys() == anew.reservations.admitted.keys()
     assert kept.queues.waiting.keys() >= anew.queues.waiting.keys()
     for name, node in anew.objects.present.queues.items():
-        known = kept.objects.present.queues[name]
-        assert {k: v for k, v in known.usage.items() if v} == {
+        there = kept.objects.present.queues[name]
+        assert {k: v for k, v in there.usage.items() if v} == {
             k: v for k, v in node.usage.items() if v
         }
     assert sum(kept.objects.present.cohorts["lab"].usage.values()) == sum(

@@ -1,6 +1,5 @@
 """Pods that run, and whose Workload is gone from under them, are taken over and not stopped."""
 
-from collections import Counter
 from typing import Any
 
 import msgspec
@@ -33,7 +32,7 @@ def swept_away(toy: Toy, *names: str, relist: bool) -> None:
 
 
 def in_use(toy: Toy) -> int:
-    return toy.world.quotas.usage.get("cq", Counter())["f", "cpu"]
+    return toy.world.quotas.taken("cq")["f", "cpu"]
 
 
 def running(toy: Toy, size: int) -> list[str]:

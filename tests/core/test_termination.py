@@ -45,7 +45,7 @@ def stops(toy: Toy) -> list[tuple[str, int | None]]:
 
 
 def used(toy: Toy) -> int:
-    return toy.world.quotas.usage["cq"].get(("f", "cpu"), 0)
+    return toy.world.quotas.taken("cq").get(("f", "cpu"), 0)
 
 
 def unparked(toy: Toy) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from podgroup.fold.account import known
 from podgroup.log import events as e
 from podgroup.model import commands as c
 from podgroup.model.names import (
@@ -21,7 +22,6 @@ from podgroup.model.names import (
 )
 from podgroup.model.objects import NodeView, Toleration, TopologyView
 from podgroup.model.topology import HOSTNAME, TopologyAssignment
-from podgroup.rules.helpers.scheduler_mirror import SchedulerMirror, known_mirror
 from tests.support.toy import Toy
 
 RACK = "example.com/rack"
@@ -108,7 +108,7 @@ class Racks(Toy):
 
     def taken(self, host: str) -> int:
         """Thousandths of cores that groups hold of a node, as admission counts them."""
-        tree = known_mirror(self.world).scheduler.cache.objects.places.trees["f"]
+        tree = self.world.quotas.scheduler.cache.objects.places.trees["f"]
         return int(tree.leaves[(host,)].held.get("cpu", 0))
 
 
@@ -202,8 +202,8 @@ def test_pods_that_are_being_started_take_their_places_already() -> None:
 def test_places_are_held_again_after_a_restart() -> None:
     toy = Racks()
     toy.ranked("g", 5, IN_RACK)
-    toy.world.scheduler_mirror = SchedulerMirror(toy.world)
-    cache = known_mirror(toy.world).scheduler.cache
+    toy.world.quotas.deciding = known(toy.world)
+    cache = toy.world.quotas.scheduler.cache
     cache.settle(0)
     assert (toy.taken("b1"), toy.taken("b2"), toy.taken("b3")) == (2000, 2000, 1000)
     assert toy.hosts(*toy.ranked("h", 2, IN_RACK)) == ["a1", "a1"]
@@ -279,7 +279,7 @@ def test_pods_of_a_node_that_is_gone_get_another_and_those_that_run_stay(restart
     toy = Racks({"a1": 2, "a2": 2, "a3": 2})
     toy.bind(*toy.ranked("g", 4, IN_RACK))
     if restarted:
-        toy.world.scheduler_mirror = SchedulerMirror(toy.world)
+        toy.world.quotas.deciding = known(toy.world)
     toy.lose("a2")
     (command,) = [d.command for d in toy.decisions if isinstance(d.command, c.ReplaceNodes)]
     assert command.nodes == ("a2",)

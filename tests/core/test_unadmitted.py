@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from podgroup.admission.model import FlavorResource
 from podgroup.admission.tree import Node
+from podgroup.fold.account import known
 from podgroup.log import events as e
 from podgroup.model.objects import NamespaceView, Requirement, Selector
 from podgroup.model.policy import Policy
-from podgroup.rules.helpers.scheduler_mirror import SchedulerMirror
 from projector.measures import gauges
 from tests.core.test_laws import reloaded, replayed
 from tests.core.test_shared_quota import of, started, team
@@ -158,7 +158,7 @@ def test_what_runs_unadmitted_takes_its_own_quota_and_gives_all_of_it_back(steps
     toy = Toy()
     team(toy, "red", 5, lends=2)
     team(toy, "blue", 5)
-    forest = SchedulerMirror(toy.world).scheduler.cache.objects.forest
+    forest = known(toy.world).scheduler.cache.objects.forest
     nodes = forest.queues
     before = [dict(node.usage) for node in (*nodes.values(), *forest.cohorts.values())]
     admitted = dict.fromkeys(nodes, 0)

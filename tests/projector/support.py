@@ -114,6 +114,6 @@ def comparable(world: World) -> dict[str, Any]:
             world.classes,
             world.namespaces,
         ],
-        "usage": {q: +u for q, u in world.quotas.usage.items() if +u},
+        "usage": {q: +u for q in world.cluster_queues if +(u := world.quotas.taken(q))},
         "charges": world.quotas.charges,
     }

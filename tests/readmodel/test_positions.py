@@ -9,10 +9,9 @@ import pytest
 from sqlalchemy import Engine, text
 
 from podgroup.engine import new_world, step
-from podgroup.fold.deriving import apply_derived
+from podgroup.fold.account import enter
 from podgroup.model.ids import GroupID
 from podgroup.model.lifecycle import stage_of
-from podgroup.rules.helpers.scheduler_mirror import known_mirror, scheduler_mirror
 from podgroup.state.world import World
 from projector.storage.database import reader
 from tests.core.test_shared_quota import FAIR, contested
@@ -25,9 +24,9 @@ ORDER = "SELECT cluster_queue, position, group_id FROM v_queue_position ORDER BY
 
 def line(world: World) -> list[tuple[str, int, str]]:
     """Who waits for quota, in the order of the real line."""
-    for derived in scheduler_mirror(world):
-        apply_derived(world, derived)
-    cache = known_mirror(world).scheduler.cache
+    if world.quotas.deciding is None:
+        enter(world)
+    cache = world.quotas.scheduler.cache
     found = []
     for name in sorted(cache.objects.cluster_queues):
         stages = [
@@ -69,10 +68,10 @@ def test_who_lost_what_was_kept_goes_before_none_by_that(url: str) -> None:
     writer.world.policy = FAIR
     for until, message in enumerate(toy.messages, 1):
         step(world, *message)
-        if world.scheduler_mirror is not None and known_mirror(world).scheduler.cache.claims.lost:
+        if world.quotas.deciding is not None and world.quotas.scheduler.cache.claims.lost:
             writer.feed(toy.messages[:until])
             break
-    (loser,) = known_mirror(world).scheduler.cache.claims.lost
+    (loser,) = world.quotas.scheduler.cache.claims.lost
     engine = reader(url)
     with engine.connect() as connection:
         found = connection.execute(text(f"SELECT precedence FROM groups WHERE id = '{loser}'"))

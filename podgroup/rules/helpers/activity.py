@@ -27,7 +27,7 @@ from podgroup.model.objects import (
     LocalQueueView,
     ResourceGroup,
 )
-from podgroup.rules.helpers.snapshot import unusable_checks, without_places
+from podgroup.state.asked import unusable_checks, without_places
 from podgroup.state.world import World
 
 Said = tuple[str, str, str]

@@ -6,17 +6,15 @@ where the decision says. Only pods that may run take places: those that ended ha
 Invariant: no place is given to more pods than it was given for.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from podgroup.admission.matching import untolerated
 from podgroup.admission.topology.ungating import GroupPod, OffsetError, Ranks, ungated
-from podgroup.model.ids import PodUID
 from podgroup.model.names import POD_INDEX
-from podgroup.model.topology import ASKING, HOSTNAME, TopologyAssignment
+from podgroup.model.topology import ASKING, TopologyAssignment
 from podgroup.rules.helpers.context import RuleContext
 from podgroup.rules.helpers.malformed import SHOWN
-from podgroup.rules.helpers.snapshot import sample_of
-from podgroup.state.facts import nodes_listed, role_of
+from podgroup.state.asked import hosts_of
+from podgroup.state.facts import nodes_listed
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
 from podgroup.state.pod import Pod
@@ -45,56 +43,9 @@ def selectors_of(
     }
 
 
-def hosts_of(place: TopologyAssignment | None) -> set[str]:
-    """Return the nodes that pods have places on; none where hostname is no level."""
-    if place is None or place.levels[-1] != HOSTNAME:
-        return set()
-    return {domain.values[-1] for domain in place.domains}
-
-
 def _ready(world: World, host: str) -> bool:
     node = world.nodes.get(host)
     return not nodes_listed(world) or (node is not None and node.ready)
-
-
-def failed_nodes(world: World, group: Group, unwell: Iterable[str]) -> list[str]:
-    """Return which of the nodes failed that a group has places on: none of its pods runs there.
-
-    A node that is gone failed in any case, a tainted one unless the pods tolerate that for ever.
-    A pod that is being started for a node is waited for, so that it can be stopped.
-    """
-    members = world.members[group.id]
-    suspects = set(_suspects(world, group, unwell))
-    if not suspects:
-        return []
-    for uid in members.flags:
-        pod = world.pods[PodUID(uid)]
-        if group.single and pod.view.node:
-            return []  # a single pod that was bound is never moved
-        if pod.expect is not None and pod.expect.place:
-            suspects.discard(pod.expect.place[-1])  # its gate may be off by now
-        elif members.flags[uid] & Flag.LIVE and not pod.deleting and pod.view.node in world.nodes:
-            suspects.discard(pod.view.node)
-    return sorted(suspects)
-
-
-def _suspects(world: World, group: Group, unwell: Iterable[str]) -> set[str]:
-    """Return the nodes on which pods that have a place there cannot start, or not for long."""
-    holding, nodes = group.quota.holding, world.nodes
-    tainted = {host for host in unwell if holding and host in nodes and nodes[host].ready}
-    found = {host for host in unwell if host not in tainted}
-    for given in holding.admission.assignments if holding is not None and tainted else ():
-        role, hosts = group.roles.get(role_of(group, given.name)), tainted & hosts_of(given.place)
-        if role is None or not hosts:
-            continue
-        shown = sample_of(world, group, role)
-        tolerations = list(shown.tolerations if shown is not None else ())
-        for name in dict.fromkeys(given.flavors.values()):
-            if name in world.flavors:
-                tolerations += world.flavors[name].tolerations
-        lasting = tuple(one for one in tolerations if one.seconds is None)
-        found.update(host for host in hosts if untolerated(nodes[host].taints, lasting))
-    return found
 
 
 def topology_problem(

@@ -23,8 +23,8 @@ from datetime import datetime
 from podgroup.admission.matching import selects
 from podgroup.model.ids import PodUID
 from podgroup.model.objects import ClusterQueueView
-from podgroup.rules.helpers import snapshot
-from podgroup.rules.helpers.snapshot import counted
+from podgroup.state import asked
+from podgroup.state.asked import counted
 from podgroup.state.facts import cluster_queue_of
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
@@ -93,8 +93,8 @@ def usage_of_live(
                 continue
             lapses.append(at)
         for resources in queue.groups:
-            shape = snapshot.shaped_like(pod.view, pod.view.name)
-            flavor = snapshot.usable_flavor(world, resources, shape)
+            shape = asked.shaped_like(pod.view, pod.view.name)
+            flavor = asked.usable_flavor(world, resources, shape)
             for resource in resources.covered:
                 amount = 1 if resource == "pods" else pod.view.requests.get(resource, 0)
                 if amount and flavor and (resource == "pods" or counted(world, resource)):

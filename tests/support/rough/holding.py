@@ -3,7 +3,6 @@
 Invariant: nothing here changes anything.
 """
 
-from collections import Counter
 from typing import Any
 
 from podgroup.engine import step
@@ -51,7 +50,7 @@ class Holding(People):
                 case c.CreateWorkload() if "made again" not in d.message:
                     self._complete(group, command)
                 case c.AdmitGroup():
-                    used = world.quotas.usage.get("cq", Counter())[("f", "cpu")]
+                    used = world.quotas.taken("cq")["f", "cpu"]
                     nominal = world.cluster_queues["cq"].groups[0].flavors[0].resources["cpu"]
                     assert used <= nominal.nominal, f"{used}m in use after {d}"
         for uid, kinds in targets.items():

@@ -1,4 +1,4 @@
-"""What of the world goes into deciding on quota: objects and groups as values of `admission.model`.
+"""What is asked of quota, and what there is of it: groups and objects as admission's values.
 
 What a group holds is what it is charged, so quota that finished pods gave back is free, and pods
 that run without an admission are counted but never asked to stop.
@@ -16,7 +16,7 @@ import msgspec
 
 from podgroup.admission.cache.claims import KeptQuota
 from podgroup.admission.holding import usage_of
-from podgroup.admission.matching import contradiction, unsuitable
+from podgroup.admission.matching import contradiction, unsuitable, untolerated
 from podgroup.admission.model import (
     ClusterQueue,
     Cohort,
@@ -36,7 +36,7 @@ from podgroup.admission.model import (
     Workload,
 )
 from podgroup.log.records import Kept
-from podgroup.model.ids import GroupID
+from podgroup.model.ids import GroupID, PodUID
 from podgroup.model.names import (
     ACTIVE_NODES_NOT_LISTED,
     ACTIVE_TOPOLOGY_NOT_FOUND,
@@ -59,8 +59,18 @@ from podgroup.model.objects import (
     TopologyView,
 )
 from podgroup.model.policy import Policy, weights_of
-from podgroup.state.facts import nodes_listed, place_of, places_left, set_named
-from podgroup.state.group import Group, Role
+from podgroup.model.topology import HOSTNAME, TopologyAssignment
+from podgroup.state.facts import (
+    beyond_admission,
+    nodes_listed,
+    place_of,
+    places_left,
+    role_of,
+    set_named,
+    succeeded,
+)
+from podgroup.state.group import Group, QuotaReservation, Role
+from podgroup.state.members import Flag
 from podgroup.state.quota import Charge, FlavorResource
 from podgroup.state.world import World
 
@@ -233,6 +243,43 @@ def reservation(charge: Charge, given: Iterable[Assignment] = ()) -> Reservation
     )
 
 
+def charge_of(world: World, group: Group, holding: QuotaReservation) -> Charge:
+    """Return what a group is charged that holds quota: without what succeeded pods do not need.
+
+    KEP-976 "Dynamically reclaiming Quota": a succeeded pod's share is free at once. Serving groups
+    keep theirs.
+
+    What runs is charged even where it is more than was given: pods beyond the count of their role
+    (in a serving group those that terminate have given their places up), pods of a role that has
+    no places, and what a pod was resized to.
+    """
+    usage: dict[tuple[str, str], int] = {}
+    live = world.members[group.id].count
+    for assignment in holding.admission.assignments:
+        count = left = max(assignment.count, 1)
+        if not group.spec.serving:
+            # An admission after an eviction is for those alone that had not succeeded by then.
+            role = group.roles.get(role_of(group, assignment.name))
+            all_places = max(count, role.count if role is not None else 0)
+            left = min(count, max(0, all_places - succeeded(world, group, assignment.name)))
+        left = max(left, live(Flag.LIVE, role_of(group, assignment.name)))
+        for resource, flavor in assignment.flavors.items():
+            per_pod = assignment.usage.get(resource, 0) // count
+            key = (flavor, resource)
+            usage[key] = usage.get(key, 0) + per_pod * left
+    for key, amount in beyond_admission(world, group, holding.admission).items():
+        usage[key] = usage.get(key, 0) + amount
+    return Charge(
+        holding.admission.cluster_queue,
+        usage,
+        group.composition.priority,
+        holding.at,
+        local_queue=(group.namespace, group.spec.queue),
+        holds=True,
+        admitted=holding.admitted,
+    )
+
+
 def per_flavor(usage: Mapping[FlavorResource, int]) -> tuple[PodSetAssignment, ...]:
     """Return amounts as if each flavor were a podset."""
     found: dict[str, dict[str, int]] = {}
@@ -363,6 +410,53 @@ def shaped_like(shown: PodView | DeclaredSet | None, name: str, count: int = 1) 
         node_terms=() if shown is None else shown.node_terms,
         tolerations=() if shown is None else shown.tolerations,
     )
+
+
+def hosts_of(place: TopologyAssignment | None) -> set[str]:
+    """Return the nodes that pods have places on; none where hostname is no level."""
+    if place is None or place.levels[-1] != HOSTNAME:
+        return set()
+    return {domain.values[-1] for domain in place.domains}
+
+
+def failed_nodes(world: World, group: Group, unwell: Iterable[str]) -> list[str]:
+    """Return which of the nodes failed that a group has places on: none of its pods runs there.
+
+    A node that is gone failed in any case, a tainted one unless the pods tolerate that for ever.
+    A pod that is being started for a node is waited for, so that it can be stopped.
+    """
+    members = world.members[group.id]
+    suspects = set(_suspects(world, group, unwell))
+    if not suspects:
+        return []
+    for uid in members.flags:
+        pod = world.pods[PodUID(uid)]
+        if group.single and pod.view.node:
+            return []  # a single pod that was bound is never moved
+        if pod.expect is not None and pod.expect.place:
+            suspects.discard(pod.expect.place[-1])  # its gate may be off by now
+        elif members.flags[uid] & Flag.LIVE and not pod.deleting and pod.view.node in world.nodes:
+            suspects.discard(pod.view.node)
+    return sorted(suspects)
+
+
+def _suspects(world: World, group: Group, unwell: Iterable[str]) -> set[str]:
+    """Return the nodes on which pods that have a place there cannot start, or not for long."""
+    holding, nodes = group.quota.holding, world.nodes
+    tainted = {host for host in unwell if holding and host in nodes and nodes[host].ready}
+    found = {host for host in unwell if host not in tainted}
+    for given in holding.admission.assignments if holding is not None and tainted else ():
+        role, hosts = group.roles.get(role_of(group, given.name)), tainted & hosts_of(given.place)
+        if role is None or not hosts:
+            continue
+        shown = sample_of(world, group, role)
+        tolerations = list(shown.tolerations if shown is not None else ())
+        for name in dict.fromkeys(given.flavors.values()):
+            if name in world.flavors:
+                tolerations += world.flavors[name].tolerations
+        lasting = tuple(one for one in tolerations if one.seconds is None)
+        found.update(host for host in hosts if untolerated(nodes[host].taints, lasting))
+    return found
 
 
 def _pod_set(world: World, group: Group, role: Role, count: int) -> PodSet:

@@ -1,0 +1,314 @@
+"""The account of quota, as deciding knows it: what there is, who holds and who waits.
+
+Theory. `state.quota` notes who is charged, who waits, and of whom something has changed. Before it
+is decided (`Entered`), what has changed is entered here into the scheduler, which goes on from what
+it was: the work per message is that of what changed, however many wait or hold. The scheduler holds
+no fact that is not in the world, save which shapes did not fit lately: after a start it is made
+anew from the world as it was before what comes next, and none is tried that was refused then. As
+Kueue decides, an equal one's failure answers for all, and that is derived from the verdicts they
+got.
+
+A group that waits while pods of it run without an admission is both in line and charged: what its
+pods take is entered apart, and counts as free for the group itself. It takes no more than its own
+ClusterQueue has, unless the group was started by an admission once; nor does what was taken over
+for the marks of a start, since others can write those.
+
+Invariant: after `enter` queues, holders and who waits are those of the world.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from podgroup.admission import Scheduler
+from podgroup.admission.cache.queue_manager import Refusal
+from podgroup.admission.holding import unadmitted_id
+from podgroup.admission.model import (
+    ClusterQueue,
+    Cohort,
+    Flavor,
+    LocalQueue,
+    Namespace,
+    Object,
+    Topology,
+    Workload,
+)
+from podgroup.model.ids import GroupID
+from podgroup.model.objects import QUEUE_KINDS, Assignment, NodeView
+from podgroup.model.wording import kueues
+from podgroup.state import asked
+from podgroup.state.changes import EVERYTHING
+from podgroup.state.facts import nodes_listed, unwell
+from podgroup.state.group import Group
+from podgroup.state.quota import Charge, Deciding
+from podgroup.state.world import World
+
+
+def enter(world: World, at: float | None = None) -> None:
+    """Enter what has changed, as of `at` (seconds); everything where nothing was entered yet.
+
+    Groups with places on nodes of which there is news are looked at anew.
+    """
+    quotas = world.quotas
+    if quotas.deciding is None:
+        quotas.deciding = known(world)
+    deciding = quotas.deciding
+    for identity in list(deciding.ill):
+        group = world.groups.get(GroupID(identity))
+        if group is None or group.parked:
+            del deciding.ill[identity]
+    if at is not None:
+        deciding.scheduler.cache.wake_ups.begin(at)
+    entry = _Entry(world, deciding)
+    for kind, namespace, name in quotas.objects:
+        if kind in _KINDS:
+            entry.object(kind, namespace, name)
+        if kind == "Node":
+            deciding.tenants.judge(name, unwell(world, name), news=True)
+    near = deciding.tenants.concerned()
+    news = (*quotas.charged, *quotas.news)
+    gone = [g for g in news if g not in quotas.waiting and g not in quotas.charges]
+    for identity in dict.fromkeys((*gone, *news, *near)):
+        entry.guarded(identity, entry.group)
+    world.dirty_groups.update(dict.fromkeys(map(GroupID, near), EVERYTHING))
+    quotas.read()
+
+
+def known(world: World) -> Deciding:
+    """Return what is known of a world where nothing was entered yet."""
+    deciding = Deciding(Scheduler(asked.configuration(world.policy)))
+    cache, entry = deciding.scheduler.cache, _Entry(world, deciding, new=True)
+    for kind in _KINDS:
+        for view in world.objects_of(kind).values():
+            entry.object(kind, view.namespace, view.name)
+    for identity in world.quotas.charges:
+        entry.guarded(identity, entry.charged)
+    ledger = cache.reservations.ledger
+    if ledger is not None:
+        for key, used in world.meta.used.items():
+            namespace, _, name = key.partition("/")
+            at = used.at.timestamp() if used.at is not None else 0.0
+            ledger.restore((namespace, name), dict(used.consumed or ()), at)
+    cache.settle(0, sample=False)
+    for identity in world.quotas.waiting:
+        entry.guarded(identity, entry.group)
+    for identity in {**world.quotas.charges, **world.quotas.waiting}:
+        for by in world.groups[GroupID(identity)].requeueing.preempted_for:
+            if by in world.groups:
+                cache.preemptions.add(identity, by)
+    waiting = {one: world.groups[GroupID(one)].quota for one in world.quotas.waiting}
+    cache.restore(
+        {identity for identity, quota in waiting.items() if quota.effect.tried},
+        {one: asked.kept_quota(quota.kept) for one, quota in waiting.items() if quota.kept},
+    )
+    if cache.configuration.as_kueue:
+        cache.queues.mark_inadmissible(waiting)
+    return deciding
+
+
+def correct(world: World, identity: GroupID) -> None:
+    """Let the world be right about a group about which something else was decided.
+
+    It is not tried again before there is news of it.
+    """
+    deciding = world.quotas.deciding
+    if deciding is None:
+        return
+    cache, group = deciding.scheduler.cache, world.groups.get(identity)
+    if group is not None and group.quota.holding is None:
+        if identity in cache.reservations.admitted:
+            cache.release(identity)
+        cache.submit(asked.workload(world, group, asleep=True))
+    else:
+        cache.remove(identity)
+        _Entry(world, deciding).group(identity)
+
+
+class _Entry:
+    """Enters groups and objects; `new`: into a scheduler that knows nothing yet."""
+
+    __slots__ = ("_cache", "_ill", "_new", "_tenants", "_world")
+
+    def __init__(self, world: World, deciding: Deciding, *, new: bool = False) -> None:
+        self._world = world
+        self._cache = deciding.scheduler.cache
+        self._tenants = deciding.tenants
+        self._ill = deciding.ill
+        self._new = new
+
+    def guarded(self, identity: str, enter: Callable[[str], bool]) -> None:
+        """Enter something of a group; no other is to wait for one that cannot be read."""
+        try:
+            enter(identity)
+        except Exception as error:
+            self._cache.remove(identity)
+            self._ill[identity] = error
+            with suppress(Exception):
+                self._counted(identity)
+
+    def object(self, kind: str, namespace: str, name: str) -> None:
+        """Enter what there is of an object."""
+        view = self._world.objects_of(kind).get(QUEUE_KINDS[kind].key(namespace, name))
+        value = asked.quota_object(self._world, view) if view is not None else None
+        if value is not None:
+            self._cache.apply(value)
+        else:
+            self._cache.delete(_KINDS[kind], name, namespace)
+
+    def group(self, identity: str) -> bool:
+        """Enter what a group is charged, and that it waits or does not."""
+        if self.charged(identity):
+            return True
+        world, cache = self._world, self._cache
+        group = world.groups[GroupID(identity)]
+        if identity in world.quotas.waiting:
+            if group.namespace not in cache.objects.namespaces:
+                cache.apply(Namespace(name=group.namespace))
+            quota = group.quota
+            new = self._new and identity not in cache.queues.waiting and quota.effect.tried
+            reason, message = quota.reason
+            refused = Refusal(reason, kueues(message), quota.effect) if new else None
+            short = quota.shortage.shortages if quota.shortage is not None else ()
+            cache.submit(asked.workload(world, group), refused, short)
+        elif identity in cache.queues.waiting:
+            remembered = identity in cache.preemptions or identity in cache.claims.held_back
+            if group.ending.finish is None and remembered:
+                cache.submit(asked.workload(world, group, asleep=True))
+            else:
+                cache.remove(identity)
+        return True
+
+    def charged(self, identity: str) -> bool:
+        """Enter what a group is charged; tell whether nothing else is to be entered of it."""
+        world, cache = self._world, self._cache
+        group = world.groups.get(GroupID(identity))
+        charge = world.quotas.charges.get(identity)
+        if group is None:
+            cache.remove(unadmitted_id(identity))
+            cache.remove(identity)
+            self._locate(identity, ())
+            return True
+        if group.quota.holding is not None and charge is not None:
+            if self._resized(group, charge):
+                return True
+            self._holds(group, charge, group.quota.holding.admission.assignments)
+            return True
+        self._locate(identity, ())
+        if identity in cache.reservations.admitted:
+            cache.release(identity, requeue=group.ending.finish is None)
+        if charge is not None:
+            apart = msgspec.structs.replace(
+                asked.workload(world, group),
+                id=unadmitted_id(identity),
+                unadmitted=charge.unadmitted,
+            )
+            self._reserve(apart, charge)
+        else:
+            cache.remove(unadmitted_id(identity))
+        return False
+
+    def _holds(self, group: Group, charge: Charge, given: tuple[Assignment, ...]) -> None:
+        world, cache = self._world, self._cache
+        cache.remove(unadmitted_id(group.id))
+        held = asked.workload(world, group)
+        if group.quota.holding is not None and group.quota.holding.taken_over:
+            held = msgspec.structs.replace(held, unadmitted=True)
+        self._reserve(held, charge, given)
+        self._locate(group.id, given)
+        eviction, evicted = asked.eviction(group), group.requeueing.evicted
+        if eviction is not None:
+            cache.evict(group.id, eviction, evicted.preempted_by if evicted is not None else "")
+        elif nodes := self._tenants.unwell(group.id):
+            cache.reservations.fail_nodes(group.id, asked.failed_nodes(world, group, nodes))
+
+    def _counted(self, identity: str) -> None:
+        """Enter what a group is charged and nothing else: it cannot be read, and may run."""
+        cache, charge = self._cache, self._world.quotas.charges.get(identity)
+        group = self._world.groups.get(GroupID(identity))
+        if charge is None or group is None:
+            return
+        holds = group.quota.holding is not None
+        eviction = asked.eviction(group)
+        plain = Workload(
+            id=identity if holds else unadmitted_id(identity),
+            uid=identity,
+            namespace=group.namespace,
+            queue=group.spec.queue,
+            created=charge.at.timestamp(),
+            priority=group.composition.priority,
+            evicted=eviction,
+            fixed=not holds,
+            unadmitted=charge.unadmitted,
+        )
+        self._reserve(plain, charge)
+        if eviction is not None:
+            cache.evict(identity, eviction, "")
+
+    def _resized(self, group: Group, charge: Charge) -> bool:
+        """Enter the amount of a group that holds what it held; tell whether that was all there is.
+
+        It is what each success of a pod comes to, where no places are given: what else there is to
+        know of the group costs three times as much to make and to find the same.
+        """
+        reservations = self._cache.reservations
+        held = reservations.admitted.get(group.id)
+        if held is None or held.given or held.evicted is not None:
+            return False
+        workload = held.workload
+        if (
+            group.requeueing.evicted is not None
+            or held.cluster_queue != charge.cluster_queue
+            or workload.priority != group.composition.priority
+            or workload.queue != group.spec.queue
+            or workload.fixed
+            or unadmitted_id(group.id) in reservations.admitted
+            or self._tenants.placed(group.id)
+        ):
+            return False
+        for one in group.quota.holding.admission.assignments if group.quota.holding else ():
+            if one.place is not None:
+                return False
+        reservations.resize(group.id, asked.taken(charge))
+        return True
+
+    def _locate(self, identity: str, given: tuple[Assignment, ...]) -> None:
+        """Enter on which nodes a group has places."""
+        world = self._world
+        hosts = frozenset(host for one in given for host in asked.hosts_of(one.place))
+        for host in self._tenants.locate(identity, hosts):
+            self._tenants.judge(host, nodes_listed(world) and unwell(world, host))
+
+    def _reserve(
+        self, workload: Workload, charge: Charge, given: tuple[Assignment, ...] = ()
+    ) -> None:
+        cache = self._cache
+        held = cache.reservations.admitted.get(workload.id)
+        if held is not None:
+            before = held.workload
+            same = (before.priority, before.queue, before.fixed) == (
+                workload.priority,
+                workload.queue,
+                workload.fixed,
+            )
+            back = held.evicted is not None and workload.evicted is None
+            names = {pod_set.name for pod_set in workload.pod_sets}
+            placed = {one.name: one.place for one in given if one.place and one.name in names}
+            same = same and placed == {one.name: one.topology for _, one in held.given}
+            if same and not back and held.cluster_queue == charge.cluster_queue:
+                cache.reservations.resize(workload.id, asked.taken(charge))
+                return
+        cache.reserve(workload, asked.reservation(charge, given))
+
+
+_KINDS: Final[Mapping[str, type[Object]]] = {
+    "Namespace": Namespace,
+    "Topology": Topology,
+    "Node": NodeView,
+    "ResourceFlavor": Flavor,
+    "Cohort": Cohort,
+    "ClusterQueue": ClusterQueue,
+    "LocalQueue": LocalQueue,
+}
+"""What admission asks for, in the order in which it is entered."""
