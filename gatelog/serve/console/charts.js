@@ -12,12 +12,8 @@
     }
     output.textContent = one.querySelector("title").textContent;
   };
-  const values = (chart) => [...chart.querySelectorAll(":scope > svg > :not(text) title")]
-    .map((one) => one.parentElement).filter((one) => one.tagName !== "text");
-  const valueAt = (event) => {
-    const one = event.target.closest?.(".chart > svg *");
-    return one && one.closest("a.mark, g.mark, rect") || null;
-  };
+  const values = (chart) => [...chart.querySelectorAll("svg :not(text) > title")]
+    .map((one) => one.parentElement);
   const times = (chart) => [chart.dataset.since, chart.dataset.until].map((one) => Date.parse(one));
   const go = (begin, end) => {
     if (end - begin < 1000) return;
@@ -29,7 +25,7 @@
     location.assign(url);
   };
   document.addEventListener("pointermove", (event) => {
-    const one = valueAt(event);
+    const one = event.target.closest?.(".chart > svg :is(.mark, rect)");
     if (one?.querySelector("title")) read(one.closest(".chart"), one);
   });
   document.addEventListener("keydown", (event) => {

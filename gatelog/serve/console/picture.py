@@ -19,16 +19,7 @@ from gatelog.readmodel.cohorts import Pool
 from gatelog.readmodel.quota import QuotaRow, Series
 from gatelog.readmodel.rows import WaitRow
 from gatelog.readmodel.timeline import duration
-from gatelog.serve.console.axis import (
-    MARGIN,
-    NARROW,
-    Amounts,
-    Label,
-    Time,
-    beside,
-    fitting,
-    placed,
-)
+from gatelog.serve.console.axis import NARROW, Amounts, Label, Time, beside, fitting, placed
 from gatelog.serve.console.phases import BUCKETS, PHASES, PodRow, counted, spans
 from gatelog.serve.console.svg import Html, h
 from gatelog.serve.words import amount, natural, quota, rfc
@@ -96,15 +87,12 @@ def _figure(
     title: str, caption: str, height: int, body: Any, legend: Html | None, axis: Time | None = None
 ) -> Html:
     """Return a drawing with its caption and its legend; a drag over an axis of time zooms."""
-    frame = {"width": "100%", "height": height + _FOOT, "role": "group", "aria_label": title}
-    when = {"data_since": _iso(axis.begin), "data_until": _iso(axis.end)} if axis else {}
-    return h(
-        "figure",
-        h("figcaption", caption) if caption else None,
-        h("svg", body, **frame),
-        legend,
-        **{"class_": "chart", "tabindex": "0", "role": "group", "aria_label": title, **when},
-    )
+    svg = h("svg", body, width="100%", height=height + _FOOT, role="group", aria_label=title)
+    ends = (axis.begin, axis.end) if axis else ()
+    times = dict(zip(("data_since", "data_until"), map(_iso, ends), strict=False))
+    parts = [h("figcaption", caption) if caption else None, svg, legend]
+    named = {"class_": "chart", "tabindex": "0", "role": "group", "aria_label": title}
+    return h("figure", parts, **named, **times)
 
 
 def _iso(at: datetime) -> str:
@@ -138,18 +126,14 @@ def _marks(axis: Time, marks: Sequence[Mark], height: int) -> Html:
                 together.append([mark])
     signs = [Label(axis.x(some[0].at), "↺") for some in together]
     words = [_word_beside(axis.x(some[0].at), _counted(some)) for some in together]
-    moment = axis.moment
-    if moment is not None and axis.begin <= moment <= axis.end:
-        words.insert(0, _word_beside(axis.x(moment), axis.called))
-    shown = placed([*signs, *words], gap=1)[len(signs) :]
-    drawn: list[Html] = []
-    if moment is not None and len(words) > len(together):
-        label, name, words, shown = words[0], shown[0], words[1:], shown[1:]
-        said = h("title", f"{axis.called}: {axis.said(moment)}")
-        line = h("line", said, x1=f"{label.x}%", x2=f"{label.x}%", y1=0, y2=height)
-        drawn.append(h("g", line, _word(label, name), class_="mark now"))
-    for some, label, name in zip(together, words, shown, strict=True):
-        drawn.append(_mark(axis, some, label, name, height))
+    moment = axis.moment or axis.end
+    now = _word_beside(axis.x(moment), axis.called)
+    *shown, name = placed([*signs, *words, now], gap=1)[len(signs) :]
+    drawn = [_mark(axis, *each, height) for each in zip(together, words, shown, strict=True)]
+    if axis.moment is not None and axis.begin <= moment <= axis.end:
+        title = h("title", f"{axis.called}: {axis.said(moment)}")
+        line = h("line", title, x1=f"{now.x}%", x2=f"{now.x}%", y1=0, y2=height)
+        drawn.append(h("g", line, _word(now, name), class_="mark now"))
     return h("g", drawn)
 
 
@@ -288,24 +272,19 @@ def _sign_meaning(kind: str) -> Html:
 def bar(used: float, nominal: float, words: str) -> Html:
     """Return how much of a quota is held; a line is where the quota ends."""
     whole = max(used, nominal, 1e-9)
-    within, edge = min(used, nominal) / whole * 100, nominal / whole * 100
-    return h(
-        "svg",
-        h("title", words),
+    within, edge = (round(one / whole * 100, 2) for one in (min(used, nominal), nominal))
+    beyond = [
+        h("rect", x=edge, width=round(100 - edge, 2), height=10, class_="over"),
+        h("line", x1=edge, x2=edge, y1=-2, y2=12, class_="quota"),
+    ]
+    held = h("rect", width=within, height=10, class_="used")
+    drawn = [
         h("rect", width=100, height=10, class_="all"),
-        h("rect", width=round(within, 2), height=10, class_="used"),
-        [
-            h("rect", x=round(edge, 2), width=round(100 - edge, 2), height=10, class_="over"),
-            h("line", x1=round(edge, 2), x2=round(edge, 2), y1=-2, y2=12, class_="quota"),
-        ]
-        if used > nominal
-        else None,
-        class_="bar",
-        viewBox="0 0 100 10",
-        preserveAspectRatio="none",
-        role="img",
-        aria_label=words,
-    )
+        held,
+        beyond if used > nominal else None,
+    ]
+    frame = {"viewBox": "0 0 100 10", "preserveAspectRatio": "none", "role": "img"}
+    return h("svg", h("title", words), drawn, class_="bar", aria_label=words, **frame)
 
 
 def bar_legend() -> Html:
@@ -458,7 +437,7 @@ def _member(resource: str, one: QuotaRow, nominal: int, scale: Amounts, y: int) 
         "g",
         drawn,
         h("line", x1=edge, x2=edge, y1=y + 14, y2=y + _BAR, class_="quota"),
-        h("text", fitting(said, NARROW + MARGIN), x=0, y=y + 13, class_="quiet"),
+        h("text", fitting(said, NARROW), x=0, y=y + 13, class_="quiet"),
     )
 
 
