@@ -19,6 +19,7 @@ from gatelog.readmodel.gaps import missing
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.past import Past
 from gatelog.readmodel.rows import (
+    CauseRow,
     EndingRow,
     ExpectedRow,
     GivingWayRow,
@@ -78,6 +79,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     not_started: list[UnstartedRow]
     not_running: list[NotRunningRow]
     """Of what is admitted: its pods that were let go and do not run, by what they wait for."""
+    let_in_by: list[CauseRow]
+    """Of what is admitted: what made room for it."""
     kept_at_gate: list[KeptRow]
     not_replaced: list[UnreplacedRow]
     ending: list[EndingRow]
@@ -110,6 +113,7 @@ def explain(model: ReadModel, group: GroupRow, now: datetime, *, past: bool = Fa
         set_aside=known.parked_of(group.namespace, group.name, group.id),
         not_started=known.unstarted(group.id) if group.state in OVER else [],
         not_running=known.not_running(group.id) if admitted else [],
+        let_in_by=known.causes(group.id) if admitted else [],
         kept_at_gate=known.kept_at_gate(group.id) if group.state not in OVER else [],
         not_replaced=known.unreplaced(group.id) if admitted else [],
         ending=known.ending(group.id),
@@ -131,6 +135,7 @@ def lines(
     """
     return [
         *_now(found, now, at, own_only),
+        *_let_in(found, own_only),
         *_pods(found, now),
         *_writes(found, now),
         *_before(found.waits),
@@ -175,6 +180,13 @@ def _now(
         yield ExplanationLine("" if number else "places", text)
     if group.without_workload and group.state not in ("Finished", "Gone"):
         yield ExplanationLine("no Workload", _SPARED)
+
+
+def _let_in(found: Explanation, own_only: bool) -> Iterator[ExplanationLine]:
+    """Say what made room for a group that is admitted."""
+    said = [one.says_to_own if own_only else one.says for one in found.let_in_by]
+    for number, text in enumerate(dict.fromkeys(said)):
+        yield ExplanationLine("" if number else "let in", plain(text))
 
 
 def _takes(found: Explanation, own_only: bool) -> str:

@@ -23,6 +23,7 @@ from gatelog.readmodel.quota import QuotaRow
 from gatelog.readmodel.rates import Rates
 from gatelog.readmodel.rows import (
     BorrowerRow,
+    CauseRow,
     ChangeRow,
     CheckpointRow,
     EndingRow,
@@ -349,6 +350,11 @@ class ReadModel:
         """Return pods of a group that are being deleted and have not ended; five at most."""
         given = {"group_id": group_id, "limit": 5}
         return list(self.rows(EndingRow, statements.ENDING, given))
+
+    def causes(self, group_id: str) -> list[CauseRow]:
+        """Return what let a group in that holds quota, in order of the log."""
+        given = {"group_id": group_id, "limit": 20}
+        return list(self.rows(CauseRow, statements.CAUSES, given))
 
     def giving_way(self, preemptor: str = "", limit: int = 5) -> list[GivingWayRow]:
         """Return preempted groups that still stop, for one group or for all, first to end first."""

@@ -20,6 +20,7 @@ from gatelog.readmodel import moments, running, statements
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.rows import (
     BorrowerRow,
+    CauseRow,
     EndingRow,
     ExpectedRow,
     GivingWayRow,
@@ -66,6 +67,7 @@ def of_moment(query: str) -> str:
 _SHORT = of_moment(statements.SHORT)
 _POOLS = of_moment(statements.POOLS)
 _BORROWERS = of_moment(statements.BORROWERS)
+_CAUSES = of_moment(statements.CAUSES)
 _ENDING = of_moment(statements.ENDING)
 _GIVING_WAY = of_moment(swapped(statements.GIVING_WAY, "g.state = 'Evicted'", "x.at <= :at"))
 
@@ -194,6 +196,11 @@ class Past:
         """Return pods of a group that were being deleted."""
         given = {"group_id": group_id, "limit": 5, "at": self._at}
         return list(self._model.rows(EndingRow, _ENDING, given))
+
+    def causes(self, group_id: str) -> list[CauseRow]:
+        """Return what had let a group in that held quota then."""
+        given = {"group_id": group_id, "limit": 20, "at": self._at}
+        return list(self._model.rows(CauseRow, _CAUSES, given))
 
     def giving_way(self, preemptor: str = "", limit: int = 5) -> list[GivingWayRow]:
         """Return groups that had to stop for it and had not."""

@@ -298,6 +298,17 @@ class EndingRow(msgspec.Struct, frozen=True):
     deleted_at: datetime
 
 
+class CauseRow(msgspec.Struct, frozen=True):
+    """What let a group in; `says_to_own`: to those who see its own namespace alone."""
+
+    at: datetime
+    cause: str
+    namespace: str
+    name: str
+    says: str
+    says_to_own: str
+
+
 class GivingWayRow(msgspec.Struct, frozen=True):
     """A preempted group of which pods are being deleted, and when the last must have ended."""
 

@@ -11,7 +11,7 @@ from textwrap import fill
 from typing import Any
 
 from gatelog.readmodel.rows import GroupRow
-from podgroup.model.reasons import LARGER_THAN_ADMITTED
+from podgroup.model.reasons import LARGER_THAN_ADMITTED, RUNNING_UNADMITTED
 from projector.schema import failing
 from projector.schema.dialect import swapped
 from projector.schema.ended import ended, ended_as
@@ -73,6 +73,16 @@ def decided(own_only: str) -> str:
     return f"CASE WHEN {own_only} AND rule = 'preempt' THEN command ->> 'message' ELSE message END"
 
 
+CAUSES = """
+SELECT c.at, c.cause, c.namespace, c.name, c.says, c.says_to_own
+  FROM v_admission_causes c
+ WHERE c.cluster = :cluster AND c.group_id = :group_id AND c.number = (
+       SELECT max(a.number) FROM admissions a
+        WHERE a.cluster = :cluster AND a.group_id = :group_id AND a.released_at IS NULL)
+ ORDER BY c.seq, c.cause, c.namespace, c.name, c.says LIMIT :limit
+"""
+"""What let it in that is admitted."""
+
 ENTRIES = f"""
 SELECT from_seq AS seq, 0 AS ord, from_at AS at, 'wait' AS source, 'Waiting' AS kind, reason,
        message, '' AS pod, '' AS rule, '' AS status, '' AS decision, '' AS target, to_at AS until
@@ -106,6 +116,11 @@ SELECT w.from_seq, 0, w.from_at, 'wait', 'PodWaiting', w.reason, {says("w")}, p.
   FROM pods p CROSS JOIN pod_waits w
  WHERE p.cluster = :cluster AND p.group_id = :group_id
    AND w.cluster = p.cluster AND w.pod_uid = p.uid
+UNION ALL
+SELECT c.seq, 0, c.at, 'cause', 'LetIn', c.cause,
+       CASE WHEN :own_only = 1 THEN c.says_to_own ELSE c.says END, '', '', '', '', '', NULL
+  FROM v_admission_causes c
+ WHERE c.cluster = :cluster AND c.group_id = :group_id
  ORDER BY 1, 2 LIMIT :limit
 """
 """CROSS JOIN keeps SQLite from reading all outcomes and failures before it knows the group's."""
@@ -213,13 +228,13 @@ SELECT g.namespace, g.name, g.id AS group_id, count(DISTINCT p.uid) AS pods,
  ORDER BY ending_at, g.id LIMIT :limit
 """
 
-UNADMITTED = """
+UNADMITTED = f"""
 SELECT g.namespace, g.name, g.state, g.priority, w.from_at AS since,
        p.requests AS resources
   FROM groups g
   JOIN waits w ON w.cluster = g.cluster AND w.group_id = g.id AND w.to_at IS NULL
   JOIN pods p ON p.cluster = g.cluster AND p.group_id = g.id
- WHERE g.cluster = :cluster AND w.reason = 'RunningUnadmitted' AND p.gone_at IS NULL
+ WHERE g.cluster = :cluster AND w.reason = '{RUNNING_UNADMITTED}' AND p.gone_at IS NULL
    AND (g.cluster_queue = :cluster_queue OR g.cluster_queue IN (
        SELECT u.name FROM usage q
          JOIN usage u ON u.cluster = q.cluster AND u.root = q.root AND u.kind = q.kind

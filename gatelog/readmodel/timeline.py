@@ -36,11 +36,11 @@ _PREEMPTED_FOR = re.compile(
 COUNTED = 4
 """Names that count on are joined from so many on."""
 _NUMBERED = re.compile(r"(.*?)([0-9]+)")
-_RANK = {"failure": 0, "history": 1, "decision": 2, "wait": 3, "outcome": 4}
+_RANK = {"failure": 0, "history": 1, "cause": 2, "decision": 3, "wait": 4, "outcome": 5}
 
 
 class TimelineEntry(Struct, frozen=True, kw_only=True):
-    """One row about a group. `source` is history, decision, wait, outcome or failure.
+    """One row about a group. `source` is history, decision, wait, outcome, failure or cause.
 
     `kind` is the kind of a note, the action of a decision or of the decision an outcome belongs to;
     `pod` the name of the pod concerned or ""; `until` the end of a wait, None while it lasts.
@@ -121,6 +121,8 @@ def raw(entries: Iterable[TimelineEntry]) -> list[StoryLine]:
 def _raw(entry: TimelineEntry) -> StoryLine:
     if entry.source == "wait":
         return _waiting(entry)
+    if entry.source == "cause":
+        return StoryLine(at=entry.at, what="room made", why=entry.message)
     why = ": ".join(part for part in (entry.reason, _message(entry)) if part)
     if entry.source not in ("history", "failure"):
         why += f" [{entry.source} {entry.decision}: {entry.status}]"
@@ -156,6 +158,8 @@ def _line(entry: TimelineEntry, decided: set[tuple[int, str]]) -> StoryLine | No
             return _wait(entry)
         case "outcome":
             return _outcome(entry)
+        case "cause" if entry.reason != "Created":  # its coming has lines of its own
+            return StoryLine(at=entry.at, what="room made", why=entry.message)
         case _:
             return None
 

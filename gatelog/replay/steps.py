@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gatelog.readmodel.timeline import duration
+from gatelog.replay.causes import Message, Nominal
 from gatelog.terminal.console import GOOD, OVER, QUIET, state_text
 from podgroup.log.events import (
     OutcomeRecorded,
@@ -39,6 +40,8 @@ class Step(Struct, frozen=True):
     changed: tuple[str, ...]
     decided: tuple[str, ...]
     state: str
+    let_in: tuple[str, ...] = ()
+    """What made room, if it got its quota in this message."""
 
 
 class Stepper:
@@ -48,6 +51,7 @@ class Stepper:
         self._namespace = namespace
         self._name = name
         self._ids: set[str] = set()
+        self._nominal: Nominal = {}
         self.steps: list[Step] = []
 
     def observe(self, entry: Entry, world: World, journal: Journal) -> None:
@@ -67,6 +71,7 @@ class Stepper:
             for d in journal.decisions
             if d.group in self._ids
         )
+        let_in = self._let_in(entry, world, journal)
         came = tuple(
             text
             for event in entry.batch.events
@@ -83,8 +88,27 @@ class Stepper:
                     changed,
                     decided,
                     states[-1] if states else "Gone" if over else "",
+                    let_in,
                 )
             )
+
+    def _let_in(self, entry: Entry, world: World, journal: Journal) -> tuple[str, ...]:
+        """Return what made room where the group got its quota, or its checks agreed."""
+        message = Message(entry.batch, world, journal, self._nominal)
+        now = {
+            note.group
+            for note in journal.notes
+            if note.kind in ("GroupAdmitted", "QuotaReserved") and note.decision
+        }
+        groups = [world.groups[GroupID(one)] for one in sorted(self._ids & now & {*world.groups})]
+        found = tuple(
+            text
+            for group in groups
+            if group.quota.holding is not None
+            for text in message.causes(group, group.quota.holding, entry.position)
+        )
+        self._nominal |= {row.cluster_queue: row.nominal for row in journal.quotas.values()}
+        return found
 
     def _came(self, event: object) -> str:
         match event:
@@ -134,6 +158,7 @@ def screen(step: Step, number: int, count: int, before: Step | None) -> Table:
     for mark, parts, style in (
         ("came", step.came, ""),
         ("changed", step.changed, OVER),
+        ("let in", step.let_in, GOOD),
         ("decided", step.decided, GOOD),
     ):
         for place, part in enumerate(parts):
@@ -152,6 +177,7 @@ def text(step: Step, number: int, count: int) -> str:
     for mark, parts in (
         ("came   ", step.came),
         ("changed", step.changed),
+        ("let in ", step.let_in),
         ("decided", step.decided),
     ):
         lines += [f"  {mark}  {part}" for part in parts]

@@ -60,6 +60,7 @@ WORKLOAD_REFUSED: Final = "WorkloadRefused"
 WORKLOAD_TOO_LARGE: Final = "WorkloadTooLarge"
 WRITE_REFUSED: Final = "WriteRefused"
 UNMANAGED: Final = "Unmanaged"
+RUNNING_UNADMITTED: Final = "RunningUnadmitted"
 LARGER_THAN_ADMITTED: Final = "LargerThanAdmitted"
 UNKNOWN_ROLE: Final = "UnknownRole"
 LARGER_THAN_DECLARED: Final = "LargerThanDeclared"
@@ -255,7 +256,7 @@ REASONS: Final = (
         "fields that the message names",
     ),
     _blocked(
-        "RunningUnadmitted",
+        RUNNING_UNADMITTED,
         "its pods run, and never had a gate",
         "nothing: its pods run without quota; delete them and create them again",
     ),
@@ -606,6 +607,13 @@ def unreserved(word: str) -> bool:
 def over_topology(message: str) -> bool:
     """Read from Kueue's sentence on a wait that pods have no places."""
     return _NO_PLACE in message
+
+
+QUOTA_WAITS: Final = (
+    *(word for word, effect in _EFFECTS.items() if effect.tried),
+    PENDING_EVALUATION,
+)
+"""Words of waits that end by room, or by being looked at: no other change ends them."""
 
 
 def lacks_quota(word: str) -> bool:

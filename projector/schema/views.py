@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 
 from podgroup.model.reasons import KEPT_AT_GATE, WAITING_FOR_PLACE
 from projector.schema import (
+    cause_views,
     failing,
     pending,
     preemption_views,
@@ -343,6 +344,7 @@ VIEWS = {
     "v_held_up": _held_up,
     "v_idle_holders": _idle_holders,
     **running_views.VIEWS,
+    **cause_views.VIEWS,
     "v_admission_latency": _admission_latency,
     "v_queue_usage_hourly": _queue_usage_hourly,
     "v_pending": _pending,
@@ -366,6 +368,7 @@ COMMENTS = {
     "since when, and what they hold",
     "v_held_up": "Admitted groups whose pods are at their gate still: what was tried, and answered",
     **running_views.COMMENTS,
+    **cause_views.COMMENTS,
     "v_admission_latency": "Seconds each admission took, step by step",
     "v_queue_usage_hourly": "Quota held per ClusterQueue, flavor, resource and hour (UTC)",
     "v_queue_position": "Groups that wait for quota, with their position in ClusterQueue and "

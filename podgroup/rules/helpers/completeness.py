@@ -14,7 +14,7 @@ Invariant: whether a group passes depends on its pods, not on the order they cam
 from typing import NamedTuple
 
 from podgroup.model.names import MAX_ROLES
-from podgroup.model.reasons import NAMESPACE_TOO_LARGE, POD_TOO_LARGE
+from podgroup.model.reasons import NAMESPACE_TOO_LARGE, POD_TOO_LARGE, RUNNING_UNADMITTED
 from podgroup.model.wording import EARLIER_RUN, joined, too_few
 from podgroup.rules.helpers.conflicts import find_conflict
 from podgroup.rules.helpers.context import Concluding, RuleContext
@@ -89,7 +89,7 @@ def find_missing(ctx: RuleContext, group: Group) -> Concluding[Problem | None]:
     if members.count(Flag.STOPPABLE) and not started_before(ctx.world, group):
         # B17: a gate cannot be added to a pod that exists. It runs, and the reason is shown.
         return Problem(
-            "RunningUnadmitted",
+            RUNNING_UNADMITTED,
             "pods are past the gate without an admission that gatelog knows of; "
             "a Workload is made when none of them is left",
         )

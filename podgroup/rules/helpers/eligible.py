@@ -9,6 +9,7 @@ from podgroup.model.names import (
     PENDING_MISCONFIGURED,
     PENDING_ON_HOLD,
 )
+from podgroup.model.reasons import RUNNING_UNADMITTED
 from podgroup.rules.helpers.gating import held_back
 from podgroup.rules.helpers.wording import because_of
 from podgroup.state.facts import local_queue_of, pods_of
@@ -62,7 +63,7 @@ def ineligible(world: World, group: Group) -> Reason | None:
         if live(Flag.LIVE, role.name) > role.count:
             # They would be charged on top of what was asked for, once the group is admitted.
             return (
-                "RunningUnadmitted",
+                RUNNING_UNADMITTED,
                 f"more run already than the {pods_of(world, group, role.name, role.count)} that "
                 "the group asks for: it waits for them to end",
             )

@@ -1,0 +1,170 @@
+"""View of what let groups in: the changes of the message after which each got its quota.
+
+Theory. Whether a waiting group fits is looked at once a message, after everything in it was folded:
+so what made room is among what is kept of that position. It is read in ranks, and what a later
+rank has is left out where an earlier has something: its own coming and room that was made in its
+tree of cohorts and flavors; what else it had waited for; that others left its queue; a change of
+objects that leaves no row of its own. Of several changes in one message all are named, since each
+made room. With admission checks quota is reserved first: that they agreed is the last cause.
+
+Invariant: a row for each cause, at least one for each admission that gatelog decided;
+`says_to_own` is for those who may see the group's own namespace alone; both homes say the same.
+"""
+
+from podgroup.model.reasons import QUOTA_WAITS, RUNNING_UNADMITTED
+from projector.schema.dialect import Dialect
+
+_BACK = "'GroupEvicted', 'GroupFinished', 'GroupGone', 'QuotaReleased'"
+_PODS = "'PodEnded', 'PodFailed', 'PodGone', 'PodLeft', 'PodResized', 'PodSucceeded'"
+_GI, _MI = 1 << 30, 1 << 20
+_MINE = "a.cluster, a.group_id, a.number, a.seq, a.at, a.own"
+_X = "x.namespace || '/' || x.name"
+
+
+def _amount(resource: str, number: str) -> str:
+    """An amount as people write it: cores, Gi, Mi, or as it is counted."""
+    cores = f"rtrim(CAST({number} / 1000.0 AS TEXT), '0')"
+    return f"""CASE WHEN {resource} = 'cpu' AND {number} % 1000 <> 0 THEN {cores}
+            WHEN {resource} = 'cpu' THEN CAST({number} / 1000 AS TEXT)
+            WHEN {number} <> 0 AND {number} % {_GI} = 0 THEN CAST({number} / {_GI} AS TEXT) || 'Gi'
+            WHEN {number} <> 0 AND {number} % {_MI} = 0 THEN CAST({number} / {_MI} AS TEXT) || 'Mi'
+            ELSE CAST({number} AS TEXT) END"""
+
+
+def _notes(kinds: str, of: str = "<>") -> str:
+    """Notes of these kinds in the message of admission `a`, of other groups or (`=`) of its own."""
+    return f"""history h ON h.cluster = a.cluster AND h.shard = a.shard AND h.seq = a.seq
+   AND h.group_id {of} a.group_id AND h.kind IN ({kinds})"""
+
+
+def _same_tree(queue: str) -> str:
+    """Whether a ClusterQueue shares quota with that of `a`: by its cohort, or the root above it.
+
+    Roots are reported from time to time, cohorts are there with their ClusterQueues.
+    """
+
+    def both(table: str, column: str) -> str:
+        return f"""SELECT 1 FROM {table} s JOIN {table} t ON t.cluster = s.cluster
+           AND t.kind = s.kind AND t.{column} = s.{column}
+        WHERE s.cluster = a.cluster AND s.kind = 'ClusterQueue' AND s.{column} <> ''
+          AND s.name = a.cluster_queue AND t.name = {queue}"""
+
+    return f"""({queue} = a.cluster_queue
+       OR EXISTS ({both("objects", "cohort")})
+       OR EXISTS ({both("standings", "root")}))"""
+
+
+def _held(d: Dialect) -> str:
+    """Admissions `b` of groups `x` in the tree and of a flavor of `a`."""
+    mine = d.each.format(doc="a.resources", alias="m")
+    theirs = d.each.format(doc="b.resources", alias="t")
+    return f"""admissions b ON b.cluster = x.cluster AND b.group_id = x.id
+   AND b.admitted_seq < a.seq AND {_same_tree("b.cluster_queue")}
+   AND EXISTS (SELECT 1 FROM (SELECT 1 AS one) o {mine} {theirs} WHERE m.key = t.key)"""
+
+
+def _raised(d: Dialect) -> str:
+    """Nominal quotas of the tree, of flavors of `a`, that became larger in the message."""
+    number = d.whole.format(x=d.value.format(doc="r.value"))
+    amounts = d.each.format(doc=d.nested.format(doc="f.value"), alias="r")
+    before = f"""coalesce((SELECT {number} FROM quotas w
+           {d.each.format(doc="w.nominal", alias="f")} {amounts}
+          WHERE w.cluster = n.cluster AND w.shard = n.shard AND w.cluster_queue = n.cluster_queue
+            AND f.key = n.flavor AND r.key = n.resource
+            AND w.seq = (SELECT max(v.seq) FROM quotas v
+                  WHERE v.cluster = n.cluster AND v.shard = n.shard
+                    AND v.cluster_queue = n.cluster_queue AND v.seq < n.seq)), 0)"""
+    mine = d.each.format(doc="a.resources", alias="m")
+    return f"""
+SELECT c.cluster, c.group_id, c.number, c.seq, c.at, c.own, 1 AS rank, 'QuotaRaised' AS cause,
+       '' AS namespace, 'quota of ClusterQueue ' || c.cluster_queue || ': ' || c.resource || ' of '
+       || c.flavor || ' ' || {_amount("c.resource", "c.before")} || ' → '
+       || {_amount("c.resource", "c.amount")} AS says, c.cluster_queue AS name
+  FROM (SELECT n.*, {before} AS before
+          FROM (SELECT {_MINE}, a.shard, b.cluster_queue, f.key AS flavor, r.key AS resource,
+                       {number} AS amount
+                  FROM admitted a
+                  JOIN quotas b ON b.cluster = a.cluster AND b.shard = a.shard AND b.seq = a.seq
+                   AND {_same_tree("b.cluster_queue")}
+                  {d.each.format(doc="b.nominal", alias="f")} {amounts}
+                 WHERE EXISTS (SELECT 1 FROM (SELECT 1 AS one) o {mine} WHERE m.key = f.key)) n) c
+ WHERE c.amount > c.before"""
+
+
+def _causes(d: Dialect) -> str:
+    quota = ", ".join(f"'{reason}'" for reason in QUOTA_WAITS)
+    return f"""
+WITH admitted AS (
+    SELECT a.cluster, g.shard, g.namespace AS own, a.group_id, a.number, a.admitted_seq AS seq,
+           coalesce(h.at, a.admitted_at) AS at, h.seq AS reserved_seq, a.cluster_queue, a.resources
+      FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
+      LEFT JOIN history h ON h.cluster = a.cluster AND h.shard = g.shard
+       AND h.seq = a.admitted_seq AND h.group_id = a.group_id AND h.kind = 'QuotaReserved'
+     WHERE a.decided_by NOT IN ('kueue', 'adopted')),
+found AS (
+SELECT DISTINCT {_MINE}, 1 AS rank, 'Created' AS cause, '' AS namespace,
+       'it came, and there was room' AS says, '' AS name
+  FROM admitted a JOIN {_notes("'GroupComplete'", "=")}
+UNION
+SELECT DISTINCT {_MINE}, 1, 'QuotaReleased', x.namespace,
+       'group ' || {_X} || ' gave back its quota'
+       || CASE WHEN b.release_reason = '' THEN '' ELSE ' (' || b.release_reason || ')' END, x.name
+  FROM admitted a JOIN {_notes(_BACK)}
+  JOIN groups x ON x.cluster = h.cluster AND x.id = h.group_id
+  JOIN {_held(d)} AND b.released_at = h.at
+UNION
+SELECT DISTINCT {_MINE}, 1, 'UnadmittedEnded', x.namespace,
+       'group ' || {_X} || ' ended, which ran without quota', x.name
+  FROM admitted a JOIN {_notes("'StateChanged'")}
+  JOIN groups x ON x.cluster = h.cluster AND x.id = h.group_id
+  JOIN waits w ON w.cluster = x.cluster AND w.group_id = x.id AND w.to_seq = a.seq
+   AND w.reason = '{RUNNING_UNADMITTED}' AND {_same_tree("x.cluster_queue")}
+UNION ALL
+{_raised(d)}
+UNION
+SELECT DISTINCT {_MINE}, 2, 'PodsEnded', x.namespace, 'pods of group ' || {_X} || ' ended', x.name
+  FROM admitted a JOIN {_notes(_PODS)}
+  JOIN groups x ON x.cluster = h.cluster AND x.id = h.group_id
+  JOIN {_held(d)} AND (b.released_at IS NULL OR b.released_at > h.at)
+UNION
+SELECT DISTINCT {_MINE}, 2, 'WaitOver', '', 'what it waited for is over: '
+       || w.message, w.reason
+  FROM admitted a
+  JOIN waits w ON w.cluster = a.cluster AND w.group_id = a.group_id AND w.to_seq = a.seq
+   AND w.reason NOT IN ({quota})
+UNION
+SELECT DISTINCT {_MINE}, 3, 'LeftQueue', x.namespace,
+       'group ' || {_X} || CASE WHEN h.reason = 'Admitted' THEN ' was let in before it'
+       ELSE ' left the queue' END, x.name
+  FROM admitted a JOIN {_notes("'StateChanged', 'GroupGone'")}
+  JOIN groups x ON x.cluster = h.cluster AND x.id = h.group_id
+   AND x.cluster_queue = a.cluster_queue
+UNION ALL
+SELECT {_MINE}, 4, 'Objects', '', 'queues, cohorts, flavors, nodes or settings changed', ''
+  FROM admitted a),
+checked AS (
+SELECT a.cluster, a.group_id, a.number, min(h.seq) AS seq, min(h.at) AS at, a.own, 1 AS rank,
+       'ChecksAgreed' AS cause, '' AS namespace, 'its admission checks agreed' AS says, '' AS name
+  FROM admitted a
+  JOIN history h ON h.cluster = a.cluster AND h.group_id = a.group_id AND h.kind = 'GroupAdmitted'
+   AND h.seq > a.seq
+ WHERE a.reserved_seq IS NOT NULL
+ GROUP BY a.cluster, a.group_id, a.number, a.own)
+SELECT c.cluster, c.group_id, c.number, c.seq, c.at, c.cause, c.namespace, c.name, c.says,
+       CASE WHEN c.cause = 'QuotaRaised' THEN 'quota was raised'
+            WHEN c.namespace NOT IN ('', c.own) THEN 'a group of another namespace made room'
+            ELSE c.says END AS says_to_own
+  FROM (SELECT * FROM found UNION ALL SELECT * FROM checked) c
+ WHERE c.rank = (SELECT min(e.rank) FROM found e
+                  WHERE e.cluster = c.cluster AND e.group_id = c.group_id AND e.number = c.number)
+    OR c.cause = 'ChecksAgreed'
+"""
+
+
+VIEWS = {"v_admission_causes": _causes}
+
+COMMENTS = {
+    "v_admission_causes": "What let each admitted group in: its own coming, a group that gave back "
+    "its quota, a quota that was raised, checks that agreed; a row for each change of the message "
+    "that made room",
+}
