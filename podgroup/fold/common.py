@@ -255,6 +255,8 @@ def index(world: World, group: Group, pod: Pod, old: int | None = None) -> int:
     if text or members.gated_by:
         waits = new & _AT_ITS_GATE == _AT_ITS_GATE
         members.gate(uid, text if waits else "")
+    if pod.hiding is not None:
+        members.keep(uid, pod.kept)
     world.journal.pods.add(uid)
     return new
 

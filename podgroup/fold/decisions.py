@@ -107,6 +107,7 @@ def _pod_is_written(world: World, group: Group, decision: Decision, command: Any
     elif isinstance(command, KeepPod):
         hiding = pod.hiding or OutOfSelector()
         pod.hiding = OutOfSelector(hiding.since, hiding.kept + 1, decision.at)
+        world.members[group.id].keep(pod.view.uid, pod.kept)
     elif isinstance(command, DeletePod):
         if pod.fate != EXCESS:
             pod.fate = EXCESS
@@ -114,7 +115,7 @@ def _pod_is_written(world: World, group: Group, decision: Decision, command: Any
     elif _gives_its_place(decision, command) and pod.fate != REPLACED:
         pod.fate = REPLACED
         group.roles[pod.role].replaced += 1
-    expect(world, group, pod, _expectation(decision, place))
+    expect(world, group, pod, _expectation(decision, place, pod.view.resource_version))
 
 
 def _gives_its_place(decision: Decision, command: Command) -> bool:
@@ -128,12 +129,16 @@ def _workload_is_written(world: World, group: Group, decision: Decision, command
     expect(world, group, None, _expectation(decision))
 
 
-def _expectation(decision: Decision, place: tuple[str, ...] = ()) -> Expectation:
-    action = decision.command.awaited
+def _expectation(decision: Decision, place: tuple[str, ...] = (), version: str = "") -> Expectation:
     command = decision.command
-    most_s = command.grace_s if isinstance(command, StopPod) else None
     return Expectation(
-        decision.id, action, decision.as_of, decision.at, place=place, grace_s=most_s
+        decision.id,
+        command.awaited,
+        decision.as_of,
+        decision.at,
+        place=place,
+        grace_s=command.grace_s if isinstance(command, StopPod) else None,
+        version=version,
     )
 
 

@@ -104,7 +104,8 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
         if expectation.action == "UngatePod" and event.http_status == CONFLICT:
             ending.start_failed(group, event.message or say.START_FAILED)
         else:
-            pod.refused_version = pod.view.resource_version
+            # Of what it has become meanwhile nothing was refused.
+            pod.refused_version = expectation.version or pod.view.resource_version
             pod.refused = expectation.action, _said(event)
         if expectation.action == "UngatePod":
             pod.ungate_decided = False

@@ -195,8 +195,7 @@ def _waits_for(ctx: RuleContext, group: Group) -> tuple[str, str]:
 
 def _unmanaged(ctx: RuleContext, group: Group) -> str:
     """Say that pods run without their label, and how the one most fought over has fared."""
-    hidden = (ctx.pod(uid).hiding for uid in ctx.members(group).listed(Flag.HIDDEN))
-    often = max((one.kept for one in hidden if one is not None), default=0)
+    often = max(ctx.members(group).kept, default=0)
     again = f" (put back {often} times, and taken off again)" if often > 1 else ""
     return (
         f"label {MANAGED_LABEL} was taken off pods that run{again}; it is put back, and they are "

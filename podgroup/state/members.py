@@ -147,6 +147,7 @@ class Members:
     __slots__ = (
         "_declaring",
         "_gated_by",
+        "_kept",
         "_least",
         "_order",
         "_speaking",
@@ -154,6 +155,7 @@ class Members:
         "counts",
         "flags",
         "gated_by",
+        "kept",
         "moves",
         "owned",
         "pairs",
@@ -181,6 +183,9 @@ class Members:
         self.gated_by: Counter[str] = Counter()
         """Value of annotation admission-gated-by -> how many pods at their gate have it."""
         self._gated_by: dict[str, str] = {}
+        self.kept: Counter[int] = Counter()
+        """How often pods out of sight were put back into it -> how many pods so often."""
+        self._kept: dict[str, int] = {}
         self.pairs: dict[str, tuple[tuple[datetime, str], str, str]] = {}
         """What is contradicted -> age of the second pod, first pod, second pod (`contradict`)."""
         self._least: dict[int, list[str]] = {}
@@ -273,9 +278,21 @@ class Members:
             self._gated_by[uid] = intern(text)
             self.gated_by[text] += 1
 
+    def keep(self, uid: str, times: int) -> None:
+        """Keep how often a pod out of sight was put back into it, 0 for one that is in sight."""
+        old = self._kept.pop(uid, 0)
+        if old:
+            self.kept[old] -= 1
+            if not self.kept[old]:
+                del self.kept[old]
+        if times:
+            self._kept[uid] = times
+            self.kept[times] += 1
+
     def drop(self, uid: str) -> None:
         """Forget a pod that is gone."""
         self.gate(uid, "")
+        self.keep(uid, 0)
         self.move(uid, self.flags[uid], 0)
         del self.flags[uid]
         stamp = self.stamps.pop(uid)

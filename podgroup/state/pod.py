@@ -22,6 +22,7 @@ class Expectation(Struct, frozen=True, gc=False):
 
     `place` is where a pod goes that it lets start: the values of the levels of its topology.
     `grace_s` is the grace period that a pod is to end with, None for its own.
+    `version` is the pod's when it was decided; "": not kept.
     `result_version` is set by an applied outcome: the expectation ends when the object is known at
     that version, or earlier when its effect is seen.
     """
@@ -33,6 +34,7 @@ class Expectation(Struct, frozen=True, gc=False):
     result_version: str = ""
     place: tuple[str, ...] = ()
     grace_s: int | None = None
+    version: str = ""
 
     @property
     def may_end(self) -> bool:
@@ -162,6 +164,11 @@ class Pod(Struct, gc=False):
     def hidden(self) -> bool:
         """It is out of the watch's sight, and may run."""
         return self.hiding is not None and self.hiding.since is not None
+
+    @property
+    def kept(self) -> int:
+        """How often it was put back into sight, 0 if it is in sight."""
+        return self.hiding.kept if self.hiding is not None and self.hidden else 0
 
     @property
     def free(self) -> bool:

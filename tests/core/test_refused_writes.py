@@ -328,3 +328,17 @@ def test_the_first_of_the_refused_is_named_whoever_comes_and_goes() -> None:
         refused = sorted(one for one, has in flags.items() if has)
         assert members.listed(Flag.REFUSED) == refused
         assert members.least(Flag.REFUSED) == (refused[0] if refused else None), turn
+
+
+def test_what_a_pod_became_while_a_write_was_refused_is_tried_at_once() -> None:
+    """Its gate was to be taken off; it is deleted before the API server says no to that."""
+    toy = Toy()
+    toy.act = False
+    toy.pod("p")
+    (ungate,) = [one for one in toy.decisions if isinstance(one.command, UngatePod)]
+    toy.ask("p", 0)
+    refused = OutcomeRecorded(
+        decision=ungate.id, group=ungate.group, status="rejected", http_status=422, message=NO
+    )
+    toy.do(refused)
+    assert toy.decisions[-1].command.action == "FinalizePod", "no half minute is waited"

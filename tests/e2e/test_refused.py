@@ -90,11 +90,6 @@ async def test_a_pod_goes_within_a_minute_of_the_policy_that_kept_it(
             condition = {"type": "example.com/seen", "status": "True", "message": str(times)}
             await api.merge(f"{path}/status", {"status": {"conditions": [condition]}})
 
-        async def last() -> Any:
-            return await refused("UngatePod", 5)
-
-        # No write is under way when the pod goes, which would be refused for its new state.
-        await api.until("ungating is refused for the last time", last)
         await api.call("DELETE", path)
 
         async def finalizing() -> Any:
