@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
 from statistics import median
+from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -53,6 +54,11 @@ class Load(Struct, frozen=True):
     preempt: bool = False
     waves: bool = False
     """Jobs come in working hours, and in batches."""
+    gangs: bool = False
+    """One job in thirty takes three quarters of a queue, all of it at once; the others are small,
+    and overtake it."""
+    warm: timedelta = WARM
+    every: timedelta = EVERY
 
 
 LOADS = (
@@ -62,8 +68,19 @@ LOADS = (
     Load("cohort", cohort=True, urgent=0.1),
     Load("waves", waves=True, spread=0.9),
     Load("overloaded", busy=1.3),
+    Load("gangs", hours=7 * 24, busy=0.9, spread=0.8, gangs=True, every=timedelta(hours=4)),
+    Load(
+        "gangs in the first hours",
+        hours=8,
+        gangs=True,
+        spread=0.8,
+        warm=timedelta(minutes=30),
+        every=timedelta(minutes=20),
+    ),
 )
 QUOTA = 40
+WIDE = 30
+"""Pods of a wide job, of one cpu each."""
 
 
 async def run() -> AsyncIterator[Figure]:
@@ -75,6 +92,11 @@ async def run() -> AsyncIterator[Figure]:
         note = f"{came.forecasts} forecasts, up to {came.most_waiting} waiting"
         share = round(100 * came.inside, 1)
         yield Figure(name=f"{name}.inside", value=share, unit="%", samples=came.settled, note=note)
+        if came.wide:
+            share = round(100 * came.wide_inside, 1)
+            note = f"{100 * came.wide_unbounded:.0f} % have no upper limit"
+            name_of = f"{name}.inside.wide"
+            yield Figure(name=name_of, value=share, unit="%", samples=came.wide, note=note)
         yield Figure(
             name=f"{name}.error",
             value=came.error_s,
@@ -116,7 +138,9 @@ def jobs(load: Load, seed: int = 3) -> str:
     """Return the jobs of a load as CSV."""
     random = Random(seed)
     kinds = [(1, 1, 900.0), (1, 4, 2400.0), (4, 1, 1800.0), (2, 4, 5400.0), (8, 1, 600.0)]
-    weights = [8, 3, 3, 1, 2]
+    weights = [8.0, 3.0, 3.0, 1.0, 2.0]
+    if load.gangs:
+        kinds, weights = [(1, 1, 900.0), (1, 4, 2400.0), (WIDE, 1, 1800.0)], [16.0, 12.0, 1.0]
     mean = sum(
         w * n * c * s * 2.718 ** (load.spread**2 / 2)
         for w, (n, c, s) in zip(weights, kinds, strict=True)
@@ -141,6 +165,11 @@ class Came(Struct):
 
     settled: int
     inside: float
+    wide: int
+    wide_inside: float
+    """Of wide jobs alone."""
+    wide_unbounded: float
+    """Part of the estimates of wide jobs that say no upper limit."""
     error_s: float
     plain_s: float
     longest_s: float
@@ -159,14 +188,14 @@ def measure(load: Load, folder: Path, seed: int = 3) -> Came:
     url = f"sqlite:///{folder / load.name}.sqlite3"
     sink = scenarios.sink_of(url)
     assert sink is not None
-    next_at = source.begin + WARM
+    next_at = source.begin + load.warm
     longest, forecasts, most = 0.0, 0, 0
 
     def pause(world: World, events: int) -> None:
         nonlocal next_at, longest, forecasts, most
         if world.at is None or world.at < next_at:
             return
-        next_at = world.at + EVERY
+        next_at = world.at + load.every
         sink.write(world, world.at, [])
         sink.written()
         begin = time.process_time()
@@ -191,20 +220,30 @@ def _came(url: str, end: datetime, longest: float, forecasts: int, most: int) ->
         with engine.begin() as connection:
             estimates.enter_outcomes(connection, scenarios.CLUSTER, end)
             rows = list(connection.execute(sa.select(table)).mappings())
+            query = sa.select(tables.groups.c.id).where(tables.groups.c.total_count >= WIDE)
+            gangs = set(connection.scalars(query))
     finally:
         engine.dispose()
     came = [row for row in rows if row["came"] == "started" and not row["never"]]
+    wide = [row for row in came if row["group_id"] in gangs]
     known = [row for row in came if row["expected_at"] is not None]
     plain = [row for row in known if row["plain_at"] is not None]
     return Came(
         settled=len(came),
-        inside=_part(row["came_at"] <= row["latest_at"] for row in came if row["latest_at"]),
+        inside=_inside(came),
+        wide=len(wide),
+        wide_inside=_inside(wide),
+        wide_unbounded=_part(row["latest_at"] is None for row in wide),
         error_s=_error(row["expected_at"] - row["came_at"] for row in plain),
         plain_s=_error(row["plain_at"] - row["came_at"] for row in plain),
         longest_s=longest,
         forecasts=forecasts,
         most_waiting=most,
     )
+
+
+def _inside(rows: list[Any]) -> float:
+    return _part(row["came_at"] <= row["latest_at"] for row in rows if row["latest_at"])
 
 
 def _part(found: Iterator[bool]) -> float:
