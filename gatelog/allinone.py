@@ -320,8 +320,8 @@ def _in_vain(error: BaseException | None, worked: bool) -> bool:
 
     What a part that has `worked` fails on is no fault of how it was set up, and the others go on.
     """
-    from projector.storage.database import DatabaseError, DatabaseUnavailable
     from projector.storage.store import StaleProjector, StoreDamaged
+    from projector.storage.urls import DatabaseError, DatabaseUnavailable
 
     if isinstance(error, StaleProjector):
         return True

@@ -212,7 +212,7 @@ async def _group(
 
 def _choose(settings: Settings) -> tuple[str, str] | None:
     """Return the group that has waited longest, else the newest."""
-    from projector.storage.database import database_url
+    from projector.storage.urls import database_url
 
     with ReadModel(database_url(settings), settings.cluster) as model:
         waiting = [row for row in model.pending(limit=1000) if row.since is not None]

@@ -84,7 +84,7 @@ def ask(
     from gatelog.readmodel import freehand
     from gatelog.readmodel.questions import for_grafana, questions, readable, statement
     from gatelog.terminal import lookup, printing
-    from projector.storage.database import database_url
+    from projector.storage.urls import database_url
 
     form, headers = answer.form, not shown.no_headers
     if name is None:

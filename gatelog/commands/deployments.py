@@ -82,7 +82,7 @@ def serve(
 
     from gatelog.serve.bootstrap import run_serve
     from gatelog.shell.whereabouts import read_model_at
-    from projector.storage.database import database_url
+    from projector.storage.urls import database_url
 
     _run(
         "serve",

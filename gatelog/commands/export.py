@@ -133,7 +133,8 @@ def export(
 def _parquet(settings: Settings, url: str) -> None:
     from projector.archive import parquet
     from projector.archive.archive_store import open_archive_store
-    from projector.storage.database import database_url, reading
+    from projector.storage.database import reading
+    from projector.storage.urls import database_url
 
     with (
         ProgressReport("writing") as shown,

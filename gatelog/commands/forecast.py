@@ -118,7 +118,8 @@ def _made(
 
     from gatelog.forecast import refreshing
     from gatelog.shell.errors import CommandFailed
-    from projector.storage.database import database_url, shown
+    from projector.storage.database import shown
+    from projector.storage.urls import database_url
     from projector.upkeep import migrate
 
     url = database_url(settings)

@@ -67,7 +67,7 @@ def migrate(
     narrator = Narrator(settings.log, "migrate", verbose=verbose)
 
     from gatelog.shell.whereabouts import read_model_at
-    from projector.storage.database import database_url
+    from projector.storage.urls import database_url
     from projector.upkeep import migrate as migrations
 
     url = database_url(settings)
@@ -94,7 +94,7 @@ def _done(narrator: Narrator, what: str, act: Callable[[], None], *, wait: bool)
         DatabaseUnavailable, BusUnavailable: it is away, without `wait`.
         DatabaseError, BusError: trying again does not help.
     """
-    from projector.storage.database import DatabaseUnavailable
+    from projector.storage.urls import DatabaseUnavailable
     from runtime.jetstream import BusUnavailable
 
     backoff = Backoff(first_s=0.5, ceiling_s=10.0)

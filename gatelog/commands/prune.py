@@ -51,7 +51,7 @@ def prune(
     partitions), and groups, pods, waits, admissions and decisions that ended before. What lives
     stays, however old. The limit is a Monday, 00:00 UTC, so up to a week more is kept.
     """
-    from projector.storage.database import database_url
+    from projector.storage.urls import database_url
     from projector.upkeep import migrate, pruning
 
     output = answer.form

@@ -30,7 +30,7 @@ def sql(
     """
     from gatelog.readmodel import freehand
     from gatelog.terminal import lookup, printing
-    from projector.storage.database import database_url
+    from projector.storage.urls import database_url
 
     output = answer.form
     settings = where.settings(search=True)

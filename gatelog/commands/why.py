@@ -242,7 +242,7 @@ def _expected(
     model: "ReadModel", settings: "Settings", group: "GroupRow", now: datetime
 ) -> "ExpectedRow | None":
     """Return when a group is expected to start: as was said lately, or else worked out now."""
-    from projector.storage.database import database_url
+    from projector.storage.urls import database_url
 
     known = model.expected(group.id)
     if known is not None and now - known.as_of < _FRESH:

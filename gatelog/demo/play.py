@@ -151,7 +151,7 @@ async def _all(
     stop: asyncio.Event,
     narrator: Narrator,
 ) -> list[Played]:
-    from projector.storage.database import database_url
+    from projector.storage.urls import database_url
 
     played: list[Played] = []
     with ReadModel(database_url(settings), settings.cluster) as model:

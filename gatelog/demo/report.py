@@ -33,7 +33,7 @@ class Played(Struct, frozen=True):
 
 def show(settings: Settings, played: Sequence[Played], took_s: float) -> None:
     """Print the report to stdout."""
-    from projector.storage.database import database_url
+    from projector.storage.urls import database_url
 
     url = database_url(settings)
     out = console.console()

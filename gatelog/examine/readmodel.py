@@ -39,7 +39,7 @@ class Examined(NamedTuple):
 
 def examine(settings: Settings, at: Installation = UNKNOWN) -> Examined:
     """Look at the database of the settings; `at` is the installation that remedies are for."""
-    from projector.storage.database import DatabaseError, database_url
+    from projector.storage.urls import DatabaseError, database_url
 
     try:
         url = database_url(settings)

@@ -20,7 +20,8 @@ import sqlalchemy as sa
 from gatelog.forecast.metering import Meters, Readings, readings
 from gatelog.forecast.refreshing import Effort, refresh
 from projector import tables
-from projector.storage.database import database_url, reading
+from projector.storage.database import reading
+from projector.storage.urls import database_url
 from runtime.health import Checks
 from runtime.log import get_logger
 from runtime.metrics import of

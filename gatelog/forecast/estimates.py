@@ -21,7 +21,8 @@ from podgroup.model.ids import GroupID
 from podgroup.state.facts import cluster_queue_name
 from podgroup.state.world import World
 from projector import tables
-from projector.tables.base import SHARD, bound
+from projector.tables.base import SHARD
+from projector.times import bound
 
 SAME = 0.2
 """Part of the time to its range's end by which two estimates may differ and say the same."""
@@ -122,13 +123,13 @@ def enter_outcomes(connection: Connection, cluster: str, now: datetime) -> None:
     """Enter what came true of estimates, in the caller's transaction."""
     given = {"cluster": cluster}
     connection.execute(sa.text(_STARTED), given)
-    connection.execute(sa.text(_ENDED), bound(connection.dialect, {**given, "now": now}))
+    connection.execute(sa.text(_ENDED), bound(connection.dialect.name, {**given, "now": now}))
 
 
 def plain_waits(connection: Connection, cluster: str, now: datetime) -> dict[str, float]:
     """Return the mean wait of the last day per ClusterQueue, in seconds: the plain alternative."""
     given = {"cluster": cluster, "since": now - _DAY, "now": now}
-    rows = connection.execute(sa.text(_PLAIN), bound(connection.dialect, given)).mappings()
+    rows = connection.execute(sa.text(_PLAIN), bound(connection.dialect.name, given)).mappings()
     return {row["cluster_queue"]: float(row["mean"]) for row in rows}
 
 

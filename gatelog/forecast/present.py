@@ -33,7 +33,7 @@ from podgroup.state.group import Group
 from podgroup.state.world import World
 from projector.schema.usage_views import FIRST_LABELS
 from projector.storage.loading import Loaded, load_state
-from projector.tables.base import bound
+from projector.times import bound
 
 MOST_RUNS = 10_000
 """Admissions that are looked at, the newest."""
@@ -136,7 +136,7 @@ def _present(connection: Connection, world: World, now: datetime, label: str) ->
 
 
 def _rows(connection: Connection, query: str, given: dict[str, Any]) -> list[dict[str, Any]]:
-    rows = connection.execute(text(query), bound(connection.dialect, given)).mappings()
+    rows = connection.execute(text(query), bound(connection.dialect.name, given)).mappings()
     return [{name: _value(name, value) for name, value in row.items()} for row in rows]
 
 

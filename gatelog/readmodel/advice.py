@@ -8,10 +8,9 @@ Invariant: pure.
 """
 
 from gatelog.readmodel.rows import GroupRow
-from podgroup.admission.wording import NOT_SELECTED, UNAVAILABLE
 from podgroup.model.names import PENDING_MISCONFIGURED, WAITING_FOR_REPLACEMENT_PODS
 from podgroup.model.reasons import reason_of
-from podgroup.model.wording import EARLIER_RUN, too_few
+from podgroup.model.wording import EARLIER_RUN, NOT_SELECTED, UNAVAILABLE, too_few
 
 _BY_MESSAGE = (
     (

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from gatelog.readmodel import heldup, places, repeats, running
+from gatelog.readmodel import heldup, repeats, running
 from gatelog.readmodel.advice import pods_exist, remedy, replacements
 from gatelog.readmodel.gaps import missing
 from gatelog.readmodel.model import ReadModel
@@ -120,10 +120,25 @@ def explain(model: ReadModel, group: GroupRow, now: datetime, *, past: bool = Fa
         giving_way=known.giving_way(group.id) if pending else [],
         repeated=known.repeated(now, group.id),
         held_up=next(iter(known.held_up(now, group_id=group.id)), None) if admitted else None,
-        places=places.places_of(model, group.id, now) if admitted else [],
-        best=places.best_of(model, group.id, now) if over_topology(group.wait_message) else [],
+        places=_places(model, group.id, now) if admitted else [],
+        best=_best(model, group.id, now) if over_topology(group.wait_message) else [],
         missing=missing(model, group),
     )
+
+
+def _places(model: ReadModel, group_id: str, at: datetime) -> list[str]:
+    """Say where its pods have places; without any, what works places out is not imported."""
+    if not model.placed(group_id):
+        return []
+    from gatelog.readmodel.places import places_of
+
+    return places_of(model, group_id, at)
+
+
+def _best(model: ReadModel, group_id: str, at: datetime) -> list[tuple[str, str]]:
+    from gatelog.readmodel.places import best_of
+
+    return best_of(model, group_id, at)
 
 
 def lines(

@@ -15,8 +15,6 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import Engine, text
-from sqlalchemy.exc import SQLAlchemyError
 
 from gatelog.readmodel import quota, repeats, running, statements
 from gatelog.readmodel.quota import QuotaRow
@@ -63,8 +61,8 @@ from podgroup.model.reasons import (
     WORKLOAD_TOO_LARGE,
     WRITE_REFUSED,
 )
-from projector.storage import database
-from projector.tables.base import bound
+from projector.storage.asking import QuestionFailed, questions
+from projector.times import bound
 
 MOST_ENTRIES = 20_000
 MOST_UNADMITTED = 500
@@ -101,16 +99,16 @@ class ReadModel:
         self.place = read_model_at(url)
         self.rates = rates
         self.cluster = cluster
-        self._engine: Engine = database.reader(url, statement_timeout_s, connections, brief=True)
+        self._questions = questions(url, statement_timeout_s, connections)
 
     @property
     def dialect(self) -> str:
         """Name of the database's dialect, as SQLAlchemy has it."""
-        return self._engine.dialect.name
+        return self._questions.database
 
     def close(self) -> None:
         """Close connections."""
-        self._engine.dispose()
+        self._questions.close()
 
     def __enter__(self) -> "ReadModel":
         """Nothing to do: connections are made on demand."""
@@ -351,6 +349,11 @@ class ReadModel:
         given = {"group_id": group_id, "limit": 5}
         return list(self.rows(EndingRow, statements.ENDING, given))
 
+    def placed(self, group_id: str) -> bool:
+        """Tell whether pods of a group ever had places."""
+        with self._asked(statements.PLACED, {"group_id": group_id}) as rows:
+            return bool(rows)
+
     def causes(self, group_id: str) -> list[CauseRow]:
         """Return what let a group in that holds quota, in order of the log."""
         given = {"group_id": group_id, "limit": 20}
@@ -423,22 +426,20 @@ class ReadModel:
 
     @contextmanager
     def _asked(self, query: str, given: Mapping[str, Any]) -> Iterator[list[dict[str, Any]]]:
-        values = bound(self._engine.dialect, {"cluster": self.cluster, **given})
+        values = bound(self.dialect, {"cluster": self.cluster, **given})
         try:
-            with self._engine.connect() as connection:
-                found = connection.execute(text(query), values)
-                names = tuple(found.keys())
-                rows = [dict(zip(names, row, strict=True)) for row in found.all()]
-        except SQLAlchemyError as error:
+            names, found = self._questions.ask(query, values)
+        except QuestionFailed as error:
             raise CommandFailed(self._why(error)) from error
+        rows = [dict(zip(names, row, strict=True)) for row in found]
         for name in _DOCUMENTS.intersection(names):  # PostgreSQL's driver has read them already
             for row in rows:
                 if isinstance(row[name], str):
                     row[name] = msgspec.json.decode(row[name])
         yield rows
 
-    def _why(self, error: SQLAlchemyError) -> str:
-        said = str(getattr(error, "orig", None) or error).splitlines()[0]
+    def _why(self, error: QuestionFailed) -> str:
+        said = next(iter(str(error).splitlines()), "")
         if _NO_TABLE.search(said):
             return f"{self.place} has no read model of gatelog yet: run `gatelog migrate`"
         if "interrupted" in said or "statement timeout" in said:

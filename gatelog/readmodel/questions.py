@@ -23,7 +23,7 @@ from gatelog.readmodel.rates import hours_text
 from gatelog.readmodel.statements import filled
 from podgroup.model.quantities import MAX_INT64
 from podgroup.model.wording import UNLIMITED, quantity
-from projector.tables.base import utc_text
+from projector.times import utc_text
 
 PARAMETERS: Final[Mapping[str, str]] = {
     "namespace": "of this namespace",

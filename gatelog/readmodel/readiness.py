@@ -6,16 +6,17 @@ says how far the tables are that people read: once both are satisfied, so is a q
 Invariant: only reads; returns once and never for a log that is still being caught up with.
 """
 
-import asyncio
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.rows import CheckpointRow
-from podgroup.log import subjects
-from runtime.health import Checks
-from runtime.jetstream import Bus
 from runtime.settings import Settings
+
+if TYPE_CHECKING:
+    from runtime.health import Checks
+    from runtime.jetstream import Bus
 
 _POLL_S = 0.1
 WENT_BACK = "the cluster went back to a backup of its etcd, or is another one"
@@ -37,17 +38,22 @@ class Ready(Struct, frozen=True):
     position: int
 
 
-def expecting(*parts: str) -> Checks:
+def expecting(*parts: str) -> "Checks":
     """Return checks by which parts are not ready before they say so."""
+    from runtime.health import Checks
+
     checks = Checks()
     for part in parts:
         checks.ready(part, lambda: "not started yet")
     return checks
 
 
-async def wait_ready(settings: Settings, bus: Bus, checks: Checks) -> Ready:
+async def wait_ready(settings: Settings, bus: "Bus", checks: "Checks") -> Ready:
     """Wait until all parts follow, every kind was listed, and the log is folded up to its end."""
-    from projector.storage.database import database_url
+    import asyncio
+
+    from podgroup.log import subjects
+    from projector.storage.urls import database_url
 
     model = ReadModel(database_url(settings), settings.cluster)
     try:

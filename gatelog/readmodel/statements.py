@@ -504,6 +504,7 @@ SPARED = """
 SELECT count(*) FROM groups
  WHERE cluster = :cluster AND gone_at IS NULL AND workload_name = '' AND complete_at IS NOT NULL
 """
+PLACED = "SELECT 1 AS one FROM placements WHERE cluster = :cluster AND group_id = :group_id LIMIT 1"
 WAITING = "SELECT count(*) FROM v_queue_position WHERE cluster = :cluster"
 
 _ENDED = "p.ended_at <= :at AND p.phase"

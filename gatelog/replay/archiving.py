@@ -17,7 +17,8 @@ from projector.archive.segments import Span, folder_of
 from projector.archive.standing import Standing, earliest, standing
 from projector.archive.writing import Archived, Archiver, marks_of
 from projector.replay.log import Log, StreamLog
-from projector.storage.database import database_url, reading
+from projector.storage.database import reading
+from projector.storage.urls import database_url
 from runtime.jetstream import Bus
 from runtime.settings import Settings
 

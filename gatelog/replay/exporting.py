@@ -19,8 +19,9 @@ from projector.replay.fold import Callbacks, fold
 from projector.replay.log import Entry, Log
 from projector.replay.pseudonyms import Pseudonyms
 from projector.replay.selecting import Selection, Wanted
-from projector.storage.database import database_url, reading
+from projector.storage.database import reading
 from projector.storage.opening import policy_of
+from projector.storage.urls import database_url
 from runtime.settings import Settings
 
 MOST_KEY_BYTES = 64

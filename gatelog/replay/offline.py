@@ -24,7 +24,8 @@ from projector.replay.compare import TableResult
 from projector.replay.files import FileLog, FileRefused, Header
 from projector.replay.fold import Beginning, Callbacks, Difference, Redeciding, Result, Sink, fold
 from projector.replay.log import Entry, Log
-from projector.storage.database import database_url, reading
+from projector.storage.database import reading
+from projector.storage.urls import database_url
 from projector.upkeep import migrate
 from runtime.settings import Settings
 

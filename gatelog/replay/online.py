@@ -26,8 +26,9 @@ from projector.replay.compare import TableResult, compare, digested
 from projector.replay.digests import Digests
 from projector.replay.fold import Beginning, Callbacks, Difference, Redeciding, Result, Sink, fold
 from projector.replay.vouching import introduce, listed_all
-from projector.storage.database import DatabaseError, database_url, reading, writer
+from projector.storage.database import reading, writer
 from projector.storage.opening import policy_of
+from projector.storage.urls import DatabaseError, database_url
 from projector.upkeep import migrate
 from runtime.embedded import EmbeddedNats, running
 from runtime.jetstream import Bus, connect

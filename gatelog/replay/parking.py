@@ -24,7 +24,8 @@ from podgroup.log.parked import ParkedMessage, decode_parked
 from podgroup.log.subjects import events
 from podgroup.model.reasons import parks_decision
 from projector import tables
-from projector.storage.database import database_url, reading
+from projector.storage.database import reading
+from projector.storage.urls import database_url
 from projector.tables.base import SHARD
 from runtime.jetstream import Message
 from runtime.settings import Settings

@@ -33,8 +33,9 @@ from projector.replay.log import StreamLog
 from projector.replay.rebuild import Progress, Rebuild
 from projector.replay.stage import Stage
 from projector.replay.staging import open_stage
-from projector.storage.database import database_url, reader
+from projector.storage.database import reader
 from projector.storage.loading import load_conclusions
+from projector.storage.urls import database_url
 from projector.upkeep import migrate
 from projector.writing.checkpoint import Checkpoint
 from runtime.jetstream import Bus

@@ -22,7 +22,7 @@ from gatelog.serve.questions import Busy, Questions
 from gatelog.serve.server import Door, on_loopback, serving
 from gatelog.serve.spending import Spending
 from gatelog.serve.tls import Certificates, announce
-from projector.storage.database import database_url
+from projector.storage.urls import database_url
 from runtime import kube as kubernetes
 from runtime.background import background
 from runtime.certificates import CertificateError

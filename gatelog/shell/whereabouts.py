@@ -6,6 +6,8 @@ from pathlib import Path
 
 def read_model_at(url: str) -> str:
     """Return where a read model is: the path of a file, or a URL without driver and password."""
+    if url.startswith("sqlite:///") and "?" not in url:
+        return near(url.removeprefix("sqlite:///"))
     from projector.storage.database import shown
 
     scheme, _, rest = shown(url).partition("://")

@@ -31,7 +31,7 @@ AT_ONCE = 15
 
 async def follow(settings: Settings, narrator: Narrator, after: int) -> None:
     """Print changes of state at positions above `after`, for ever."""
-    from projector.storage.database import database_url
+    from projector.storage.urls import database_url
 
     with ReadModel(database_url(settings), settings.cluster) as model:
         while True:

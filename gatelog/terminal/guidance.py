@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def tell_ready(narrator: Narrator, settings: Settings, ready: "Ready") -> None:
     """Say that it is ready, and how to ask."""
-    from projector.storage.database import database_url
+    from projector.storage.urls import database_url
 
     absent = f" ({', '.join(ready.missing)} not installed)" if ready.missing else ""
     url = database_url(settings)

@@ -54,7 +54,7 @@ def open_model(settings: Settings) -> ReadModel:
     Raises:
         CommandFailed: there is no such database.
     """
-    from projector.storage.database import DatabaseError, database_url
+    from projector.storage.urls import DatabaseError, database_url
 
     try:
         return ReadModel(database_url(settings), settings.cluster)

@@ -26,7 +26,8 @@ from podgroup.rules import VERSION
 from podgroup.state.world import World
 from projector.replay.fold import Beginning, Callbacks, fold
 from projector.replay.log import Entry
-from projector.storage.database import database_url, reading
+from projector.storage.database import reading
+from projector.storage.urls import database_url
 from runtime.collector import collecting_rarely
 from runtime.settings import Settings
 

@@ -33,13 +33,13 @@ from podgroup.admission.shortfall import shortage
 from podgroup.admission.topology.places import Places
 from podgroup.admission.tree import Node, Usage
 from podgroup.admission.victims import Victim
-from podgroup.admission.wording import UNAVAILABLE
 from podgroup.model.names import (
     PENDING_EXCEEDS_MAX_QUOTA,
     PENDING_NO_MATCHING_FLAVOR,
     PENDING_WAITING_FOR_QUOTA,
 )
 from podgroup.model.shortage import Shortage
+from podgroup.model.wording import UNAVAILABLE
 
 Search = Callable[[Set[FlavorResource], Usage], list[Victim]]
 """Whom to preempt so that the second argument fits, given that the first is lacking."""

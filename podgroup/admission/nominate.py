@@ -25,7 +25,6 @@ from podgroup.admission.tree import Node, Usage
 from podgroup.admission.victims import NEVER, Field, Preemptor, Victim, has_room
 from podgroup.admission.wording import (
     NAMESPACE_MISMATCH,
-    NOT_SELECTED,
     inactive,
     no_namespace,
 )
@@ -34,6 +33,7 @@ from podgroup.model.names import (
     PENDING_SUSPENDED,
     PENDING_WAITING_FOR_QUOTA,
 )
+from podgroup.model.wording import NOT_SELECTED
 
 
 class Nominator:

@@ -13,6 +13,7 @@ from podgroup.model.names import (
     PREEMPTED_WHILE_BORROWING,
 )
 from podgroup.model.reasons import NO_LONGER_FITS, OVERLAP
+from podgroup.model.wording import NOT_SELECTED
 
 GENERIC: Final = ""
 NAMESPACE_MISMATCH: Final = "NamespaceMismatch"
@@ -27,8 +28,6 @@ AT_ONCE: Final = frozenset({FAILED_AFTER_NOMINATION, PENDING_PREEMPTION, "Preemp
 ASSUMED: Final = "assumed"
 SKIPPED: Final = "skipped"
 
-NOT_SELECTED: Final = "workload namespace doesn't match ClusterQueue selector"
-UNAVAILABLE: Final = "unavailable in ClusterQueue"
 DEFERRED: Final = f"{OVERLAP}, but will fit after these preemptions complete"
 BYPASSED: Final = "Bypassed scheduling evaluation because an equivalent workload recently failed"
 EVICTIONS_UNDER_WAY: Final = "Workload fits once evictions under way are complete"

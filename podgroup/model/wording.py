@@ -21,6 +21,9 @@ UNLIMITED: Final = "unlimited"
 NEVER: Final = "can never start: "
 """Comes first where no flavor ever has enough, or there is none for it."""
 RAISED_BY: Final = "administrators of ClusterQueues may raise"
+NOT_SELECTED: Final = "workload namespace doesn't match ClusterQueue selector"
+UNAVAILABLE: Final = "unavailable in ClusterQueue"
+"""Of Kueue's sentences: what no quota that becomes free changes."""
 
 
 def shown(resource: str, amount: int) -> str:

@@ -34,7 +34,7 @@ from projector.archive.archive_store import ArchiveStore, ArchiveStoreUnavailabl
 from projector.schema.dialect import DUCKDB, home
 from projector.schema.views import VIEWS
 from projector.tables import UtcTime, metadata
-from projector.tables.base import utc_text
+from projector.times import utc_text
 
 FOLDER = "parquet"
 """Where in an archive the files are."""

@@ -27,7 +27,8 @@ from msgspec import Struct
 from projector.replay.digests import Digests, digests
 from projector.replay.vouching import of_before
 from projector.schema.layout import COMPARED
-from projector.tables.base import SHARD, bound
+from projector.tables.base import SHARD
+from projector.times import bound
 from projector.upkeep.pruning import limits, over
 
 LEFT_OUT = frozenset({"folded", "as_of_seq"})
@@ -193,7 +194,7 @@ def _mine(connection: sa.Connection, table: sa.Table, part: _Part) -> list[Any]:
         mine.append(table.c.seq > part.floor)
     if part.before is not None:
         gone = over(table.name, f"{table.schema}." if table.schema else "")
-        values = bound(connection.dialect, {"before": part.before})
+        values = bound(connection.dialect.name, {"before": part.before})
         mine.append(sa.text(f"({gone}) IS NOT TRUE").bindparams(**values))
     return mine
 

@@ -26,7 +26,8 @@ from projector.replay.stage import (
 from projector.schema.layout import COLUMNS, MERGED, MODES
 from projector.storage.database import DatabaseError, parse, writer
 from projector.storage.loading import load_checkpoint
-from projector.tables.base import utc_text
+from projector.storage.pragmas import PAGE_BYTES
+from projector.times import utc_text
 from projector.writing import sqlite_writer, statements
 from projector.writing.checkpoint import Checkpoint
 from projector.writing.rows import Rows
@@ -63,7 +64,7 @@ class SqliteStage:
         self._raw.execute(f"PRAGMA cache_size = -{_CACHE_KIB}").close()
         self._raw.execute(f"ATTACH ? AS {_NAME}", (str(self._file),))
         # A stage that fails is removed and not rolled back, so it keeps no journal.
-        size = f"page_size = {sqlite_writer.PAGE_BYTES}"
+        size = f"page_size = {PAGE_BYTES}"
         for pragma in (size, "locking_mode = EXCLUSIVE", "journal_mode = OFF", "synchronous = OFF"):
             self._raw.execute(f"PRAGMA {_NAME}.{pragma}").close()
         self._switching = False

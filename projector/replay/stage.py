@@ -27,7 +27,7 @@ import sqlalchemy as sa
 from projector.replay import merging
 from projector.schema.layout import MERGED, MODES, Row
 from projector.storage.store import REBUILT
-from projector.tables.base import bound
+from projector.times import bound
 from projector.upkeep.pruning import WHERE_OVER, limits, over
 from projector.writing import statements
 from projector.writing.checkpoint import Checkpoint
@@ -118,7 +118,7 @@ def leave_out_pruned(connection: sa.Connection, cluster: str, name: Callable[[st
     for table, before in limits(connection, cluster).items():
         if table in _APPENDED:
             text = f"DELETE FROM {name(table)} WHERE {over(table)}"
-            connection.execute(sa.text(text), bound(connection.dialect, {"before": before}))
+            connection.execute(sa.text(text), bound(connection.dialect.name, {"before": before}))
 
 
 def take_pruned_away(connection: sa.Connection, cluster: str, published: int) -> int:
@@ -129,7 +129,7 @@ def take_pruned_away(connection: sa.Connection, cluster: str, published: int) ->
         if table not in known or table in _APPENDED:
             continue
         text = f"DELETE FROM {table} WHERE cluster = :cluster AND {over(table)}"
-        values = bound(connection.dialect, {"cluster": cluster, "before": known[table]})
+        values = bound(connection.dialect.name, {"cluster": cluster, "before": known[table]})
         if table == "decisions":
             text, values = f"{text} AND number <= :published", {**values, "published": published}
         count += connection.execute(sa.text(text), values).rowcount

@@ -14,8 +14,6 @@ session, and settings hold for a transaction (`postgres_writer.pooled`).
 Invariant: a URL with its password never appears in an error or a log line; `shown` is for those.
 """
 
-import math
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,32 +24,24 @@ from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.engine import URL, Connection
 from sqlalchemy.exc import ArgumentError
 
-from projector.writing import sqlite_writer
-from runtime.settings import READ_MODEL_FILE, Settings
+from projector.storage.pragmas import connect_options
+from projector.storage.urls import DatabaseError, DatabaseUnavailable, database_url
+
+__all__ = [
+    "SNAPSHOT",
+    "DatabaseError",
+    "DatabaseUnavailable",
+    "database_url",
+    "locked",
+    "parse",
+    "reader",
+    "reading",
+    "shown",
+    "writer",
+]
 
 SNAPSHOT = {"postgresql": {"isolation_level": "REPEATABLE READ"}, "sqlite": {}}
 """Options of a connection on which one transaction sees one state."""
-_BRIEF_CACHE_KIB = 8192
-"""Cache of a connection for brief questions; there are several, and the system has its own."""
-_MAPPED_BYTES = 1 << 30
-"""Of a file as much is read where the system has it, without a copy for each connection."""
-_STEPS = 10_000
-"""Instructions of SQLite's machine between two looks at the clock: well under a millisecond."""
-
-
-class DatabaseError(Exception):
-    """The database cannot be used as it is; the message says why and what to do."""
-
-
-class DatabaseUnavailable(DatabaseError):
-    """The database does not answer; trying again later may help."""
-
-
-def database_url(settings: Settings) -> str:
-    """Return the URL of the read model: the setting, or SQLite in the state directory."""
-    if settings.database.url:
-        return settings.database.url
-    return f"sqlite:///{Path(settings.state_dir).resolve() / READ_MODEL_FILE}"
 
 
 def parse(url: str) -> URL:
@@ -99,12 +89,8 @@ def writer(url: str, statement_timeout_s: float = 60.0, owner: str = "") -> Engi
     return _sqlite(parsed, "BEGIN IMMEDIATE", read_only=False)
 
 
-def reader(
-    url: str, statement_timeout_s: float = 60.0, pool_size: int = 4, *, brief: bool = False
-) -> Engine:
+def reader(url: str, statement_timeout_s: float = 60.0, pool_size: int = 4) -> Engine:
     """Return an engine that can only read.
-
-    `brief`: SQLite too ends a transaction that takes longer than a statement may.
 
     Raises:
         DatabaseError: there is no such SQLite file (it is not made by reading).
@@ -117,10 +103,7 @@ def reader(
     if not file.exists():
         raise DatabaseError(f"{parsed.database}: no such database; has a projector run here yet?")
     only = parsed.set(database=f"file:{quote(str(file))}", query={"mode": "ro", "uri": "true"})
-    engine = _sqlite(only, "BEGIN", read_only=True)
-    if brief:
-        _interrupt(engine, statement_timeout_s)
-    return engine
+    return _sqlite(only, "BEGIN", read_only=True)
 
 
 @contextmanager
@@ -201,26 +184,10 @@ def _sqlite(url: URL, begin: str, *, read_only: bool) -> Engine:
 
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _: Any) -> None:
-        sqlite_writer.connect_options(connection, read_only=read_only)
+        connect_options(connection, read_only=read_only)
 
     @event.listens_for(engine, "begin")
     def begun(connection: Connection) -> None:
         connection.exec_driver_sql(begin)
 
     return engine
-
-
-def _interrupt(engine: Engine, after_s: float) -> None:
-    """End whatever a connection of SQLite does so long after its transaction began."""
-    ends: dict[int, float] = {}
-
-    @event.listens_for(engine, "connect")
-    def connected(connection: Any, _: Any) -> None:
-        key = id(connection)
-        connection.execute(f"PRAGMA cache_size = -{_BRIEF_CACHE_KIB}").close()
-        connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}").close()
-        connection.set_progress_handler(lambda: time.monotonic() > ends.get(key, math.inf), _STEPS)
-
-    @event.listens_for(engine, "begin")
-    def begun(connection: Connection) -> None:
-        ends[id(connection.connection.driver_connection)] = time.monotonic() + after_s

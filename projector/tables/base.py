@@ -7,7 +7,6 @@ date functions read), and a document is JSONB or JSON text.
 Invariant: every time that goes in is aware and comes out as UTC.
 """
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final, Literal
 
@@ -28,6 +27,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB, TIMESTAMP
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeEngine
+
+from projector.times import utc_text
 
 Mode = Literal["append", "keep", "replace"]
 """append: a key never comes twice. keep: the first row stays. replace: the last row stays."""
@@ -78,27 +79,6 @@ HOT = {"fillfactor": 80}
 
 BY_TIME = "RANGE (at)"
 """Partitioning of what is only appended, on PostgreSQL; SQLite has one table of the same rows."""
-
-
-def utc_text(time: datetime) -> str:
-    """Return a time as SQLite keeps it: 27 characters, UTC, microseconds, `Z`.
-
-    Raises:
-        ValueError: the time is naive.
-    """
-    if time.tzinfo is None:
-        raise ValueError(f"time {time.isoformat()} has no zone: every time must be aware")
-    if time.tzinfo is not UTC:
-        time = time.astimezone(UTC)
-    return time.isoformat(timespec="microseconds")[:26] + "Z"
-
-
-def bound(dialect: Dialect, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a statement in text is given, times as the database keeps them."""
-    return {
-        name: utc_text(value) if dialect.name == "sqlite" and isinstance(value, datetime) else value
-        for name, value in values.items()
-    }
 
 
 class UtcTime(TypeDecorator[datetime]):

@@ -31,7 +31,7 @@ from sqlalchemy.exc import DBAPIError
 from projector.schema import partitions
 from projector.storage.database import DatabaseUnavailable, locked, shown, writer
 from projector.tables import metadata, pruned
-from projector.tables.base import utc_text
+from projector.times import utc_text
 
 CHUNK = 5_000
 TIMEOUT_S = 3600.0

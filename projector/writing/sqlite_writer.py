@@ -13,28 +13,17 @@ Invariant: everything passes through one connection in one thread.
 """
 
 import sqlite3
-import time
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import chain
 from typing import Any
 
 from projector.schema.layout import COLUMNS, DOCUMENTS, GONE_AT, STEADY, TIMES, Row
-from projector.tables.base import utc_text
+from projector.times import utc_text
 from projector.writing import statements
 from projector.writing.checkpoint import Checkpoint
 from projector.writing.rows import Rows
 
-PAGE_BYTES = 8192
-"""Rows are a few hundred bytes to two KB, and a batch puts many side by side: with pages of 8 KiB a
-full batch costs a fifth less processor time than with SQLite's own 4, a transaction of one event a
-tenth more."""
-_CACHE_KIB = 16 * 1024
-"""Of each connection: what it does not hold the machine's own cache does, which gives way."""
-_WAL_BYTES = 32 * 1024 * 1024
-"""When the log is copied back. At the default of 1,000 pages each full batch would be written twice
-and synced."""
-_LOCKED_S = 10.0
 Errors = tuple[type[Exception], ...]
 LOST: Errors = (sqlite3.OperationalError,)
 MAYBE_DAMAGED: Errors = (sqlite3.DatabaseError,)
@@ -56,45 +45,6 @@ class Texts(dict[datetime | None, str | None]):
     def __missing__(self, time: datetime) -> str:
         made = self[time] = utc_text(time)
         return made
-
-
-def _obey(connection: sqlite3.Connection, pragma: str) -> None:
-    """SQLite does not wait where two make WAL of a new file at once: busy_timeout is not for that.
-
-    Raises:
-        sqlite3.OperationalError: the file is locked for longer than `_LOCKED_S`, or worse.
-    """
-    end = time.monotonic() + _LOCKED_S
-    while True:
-        try:
-            connection.execute(f"PRAGMA {pragma}").close()
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > end:
-                raise
-            time.sleep(0.01)
-        else:
-            return
-
-
-def connect_options(connection: sqlite3.Connection, *, read_only: bool) -> None:
-    """Set up a new connection."""
-    connection.isolation_level = None  # transactions are begun by hand
-    pragmas = [
-        f"busy_timeout = {_LOCKED_S * 1000:.0f}",
-        f"cache_size = -{_CACHE_KIB}",
-        "temp_store = MEMORY",
-    ]
-    if read_only:
-        pragmas += ["query_only = ON"]
-    else:
-        # The page size has an effect on a file that does not exist yet, and on no other.
-        pragmas += [f"page_size = {PAGE_BYTES}", "journal_mode = WAL", "synchronous = NORMAL"]
-    for pragma in pragmas:
-        _obey(connection, pragma)
-    if not read_only:
-        (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
-        pages = _WAL_BYTES // page_bytes
-        connection.execute(f"PRAGMA wal_autocheckpoint = {pages}").close()
 
 
 def write(

@@ -13,7 +13,7 @@ import pytest
 from gatelog.readmodel.rows import GroupRow
 from gatelog.shell.errors import CommandFailed, UsageFailed, explain
 from gatelog.shell.statedir import StateDir, StateDirInUse
-from podgroup.admission.wording import NOT_SELECTED, UNAVAILABLE
+from podgroup.model.wording import NOT_SELECTED, UNAVAILABLE
 from runtime import manifests
 from runtime.jetstream import LoginRefused
 from runtime.kube_errors import KubeUnavailable

@@ -2,7 +2,6 @@
 
 import pytest
 
-from podgroup.admission.wording import NOT_SELECTED
 from podgroup.model import commands as c
 from podgroup.model.names import (
     PENDING_EXCEEDS_MAX_QUOTA,
@@ -11,7 +10,7 @@ from podgroup.model.names import (
     PRIORITY_CLASS,
 )
 from podgroup.model.shortage import NOMINAL, Shortage
-from podgroup.model.wording import NEVER, first, joined, kueues, needs, short_of
+from podgroup.model.wording import NEVER, NOT_SELECTED, first, joined, kueues, needs, short_of
 from podgroup.rules.helpers.plainly import kueue_plainly
 from tests.core.test_shared_quota import of, team
 from tests.support.toy import Toy

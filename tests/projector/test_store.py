@@ -18,10 +18,11 @@ from podgroup.model.objects import PodView
 from podgroup.state.meta import Frame, Meta, Refusal
 from projector import tables
 from projector.storage.database import DatabaseError, parse, reader, shown, writer
+from projector.storage.pragmas import PAGE_BYTES
 from projector.storage.store import SqlStore, StaleProjector, StoreDamaged, StoreUnavailable
-from projector.tables.base import utc_text
+from projector.times import utc_text
 from projector.upkeep import migrate
-from projector.writing import postgres_writer, sqlite_writer
+from projector.writing import postgres_writer
 from projector.writing.packing import pack_group, pack_meta, unpack_group, unpack_meta
 from projector.writing.parked_rows import Settled
 from projector.writing.rows import build
@@ -325,7 +326,7 @@ def test_pods_share_what_they_say_as_soon_as_they_are_read(url: str) -> None:
 
 
 def test_a_new_file_has_large_pages_and_an_old_one_keeps_its_own(tmp_path: Path) -> None:
-    for name, pages, wal in (("new", sqlite_writer.PAGE_BYTES, 4096), ("old", 4096, 8192)):
+    for name, pages, wal in (("new", PAGE_BYTES, 4096), ("old", 4096, 8192)):
         file = tmp_path / f"{name}.db"
         if name == "old":
             with closing(sqlite3.connect(file)) as made:

@@ -23,6 +23,7 @@ from gatelog.readmodel.rates import Rates
 from projector import tables
 from projector.schema.dialect import POSTGRES, SQLITE
 from projector.storage.database import writer
+from projector.times import utc_text
 from tests.golden import rows as golden
 from tests.projector import test_views
 from tests.projector.test_views import ask
@@ -89,7 +90,7 @@ def by_the_hour(url: str, cluster: str, since: datetime, until: datetime) -> Sum
     )
     given: dict[str, Any] = {"cluster": cluster, "since": since, "until": until}
     if url.startswith("sqlite"):
-        given |= {key: tables.base.utc_text(given[key]) for key in ("since", "until")}
+        given |= {key: utc_text(given[key]) for key in ("since", "until")}
     engine = writer(url)
     with engine.connect() as connection:
         rows = connection.execute(query, given).all()

@@ -10,11 +10,11 @@ Invariant: the plain words follow from the arguments alone.
 import re
 from collections.abc import Sequence
 
-from podgroup.admission.wording import BYPASSED, PLAINLY, UNAVAILABLE
+from podgroup.admission.wording import BYPASSED, PLAINLY
 from podgroup.model.names import PENDING_NO_MATCHING_FLAVOR
 from podgroup.model.shortage import Shortage
 from podgroup.model.topology import NOTHING_ASKED, level_name
-from podgroup.model.wording import NEVER, RAISED_BY, joined, kueues, short_of
+from podgroup.model.wording import NEVER, RAISED_BY, UNAVAILABLE, joined, kueues, short_of
 from podgroup.state.facts import pods_of, role_of
 from podgroup.state.group import Group
 from podgroup.state.world import World
