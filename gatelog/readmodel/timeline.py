@@ -158,7 +158,7 @@ def _line(entry: TimelineEntry, decided: set[tuple[int, str]]) -> StoryLine | No
             return _wait(entry)
         case "outcome":
             return _outcome(entry)
-        case "cause" if entry.reason != "Created":  # its coming has lines of its own
+        case "cause" if entry.kind != "Created":  # its coming has lines of its own
             return StoryLine(at=entry.at, what="room made", why=entry.message)
         case _:
             return None

@@ -15,7 +15,7 @@ from podgroup.log.events import Batch, ObjectApplied, ObjectDeleted
 from podgroup.log.journal import AdmissionRow, Journal, Note
 from podgroup.model.ids import GroupID
 from podgroup.model.objects import Assignment
-from podgroup.model.reasons import QUOTA_WAITS, RUNNING_UNADMITTED
+from podgroup.model.reasons import ends_by_room, runs_unadmitted
 from podgroup.model.wording import shown
 from podgroup.state.group import Group, QuotaReservation
 from podgroup.state.world import World
@@ -67,7 +67,7 @@ class Message(Struct, frozen=True):
                 yield f"group {self._name(row.group)} gave back its quota{why}"
         changed = {note.group for note in self._others(mine, {"StateChanged"})}
         for wait in self.journal.waits.values():
-            over = wait.to_seq is not None and wait.reason == RUNNING_UNADMITTED
+            over = wait.to_seq is not None and runs_unadmitted(wait.reason)
             if over and wait.group in changed and self._same_tree(mine, self._queue(wait.group)):
                 yield f"group {self._name(wait.group)} ended, which ran without quota"
         yield from self._raised(mine)
@@ -93,13 +93,14 @@ class Message(Struct, frozen=True):
                 yield f"pods of group {self._name(note.group)} ended"
         for wait in self.journal.waits.values():
             ended = wait.group == mine.group and wait.to_seq == mine.seq
-            if ended and wait.reason not in QUOTA_WAITS:
+            if ended and not ends_by_room(wait.reason):
                 yield f"what it waited for is over: {wait.message}"
 
     def _line(self, mine: _Mine) -> Iterator[str]:
+        let_in = {note.group for note in self._others(mine, {"GroupAdmitted"})}
         for note in self._others(mine, {"StateChanged", "GroupGone"}):
             if self._queue(note.group) == mine.cluster_queue:
-                how = "was let in before it" if note.reason == "Admitted" else "left the queue"
+                how = "was let in before it" if note.group in let_in else "left the queue"
                 yield f"group {self._name(note.group)} {how}"
 
     def _objects(self) -> Iterator[tuple[str, str]]:

@@ -621,6 +621,16 @@ def lacks_quota(word: str) -> bool:
     return word == PENDING_WAITING_FOR_QUOTA
 
 
+def ends_by_room(word: str) -> bool:
+    """Read from the reason of a wait that room ends it, or that it is looked at."""
+    return word in QUOTA_WAITS
+
+
+def runs_unadmitted(word: str) -> bool:
+    """Read from the reason of a wait that its pods run, and never had a gate."""
+    return word == RUNNING_UNADMITTED
+
+
 def succeeded(word: str) -> bool:
     """Read from the reason of an end that it was a good one."""
     return word == FINISHED_SUCCEEDED

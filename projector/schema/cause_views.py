@@ -63,7 +63,7 @@ def _held(d: Dialect) -> str:
    AND EXISTS (SELECT 1 FROM (SELECT 1 AS one) o {mine} {theirs} WHERE m.key = t.key)"""
 
 
-def _raised(d: Dialect) -> str:
+def _raised(d: Dialect, asked: str) -> str:
     """Nominal quotas of the tree, of flavors of `a`, that became larger in the message."""
     number = d.whole.format(x=d.value.format(doc="r.value"))
     amounts = d.each.format(doc=d.nested.format(doc="f.value"), alias="r")
@@ -83,7 +83,7 @@ SELECT c.cluster, c.group_id, c.number, c.seq, c.at, c.own, 1 AS rank, 'QuotaRai
   FROM (SELECT n.*, {before} AS before
           FROM (SELECT {_MINE}, a.shard, b.cluster_queue, f.key AS flavor, r.key AS resource,
                        {number} AS amount
-                  FROM admitted a
+                  FROM {asked}
                   JOIN quotas b ON b.cluster = a.cluster AND b.shard = a.shard AND b.seq = a.seq
                    AND {_same_tree("b.cluster_queue")}
                   {d.each.format(doc="b.nominal", alias="f")} {amounts}
@@ -91,77 +91,96 @@ SELECT c.cluster, c.group_id, c.number, c.seq, c.at, c.own, 1 AS rank, 'QuotaRai
  WHERE c.amount > c.before"""
 
 
-def _causes(d: Dialect) -> str:
-    quota = ", ".join(f"'{reason}'" for reason in QUOTA_WAITS)
-    return f"""
-WITH admitted AS (
+def _admitted(of: str) -> str:
+    """Admissions `a` that are asked about: of the condition `of`, or all."""
+    return f"""(
     SELECT a.cluster, g.shard, g.namespace AS own, a.group_id, a.number, a.admitted_seq AS seq,
            coalesce(h.at, a.admitted_at) AS at, h.seq AS reserved_seq, a.cluster_queue, a.resources
       FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
       LEFT JOIN history h ON h.cluster = a.cluster AND h.shard = g.shard
        AND h.seq = a.admitted_seq AND h.group_id = a.group_id AND h.kind = 'QuotaReserved'
-     WHERE a.decided_by NOT IN ('kueue', 'adopted')),
-found AS (
+     WHERE a.decided_by NOT IN ('kueue', 'adopted'){of and f" AND {of}"}) a"""
+
+
+_OTHERS = "JOIN groups x ON x.cluster = h.cluster AND x.id = h.group_id"
+
+
+def _room(d: Dialect, asked: str) -> str:
+    """Its own coming, and room that was made."""
+    return f"""
 SELECT DISTINCT {_MINE}, 1 AS rank, 'Created' AS cause, '' AS namespace,
        'it came, and there was room' AS says, '' AS name
-  FROM admitted a JOIN {_notes("'GroupComplete'", "=")}
+  FROM {asked} JOIN {_notes("'GroupComplete'", "=")}
 UNION
 SELECT DISTINCT {_MINE}, 1, 'QuotaReleased', x.namespace,
        'group ' || {_X} || ' gave back its quota'
        || CASE WHEN b.release_reason = '' THEN '' ELSE ' (' || b.release_reason || ')' END, x.name
-  FROM admitted a JOIN {_notes(_BACK)}
-  JOIN groups x ON x.cluster = h.cluster AND x.id = h.group_id
+  FROM {asked} JOIN {_notes(_BACK)}
+  {_OTHERS}
   JOIN {_held(d)} AND b.released_at = h.at
 UNION
 SELECT DISTINCT {_MINE}, 1, 'UnadmittedEnded', x.namespace,
        'group ' || {_X} || ' ended, which ran without quota', x.name
-  FROM admitted a JOIN {_notes("'StateChanged'")}
-  JOIN groups x ON x.cluster = h.cluster AND x.id = h.group_id
+  FROM {asked} JOIN {_notes("'StateChanged'")}
+  {_OTHERS}
   JOIN waits w ON w.cluster = x.cluster AND w.group_id = x.id AND w.to_seq = a.seq
    AND w.reason = '{RUNNING_UNADMITTED}' AND {_same_tree("x.cluster_queue")}
 UNION ALL
-{_raised(d)}
+{_raised(d, asked)}
+"""
+
+
+def _otherwise(d: Dialect, asked: str) -> str:
+    """Where nothing made room: pods that ended, another wait that did, the queue, or objects."""
+    quota = ", ".join(f"'{reason}'" for reason in QUOTA_WAITS)
+    return f"""
 UNION
 SELECT DISTINCT {_MINE}, 2, 'PodsEnded', x.namespace, 'pods of group ' || {_X} || ' ended', x.name
-  FROM admitted a JOIN {_notes(_PODS)}
-  JOIN groups x ON x.cluster = h.cluster AND x.id = h.group_id
+  FROM {asked} JOIN {_notes(_PODS)}
+  {_OTHERS}
   JOIN {_held(d)} AND (b.released_at IS NULL OR b.released_at > h.at)
 UNION
 SELECT DISTINCT {_MINE}, 2, 'WaitOver', '', 'what it waited for is over: '
        || w.message, w.reason
-  FROM admitted a
+  FROM {asked}
   JOIN waits w ON w.cluster = a.cluster AND w.group_id = a.group_id AND w.to_seq = a.seq
    AND w.reason NOT IN ({quota})
 UNION
 SELECT DISTINCT {_MINE}, 3, 'LeftQueue', x.namespace,
        'group ' || {_X} || CASE WHEN h.reason = 'Admitted' THEN ' was let in before it'
        ELSE ' left the queue' END, x.name
-  FROM admitted a JOIN {_notes("'StateChanged', 'GroupGone'")}
-  JOIN groups x ON x.cluster = h.cluster AND x.id = h.group_id
+  FROM {asked} JOIN {_notes("'StateChanged', 'GroupGone'")}
+  {_OTHERS}
    AND x.cluster_queue = a.cluster_queue
 UNION ALL
 SELECT {_MINE}, 4, 'Objects', '', 'queues, cohorts, flavors, nodes or settings changed', ''
-  FROM admitted a),
-checked AS (
-SELECT a.cluster, a.group_id, a.number, min(h.seq) AS seq, min(h.at) AS at, a.own, 1 AS rank,
-       'ChecksAgreed' AS cause, '' AS namespace, 'its admission checks agreed' AS says, '' AS name
-  FROM admitted a
-  JOIN history h ON h.cluster = a.cluster AND h.group_id = a.group_id AND h.kind = 'GroupAdmitted'
-   AND h.seq > a.seq
- WHERE a.reserved_seq IS NOT NULL
- GROUP BY a.cluster, a.group_id, a.number, a.own)
+  FROM {asked}
+"""
+
+
+def causes(d: Dialect, of: str = "") -> str:
+    """Return the statement; `of` is a condition on admissions `a`, "" for all of them."""
+    asked = _admitted(of)
+    return f"""
 SELECT c.cluster, c.group_id, c.number, c.seq, c.at, c.cause, c.namespace, c.name, c.says,
        CASE WHEN c.cause = 'QuotaRaised' THEN 'quota was raised'
             WHEN c.namespace NOT IN ('', c.own) THEN 'a group of another namespace made room'
             ELSE c.says END AS says_to_own
-  FROM (SELECT * FROM found UNION ALL SELECT * FROM checked) c
- WHERE c.rank = (SELECT min(e.rank) FROM found e
-                  WHERE e.cluster = c.cluster AND e.group_id = c.group_id AND e.number = c.number)
-    OR c.cause = 'ChecksAgreed'
+  FROM (SELECT f.*, min(f.rank) OVER (PARTITION BY f.cluster, f.group_id, f.number) AS first
+          FROM ({_room(d, asked)}{_otherwise(d, asked)}) f) c
+ WHERE c.rank = c.first
+UNION ALL
+SELECT a.cluster, a.group_id, a.number, min(h.seq), min(h.at), 'ChecksAgreed', '', '',
+       'its admission checks agreed', 'its admission checks agreed'
+  FROM {asked}
+  JOIN history h ON h.cluster = a.cluster AND h.group_id = a.group_id AND h.kind = 'GroupAdmitted'
+   AND h.seq > a.seq
+ WHERE a.reserved_seq IS NOT NULL
+ GROUP BY a.cluster, a.group_id, a.number
 """
 
 
-VIEWS = {"v_admission_causes": _causes}
+VIEWS = {"v_admission_causes": causes}
 
 COMMENTS = {
     "v_admission_causes": "What let each admitted group in: its own coming, a group that gave back "
