@@ -367,9 +367,9 @@ class ServeSettings(Section, frozen=True, kw_only=True):
 class ForecastSettings(Section, frozen=True, kw_only=True):
     """When what waits starts (docs/looking-forward.md)."""
 
-    interval_s: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
-    """Seconds between forecasts beside the projector, such as 60. 0: only `gatelog forecast`."""
-    budget_s: Annotated[float, Meta(ge=0.1, le=3600)] = 10.0
+    interval_s: Annotated[float, Meta(ge=0, le=86_400)] = 60.0
+    """Seconds between forecasts of `gatelog up`, if any wait. 0: none but `gatelog forecast`."""
+    budget_s: Annotated[float, Meta(ge=0.1, le=3600)] = 5.0
     """Seconds of processor time for a forecast, start-up included."""
     label: str = "team"
     """Label of pods by which runtimes differ, beside queue and shape."""

@@ -6,7 +6,7 @@ Invariant: reads only; answers for the newest life of a name.
 """
 
 import sys
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -14,15 +14,11 @@ import typer
 
 from gatelog.shell import options
 from gatelog.shell.errors import FAILED, UsageFailed
-from podgroup.model.lifecycle import PENDING
+from gatelog.terminal import completing
 
 if TYPE_CHECKING:
     from gatelog.readmodel.model import ReadModel
-    from gatelog.readmodel.rows import (
-        ExpectedRow,
-        GroupRow,
-        PendingRow,
-    )
+    from gatelog.readmodel.rows import PendingRow
     from gatelog.terminal.printing import Column, Output
     from runtime.settings import Settings
 
@@ -40,18 +36,13 @@ Asked = Annotated[
     str | None,
     typer.Argument(
         metavar="NAMESPACE/NAME",
+        autocompletion=completing.groups,
         help="Group or pod. A namespace alone: what waits in it. Nothing: what waits anywhere.",
     ),
 ]
 
 _MOST = 1000
 """Groups that are listed."""
-_FRESH = timedelta(minutes=5)
-"""Age up to which a kept forecast is shown, and none is made."""
-_BUDGET_S = 1.0
-"""Processor time that a forecast may take."""
-_MOST_PLAYED = 2000
-"""Groups that wait above which `gatelog forecast` is left to work out when they start."""
 
 
 def why(
@@ -98,9 +89,6 @@ def why(
             return None
         now = model.clock()
         found = explain(model, group, now)
-        if group.state in PENDING:
-            expected = _expected(model, settings, group, now)
-            found = msgspec.structs.replace(found, expected=expected)
     if output in ("json", "yaml"):
         known = msgspec.structs.asdict(found)
         shared = known.pop("shared")
@@ -236,41 +224,3 @@ def _pending_columns(now: datetime) -> "list[Column[PendingRow]]":
         Column("PRIORITY", lambda row: str(row.priority), wide=True),
         Column("MESSAGE", lambda row: row.message),
     ]
-
-
-def _expected(
-    model: "ReadModel", settings: "Settings", group: "GroupRow", now: datetime
-) -> "ExpectedRow | None":
-    """Return when a group is expected to start: as was said lately, or else worked out now."""
-    from projector.storage.urls import database_url
-
-    known = model.expected(group.id)
-    if known is not None and now - known.as_of < _FRESH:
-        return known
-    from gatelog.readmodel.rows import ExpectedRow
-
-    if (waiting := model.waiting()) > _MOST_PLAYED:
-        said = f"not known: {waiting:,} wait; `gatelog forecast` plays what comes, and keeps it"
-        return known or ExpectedRow(
-            None, None, None, never="", position=None, as_of=now, unknown=said
-        )
-    from gatelog.forecast.refreshing import Effort, make
-
-    url = database_url(settings)
-    made = make(url, settings.cluster, now, label="team", effort=Effort(_BUDGET_S))
-    one = made.of(group.id) if made is not None else None
-    if one is None:
-        return known
-
-    def at(seconds: float | None) -> datetime | None:
-        return None if seconds is None else now + timedelta(seconds=seconds)
-
-    return ExpectedRow(
-        expected_at=at(one.expected_s),
-        earliest_at=at(one.earliest_s),
-        latest_at=at(one.latest_s),
-        never=one.never,
-        unknown=one.unknown,
-        position=one.position,
-        as_of=now,
-    )

@@ -3,7 +3,8 @@
 Theory. A forecast plays for seconds of processor time, which nothing that decides shall wait for.
 So it is made in a process of its own, of low priority, that ends with it; what it found for metrics
 comes back as values. Of replicas that share a database each looks first how old the
-latest forecast is, so together they make as many as one would.
+latest forecast is, so together they make as many as one would; and where nothing waits, and nothing
+that was said is unsettled, no process is begun.
 
 Invariant: a forecast that fails is reported and tried again; it ends nothing.
 """
@@ -12,15 +13,18 @@ import asyncio
 import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
+from gatelog.forecast.estimates import note_on
 from gatelog.forecast.metering import Meters, Readings, readings
 from gatelog.forecast.refreshing import Effort, refresh
 from projector import tables
-from projector.storage.database import reading
+from projector.schema.pending import is_pending
+from projector.storage.database import reading, writer
 from projector.storage.urls import database_url
 from runtime.health import Checks
 from runtime.log import get_logger
@@ -29,6 +33,14 @@ from runtime.settings import Settings
 
 NICE = 10
 """By how much its process steps back for others."""
+
+_OPEN = f"""
+SELECT 1 WHERE EXISTS (
+       SELECT 1 FROM groups g
+        WHERE g.cluster = :cluster AND g.gone_at IS NULL AND {is_pending("g.state")})
+    OR EXISTS (SELECT 1 FROM estimates WHERE cluster = :cluster AND shard = 0 AND came = '')
+"""
+_NOTED = "SELECT count(*) FROM forecasts WHERE cluster = :cluster"
 
 log = get_logger("forecast")
 
@@ -49,6 +61,8 @@ async def forecasting(
     url = database_url(settings)
     context = multiprocessing.get_context("spawn")
     while not stop.is_set():
+        with suppress(Exception):
+            await asyncio.to_thread(note, url, settings.cluster)
         try:
             async with asyncio.timeout(every_s):
                 await stop.wait()
@@ -56,6 +70,9 @@ async def forecasting(
             pass
         if stop.is_set():
             return
+        with suppress(Exception):  # what is wrong is said by the forecast itself
+            if not await asyncio.to_thread(wanted, url, settings.cluster):
+                continue
         pool = ProcessPoolExecutor(1, mp_context=context, initializer=os.nice, initargs=(nice,))
         try:
             made = loop.run_in_executor(pool, once, url, settings)
@@ -75,6 +92,25 @@ async def forecasting(
             failing = problem
         finally:
             _end(pool)
+
+
+def wanted(url: str, cluster: str) -> bool:
+    """Tell whether there is anything to say, or to settle."""
+    with reading(url) as connection:
+        return bool(connection.scalar(sa.text(_OPEN), {"cluster": cluster}))
+
+
+def note(url: str, cluster: str) -> None:
+    """Note that forecasts are made, before the first: whoever asks meanwhile is told so."""
+    with reading(url) as connection:
+        if connection.scalar(sa.text(_NOTED), {"cluster": cluster}):
+            return
+    engine = writer(url, owner="forecast")
+    try:
+        with engine.begin() as connection:
+            note_on(connection, cluster, datetime.now(UTC))
+    finally:
+        engine.dispose()
 
 
 def once(url: str, settings: Settings) -> Readings | None:

@@ -8,7 +8,7 @@ were given are settled by what came, those too that others took the place of.
 Invariant: what was given is not changed; only that it was replaced, and what came true, is added.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -115,7 +115,7 @@ def store(
         )
     if fresh:
         connection.execute(sa.insert(estimates), fresh)
-    _note(connection, made)
+    _note(connection, world.cluster, _noted(made))
     return [row["group_id"] for row in fresh]
 
 
@@ -188,23 +188,24 @@ def _says_the_same(old: Any, new: Mapping[str, Any], now: datetime) -> bool:
     return True
 
 
-def _note(
-    connection: Connection,
-    made: Made,
-) -> None:
-    cluster, forecast = made.world.cluster, made.forecast
+def note_on(connection: Connection, cluster: str, now: datetime) -> None:
+    """Note that forecasts are made, before the first."""
+    _note(connection, cluster, {"at": now, "as_of_seq": 0})
+
+
+def _noted(made: Made) -> dict[str, Any]:
+    return {
+        "at": made.at,
+        "as_of_seq": made.seq,
+        "plays": made.forecast.plays,
+        "took_ms": round(1000 * made.forecast.took_s),
+        "groups": len(made.forecast.estimates),
+        "drawn_from": dict(made.drawn_from),
+    }
+
+
+def _note(connection: Connection, cluster: str, what: Mapping[str, Any]) -> None:
     table = tables.forecasts
     connection.execute(sa.delete(table).where(table.c.cluster == cluster, table.c.shard == SHARD))
-    row: Sequence[dict[str, Any]] = [
-        {
-            "cluster": cluster,
-            "shard": SHARD,
-            "at": made.at,
-            "as_of_seq": made.seq,
-            "plays": forecast.plays,
-            "took_ms": round(1000 * forecast.took_s),
-            "groups": len(forecast.estimates),
-            "drawn_from": dict(made.drawn_from),
-        }
-    ]
-    connection.execute(sa.insert(table), row)
+    blank = {"plays": 0, "took_ms": 0, "groups": 0, "drawn_from": {}}
+    connection.execute(sa.insert(table), [{"cluster": cluster, "shard": SHARD, **blank, **what}])

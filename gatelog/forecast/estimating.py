@@ -21,7 +21,7 @@ from random import Random
 from msgspec import Struct
 
 from gatelog.forecast.playing import Limit, Out, Present, play, stuck
-from gatelog.readmodel.starts import rough
+from gatelog.readmodel.starts import ENDS, rough
 from podgroup.model.ids import GroupID
 from podgroup.model.lifecycle import QUEUED, stage_of
 from podgroup.state.group import Group
@@ -31,8 +31,6 @@ FEWEST = 10
 """Plays that share the time: fewer do not show what happens nine times in ten."""
 _LEAST = 3
 """Plays for which there is time in any case: a middle has two sides."""
-ENDS = 20
-"""Ends that must have been seen before anything is said."""
 MOST = 60
 
 

@@ -64,6 +64,8 @@ class Present(Struct):
     coming: list[Coming] = field(default_factory=list)
     """By time."""
     span_s: float = 0.0
+    quiet_s: float = 0.0
+    """Time without others that half of the plays put before it."""
     returns: set[str] = field(default_factory=set)
     """Groups that are made again when they are stopped."""
     begin: bytes = b""
@@ -288,9 +290,11 @@ class _Drawn:
     def _coming(self) -> Iterator[tuple[float, Workload]]:
         """Let what came come again, from a moment of it that is drawn, round and round."""
         found, span = self._present.coming, self._present.span_s
-        if not found or span <= 0:
+        quiet = self._present.quiet_s * (self._random.random() < 0.5)
+        if not found or span + quiet <= 0:
             return
-        offset = self._random.random() * span
+        span += quiet
+        offset = self._random.random() * span - quiet
         place = bisect_left(found, offset, key=lambda one: one.at)
         begin = self._present.now - offset
         for number in range(MOST_COMING):

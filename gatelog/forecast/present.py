@@ -40,8 +40,8 @@ MOST_RUNS = 10_000
 LATELY = timedelta(days=1)
 """What came in it is let come again."""
 QUIET = timedelta(hours=1)
-"""Time without arrivals that is put before a log of less than a day: a few minutes in which many
-came say little about a day."""
+"""Time without arrivals that half of the plays put before a log of less than a day: whether it goes
+on as in the few minutes that are known, nobody knows."""
 
 _RUNS = f"""
 SELECT a.group_id, a.number, a.cluster_queue, a.queued_at, a.admitted_at, a.released_at,
@@ -120,7 +120,7 @@ def _present(connection: Connection, world: World, now: datetime, label: str) ->
                 asked.workload(world, group),
                 keys[identity],
             )
-    begin = max(now - LATELY, min((at for at, _, _ in came.values()), default=now) - QUIET)
+    begin = max(now - LATELY, min((at for at, _, _ in came.values()), default=now))
     if len(rows) == MOST_RUNS:
         begin = max(begin, since)
     ordered = sorted((one for one in came.values() if one[0] >= begin), key=lambda one: one[0])
@@ -131,6 +131,7 @@ def _present(connection: Connection, world: World, now: datetime, label: str) ->
         keys=keys,
         coming=[Coming((at - begin).total_seconds(), work, key) for at, work, key in ordered],
         span_s=(now - begin).total_seconds(),
+        quiet_s=min(QUIET, LATELY - (now - begin)).total_seconds(),
         returns={str(group.id) for group in world.groups.values() if _returns(world, group)},
     )
 

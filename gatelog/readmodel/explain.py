@@ -13,10 +13,11 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from gatelog.readmodel import heldup, repeats, running
+from gatelog.readmodel import heldup, overtaking, repeats, running, starts
 from gatelog.readmodel.advice import pods_exist, remedy, replacements
 from gatelog.readmodel.gaps import missing
 from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.overtaking import Record
 from gatelog.readmodel.past import Past
 from gatelog.readmodel.rows import (
     CauseRow,
@@ -72,6 +73,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     takes: str
     position: int | None
     expected: ExpectedRow | None
+    record: Record | None
+    """Of what waits for quota and was overtaken: by how many, and how others of its size fared."""
     holders: list[HolderRow]
     shared: Shared
     waits: list[WaitRow]
@@ -102,18 +105,21 @@ def explain(model: ReadModel, group: GroupRow, now: datetime, *, past: bool = Fa
     pending, admitted = group.state in PENDING, group.state in ADMITTED
     for_quota = group.state == "Queued" or effect_of(group.wait_reason).inactive
     in_queue = for_quota and bool(group.cluster_queue) and group.queued_at is not None
+    shared = known.shared(group.id)
+    overtaken = in_queue and bool(shared.short)
     return Explanation(
         group=group,
         takes=remedy(group) if pending else "",
         position=known.position(group.id) if in_queue else None,
-        expected=known.expected(group.id) if pending else None,
+        expected=_expected(known, group, now, awaited=in_queue and not past) if pending else None,
+        record=_record(known, group, shared, now) if overtaken else None,
         holders=known.holders(group.cluster_queue) if in_queue else [],
-        shared=known.shared(group.id),
+        shared=shared,
         waits=known.waits(group.id),
         set_aside=known.parked_of(group.namespace, group.name, group.id),
         not_started=known.unstarted(group.id) if group.state in OVER else [],
         not_running=known.not_running(group.id) if admitted else [],
-        let_in_by=known.causes(group.id) if admitted else [],
+        let_in_by=_latest(known.causes(group.id)) if admitted else [],
         kept_at_gate=known.kept_at_gate(group.id) if group.state not in OVER else [],
         not_replaced=known.unreplaced(group.id) if admitted else [],
         ending=known.ending(group.id),
@@ -124,6 +130,25 @@ def explain(model: ReadModel, group: GroupRow, now: datetime, *, past: bool = Fa
         best=_best(model, group.id, now) if over_topology(group.wait_message) else [],
         missing=missing(model, group),
     )
+
+
+def _expected(
+    known: ReadModel | Past, group: GroupRow, now: datetime, *, awaited: bool
+) -> ExpectedRow | None:
+    """Return when it is expected to start, or why that is not known where it is `awaited`."""
+    found = known.expected(group.id)
+    if found is not None or not awaited:
+        return found
+    made = known.forecast()
+    at, runs = (None, 0) if made is None else (made.at, made.runs)
+    why = starts.unknown(at, runs, group.queued_at, now)
+    return ExpectedRow(None, None, None, never="", position=None, as_of=at or now, unknown=why)
+
+
+def _record(
+    known: ReadModel | Past, group: GroupRow, shared: Shared, now: datetime
+) -> Record | None:
+    return overtaking.record(group, shared.short, known.admitted(group, now))
 
 
 def _places(model: ReadModel, group_id: str, at: datetime) -> list[str]:
@@ -197,6 +222,11 @@ def _now(
         yield ExplanationLine("no Workload", _SPARED)
 
 
+def _latest(causes: list[CauseRow]) -> list[CauseRow]:
+    """Return the causes of the latest admission."""
+    return [one for one in causes if one.number == causes[-1].number]
+
+
 def _let_in(found: Explanation, own_only: bool) -> Iterator[ExplanationLine]:
     """Say what made room for a group that is admitted."""
     said = [one.says_to_own if own_only else one.says for one in found.let_in_by]
@@ -226,7 +256,13 @@ def _queue(found: Explanation, now: datetime, own_only: bool) -> Iterator[Explan
         yield ExplanationLine("expected", expected.unknown)
     elif expected is not None:
         when = (expected.expected_at, expected.latest_at, expected.never, now)
-        yield ExplanationLine("expected", sentence(*when) + _as_of(expected, now))
+        others = "others"
+        if found.record is not None and 2 * found.record.smaller >= found.record.overtakers:
+            others = "smaller jobs"
+        yield ExplanationLine("expected", sentence(*when, others) + _as_of(expected, now))
+    if found.record is not None:
+        for label, text in overtaking.sentences(found.record):
+            yield ExplanationLine(label, text)
     held = [_holding(one, now) for one in found.holders]
     if own_only:
         mine = [one for one in found.holders if one.namespace == group.namespace]

@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gatelog.readmodel import quota, repeats, running, statements
+from gatelog.readmodel import overtaking, quota, repeats, running, statements
+from gatelog.readmodel.overtaking import AdmittedRow
 from gatelog.readmodel.quota import QuotaRow
 from gatelog.readmodel.rates import Rates
 from gatelog.readmodel.rows import (
@@ -31,6 +32,7 @@ from gatelog.readmodel.rows import (
     HeldUpRow,
     HolderRow,
     KeptRow,
+    MadeRow,
     ParkedCount,
     ParkedOfRow,
     PendingRow,
@@ -169,15 +171,19 @@ class ReadModel:
         given = {"namespace": namespace, "limit": limit}
         rows = list(self.rows(QueueRow, statements.LISTED_QUEUES, given))
         Key = tuple[str, str, str]
+        nominal: dict[Key, Held] = defaultdict(lambda: defaultdict(dict))
         held: dict[Key, Held] = defaultdict(lambda: defaultdict(dict))
         unadmitted: dict[Key, Held] = defaultdict(lambda: defaultdict(dict))
         for one in self.quota(namespace=namespace):
             key = (one.kind, one.namespace, one.name)
-            for into, amount in ((held, one.held), (unadmitted, one.unadmitted)):
+            of = ((nominal, one.nominal), (held, one.held), (unadmitted, one.unadmitted))
+            for into, amount in of:
                 if amount:
                     into[key][one.flavor][one.resource] = amount
         return [
-            msgspec.structs.replace(row, held=held[key], unadmitted=unadmitted[key])
+            msgspec.structs.replace(
+                row, nominal=nominal[key], held=held[key], unadmitted=unadmitted[key]
+            )
             for row in rows
             for key in ((row.kind, row.namespace, row.name),)
         ]
@@ -208,7 +214,18 @@ class ReadModel:
         """
         given = {"group_id": group_id, "own_only": int(own_only), "limit": MOST_ENTRIES}
         with self._asked(statements.ENTRIES, given) as rows:
-            return [_entry(row) for row in rows]
+            entries = [_entry(row) for row in rows]
+        return entries + [
+            TimelineEntry(
+                seq=one.seq,
+                ord=0,
+                at=one.at,
+                source="cause",
+                kind=one.cause,
+                message=one.says_to_own if own_only else one.says,
+            )
+            for one in self.causes(group_id)
+        ]
 
     def waits(self, group_id: str) -> list[WaitRow]:
         """Return the waits of a group, newest first."""
@@ -255,8 +272,18 @@ class ReadModel:
             return int(rows[0]["position"]) if rows else None
 
     def expected(self, group_id: str) -> ExpectedRow | None:
-        """Return when a group that waits is expected to start, None without a forecast."""
+        """Return when a group that waits is expected to start, None without an estimate."""
         return next(self.rows(ExpectedRow, statements.EXPECTED, {"group_id": group_id}), None)
+
+    def forecast(self) -> MadeRow | None:
+        """Return the latest forecast, None if none was ever made."""
+        return next(self.rows(MadeRow, statements.MADE[self.dialect], {}), None)
+
+    def admitted(self, group: GroupRow, at: datetime) -> list[AdmittedRow]:
+        """Return the newest admissions of others in a group's ClusterQueue up to a moment."""
+        given = {"cluster_queue": group.cluster_queue, "group_id": group.id, "at": at}
+        limit = overtaking.MOST
+        return list(self.rows(AdmittedRow, overtaking.ADMITTED, given | {"limit": limit}))
 
     def without_workload(self) -> int:
         """Return how many single pods do without a Workload."""
@@ -355,9 +382,9 @@ class ReadModel:
             return bool(rows)
 
     def causes(self, group_id: str) -> list[CauseRow]:
-        """Return what let a group in that holds quota, in order of the log."""
-        given = {"group_id": group_id, "limit": 20}
-        return list(self.rows(CauseRow, statements.CAUSES, given))
+        """Return what let a group in, admission by admission, in order of the log."""
+        given = {"group_id": group_id, "limit": MOST_ENTRIES}
+        return list(self.rows(CauseRow, statements.CAUSES[self.dialect], given))
 
     def giving_way(self, preemptor: str = "", limit: int = 5) -> list[GivingWayRow]:
         """Return preempted groups that still stop, for one group or for all, first to end first."""

@@ -18,6 +18,7 @@ import msgspec
 
 from gatelog.readmodel import moments, running, statements
 from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.overtaking import AdmittedRow
 from gatelog.readmodel.rows import (
     BorrowerRow,
     CauseRow,
@@ -26,6 +27,7 @@ from gatelog.readmodel.rows import (
     GivingWayRow,
     GroupRow,
     HolderRow,
+    MadeRow,
     PoolRow,
     ShortRow,
     WaitRow,
@@ -67,7 +69,6 @@ def of_moment(query: str) -> str:
 _SHORT = of_moment(statements.SHORT)
 _POOLS = of_moment(statements.POOLS)
 _BORROWERS = of_moment(statements.BORROWERS)
-_CAUSES = of_moment(statements.CAUSES)
 _ENDING = of_moment(statements.ENDING)
 _GIVING_WAY = of_moment(swapped(statements.GIVING_WAY, "g.state = 'Evicted'", "x.at <= :at"))
 
@@ -160,6 +161,14 @@ class Past:
         given = {"group_id": group_id, "at": self._at}
         return next(self._model.rows(ExpectedRow, _EXPECTED, given), None)
 
+    def forecast(self) -> MadeRow | None:
+        """Return nothing: which forecasts there were is not kept."""
+        return None
+
+    def admitted(self, group: GroupRow, at: datetime) -> list[AdmittedRow]:
+        """Return the newest admissions of others in its ClusterQueue up to a moment."""
+        return self._model.admitted(group, min(at, self._at))
+
     def holders(self, cluster_queue: str, limit: int = 5) -> list[HolderRow]:
         """Return who held quota of a ClusterQueue then, oldest admission first."""
         given = {"cluster_queue": cluster_queue, "at": self._at, "limit": limit}
@@ -198,9 +207,8 @@ class Past:
         return list(self._model.rows(EndingRow, _ENDING, given))
 
     def causes(self, group_id: str) -> list[CauseRow]:
-        """Return what had let a group in that held quota then."""
-        given = {"group_id": group_id, "limit": 20, "at": self._at}
-        return list(self._model.rows(CauseRow, _CAUSES, given))
+        """Return what had let a group in by then."""
+        return [one for one in self._model.causes(group_id) if one.at <= self._at]
 
     def giving_way(self, preemptor: str = "", limit: int = 5) -> list[GivingWayRow]:
         """Return groups that had to stop for it and had not."""

@@ -105,6 +105,13 @@ class ExpectedRow(msgspec.Struct, frozen=True):
     """Why there is no estimate; nothing of the kind is in the view."""
 
 
+class MadeRow(msgspec.Struct, frozen=True):
+    """The latest forecast: when it was made, and of how many ends it was drawn (`runs`)."""
+
+    at: datetime
+    runs: int
+
+
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
     """A ClusterQueue or LocalQueue, and how many groups wait in it and hold its quota."""
 
@@ -115,6 +122,10 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
     admitted: int
     oldest: datetime | None
     """Since when the one that waits longest has queued."""
+    nominal: dict[str, dict[str, int]] = {}
+    """Its own quota, by flavor and resource."""
+    drained_at: datetime | None = None
+    """When the last starts that waits, as far as estimated; None: not all are."""
     held: dict[str, dict[str, int]] = {}
     """Quota of a ClusterQueue that is held, by flavor and resource."""
     unadmitted: dict[str, dict[str, int]] = {}
@@ -301,6 +312,8 @@ class EndingRow(msgspec.Struct, frozen=True):
 class CauseRow(msgspec.Struct, frozen=True):
     """What let a group in; `says_to_own`: to those who see its own namespace alone."""
 
+    number: int
+    seq: int
     at: datetime
     cause: str
     namespace: str

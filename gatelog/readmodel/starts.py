@@ -1,13 +1,21 @@
 """Expected starts as sentences.
 
+Theory. What is not known is said in one line, with why: forecasts are off, too little has ended to
+draw from, none was made since, or the line is too long to be played.
+
 Invariant: pure.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from gatelog.readmodel.timeline import plain
 
 TOO_LATE = "30 days"
+ENDS = 20
+"""Ends that must have been seen before anything is said."""
+OFF = "no estimate (forecasts are off)"
+_AWAITED = timedelta(minutes=5)
+"""Time within which a forecast comes where any are made."""
 
 
 def sentence(
@@ -15,17 +23,40 @@ def sentence(
     latest_at: datetime | None,
     never: str,
     now: datetime,
+    overtakers: str = "others",
 ) -> str:
-    """Say when a group starts, as seen at `now`."""
+    """Say when a group starts, as seen at `now`; `overtakers`: who starts before it."""
     if never:
-        return f"does not start while this is so: {plain(never)}"
+        return f"cannot start until this is fixed: {plain(never)}"
     if expected_at is None:
-        return f"hardly starts within {TOO_LATE} if as many go on to come before it"
+        return f"not within {TOO_LATE}: {overtakers} keep overtaking it"
     if latest_at is None:
-        return f"{_in(expected_at, now)} (9 in 10: later than can be said, if others go on to come)"
+        said = _in(expected_at, now)
+        return f"{said}; no safe upper limit: {overtakers} keep overtaking it"
     if latest_at <= now:
         return "late: 9 of 10 like it had started by now"
     return f"{_in(expected_at, now)} (9 in 10: within {rough((latest_at - now).total_seconds())})"
+
+
+def unknown(made_at: datetime | None, runs: int, since: datetime | None, now: datetime) -> str:
+    """Say why there is no estimate of a group that waits since `since`.
+
+    Args:
+        made_at: when the latest forecast was made, None: none ever was.
+        runs: how many ends it had to draw from.
+        since: since when the group waits.
+        now: the moment that is asked about.
+    """
+    if made_at is None:
+        return OFF
+    if since is not None and made_at < since:
+        young = now - since < _AWAITED
+        return "no estimate yet: it came after the latest forecast" if young else OFF
+    if runs < ENDS:
+        return f"no estimate yet: {runs} of {ENDS} groups have ended from which it is drawn"
+    if now - made_at > _AWAITED:
+        return f"no estimate: the latest forecast is {rough((now - made_at).total_seconds())} old"
+    return "no estimate: too many wait to play when each starts"
 
 
 def _in(at: datetime, now: datetime) -> str:

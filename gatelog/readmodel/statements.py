@@ -13,7 +13,8 @@ from typing import Any
 from gatelog.readmodel.rows import GroupRow
 from podgroup.model.reasons import LARGER_THAN_ADMITTED, RUNNING_UNADMITTED
 from projector.schema import failing
-from projector.schema.dialect import swapped
+from projector.schema.cause_views import causes
+from projector.schema.dialect import home, swapped
 from projector.schema.ended import ended, ended_as
 from projector.schema.pending import IDLE_REASON, ORDER, USE, in_line, is_admitted
 from projector.schema.running_views import says
@@ -73,15 +74,17 @@ def decided(own_only: str) -> str:
     return f"CASE WHEN {own_only} AND rule = 'preempt' THEN command ->> 'message' ELSE message END"
 
 
-CAUSES = """
-SELECT c.at, c.cause, c.namespace, c.name, c.says, c.says_to_own
-  FROM v_admission_causes c
- WHERE c.cluster = :cluster AND c.group_id = :group_id AND c.number = (
-       SELECT max(a.number) FROM admissions a
-        WHERE a.cluster = :cluster AND a.group_id = :group_id AND a.released_at IS NULL)
- ORDER BY c.seq, c.cause, c.namespace, c.name, c.says LIMIT :limit
+def _causes(database: str) -> str:
+    of = "a.cluster = :cluster AND a.group_id = :group_id"
+    return f"""
+SELECT c.number, c.seq, c.at, c.cause, c.namespace, c.name, c.says, c.says_to_own
+  FROM ({causes(home(database), of)}) c
+ ORDER BY c.number, c.seq, c.cause, c.namespace, c.name, c.says LIMIT :limit
 """
-"""What let it in that is admitted."""
+
+
+CAUSES = {name: _causes(name) for name in ("sqlite", "postgresql")}
+"""View v_admission_causes of one group, by database: the view itself reads all admissions."""
 
 ENTRIES = f"""
 SELECT from_seq AS seq, 0 AS ord, from_at AS at, 'wait' AS source, 'Waiting' AS kind, reason,
@@ -116,11 +119,6 @@ SELECT w.from_seq, 0, w.from_at, 'wait', 'PodWaiting', w.reason, {says("w")}, p.
   FROM pods p CROSS JOIN pod_waits w
  WHERE p.cluster = :cluster AND p.group_id = :group_id
    AND w.cluster = p.cluster AND w.pod_uid = p.uid
-UNION ALL
-SELECT c.seq, 0, c.at, 'cause', 'LetIn', c.cause,
-       CASE WHEN :own_only = 1 THEN c.says_to_own ELSE c.says END, '', '', '', '', '', NULL
-  FROM v_admission_causes c
- WHERE c.cluster = :cluster AND c.group_id = :group_id
  ORDER BY 1, 2 LIMIT :limit
 """
 """CROSS JOIN keeps SQLite from reading all outcomes and failures before it knows the group's."""
@@ -155,7 +153,13 @@ WITH live AS (
       FROM groups
      WHERE cluster = :cluster AND gone_at IS NULL AND {is_admitted("state")})
 SELECT o.kind, o.namespace, o.name, CAST(coalesce(sum(l.pending), 0) AS BIGINT) AS pending,
-       CAST(coalesce(sum(l.admitted), 0) AS BIGINT) AS admitted, min(l.oldest) AS oldest
+       CAST(coalesce(sum(l.admitted), 0) AS BIGINT) AS admitted, min(l.oldest) AS oldest,
+       CASE WHEN o.kind = 'ClusterQueue' THEN (
+            SELECT CASE WHEN count(*) = count(e.expected_at) THEN max(e.expected_at) END
+              FROM v_queue_position q
+              LEFT JOIN estimates e ON e.cluster = q.cluster AND e.group_id = q.group_id
+               AND e.came = '' AND e.replaced_at IS NULL
+             WHERE q.cluster = :cluster AND q.cluster_queue = o.name) END AS drained_at
   FROM objects o
   LEFT JOIN live l
     ON (o.kind = 'ClusterQueue' AND l.cluster_queue = o.name)
@@ -499,6 +503,13 @@ SELECT expected_at, earliest_at, latest_at, never, position, as_of
   FROM v_expected_starts
  WHERE cluster = :cluster AND group_id = :group_id
 """
+
+_MADE = "SELECT at, {runs} AS runs FROM forecasts WHERE cluster = :cluster ORDER BY at LIMIT 1"
+MADE = {
+    "sqlite": _MADE.format(runs="coalesce(drawn_from ->> '$.runs', 0)"),
+    "postgresql": _MADE.format(runs="coalesce(CAST(drawn_from ->> 'runs' AS BIGINT), 0)"),
+}
+"""The latest forecast, by database."""
 
 SPARED = """
 SELECT count(*) FROM groups

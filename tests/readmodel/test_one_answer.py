@@ -263,7 +263,7 @@ def api_says(model: ReadModel) -> Said:
             one.metadata.uid: (
                 instant(start.time),
                 instant(start.latest_time),
-                start.message.partition("while this is so: ")[2],
+                start.message.partition("until this is fixed: ")[2],
             )
             for one in groups
             if (start := one.status.expected_start) is not None

@@ -33,8 +33,10 @@ def said(model: ReadModel, at: datetime, *, past: bool) -> Said:
             *(then.pods_succeeded, then.pods_failed, told.position, then.wait_reason),
             *(then.admitted_at, then.finished_at),
         )
-        # Holders' states are those of the group, told apart by what runs.
-        words = [(one.label, one.text) for one in lines(told, at) if one.label != "Kueue"]
+        # Holders' states are those of the group, told apart by what runs. Whether forecasts were on
+        # then is not kept.
+        spoken = [one for one in lines(told, at) if not one.text.startswith("no estimate")]
+        words = [(one.label, one.text) for one in spoken if one.label != "Kueue"]
         found[row.name] = counts, words
     return found
 

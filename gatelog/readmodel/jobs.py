@@ -1,0 +1,58 @@
+"""Groups of a time with how long each waited and ran: what `sacct` is asked elsewhere.
+
+Theory. A group waited from when it was there until its first admission, or waits still; it ran from
+the start of its first pod to the end of its last. Whose it is a label of its pods says.
+
+Invariant: one row per life, the newest first; of lives that touch the time from `since` on.
+"""
+
+from datetime import datetime
+
+from gatelog.readmodel.rows import GroupRow
+from gatelog.readmodel.statements import GROUP_COLUMNS, of_page
+from projector.schema.dialect import home
+from projector.schema.ended import ended_as
+
+_MINE = "p.cluster = g.cluster AND p.group_id = g.id"
+_OVER = "coalesce(p.ended_at, p.gone_at)"
+_COLUMNS = f"""{GROUP_COLUMNS},
+       (SELECT min(a.admitted_at) FROM admissions a
+         WHERE a.cluster = g.cluster AND a.group_id = g.id) AS let_in_at,
+       (SELECT min(p.started_at) FROM pods p WHERE {_MINE}) AS started_at,
+       (SELECT CASE WHEN count(*) = count({_OVER}) THEN max({_OVER}) END
+          FROM pods p WHERE {_MINE} AND p.started_at IS NOT NULL) AS ended_at"""
+
+
+def query(database: str, *, label: bool) -> str:
+    """Return the statement; `label`: of pods with parameter `key` at parameter `value`."""
+    d = home(database)
+    of = d.label.format(doc="p.labels", name="key")
+    labelled = f"AND EXISTS (SELECT 1 FROM pods p WHERE {_MINE} AND {of} = :value)" if label else ""
+    return of_page(
+        _COLUMNS,
+        "groups g",
+        f"""(g.namespace = :namespace OR :namespace = '')
+   AND (g.queue = :queue OR g.cluster_queue = :queue OR :queue = '')
+   AND (:state IN ('', g.state) OR {ended_as("g", ":state")})
+   AND (g.gone_at IS NULL OR g.gone_at >= {d.time.format(name="since")}) {labelled}""",
+        "g.created_seq DESC, g.id",
+    )
+
+
+class JobRow(GroupRow, frozen=True, kw_only=True):
+    """A life of a group, and the times that its waits and runs are counted by."""
+
+    let_in_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+
+    def waited_s(self, now: datetime) -> float:
+        """Seconds until its first admission, its end, or now."""
+        until = self.let_in_at or self.finished_at or self.gone_at or now
+        return max(0.0, (until - self.created_at).total_seconds())
+
+    def ran_s(self, now: datetime) -> float | None:
+        """Seconds from its first start to its last end, or now; None: nothing of it started."""
+        if self.started_at is None:
+            return None
+        return max(0.0, ((self.ended_at or now) - self.started_at).total_seconds())

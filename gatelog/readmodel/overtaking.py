@@ -1,0 +1,109 @@
+"""Who started before a group that came later, and how groups of its size have fared.
+
+Theory. A group that takes much waits until much is free at once, and of a queue that does not wait
+for it (BestEffortFIFO) smaller groups that come later start meanwhile. How long that goes on is
+hardly to be calculated; what became of groups of its kind is known. Of its kind is who was admitted
+in its ClusterQueue with at least half of what it asks for of the resource that it is short of.
+
+Invariant: reads only; of a ClusterQueue the newest `MOST` admissions are looked at, and no name of
+a group is told.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from gatelog.readmodel.rows import GroupRow, ShortRow
+from gatelog.readmodel.timeline import duration
+
+MOST = 500
+ADMITTED = """
+SELECT a.queued_at, a.admitted_at, CAST(a.resources AS TEXT) AS amounts
+  FROM admissions a
+ WHERE a.cluster = :cluster AND a.cluster_queue = :cluster_queue AND a.admitted_at <= :at
+   AND a.queued_at IS NOT NULL AND a.group_id <> :group_id
+ ORDER BY a.admitted_at DESC, a.group_id LIMIT :limit
+"""
+
+
+class AdmittedRow(msgspec.Struct, frozen=True):
+    """An admission of a ClusterQueue; `amounts`: flavor -> resource -> amount, a document."""
+
+    queued_at: datetime
+    admitted_at: datetime
+    amounts: str
+
+    def of(self, short: ShortRow) -> int:
+        """Return what it took of what another is short of."""
+        held: Mapping[str, Mapping[str, Any]] = msgspec.json.decode(self.amounts)
+        return int(held.get(short.flavor, {}).get(short.resource, 0))
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """How many overtook a group, and how `alike` of its kind have fared; times in seconds."""
+
+    overtakers: int
+    smaller: int
+    """Of the overtakers, those that took less."""
+    alike: int = 0
+    median_s: float = 0.0
+    longest_s: float = 0.0
+    overtaken: int = 0
+    """How many of these were overtaken themselves."""
+    most: int = 0
+    """By how many at most."""
+
+
+def record(
+    group: GroupRow, short: Sequence[ShortRow], rows: Sequence[AdmittedRow]
+) -> Record | None:
+    """Return the record of a group that waits, of the newest admissions of its ClusterQueue.
+
+    None if nobody overtook it, or it is not known what it is short of.
+    """
+    since = group.queued_at
+    if since is None or not short:
+        return None
+    wanted = short[0]
+    past = [row for row in rows if row.queued_at > since and row.admitted_at > since]
+    if not past:
+        return None
+    kind = [row for row in rows if 2 * row.of(wanted) >= wanted.requested]
+    waits = [(row.admitted_at - row.queued_at).total_seconds() for row in kind]
+    times = [
+        sum(
+            row.queued_at < other.queued_at and other.admitted_at < row.admitted_at
+            for other in rows
+        )
+        for row in kind
+    ]
+    return Record(
+        overtakers=len(past),
+        smaller=sum(row.of(wanted) < wanted.requested for row in past),
+        alike=len(kind),
+        median_s=max(0.0, median(waits)) if waits else 0.0,
+        longest_s=max((0.0, *waits)),
+        overtaken=sum(map(bool, times)),
+        most=max(times, default=0),
+    )
+
+
+def sentences(found: Record) -> list[tuple[str, str]]:
+    """Return label and sentence of each."""
+    groups = "1 group" if found.overtakers == 1 else f"{found.overtakers:,} groups"
+    than = "it" if found.smaller == found.overtakers else f"it, {found.smaller:,} of them smaller"
+    smaller = "smaller " if found.smaller == found.overtakers else ""
+    who = groups.replace("group", f"{smaller}group", 1)
+    said = [("overtaken", f"by {who} that came after {than}")]
+    if found.alike:
+        count = "1 group" if found.alike == 1 else f"{found.alike:,} groups"
+        told = f"{count} of its size waited {duration(found.median_s)} in the middle, "
+        told += f"{duration(found.longest_s)} at most"
+        told += f"; {found.overtaken:,} overtaken, by up to {found.most:,}" if found.most else ""
+        said.append(("record", told))
+    else:
+        said.append(("record", "no group of its size was admitted here yet"))
+    return said
