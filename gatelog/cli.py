@@ -8,6 +8,7 @@ Invariant: exit code 0 done, 1 failed, 2 asked wrongly, 130 interrupted; a trace
 `--debug`, which may stand anywhere on the line.
 """
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
@@ -211,8 +212,25 @@ def run(arguments: Sequence[str]) -> int:
 
         return ask(rest, error)
     except (Exception, KeyboardInterrupt) as error:
-        return failed(error, "gatelog", _help_of(rest), debug=debug)
+        code = failed(error, "gatelog", _help_of(rest), debug=debug)
+        if meant := _one_name(rest, error):
+            sys.stderr.write(f"  did you mean {meant}?\n")
+        return code
     return result if isinstance(result, int) else 0
+
+
+_SECOND_WORD = re.compile(r"extra argument\S* \((\S+)\)")
+
+
+def _one_name(arguments: Sequence[str], error: BaseException) -> str:
+    """Return the line that was meant by `why NAMESPACE NAME`, "" if it is none."""
+    said = getattr(error, "message", "")
+    found = _SECOND_WORD.search(said) if isinstance(said, str) else None
+    if found is None or arguments[:1] not in (["why"], ["history"]):
+        return ""
+    at = list(arguments).index(found[1])
+    named = at > 1 and "/" not in arguments[at - 1] + found[1]
+    return f"gatelog {arguments[0]} {arguments[at - 1]}/{found[1]}" if named else ""
 
 
 def _help_of(arguments: Sequence[str]) -> str:

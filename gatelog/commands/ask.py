@@ -12,6 +12,7 @@ import typer
 
 from gatelog.shell import options
 from gatelog.shell.errors import CommandFailed, UsageFailed
+from gatelog.terminal import completing
 
 if TYPE_CHECKING:
     from gatelog.readmodel.questions import Question, Scope
@@ -71,10 +72,15 @@ class ShownOptions:
 def ask(
     about: AboutOptions,
     shown: ShownOptions,
-    answer: options.OutputOptions,
+    answer: options.RowsOptions,
     where: options.ReadModelOptions,
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="A question. Default: list them.")
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="A question. Default: list them.",
+            autocompletion=completing.questions,
+        ),
     ] = None,
 ) -> None:
     """Ask one of the questions of docs/sql.md; without a name, list them. What is not said is

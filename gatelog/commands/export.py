@@ -84,7 +84,8 @@ def export(
     file: Annotated[
         str,
         typer.Argument(
-            help="File to write, e.g. log.jsonl.gz; of Parquet a directory, or the URL of a bucket."
+            help="File to write, e.g. log.jsonl.gz; log.jsonl is not compressed. Of Parquet a "
+            "directory, or the URL of a bucket."
         ),
     ],
     form: Annotated[

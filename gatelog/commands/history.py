@@ -13,6 +13,7 @@ import typer
 
 from gatelog.shell import options
 from gatelog.shell.errors import FAILED, UsageFailed
+from gatelog.terminal import completing
 from gatelog.terminal.printing import document
 
 if TYPE_CHECKING:
@@ -30,7 +31,12 @@ gatelog history train -n team-a --follow
 gatelog history team-a/train-worker-3 --json | jq '.[0].entries[].kind'
 """
 
-Title = Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="Group or pod.")]
+Title = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAMESPACE/NAME", help="Group or pod.", autocompletion=completing.groups
+    ),
+]
 
 
 @dataclass(frozen=True)

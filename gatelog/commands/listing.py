@@ -13,10 +13,12 @@ import typer
 
 from gatelog.shell import options
 from gatelog.shell.errors import UsageFailed
+from gatelog.terminal import completing
 from podgroup.model.lifecycle import STATES
 from projector.schema.ended import ENDED
 
 if TYPE_CHECKING:
+    from gatelog.readmodel.jobs import JobRow
     from gatelog.readmodel.model import ReadModel
     from gatelog.readmodel.rows import GroupRow, QueueRow
     from gatelog.terminal.printing import Column
@@ -27,12 +29,19 @@ gatelog list groups -n team-a --state queued -o wide
 gatelog list queues
 gatelog list queues --watch
 gatelog list groups -n team-a -o name
+gatelog list groups --since yesterday --user ann
 """
 
 What = Annotated[Literal["groups", "queues"], typer.Argument(help="What to list.")]
 Queue = Annotated[
     str,
-    typer.Option("--queue", "-q", metavar="NAME", help="groups: of this LocalQueue/ClusterQueue."),
+    typer.Option(
+        "--queue",
+        "-q",
+        metavar="NAME",
+        help="groups: of this LocalQueue/ClusterQueue.",
+        autocompletion=completing.queues,
+    ),
 ]
 State = Annotated[
     str, typer.Option("--state", metavar="STATE", help="groups: in this state, or ended so.")
@@ -45,8 +54,30 @@ class FilterOptions:
 
     queue: Queue = ""
     state: State = ""
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME|SPAN",
+            help="groups: all that were there from a time on (7d, 12h, yesterday), newest first, "
+            "with how long each waited and ran.",
+        ),
+    ] = None
+    user: Annotated[
+        str, typer.Option("--user", metavar="NAME", help="groups: the same, of this user.")
+    ] = ""
+    user_label: Annotated[
+        str, typer.Option(metavar="LABEL", help="Label of pods that names their user.")
+    ] = "user"
+    label: Annotated[
+        str, typer.Option("--label", "-l", metavar="KEY=VALUE", help="groups: of pods with this.")
+    ] = ""
     gone: Annotated[bool, typer.Option("--gone", help="groups: also those that are gone.")] = False
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Rows printed at most.")] = 1000
+
+    @property
+    def labelled(self) -> str:
+        """Label and value of the pods that are meant, "" for all."""
+        return f"{self.user_label}={self.user}" if self.user else self.label
 
 
 def listing(
@@ -63,6 +94,7 @@ def listing(
     from gatelog.terminal import following, lookup, printing
 
     state = _state(wanted.state)
+    _check(what, wanted)
     settings = place.settings(search=True)
     where, output, limit = scope.name, answer.form, wanted.limit
     lookup.say_where(settings, output)
@@ -96,9 +128,37 @@ def _asked(
     now, limit = model.clock(), wanted.limit + 1
     if what == "queues":
         return model.queues(namespace, limit), _queue_columns(now), _queue_name
+    if wanted.labelled or wanted.since is not None:
+        return _jobs(model, namespace, wanted, now)
     of = (namespace, wanted.queue, wanted.state)
     groups = model.listed(*of, gone=wanted.gone, limit=limit)
     return groups, _group_columns(now), lambda row: f"{row.namespace}/{row.name}"
+
+
+def _check(what: str, wanted: FilterOptions) -> None:
+    """Refuse filters that go with no list, or not with each other."""
+    if what == "queues" and (wanted.labelled or wanted.since is not None):
+        raise UsageFailed("--since, --user and --label are for list groups")
+    if wanted.user and wanted.label:
+        raise UsageFailed("--user goes without --label: it is one")
+    if wanted.label and "=" not in wanted.label:
+        raise UsageFailed(f"--label {wanted.label}: write it as KEY=VALUE")
+
+
+def _jobs(
+    model: "ReadModel", namespace: str, wanted: FilterOptions, now: datetime
+) -> tuple[Sequence[Any], "list[Column[Any]]", Callable[[Any], str]]:
+    from gatelog.readmodel import jobs
+    from gatelog.shell.since import moment
+
+    since = moment("--since", wanted.since or "7d", now)
+    key, _, value = wanted.labelled.partition("=")
+    given: dict[str, Any] = {"namespace": namespace, "queue": wanted.queue}
+    given |= {"state": wanted.state, "since": since, "limit": wanted.limit + 1}
+    given |= {"key": key, "value": value} if key else {}
+    query = jobs.query(model.dialect, label=bool(key))
+    found = list(model.rows(jobs.JobRow, query, given))
+    return found, _job_columns(now), lambda row: f"{row.namespace}/{row.name}"
 
 
 def _state(word: str) -> str:
@@ -133,6 +193,28 @@ def _group_columns(now: datetime) -> "list[Column[GroupRow]]":
     ]
 
 
+def _job_columns(now: datetime) -> "list[Column[JobRow]]":
+    from gatelog.readmodel.timeline import duration
+    from gatelog.terminal.printing import Column
+
+    def ran(job: "JobRow") -> str:
+        seconds = job.ran_s(now)
+        return "" if seconds is None else duration(seconds)
+
+    return [
+        Column("CREATED", lambda g: f"{g.created_at:%m-%d %H:%M}"),
+        Column("NAMESPACE", lambda g: g.namespace),
+        Column("NAME", lambda g: g.name),
+        Column("QUEUE", lambda g: g.queue, wide=True),
+        Column("STATE", lambda g: g.standing),
+        Column("REASON", _reason, wide=True),
+        Column("PODS", lambda g: g.pods),
+        Column("WAITED", lambda g: duration(g.waited_s(now))),
+        Column("RAN", ran),
+        Column("MESSAGE", lambda g: g.wait_message or g.message, wide=True),
+    ]
+
+
 def _queue_columns(now: datetime) -> "list[Column[QueueRow]]":
     from gatelog.terminal.printing import Column
 
@@ -143,8 +225,10 @@ def _queue_columns(now: datetime) -> "list[Column[QueueRow]]":
         Column("PENDING", lambda q: str(q.pending)),
         Column("ADMITTED", lambda q: str(q.admitted)),
         Column("LONGEST WAIT", lambda q: _age(q.oldest, now)),
+        Column("QUOTA", lambda q: _amounts(q.nominal)),
         Column("HELD", lambda q: _amounts(q.held)),
-        Column("UNADMITTED", lambda q: _amounts(q.unadmitted)),
+        Column("WITHOUT QUOTA", lambda q: _amounts(q.unadmitted), wide=True),
+        Column("DRAINED", lambda q: _ahead(q.drained_at, now), wide=True),
     ]
 
 
@@ -160,6 +244,13 @@ def _amounts(held: dict[str, dict[str, int]]) -> str:
         f"{key}: " + ", ".join(f"{shown(r, n)} {r}" for r, n in sorted(resources.items()))
         for key, resources in sorted(held.items())
     )
+
+
+def _ahead(at: datetime | None, now: datetime) -> str:
+    """Return in about what time something is expected, "" if that is not known."""
+    from gatelog.readmodel.starts import rough
+
+    return "" if at is None else f"~{rough(max(0.0, (at - now).total_seconds()))}"
 
 
 def _age(at: datetime | None, now: datetime) -> str:

@@ -15,11 +15,12 @@ EXAMPLES = """
 gatelog sql "SELECT name, state, reason FROM groups"
 gatelog sql "SELECT * FROM v_why_pending" --json
 gatelog sql "SELECT namespace, count(*) FROM groups GROUP BY 1" --no-headers | sort
+gatelog sql "SELECT * FROM v_preemptions" -o csv > preemptions.csv
 """
 
 
 def sql(
-    answer: options.OutputOptions,
+    answer: options.RowsOptions,
     where: options.DatabaseOptions,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="One SQL statement.")],
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Rows printed at most.")] = 1000,

@@ -24,6 +24,7 @@ EXAMPLES = """
 gatelog usage --since 7d
 gatelog usage --by label:team --since 2026-11-01 --until 2026-12-01 --rates rates.toml
 gatelog usage --by queue --since 24h
+gatelog usage -n team-a --by user --since yesterday
 gatelog usage --used --since 7d
 gatelog usage --failures --since 30d
 gatelog usage --idle --rates rates.toml
@@ -141,6 +142,7 @@ def usage(
     what: WhatOptions,
     span: SpanOptions,
     form: FormOptions,
+    namespace: options.Namespace = None,
     rates: Annotated[
         Path | None, typer.Option(metavar="FILE", help="What an hour costs (TOML, docs/usage.md).")
     ] = None,
@@ -153,6 +155,8 @@ def usage(
     """
     from gatelog.terminal import lookup
 
+    if namespace and (what.idle or what.shapes):
+        raise UsageFailed("-n goes without --idle, --used and --failures")
     if what.idle:
         if what.shapes or what.by is not None:
             raise UsageFailed("--idle goes without --used, --failures and --by")
@@ -174,7 +178,7 @@ def usage(
     if what.shapes:
         _shapes(settings, period, form, used=what.used)
         return
-    _print(_sums(settings, what, period, known), form)
+    _print(_sums(settings, what, period, known, namespace or ""), form)
 
 
 def _known(what: WhatOptions, rates: Path | None) -> "Rates | None":
@@ -196,6 +200,7 @@ def _sums(
     what: WhatOptions,
     period: tuple[datetime, datetime],
     known: "Rates | None",
+    namespace: str,
 ) -> _Sums:
     """Return the sums of a period, divided as is wanted."""
     from gatelog.readmodel import rates as prices
@@ -206,13 +211,15 @@ def _sums(
     by, key, (begin, end) = what.by or "namespace", what.key, period
     given: dict[str, Any] = {"since": begin, "until": end, "limit": sums.MOST_ROWS}
     given["cut"] = sums.first_cut(by, begin, end)
+    if namespace:
+        given["namespace"] = namespace
     if key.startswith(sums.LABEL):
         given["key"] = key.removeprefix(sums.LABEL)
     with lookup.open_model(settings) as model:
         dialect = home(model.dialect)
-        found = model.dicts(sums.query(key, dialect), given)
+        found = model.dicts(sums.query(key, dialect, one_namespace=bool(namespace)), given)
         unused = []
-        if by in ("queue", "flavor"):
+        if by in ("queue", "flavor") and not namespace:  # quota is of no namespace
             unused = sums.idle(model.dicts(sums.quota_query(dialect), given))
         notes = _notes(model, begin)
     if len(found) == sums.MOST_ROWS:

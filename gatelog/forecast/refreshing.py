@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from gatelog.forecast import estimates, present
 from gatelog.forecast.estimates import Made
-from gatelog.forecast.estimating import ENDS, forecast
+from gatelog.forecast.estimating import forecast
+from gatelog.readmodel.starts import ENDS
 from projector.storage.database import SNAPSHOT, reader, writer
 from runtime.collector import collecting_rarely
 

@@ -256,10 +256,10 @@ def _queue(found: Explanation, now: datetime, own_only: bool) -> Iterator[Explan
         yield ExplanationLine("expected", expected.unknown)
     elif expected is not None:
         when = (expected.expected_at, expected.latest_at, expected.never, now)
-        others = "others"
+        who = "others"
         if found.record is not None and 2 * found.record.smaller >= found.record.overtakers:
-            others = "smaller jobs"
-        yield ExplanationLine("expected", sentence(*when, others) + _as_of(expected, now))
+            who = "smaller jobs"
+        yield ExplanationLine("expected", sentence(*when, who) + _as_of(expected, now))
     if found.record is not None:
         for label, text in overtaking.sentences(found.record):
             yield ExplanationLine(label, text)

@@ -29,7 +29,7 @@ _SENTENCES = (
     ("projector.archive.reading", "LogIncomplete"),
     ("projector.archive.archive_store", "ArchiveStoreUnavailable"),
     ("projector.archive.writing", "ArchiveDamaged"),
-    ("projector.storage.database", "DatabaseError"),
+    ("projector.storage.urls", "DatabaseError"),
     ("projector.storage.store", "StoreDamaged"),
     ("projector.storage.store", "StoreUnavailable"),
     ("projector.storage.store", "StaleProjector"),

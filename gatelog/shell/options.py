@@ -14,6 +14,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar, cast, get_type_hints
 
@@ -27,6 +28,13 @@ from runtime.settings import Settings
 from runtime.settings_source import load
 
 R = TypeVar("R")
+
+
+def _namespaces(ctx: Any, incomplete: str) -> list[str]:
+    """Complete a namespace, by what is above this module and loaded for that alone."""
+    found: list[str] = import_module("gatelog.terminal.completing").namespaces(ctx, incomplete)
+    return found
+
 
 Config = Annotated[
     Path | None,
@@ -87,7 +95,13 @@ Verbose = Annotated[
 NoHeaders = Annotated[bool, typer.Option("--no-headers", help="Rows only, without headings.")]
 Namespace = Annotated[
     str | None,
-    typer.Option("--namespace", "-n", metavar="NS", help="Of this namespace. Default: of all."),
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NS",
+        help="Of this namespace. Default: of all.",
+        autocompletion=_namespaces,
+    ),
 ]
 AllNamespaces = Annotated[
     bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces, as without -n.")
@@ -102,6 +116,12 @@ Watch = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
 Form = Annotated[
     Literal["json", "yaml"] | None,
+    typer.Option("--output", "-o", help="For programs. Default: text for people."),
+]
+
+
+Rows = Annotated[
+    Literal["json", "yaml", "csv"] | None,
     typer.Option("--output", "-o", help="For programs. Default: text for people."),
 ]
 
@@ -312,6 +332,13 @@ class OutputOptions(_Answer[Literal["json", "yaml"]]):
     """Text for people, or a document for programs."""
 
     output: Form = None
+
+
+@dataclass(frozen=True)
+class RowsOptions(_Answer[Literal["json", "yaml", "csv"]]):
+    """Rows of a statement: a table for people, a document for programs, or a spreadsheet's."""
+
+    output: Rows = None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Times and spans as people give them: `7d`, `12h`, or a moment."""
+"""Times and spans as people give them: `7d`, `12h`, `yesterday`, or a moment."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from gatelog.shell.errors import UsageFailed
 
 _SPAN = re.compile(r"(\d{1,6})([smhdw])")
+_DAYS = {"today": 0, "yesterday": 1}
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -16,14 +17,17 @@ def span(text: str) -> timedelta | None:
 
 
 def moment(option: str, text: str, end: datetime) -> datetime:
-    """Return the moment that `text` names, a span being one before `end`.
+    """Return the moment that `text` names, a span being one before `end`, a day its begin in UTC.
 
     Raises:
         UsageFailed: it is neither.
     """
     if (found := span(text)) is not None:
         return end - found
-    return instant(option, text, "a span like 7d, 12h or 30m, or a")
+    if text in _DAYS:
+        begin = end.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        return begin - timedelta(days=_DAYS[text])
+    return instant(option, text, "a span like 7d, 12h or 30m, yesterday, or a")
 
 
 def instant(option: str, text: str, wanted: str = "a") -> datetime:

@@ -22,6 +22,8 @@ Output = Literal["wide", "json", "yaml", "name"]
 Form = Literal["json", "yaml"]
 
 GAP = "   "
+_APART = 2
+"""Columns between two of a table on a terminal, and behind the last."""
 NARROW = 80
 """Columns of a terminal below which a row is a block of lines."""
 
@@ -112,9 +114,16 @@ def _separate(cell: Any) -> Any:
 
 
 def result(
-    names: Sequence[str], rows: Sequence[Sequence[Any]], output: Form | None, *, headers: bool
+    names: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    output: Form | Literal["csv"] | None,
+    *,
+    headers: bool,
 ) -> None:
-    """Print what a query gave: as a table, or as one object per row for programs."""
+    """Print what a query gave: as a table, as CSV, or as one object per row for programs."""
+    if output == "csv":
+        separated([names, *rows] if headers else rows, sys.stdout)
+        return
     if output is None:
         cells = [["" if value is None else str(value) for value in row] for row in rows]
         table(names, cells, headers=headers, out=sys.stdout)
@@ -139,10 +148,30 @@ def _one_line(cell: str) -> str:
     return cell.replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t")
 
 
+def _widths(lines: Sequence[Sequence[str]], whole: int) -> list[int] | None:
+    """Return widths of columns in which no word is broken, None if these do not fit in `whole`.
+
+    What is left is given to those that would fold, by how much they lack.
+    """
+    columns = [list(column) for column in zip(*lines, strict=True)]
+    words = [[word for cell in column for word in cell.split()] for column in columns]
+    least = [max(map(len, some), default=1) for some in words]
+    most = [max((len(cell) for cell in column), default=1) for column in columns]
+    left = whole - sum(least) - _APART * (len(columns) - 1)
+    if left < 0:
+        return None
+    lack = sum(most) - sum(least)
+    if lack <= left:
+        return [max(1, width) for width in most]
+    return [max(1, a + (b - a) * left // lack) for a, b in zip(least, most, strict=True)]
+
+
 def _fitted(
     headings: Sequence[str], cells: Sequence[Sequence[str]], *, headers: bool, out: TextIO
 ) -> None:
-    """Print a table that folds its cells, or below `NARROW` columns a block of lines per row."""
+    """Print a table that folds its cells between words; where that does not fit, and below `NARROW`
+    columns, a block of lines per row.
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -152,9 +181,10 @@ def _fitted(
     grid = Table(
         box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=headers, header_style="bold"
     )
-    if screen.width >= NARROW:
-        for heading in headings:
-            grid.add_column(heading, overflow="fold")
+    widths = _widths([*([headings] if headers else []), *cells], screen.width - _APART)
+    if screen.width >= NARROW and widths is not None:
+        for heading, width in zip(headings, widths, strict=True):
+            grid.add_column(heading, overflow="fold", width=width)
         for row in cells:
             grid.add_row(*map(Text, row))
     else:

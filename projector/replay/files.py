@@ -1,6 +1,6 @@
 """Exports: a log in a file, and the file as a log.
 
-A file is gzipped JSON lines (docs/replay.md is its reference):
+A file is JSON lines, gzipped unless its name ends in `.jsonl` (docs/replay.md is its reference):
 
     {"format": "gatelog-export", "version": 1, "cluster": ..., "mode": ..., "epoch": 1, ...}
     {"position": 1, "at": "...", "batch": {...}, "decisions": [...]}       one per message, in order
@@ -21,6 +21,7 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
+from typing import BinaryIO, cast
 
 import msgspec
 from msgspec import Raw, Struct
@@ -139,7 +140,10 @@ class Export:
         Raises:
             OSError: it cannot be written there.
         """
-        self._file = gzip.open(self._part, "wb", compresslevel=6)
+        if self._path.suffix == ".jsonl":  # who names a file so reads it with jq or less
+            self._file: BinaryIO = self._part.open("wb")
+        else:
+            self._file = cast("BinaryIO", gzip.open(self._part, "wb", compresslevel=6))
         self._write(self._header)
         return self
 

@@ -39,7 +39,7 @@ def test_a_group_that_is_overtaken_says_so_with_the_record_of_its_size(url: str)
     assert found.record is not None and first.record is None and then.record is None
     assert (found.record.overtakers, found.record.smaller, found.record.alike) == (2, 2, 2)
     assert 599 < found.record.longest_s < 620
-    said = dict(one for one in map(tuple, ((x.label, x.text) for x in lines(found, toy.now))))
+    said = {one.label: one.text for one in lines(found, toy.now)}
     assert said["overtaken"] == "by 2 smaller groups that came after it"
     assert said["record"].startswith("2 groups of its size waited 5 m")
     assert said["expected"] == OFF
