@@ -10,7 +10,7 @@ Invariant: pure.
 from gatelog.readmodel.rows import GroupRow
 from podgroup.model.names import PENDING_MISCONFIGURED, WAITING_FOR_REPLACEMENT_PODS
 from podgroup.model.reasons import reason_of
-from podgroup.model.wording import EARLIER_RUN, NOT_SELECTED, UNAVAILABLE, too_few
+from podgroup.model.wording import EARLIER_RUN, NOT_SELECTED, THERE, UNAVAILABLE, exist, too_few
 
 _BY_MESSAGE = (
     (
@@ -73,19 +73,17 @@ def pods_exist(group: GroupRow) -> str:
     absent = _absent(group)
     if not absent:
         return ""
-    exist = "pod exists" if group.total_count == 1 else "pods exist"
-    return f"{group.total_count - absent} of {group.total_count} {exist}; create {absent} more"
+    return exist(group.total_count - absent, group.total_count, absent)
 
 
 def _absent(group: GroupRow) -> int:
     """Return how many pods are to be created, 0 if their number is not what it waits for.
 
-    The pods that are there, as `projector.schema.pending.WAITS_FOR` counts them: nothing was let
-    go yet, so they are at their gate, run without admission, or have succeeded.
+    The pods that are there are counted as view v_why_pending counts them (`THERE`).
     """
     if not group.wait_message.startswith(too_few(group.total_count)):
         return 0
-    there = group.pods_gated + group.pods_running + group.pods_succeeded
+    there: int = sum(getattr(group, counter) for counter in THERE)
     return max(0, group.total_count - there)
 
 

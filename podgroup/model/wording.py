@@ -108,6 +108,16 @@ def too_few(total: object) -> str:
     return f"needs {total} pods; fewer are there"
 
 
+THERE: Final = ("pods_gated", "pods_running", "pods_succeeded")
+"""Counters of pods that are there of a group that was not let go: at their gate, running without
+admission, or done."""
+
+
+def exist(there: object, total: object, more: object) -> str:
+    """Say of a group that waits for more of its pods how many are there; places in SQL, too."""
+    return f"{there} of {total} pods exist; create {more} more"
+
+
 def joined(said: str, message: str) -> str:
     """Return a message of Kueue's with plain words before it; as it is if there are none."""
     return f"{said}{KUEUES}{kueues(message)}" if said else message

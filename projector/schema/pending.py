@@ -13,7 +13,7 @@ from typing import Final
 
 from podgroup.model.lifecycle import ADMITTED, PENDING, QUEUED, STAGES
 from podgroup.model.names import WAITING_FOR_REPLACEMENT_PODS
-from podgroup.model.wording import too_few
+from podgroup.model.wording import THERE, exist, too_few
 
 
 def _texts(words: tuple[str, ...]) -> str:
@@ -57,17 +57,19 @@ ORDER: Final = """CASE WHEN g.precedence = 2 THEN 0 ELSE 1 END,
                 g.precedence DESC, g.priority DESC, coalesce(g.queued_at, g.created_at), g.id"""
 """The order of `g` in its queue."""
 
-_PODS_THERE: Final = "g.pods_gated + g.pods_running + g.pods_succeeded"
-"""Pods of a group that was not let go: at their gate, running without admission, or done."""
+_PODS_THERE: Final = " + ".join(f"g.{counter}" for counter in THERE)
 _TOTAL: Final = "' || CAST(g.total_count AS TEXT) || '"
+_EXIST: Final = exist(
+    f"' || CAST({_PODS_THERE} AS TEXT) || '",
+    _TOTAL,
+    f"' || CAST(g.total_count - ({_PODS_THERE}) AS TEXT) || '",
+)
 _TOO_FEW: Final = f"{too_few(_TOTAL)}%"
 
 WAITS_FOR: Final = f"""CASE WHEN g.wait_reason <> '' THEN g.wait_reason ELSE g.reason END AS reason,
        CASE WHEN g.wait_message LIKE '{_TOO_FEW}'
              AND g.total_count > {_PODS_THERE}
-            THEN CAST({_PODS_THERE} AS TEXT) || ' of '
-                 || CAST(g.total_count AS TEXT) || ' pods exist; create '
-                 || CAST(g.total_count - ({_PODS_THERE}) AS TEXT) || ' more'
+            THEN '{_EXIST}'
             WHEN g.wait_reason <> '' THEN g.wait_message ELSE g.message END AS message"""
 """Why a pending group `g` waits: its reason to wait, else that of its state.
 

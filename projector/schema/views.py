@@ -26,6 +26,18 @@ from projector.schema import (
 from projector.schema.describing import columns_view, text_of
 from projector.schema.dialect import Dialect, home
 
+_CLOCK = "(SELECT t.at FROM v_clock t)"
+
+
+def _clock(d: Dialect) -> str:
+    """The moment that ages are counted to: a copy, in which no part ever spoke, tells of its last
+    message, as `ReadModel.clock` has it.
+    """
+    return f"""
+SELECT CASE WHEN EXISTS (SELECT 1 FROM replicas) THEN {d.now}
+       ELSE coalesce((SELECT max(c.at) FROM checkpoints c), {d.now}) END AS at
+"""
+
 
 def _group_timeline(_: Dialect) -> str:
     columns = "g.cluster, g.id AS group_id, g.namespace, g.name, g.kind AS group_kind"
@@ -68,8 +80,8 @@ SELECT {columns}, w.from_seq, 2500000, w.from_at, 'wait', 'PodWaiting', w.reason
 
 
 def _why_pending(d: Dialect) -> str:
-    waiting = d.seconds.format(a="g.wait_since", b=d.now)
-    age = d.seconds.format(a="g.created_at", b=d.now)
+    waiting = d.seconds.format(a="g.wait_since", b=_CLOCK)
+    age = d.seconds.format(a="g.created_at", b=_CLOCK)
     return f"""
 SELECT g.cluster, g.id AS group_id, g.namespace, g.name, g.kind, g.state, g.queue,
        g.cluster_queue, g.priority, g.total_count, g.pods_seen, g.pods_gated,
@@ -122,7 +134,7 @@ decided AS (
        AND p.gated AND d.target = 'Pod ' || p.namespace || '/' || p.name || ' ' || p.uid
      GROUP BY d.cluster, d.group_id)
 SELECT h.cluster, h.group_id, h.namespace, h.name, h.kind, h.state, h.queue, h.cluster_queue,
-       h.priority, h.pods, h.since, {d.seconds.format(a="h.since", b=d.now)} AS held_seconds,
+       h.priority, h.pods, h.since, {d.seconds.format(a="h.since", b=_CLOCK)} AS held_seconds,
        coalesce(t.decided, 0) AS decided, t.decided_at, coalesce(t.tries, 0) AS tries,
        {answer.format(column="at")} AS last_at,
        coalesce({answer.format(column="http_status")}, 0) AS http_status,
@@ -140,7 +152,7 @@ def _idle_holders(d: Dialect) -> str:
          WHERE p.cluster = g.cluster AND p.group_id = g.id AND p.gone_at IS NULL
            AND p.phase = 'Failed' AND p.fate = '')"""
     return f"""
-SELECT i.*, {d.seconds.format(a="i.since", b=d.now)} AS idle_seconds
+SELECT i.*, {d.seconds.format(a="i.since", b=_CLOCK)} AS idle_seconds
   FROM (
 SELECT g.cluster, a.cluster_queue, g.id AS group_id, g.namespace, g.name, g.queue, g.priority,
        a.admitted_at, {since} AS since, g.message, a.resources
@@ -212,7 +224,7 @@ SELECT b.cluster, b.cluster_queue, b.flavor, b.resource, b.begins AS hour,
 
 def _queue_position(d: Dialect) -> str:
     """Groups in the order in which their queues take them."""
-    waiting = d.seconds.format(a="g.queued_at", b=d.now)
+    waiting = d.seconds.format(a="g.queued_at", b=_CLOCK)
     order = f"ORDER BY {pending.ORDER}"
     return f"""
 SELECT g.cluster, g.cluster_queue,
@@ -241,7 +253,7 @@ SELECT {keys}, {stage} AS stage, count(*) AS groups,
 
 def _expected_starts(d: Dialect) -> str:
     """Estimates that stand, of groups that wait still."""
-    later = "CASE WHEN {t} IS NOT NULL THEN " + d.seconds.format(a=d.now, b="{t}") + " END"
+    later = "CASE WHEN {t} IS NOT NULL THEN " + d.seconds.format(a=_CLOCK, b="{t}") + " END"
     return f"""
 SELECT e.cluster, e.cluster_queue, p.position, e.group_id, e.namespace, e.name, e.queue,
        e.priority, e.queued_at, e.expected_at, e.earliest_at, e.latest_at, e.never,
@@ -338,6 +350,7 @@ def _columns(_: Dialect) -> str:
 
 
 VIEWS = {
+    "v_clock": _clock,
     "v_group_timeline": _group_timeline,
     "v_queue_position": _queue_position,
     "v_why_pending": _why_pending,
@@ -361,6 +374,7 @@ VIEWS = {
 }
 
 COMMENTS = {
+    "v_clock": "The moment that waits and ages are counted to: now; of a copy, its last message",
     "v_group_timeline": "All that happened to a group; order by seq, ord",
     "v_why_pending": "Groups that are pending, in which stage, what each waits for, and the "
     "position of those that wait for quota",

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -75,6 +76,8 @@ def test_idle_holders_are_listed_with_what_they_cost(
         toy.pod(f"p{index}", "gang", 2)
     toy.run("p0", "p1")
     toy.end("p0", "p1", phase="Failed")
+    toy.now += timedelta(days=1)
+    toy.pod("later", cpu=1)
     Writer(url).feed(toy.messages)
     rates = tmp_path / "rates.toml"
     rates.write_text("[rates]\ncpu = 0.04\n")

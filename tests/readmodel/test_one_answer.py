@@ -39,7 +39,7 @@ from gatelog.serve.console import usage as usage_page
 from gatelog.serve.console.view import PageView
 from gatelog.serve.words import amount
 from gatelog.viacluster import answers
-from podgroup.model.lifecycle import PENDING, STAGES
+from podgroup.model.lifecycle import ADMITTED, PENDING, STAGES
 from podgroup.state.world import World
 from projector import tables
 from projector.measures import gauges
@@ -416,6 +416,45 @@ def agreed(said: Said, model: ReadModel, world: World, now: datetime, at: dateti
             assert answer == wanted[question], f"{place}: {question}"
 
 
+def after_admission(model: ReadModel, now: datetime) -> Said:
+    """What views say of pods after admission, and of what let groups in; held against `explain`.
+
+    Of a moment each place sums by reason: `why` of command line, plugin, API and the group's page.
+    """
+    waits: Counter[tuple[str, str, str]] = Counter()
+    for row in model.dicts("SELECT * FROM v_not_running", {}):
+        waits[row["group_id"], row["reason"], row["subject"]] += 1
+    causes: dict[str, set[str]] = {}
+    latest = """SELECT * FROM v_admission_causes c WHERE c.number = (
+        SELECT max(a.number) FROM admissions a
+         WHERE a.cluster = c.cluster AND a.group_id = c.group_id)"""
+    for row in model.dicts(latest, {}):
+        causes.setdefault(row["group_id"], set()).add(row["says"])
+    groups = [one for one in model.listed("", limit=1000) if one.state in ADMITTED]
+    for one in groups:
+        found = explain(model, one, now)
+        told = {(one.id, row.reason, row.subject): row.pods for row in found.not_running}
+        assert told == {key: pods for key, pods in waits.items() if key[0] == one.id}, one.title
+        assert {cause.says for cause in found.let_in_by} == causes[one.id], one.title
+    known = {one.id for one in groups}
+    return {
+        "after admission": {key: pods for key, pods in waits.items() if key[0] in known},
+        "let in": {one: said for one, said in causes.items() if one in known},
+    }
+
+
+def after_admission_then(said: Said, model: ReadModel, at: datetime) -> None:
+    """Hold what is told later of a moment against what was said then."""
+    groups = {one.id: one for one in model.listed("", gone=True, limit=1000)}
+    for identity, causes in said["let in"].items():
+        found = explain(model, groups[identity], at, past=True)
+        assert found.group.state in ADMITTED, found.group.title
+        told = {(identity, row.reason, row.subject): row.pods for row in found.not_running}
+        then = {key: n for key, n in said["after admission"].items() if key[0] == identity}
+        assert told == then, found.group.title
+        assert {cause.says for cause in found.let_in_by} == causes, found.group.title
+
+
 def agreed_then(said: Said, console: Said) -> None:
     """Hold what the console says later of a moment against what the views said then.
 
@@ -453,12 +492,14 @@ def test_all_places_say_the_same(url: str, seed: int) -> None:
             foretold(url, model, now)
             said = views_say(model)
             agreed(said, model, toy.world, now, None)
+            said |= after_admission(model, now)
             claims = model.dicts("SELECT id FROM groups WHERE precedence > 0", {})
             by_use = any(one.usage_based for one in toy.world.cluster_queues.values())
             was.append((now, said, not claims and not by_use))
         for at, said, in_order in was[:-1]:
             then = console_says(model, now, at)
             agreed_then(said, then)
+            after_admission_then(said, model, at)
             assert not in_order or then["positions"] == said["positions"]
             usage_agrees_by(url, model, at)
         spent = usage_agrees(url, model, now)

@@ -152,6 +152,20 @@ def test_a_copy_is_told_as_of_its_last_message(
         assert "0.99" in shown.out or "1.00" in shown.out, shown.out
 
 
+def test_views_of_a_copy_count_to_its_last_message(url: str) -> None:
+    toy = Toy(cpu=2)
+    toy.pod("runs", cpu=2)
+    toy.pod("big", cpu=2)
+    toy.now += timedelta(minutes=30)
+    toy.pod("later")
+    Writer(url).feed(toy.messages)
+    with ReadModel(url, "test") as model:
+        (row,) = model.dicts("SELECT * FROM v_why_pending WHERE name = 'big'", {})
+        (placed,) = model.dicts("SELECT * FROM v_queue_position WHERE name = 'big'", {})
+    for seconds in (row["waiting_seconds"], row["age_seconds"], placed["waiting_seconds"]):
+        assert 1800 <= float(seconds) < 1810
+
+
 def test_a_past_statement_that_changes_nothing_is_refused() -> None:
     """Else the answer of now would be given for that of then."""
     with pytest.raises(ValueError, match="nothing is about now in the statement 'SELECT 1'"):
