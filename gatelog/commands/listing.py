@@ -175,6 +175,14 @@ def _reason(group: "GroupRow") -> str:
     return group.wait_reason or ("" if group.reason in said else group.reason)
 
 
+def _message(group: "GroupRow") -> str:
+    """Return why in words, and of pods that are missing how many."""
+    from gatelog.readmodel.advice import pods_exist
+    from gatelog.readmodel.timeline import plain
+
+    return pods_exist(group) or plain(group.wait_message or group.message)
+
+
 def _group_columns(now: datetime) -> "list[Column[GroupRow]]":
     from gatelog.terminal.printing import Column
 
@@ -189,7 +197,7 @@ def _group_columns(now: datetime) -> "list[Column[GroupRow]]":
         Column("RUNNING", lambda g: str(g.pods_running), wide=True),
         Column("PRIORITY", lambda g: str(g.priority), wide=True),
         Column("AGE", lambda g: _age(g.created_at, now)),
-        Column("MESSAGE", lambda g: g.wait_message or g.message, wide=True),
+        Column("MESSAGE", _message, wide=True),
     ]
 
 
@@ -211,7 +219,7 @@ def _job_columns(now: datetime) -> "list[Column[JobRow]]":
         Column("PODS", lambda g: g.pods),
         Column("WAITED", lambda g: duration(g.waited_s(now))),
         Column("RAN", ran),
-        Column("MESSAGE", lambda g: g.wait_message or g.message, wide=True),
+        Column("MESSAGE", _message, wide=True),
     ]
 
 

@@ -207,7 +207,7 @@ def _print_pending(
 
 
 def _pending_columns(now: datetime) -> "list[Column[PendingRow]]":
-    from gatelog.readmodel.timeline import duration
+    from gatelog.readmodel.timeline import duration, plain
     from gatelog.terminal.printing import Column
 
     def waited(row: "PendingRow") -> str:
@@ -222,5 +222,5 @@ def _pending_columns(now: datetime) -> "list[Column[PendingRow]]":
         Column("QUEUE", lambda row: row.queue, wide=True),
         Column("CLUSTERQUEUE", lambda row: row.cluster_queue, wide=True),
         Column("PRIORITY", lambda row: str(row.priority), wide=True),
-        Column("MESSAGE", lambda row: row.message),
+        Column("MESSAGE", lambda row: plain(row.message)),
     ]

@@ -9,7 +9,7 @@ Invariant: pure.
 
 from gatelog.readmodel.rows import GroupRow
 from podgroup.model.names import PENDING_MISCONFIGURED, WAITING_FOR_REPLACEMENT_PODS
-from podgroup.model.reasons import reason_of
+from podgroup.model.reasons import effect_of, reason_of
 from podgroup.model.wording import EARLIER_RUN, NOT_SELECTED, THERE, UNAVAILABLE, exist, too_few
 
 _BY_MESSAGE = (
@@ -81,7 +81,8 @@ def _absent(group: GroupRow) -> int:
 
     The pods that are there are counted as view v_why_pending counts them (`THERE`).
     """
-    if not group.wait_message.startswith(too_few(group.total_count)):
+    waits = effect_of(group.wait_reason).short
+    if not waits and not group.wait_message.startswith(too_few(group.total_count)):
         return 0
     there: int = sum(getattr(group, counter) for counter in THERE)
     return max(0, group.total_count - there)

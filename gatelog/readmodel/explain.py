@@ -105,13 +105,16 @@ def explain(model: ReadModel, group: GroupRow, now: datetime, *, past: bool = Fa
     pending, admitted = group.state in PENDING, group.state in ADMITTED
     for_quota = group.state == "Queued" or effect_of(group.wait_reason).inactive
     in_queue = for_quota and bool(group.cluster_queue) and group.queued_at is not None
+    position = known.position(group.id) if in_queue else None
     shared = known.shared(group.id)
     overtaken = in_queue and bool(shared.short)
     return Explanation(
         group=group,
         takes=remedy(group) if pending else "",
-        position=known.position(group.id) if in_queue else None,
-        expected=_expected(known, group, now, awaited=in_queue and not past) if pending else None,
+        position=position,
+        expected=_expected(known, group, now, awaited=position is not None and not past)
+        if pending
+        else None,
         record=_record(known, group, shared, now) if overtaken else None,
         holders=known.holders(group.cluster_queue) if in_queue else [],
         shared=shared,
@@ -191,7 +194,9 @@ def _now(
             "waits for", f"{group.wait_reason}, since {_when(group.wait_since, now)}"
         )
         short = short_of(group.wait_reason, found.shared.short)
-        for said in short or [pods_exist(group) or plain(group.wait_message)]:
+        replaced = effect_of(group.wait_reason).short
+        exist, message = pods_exist(group), plain(group.wait_message)
+        for said in short or ([exist, message] if exist and replaced else [exist or message]):
             yield ExplanationLine("", said)
         # Kueue's sentence has the amounts of when it was tried: what is no longer so is not said.
         tried = all(one.free == one.available for one in found.shared.short)

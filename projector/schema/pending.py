@@ -67,9 +67,10 @@ _EXIST: Final = exist(
 _TOO_FEW: Final = f"{too_few(_TOTAL)}%"
 
 WAITS_FOR: Final = f"""CASE WHEN g.wait_reason <> '' THEN g.wait_reason ELSE g.reason END AS reason,
-       CASE WHEN g.wait_message LIKE '{_TOO_FEW}'
-             AND g.total_count > {_PODS_THERE}
+       CASE WHEN g.total_count > {_PODS_THERE} AND g.wait_message LIKE '{_TOO_FEW}'
             THEN '{_EXIST}'
+            WHEN g.total_count > {_PODS_THERE} AND g.wait_reason = '{WAITING_FOR_REPLACEMENT_PODS}'
+            THEN '{_EXIST}: ' || g.wait_message
             WHEN g.wait_reason <> '' THEN g.wait_message ELSE g.message END AS message"""
 """Why a pending group `g` waits: its reason to wait, else that of its state.
 
