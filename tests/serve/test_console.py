@@ -295,7 +295,7 @@ async def test_a_queue_says_who_holds_and_runs_nothing_and_what_is_stuck(console
     toy.end("driver", "w0", "w1", phase="Failed")
     one.feed(toy.messages[count:])
     _, text, _ = await get(address + "/queues/cq")
-    assert "Who waits, in order" in text and "Stuck: no quota would start them" in text
+    assert "Who waits, in order" in text and "Needs someone to act" in text
     assert "<b>nothing</b>, since" in text
     assert pages.problems(text) == []
 

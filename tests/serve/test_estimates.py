@@ -111,7 +111,7 @@ async def test_whoever_waits_is_told_when_by_kubectl_and_the_plugin(both: World)
 async def test_the_console_tells_when_and_what_it_had_told(priced: tuple[str, str]):
     address, url = priced
     _, text, _ = await get(address + "/queues/cq")
-    assert "No forecast was made" in text
+    assert "No estimate (forecasts are off)" in text
     estimate(url, "c", 730, 2400, "")
     _, text, _ = await get(address + "/queues/cq?hours=6")  # no page that was made just now
     assert "starts in about 12 min (9 in 10: within 40 min)" in text

@@ -31,7 +31,7 @@ _VIEWS: tuple[tuple[str, dict[str, str]], ...] = (
     ("blocked", {"state": "Blocked", "sort": "wait"}),
     ("most in use", {"state": "Running", "sort": "use"}),
     ("by team", {"by": TEAM}),
-    ("what is gone, too", {"gone": "1"}),
+    ("include deleted", {"gone": "1"}),
 )
 """Views that need no saving: what each is called, and its parameters."""
 

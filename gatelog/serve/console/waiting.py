@@ -5,6 +5,7 @@ Invariant: positions and stages are those of `gatelog.readmodel.moments`.
 
 from gatelog.readmodel import moments
 from gatelog.readmodel.moments import Asked
+from gatelog.readmodel.starts import OFF
 from gatelog.serve.console.rendering import age
 from gatelog.serve.console.view import PageView
 
@@ -23,7 +24,7 @@ def forecast_line(asked: Asked, seen: PageView) -> str:
     given = {"at": seen.moment, "limit": 1}
     (found,) = asked.rows("forecast", moments.ForecastRow, moments.FORECAST, given)
     if found.at is None:
-        return "No forecast was made, so no start is known: an operator runs gatelog forecast."
+        return OFF.capitalize() + "."
     ago = age((seen.moment - found.at).total_seconds())
     return (
         f"Starts are of a forecast made {ago} ago; nine times in ten a start is within its range."
