@@ -18,6 +18,10 @@ from gatelog.terminal.progress import ProgressReport
 
 SECTION = "queueing."
 """Settings of this section decide, so a change of one can be played."""
+_QUEUES = """
+SELECT name FROM objects WHERE cluster = :cluster AND kind = 'ClusterQueue'
+UNION SELECT cluster_queue FROM quotas WHERE cluster = :cluster ORDER BY 1 LIMIT :limit
+"""
 
 if TYPE_CHECKING:
     from gatelog.terminal.printing import Form
@@ -284,6 +288,8 @@ def _of_log(
     since, until = period.since or "7d", period.until or ""
     asked = reading.Asked(since, until, wanted.label, period.calibrate)
     now = datetime.now(UTC)
+    if file is None:
+        _check_names(settings, wanted.small)
     with ProgressReport("reading the log") as shown:
         progress = shown.until(None, now)
         if file is not None:
@@ -310,6 +316,29 @@ def _of_log(
     else:
         replaying.show(past, found, sys.stdout)
     return FAILED if past.unread else None
+
+
+def _check_names(settings: "Settings", texts: list[str]) -> None:
+    """Refuse a ClusterQueue that there never was, before the whole log is read to say the same.
+
+    Raises:
+        UsageFailed: none is called so.
+    """
+    from difflib import get_close_matches
+
+    from gatelog.terminal import lookup
+
+    names = [text.partition("/")[2].partition(":")[0] for text in texts]
+    asked = [n for n, text in zip(names, texts, strict=True) if text.startswith("clusterqueue/")]
+    if not asked:
+        return
+    with lookup.open_model(settings) as model:
+        known = [str(row["name"]) for row in model.dicts(_QUEUES, {"limit": 10_000})]
+    for name in asked:
+        if known and name not in known:
+            near = get_close_matches(name, known, n=3, cutoff=0.5)
+            meant = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(known)}"
+            raise UsageFailed(f"--set clusterqueue/{name}: no such ClusterQueue: {meant}")
 
 
 def _show(jobs: Any, tallies: list[Any], output: "Form | None") -> None:
