@@ -91,7 +91,7 @@ def _figure(
     ends = (axis.begin, axis.end) if axis else ()
     times = dict(zip(("data_since", "data_until"), map(_iso, ends), strict=False))
     parts = [h("figcaption", caption) if caption else None, svg, legend]
-    named = {"class_": "chart", "tabindex": "0", "role": "group", "aria_label": title}
+    named = {"class_": "chart", "tabindex": "0", "aria_label": title}
     return h("figure", parts, **named, **times)
 
 
@@ -171,7 +171,9 @@ def _mark(axis: Time, some: Sequence[Mark], label: Label, name: str | None, heig
         _word(label, name),
     ]
     if link:
-        return h("a", drawn, href=link, class_=f"mark {kind}", aria_label=each + more)
+        # A name that begins with what is seen, for those who speak to their browser.
+        named = f"{_SIGNS[kind]}{label.words}: {each}{more}"
+        return h("a", drawn, href=link, class_=f"mark {kind}", aria_label=named)
     return h("g", drawn, class_=f"mark {kind}")
 
 
