@@ -112,17 +112,11 @@ def _pod_is_written(world: World, group: Group, decision: Decision, command: Any
         if pod.fate != EXCESS:
             pod.fate = EXCESS
             group.roles[pod.role].excess += 1
-    elif _gives_its_place(decision, command) and pod.fate != REPLACED:
-        pod.fate = REPLACED
-        group.roles[pod.role].replaced += 1
+    elif isinstance(command, FinalizePod) and pod.fate != REPLACED:
+        if command.replaced or replaces(decision.rule):
+            pod.fate = REPLACED
+            group.roles[pod.role].replaced += 1
     expect(world, group, pod, _expectation(decision, place, pod.view.resource_version))
-
-
-def _gives_its_place(decision: Decision, command: Command) -> bool:
-    """Tell whether another pod has the place of the one that is released."""
-    if not isinstance(command, FinalizePod):
-        return False
-    return command.replaced or replaces(decision.rule)
 
 
 def _workload_is_written(world: World, group: Group, decision: Decision, command: Any) -> None:

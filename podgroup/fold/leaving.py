@@ -115,8 +115,9 @@ def one_ended(world: World, group: Group) -> None:
 
     Its timer was set for the one with the longest grace period, which may be who ended.
     """
-    if world.members[group.id].count(Flag.LIVE) <= FEW:
-        world.meta.timers.pop(f"{GRACE}/{group.id}/", None)
+    timers = world.meta.timers
+    if timers and world.members[group.id].count(Flag.LIVE) <= FEW:
+        timers.pop(f"{GRACE}/{group.id}/", None)
 
 
 def forget(world: World, here: At, group: Group, pod: Pod, flags: int) -> None:

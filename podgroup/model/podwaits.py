@@ -131,13 +131,15 @@ def pod_reason(view: PodView) -> PodReason | None:
 
     Not what its first seconds are anyway: see `STARTING`.
     """
-    if view.deleted_at is not None and view.ended:
-        kept = [name for name in view.finalizers if name != POD_FINALIZER]
+    if view.deleted_at is not None:
+        kept = [name for name in view.finalizers if name != POD_FINALIZER] if view.ended else []
         return PodReason("Finalizer", ", ".join(kept)) if kept else None
-    if view.ended or view.deleted_at is not None or any(gate in OURS for gate in view.gates):
-        return None
     if view.gates:
+        if view.ended or not OURS.isdisjoint(view.gates):
+            return None
         return PodReason("OtherGate", ", ".join(view.gates))
+    if view.ended:
+        return None
     if not view.node:
         return _unscheduled(view)
     for one in view.waiting:
@@ -169,17 +171,19 @@ def _container(view: PodView, waits: ContainerWait) -> PodReason:
 
 
 def _on_node(view: PodView) -> PodReason | None:
-    said = {one.type: one for one in view.conditions}
     if view.phase == "Pending":
-        initialized = said.get("Initialized")
-        if initialized is not None and initialized.status == "False":
-            return PodReason(INITIALIZING, "", initialized.message)
+        for one in view.conditions:
+            if one.type == "Initialized":
+                return PodReason(INITIALIZING, "", one.message) if one.status == "False" else None
         return None
     # A kubelet says why; who marks the pods of a node that is silent changes the status alone.
-    ready, containers = said.get("Ready"), said.get("ContainersReady")
-    if ready is None or containers is None or ready.status != "False" or ready.reason:
-        return None
-    return PodReason("NodeUnreachable", view.node) if containers.status == "True" else None
+    silent = running = False
+    for one in view.conditions:
+        if one.type == "Ready":
+            silent = one.status == "False" and not one.reason
+        elif one.type == "ContainersReady":
+            running = one.status == "True"
+    return PodReason("NodeUnreachable", view.node) if silent and running else None
 
 
 def words(reason: str, subject: str, message: str, pods: int) -> str:

@@ -25,6 +25,7 @@ from podgroup.model.names import (
 from podgroup.model.reasons import (
     LARGER_THAN_ADMITTED,
     PARKED,
+    PLAIN,
     UNMANAGED,
     WAITING_FOR_PODS,
     blocks,
@@ -66,6 +67,7 @@ def explain(ctx: RuleContext, group: Group) -> Conclusions:
     ):
         return ()
     known = (wanted if begins else None) or (group.explained.reason, group.explained.message)
+    effect = effect_of(reason) if reason else PLAIN
     explained = Explained(
         group.id,
         state if state != group.explained.state else None,
@@ -74,9 +76,9 @@ def explain(ctx: RuleContext, group: Group) -> Conclusions:
         begins and wanted is not None and blocks(wanted[0]),
         reason if reason != known[0] else None,
         message if message != known[1] else None,
-        effect_of(reason) if begins or reason != known[0] else None,
+        effect if begins or reason != known[0] else None,
     )
-    if effect_of(reason).larger and (reason, message) != known:
+    if effect.larger and (reason, message) != known:
         return (explained, *_warned(ctx, group, reason, message))
     return (explained,)
 

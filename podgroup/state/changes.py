@@ -229,10 +229,12 @@ def only_ungated(before: PodView, view: PodView) -> bool:
     """
     if _read_elsewhere(view) != _read_elsewhere(before):
         return False
-    others = (view.labels.items() ^ before.labels.items()) | (
-        view.annotations.items() ^ before.annotations.items()
-    )
-    return all(key in UNGATING for key, _ in others)
+    for known, said in (before.labels, view.labels), (before.annotations, view.annotations):
+        if known is not said:
+            for key, _ in known.items() ^ said.items():
+                if key not in UNGATING:
+                    return False
+    return True
 
 
 def nothing_read(world: World, group: Group, before: PodView, view: PodView, flags: int) -> bool:

@@ -16,7 +16,7 @@ from podgroup.log.records import Kept
 from podgroup.model.commands import Admission
 from podgroup.model.ids import GroupID, PodUID
 from podgroup.model.objects import DeclaredSet, Since, WorkloadView
-from podgroup.model.reasons import Effect, effect_of
+from podgroup.model.reasons import PLAIN, Effect, effect_of
 from podgroup.model.shortage import Shortage
 from podgroup.model.topology import NOTHING_ASKED, TopologyRequest
 from podgroup.model.wording import kueues
@@ -245,7 +245,7 @@ class Explained(Part):
     @property
     def effect(self) -> Effect:
         """What follows from `reason`."""
-        return self.told or effect_of(self.reason)
+        return self.told or (effect_of(self.reason) if self.reason else PLAIN)
 
 
 class Reporting(Part):

@@ -148,7 +148,6 @@ class Members:
         "_declaring",
         "_gated_by",
         "_kept",
-        "_least",
         "_order",
         "_speaking",
         "charged_for",
@@ -163,6 +162,7 @@ class Members:
         "sets",
         "stamps",
         "totals",
+        "troubled",
     )
 
     def __init__(self) -> None:
@@ -188,8 +188,8 @@ class Members:
         self._kept: dict[str, int] = {}
         self.pairs: dict[str, tuple[tuple[datetime, str], str, str]] = {}
         """What is contradicted -> age of the second pod, first pod, second pod (`contradict`)."""
-        self._least: dict[int, list[str]] = {}
-        """Flag of `LEAST` -> a heap of its uids, in which may still be who left."""
+        self.troubled: dict[int, list[str]] = {}
+        """Flag of `LEAST`, while pods have it -> a heap of its uids, with some that left."""
         self._order: list[tuple[datetime, str]] = []
         self._speaking: list[tuple[datetime, str]] = []
         self._declaring: list[tuple[datetime, str]] = []
@@ -230,13 +230,14 @@ class Members:
                 del left[uid]
                 if not left:
                     del self.sets[bit]
-                    self._least.pop(bit, None)
+                    if bit & LEAST:
+                        del self.troubled[bit]
 
     def _enter(self, bit: int, uid: str) -> None:
-        heap = self._least.setdefault(bit, [])
+        heap = self.troubled.setdefault(bit, [])
         heapq.heappush(heap, uid)
         if len(heap) > 2 * len(self.sets[bit]) + 16:  # most have left, or come again and again
-            self._least[bit] = sorted(self.sets[bit])
+            self.troubled[bit] = sorted(self.sets[bit])
 
     def _declare(
         self, age: tuple[datetime, str], role: str, queue: str, total: str, failed: bool
@@ -331,7 +332,7 @@ class Members:
         found = self.sets.get(flag)
         if not found:
             return None
-        heap = self._least[flag]
+        heap = self.troubled[flag]
         while heap[0] not in found:
             heapq.heappop(heap)
         return heap[0]

@@ -41,7 +41,7 @@ class Problem(NamedTuple):
 def find_missing(ctx: RuleContext, group: Group) -> Concluding[Problem | None]:
     """Say what is missing or wrong before its roles are looked at."""
     members = ctx.members(group)
-    if (uid := members.least(Flag.CUT)) is not None:
+    if members.troubled and (uid := members.least(Flag.CUT)) is not None:
         view = ctx.pod(uid).view
         if view.too_large:
             return Problem(POD_TOO_LARGE, f"pod {view.name}: {view.too_large}")

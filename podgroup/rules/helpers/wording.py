@@ -6,7 +6,7 @@ Invariant: wording is stable: it names what is missing, never how many are there
 from podgroup.model.reasons import WORKLOAD_REFUSED, WORKLOAD_TOO_LARGE, WRITE_REFUSED
 from podgroup.rules.helpers.context import RuleContext
 from podgroup.state.group import Group
-from podgroup.state.members import Flag
+from podgroup.state.members import Flag, Members
 from podgroup.state.pod import Pod
 
 
@@ -28,8 +28,8 @@ def write_refused(ctx: RuleContext, group: Group) -> tuple[str, str] | None:
     In builtin mode no group waits for its Workload, but that it goes at the end.
     """
     mirror = group.mirror
-    firsts = (ctx.members(group).least(flag) for flag in _unwritten_flags(group))
-    if found := min((uid for uid in firsts if uid is not None), default=None):
+    members = ctx.members(group)
+    if members.troubled and (found := _first_unwritten(members, group)):
         pod = ctx.pod(found)
         said = ": ".join(pod.refused or ())
         return WRITE_REFUSED, f"the API server refuses a write of pod {pod.view.name}: {said}"
@@ -43,6 +43,12 @@ def unwritten(ctx: RuleContext, group: Group) -> list[Pod]:
     """Return the pods of which a refused write is still to be made: a pass, not for every event."""
     members = ctx.members(group)
     return [ctx.pod(uid) for flag in _unwritten_flags(group) for uid in members.listed(flag)]
+
+
+def _first_unwritten(members: Members, group: Group) -> str | None:
+    """Return the first pod of which a refused write is still to be made; None: there is none."""
+    firsts = (members.least(flag) for flag in _unwritten_flags(group))
+    return min((uid for uid in firsts if uid is not None), default=None)
 
 
 def _unwritten_flags(group: Group) -> tuple[int, ...]:
