@@ -74,7 +74,9 @@ def stale(world: World, kind: str, version: str, known: str, in_frame: bool) -> 
     versions = world.meta.versions
     if version == known and not (in_frame and kind in world.meta.rewound):
         return True
-    if newer(version, versions.get(kind, "")):
+    newest = versions.get(kind, "")
+    digits, others = len(version), len(newest)
+    if version > newest if digits == others else digits > others:  # `newer`, asked of each delta
         versions[kind] = version
         return False
     return not in_frame and not (known and newer(version, known))

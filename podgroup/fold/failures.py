@@ -14,21 +14,15 @@ from podgroup.fold import sentences as say
 from podgroup.log.journal import At, FailureRow
 from podgroup.model.objects import Condition, ContainerEnd, PodView
 from podgroup.model.reasons import out_of_memory
+from podgroup.state.group import Group
 from podgroup.state.pod import Pod
 from podgroup.state.termination import DISRUPTION
 from podgroup.state.world import World
 
 
-def failures(world: World, here: At, pod: Pod, before: PodView | None) -> None:
+def failures(world: World, here: At, group: Group, pod: Pod, before: PodView | None) -> None:
     """Write down what ended badly since `before` (None: all that the pod tells)."""
     view = pod.view
-    if (
-        before is not None
-        and view.conditions is before.conditions
-        and view.reason == before.reason
-        and view.ends == before.ends
-    ):
-        return
     known = {_same(end) for end in before.ends} if view.ends and before is not None else set()
     for end in view.ends:
         if _same(end) not in known and (end.exit_code or out_of_memory(end.reason)):

@@ -12,6 +12,7 @@ delta of an unknown one that is not newer than the newest seen of its kind unles
 from msgspec.structs import replace as replace_fields
 
 from podgroup.fold import sentences as say
+from podgroup.fold.change import happen, take_over
 from podgroup.fold.common import (
     EXCESS,
     KEPT,
@@ -26,14 +27,12 @@ from podgroup.fold.common import (
 )
 from podgroup.fold.failures import failures
 from podgroup.fold.group import departures, reporting
-from podgroup.fold.leaving import disown, forget, hide, leave, look_at_places, one_ended
+from podgroup.fold.leaving import disown, forget, hide, leave
 from podgroup.fold.lives import lead, life, retry_workload
 from podgroup.fold.placing import assigned_role, larger
 from podgroup.fold.podwaits import pod_waits
 from podgroup.fold.progress import progress, write_gate
-from podgroup.fold.seeing import see
 from podgroup.fold.weighing import lighten, within
-from podgroup.log.dialects import declares_alike
 from podgroup.log.journal import At
 from podgroup.model.ids import PodUID, newer
 from podgroup.model.interning import intern_times, joining, renewed, shared
@@ -47,14 +46,9 @@ from podgroup.model.names import (
     group_name,
 )
 from podgroup.model.objects import PodView
-from podgroup.model.weight import own_weight
+from podgroup.model.weight import is_light, own_weight
 from podgroup.state.changes import (
-    EVERYTHING,
-    nothing_read,
     of_joining,
-    of_pod,
-    only_ungated,
-    rules_read,
 )
 from podgroup.state.facts import KUEUE
 from podgroup.state.group import GROUP, SINGLE, Group, Role
@@ -76,12 +70,14 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
         _mended(world, uid, known)
     if view.phase == "Failed" and world.policy.deleted_node_timeout_s:
         view = _outliving(world, here, view, known)
-    view = within(world, view)
+    heavy = bool(world.weights) or not is_light(view)
+    if heavy:
+        view = within(world, view)
     if known is not None:
-        before = known.view
-        if in_frame and "Pod" in world.meta.rewound and _taken_back(before, view):
+        if in_frame and "Pod" in world.meta.rewound and _taken_back(known.view, view):
             world.meta.undone.add(known.group)
-        made = renewed(view, before) if not own_weight(view) else None
+        before = known.view
+        made = None if heavy and own_weight(view) else renewed(view, before)
         if made is None:
             view = shared(view, before)
         else:
@@ -91,8 +87,13 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
                 and made.annotations is before.annotations
                 and made.labels.get(MANAGED_LABEL) == MANAGED_VALUE
             ):
-                _change(world, here, world.groups[known.group], known, made, True)
+                take_over(world, here, world.groups[known.group], known, made, True)
                 return
+    _sort_in(world, here, view, known, in_frame)
+
+
+def _sort_in(world: World, here: At, view: PodView, known: Pod | None, in_frame: bool) -> None:
+    """Fold a pod that is new, or says of itself what it did not: whose is it?"""
     wanted = (GROUP, view.namespace, group_name(view.labels, view.annotations))
     if not wanted[2]:
         wanted = (SINGLE, view.namespace, view.name)
@@ -108,15 +109,15 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
         if (group.kind, group.namespace, group.name) != wanted:
             leave(world, here, group, known, say.GROUP_NAME_CHANGED)
             known, moved = None, True
-    if known is None:
-        group = life(world, here, wanted, view, moved=moved or "Pod" in world.meta.rewound)
-        if in_frame and "Pod" in world.meta.rewound and group.composition.done:
-            world.meta.undone.add(group.id)
-        _join(world, here, group, view)
-        if not moved and (view.ends or view.conditions):
-            failures(world, here, world.pods[PodUID(uid)], None)
-    else:
-        _change(world, here, world.groups[known.group], known, view, False)
+    if known is not None:
+        take_over(world, here, world.groups[known.group], known, view, False)
+        return
+    group = life(world, here, wanted, view, moved=moved or "Pod" in world.meta.rewound)
+    if in_frame and "Pod" in world.meta.rewound and group.composition.done:
+        world.meta.undone.add(group.id)
+    _join(world, here, group, view)
+    if not moved and (view.ends or view.conditions):
+        failures(world, here, group, world.pods[PodUID(view.uid)], None)
 
 
 def pod_deleted(
@@ -153,7 +154,7 @@ def pod_deleted(
     members = world.members[group.id]
     flags = members.flags[uid]
     if not inferred:
-        see(world, here, group, pod, view, False)
+        happen(world, here, group, pod, view, False)
         flags |= flags_of(pod, group.spec.serving, uid in members.owned)
     pod.gone_at = here.at
     if not pod.fate:
@@ -206,7 +207,7 @@ def count_plainly(world: World, here: At, view: PodView, *, gone: bool) -> None:
     known.view = view
     index(world, group, known)
     mark(world, group.id)
-    pod_waits(world, here, known, None)  # its fold may have come so far, or not
+    pod_waits(world, here, group, known, None)  # its fold may have come so far, or not
 
 
 def _outliving(world: World, here: At, view: PodView, known: Pod | None) -> PodView:
@@ -272,8 +273,8 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
             write_gate(world, pod, gate, view.created_at)
     seen = say.GATED if gated else say.NOT_GATED
     note(world, here, "PodSeen", group.id, uid, seen, say.pod_seen(view.name, name))
-    progress(world, here, group, pod, None)
-    pod_waits(world, here, pod, None)
+    progress(world, here, group, pod)
+    pod_waits(world, here, group, pod, None)
     index(world, group, pod)
     lead(world, group)
     retry_workload(group)
@@ -286,64 +287,6 @@ def _reported(group: Group, pod: Pod) -> None:
         if condition.type == ADMITTED_CONDITION and condition.status == "False":
             pod.reported = (condition.reason, condition.message)
             reporting.conditions(group, 1)
-
-
-def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, same: bool) -> None:
-    """Take over the new view of a known pod.
-
-    `same`: it is managed and says of itself what it said before; most changes are elsewhere.
-    """
-    before, role = pod.view, pod.role
-    flags = world.members[group.id].flags
-    old = flags[view.uid]
-    see(world, here, group, pod, view, same)
-    resized = not same and view.requests != before.requests
-    if same or (_counts_same(before, view) and not resized):
-        new = index(world, group, pod, old)
-    else:
-        index(world, group, pod)
-        new = flags[view.uid]
-    if old & Flag.LIVE and not new & Flag.LIVE:
-        one_ended(world, group)
-    # While a group holds quota its queue stays, so only another first pod has something to say.
-    settled = same and group.composition.done and group.quota.holding is not None
-    led = (not settled or (old ^ new) & Flag.FAILED) and lead(world, group)
-    last = group.mirror
-    retried = last.workload is None and not last.too_large and retry_workload(group)
-    changed = EVERYTHING
-    if (
-        not (led or retried or resized)
-        and (same or _reads_same(before, view, old & ~new))
-        and pod.role == role
-        and world.track_changes
-        and world.dirty_groups.get(group.id, 0) != EVERYTHING
-    ):
-        changed = of_pod(world, group, old, new)
-        if changed and old == new and nothing_read(world, group, before, view, new):
-            changed = 0
-    mark(world, group.id, changed)
-    if world.nodes and old != new:
-        look_at_places(world, group, view)
-
-
-def _reads_same(before: PodView, view: PodView, lost: int) -> bool:
-    """Tell whether rules read the same of a pod that `lost` some flags.
-
-    With the gate come labels that are our own: having rules look at them for each pod costs a tenth
-    of a trickle of groups.
-    """
-    if lost & Flag.OPENING and lost & Flag.GATED:
-        return only_ungated(before, view)
-    return rules_read(view) == rules_read(before)
-
-
-def _counts_same(before: PodView, view: PodView) -> bool:
-    """Tell whether a pod is counted among the same in `Members`: queue, declaration and age."""
-    return (
-        declares_alike(view, before)
-        and view.created_at == before.created_at
-        and view.labels.get(QUEUE_NAME) == before.labels.get(QUEUE_NAME)
-    )
 
 
 def _concerns_us(view: PodView) -> bool:

@@ -9,16 +9,14 @@ from msgspec.structs import replace
 from podgroup.log.journal import At, PodWaitRow
 from podgroup.model.objects import PodView
 from podgroup.model.podwaits import pod_reason
+from podgroup.state.group import Group
 from podgroup.state.pod import Pod, PodWait
 from podgroup.state.world import World
 
 
-def pod_waits(world: World, here: At, pod: Pod, before: PodView | None) -> None:
-    """Write down what a pod waits for if that is another thing than before; None: it came."""
-    view = pod.view
-    if before is not None and _looks_same(before, view):
-        return
-    found, known = pod_reason(view), pod.waits
+def pod_waits(world: World, here: At, group: Group, pod: Pod, before: PodView | None) -> None:
+    """Write down what a pod waits for if that is another thing than it was."""
+    found, known = pod_reason(pod.view), pod.waits
     if found is None and known is None:
         return
     if found is not None and known is not None and found[:2] == (known.reason, known.subject):
@@ -38,19 +36,6 @@ def end_pod_wait(world: World, here: At, pod: Pod) -> None:
     if pod.waits is not None:
         _write(world, pod, pod.waits, here)
         pod.waits = None
-
-
-def _looks_same(before: PodView, view: PodView) -> bool:
-    """Tell whether nothing is another that `pod_reason` looks at; `ends` go with `waiting`."""
-    return (
-        view.conditions is before.conditions
-        and view.waiting == before.waiting
-        and view.phase == before.phase
-        and view.gates == before.gates
-        and view.node == before.node
-        and (view.deleted_at is None or view.finalizers == before.finalizers)
-        and (view.deleted_at is None) is (before.deleted_at is None)
-    )
 
 
 def _write(world: World, pod: Pod, waits: PodWait, until: At | None = None) -> None:

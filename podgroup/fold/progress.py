@@ -1,7 +1,8 @@
 """What a pod went through: its gates, where it ran, how it ended.
 
-Theory. What is noted is the difference to the pod as known; of one that is seen first it is all
-that it has been through already, at the times that its status gives.
+Theory. Of a known pod that is what differs from the view before, at the time of the log; of a pod
+that is seen first (there is no view before) all that it has been through already, at the times that
+its status gives.
 
 Invariant: only the pod and the counts of its role change.
 """
@@ -14,7 +15,7 @@ from podgroup.fold.common import note
 from podgroup.log.journal import At, GateRow
 from podgroup.model.interning import intern_times
 from podgroup.model.names import ADMISSION_GATE, FIELD_MANAGER
-from podgroup.model.objects import PodView
+from podgroup.model.objects import ENDED, PodView
 from podgroup.state.group import Group
 from podgroup.state.pod import Pod
 from podgroup.state.world import World
@@ -38,52 +39,76 @@ def write_gate(
     world.journal.gates[(uid, gate)] = GateRow(uid, gate, added_at, removed_at, by)
 
 
-def ungated(world: World, here: At, group: Group, pod: Pod, gate: str, before: PodView) -> None:
-    """Write down that a gate is gone."""
-    added_at = pod.gate_added.get(gate, pod.view.created_at)
-    # The API server notes who took fields, not who gave them up: one who removed a gate and wrote
-    # nothing else has left no trace, and saying nothing is better than naming the writer before.
+def gates_removed(world: World, here: At, group: Group, pod: Pod, before: PodView) -> None:
+    """Write down which gates are gone, and by whom."""
     view = pod.view
-    traced = (view.writer, view.written_at) != (before.writer, before.written_at)
-    by = view.writer if traced else ""
-    if traced and not by and pod.ungate_decided:
-        by = FIELD_MANAGER  # who took the gate off cleared who wrote what, as the actuator does
-    write_gate(world, pod, gate, added_at, here.at, by)
-    note(world, here, "GateRemoved", group.id, view.uid, gate, say.removed_by(by))
-    if gate == ADMISSION_GATE:
-        pod.opened = True
-        pod.ungated_at = here.at
-        group.roles[pod.role].ungated += 1
+    for gate in before.gates:
+        if gate in view.gates:
+            continue
+        added_at = pod.gate_added.get(gate, view.created_at)
+        # The API server notes who took fields, not who gave them up: one who removed a gate and
+        # wrote nothing else has left no trace, and saying nothing is better than naming the writer
+        # before.
+        traced = (view.writer, view.written_at) != (before.writer, before.written_at)
+        by = view.writer if traced else ""
+        if traced and not by and pod.ungate_decided:
+            by = FIELD_MANAGER  # who took the gate off cleared who wrote what, as the actuator does
+        write_gate(world, pod, gate, added_at, here.at, by)
+        note(world, here, "GateRemoved", group.id, view.uid, gate, say.removed_by(by))
+        if gate == ADMISSION_GATE:
+            pod.opened = True
+            pod.ungated_at = here.at
+            group.roles[pod.role].ungated += 1
 
 
-def progress(world: World, here: At, group: Group, pod: Pod, before: PodView | None) -> None:
-    """Note what a pod went through since `before` (None: all it has been through already)."""
-    view, whose, uid = pod.view, group.id, pod.view.uid
+def progress(world: World, here: At, group: Group, pod: Pod) -> None:
+    """Note all that a pod that is seen first has been through already."""
+    scheduled(world, here, group, pod, None)
+    phased(world, here, group, pod, None)
+    deletion_requested(world, here, group, pod, None)
+
+
+def scheduled(world: World, here: At, group: Group, pod: Pod, before: PodView | None) -> None:
+    """Note that a pod has a node."""
+    view = pod.view
     if view.node and (before is None or not before.node):
-        pod.scheduled_at = _condition_at(view, "PodScheduled") if before is None else here.at
-        pod.scheduled_at = pod.scheduled_at or here.at
-        note(world, here, "PodScheduled", whose, uid, "", say.scheduled_on(view.node))
-    if before is None or before.phase != view.phase:
-        running = view.phase == "Running"
-        if running or (view.ended and pod.started_at is None):
-            told = view.started_at if before is None else None
-            pod.started_at = here.at if told is None else _believed(here, view, told)
-        if running:
-            note(world, here, "PodRunning", whose, uid)
-        elif view.ended:
-            _ended(world, here, group, pod)
+        at = _condition_at(view, "PodScheduled") if before is None else None
+        pod.scheduled_at = at or here.at
+        note(world, here, "PodScheduled", group.id, view.uid, "", say.scheduled_on(view.node))
+
+
+def phased(world: World, here: At, group: Group, pod: Pod, before: PodView | None) -> None:
+    """Note that a pod runs, or how it ended."""
+    view = pod.view
+    running, ended = view.phase == "Running", view.phase in ENDED
+    if running or (ended and pod.started_at is None):
+        told = view.started_at if before is None else None
+        pod.started_at = here.at if told is None else _believed(here, view, told)
+    if running:
+        note(world, here, "PodRunning", group.id, view.uid)
+    elif ended:
+        _ended(world, here, group, pod)
+
+
+def deletion_requested(
+    world: World, here: At, group: Group, pod: Pod, before: PodView | None
+) -> None:
+    """Note that somebody asked for a pod's deletion."""
+    view = pod.view
     if view.deleted_at is not None and (before is None or before.deleted_at is None):
         asked_at = max(min(view.deleted_at, here.at), min(view.created_at, here.at))
         pod.failed_at = _earliest(pod.failed_at, asked_at)
-        note(world, here, "PodDeletionRequested", whose, uid)
+        note(world, here, "PodDeletionRequested", group.id, view.uid)
 
 
 def _ended(world: World, here: At, group: Group, pod: Pod) -> None:
     view, role = pod.view, group.roles[pod.role]
-    told = (end.finished_at for end in view.ends)
-    ends = [_believed(here, view, at) for at in told if at is not None]
+    ends = []
+    for end in view.ends:
+        if end.finished_at is not None:
+            ends.append(_believed(here, view, end.finished_at))
     pod.ended_at = max(ends) if ends else here.at
-    pod.exit_reason = _exit_reason(view)
+    pod.exit_reason = view.reason or _exit_reason(view)
     if view.phase == "Succeeded":
         role.succeeded += 1
         note(world, here, "PodSucceeded", group.id, view.uid)
@@ -110,8 +135,8 @@ def _condition_at(view: PodView, kind: str) -> datetime | None:
 
 
 def _exit_reason(view: PodView) -> str:
-    """Return why it ended: the pod's reason, else that of the first container that failed."""
-    if view.reason:
-        return view.reason
-    bad = [end for end in view.ends if end.exit_code]
-    return (bad[0].reason or say.exit_code(bad[0].exit_code)) if bad else ""
+    """Return why it ended, as the first container that failed says it."""
+    for end in view.ends:
+        if end.exit_code:
+            return end.reason or say.exit_code(end.exit_code)
+    return ""

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from podgroup.model.meaning import Means, Shared, Write, compiled, declared
 from podgroup.model.objects import Condition, PodView
 from podgroup.model.remembering import size_of
-from podgroup.model.weight import SHAPE, own_weight, shape_weight
+from podgroup.model.weight import SHAPE, is_light, own_weight
 
 MOST: Final = 20_000
 """Values that a table remembers."""
@@ -90,19 +90,6 @@ _BLANK: Final = PodView(
 _NO_SHAPE: Final = {name: getattr(_BLANK, name) for name in SHAPE}
 
 
-def renewed(view: PodView, before: PodView) -> PodView | None:
-    """Return `view` with all it has in common with the view before, None if it says much else.
-
-    This is done for nearly every event. A status was written, or metadata: a copy of the view
-    before that takes over what such writes change, and one comparison of the two, cost less than
-    going over all fields. What did not change is the very object that it was before.
-    """
-    made: PodView = _rewritten(view, before)
-    if made != view or view.created_at.tzinfo is not before.created_at.tzinfo:
-        return None
-    return made
-
-
 def resembling(view: PodView, like: PodView) -> PodView | None:
     """Return `view` with all it has in common with another pod's, None if it says much else."""
     notes, labels, known = view.annotations, view.labels, like.labels
@@ -128,7 +115,7 @@ def joining(view: PodView, like: PodView | None) -> PodView:
     The first of a group is held against the one before it, of another group: often one template
     made both, and to see that takes a quarter of looking up what it says.
     """
-    if own_weight(view) or shape_weight(view):
+    if not is_light(view):
         return shared(view)
     other = _first_of_a_group[0] if like is None else like
     apart = like is None and view.sets  # mappings in them, too, may be written differently
@@ -148,17 +135,13 @@ def shared(view: PodView, like: PodView = _BLANK) -> PodView:
     `like` says mostly the same, as another pod of the group does, or the pod itself before:
     comparing costs less than looking up.
     """
-    if own_weight(view):
-        return view
-    if shape_weight(view):
+    if not is_light(view):
+        if own_weight(view):
+            return view
         own: PodView = _shared(replace(view, **_NO_SHAPE), like)
         return replace(own, **{name: getattr(view, name) for name in SHAPE})
     made: PodView = _shared(view, like)
     return made
-
-
-def _as(value: _T, known: _T) -> _T:
-    return known if value == known else intern(value)
 
 
 def _map_as(value: Mapping[str, str], known: Mapping[str, str]) -> Mapping[str, str]:
@@ -196,13 +179,16 @@ def _time(value: datetime, _: datetime) -> datetime:
 
 
 _HOW: Final[Mapping[Shared, Callable[[Any, Any], Any]]] = {
-    Shared.VALUE: _as,
     Shared.MAP: _map_as,
     Shared.TIME: _time,
     Shared.CONDITIONS: _conditions,
 }
 _MEANING: Final = declared(PodView)
-_NAMES: Final = {how.name: function for how, function in _HOW.items()}
+_NAMES: Final[Mapping[str, Any]] = {
+    **{how.name: function for how, function in _HOW.items()},
+    "values": _values,
+    "intern": intern,
+}
 
 
 def _field(name: str, means: Means, known: str) -> str:
@@ -211,6 +197,8 @@ def _field(name: str, means: Means, known: str) -> str:
         return f"{name}=view.{name}"
     value = f"{means.shared.name}(view.{name}, {known}.{name})"
     if means.shared is Shared.VALUE:  # most are equal, and a call costs more than to see that
+        value = f"values.get(view.{name}) or intern(view.{name})"
+    if means.shared in (Shared.VALUE, Shared.CONDITIONS):
         value = f"{known}.{name} if view.{name} == {known}.{name} else {value}"
     return f"{name}={value}"
 
@@ -229,11 +217,18 @@ _STATUS: Final = " or ".join(
     for name, means in _MEANING.items()
     if means.by is Write.STATUS and means.shared is not Shared.NO
 )
-_rewritten = compiled(
+renewed: Final[Callable[[PodView, PodView], PodView | None]] = compiled(
     "view, before",
-    f"replace(before, {_fields('before', Write.STATUS)}) if {_STATUS} "
-    f"else replace(before, {_fields('before', Write.METADATA)})",
+    f"made if (made := replace(before, {_fields('before', Write.STATUS)}) if {_STATUS} "
+    f"else replace(before, {_fields('before', Write.METADATA)})) == view "
+    "and view.created_at.tzinfo is before.created_at.tzinfo else None",
     replace=replace,
     **_NAMES,
 )
+"""Return `view` with all it has in common with the view before, None if it says much else.
+
+This is done for nearly every event. A status was written, or metadata: a copy of the view before
+that takes over what such writes change, and one comparison of the two, cost less than going over
+all fields. What did not change is the very object that it was before.
+"""
 _shared = compiled("view, like", f"replace(view, {_fields('like')})", replace=replace, **_NAMES)

@@ -179,6 +179,10 @@ def _in_the_way(waiting: tuple[ContainerWait, ...]) -> object:
     )
 
 
+ENDED: Final = ("Succeeded", "Failed")
+"""Phases of a pod whose containers have all ended."""
+
+
 class PodView(View, frozen=True, kw_only=True):
     """A pod, as far as queueing and diagnosis care; each field with what it `Means`.
 
@@ -263,7 +267,7 @@ class PodView(View, frozen=True, kw_only=True):
     @property
     def ended(self) -> bool:
         """Each container has ended: phase Succeeded or Failed."""
-        return self.phase in ("Succeeded", "Failed")
+        return self.phase in ENDED
 
 
 class PodSetView(View, frozen=True, kw_only=True):

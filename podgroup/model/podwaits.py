@@ -15,7 +15,14 @@ from typing import Final, NamedTuple
 
 from podgroup.model.limits import cut
 from podgroup.model.names import ADMISSION_GATE, ELASTIC_JOB_GATE, POD_FINALIZER, TOPOLOGY_GATE
-from podgroup.model.objects import BACK_OFF_PULLING, CRASHING, PULL_FAILED, ContainerWait, PodView
+from podgroup.model.objects import (
+    BACK_OFF_PULLING,
+    CRASHING,
+    ENDED,
+    PULL_FAILED,
+    ContainerWait,
+    PodView,
+)
 
 OURS: Final = frozenset((ADMISSION_GATE, TOPOLOGY_GATE, ELASTIC_JOB_GATE))
 """Gates that gatelog or Kueue removes: what a pod waits for behind them, its group says."""
@@ -134,17 +141,24 @@ def pod_reason(view: PodView) -> PodReason | None:
     if view.deleted_at is not None:
         kept = [name for name in view.finalizers if name != POD_FINALIZER] if view.ended else []
         return PodReason("Finalizer", ", ".join(kept)) if kept else None
-    if view.gates:
-        if view.ended or not OURS.isdisjoint(view.gates):
-            return None
-        return PodReason("OtherGate", ", ".join(view.gates))
-    if view.ended:
+    if view.phase in ENDED or (view.gates and not OURS.isdisjoint(view.gates)):
         return None
+    if view.gates:
+        return PodReason("OtherGate", ", ".join(view.gates))
     if not view.node:
         return _unscheduled(view)
     for one in view.waiting:
         return _container(view, one)
-    return _on_node(view)
+    if view.phase == "Pending":
+        return _starting(view)
+    # A kubelet says why; who marks the pods of a node that is silent changes the status alone.
+    silent = running = False
+    for said in view.conditions:
+        if said.type == "Ready":
+            silent = said.status == "False" and not said.reason
+        elif said.type == "ContainersReady":
+            running = said.status == "True"
+    return PodReason("NodeUnreachable", view.node) if silent and running else None
 
 
 def _unscheduled(view: PodView) -> PodReason | None:
@@ -170,20 +184,11 @@ def _container(view: PodView, waits: ContainerWait) -> PodReason:
     return PodReason(reason, subject, cut(message))
 
 
-def _on_node(view: PodView) -> PodReason | None:
-    if view.phase == "Pending":
-        for one in view.conditions:
-            if one.type == "Initialized":
-                return PodReason(INITIALIZING, "", one.message) if one.status == "False" else None
-        return None
-    # A kubelet says why; who marks the pods of a node that is silent changes the status alone.
-    silent = running = False
+def _starting(view: PodView) -> PodReason | None:
     for one in view.conditions:
-        if one.type == "Ready":
-            silent = one.status == "False" and not one.reason
-        elif one.type == "ContainersReady":
-            running = one.status == "True"
-    return PodReason("NodeUnreachable", view.node) if silent and running else None
+        if one.type == "Initialized" and one.status == "False":
+            return PodReason(INITIALIZING, "", one.message)
+    return None
 
 
 def words(reason: str, subject: str, message: str, pods: int) -> str:

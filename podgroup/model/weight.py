@@ -26,6 +26,18 @@ OWN: Final = (
 """Other fields that users can make large."""
 
 
+def is_light(view: PodView) -> bool:
+    """Tell whether a pod weighs nothing. Of most one look at all of their entries says so."""
+    notes = view.annotations
+    entries = len(view.labels) + len(notes) + len(view.finalizers) + len(view.owners)
+    entries += len(view.gates) + len(view.conditions) + len(view.ends) + len(view.waiting)
+    entries += len(view.requests) + len(view.node_selector) + len(view.tolerations)
+    if entries <= LIGHT_ENTRIES and not view.node_terms and not view.sets:
+        if not notes or sum(map(len, notes.values())) <= LIGHT_TEXT:
+            return True
+    return not (own_weight(view) or shape_weight(view))
+
+
 def shape_weight(view: PodView) -> int:
     """Return the bytes of what pods of a role have in common, 0 if it is light."""
     entries = len(view.requests) + len(view.node_selector) + len(view.tolerations)

@@ -119,20 +119,20 @@ def of_pod(world: World, group: Group, old: int, new: int) -> int:
         return EVERYTHING  # it may be the one that has to go, now that nothing is in flight
     if not changed & _COUNTS:
         return 0
-    count = world.members[group.id].count
-    if count(Flag.UNRETRIABLE):
+    running, ready, succeeded, unretriable = world.members[group.id].standing()
+    if unretriable:
         return EVERYTHING
     gone = 0
     for role in group.roles.values():
         gone += role.succeeded_gone
     found, total = 0, group.composition.total
-    if changed & Flag.RUNNING and count(Flag.RUNNING) <= bool(new & Flag.RUNNING):
+    if changed & Flag.RUNNING and running <= bool(new & Flag.RUNNING):
         found = FIRST_RUNS  # or the last that did
-    if changed & Flag.READY and count(Flag.READY) + gone == total - (not new & Flag.READY):
+    if changed & Flag.READY and ready + gone == total - (not new & Flag.READY):
         if readiness_shown(world) != "off":
             found |= ALL_READY  # the one that makes it so, or the first that is not any more
     if changed & Flag.SUCCEEDED:
-        over = old & Flag.SUCCEEDED or count(Flag.SUCCEEDED) + gone >= total
+        over = old & Flag.SUCCEEDED or succeeded + gone >= total
         found |= SUCCEEDED | ALL_SUCCEEDED if over else SUCCEEDED
     return found
 

@@ -100,6 +100,10 @@ _WIDTH: Final = 32
 _MASK: Final = (1 << _WIDTH) - 1
 _PLACES: dict[int, int] = {bit: place * _WIDTH for place, bit in enumerate(_BITS)}
 """Flag -> where its count is: all counts of a role are one number, 32 bits for each flag."""
+_RUNNING: Final = _PLACES[Flag.RUNNING]
+_READY: Final = _PLACES[Flag.READY]
+_SUCCEEDED: Final = _PLACES[Flag.SUCCEEDED]
+_UNRETRIABLE: Final = _PLACES[Flag.UNRETRIABLE]
 
 
 _CHARGED = Flag.LIVE | Flag.DELETING
@@ -316,6 +320,16 @@ class Members:
     def count(self, flag: int, role: str = "") -> int:
         """Return how many pods (of a role; "" = all) have `flag`, which is counted. Constant."""
         return self.counts.get(role, 0) >> _PLACES[flag] & _MASK
+
+    def standing(self) -> tuple[int, int, int, int]:
+        """Return how many pods run, are ready, have succeeded, and are not to be retried."""
+        counts = self.counts[""]
+        return (
+            counts >> _RUNNING & _MASK,
+            counts >> _READY & _MASK,
+            counts >> _SUCCEEDED & _MASK,
+            counts >> _UNRETRIABLE & _MASK,
+        )
 
     def listed(self, flag: int, role: str = "") -> list[str]:
         """Return the uids (of a role) with one of the `LISTED` flags, sorted: restarts keep that.

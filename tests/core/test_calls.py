@@ -11,9 +11,9 @@ from tests.support.toy import Toy
 
 _READY: Final = (Condition(type="Ready", status="True"),)
 _MOST: Final[dict[str, tuple[int, dict[str, Any]]]] = {
-    "is bound to a node": (31, {"node": "node-1"}),
-    "begins to run": (36, {"phase": "Running", "conditions": _READY}),
-    "succeeds": (42, {"phase": "Succeeded", "conditions": ()}),
+    "is bound to a node": (17, {"node": "node-1"}),
+    "begins to run": (18, {"phase": "Running", "conditions": _READY}),
+    "succeeds": (21, {"phase": "Succeeded", "conditions": ()}),
 }
 """What a pod of an admitted group goes through -> the calls that this takes at most."""
 
