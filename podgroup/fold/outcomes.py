@@ -22,12 +22,14 @@ from podgroup.fold.group import ending, mirror, reporting
 from podgroup.fold.leaving import gone
 from podgroup.fold.workloads import workload_is_gone
 from podgroup.log.events import OutcomeRecorded, TimerFired
-from podgroup.log.journal import At, OutcomeRow
+from podgroup.log.journal import At, OutcomeRow, ParkedRow
 from podgroup.log.outcomes import FINAL, TOO_LARGE
 from podgroup.model.ids import GroupID, newer
 from podgroup.model.names import WORKLOAD_FINALIZER
 from podgroup.model.objects import MARK_TIMER, WorkloadView
+from podgroup.model.reasons import PARKED_DECISION
 from podgroup.model.standing import COUNTS_TIMER
+from podgroup.model.wording import unparked
 from podgroup.state.changes import of_pod, of_workload
 from podgroup.state.group import Group
 from podgroup.state.meta import Timer
@@ -40,6 +42,8 @@ RETRY_CEILING = timedelta(seconds=60)
 within a minute of being mended."""
 MIRROR_CEILING = timedelta(minutes=30)
 """The same of the creation of a Workload in builtin mode: no one waits for it."""
+MAX_GIVEN_UP = 1000
+"""Parked decisions that are known apart: of those that fall out the next is listed anew."""
 MAX_REFUSAL = 500
 """Characters of an API server's answer that are kept."""
 RETRY = "retry"
@@ -49,8 +53,14 @@ CONFLICT = 409
 whose own 409 is passing."""
 
 
-def outcome_recorded(world: World, here: At, event: OutcomeRecorded) -> None:
-    """Fold an outcome."""
+def outcome_recorded(world: World, here: At, event: OutcomeRecorded, ordinal: int) -> None:
+    """Fold what became of a decision."""
+    _attempted(world, here, event)
+    if event.parked:
+        _park(world, here, event, ordinal)
+
+
+def _attempted(world: World, here: At, event: OutcomeRecorded) -> None:
     world.journal.outcomes.append(
         OutcomeRow(
             event.decision,
@@ -77,6 +87,31 @@ def outcome_recorded(world: World, here: At, event: OutcomeRecorded) -> None:
         _pod_outcome(world, here, group, pod, event)
     elif not target[1]:
         _workload_outcome(world, here, group, event)
+
+
+def _park(world: World, here: At, event: OutcomeRecorded, ordinal: int) -> None:
+    """List a decision that was parked, once for each group and reason.
+
+    Its group goes on: its rules decide again after a while, or when it is released.
+    """
+    known, key = world.meta.given_up, f"{event.group}: {event.message}"
+    if key in known:
+        return
+    if len(known) >= MAX_GIVEN_UP:
+        del known[next(iter(known))]
+    known[key] = f"{here.position}/{ordinal}"
+    row = ParkedRow(
+        seq=here.position,
+        ord=ordinal,
+        at=here.at,
+        reason=PARKED_DECISION,
+        message=unparked(event.message),
+        group=event.group,
+        object=say.decision_parked(event.decision, event.parked),
+    )
+    world.journal.parked.append(row)
+    group = event.group if event.group in world.groups else ""
+    note(world, here, "Parked", group, "", row.reason, row.message, event.decision)
 
 
 def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeRecorded) -> None:

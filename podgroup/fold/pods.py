@@ -32,7 +32,10 @@ from podgroup.fold.lives import lead, life, retry_workload
 from podgroup.fold.placing import assigned_role, larger
 from podgroup.fold.podwaits import pod_waits
 from podgroup.fold.progress import progress, write_gate
+from podgroup.fold.refusals import left_out, mended
 from podgroup.fold.weighing import lighten, within
+from podgroup.fold.workloads import claim
+from podgroup.log.events import PodApplied
 from podgroup.log.journal import At
 from podgroup.model.ids import PodUID, newer
 from podgroup.model.interning import intern_times, joining, renewed, shared
@@ -58,6 +61,16 @@ from podgroup.state.termination import end_unseen, lost, terminating
 from podgroup.state.world import World
 
 
+def pod_seen(world: World, here: At, event: PodApplied, _: int) -> None:
+    """Fold a pod that a watch or a list shows; its group gets a Workload that was there before."""
+    view = event.pod
+    pod_applied(world, here, view, event.relist)
+    if view.unread and view.uid in world.pods:
+        left_out(world, here, view)
+    if world.workloads:
+        claim(world, here, view.uid)
+
+
 def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
     """Fold a created, changed or listed pod."""
     uid = view.uid
@@ -67,7 +80,7 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
     if stale(world, "Pod", view.resource_version, version, in_frame):
         return
     if world.meta.refused and not view.unread:
-        _mended(world, uid, known)
+        mended(world, uid, known)
     if view.phase == "Failed" and world.policy.deleted_node_timeout_s:
         view = _outliving(world, here, view, known)
     heavy = bool(world.weights) or not is_light(view)
@@ -130,7 +143,7 @@ def pod_deleted(
     uid = view.uid
     _see_version(world, view)
     if world.meta.refused:
-        _mended(world, uid, None)
+        mended(world, uid, None)
     pod = world.pods.get(uid)
     if pod is None:
         return
@@ -228,17 +241,6 @@ def _flags(world: World, pod: Pod) -> int:
 
 def _being_released(pod: Pod) -> bool:
     return pod.expect is not None and pod.expect.may_end
-
-
-def _mended(world: World, uid: str, known: Pod | None) -> None:
-    """A pod that could not be read can be, or is gone."""
-    refusal = world.meta.refused.pop(uid, None)
-    if refusal is None:
-        return
-    world.meta.unreported -= not refusal.reported
-    if known is not None and known.reported is not None:
-        reporting.forgotten(world.groups[known.group])  # it bears that report: say what holds now
-        mark(world, known.group)
 
 
 def _see_version(world: World, view: PodView) -> None:

@@ -20,7 +20,7 @@ from podgroup.fold.pods import pod_deleted
 from podgroup.fold.queues import object_deleted, places_known
 from podgroup.fold.restoring import settle
 from podgroup.fold.workloads import unlink, workload_deleted
-from podgroup.log.events import ObjectDeleted, RelistCompleted, RelistStarted
+from podgroup.log.events import ObjectDeleted, RelistCompleted, RelistStarted, WatchProgressed
 from podgroup.log.journal import At
 from podgroup.model.ids import newer
 from podgroup.model.objects import FIRST_KINDS, Kind, WorkloadView
@@ -179,3 +179,9 @@ def _infer(world: World, here: At, kind: Kind, seen: set[str], filtered: bool) -
         )
         object_deleted(world, here, event)
     return len(gone)
+
+
+def watch_progressed(world: World, event: WatchProgressed) -> None:
+    """Remember how far a watch has come, be there nothing to tell of it."""
+    if newer(event.resource_version, world.meta.versions.get(event.kind, "")):
+        world.meta.versions[event.kind] = event.resource_version

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from podgroup.fold import MAX_REFUSED
+from podgroup.fold.refusals import MAX_REFUSED
 from podgroup.log.events import (
     DeltaRefused,
     ObjectApplied,
