@@ -170,7 +170,7 @@ def fill(url: str, events: int, cycles: int = 20, present: int = 0) -> Made:
     copies = max(1, -(-events // len(told.messages)))
     engine = writer(url, 600)
     with engine.begin() as connection:
-        partitions.ensure(connection, _weeks(told, copies))
+        partitions.ensure(connection, CLUSTER, _weeks(told, copies))
     for number in range(copies):
         with engine.begin() as connection:
             _copy(

@@ -154,7 +154,7 @@ def database_option(value: str | None) -> str | None:
     """Return the URL for `--db`: a path becomes that of an SQLite file."""
     if value is None or "://" in value:
         return value
-    return f"sqlite:///{Path(value).expanduser().resolve()}"
+    return f"sqlite:///{Path(value).expanduser().absolute()}"
 
 
 def epilog(examples: str) -> str:

@@ -27,7 +27,7 @@ from projector.delivery.outbox import Outbox
 from projector.live.replicas import Replica
 from projector.measures.metrics import ProjectorMetrics, Work
 from projector.storage.loading import Loaded
-from projector.storage.store import Store, StoreUnavailable
+from projector.storage.store import ReadModelReplaced, Store, StoreUnavailable
 from projector.writing import record_rows
 from projector.writing.checkpoint import Checkpoint
 from projector.writing.packing import pack_meta
@@ -71,6 +71,7 @@ class Committer:
         self.checkpoint: Checkpoint | None = None
         self.place = EpochBase()
         self._problem = ""
+        self._replaced: ReadModelReplaced | None = None
         self._asked_s: float | None = None
         self.rows = 0
 
@@ -154,8 +155,11 @@ class Committer:
 
     async def write_replicas(self, rows: list[Replica]) -> None:
         """Write what replicas say of themselves, or not, where the database is away."""
-        with suppress(StoreUnavailable):
-            await self._call(lambda: self._store.write_replicas(rows))
+        try:
+            with suppress(StoreUnavailable):
+                await self._call(lambda: self._store.write_replicas(rows))
+        except ReadModelReplaced as error:
+            self._replaced = error
 
     @property
     def free(self) -> bool:
@@ -163,7 +167,13 @@ class Committer:
         return self._running is None or self._running.done()
 
     def check(self) -> None:
-        """Raise what the commit under way has come to, if it has."""
+        """Raise what the commit under way has come to, if it has.
+
+        Raises:
+            ReadModelReplaced: the read model was rebuilt, while there was nothing to commit.
+        """
+        if self._replaced is not None:
+            raise self._replaced
         if self._running is not None and self._running.done():
             running, self._running = self._running, None
             running.result()

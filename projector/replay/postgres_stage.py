@@ -98,7 +98,7 @@ class PostgresStage:
         unknown = partitions.weeks_of(rows.tables) - self._weeks
         if unknown:
             with self._connection.transaction():
-                partitions.ensure(self._pooled, unknown)
+                partitions.ensure(self._pooled, self._cluster, unknown)
             self._weeks |= unknown
         try:
             with self._connection.transaction():

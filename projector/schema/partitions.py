@@ -1,18 +1,24 @@
-"""Time partitions of what is only appended: one table per week on PostgreSQL.
+"""Partitions on PostgreSQL: of each table one a cluster, and weeks of what is only appended.
 
-Theory. Old history must go without a delete per row, so it lies in weeks (Monday to Monday, UTC)
-that are dropped whole. A week is made when the first row of it is about to be written, whatever
-year that is: recordings and replays bring old times with them, and there is no default partition
-that would have to be emptied before its rows could get a week of their own. A new week is filled
-in as a table and then attached, which stops neither readers nor writers; making one directly in
-its place would wait for every query that runs, and let all others wait behind it.
+Theory. What is made from the log lies, for each cluster, in tables of its own: partitions of the
+tables that people know. So a new read model (`projector.replay.new_model`) takes the place of
+another by detaching its partitions and attaching the new ones: views, grants, indexes, triggers
+and publications are of the tables that stay, and other clusters are not touched.
+
+Old history must go without a delete per row, so it lies in weeks (Monday to Monday, UTC) that are
+dropped whole. A week is made when the first row of it is about to be written, whatever year that
+is: recordings and replays bring old times with them, and there is no default partition that would
+have to be emptied before its rows could get a week of their own. A partition is made as a table and
+then attached, which stops neither readers nor writers; making one directly in its place would wait
+for every query that runs, and let all others wait behind it.
 
 Everything is done to the tables that the search path finds, and partitions lie in the schema of
 their table, so several read models may share a database.
 
-Invariant: partitions of a table do not overlap, and cover every time that is written.
+Invariant: partitions of a table do not overlap, and cover every row that is written.
 """
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -22,19 +28,29 @@ from msgspec import Struct
 from sqlalchemy import Connection
 
 from projector.schema.layout import COLUMNS, TABLES
-from projector.tables.base import BY_TIME
+from projector.tables.base import Part
 
-PARTITIONED = tuple(
-    table.name for table in TABLES if table.dialect_options["postgresql"]["partition_by"] == BY_TIME
-)
+PARTS: dict[str, Part] = {
+    table.name: table.info[Part.KEY] for table in TABLES if Part.KEY in table.info
+}
+"""Tables with a partition for each cluster, and what that is like."""
+PARTITIONED = tuple(name for name, part in PARTS.items() if part.by_time)
+"""Those whose partitions are divided into weeks."""
 WEEK = timedelta(days=7)
 _AT = {table: COLUMNS[table].index("at") for table in PARTITIONED}
-_NAME = re.compile(rf"({'|'.join(PARTITIONED)})_\d{{8}}")
+_NAME = re.compile(rf"({'|'.join(PARTS)})_[0-9a-f]{{12}}(_\d{{8}})?")
 _BOUND = re.compile(r"FROM \('(?P<begin>[^']+)'\) TO \((?:'(?P<end>[^']+)'|MAXVALUE)\)")
+_OWN = """
+SELECT p.relname, n.nspname, c.relname FROM pg_inherits i
+  JOIN pg_class p ON p.oid = i.inhparent JOIN pg_class c ON c.oid = i.inhrelid
+  JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE i.inhparent = ANY (CAST(CAST(%s AS text[]) AS regclass[]))
+   AND pg_get_expr(c.relpartbound, c.oid) = 'FOR VALUES IN (' || quote_literal(%s) || ')'
+"""
 
 
 class Partition(Struct, frozen=True):
-    """One partition: its quoted name and the times it holds, `end` excluded (None: no end)."""
+    """A week: its quoted name and the times it holds, `end` excluded (None: no end)."""
 
     table: str
     name: str
@@ -42,7 +58,7 @@ class Partition(Struct, frozen=True):
     begin: datetime
     end: datetime | None
     parent: str
-    """Quoted name of the table."""
+    """Quoted name of the cluster's partition that it is of."""
     detaching: bool = False
     """Its detachment was begun and did not come to its end."""
 
@@ -50,6 +66,11 @@ class Partition(Struct, frozen=True):
 def is_name(table: str) -> bool:
     """Tell whether a table is named as a partition of ours."""
     return _NAME.fullmatch(table) is not None
+
+
+def digest(*words: str) -> str:
+    """Return a short name for something whose own may have any length and signs."""
+    return hashlib.blake2b("/".join(words).encode(), digest_size=6).hexdigest()
 
 
 def week_of(at: datetime) -> datetime:
@@ -60,7 +81,7 @@ def week_of(at: datetime) -> datetime:
 
 
 def weeks_of(tables: Mapping[str, Sequence[Sequence[Any]]]) -> set[datetime]:
-    """Return the weeks that rows of partitioned tables fall into."""
+    """Return the weeks that rows of tables with weeks fall into."""
     found: set[datetime] = set()
     for table, place in _AT.items():
         rows = tables.get(table)
@@ -74,37 +95,104 @@ def weeks_of(tables: Mapping[str, Sequence[Sequence[Any]]]) -> set[datetime]:
     return found
 
 
-def ensure(connection: Connection, weeks: Iterable[datetime]) -> list[str]:
-    """Make the partitions of `weeks` that are not there; the caller commits. Returns their names.
+def ensure(connection: Connection, cluster: str, weeks: Iterable[datetime] = ()) -> list[str]:
+    """Make what is missing of a cluster's partitions, with `weeks`; the caller commits.
 
-    Does nothing on SQLite. Safe in several processes at once: one makes, the others wait, by a lock
-    of the table, which only its owner can take; an advisory one is anybody's.
+    Returns the names of the weeks that were made. Does nothing on SQLite. Safe in several processes
+    at once: one makes, the others wait, by a lock of the table, which only its owner can take; an
+    advisory one is anybody's.
     """
     wanted = sorted(set(weeks))
-    if connection.dialect.name != "postgresql" or not wanted:
+    if connection.dialect.name != "postgresql":
         return []
+    there = own(connection, cluster)
+    for table in PARTS:
+        if table not in there:
+            there[table] = _make_own(connection, table, cluster)
     made = []
-    for table in PARTITIONED:
-        if not _missing(connection, table, wanted):
+    for table in PARTITIONED if wanted else ():
+        parent = there[table]
+        if not _missing(connection, table, parent, wanted):
             continue
-        schema, parent, quote = _place(connection, table)
-        # ONLY: a lock of all partitions would wait for a VACUUM of any of them.
-        connection.exec_driver_sql(f"LOCK TABLE ONLY {parent} IN SHARE UPDATE EXCLUSIVE MODE")
-        for begin in _missing(connection, table, wanted):
-            name = f"{schema}.{quote(f'{table}_{begin:%Y%m%d}')}"
+        _lock(connection, parent)
+        quote = connection.dialect.identifier_preparer.quote
+        schema, name = parent
+        for begin in _missing(connection, table, parent, wanted):
+            week = f"{quote(schema)}.{quote(f'{name}_{begin:%Y%m%d}')}"
             connection.exec_driver_sql(
-                f"CREATE TABLE {name} (LIKE {parent} INCLUDING DEFAULTS INCLUDING COMMENTS)"
+                f"CREATE TABLE {week} (LIKE {_quoted(connection, parent)} "
+                "INCLUDING DEFAULTS INCLUDING CONSTRAINTS)"
             )
             connection.exec_driver_sql(
-                f"ALTER TABLE {parent} ATTACH PARTITION {name} "
+                f"ALTER TABLE {_quoted(connection, parent)} ATTACH PARTITION {week} "
                 f"FOR VALUES FROM ('{begin.isoformat()}') TO ({_end(begin)})"
             )
-            made.append(name)
+            made.append(week)
     return made
 
 
-def _missing(connection: Connection, table: str, wanted: list[datetime]) -> list[datetime]:
-    there = {part.begin for part in found(connection, table)}
+def undivided(connection: Connection) -> list[str]:
+    """Return tables that should have partitions and cannot: an earlier build made them."""
+    if connection.dialect.name != "postgresql":
+        return []
+    rows = connection.exec_driver_sql(
+        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname = ANY (%s) "
+        "AND relnamespace = to_regnamespace(current_schema()) ORDER BY relname",
+        (list(PARTS),),
+    )
+    return [name for (name,) in rows]
+
+
+def own(connection: Connection, cluster: str) -> dict[str, tuple[str, str]]:
+    """Return the cluster's partitions that are there: table -> (schema, name)."""
+    rows = connection.exec_driver_sql(_OWN, (list(PARTS), cluster))
+    return {table: (schema, name) for table, schema, name in rows}
+
+
+def _make_own(connection: Connection, table: str, cluster: str) -> tuple[str, str]:
+    schema, quoted, quote = _place(connection, table)
+    _lock(connection, (schema, table))
+    if (found := own(connection, cluster).get(table)) is not None:
+        return found
+    name = f"{table}_{digest(cluster)}"
+    part, place = PARTS[table], f"{quote(schema)}.{quote(name)}"
+    mine = _literal(connection, cluster)
+    storage = ", ".join(f"{key} = {value}" for key, value in part.storage.items())
+    # The check is what the bound says, so that nothing is read when a full table is attached.
+    connection.exec_driver_sql(
+        f"CREATE TABLE {place} (LIKE {quoted} INCLUDING DEFAULTS, CHECK (cluster = {mine}))"
+        f"{' PARTITION BY RANGE (at)' if part.by_time else ''}"
+        f"{f' WITH ({storage})' if storage else ''}",
+        execution_options={"no_parameters": True},
+    )
+    attach(connection, quoted, place, cluster)
+    return schema, name
+
+
+def attach(connection: Connection, parent: str, part: str, cluster: str) -> None:
+    """Attach a cluster's partition to its table; quoted names."""
+    connection.exec_driver_sql(
+        f"ALTER TABLE {parent} ATTACH PARTITION {part} "
+        f"FOR VALUES IN ({_literal(connection, cluster)})",
+        execution_options={"no_parameters": True},
+    )
+
+
+def _literal(connection: Connection, text: str) -> str:
+    return str(connection.exec_driver_sql("SELECT quote_literal(%s)", (text,)).scalar())
+
+
+def _lock(connection: Connection, table: tuple[str, str]) -> None:
+    # ONLY: a lock of all partitions would wait for a VACUUM of any of them.
+    name = _quoted(connection, table)
+    connection.exec_driver_sql(f"LOCK TABLE ONLY {name} IN SHARE UPDATE EXCLUSIVE MODE")
+
+
+def _missing(
+    connection: Connection, table: str, parent: tuple[str, str], wanted: list[datetime]
+) -> list[datetime]:
+    name = _quoted(connection, parent)
+    there = {part.begin for part in found(connection, table) if part.parent == name}
     return [begin for begin in wanted if begin not in there]
 
 
@@ -120,31 +208,37 @@ def _end(begin: datetime) -> str:
         return "MAXVALUE"
 
 
+def _quoted(connection: Connection, table: tuple[str, str]) -> str:
+    quote = connection.dialect.identifier_preparer.quote
+    return ".".join(map(quote, table))
+
+
 def _place(connection: Connection, table: str) -> tuple[str, str, Any]:
-    """Return schema and full name of the table that the search path finds, quoted."""
+    """Return schema and full, quoted name of the table that the search path finds, and a quoter."""
     quote = connection.dialect.identifier_preparer.quote
     schema, name = connection.exec_driver_sql(
         "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
         "WHERE c.oid = CAST(%s AS regclass)",
         (table,),
     ).one()
-    return quote(schema), f"{quote(schema)}.{quote(name)}", quote
+    return schema, f"{quote(schema)}.{quote(name)}", quote
 
 
 def found(connection: Connection, table: str) -> list[Partition]:
-    """Return the partitions of a table, oldest first; none on SQLite."""
+    """Return the weeks of a table, of all clusters, oldest first; none on SQLite."""
     if connection.dialect.name != "postgresql":
         return []
-    _, parent, quote = _place(connection, table)
     rows = connection.exec_driver_sql(
-        "SELECT n.nspname, c.relname, pg_get_expr(c.relpartbound, c.oid), i.inhdetachpending "
-        "FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid "
-        "JOIN pg_namespace n ON n.oid = c.relnamespace "
-        "WHERE i.inhparent = CAST(%s AS regclass)",
+        "SELECT m.nspname, p.relname, n.nspname, c.relname, "
+        "pg_get_expr(c.relpartbound, c.oid), i.inhdetachpending "
+        "FROM pg_inherits o JOIN pg_inherits i ON i.inhparent = o.inhrelid "
+        "JOIN pg_class p ON p.oid = i.inhparent JOIN pg_namespace m ON m.oid = p.relnamespace "
+        "JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE o.inhparent = CAST(%s AS regclass)",
         (table,),
     )
     parts = []
-    for schema, name, bound, detaching in rows:
+    for of_schema, of, schema, name, bound, detaching in rows:
         match = _BOUND.search(bound or "")
         if match is None:
             continue  # a partition of a user's own making
@@ -153,10 +247,10 @@ def found(connection: Connection, table: str) -> list[Partition]:
             Partition(
                 table=table,
                 name=name,
-                quoted=f"{quote(schema)}.{quote(name)}",
+                quoted=_quoted(connection, (schema, name)),
                 begin=_time(match["begin"]),
                 end=_time(end) if end else None,
-                parent=parent,
+                parent=_quoted(connection, (of_schema, of)),
                 detaching=bool(detaching),
             )
         )

@@ -12,8 +12,8 @@ import sqlite3
 
 MOVE_AWAY = (
     "the file is damaged. Stop gatelog, move the file and those beside it that end in -wal and "
-    "-shm to another place, run `gatelog migrate` (`gatelog up` does so itself) and start again: "
-    "everything is folded from the log once more"
+    "-shm (and what the file leads to, if it is a link) to another place, run `gatelog migrate` "
+    "(`gatelog up` does so itself) and start again: everything is folded from the log once more"
 )
 MAKE_ANOTHER = (
     "a table or an index is damaged. Look at the server's disk, then restore a backup, or give "
@@ -21,8 +21,8 @@ MAKE_ANOTHER = (
     "once more"
 )
 REBUILD = (
-    "the database is damaged, or was edited by hand. `gatelog replay --rebuild` makes the rows "
-    "anew from the log"
+    "the database is damaged, or was edited by hand. `gatelog replay --rebuild` makes a new read "
+    "model from the log"
 )
 _CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _STATES = ("XX001", "XX002")

@@ -7,6 +7,11 @@ transactions begun by hand, and any number of readers, which cannot write even b
 PostgreSQL's driver is 14 MB that a process on SQLite does without, so it is imported with the first
 engine that needs it.
 
+An SQLite read model that takes another's place (`projector.replay.new_model`) is another file, to
+which the path is made to lead by a symbolic link. A connection that has the file of before is made
+anew before its next use, and a writer's transaction in that file ends with `DatabaseMoved`; who
+replaces a file holds its write lock, so nothing is written to one that is not in force.
+
 A pooler between us and PostgreSQL (PgBouncer) may give each transaction another session. So nothing
 but a transaction is relied on behind one: no prepared statements, no locks or temporary tables of a
 session, and settings hold for a transaction (`postgres_writer.pooled`).
@@ -14,15 +19,17 @@ session, and settings hold for a transaction (`postgres_writer.pooled`).
 Invariant: a URL with its password never appears in an error or a log line; `shown` is for those.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from msgspec import Struct
 from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.engine import URL, Connection
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DisconnectionError
 
 from projector.storage.pragmas import connect_options
 from projector.storage.urls import DatabaseError, DatabaseUnavailable, database_url
@@ -30,8 +37,11 @@ from projector.storage.urls import DatabaseError, DatabaseUnavailable, database_
 __all__ = [
     "SNAPSHOT",
     "DatabaseError",
+    "DatabaseMoved",
     "DatabaseUnavailable",
+    "Draft",
     "database_url",
+    "file_of",
     "locked",
     "parse",
     "reader",
@@ -40,8 +50,24 @@ __all__ = [
     "writer",
 ]
 
+
+class Draft(Struct, frozen=True):
+    """A database in the making, which is made again if the process dies: nothing waits for disks.
+
+    On PostgreSQL it is a schema of its own.
+    """
+
+    schema: str = ""
+
+
+_FILE = "file"
+"""What a connection's record says: the file that its path led to."""
 SNAPSHOT = {"postgresql": {"isolation_level": "REPEATABLE READ"}, "sqlite": {}}
 """Options of a connection on which one transaction sees one state."""
+
+
+class DatabaseMoved(DatabaseError):
+    """Another file has taken the place of the one that is open; a new connection has it."""
 
 
 def parse(url: str) -> URL:
@@ -74,7 +100,9 @@ def shown(url: str) -> str:
     return parse(url).render_as_string(hide_password=True)
 
 
-def writer(url: str, statement_timeout_s: float = 60.0, owner: str = "") -> Engine:
+def writer(
+    url: str, statement_timeout_s: float = 60.0, owner: str = "", *, draft: Draft | None = None
+) -> Engine:
     """Return an engine for the one writer of a cluster (`owner` names it), and for migrations.
 
     SQLite: the file and its directory are made; a transaction takes the write lock when it begins,
@@ -84,9 +112,16 @@ def writer(url: str, statement_timeout_s: float = 60.0, owner: str = "") -> Engi
     if parsed.get_backend_name() == "postgresql":
         # What pg_stat_activity shows; PostgreSQL cuts it at 63 bytes.
         name = f"gatelog-projector/{owner}"[:63] if owner else "gatelog-projector"
-        return _postgres(parsed, statement_timeout_s, {"application_name": name})
-    Path(parsed.database or "").resolve().parent.mkdir(parents=True, exist_ok=True)
-    return _sqlite(parsed, "BEGIN IMMEDIATE", read_only=False)
+        return _postgres(parsed, statement_timeout_s, {"application_name": name}, draft=draft)
+    file_of(url).parent.mkdir(parents=True, exist_ok=True)
+    # A draft has one writer, who may have attached the file in force, which another has locked.
+    begin = "BEGIN IMMEDIATE" if draft is None else "BEGIN"
+    return _sqlite(parsed, file_of(url), begin, read_only=False, draft=draft)
+
+
+def file_of(url: str) -> Path:
+    """Return the path of an SQLite read model; it may be a link to the file in force."""
+    return Path(parse(url).database or "").absolute()
 
 
 def reader(url: str, statement_timeout_s: float = 60.0, pool_size: int = 4) -> Engine:
@@ -99,11 +134,11 @@ def reader(url: str, statement_timeout_s: float = 60.0, pool_size: int = 4) -> E
     if parsed.get_backend_name() == "postgresql":
         options = {"application_name": "gatelog-reader"}
         return _postgres(parsed, statement_timeout_s, options, pool_size, read_only=True)
-    file = Path(parsed.database or "").resolve()
+    file = file_of(url)
     if not file.exists():
         raise DatabaseError(f"{parsed.database}: no such database; has a projector run here yet?")
     only = parsed.set(database=f"file:{quote(str(file))}", query={"mode": "ro", "uri": "true"})
-    return _sqlite(only, "BEGIN", read_only=True)
+    return _sqlite(only, file, "BEGIN", read_only=True)
 
 
 @contextmanager
@@ -149,6 +184,7 @@ def _postgres(
     pool_size: int = 1,
     *,
     read_only: bool = False,
+    draft: Draft | None = None,
 ) -> Engine:
     from projector.writing import postgres_writer
 
@@ -171,23 +207,44 @@ def _postgres(
     @event.listens_for(engine, "begin")
     def begun(connection: Connection) -> None:
         raw: Any = connection.connection.driver_connection
-        if postgres_writer.pooled(raw) and not raw.autocommit:
+        if raw.autocommit:
+            return
+        if postgres_writer.pooled(raw):
             connection.exec_driver_sql(f"SET LOCAL statement_timeout = {limit}")
+        if draft is not None:
+            # Of the transaction: behind a pooler a session is another client's next.
+            schema = connection.dialect.identifier_preparer.quote(draft.schema)
+            connection.exec_driver_sql(f"SET LOCAL search_path = {schema}")
+            connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
 
     return engine
 
 
-def _sqlite(url: URL, begin: str, *, read_only: bool) -> Engine:
+def _sqlite(
+    url: URL, file: Path, begin: str, *, read_only: bool, draft: Draft | None = None
+) -> Engine:
     engine = create_engine(
         url, connect_args={"timeout": 10, "cached_statements": 256, "check_same_thread": False}
     )
 
+    @event.listens_for(engine, "do_connect")
+    def connecting(_: Any, record: Any, *__: Any) -> None:
+        record.info[_FILE] = os.path.realpath(file)  # before: a file that comes later is noticed
+
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _: Any) -> None:
-        connect_options(connection, read_only=read_only)
+        connect_options(connection, read_only=read_only, draft=draft is not None)
+
+    @event.listens_for(engine, "checkout")
+    def taken(_: Any, record: Any, __: Any) -> None:
+        if record.info[_FILE] != os.path.realpath(file):
+            raise DisconnectionError(f"{file} is another file now")  # the pool connects again
 
     @event.listens_for(engine, "begin")
     def begun(connection: Connection) -> None:
         connection.exec_driver_sql(begin)
+        if not read_only and connection.info[_FILE] != os.path.realpath(file):
+            connection.exec_driver_sql("ROLLBACK")
+            raise DatabaseMoved(f"{file}: a new read model has taken its place")
 
     return engine

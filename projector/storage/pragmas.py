@@ -39,7 +39,13 @@ def _obey(connection: sqlite3.Connection, pragma: str) -> None:
             return
 
 
-def connect_options(connection: sqlite3.Connection, *, read_only: bool) -> None:
+_DRAFT = ("journal_mode = OFF", "synchronous = OFF")
+"""For a file that is thrown away if its making fails."""
+
+
+def connect_options(
+    connection: sqlite3.Connection, *, read_only: bool, draft: bool = False
+) -> None:
     """Set up a new connection."""
     connection.isolation_level = None  # transactions are begun by hand
     pragmas = [
@@ -51,7 +57,9 @@ def connect_options(connection: sqlite3.Connection, *, read_only: bool) -> None:
         pragmas += ["query_only = ON"]
     else:
         # The page size has an effect on a file that does not exist yet, and on no other.
-        pragmas += [f"page_size = {PAGE_BYTES}", "journal_mode = WAL", "synchronous = NORMAL"]
+        pragmas += [f"page_size = {PAGE_BYTES}"]
+        modes = _DRAFT if draft else ("journal_mode = WAL", "synchronous = NORMAL")
+        pragmas += [f"main.{mode}" for mode in modes]
     for pragma in pragmas:
         _obey(connection, pragma)
     if not read_only:

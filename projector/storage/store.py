@@ -26,7 +26,7 @@ from podgroup.log.journal import ParkedRow
 from projector import tables
 from projector.schema import partitions
 from projector.storage.damage import REBUILD, damage
-from projector.storage.database import shown, writer
+from projector.storage.database import DatabaseMoved, Draft, shown, writer
 from projector.storage.loading import (
     Loaded,
     load_checkpoint,
@@ -124,6 +124,8 @@ class SqlStore:
     `alone`: the caller knows that it is the cluster's only writer, so sessions that others have
     left open at PostgreSQL are ended by the first `load`. A process that was stopped in the middle
     of a transaction, or a host that vanished, would hold the checkpoint's lock for minutes.
+
+    `draft`: how a read model in the making is reached.
     """
 
     def __init__(
@@ -133,9 +135,11 @@ class SqlStore:
         *,
         statement_timeout_s: float = 60.0,
         alone: bool = False,
+        draft: Draft | None = None,
     ) -> None:
         # With the number of a shard of once: sessions of an earlier version are ended by name too.
-        self._engine: Engine = writer(url, statement_timeout_s, f"0/{cluster}")
+        owner = f"0/{cluster}" if draft is None else f"draft/{cluster}"
+        self._engine: Engine = writer(url, statement_timeout_s, owner, draft=draft)
         self._database = _writer_of(self._engine)
         self._lost: tuple[type[Exception], ...] = (DBAPIError, *self._database.LOST)
         self._alone = alone
@@ -144,6 +148,7 @@ class SqlStore:
         self._connection: Connection | None = None
         self._in_doubt = False
         self._weeks: set[datetime] = set()
+        self._divided = False
         self.writer = uuid.uuid4().hex
 
     def load(self) -> Loaded | None:
@@ -244,6 +249,7 @@ class SqlStore:
             if again:
                 raise
             self._weeks.clear()
+            self._divided = False
             return self.commit(rows, new, old, again=True)
         except self._database.BAD_TEXT:
             cleaned = without_nul(rows)
@@ -257,10 +263,11 @@ class SqlStore:
         if self._engine.dialect.name != "postgresql":
             return
         unknown = partitions.weeks_of(rows.tables) - self._weeks
-        if unknown:
+        if unknown or not self._divided:
             with self._transaction() as connection:
-                partitions.ensure(connection, unknown)
+                partitions.ensure(connection, self._cluster, unknown)
             self._weeks |= unknown
+            self._divided = True
 
     def _is_there(self, connection: Connection, new: Checkpoint) -> bool:
         there = load_checkpoint(connection, self._cluster)
@@ -292,6 +299,9 @@ class SqlStore:
                 self._connection = self._engine.connect()
             with self._connection.begin():
                 yield self._connection
+        except DatabaseMoved as error:
+            self._failed(error)
+            raise ReadModelReplaced(str(error)) from error
         except self._lost as error:
             raise self._failed(error) from error
         except self._database.MAYBE_DAMAGED as error:

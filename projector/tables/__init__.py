@@ -12,7 +12,7 @@ what `gatelog forecast` says of the future and `replicas` of the present; `upkee
 away what is over and old, and says so in `pruned`.
 """
 
-from projector.tables.base import UtcTime, metadata
+from projector.tables.base import UtcTime, divide, metadata
 from projector.tables.forecasts import estimates, forecasts
 from projector.tables.groups import gates, groups, pod_waits, pods, roles
 from projector.tables.position import (
@@ -40,6 +40,8 @@ from projector.tables.record import (
     usage,
     waits,
 )
+
+divide(metadata.tables.values())
 
 __all__ = [
     "UtcTime",

@@ -7,6 +7,7 @@ date functions read), and a document is JSONB or JSON text.
 Invariant: every time that goes in is aware and comes out as UTC.
 """
 
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final, Literal
 
@@ -20,6 +21,7 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    Table,
     Text,
     TypeDecorator,
     literal_column,
@@ -37,7 +39,8 @@ Mode = Literal["append", "keep", "replace"]
 class Written(Struct, frozen=True, kw_only=True):
     """How the projection writes a table; `rows` puts it into the definition.
 
-    `compared`: replay holds its rows against the live ones. `merged`: a rebuild makes them anew.
+    `compared`: replay holds its rows against the live ones. `merged`: they are made from the log
+    alone, so a new read model has its own; on PostgreSQL each cluster has a partition.
     `owner` is (column, table and key of the row it belongs to), for tables without a shard. `kept`
     is the condition on `{t}` that holds for rows from before position `:floor`.
     """
@@ -79,6 +82,31 @@ HOT = {"fillfactor": 80}
 
 BY_TIME = "RANGE (at)"
 """Partitioning of what is only appended, on PostgreSQL; SQLite has one table of the same rows."""
+BY_CLUSTER = "LIST (cluster)"
+"""Partitioning of all that is made from the log: one read model's rows are put in another's place
+by attaching theirs (`schema.partitions`), and whatever stands on the tables stays."""
+
+
+class Part(Struct, frozen=True):
+    """What a cluster's partition of a table is like on PostgreSQL."""
+
+    KEY: ClassVar[str] = "part"
+
+    by_time: bool
+    """It is divided into weeks itself."""
+    storage: Mapping[str, Any]
+    """Storage parameters, which a table that only has partitions cannot have."""
+
+
+def divide(tables: Iterable[Table]) -> None:
+    """Give each cluster a partition of every table that is made from the log."""
+    for table in tables:
+        how: Written | None = table.info.get(Written.KEY)
+        if how is None or not how.merged:
+            continue
+        options = table.dialect_options["postgresql"]
+        table.info[Part.KEY] = Part(options["partition_by"] == BY_TIME, options["with"] or {})
+        options["partition_by"], options["with"] = BY_CLUSTER, {}
 
 
 class UtcTime(TypeDecorator[datetime]):

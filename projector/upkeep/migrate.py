@@ -16,8 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Connection, inspect, select
 from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.schema import CreateTable
 
 from projector import tables
 from projector.schema import partitions
@@ -25,6 +26,7 @@ from projector.storage.damage import damage
 from projector.storage.database import (
     DatabaseError,
     DatabaseUnavailable,
+    Draft,
     locked,
     reader,
     shown,
@@ -110,6 +112,30 @@ def upgrade(url: str, *, reader_role: str = "") -> None:
             connection.commit()
 
 
+def make_tables(url: str, draft: Draft | None = None) -> None:
+    """Make the tables alone: nothing is looked up by index in what is written once."""
+    engine = writer(url, draft=draft)
+    with engine.begin() as connection:
+        for table in tables.metadata.sorted_tables:
+            connection.execute(CreateTable(table))
+    engine.dispose()
+
+
+def complete(url: str, draft: Draft | None = None) -> None:
+    """Make a read model of the tables of `make_tables`, full or empty: indexes, views, revision."""
+    from alembic import command
+
+    engine = writer(url, draft=draft)
+    with engine.connect() as connection:
+        for table in tables.metadata.sorted_tables:
+            for index in sorted(table.indexes, key=lambda one: str(one.name)):
+                index.create(connection, checkfirst=True)
+        connection.commit()
+        command.stamp(config(connection), "head")
+        connection.commit()
+    engine.dispose()
+
+
 @contextmanager
 def _connected(url: str, *, brief: bool = False) -> Iterator[Connection]:
     engine = reader(url, BRIEF_S, 1) if brief else writer(url, UPGRADE_TIMEOUT_S)
@@ -140,7 +166,8 @@ def _upgrade(connection: Connection, url: str) -> None:
     from alembic import command
 
     command.upgrade(config(connection), "head")
-    partitions.ensure(connection, partitions.around(datetime.now(UTC)))
+    for cluster in connection.scalars(select(tables.checkpoints.c.cluster)).all():
+        partitions.ensure(connection, cluster, partitions.around(datetime.now(UTC)))
     connection.commit()
 
 
@@ -200,7 +227,7 @@ def lacking(connection: Connection) -> list[str]:
             continue
         names = known[table.name]
         lacks += [f"{table.name}.{one.name}" for one in table.columns if one.name not in names]
-    return lacks
+    return [*lacks, *(f"partitions of {name}" for name in partitions.undivided(connection))]
 
 
 def _check_complete(connection: Connection, url: str) -> None:

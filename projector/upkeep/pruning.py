@@ -256,8 +256,8 @@ class _Pruning:
         quote = self._connection.dialect.identifier_preparer.quote
         for schema, name in self._connection.exec_driver_sql(
             "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n "
-            "ON n.oid = c.relnamespace WHERE c.relkind = 'r' AND NOT c.relispartition AND n.oid = "
-            "(SELECT relnamespace FROM pg_class WHERE oid = CAST('history' AS regclass)) "
+            "ON n.oid = c.relnamespace WHERE c.relkind = 'r' AND NOT c.relispartition "
+            "AND pg_get_userbyid(c.relowner) = current_user "
             "AND obj_description(c.oid, 'pg_class') = %s",
             (DROPPED,),
         ).all():

@@ -139,7 +139,7 @@ def test_what_a_reader_leaves_open_holds_up_no_batch_and_no_week(database: str) 
         sly.execute("SELECT count(*) FROM history")
         engine = writer(database, 5.0)
         with engine.begin() as connection:
-            made = partitions.ensure(connection, [datetime(2031, 5, 1, tzinfo=UTC)])
+            made = partitions.ensure(connection, "c", [datetime(2031, 5, 1, tzinfo=UTC)])
         assert len(made) == len(partitions.PARTITIONED)
         with engine.begin() as connection:
             connection.exec_driver_sql("UPDATE checkpoints SET writer = writer")

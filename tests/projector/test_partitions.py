@@ -1,7 +1,9 @@
 """Weeks of history on PostgreSQL: made when needed, whatever the year, by any number of writers."""
 
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -52,11 +54,14 @@ def test_rows_name_their_weeks() -> None:
     assert partitions.weeks_of({}) == set()
 
 
-def test_migrating_makes_this_week_and_the_next(database: str) -> None:
+def test_migrating_makes_this_week_and_the_next_of_each_cluster(database: str) -> None:
+    Writer(database, 50, "c").feed(busy_toy().messages)
+    before = len(weeks(database))
+    migrate.upgrade(database)
     now = datetime.now(UTC)
     for table in partitions.PARTITIONED:
-        assert set(weeks(database, table)) >= {partitions.week_of(now), partitions.week_of(now)}
-        assert len(weeks(database, table)) == 2
+        assert set(weeks(database, table)) >= set(partitions.around(now))
+    assert len(weeks(database)) == before + 2
 
 
 def test_a_log_of_past_years_gets_its_weeks(database: str) -> None:
@@ -91,33 +96,54 @@ def test_a_week_that_was_dropped_is_made_again(database: str, size: int) -> None
     engine.dispose()
 
 
-def test_many_writers_need_the_same_new_week_at_once(database: str) -> None:
-    toy = busy_toy()
-    writers = [Writer(database, 50, f"c{n}") for n in range(4)]
+def at_once(works: list[Callable[[], object]]) -> list[BaseException]:
+    """Do all of them at the same time; returns what went wrong."""
     errors: list[BaseException] = []
 
-    def feed(one: Writer) -> None:
+    def do(work: Callable[[], object]) -> None:
         try:
-            one.feed(toy.messages)
+            work()
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=feed, args=(one,)) for one in writers]
+    threads = [threading.Thread(target=do, args=(work,)) for work in works]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert errors == []
-    assert weeks(database).count(partitions.week_of(toy.now)) == 1
+    return errors
+
+
+def test_clusters_of_one_database_begin_at_once(database: str) -> None:
+    toy = busy_toy()
+    writers = [Writer(database, 50, f"c{n}") for n in range(4)]
+    assert at_once([partial(one.feed, toy.messages) for one in writers]) == []
+    assert weeks(database).count(partitions.week_of(toy.now)) == 4
+
+
+def test_many_need_the_same_partitions_at_once(database: str) -> None:
+    def ensure() -> None:
+        engine = writer(database)
+        with engine.begin() as connection:
+            partitions.ensure(connection, "it's", [MONDAY])
+        engine.dispose()
+
+    assert at_once([ensure] * 4) == []
+    assert weeks(database) == [MONDAY]
+    engine = writer(database)
+    with engine.connect() as connection:
+        assert set(partitions.own(connection, "it's")) == set(partitions.PARTS)
+    engine.dispose()
 
 
 def test_a_new_week_waits_for_no_query_and_lets_none_wait(database: str) -> None:
     """A reader stays in its transaction; a writer makes a week; another reader comes after it."""
+    Writer(database, 50, "c").feed(busy_toy().messages)
     engines = [writer(database, 5) for _ in range(3)]
     with engines[0].connect() as reading, engines[1].connect() as making:
         reading.execute(sa.select(sa.func.count()).select_from(tables.history))
         making.exec_driver_sql("SET lock_timeout = '3s'")
-        assert len(partitions.ensure(making, [MONDAY])) == 2
+        assert len(partitions.ensure(making, "c", [MONDAY])) == 2
         with engines[2].connect() as reading_too:
             reading_too.exec_driver_sql("SET lock_timeout = '3s'")
             reading_too.execute(sa.select(sa.func.count()).select_from(tables.history))
@@ -128,6 +154,7 @@ def test_a_new_week_waits_for_no_query_and_lets_none_wait(database: str) -> None
 
 
 def test_a_new_week_does_not_wait_for_a_vacuum_of_an_old_one(database: str) -> None:
+    Writer(database, 50, "c").feed(busy_toy().messages)
     old, making = writer(database, 5), writer(database, 5)
     with old.connect() as vacuum, making.connect() as connection:
         for table in partitions.PARTITIONED:
@@ -135,7 +162,7 @@ def test_a_new_week_does_not_wait_for_a_vacuum_of_an_old_one(database: str) -> N
             # What VACUUM, ANALYZE and CREATE INDEX CONCURRENTLY hold.
             vacuum.exec_driver_sql(f"LOCK TABLE {quoted} IN SHARE UPDATE EXCLUSIVE MODE")
         connection.exec_driver_sql("SET lock_timeout = '500ms'")
-        assert len(partitions.ensure(connection, [MONDAY])) == len(partitions.PARTITIONED)
+        assert len(partitions.ensure(connection, "c", [MONDAY])) == len(partitions.PARTITIONED)
     for engine in (old, making):
         engine.dispose()
 
@@ -145,11 +172,11 @@ def test_weeks_lie_beside_their_table_whatever_the_schema(database: str) -> None
     with engine.begin() as connection:
         connection.exec_driver_sql('CREATE SCHEMA "next model"')
         connection.exec_driver_sql('SET LOCAL search_path = "next model"')
-        for table in partitions.PARTITIONED:
+        for table in partitions.PARTS:
             connection.exec_driver_sql(
-                f"CREATE TABLE {table} (LIKE public.{table}) PARTITION BY RANGE (at)"
+                f"CREATE TABLE {table} (LIKE public.{table}) PARTITION BY LIST (cluster)"
             )
-        assert len(partitions.ensure(connection, [MONDAY])) == 2
+        assert len(partitions.ensure(connection, "c", [MONDAY])) == 2
         assert [p.begin for p in partitions.found(connection, "history")] == [MONDAY]
     engine.dispose()
     assert MONDAY not in weeks(database)

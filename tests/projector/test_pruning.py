@@ -167,7 +167,7 @@ def test_a_query_that_runs_is_not_stopped_and_the_dropped_week_is(postgres_datab
             part = partitions.found(other, "history")[0]
             with pytest.raises(sa.exc.OperationalError):
                 other.exec_driver_sql(
-                    f"ALTER TABLE history DETACH PARTITION {part.quoted} CONCURRENTLY"
+                    f"ALTER TABLE {part.parent} DETACH PARTITION {part.quoted} CONCURRENTLY"
                 )
             assert partitions.found(other, "history")[0].detaching
         engine.dispose()
@@ -188,7 +188,7 @@ def test_what_was_detached_and_not_dropped_goes_the_next_time(postgres_database:
     engine = writer(postgres_database)
     with engine.begin() as connection:
         part = partitions.found(connection, "history")[0]
-        connection.exec_driver_sql(f"ALTER TABLE history DETACH PARTITION {part.quoted}")
+        connection.exec_driver_sql(f"ALTER TABLE {part.parent} DETACH PARTITION {part.quoted}")
         connection.exec_driver_sql(f"COMMENT ON TABLE {part.quoted} IS '{pruning.DROPPED}'")
         connection.exec_driver_sql("CREATE TABLE history_20000103 (kept int)")
     pruning.prune(postgres_database, MONDAY)

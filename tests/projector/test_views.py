@@ -29,14 +29,16 @@ def put(connection: Connection, table: Any, **given: Any) -> None:
         else:
             kind = str(column.type)
             values[column.name] = "" if kind == "TEXT" else {} if kind == "JSON" else 0
-    connection.execute(insert(table).values(**{"cluster": "c"} | values | given))
+    row = {"cluster": "c"} | values | given
+    partitions.ensure(connection, row["cluster"])
+    connection.execute(insert(table).values(**row))
 
 
 @pytest.fixture
 def filled(url: str) -> str:
     engine = writer(url)
     with engine.begin() as connection:
-        partitions.ensure(connection, [partitions.week_of(T)])
+        partitions.ensure(connection, "c", [partitions.week_of(T)])
         put(
             connection,
             tables.groups,

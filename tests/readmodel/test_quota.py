@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from gatelog.readmodel import quota
 from gatelog.readmodel.model import ReadModel
 from projector import tables
+from projector.schema import partitions
 from projector.storage.database import writer
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -24,6 +25,7 @@ def put(url: str, table: sa.Table, *rows: dict[str, Any]) -> None:
     known = set(blank)
     engine = writer(url)
     with engine.begin() as connection:
+        partitions.ensure(connection, "test")
         given = [{**blank, **ROW, **row} for row in rows]
         connection.execute(
             sa.insert(table), [{k: v for k, v in row.items() if k in known} for row in given]
