@@ -178,8 +178,7 @@ def _rebuild(settings: Settings, console: Console, *, from_epoch: bool) -> None:
             f"gatelog: removed what a rebuild that was cut short left: {report.left_over}\n"
         )
     print(
-        f"{report.messages} messages, {report.events} events folded, {report.rows} rows made; "
-        f"{report.changed} rows of the read model changed\n"
+        f"{report.messages} messages, {report.events} events folded, {report.rows} rows written\n"
         f"switched over at position {report.position}; the projector waited {report.waited_s:.1f} s"
     )
 

@@ -10,19 +10,20 @@ Invariant: nothing is written but an empty database that was named for it.
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable
+from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
 from gatelog.replay.archiving import live_position
-from gatelog.replay.online import digesting, held_against, make_empty
+from gatelog.replay.online import digesting, empty, held_against
 from gatelog.replay.steps import Stepper
 from gatelog.shell.errors import CommandFailed, UsageFailed
 from projector.archive.archive_store import open_archive_store
 from projector.archive.reading import WholeArchive
 from projector.replay.compare import TableResult
 from projector.replay.files import FileLog, FileRefused, Header
-from projector.replay.fold import Beginning, Callbacks, Difference, Redeciding, Result, Sink, fold
+from projector.replay.fold import Beginning, Callbacks, Difference, Redeciding, Result, fold
 from projector.replay.log import Entry, Log
 from projector.storage.database import reading
 from projector.storage.urls import database_url
@@ -70,20 +71,15 @@ async def folded(
     not asked.
     """
     header = log.header
-    sink = None
-    if target is not None:
-        make_empty(target)
-        sink = Sink(target, header.cluster, header.mode)
-    result = await fold(
-        log.entries() if moment is None else _up_to(log, moment),
-        beginning(header),
-        sink=sink,
-        calls=Callbacks(stepper.observe if stepper is not None else None, differs),
-        redecide=Redeciding() if differs is not None else None,
-    )
-    if sink is not None:
-        sink.close()
-    return result
+    made = nullcontext() if target is None else empty(target, header.cluster, header.mode)
+    with made as sink:
+        return await fold(
+            log.entries() if moment is None else _up_to(log, moment),
+            beginning(header),
+            sink=sink,
+            calls=Callbacks(stepper.observe if stepper is not None else None, differs),
+            redecide=Redeciding() if differs is not None else None,
+        )
 
 
 def beginning(header: Header) -> Beginning:

@@ -24,7 +24,9 @@ from projector import tables
 from projector.archive.standing import Standing
 from projector.replay.compare import TableResult, compare, digested
 from projector.replay.digests import Digests
-from projector.replay.fold import Beginning, Callbacks, Difference, Redeciding, Result, Sink, fold
+from projector.replay.fold import Beginning, Callbacks, Difference, Redeciding, Result, fold
+from projector.replay.new_model import fill
+from projector.replay.sink import Sink
 from projector.replay.vouching import introduce, listed_all
 from projector.storage.database import reading, writer
 from projector.storage.opening import policy_of
@@ -77,7 +79,7 @@ async def verify(settings: Settings, progress: Progress) -> tuple[Result, list[T
     """Fold the log into a fresh database beside the live one and compare row by row."""
     with tempfile.TemporaryDirectory(prefix="gatelog-replay-") as folder:
         url = f"sqlite:///{folder}/replay.sqlite3"
-        _make_tables(url)
+        migrate.make_tables(url)
         # One transaction: what is compared is what was there when the checkpoint was read.
         with reading(database_url(settings)) as connection:
             at = live_position(connection, settings.cluster)
@@ -122,15 +124,6 @@ async def digesting(
             raise
 
 
-def _make_tables(url: str) -> None:
-    """Make tables without indexes or views: nothing is looked up in what is compared once."""
-    engine = writer(url)
-    with engine.begin() as connection:
-        for table in tables.metadata.sorted_tables:
-            connection.execute(sa.schema.CreateTable(table))
-    engine.dispose()
-
-
 def held_against(
     live: sa.Connection,
     url: str,
@@ -162,13 +155,13 @@ async def redecide(
     return await _folded(settings, calls, Redeciding(policy_of(settings.queueing)))
 
 
-def make_empty(target: str) -> None:
-    """Make the tables of an empty read model.
+def empty(target: str, cluster: str, mode: str) -> Sink:
+    """Return a sink for a read model at a place where there is none yet.
 
     Raises:
         CommandFailed: there is a read model already; it is not touched.
     """
-    # There is no such file, or no table in it, or `upgrade` will say what is wrong.
+    # There is no such file, or no table in it, or it will be said what is wrong.
     with suppress(DatabaseError, sa.exc.SQLAlchemyError), reading(target) as connection:
         known = sa.inspect(connection).has_table(tables.checkpoints.name)
         if known and connection.execute(sa.select(tables.checkpoints.c.seq)).first():
@@ -176,27 +169,24 @@ def make_empty(target: str) -> None:
                 f"{read_model_at(target)} holds a read model already, and what is written "
                 "here needs an empty database: name another one, or remove it first"
             )
-    migrate.upgrade(target)
+    return fill(target, cluster, mode)
 
 
 async def as_of(
     settings: Settings, moment: int | datetime, target: str, progress: Progress
 ) -> Result:
     """Write the read model as it was at a position or time to an empty database."""
-    make_empty(target)
     with reading(database_url(settings)) as connection:
         at = live_position(connection, settings.cluster)
     if isinstance(moment, int):
         at = msgspec.structs.replace(at, last=min(at.last, moment))
     until = moment if isinstance(moment, datetime) else None
-    sink = Sink(target, settings.cluster, at.mode)
-    async with open_bus(settings) as bus:
-        log = await joined(bus, settings, at)
-        calls = Callbacks(differs=ignore, progress=progress)
-        begins = beginning(settings, at)
-        result = await fold(log.entries(), begins, sink=sink, calls=calls, until=until)
-    sink.close()
-    return result
+    with empty(target, settings.cluster, at.mode) as sink:
+        async with open_bus(settings) as bus:
+            log = await joined(bus, settings, at)
+            calls = Callbacks(differs=ignore, progress=progress)
+            begins = beginning(settings, at)
+            return await fold(log.entries(), begins, sink=sink, calls=calls, until=until)
 
 
 async def steps(settings: Settings, namespace: str, name: str, progress: Progress) -> list[Step]:

@@ -1,21 +1,22 @@
-"""`gatelog replay --rebuild`: a new read model beside the live one, then in its place.
+"""`gatelog replay --rebuild`: a new read model beside the one in force, then in its place.
 
-    1  fold the log up to the position of the live read model, while the projector runs on
-    2  fold what has come meanwhile, again and again, until that is little
-    3  take the checkpoint, so that the projector waits; fold the rest; put the rows in place
+    1  fold the log up to the position of the read model in force, while the projector runs on
+    2  add what the log does not tell, and fold what has come meanwhile until that takes no time
+    3  see that a projector can start from it
+    4  take the checkpoint, so that the projector waits; fold the rest; put it in place
 
-Theory. Step 3 is the only one that touches the live read model, and it is one transaction. The
-decisions of what comes in steps 2 and 3 are taken from the live read model, where they are before
-they are in their stream.
+Theory. Of what comes in steps 2 and 4, decisions are taken from the read model in force, where they
+are before they are in their stream. The same fold as in a replay: what was concluded then takes
+effect, and no rule is asked; so the new read model has the same decisions under the same numbers.
 
-Invariant: who is stopped at any moment leaves the old read model as it was, or the new one whole.
+Invariant: what is put in place covers the log up to exactly the checkpoint in force.
 """
 
 import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -26,25 +27,42 @@ from gatelog.replay.online import beginning, open_bus
 from gatelog.shell.errors import CommandFailed
 from podgroup.log.subjects import EVENTS
 from projector.archive.standing import Standing
-from projector.replay import merging
+from projector.replay import carry
 from projector.replay.compare import CACHE_KIB
 from projector.replay.fetching import is_far
+from projector.replay.fold import Callbacks, Result, fold
 from projector.replay.log import StreamLog
-from projector.replay.rebuild import Progress, Rebuild
-from projector.replay.stage import Stage
-from projector.replay.staging import open_stage
-from projector.storage.database import reader
+from projector.replay.new_in_postgres import StillRead
+from projector.replay.new_model import NewModel, open_new_model, replaced, taken
+from projector.replay.sink import Sink
+from projector.storage.database import DatabaseError, database_url, reader
 from projector.storage.loading import load_conclusions
-from projector.storage.urls import database_url
+from projector.storage.store import SqlStore
 from projector.upkeep import migrate
 from projector.writing.checkpoint import Checkpoint
+from projector.writing.packing import pack_meta, unpack_meta
 from runtime.jetstream import Bus
 from runtime.settings import Settings
 
-NEAR_MESSAGES = 500
-"""The projector is asked to wait when no more messages than this are missing."""
+SOON_S = 0.3
+"""The projector is asked to wait when what is missing was folded in so little."""
 ROUNDS = 20
 """Rounds of catching up before it is asked all the same."""
+TRIES, PAUSE_S = 30, 1.0
+"""How often, and with which pauses, a switch-over is tried while queries run."""
+
+
+class Progress(Protocol):
+    """Called with how far it is."""
+
+    def expect(self, first: int, last: int) -> None:
+        """Positions `first` to `last` are to be folded."""
+
+    def say(self, what: str) -> None:
+        """Something else than folding takes a while now."""
+
+    def __call__(self, position: int, events: int) -> None:
+        """Everything up to `position` is folded, `events` events in all."""
 
 
 class Report(Struct, kw_only=True):
@@ -53,8 +71,6 @@ class Report(Struct, kw_only=True):
     messages: int
     events: int
     rows: int
-    changed: int
-    """Rows of the live read model that were deleted, and rows that were inserted."""
     waited_s: float
     """Seconds for which the projector had to wait."""
     position: int
@@ -77,93 +93,151 @@ async def rebuild(settings: Settings, progress: Progress, *, from_epoch: bool = 
         async with open_bus(settings) as bus:
             log = await joined(bus, settings, at)
             far = await is_far(bus, EVENTS, at.last - at.first + 1)
-            stage = await asyncio.to_thread(open_stage, url, cluster, apart=far)
+            model = await asyncio.to_thread(open_new_model, url, cluster)
+            sink = Sink(model.url, cluster, at.mode, draft=model.draft, apart=far)
             try:
                 begin = replace(beginning(settings, at), position=at.first - 1)
-                work = Rebuild(stage, begin, progress)
-                progress.expect(work.position, at.last)
-                await work.fold(log.entries())
+                result = Result(begin.world())
+                calls = Callbacks(progress=lambda position: progress(position, result.events))
+                progress.expect(begin.position, at.last)
+                await fold(log.entries(), result, sink=sink, calls=calls)
                 progress.say("switching over")
-                return await _Switch(settings, live, bus, stage, work, at).over()
+                return await _Switch(settings, live, bus, (model, sink, result), at).over()
             finally:
-                await asyncio.to_thread(stage.close)
+                sink.drop()
+                await asyncio.to_thread(model.close)
 
 
 class _Switch:
-    """Steps 2 and 3."""
+    """Steps 2 to 4."""
 
     def __init__(
         self,
         settings: Settings,
         live: sa.Engine,
         bus: Bus,
-        stage: Stage,
-        work: Rebuild,
+        made: tuple[NewModel, Sink, Result],
         at: Standing,
     ) -> None:
-        self._settings = settings
+        self._cluster = settings.cluster
         self._live = live
         self._bus = bus
-        self._stage = stage
-        self._work = work
+        self._model, self._sink, self._result = made
         self._at = at
+        self._waited_s = 0.0
 
     async def over(self) -> Report:
-        await asyncio.to_thread(self._stage.prepare)
-        for _ in range(ROUNDS):
-            there = self._live_position()
-            if there - self._work.position <= NEAR_MESSAGES:
+        await asyncio.to_thread(self._sink.written)
+        await asyncio.to_thread(self._model.complete, self._at.first - 1)
+        await self._catch_up()
+        await asyncio.to_thread(self._see_that_it_loads)
+        for attempt in range(TRIES):
+            try:
+                await self._switch()
                 break
-            await self._follow(there)
-        began = time.monotonic()
-        old = await asyncio.to_thread(self._stage.checkpoint)
-        try:
-            if old is None:
-                raise CommandFailed("the live read model lost its checkpoint during the rebuild")
-            changed = await self._finish(old)
-        except BaseException:
-            await asyncio.to_thread(self._stage.undo)
-            raise
-        work = self._work
+            except StillRead as error:
+                if attempt == TRIES - 1:
+                    raise DatabaseError(
+                        f"{error}: a transaction has read the tables of {self._cluster!r} all the "
+                        "time (pg_stat_activity), so nothing was put in place; run it again"
+                    ) from None
+            await asyncio.sleep(PAUSE_S)
+            await self._catch_up()
+        result = self._result
         return Report(
-            messages=work.messages,
-            events=work.events,
-            rows=work.rows,
-            changed=changed,
-            waited_s=time.monotonic() - began,
-            position=work.position,
-            left_over=self._stage.left_over,
+            messages=result.messages,
+            events=result.events,
+            rows=self._sink.rows,
+            waited_s=self._waited_s,
+            position=self._position,
+            left_over=self._model.left_over,
         )
 
-    async def _finish(self, old: Checkpoint) -> int:
-        # Of another epoch nothing can be folded; `finish` says so.
-        if old.epoch == self._at.epoch and old.base == self._at.base:
-            await self._follow(old.seq)
-        return await asyncio.to_thread(self._work.finish, old)
+    @property
+    def _position(self) -> int:
+        return self._result.world.meta.position
+
+    async def _catch_up(self) -> None:
+        for _ in range(ROUNDS):
+            began = time.monotonic()
+            await self._follow(self._live_position())
+            if time.monotonic() - began < SOON_S:
+                return
+
+    def _see_that_it_loads(self) -> None:
+        """See that a projector can start from it, and finds what was folded.
+
+        Raises:
+            DatabaseError: it does not; a fault of gatelog's.
+        """
+        store = SqlStore(self._model.url, self._cluster, draft=self._model.draft)
+        try:
+            loaded, world = store.load(), self._result.world
+        finally:
+            store.close()
+        found = (0, 0, 0)
+        if loaded is not None:
+            found = (loaded.checkpoint.seq, len(loaded.groups), len(loaded.pods))
+        folded = (self._position, len(world.groups), len(world.pods))
+        if found != folded:
+            raise DatabaseError(
+                f"the new read model has position, groups and pods {found}, and {folded} were "
+                "folded: nothing was put in place; report this, with `gatelog replay --verify`"
+            )
+
+    async def _switch(self) -> None:
+        began = time.monotonic()
+        try:
+            with taken(self._model) as old:
+                if old is None:
+                    raise CommandFailed("the read model lost its checkpoint during the rebuild")
+                # Of another epoch nothing can be folded; `_last` says so.
+                if old.epoch == self._at.epoch and old.base == self._at.base:
+                    await self._follow(old.seq)
+                new = self._last(old)
+                await asyncio.to_thread(self._model.put_in_place, old, new)
+        finally:
+            self._waited_s += time.monotonic() - began
+
+    def _last(self, old: Checkpoint) -> Checkpoint:
+        """Return the checkpoint with which it takes the place of the read model in force."""
+        world = self._result.world
+        if (old.seq, old.epoch, old.mode) != (self._position, world.meta.epoch, world.mode):
+            raise DatabaseError(
+                f"the read model in force is at position {old.seq} of epoch {old.epoch} "
+                f"({old.mode}), the new one at {self._position} of {world.meta.epoch} "
+                f"({world.mode}): the log changed during the rebuild, so nothing was put in place; "
+                "run it again"
+            )
+        # Numbers must go on where those in force stand, whatever was recorded: the stream of
+        # decisions knows them.
+        known = unpack_meta(old.folded).decisions
+        world.meta.decisions = max(world.meta.decisions, known)
+        return replaced(old, pack_meta(world.meta))
 
     def _live_position(self) -> int:
-        """Return the position of the live read model."""
+        """Return the position of the read model in force."""
         with self._live.connect() as connection:
-            now = live_position(connection, self._settings.cluster)
-        return now.last if now.epoch == self._at.epoch else self._work.position
+            now = live_position(connection, self._cluster)
+        return now.last if now.epoch == self._at.epoch else self._position
 
     async def _follow(self, position: int) -> None:
-        if position <= self._work.position:
+        if position <= self._position:
             return
-        of = self._settings.cluster
-        made = self._work.world.meta.decisions
+        made = self._result.world.meta.decisions
         with self._live.connect() as connection:
-            decisions = load_conclusions(connection, of, made)
+            decisions = load_conclusions(connection, self._cluster, made)
         base = self._at.base
         log = StreamLog(
             self._bus,
-            of,
+            self._cluster,
             base=base,
-            span=(self._work.position - base + 1, position - base),
+            span=(self._position - base + 1, position - base),
             unsent=decisions,
             published=False,
         )
-        await self._work.fold(log.entries())
+        await fold(log.entries(), self._result, sink=self._sink)
+        await asyncio.to_thread(self._sink.written)
 
 
 @contextmanager
@@ -185,7 +259,7 @@ def _with_small_cache(connection: Any, _: object) -> None:
 def _complete(
     connection: sa.Connection, at: Standing, settings: Settings, *, from_epoch: bool
 ) -> None:
-    """Refuse to lose what only the live read model knows, unless forced.
+    """Refuse to lose what only the read model in force knows, unless forced.
 
     Raises:
         CommandFailed: the present epoch is not the first.
@@ -198,7 +272,7 @@ def _complete(
         "floor": begin,
     }
     groups, lines = (
-        connection.scalar(sa.text(merging.count_kept(table)), values)
+        connection.scalar(sa.text(carry.count_kept(table)), values)
         for table in ("groups", "history")
     )
     cut = connection.scalar(

@@ -34,7 +34,8 @@ from gatelog.whatif.tallying import Tally
 from gatelog.whatif.workloads import of_user
 from podgroup.model.objects import QueueObject
 from podgroup.rules import VERSION
-from projector.replay.fold import Sink, fold
+from projector.replay.fold import fold
+from projector.replay.sink import Sink
 
 MOST_SHOWN = 10
 """Groups that leave the record and are named to people."""

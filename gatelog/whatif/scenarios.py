@@ -8,7 +8,7 @@ from datetime import datetime
 
 from msgspec import Struct, structs
 
-from gatelog.replay.online import make_empty
+from gatelog.replay.online import empty
 from gatelog.shell.errors import CommandFailed
 from gatelog.whatif.alternative import Alternative, Changed, Recorded
 from gatelog.whatif.arrivals import Scenario
@@ -19,7 +19,8 @@ from podgroup.engine import drain_journal
 from podgroup.log.events import Decision
 from podgroup.model.policy import Policy
 from podgroup.state.world import World
-from projector.replay.fold import BATCH_EVENTS, Sink
+from projector.replay.fold import BATCH_EVENTS
+from projector.replay.sink import Sink
 from runtime.collector import collecting_rarely
 
 CLUSTER = "what-if"
@@ -37,8 +38,7 @@ def sink_of(target: str | None, cluster: str = CLUSTER) -> Sink | None:
     """
     if target is None:
         return None
-    make_empty(target)
-    return Sink(target, cluster, "builtin")
+    return empty(target, cluster, "builtin")
 
 
 class Counted(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Fold a log into a world of one's own and, if wanted, its rows into a database of one's own.
+"""Fold a log into a world of its own and, if wanted, its rows into a `sink`.
 
 Theory. What was concluded then is in the log and is applied; no rule is asked. Rules run
 only to decide again (`_redecided`): what they would do differently is reported and has no effect.
@@ -7,7 +7,6 @@ Invariant: what is folded is never decided upon anew.
 """
 
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 
 from msgspec import Struct
@@ -19,11 +18,8 @@ from podgroup.log.records import AnyRecord
 from podgroup.model.policy import Policy
 from podgroup.state.world import World
 from projector.replay.log import Entry
-from projector.storage.store import SqlStore
-from projector.writing.checkpoint import Checkpoint
-from projector.writing.packing import pack_meta
+from projector.replay.sink import Sink
 from projector.writing.parked_rows import Settled, keep_raw, settled
-from projector.writing.rows import build
 from runtime.collector import collecting_rarely
 
 BATCH_EVENTS = 20_000
@@ -97,59 +93,20 @@ class Result(Struct):
     """Those that were not reported as they came."""
 
 
-class Sink:
-    """A database that rows of a replay are written to; it must be empty and have its tables.
-
-    A thread writes one batch while the next is folded: SQLite works outside of the interpreter's
-    lock. All is written, or an error raised, when `close` returns.
-    """
-
-    def __init__(self, url: str, cluster: str, mode: str) -> None:
-        self._store = SqlStore(url, cluster)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="replay-store")
-        self._writing: Future[Checkpoint] | None = None
-        self._blank = Checkpoint(cluster=cluster, mode=mode)
-
-    def write(self, world: World, at: datetime, done: list[Settled]) -> None:
-        """Write what changed since the last time; `done`: what was settled meanwhile."""
-        rows = build(world, drain_journal(world))
-        rows.settled = done
-        blank = self._blank
-        new = Checkpoint(
-            cluster=blank.cluster,
-            mode=blank.mode,
-            seq=world.meta.position,
-            epoch=world.meta.epoch,
-            at=at,
-            written_at=datetime.now(UTC),
-            folded=pack_meta(world.meta),
-        )
-        self._writing = self._thread.submit(self._store.commit, rows, new, self.written())
-
-    def written(self) -> Checkpoint | None:
-        """Wait for what is being written; return the checkpoint that it left, if there was any."""
-        return None if self._writing is None else self._writing.result()
-
-    def close(self) -> None:
-        """Finish what is being written, and release the database."""
-        try:
-            self.written()
-        finally:
-            self._store.close()
-            self._thread.shutdown()
-
-
 async def fold(
     entries: AsyncIterator[Entry],
-    begin: Beginning,
+    begin: "Beginning | Result",
     *,
     sink: Sink | None = None,
     calls: Callbacks = QUIET,
     until: datetime | None = None,
     redecide: Redeciding | None = None,
 ) -> Result:
-    """Fold `entries` from an empty world, and end before the first that is later than `until`."""
-    result = Result(begin.world())
+    """Fold `entries` from an empty world, and end before the first that is later than `until`.
+
+    Or go on where an earlier fold ended: its result comes to more.
+    """
+    result = begin if isinstance(begin, Result) else Result(begin.world())
     tell = calls.differs or result.differences.append
     with collecting_rarely():
         folds = Entry.apply if redecide is None else _redecided(tell, redecide.by)

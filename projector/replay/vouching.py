@@ -1,4 +1,4 @@
-"""What a log can vouch for that begins with a later epoch: those who came since.
+"""Which groups can be verified when the log starts late: those created since.
 
 Theory. A log that is lost takes with it what made the groups of before, so a fold of what is left
 gives them other rows: other counts, no earlier admission, maybe another id. It also takes a while

@@ -18,8 +18,8 @@ from podgroup.engine import new_world, step
 from podgroup.log.events import SettingsRecorded
 from podgroup.rules import decides_by
 from projector.replay.files import Export, FileLog, Header
-from projector.replay.fold import Sink
 from projector.replay.log import Entry
+from projector.replay.sink import Sink
 from projector.upkeep import migrate
 from projector.writing.parked_rows import keep_raw, settled
 from tests.golden import rows as golden

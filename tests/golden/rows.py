@@ -15,7 +15,8 @@ import sqlalchemy as sa
 from podgroup.model.policy import Policy
 from projector import tables
 from projector.replay.files import FileLog
-from projector.replay.fold import Beginning, Result, Sink, fold
+from projector.replay.fold import Beginning, Result, fold
+from projector.replay.sink import Sink
 from projector.schema.layout import COMPARED as TABLES
 from projector.storage.database import reader
 

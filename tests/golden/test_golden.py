@@ -9,7 +9,8 @@ import pytest
 
 from podgroup.model.policy import Policy
 from projector.replay.files import FileLog
-from projector.replay.fold import Beginning, Redeciding, Result, Sink, fold
+from projector.replay.fold import Beginning, Redeciding, Result, fold
+from projector.replay.sink import Sink
 from projector.upkeep import migrate
 from tests.golden import rows as golden
 

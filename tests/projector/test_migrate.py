@@ -151,13 +151,13 @@ def test_a_table_more_is_written_by_its_definition_alone() -> None:
         "comment='One more', info=base.rows('replace', compared=True, kept='{t}.seq <= :floor'))\n"
         "from projector.schema import layout\n"
         "from projector.writing import statements, sqlite_writer, postgres_writer\n"
-        "from projector.replay import merging\n"
         "assert layout.COLUMNS['extra'] == ('cluster', 'shard', 'seq', 'what')\n"
         "assert statements.ORDER[-1] == 'extra' == layout.COMPARED[-1].name\n"
         "assert 'extra' in layout.MERGED and 'DO UPDATE' in statements.on_conflict('extra')\n"
         "assert postgres_writer.TYPES['extra'] == ['text', 'int4', 'int8', 'text']\n"
         "assert sqlite_writer.parameters('extra', [('c', 0, 1, 'x')], sqlite_writer.Texts())\n"
-        "assert 'seq <= :floor' in merging.count_kept('extra')\n"
+        "from projector.replay import carry\n"
+        "assert 'seq <= :floor' in carry.count_kept('extra')\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 

@@ -12,7 +12,7 @@ from podgroup.engine import Then, new_world, step
 from podgroup.fold.records import apply_record
 from podgroup.log.journal import At
 from projector import tables
-from projector.replay.fold import Sink
+from projector.replay.sink import Sink
 from projector.storage.database import reader
 from tests.support.recordings import OUTCOMES, batches, outcome
 

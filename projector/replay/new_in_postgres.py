@@ -1,0 +1,246 @@
+"""A new read model in PostgreSQL: a schema beside, whose tables become partitions.
+
+Theory. Each cluster has a partition of every table that is made from the log
+(`schema.partitions`). A new read model has tables of the same names in a schema of its own, made
+like those in force, with the indexes that people have added. Putting it in place is one
+transaction: the cluster's partitions are detached, the new ones attached. Views, grants, triggers,
+publications and other clusters' rows are of the tables that stay, so nothing has to be made again
+or granted; nothing is read either, since a check says already what the bound says.
+
+Detaching waits for transactions that read the tables, and all that come later wait behind it. So it
+waits for `_PATIENCE_MS` only, less than the server takes to look for a deadlock, and gives way: the
+one that is ended is never a reader's.
+
+An advisory lock, of a transaction of another connection, tells a new read model that is being made
+from the leftovers of one that died. What is in force is seen in the catalog, by its partitions.
+
+Invariant: until the transaction commits only the new schema is written.
+"""
+
+import re
+from contextlib import ExitStack, suppress
+from typing import Any
+
+import psycopg
+import sqlalchemy as sa
+
+from projector import tables
+from projector.replay.carry import take_over, take_pruned_away
+from projector.schema import partitions
+from projector.schema.partitions import PARTS, own
+from projector.storage.database import DatabaseError, Draft, locked, shown, writer
+from projector.storage.loading import load_checkpoint
+from projector.writing import statements
+from projector.writing.checkpoint import Checkpoint
+
+TIMEOUT_S = 3600.0
+_PATIENCE_MS = 500
+_IN_FORCE = """
+SELECT 1 FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+  JOIN pg_class p ON p.oid = i.inhparent
+ WHERE c.relnamespace = n.oid AND p.relnamespace = CAST(%s AS regnamespace)
+"""
+_SCHEMAS = (
+    f"SELECT nspname, EXISTS ({_IN_FORCE}) FROM pg_namespace n WHERE starts_with(nspname, %s)"
+)
+_TABLES = """
+SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition
+   AND relnamespace = CAST(%s AS regnamespace)
+"""
+_DETACHED = """
+SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition
+   AND relname = ANY (%s) AND relnamespace = CAST(%s AS regnamespace)
+"""
+
+
+class StillRead(DatabaseError):
+    """A transaction reads the tables for so long that others would wait behind us."""
+
+
+class NewInPostgres:
+    """See `new_model.NewModel`."""
+
+    def __init__(self, url: str, cluster: str) -> None:
+        """Begin the schema.
+
+        Raises:
+            DatabaseError: another one is being made, or schemas may not be made here.
+        """
+        self.url = url
+        self._cluster = cluster
+        self._engine = writer(url, TIMEOUT_S)
+        self._held = ExitStack()
+        self._taken: sa.Connection | None = None
+        self._useless: list[str] = []
+        try:
+            self._begin()
+        except BaseException:
+            self._release()
+            raise
+
+    def _begin(self) -> None:
+        with self._engine.begin() as connection:
+            home = str(connection.exec_driver_sql("SELECT current_schema()").scalar())
+        mark = partitions.digest(home, self._cluster)
+        lock = int.from_bytes(bytes.fromhex(mark), "big")
+        if not self._held.enter_context(locked(self.url, lock, wait=False)):
+            raise DatabaseError(
+                f"{shown(self.url)}: another rebuild of cluster {self._cluster!r} is at work: wait "
+                "for it, or end it first"
+            )
+        quote = self._engine.dialect.identifier_preparer.quote
+        self._home, prefix = quote(home), f"gatelog_{mark}_"
+        with self._engine.begin() as connection:
+            found = connection.exec_driver_sql(_SCHEMAS, (self._home, prefix)).all()
+        left = [self._drop(name) for name, in_force in found if not in_force]
+        with self._engine.begin() as connection:
+            mine = partitions.own(connection, self._cluster)
+            names = [f"{table}_{partitions.digest(self._cluster)}" for table in PARTS]
+            there = connection.exec_driver_sql(_DETACHED, (names, self._home)).scalars().all()
+            for name in there if mine else ():
+                connection.exec_driver_sql(f"DROP TABLE {self._home}.{quote(name)}")
+        self.left_over = ", ".join(left)
+        numbers = [int(number[1]) for name, _ in found if (number := re.search(r"_(\d+)$", name))]
+        self._schema = f"{prefix}{max([0, *numbers]) + 1}"
+        self.draft = Draft(self._schema)
+        self._useless = [self._schema]
+        self._make()
+
+    def _make(self) -> None:
+        with self._engine.begin() as connection:
+            try:
+                connection.exec_driver_sql(f"CREATE SCHEMA {self._schema}")
+            except sa.exc.ProgrammingError as error:
+                if not isinstance(error.orig, psycopg.errors.InsufficientPrivilege):
+                    raise
+                raise DatabaseError(
+                    f"{shown(self.url)}: a new read model needs a schema of its own: GRANT CREATE "
+                    "ON DATABASE ... TO the user of database.url"
+                ) from None
+            for name in tables.metadata.tables:
+                divided = " PARTITION BY LIST (cluster)" if name in PARTS else ""
+                connection.exec_driver_sql(
+                    f"CREATE TABLE {self._schema}.{name} "
+                    f"(LIKE {self._home}.{name} INCLUDING ALL){divided}"
+                )
+
+    def _drop(self, schema: str) -> str:
+        """Drop a schema with what is in it, unless something of another hangs on it."""
+        quote = self._engine.dialect.identifier_preparer.quote
+        with suppress(sa.exc.DBAPIError), self._engine.begin() as connection:
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {_PATIENCE_MS}")
+            found = (
+                "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition"
+            )
+            here = f"{found} AND relnamespace = CAST(%s AS regnamespace)"
+            for name in connection.exec_driver_sql(here, (quote(schema),)).scalars().all():
+                connection.exec_driver_sql(f"DROP TABLE {quote(schema)}.{quote(name)}")
+            connection.exec_driver_sql(f"DROP SCHEMA {quote(schema)}")
+        return f"schema {schema}"
+
+    def complete(self, floor: int) -> None:
+        """Add what the log does not tell, and let the server know what is in the tables."""
+        live = self._engine.connect()
+        engine = writer(self.url, TIMEOUT_S, draft=self.draft)
+        with live, engine.begin() as new:
+            old = load_checkpoint(live, self._cluster)
+            mine = partitions.own(live, self._cluster)
+            weeks = {
+                part.begin
+                for name in partitions.PARTITIONED
+                for part in partitions.found(live, name)
+                if name in mine and part.parent == self._quoted(mine[name])
+            }
+            partitions.ensure(new, self._cluster, weeks)
+            take_over(new, f"{self._home}.", self._cluster, floor)
+            take_pruned_away(new, live, self._cluster, old.published if old is not None else 0)
+            for place in partitions.own(new, self._cluster).values():
+                new.exec_driver_sql(f"ANALYZE {self._quoted(place)}")
+        engine.dispose()
+
+    def _quoted(self, place: tuple[str, str]) -> str:
+        quote = self._engine.dialect.identifier_preparer.quote
+        return ".".join(map(quote, place))
+
+    def take(self) -> Checkpoint | None:
+        """Take the checkpoint's row; every projector of the cluster waits for it."""
+        self._taken = self._engine.connect()
+        self._taken.begin()
+        self._taken.exec_driver_sql(
+            "SELECT 1 FROM checkpoints WHERE cluster = %s AND shard = 0 FOR UPDATE",
+            (self._cluster,),
+        )
+        return load_checkpoint(self._taken, self._cluster)
+
+    def give_back(self) -> None:
+        """Give the checkpoint's row back."""
+        if self._taken is not None:
+            self._taken.rollback()
+            self._taken.close()
+            self._taken = None
+
+    def put_in_place(self, old: Checkpoint | None, new: Checkpoint) -> None:
+        """Attach the new tables in place of the old ones, and commit."""
+        assert self._taken is not None
+        try:
+            before = self._swap(self._taken)
+        except sa.exc.OperationalError as error:
+            if not isinstance(error.orig, psycopg.errors.LockNotAvailable):
+                raise
+            raise StillRead(f"{shown(self.url)}: {error.orig}") from None
+        self._write(self._taken, old, new)
+        self._taken.commit()
+        self._taken.close()
+        self._taken = None
+        self._clear(before)
+
+    def _swap(self, connection: sa.Connection) -> dict[str, tuple[str, str]]:
+        """Attach the new partitions; returns those that were detached, by table."""
+        execute = connection.exec_driver_sql
+        execute(f"SET LOCAL lock_timeout = {_PATIENCE_MS}")
+        before = own(connection, self._cluster)
+        for table in PARTS:  # all of them before anything is changed
+            execute(f"LOCK TABLE ONLY {self._home}.{table} IN ACCESS EXCLUSIVE MODE")
+        for table in PARTS:
+            home, beside = f"{self._home}.{table}", f"{self._schema}.{table}"
+            part = f"{beside}_{partitions.digest(self._cluster)}"
+            if table in before:
+                execute(f"ALTER TABLE {home} DETACH PARTITION {self._quoted(before[table])}")
+            execute(f"ALTER TABLE {beside} DETACH PARTITION {part}")
+            partitions.attach(connection, home, part, self._cluster)
+        return before
+
+    def _write(self, connection: sa.Connection, old: Checkpoint | None, new: Checkpoint) -> None:
+        values: list[Any] = [getattr(new, name) for name in statements.CHECKPOINT_COLUMNS]
+        if old is None:
+            # The first read model of the cluster: the records that a projector sends are here.
+            connection.exec_driver_sql(
+                f"INSERT INTO {self._home}.conclusions SELECT * FROM {self._schema}.conclusions"
+            )
+            connection.exec_driver_sql(statements.first_checkpoint("%s"), tuple(values))
+            return
+        guard = (new.cluster, old.seq, old.writes)
+        moved = connection.exec_driver_sql(statements.next_checkpoint("%s"), (*values[1:], *guard))
+        assert moved.rowcount == 1, "the checkpoint's row is locked"
+
+    def _clear(self, before: dict[str, tuple[str, str]]) -> None:
+        """Drop what was in force before, and what the new schema no longer needs."""
+        self._useless = sorted({schema for schema, _ in before.values()})
+        with suppress(sa.exc.DBAPIError), self._engine.begin() as connection:
+            for table in tables.metadata.tables:
+                connection.exec_driver_sql(f"DROP TABLE {self._schema}.{table}")
+            for place in before.values():
+                connection.exec_driver_sql(f"DROP TABLE {self._quoted(place)}")
+
+    def close(self) -> None:
+        """Drop the schema that is not in force."""
+        self.give_back()
+        quote = self._engine.dialect.identifier_preparer.quote
+        for schema in self._useless:
+            if quote(schema) != self._home:
+                self._drop(schema)
+        self._release()
+
+    def _release(self) -> None:
+        self._held.close()
+        self._engine.dispose()

@@ -1,0 +1,117 @@
+"""A new read model: made beside the one in force, and put in its place in one step.
+
+    SQLite       another file; the path becomes a symbolic link to it
+    PostgreSQL   another schema; its tables become the cluster's partitions of those people know
+
+Theory. A read model is filled where nobody looks, by the store that a projector writes with, so it
+is like any other. Whoever puts it in place holds the checkpoint in force, for which the projector
+waits; by then all rows but the last are there, and what is left is a matter of names. The projector
+finds out by its next transaction, which fails (`storage.store.ReadModelReplaced`), loads the new
+read model, and goes on where the old one stood.
+
+Who dies before that leaves the old one in force, and beside it what the next to come removes.
+
+Invariant: who reads has all of the old rows or all of the new ones.
+"""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Protocol
+
+import msgspec
+
+from projector.replay.new_in_postgres import NewInPostgres
+from projector.replay.new_in_sqlite import NewInSqlite
+from projector.replay.sink import Sink
+from projector.storage.database import Draft, file_of, parse
+from projector.storage.store import REBUILT
+from projector.upkeep import migrate
+from projector.writing.checkpoint import Checkpoint
+
+
+class NewModel(Protocol):
+    """A read model in the making. Calls block and belong to one thread at a time."""
+
+    url: str
+    draft: Draft
+    """How it is reached."""
+    left_over: str
+    """What one that was not finished had left, and was removed; "" for nothing."""
+
+    def complete(self, floor: int) -> None:
+        """Add what the log does not tell: nearly all of what it does is there (`carry`)."""
+
+    def take(self) -> Checkpoint | None:
+        """Take the checkpoint in force: its projector waits until `put_in_place` or `give_back`."""
+
+    def give_back(self) -> None:
+        """Let the projector go on in the read model in force."""
+
+    def put_in_place(self, old: Checkpoint | None, new: Checkpoint) -> None:
+        """Put it in the place of the read model whose checkpoint was taken.
+
+        Raises:
+            StillRead: a query has been running for too long; nothing has changed.
+        """
+
+    def close(self) -> None:
+        """Remove what was not put in place, or what was there before."""
+
+
+def open_new_model(url: str, cluster: str) -> NewModel:
+    """Begin a new read model of a cluster beside the one in the database at `url`.
+
+    Raises:
+        DatabaseError: another one is being made, or the database does not allow it.
+    """
+    if parse(url).get_backend_name() == "postgresql":
+        return NewInPostgres(url, cluster)
+    return NewInSqlite(url, cluster)
+
+
+def replaced(old: Checkpoint, folded: bytes) -> Checkpoint:
+    """Return the checkpoint of the new read model in place of `old`."""
+    return msgspec.structs.replace(
+        old,
+        writes=old.writes + 1,
+        writer=f"{REBUILT}{uuid.uuid4().hex}",
+        written_at=datetime.now(UTC),
+        folded=folded,
+    )
+
+
+def fill(url: str, cluster: str, mode: str) -> Sink:
+    """Return a sink whose read model is put in place when the sink is closed.
+
+    There must be no read model of the cluster at `url` yet. Who dies leaves none.
+
+    Raises:
+        DatabaseError: as `open_new_model`.
+    """
+    if parse(url).get_backend_name() == "postgresql" or file_of(url).exists():
+        migrate.upgrade(url)
+    model = open_new_model(url, cluster)
+
+    def finish(last: Checkpoint | None) -> None:
+        try:
+            if last is not None:
+                with taken(model) as old:
+                    model.put_in_place(old, last)
+        finally:
+            model.close()
+
+    sink = Sink(model.url, cluster, mode, draft=model.draft)
+    sink.finish = finish
+    return sink
+
+
+@contextmanager
+def taken(model: NewModel) -> Iterator[Checkpoint | None]:
+    """Hold the checkpoint in force; whatever goes wrong, the projector goes on."""
+    try:
+        yield model.take()
+    except BaseException:
+        model.give_back()
+        raise

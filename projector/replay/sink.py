@@ -1,0 +1,207 @@
+"""The sink: where the rows of a fold go, as a projector would write them.
+
+Theory. Another thread writes one batch while the next is folded: databases work outside of the
+interpreter's lock. Of a long log (`apart`) a process of its own writes, since making statements of
+rows is work for the interpreter as well. Rows go there as flat lists in msgpack, which cost a third
+of what pickle takes. It ends when its caller is gone, whatever it is doing.
+
+Invariant: batches are written in order, each on top of the checkpoint that the one before left;
+all is written, or an error raised, when `close` returns.
+"""
+
+import gc
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Any, Self
+
+import msgspec
+
+from podgroup.folding import drain_journal
+from podgroup.state.world import World
+from projector.schema.layout import COLUMNS, DOCUMENTS
+from projector.storage.database import DatabaseError, Draft
+from projector.storage.store import SqlStore
+from projector.writing.checkpoint import Checkpoint
+from projector.writing.packing import pack_meta
+from projector.writing.parked_rows import Settled
+from projector.writing.rows import Rows, build
+from projector.writing.values import Json
+
+TIMEOUT_S = 3600.0
+"""Seconds for one statement of a batch."""
+
+
+class Sink:
+    """A read model that rows are written to; it must be empty and have its tables.
+
+    `draft`: how a read model in the making is reached. `finish` is called with the last checkpoint
+    when all is written, with None when it is not to be. `rows` counts what was written.
+    """
+
+    def __init__(
+        self, url: str, cluster: str, mode: str, *, draft: Draft | None = None, apart: bool = False
+    ) -> None:
+        self._blank = Checkpoint(cluster=cluster, mode=mode)
+        self._pool: Executor
+        self._writer: _Writer | None = None
+        if apart:
+            context = multiprocessing.get_context("spawn")
+            given = (url, cluster, draft)
+            self._pool = ProcessPoolExecutor(1, context, initializer=_begin, initargs=given)
+        else:
+            self._writer = _Writer(url, cluster, draft)
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix="replay-store")
+        self._writing: Future[Checkpoint] | None = None
+        self.finish: Callable[[Checkpoint | None], None] | None = None
+        self.rows = 0
+
+    def write(self, world: World, at: datetime, done: list[Settled]) -> None:
+        """Write what changed since the last time; `done`: what was settled meanwhile.
+
+        Raises:
+            DatabaseError: what writes has ended.
+        """
+        rows = build(world, drain_journal(world))
+        rows.settled = done
+        self.rows += rows.count()
+        new = msgspec.structs.replace(
+            self._blank,
+            seq=world.meta.position,
+            epoch=world.meta.epoch,
+            at=at,
+            written_at=datetime.now(UTC),
+            folded=pack_meta(world.meta),
+        )
+        if self._writer is not None:
+            self.written()
+            self._writing = self._pool.submit(self._writer.commit, rows, new)
+            return
+        packed, rows.tables = pack(rows.tables), {}
+        self.written()
+        self._writing = self._pool.submit(_commit, rows, packed, new)
+
+    def written(self) -> Checkpoint | None:
+        """Wait for what is being written; return the checkpoint that it left, if there was any.
+
+        Raises:
+            DatabaseError: what writes has ended.
+        """
+        return None if self._writing is None else self._of(self._writing)
+
+    def _of(self, work: "Future[Any]") -> Any:
+        try:
+            return work.result()
+        except BrokenProcessPool:
+            raise DatabaseError(
+                "the process that writes the new read model ended: nothing was put in place; "
+                "run it again"
+            ) from None
+
+    def close(self) -> None:
+        """Finish what is being written, and release the database."""
+        try:
+            last = self.written()
+            if self._writer is None:
+                self._of(self._pool.submit(_end))
+        finally:
+            self._release()
+        if self.finish is not None:
+            self.finish(last)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.drop()
+
+    def drop(self) -> None:
+        """Release the database, whatever is left to write: what is there is thrown away."""
+        with suppress(Exception):  # the error that came first is the one to raise
+            self._release()
+            if self.finish is not None:
+                self.finish(None)
+
+    def _release(self) -> None:
+        self._pool.shutdown()
+        if self._writer is not None:
+            self._writer.store.close()
+
+
+class _Writer:
+    """Commits batch after batch."""
+
+    def __init__(self, url: str, cluster: str, draft: Draft | None) -> None:
+        self.store = SqlStore(url, cluster, statement_timeout_s=TIMEOUT_S, draft=draft)
+        self._last: Checkpoint | None = None
+
+    def commit(self, rows: Rows, new: Checkpoint) -> Checkpoint:
+        self._last = self.store.commit(rows, new, self._last)
+        return self._last
+
+
+def _document(value: object) -> bytes:
+    if type(value) is not Json:
+        raise TypeError(f"a row has a {type(value).__name__}, which no column holds")
+    return bytes(value)
+
+
+_encode = msgspec.msgpack.Encoder(enc_hook=_document).encode
+_decode: "msgspec.msgpack.Decoder[dict[str, list[Any]]]" = msgspec.msgpack.Decoder(
+    dict[str, list[Any]]
+)
+
+
+def pack(tables: dict[str, list[Any]]) -> bytes:
+    """Return the bytes of rows by table."""
+    return _encode({name: list(chain.from_iterable(rows)) for name, rows in tables.items()})
+
+
+def unpack(data: bytes) -> dict[str, list[Any]]:
+    """Return the rows in `data`."""
+    tables = {}
+    for name, flat in _decode.decode(data).items():
+        width = len(COLUMNS[name])
+        for index in DOCUMENTS[name]:
+            flat[index::width] = map(Json, flat[index::width])
+        tables[name] = list(zip(*[iter(flat)] * width, strict=True))
+    return tables
+
+
+# What the process does.
+
+_writers: list[_Writer] = []
+"""Its one writer."""
+
+
+def _begin(url: str, cluster: str, draft: Draft | None) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller gets it as well, and ends
+    gc.disable()  # rows form no cycles
+    threading.Thread(target=_end_with_caller, daemon=True).start()
+    _writers.append(_Writer(url, cluster, draft))
+
+
+def _end_with_caller() -> None:
+    caller = multiprocessing.parent_process()
+    assert caller is not None
+    caller.join()
+    os._exit(1)
+
+
+def _commit(bare: Rows, packed: bytes, new: Checkpoint) -> Checkpoint:
+    bare.tables = unpack(packed)
+    return _writers[0].commit(bare, new)
+
+
+def _end() -> None:
+    _writers.pop().store.close()
