@@ -145,9 +145,7 @@ def _checkpoint(model: ReadModel, row: CheckpointRow | None) -> Finding:
 
 def _restored(row: CheckpointRow, now: datetime) -> list[Finding]:
     """Say for a while that the cluster went back: lives of groups ended for it."""
-    from projector.writing.packing import unpack_meta
-
-    at = unpack_meta(row.folded).restored_at
+    at = row.meta.restored_at
     if at is None or now - at > NEWS:
         return []
     ago = duration((now - at).total_seconds())

@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from gatelog.readmodel import statements
 from podgroup.fold.deciding import by_name
-from projector.writing.packing import unpack_meta
 
 if TYPE_CHECKING:
     from gatelog.readmodel.model import ReadModel
@@ -105,7 +104,7 @@ def in_force(model: "ReadModel") -> list[InForce]:
     starts = [row for row in rows if row.kind == STARTED]
     epoch = checkpoint.epoch - len(starts)  # of what comes before the first start that is left
     found: list[InForce] = []
-    now = unpack_meta(checkpoint.folded).settings
+    now = checkpoint.meta.settings
     if not starts and now is not None:
         changed = {name for row in rows for name in _parsed(row.message)}
         kept = {name: value for name, value in by_name(now).items() if name not in changed}

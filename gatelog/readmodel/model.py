@@ -33,6 +33,7 @@ from gatelog.readmodel.rows import (
     HolderRow,
     KeptRow,
     MadeRow,
+    ObjectRow,
     ParkedCount,
     ParkedOfRow,
     PendingRow,
@@ -259,11 +260,8 @@ class ReadModel:
 
     def reclaims(self, cluster_queue: str) -> str:
         """Return whom a ClusterQueue takes its own back from, "" if it is not known."""
-        from projector.writing.packing import unpack_object
-
-        with self._asked(statements.QUEUE_OBJECT, {"name": cluster_queue}) as rows:
-            found = next((row["folded"] for row in rows if row["folded"] is not None), None)
-        view = None if found is None else unpack_object(found)
+        found = next(self.rows(ObjectRow, statements.QUEUE_OBJECT, {"name": cluster_queue}), None)
+        view = None if found is None else found.view
         return view.reclaim_within_cohort if isinstance(view, ClusterQueueView) else ""
 
     def position(self, group_id: str) -> int | None:
@@ -331,7 +329,7 @@ class ReadModel:
 
     def parked(self) -> ParkedCount:
         """Return how many events are parked and wait for a person, and how many stop a group."""
-        return next(self.rows(ParkedCount, statements.PARKED, {}))
+        return next(self.rows(ParkedCount, statements.PARKED_COUNT, {}))
 
     def parked_of(self, namespace: str, name: str, group_id: str = "") -> list[ParkedOfRow]:
         """Return what was parked of a group or pod and not accepted since, newest first.
@@ -393,7 +391,7 @@ class ReadModel:
 
     def unresolved(self, before: datetime) -> int:
         """Return how many decisions from before a time have no outcome yet."""
-        return int(self._value(statements.UNRESOLVED, {"before": before}))
+        return int(self._value(statements.UNRESOLVED_COUNT, {"before": before}))
 
     def repeated(self, now: datetime, group_id: str = "", limit: int = 100) -> list[RepeatedRow]:
         """Return writes that go on without effect, of a group or of all, most often tried first."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct, field
 
+from gatelog.readmodel.rows import ObjectRow, RolesRow
 from podgroup.admission.amounts import PODS
 from podgroup.admission.model import Flavor, PodSet, PodSetAssignment
 from podgroup.admission.topology.domains import DomainTree, Path
@@ -62,7 +63,8 @@ SELECT t.name, CAST(t.levels AS TEXT) AS levels
  ORDER BY t.name, t.from_seq LIMIT :limit
 """
 _FLAVORS = """
-SELECT folded FROM objects
+SELECT namespace, name, uid, folded
+  FROM objects
  WHERE cluster = :cluster AND kind = 'ResourceFlavor' ORDER BY name LIMIT :limit
 """
 _PLACED = f"""
@@ -214,8 +216,6 @@ class FlavorRoom(Struct):
 
 def rooms(model: "ReadModel", at: datetime, note: "Note | None" = None) -> list[FlavorRoom]:
     """Return what each flavor with a Topology has at a moment, by name."""
-    from projector.writing.packing import unpack_object
-
     given = {"at": at, "limit": _MOST, "group_id": ""}
 
     def asked(title: str, query: str) -> list[dict[str, Any]]:
@@ -229,8 +229,7 @@ def rooms(model: "ReadModel", at: datetime, note: "Note | None" = None) -> list[
     }
     if not topologies:
         return []
-    blobs = (row["folded"] for row in model.dicts(_FLAVORS, {"limit": _MOST}))
-    views = [unpack_object(blob) for blob in blobs if isinstance(blob, bytes)]
+    views = [row.view for row in model.rows(ObjectRow, _FLAVORS, {"limit": _MOST})]
     flavors = [
         Flavor(name=view.name, labels=view.node_labels, topology=view.topology)
         for view in views
@@ -284,15 +283,10 @@ def _located(where: str, hosts: Mapping[str, int]) -> str:
 
 def best_of(model: "ReadModel", group_id: str, at: datetime) -> list[tuple[str, str]]:
     """Say of the level that a group asks for which domains have most free, and who holds them."""
-    from projector.writing.packing import unpack_group
-
-    blobs = model.dicts(_GROUP, {"group_id": group_id})
-    if not blobs or blobs[0]["folded"] is None:
-        return []
     levels = {
         level
-        for role in unpack_group(blobs[0]["folded"]).roles.values()
-        if role.count
+        for row in model.rows(RolesRow, _GROUP, {"group_id": group_id})
+        for role in row.roles
         for level in _asked_for(role.topology)
     }
     found = []

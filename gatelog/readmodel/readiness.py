@@ -73,9 +73,7 @@ async def wait_ready(settings: Settings, bus: "Bus", checks: "Checks") -> Ready:
 
 def awaited(row: CheckpointRow | None) -> str:
     """Say which kinds have to be listed before anything is decided, and were not; "" for none."""
-    from projector.writing.packing import unpack_meta
-
-    meta = unpack_meta(row.folded) if row is not None else None
+    meta = row.meta if row is not None else None
     if meta is None or meta.settings is None or (meta.frames and not meta.rewound):
         return ""
     kinds = sorted(set(meta.settings.kinds) - meta.synced)
@@ -86,9 +84,7 @@ def awaited(row: CheckpointRow | None) -> str:
 
 
 def _ready(row: CheckpointRow) -> Ready | None:
-    from projector.writing.packing import unpack_meta
-
-    meta = unpack_meta(row.folded)
+    meta = row.meta
     if meta.settings is None or not meta.synced.issuperset(meta.settings.kinds):
         return None
     return Ready(

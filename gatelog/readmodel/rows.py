@@ -4,9 +4,14 @@ Invariant: fields are named as the columns they come from; times are aware and i
 """
 
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+if TYPE_CHECKING:
+    from podgroup.model.objects import QueueObject
+    from podgroup.state.group import Role
+    from podgroup.state.meta import Meta
 
 
 def pods_there(there: int, declared: int, seen: int) -> str:
@@ -220,7 +225,7 @@ class BorrowerRow(msgspec.Struct, frozen=True):
 
 
 class CheckpointRow(msgspec.Struct, frozen=True):
-    """Where a projector is. `folded` is its private record of the log."""
+    """Where a projector is. `folded` is its private record of the log: ask `meta`."""
 
     seq: int
     base: int
@@ -235,6 +240,13 @@ class CheckpointRow(msgspec.Struct, frozen=True):
     def stream_seq(self) -> int:
         """Sequence in the stream EVENTS up to which it has folded."""
         return self.seq - self.base
+
+    @property
+    def meta(self) -> "Meta":
+        """What the projector remembers of the whole log: kinds that were listed, settings."""
+        from projector.writing.packing import unpack_meta
+
+        return unpack_meta(self.folded)
 
 
 class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -471,12 +483,39 @@ class LineRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ObjectRow(msgspec.Struct, frozen=True):
-    """A queue object and the projector's record of it."""
+    """A queue object; `folded` is the projector's private record of it: ask `view`."""
 
     namespace: str
     name: str
     uid: str
     folded: bytes | None
+
+    @property
+    def view(self) -> "QueueObject | None":
+        """The object, None if there is none that can be read."""
+        from projector.writing.packing import unpack_object
+
+        if self.folded is None:
+            return None
+        try:
+            return unpack_object(self.folded)
+        except msgspec.MsgspecError:
+            return None
+
+
+class RolesRow(msgspec.Struct, frozen=True):
+    """A group as the projector remembers it while it lives; `folded` is private: ask `roles`."""
+
+    folded: bytes | None
+
+    @property
+    def roles(self) -> "list[Role]":
+        """The roles that have pods, with what those ask of places; none of a group that is gone."""
+        from projector.writing.packing import unpack_group
+
+        if self.folded is None:
+            return []
+        return [role for role in unpack_group(self.folded).roles.values() if role.count]
 
 
 class CountRow(msgspec.Struct, frozen=True):

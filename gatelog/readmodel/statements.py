@@ -289,7 +289,8 @@ SELECT DISTINCT a.cluster_queue, g.namespace, g.name, g.priority, g.id, a.admitt
 """
 
 QUEUE_OBJECT = """
-SELECT folded FROM objects
+SELECT namespace, name, uid, folded
+  FROM objects
  WHERE cluster = :cluster AND kind = 'ClusterQueue' AND name = :name LIMIT 1
 """
 
@@ -367,7 +368,7 @@ CLUSTERS = "SELECT DISTINCT cluster FROM checkpoints ORDER BY cluster"
 
 PRUNED = "SELECT before FROM pruned WHERE cluster = :cluster AND name = 'history'"
 
-PARKED = """
+PARKED_COUNT = """
 SELECT count(*) AS kept, count(g.id) AS standing, max(p.at) AS newest_at
   FROM parked p
   LEFT JOIN groups g ON g.cluster = p.cluster AND g.id = p.group_id AND g.parked <> ''
@@ -412,7 +413,7 @@ SELECT name, told_reason AS reason, told_message AS message
  ORDER BY created_at, uid LIMIT :limit
 """
 
-UNRESOLVED = """
+UNRESOLVED_COUNT = """
 SELECT count(*)
   FROM decisions
  WHERE cluster = :cluster AND status IS NULL AND issued_at < :before

@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
 from gatelog.readmodel import pages
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.quota import QuotaRow
@@ -71,7 +69,7 @@ def cluster_queues_page(model: ReadModel, _: str, asked: Listing) -> Page:
 
 def cluster_queue_of(row: ObjectRow) -> str:
     """Return the ClusterQueue of a LocalQueue, "" for none that can be read."""
-    view = view_of(row)
+    view = row.view
     return view.cluster_queue if isinstance(view, LocalQueueView) else ""
 
 
@@ -79,7 +77,7 @@ def cluster_queue(
     row: ObjectRow, counts: Iterable[CountRow], stood: Iterable[QuotaRow]
 ) -> o.ClusterQueueUsage:
     """Return a ClusterQueue by who waits, its quota, and what of it is held, borrowed and lent."""
-    view = view_of(row)
+    view = row.view
     return o.ClusterQueueUsage(
         kind="ClusterQueueUsage",
         api_version=o.API_VERSION,
@@ -186,18 +184,6 @@ def all_queues(
         found += page
         if len(page) < _AT_ONCE:
             return found
-
-
-def view_of(row: ObjectRow) -> Any:
-    """Return the view of a queue object, None if there is none that can be read."""
-    from projector.writing.packing import unpack_object
-
-    if row.folded is None:
-        return None
-    try:
-        return unpack_object(row.folded)
-    except msgspec.MsgspecError:
-        return None
 
 
 def line(
