@@ -7,6 +7,7 @@ Invariant: nothing can be written; a question ends after `timeout_s`, or waits f
 """
 
 import math
+import os
 import sqlite3
 import time
 from collections.abc import Mapping
@@ -72,9 +73,11 @@ class _OfFile:
     database = "sqlite"
 
     def __init__(self, file: Path, timeout_s: float, connections: int) -> None:
+        self._file = file
         self._uri = f"file:{quote(str(file))}?mode=ro"
         self._timeout_s = timeout_s
         self._ends: dict[int, float] = {}
+        self._led_to: dict[int, str] = {}
         self._free: LifoQueue[sqlite3.Connection | None] = LifoQueue()
         for _ in range(connections):
             self._free.put(None)
@@ -82,6 +85,9 @@ class _OfFile:
     def ask(self, query: str, values: Mapping[str, Any]) -> Answer:
         connection = self._free.get()
         try:
+            if connection is not None and self._moved(connection):
+                connection.close()
+                connection = None
             if connection is None:
                 connection = self._connect()
             self._ends[id(connection)] = time.monotonic() + self._timeout_s
@@ -93,7 +99,12 @@ class _OfFile:
         finally:
             self._free.put(connection)
 
+    def _moved(self, connection: sqlite3.Connection) -> bool:
+        """Tell whether a new read model has taken the place of the file that is open."""
+        return self._led_to[id(connection)] != os.path.realpath(self._file)
+
     def _connect(self) -> sqlite3.Connection:
+        leads_to = os.path.realpath(self._file)  # before: a file that comes later is noticed
         made = sqlite3.connect(
             self._uri, timeout=10, cached_statements=256, check_same_thread=False, uri=True
         )
@@ -101,6 +112,7 @@ class _OfFile:
         made.execute(f"PRAGMA cache_size = -{_CACHE_KIB}").close()
         made.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}").close()
         key = id(made)
+        self._led_to[key] = leads_to
         made.set_progress_handler(lambda: time.monotonic() > self._ends.get(key, math.inf), _STEPS)
         return made
 

@@ -36,7 +36,7 @@ def sqlite_file(url: str) -> Path | None:
     name = url.removeprefix(_SQLITE)
     if name == url or name in ("", ":memory:") or "?" in name:
         return None
-    file = Path(name).resolve()
+    file = Path(name).absolute()  # a link leads to the file in force
     if not file.exists():
         raise DatabaseError(f"{name}: no such database; has a projector run here yet?")
     return file
