@@ -16,6 +16,7 @@ import signal
 import sqlite3
 import subprocess
 import time
+import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing, suppress
 from pathlib import Path
@@ -42,7 +43,6 @@ pytestmark = [
 ]
 
 AT = Installation(how="up")
-SPACE = "tried"
 MOST_S = 60.0
 """Seconds within which it is well after the remedy."""
 
@@ -63,6 +63,7 @@ class Up:
             "PATH": ":".join([*tools, os.environ["PATH"]]),
         }
         self.pods = 0
+        self.space = f"tried-{uuid.uuid4().hex[:6]}"
         self.child: Child
 
     def start(self, line: str) -> None:
@@ -107,11 +108,11 @@ class Up:
         self.pods += 1
         name, script = f"p{self.pods}", "run=forever" if group else "run=0.1s,succeed"
         body = pod(name, group, total, script=script)
-        await self.api.call("POST", f"/api/v1/namespaces/{SPACE}/pods", body)
+        await self.api.call("POST", f"/api/v1/namespaces/{self.space}/pods", body)
         return name
 
     async def past_gate(self, name: str) -> bool:
-        found = (await self.api.pods(SPACE)).get(name)
+        found = (await self.api.pods(self.space)).get(name)
         return found is None or not found["spec"].get("schedulingGates")
 
     async def told(self, cause: str, names: Callable[[dict[str, str]], bool]) -> None:
@@ -160,7 +161,7 @@ async def up(tmp_path: Path) -> AsyncIterator[Up]:
     one = Up(tmp_path, real, "policy" if sim is None else "webhook")
     try:
         await asyncio.to_thread(one.start, f"gatelog up --install {one.way}")
-        await make_queue(one.api, SPACE)
+        await make_queue(one.api, one.space)
         await one.well(time.monotonic())
         yield one
     finally:
@@ -173,14 +174,16 @@ async def up(tmp_path: Path) -> AsyncIterator[Up]:
 
 
 async def _leave(up: Up) -> None:
-    await up.api.call("DELETE", f"/api/v1/namespaces/{SPACE}", ok=())
-    await up.api.call("DELETE", f"{KUEUE}/clusterqueues/cq-{SPACE}", ok=())
+    await up.api.call("DELETE", f"/api/v1/namespaces/{up.space}", ok=())
+    await up.api.call("DELETE", f"{KUEUE}/clusterqueues/cq-{up.space}", ok=())
 
     async def gone() -> bool:
-        return (await up.api.call("GET", f"/api/v1/namespaces/{SPACE}", ok=()))["kind"] == "Status"
+        return (await up.api.call("GET", f"/api/v1/namespaces/{up.space}", ok=()))[
+            "kind"
+        ] == "Status"
 
     with suppress(AssertionError):
-        await up.api.until("the namespace is gone", gone)
+        await up.api.until("the namespace is gone", gone, 20)
     await realcluster.forget_admission(up.api)
 
 
@@ -285,11 +288,11 @@ async def test_a_group_whose_pods_were_deleted_and_a_queue_that_was_stopped(up: 
     names = [await up.pod("train", 2) for _ in range(2)]
 
     async def running() -> bool:
-        found = await up.api.pods(SPACE)
+        found = await up.api.pods(up.space)
         return all(found[one]["status"].get("phase") == "Running" for one in names)
 
     async def gone() -> bool:
-        return not set(names) & set(await up.api.pods(SPACE))
+        return not set(names) & set(await up.api.pods(up.space))
 
     child: Any = None
     if realcluster.kubeconfig() is not None:
@@ -298,16 +301,18 @@ async def test_a_group_whose_pods_were_deleted_and_a_queue_that_was_stopped(up: 
     try:
         await up.api.until("they run", running)
         for one in names:
-            await up.api.call("DELETE", f"/api/v1/namespaces/{SPACE}/pods/{one}")
+            await up.api.call("DELETE", f"/api/v1/namespaces/{up.space}/pods/{one}")
         (line,) = commands(remedy("deleted group", AT))
         began = time.monotonic()
-        await asyncio.to_thread(up.type, line.replace("NAMESPACE", SPACE).replace("GROUP", "train"))
+        await asyncio.to_thread(
+            up.type, line.replace("NAMESPACE", up.space).replace("GROUP", "train")
+        )
         await up.api.until("they are gone", gone, MOST_S)
         await up.well(began)
     finally:
         if child is not None:
             child.terminate()
-    queue = f"cq-{SPACE}"
+    queue = f"cq-{up.space}"
     await asyncio.to_thread(up.type, f"gatelog stop clusterqueue {queue}")
     name = await up.pod()
     await asyncio.sleep(2)
