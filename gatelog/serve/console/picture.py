@@ -171,9 +171,7 @@ def _mark(axis: Time, some: Sequence[Mark], label: Label, name: str | None, heig
         _word(label, name),
     ]
     if link:
-        # A name that begins with what is seen, for those who speak to their browser.
-        named = f"{_SIGNS[kind]}{label.words}: {each}{more}"
-        return h("a", drawn, href=link, class_=f"mark {kind}", aria_label=named)
+        return h("a", drawn, href=link, class_=f"mark {kind}")  # its title is its name
     return h("g", drawn, class_=f"mark {kind}")
 
 
