@@ -21,7 +21,7 @@ from gatelog.readmodel.rows import WaitRow
 from gatelog.readmodel.timeline import duration
 from gatelog.serve.console.axis import NARROW, Amounts, Label, Time, beside, fitting, placed
 from gatelog.serve.console.phases import BUCKETS, PHASES, PodRow, counted, spans
-from gatelog.serve.console.svg import Html, h
+from gatelog.serve.console.svg import Html, h, join
 from gatelog.serve.words import amount, natural, quota, rfc
 from podgroup.model.quantities import MAX_INT64
 
@@ -241,17 +241,20 @@ def _area(name: str, low: Sequence[float], high: Sequence[float], pillar: Amount
     return h("polygon", points=points, class_=name)
 
 
-def _hits(axis: Time, said: Sequence[str], step: timedelta, top: int, bottom: int) -> list[Html]:
-    """Return what a pointer meets: a box with its words for each run of steps that say the same."""
-    found, begin = [], 0
+def _hits(axis: Time, said: Sequence[str], step: timedelta, top: int, bottom: int) -> Html:
+    """Return what a pointer meets: a box with its words for each run of steps that say the same.
+
+    A busy day has a box for each step, so they are written in one go.
+    """
+    found, begin, wide = [], 0, 100 / max(len(said), 1)
+    place = f'%" y="{top}" height="{bottom - top}" class="hit"><title>'
     for number in range(1, len(said) + 1):
         if number == len(said) or said[number] != said[begin]:
-            at = axis.begin + begin * step
-            box = _piece(axis, at, axis.begin + number * step, y=top, height=bottom - top)
-            words = h("title", f"{axis.said(at)} {said[begin]}")
-            found.append(h("rect", words, **box, class_="hit"))
+            words = join(f"{axis.said(axis.begin + begin * step)} {said[begin]}")
+            box = f'x="{begin * wide:.3f}%" width="{(number - begin) * wide:.3f}'
+            found.append(f"<rect {box}{place}{words}</title></rect>")
             begin = number
-    return found
+    return Html("".join(found))
 
 
 def _legend(meanings: Mapping[str, str], *more: Html) -> Html:
