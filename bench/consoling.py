@@ -38,7 +38,8 @@ from tests.support.browser import WIDE, Tab, browser, chromium
 from tests.support.toy import Toy
 
 PAGES = {
-    "queues": "/",
+    "overview": "/",
+    "queues": "/queues",
     "queue": "/queues/red",
     "cohorts": "/cohorts",
     "groups": "/groups",
@@ -49,7 +50,8 @@ PAGES = {
     "usage": "/usage",
     "usage_team": "/usage?by=team",
     "usage_user": "/usage?by=user",
-    "usage_week": "/usage?days=7",
+    "usage_group": "/usage?by=group&sort=-wasted",
+    "usage_week": "/usage?range=7d",
     "health": "/health",
 }
 WANTED_MS = 100.0

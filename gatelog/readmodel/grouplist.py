@@ -48,6 +48,7 @@ NAMED: Final = r"""(lower(x.name) LIKE :text ESCAPE '\'
 """Condition: the name, or a label (a user's, a team's) holds parameter `text`."""
 IN_STATE: Final = "x.state = :state"
 FOR_REASON: Final = "x.wait_reason = :reason"
+CAME: Final = "x.created_at >= :since"
 
 _ASKED: Final = "CAST(p.requests ->> CAST(:resource AS TEXT) AS BIGINT)"
 USE: Final = f"""(SELECT coalesce({IN_HALVES.format(x=_ASKED)}, 0)

@@ -16,7 +16,7 @@ from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.pages import STANDING
 from gatelog.readmodel.rows import HolderRow
 from gatelog.readmodel.statements import decided
-from projector.schema.dialect import swapped
+from projector.schema.dialect import home, swapped
 from projector.schema.pending import ORDER, USE, WAITS_FOR, in_line, is_pending, stage
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -106,6 +106,51 @@ SELECT cluster_queue, namespace, queue, stage, groups, oldest
  WHERE cluster = :cluster AND {_WITHIN}
  ORDER BY cluster_queue, namespace, queue, stage LIMIT :limit
 """
+
+_WAITED = """, spans AS (
+SELECT cluster_queue, {micros_at} - {micros_since} AS took, 1 AS still FROM pending
+ WHERE {within}
+UNION ALL
+SELECT a.cluster_queue, {micros_admitted} - {micros_queued}, 0
+  FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
+ WHERE a.cluster = :cluster AND a.admitted_at > :since AND a.admitted_at <= :at AND {within}),
+ranked AS (
+SELECT cluster_queue, took, still,
+       cume_dist() OVER (PARTITION BY cluster_queue ORDER BY took) AS part FROM spans)
+SELECT cluster_queue, count(*) AS waits, sum(still) AS still,
+       min(CASE WHEN part >= 0.5 THEN took END) / 1000000.0 AS half,
+       min(CASE WHEN part >= 0.9 THEN took END) / 1000000.0 AS most, max(took) / 1000000.0 AS worst
+  FROM ranked GROUP BY cluster_queue ORDER BY cluster_queue LIMIT :limit
+"""
+_PENDING_NOW = f"""
+WITH pending AS (
+SELECT g.namespace, g.cluster_queue, coalesce(g.queued_at, g.created_at) AS since FROM groups g
+ WHERE g.cluster = :cluster AND g.gone_at IS NULL AND {is_pending("g.state")})"""
+
+
+def waited(dialect: str, *, past: bool) -> str:
+    """Return the statement of how long groups waited by ClusterQueue, as `WaitedRow`s.
+
+    Counted is who was admitted from parameter `since` to `at`, and who waits still at `at`.
+    """
+    d = home(dialect)
+    micros = {
+        "micros_at": d.micros.format(t=d.time.format(name="at")),
+        "micros_since": d.micros.format(t="since"),
+        "micros_admitted": d.micros.format(t="a.admitted_at"),
+        "micros_queued": d.micros.format(t="a.queued_at"),
+    }
+    return (_AT if past else _PENDING_NOW) + _WAITED.format(within=_WITHIN, **micros)
+
+
+OVERTOOK = """
+SELECT g.namespace, g.name, g.id, g.priority, a.admitted_at, count(*) OVER () AS in_all
+  FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
+ WHERE a.cluster = :cluster AND a.cluster_queue = :queue AND a.group_id <> :group_id
+   AND a.admitted_at > :since AND a.admitted_at <= :at
+ ORDER BY a.admitted_at DESC, g.id LIMIT :limit
+"""
+"""Who was admitted from a ClusterQueue while a group waited in it, the newest first."""
 
 HOLDING = """
 SELECT g.id, g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resources,
@@ -292,6 +337,28 @@ class WaitingRow(msgspec.Struct, frozen=True):
     latest_at: datetime | None
     never: str | None
     """None: no forecast knows it."""
+
+
+class WaitedRow(msgspec.Struct, frozen=True):
+    """How long groups waited for a ClusterQueue, in seconds; `still` of them wait yet."""
+
+    cluster_queue: str
+    waits: int
+    still: int
+    half: float | None
+    most: float | None
+    worst: float | None
+
+
+class OvertakerRow(msgspec.Struct, frozen=True):
+    """A group that was admitted while another waited, and how many such there are in all."""
+
+    namespace: str
+    name: str
+    id: str
+    priority: int
+    admitted_at: datetime
+    in_all: int
 
 
 class ForecastRow(msgspec.Struct, frozen=True):

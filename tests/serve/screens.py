@@ -109,14 +109,15 @@ def models(folder: Path) -> Iterator[tuple[str, str, str, dict[str, str]]]:
         f"sqlite:///{model}",
         "what-if",
         {
-            "queues": "/",
+            "overview": "/",
+            "queues": "/queues",
             "queue": "/queues/red",
-            "then": f"/queues/blue?hours=6&at={at}",
+            "then": f"/queues/blue?range=6h&at={at}",
             "group": _pushed_back(model),
             "groups": "/groups?sort=wait",
             "teams": "/groups?by=team",
             "cohorts": f"/cohorts?at={now - timedelta(hours=3):%Y-%m-%dT%H:%M:%SZ}",
-            "namespace": "/?namespace=red",
+            "namespace": "/queues?namespace=red",
             "preemptions": "/preemptions",
             "usage": f"/usage?by=queue&at={now - timedelta(hours=3):%Y-%m-%dT%H:%M:%SZ}",
             "health": "/health",
@@ -143,7 +144,7 @@ def models(folder: Path) -> Iterator[tuple[str, str, str, dict[str, str]]]:
         pages = {
             "story": {
                 "group": "/groups/ns/sweep?at=2026-01-01T00:12:30Z",
-                "then": "/queues/cq?hours=1&at=2026-01-01T00:05:00Z",
+                "then": "/queues/cq?range=1h&at=2026-01-01T00:05:00Z",
                 "preemptions": "/preemptions?at=2026-01-01T01:00:00Z",
                 "search": "/groups?gone=1&label=team%3Dred",
             },
@@ -153,7 +154,12 @@ def models(folder: Path) -> Iterator[tuple[str, str, str, dict[str, str]]]:
                 "page": "/groups/ns/a?offset=5000",
             },
             "empty": {
-                **{"queues": "/", "groups": "/groups", "namespace": "/?namespace=ns"},
+                **{
+                    "overview": "/",
+                    "queues": "/queues",
+                    "groups": "/groups",
+                    "namespace": "/queues?namespace=ns",
+                },
                 **{"preemptions": "/preemptions", "usage": "/usage", "health": "/health"},
                 **{"refused": "/?at=yesterday", "nothing": "/groups/ns/nobody"},
             },

@@ -63,7 +63,7 @@ async def test_a_view_is_kept_by_name_marked_and_forgotten(opened: Opened) -> No
 
 async def test_the_slider_says_its_moment_and_goes_there(opened: Opened) -> None:
     tab, address = opened
-    await tab.open(f"{address}/cohorts?hours=6", WIDE, "light")
+    await tab.open(f"{address}/cohorts?range=6h", WIDE, "light")
     slider = "document.querySelector('input[data-slider]')"
     begin = int(await tab.value(f"{slider}.min"))
     await tab.value(f"{slider}.value = {begin + 60}; {slider}.oninput()")

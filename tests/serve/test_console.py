@@ -38,6 +38,9 @@ pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared wit
 Model = tuple[str, Writer, Toy]
 PAGES = (
     "/",
+    "/?namespace=ns&range=7d",
+    "/queues",
+    "/queues?namespace=ns",
     "/queues/cq",
     "/groups",
     "/groups?namespace=ns&name=a&state=Running&label=!team&gone=1&sort=wait",
@@ -47,9 +50,9 @@ PAGES = (
     "/groups/ns/single",
     "/groups/ns/a0",
     "/preemptions",
-    "/preemptions?days=30",
+    "/preemptions?range=30d",
     "/usage",
-    "/usage?by=user&days=7",
+    "/usage?by=user&range=7d",
     "/cohorts",
     "/topology",
     "/health",
@@ -144,7 +147,7 @@ async def test_every_page_has_its_json_and_its_sql(console: Any):
 
 async def test_what_pages_tell_is_what_happened(console: Any):
     address, _ = console
-    _, text, _ = await get(address + "/?format=json")
+    _, text, _ = await get(address + "/queues?format=json")
     (queue,) = json.loads(text)["queues"]
     assert (queue["name"], queue["pending"]) == ("cq", 2), "one waits for quota, one for its pods"
     _, text, _ = await get(address + "/queues/cq?format=json")
@@ -204,7 +207,7 @@ async def test_nonsense_is_refused_with_a_page_and_a_sentence(small: Any):
         ("/groups?namespace=N!", 400),
         ("/groups?state=Sleeping", 400),
         ("/groups?sort=colour", 400),
-        ("/usage?days=3", 400),
+        ("/usage?range=3d", 400),
         ("/cohorts/none", 404),
         ("/queues/cq?offset=-1", 400),
         (f"/groups?name={'x' * 600}", 400),
@@ -474,7 +477,7 @@ async def test_a_page_made_for_others_is_not_had_by_naming_two_namespaces(world:
 
 async def test_who_sees_one_namespace_finds_its_queues_and_no_dead_links(world: World):
     ann = {"Authorization": "Bearer ann-token"}
-    status, text = await ask(world, "/?namespace=ns", ann)
+    status, text = await ask(world, "/queues?namespace=ns", ann)
     assert (status, pages.problems(text)) == (200, [])
     for words in (
         "Queues of ns",
@@ -484,14 +487,19 @@ async def test_who_sees_one_namespace_finds_its_queues_and_no_dead_links(world: 
         "WaitingForQuota",
     ):
         assert words in text
-    _, found = await ask(world, "/?namespace=ns&format=json", ann)
+    _, found = await ask(world, "/queues?namespace=ns&format=json", ann)
     assert [(one["name"], one["position"]) for one in found["waiting"]] == [
         ("c", 1),
         ("d", None),
     ]
     _, text = await ask(world, "/groups/ns/c", ann)
     links = re.findall(r'href="([^"#]+)"', text)
-    for link in {"/?namespace=ns", "/groups?namespace=ns", "/usage?namespace=ns"}:
+    for link in {
+        "/queues?namespace=ns",
+        "/?namespace=ns",
+        "/groups?namespace=ns",
+        "/usage?namespace=ns",
+    }:
         assert link in links
     for link in links:
         if not link.startswith(("/assets", "data:")) and link != "/":  # its name: the first page
@@ -526,10 +534,10 @@ async def test_queues_beyond_a_thousand_are_pages_and_one_cohort(small: Any):
         connection.execute(sa.insert(tables.objects), made)
         connection.execute(sa.insert(tables.quotas), quotas)
     engine.dispose()
-    _, text, _ = await get(address + "/?format=json")
+    _, text, _ = await get(address + "/queues?format=json")
     found = json.loads(text)
     assert (found["queuesInAll"], len(found["queues"])) == (1201, 50)
-    _, text, _ = await get(address + "/?offset=1200")
+    _, text, _ = await get(address + "/queues?offset=1200")
     assert "/queues/q1199" in text
     assert pages.problems(text) == []
     status, text, _ = await get(address + "/queues/q1150?format=json")

@@ -113,7 +113,7 @@ async def test_the_console_tells_when_and_what_it_had_told(priced: tuple[str, st
     _, text, _ = await get(address + "/queues/cq")
     assert "No estimate (forecasts are off)" in text
     estimate(url, "c", 730, 2400, "")
-    _, text, _ = await get(address + "/queues/cq?hours=6")  # no page that was made just now
+    _, text, _ = await get(address + "/queues/cq?range=6h")  # no page that was made just now
     assert "starts in about 12 min (9 in 10: within 40 min)" in text
     assert "Starts are of a forecast made" in text
     assert pages.problems(text) == []

@@ -5,7 +5,7 @@ found it, which are its SQL. HTML is one way to show it, made by templates;
 everything can be read without JavaScript, which only keeps a page up to date.
 
     app          paths, rights, headers, server-sent events
-    queues, …    a module per page: what is asked, and how it is shown
+    overview, …  a module per page: what is asked, and how it is shown
     templates    one a page, and parts.html with what pages share
     rendering    templates → HTML
     view         what an address says

@@ -5,14 +5,15 @@ sees that namespace's pages, one who may see quota the others. On loopback witho
 up`, `gatelog demo --keep`) no rights are checked, and everything is shown to any user of the
 machine; requests that name another host are refused, so that no page of the web reaches it.
 
-Invariant: every answer bears a strict Content-Security-Policy; nothing is written, no cookie set.
+Invariant: every answer bears a strict Content-Security-Policy; nothing is written, no cookie set:
+those of the zone and of *mine* are the page's own script's.
 """
 
 import asyncio
 import difflib
 import re
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
@@ -34,6 +35,7 @@ from gatelog.serve.console import (
     group,
     groups,
     health,
+    overview,
     preemptions,
     queue,
     queues,
@@ -41,10 +43,11 @@ from gatelog.serve.console import (
     usage,
 )
 from gatelog.serve.console.rendering import Page, render
-from gatelog.serve.console.view import PageView, read_moment
+from gatelog.serve.console.view import RANGES, PageView, Range, read_moment, read_zone
 from gatelog.serve.feed import Feed, TooOld, position
 from gatelog.serve.questions import Busy, Questions
 from gatelog.serve.streamlimits import NoRoom, StreamLimiter, UserAtLimit
+from gatelog.serve.words import rfc
 from runtime.log import get_logger
 
 HEADERS = {
@@ -63,7 +66,8 @@ _ASSETS = {
 _KEPT = {"Cache-Control": "private, max-age=31536000, immutable"}
 """Of an asset whose address says what is in it: a browser asks for it once, not with each page."""
 _NAV = (
-    ("/", "Queues"),
+    ("/", "Overview"),
+    ("/queues", "Queues"),
     ("/groups", "Groups"),
     ("/cohorts", "Cohorts"),
     ("/topology", "Topology"),
@@ -87,8 +91,8 @@ Found = tuple[Page, list[tuple[str, str]], int]
 _CHANGE = b"event: change\ndata: 1\n\n"
 
 _PARAMETERS = (
-    *("at", "by", "days", "format", "gone", "hours", "in", "label", "life", "name", "namespace"),
-    *("after", "offset", "reason", "resource", "sort", "state"),
+    *("at", "by", "came", "format", "gone", "in", "label", "life", "name", "namespace", "range"),
+    *("after", "offset", "reason", "resource", "since", "sort", "state", "until"),
 )
 """What addresses may say; anything else is a slip of the pen that would be ignored in silence."""
 
@@ -144,36 +148,26 @@ class Console:
             return web.Response(
                 body=self._assets[name], content_type=_ASSETS[name], headers=headers
             )
-        for key, value in request.query.items():
-            if key not in _PARAMETERS:
-                near = difflib.get_close_matches(key[:40], _PARAMETERS, n=1)
-                meant = f"did you mean {near[0]}" if near else f"known: {', '.join(_PARAMETERS)}"
-                raise Refused(400, f"parameter {key[:40]!r} is unknown: {meant}")
-            if len(value) > 500 or "\x00" in value:
-                raise Refused(
-                    400, f"parameter {key[:40]!r} is longer than 500 bytes or holds a NUL"
-                )
-            if len(request.query.getall(key)) > 1:
-                # So that nothing is checked of one value and found by the other.
-                raise Refused(400, f"parameter {key[:40]!r} is given twice: once is allowed")
-        now = datetime.now(UTC)
-        at = read_moment(request.query.get("at", ""), now)
-        seen = PageView(at=at, query=request.query, now=now)
+        seen = _read(request)
         if request.path == "/events":
             await self._permit_any(caller, request.query.get("namespace", ""))
             name, groups = (caller.name, caller.groups) if caller is not None else ("", ())
             with self._streams.opened(name, groups):
                 return await self._events(request)
+        if request.path == "/suggest":
+            return await self._suggest(seen, caller)
         view = await self._view(request.path, seen, caller)
-        seen = structs.replace(seen, quota=await self._may(caller, "clusterqueueusages", ""))
+        quota = await self._may(caller, "clusterqueueusages", "")
+        everywhere = await self._may(caller, "podgroups", "")
+        seen = structs.replace(seen, quota=quota, names=everywhere)
 
         def look(model: ReadModel) -> Found:
             asked = Asked(model)
             # Before the view: what comes meanwhile is a change. A past moment hears of none.
-            version = 0 if at else position(model)
+            version = 0 if seen.at else position(model)
             return view(asked, seen), asked.statements, version
 
-        page, statements, version = await self._shared(request, seen.quota, look)
+        page, statements, version = await self._shared(request, seen, look)
         seen = structs.replace(seen, version=version)
         match request.query.get("format", ""):
             case "json":
@@ -183,24 +177,23 @@ class Console:
                 text = "\n\n".join(f"-- {title}\n{query}" for title, query in statements)
                 return web.Response(text=text + "\n", headers=HEADERS)
             case "":
-                everywhere = await self._may(caller, "podgroups", "")
                 return self._html(request, seen, page.title, page.body, everywhere=everywhere)
             case other:
                 raise Refused(400, f"format is {other[:40]!r}: json or sql are allowed")
 
     async def _shared(
-        self, request: web.Request, quota: bool, look: Callable[[ReadModel], Found]
+        self, request: web.Request, seen: PageView, look: Callable[[ReadModel], Found]
     ) -> Found:
         """Return what a question finds, or found within `SHARED_S` for another user.
 
         The caller's right was checked before; a page is the same for all who may see it, but
-        for links to pages of quota. Who was notified of a change is not shown a page from before
-        it.
+        for links to pages of quota, groups that the overview names, and the zone of times. Who
+        was notified of a change is not shown a page from before it.
         """
         now = asyncio.get_running_loop().time()
         self._pages = {k: one for k, one in self._pages.items() if now - one[0] < SHARED_S}
         asked = tuple(pair for pair in request.query.items() if pair[0] != "format")
-        key = (self._feed.version, request.path, asked, quota)
+        key = (self._feed.version, request.path, asked, seen.quota, seen.names, str(seen.zone))
         if key not in self._pages:
             self._pages[key] = now, asyncio.ensure_future(self._questions.run(look))
         # A client that goes away must not take the page away from the others.
@@ -211,11 +204,17 @@ class Console:
         if namespace:
             params.name(namespace, "namespace")
         match path.strip("/").split("/"):
-            case [""] if namespace:
+            case [""]:
+                if namespace:
+                    await self._permit_any(caller, namespace)
+                else:
+                    await self._quota(caller)
+                return lambda asked, seen: overview.overview(asked, seen, namespace)
+            case ["queues"] if namespace:
                 await self._permit(caller, "queueusages", namespace)
                 await self._permit_any(caller, namespace)  # who waits there is named
                 return lambda asked, seen: queues.local_queues(asked, seen, namespace)
-            case [""]:
+            case ["queues"]:
                 await self._quota(caller)
                 return queues.queues
             case ["queues", name]:
@@ -249,6 +248,15 @@ class Console:
                 return health.health
             case _:
                 raise Refused(404, f"there is no page {path[:80]}")
+
+    async def _suggest(self, seen: PageView, caller: Caller | None) -> web.Response:
+        """Return names that hold the words of a search, with links: of what the caller may see."""
+        namespace = seen.query.get("namespace", "").strip()
+        await self._permit_any(caller, namespace)
+        seen = structs.replace(seen, quota=await self._may(caller, "clusterqueueusages", ""))
+        found = await self._questions.run(lambda model: groups.suggested(Asked(model), seen))
+        body = msgspec.json.encode(found)
+        return web.Response(body=body, content_type="application/json", headers=HEADERS)
 
     async def _permit_any(self, caller: Caller | None, namespace: str) -> None:
         await self._permit(caller, "podgroups", namespace)
@@ -302,7 +310,8 @@ class Console:
         within = request.query.get("namespace", "").strip()
         if path.startswith("/groups/"):
             within = path.split("/")[2]
-        same = {k: v for k, v in request.query.items() if k not in ("format", "at")}
+        timed = ("format", "at", "range", "since", "until", "offset")
+        same = {k: v for k, v in request.query.items() if k not in timed}
         live = None
         if not seen.at and status == 200:
             asked = {"namespace": within} if within else {}
@@ -313,6 +322,9 @@ class Console:
             "nav": _nav(seen, path, within, everywhere=everywhere),
             "path": path,
             "same": same,
+            "times": _times(seen, path, same) if status == 200 else None,
+            "within": "" if everywhere else within,
+            "mine": request.cookies.get("mine", "")[:200],
             "body": body,
             "live": live,
             "found": status == 200,
@@ -347,6 +359,32 @@ class Console:
         return self._refusal(request, code, message)
 
 
+def _read(request: web.Request) -> PageView:
+    """Return what an address says.
+
+    Raises:
+        Refused: 400, a parameter is unknown, given twice or cannot be read.
+    """
+    for key, value in request.query.items():
+        if key not in _PARAMETERS:
+            near = difflib.get_close_matches(key[:40], _PARAMETERS, n=1)
+            meant = f"did you mean {near[0]}" if near else f"known: {', '.join(_PARAMETERS)}"
+            raise Refused(400, f"parameter {key[:40]!r} is unknown: {meant}")
+        if len(value) > 500 or "\x00" in value:
+            raise Refused(400, f"parameter {key[:40]!r} is longer than 500 bytes or holds a NUL")
+        if len(request.query.getall(key)) > 1:
+            # So that nothing is checked of one value and found by the other.
+            raise Refused(400, f"parameter {key[:40]!r} is given twice: once is allowed")
+    now = datetime.now(UTC)
+    zone = read_zone(request.cookies.get("zone", ""))
+    at = read_moment(request.query.get("at", ""), now)
+    seen = PageView(at=at, query=request.query, now=now, zone=zone)
+    ends = seen.range.until if at is None and seen.range else now
+    if ends < now:
+        seen = structs.replace(seen, at=ends)
+    return seen
+
+
 def _listing(plural: str, namespace: str) -> Deed:
     return Deed(
         verb="list",
@@ -361,7 +399,7 @@ def _nav(
     seen: PageView, path: str, within: str, *, everywhere: bool
 ) -> list[tuple[str, str, bool]]:
     """Return links to the pages; who may see some namespaces only stays in this one."""
-    stays = {"/": not seen.quota} | dict.fromkeys(_OF_ALL, False)
+    stays = dict.fromkeys(("/", "/queues"), not seen.quota) | dict.fromkeys(_OF_ALL, False)
     return [
         (
             word,
@@ -374,8 +412,25 @@ def _nav(
 
 
 def _within(path: str, to: str) -> bool:
-    return (
-        path == to
-        or (to != "/" and path.startswith(f"{to}/"))
-        or (to == "/" and path.startswith("/queues"))
-    )
+    return path == to or (to != "/" and path.startswith(f"{to}/"))
+
+
+def _times(seen: PageView, path: str, same: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the header says of the range, and links to others, before it and after it."""
+    chosen = seen.query.get("range", "")
+
+    def link(**given: str | None) -> str:
+        shown = {key: value for key, value in {**same, **given}.items() if value}
+        return path + (f"?{urlencode(shown)}" if shown else "")
+
+    window = seen.range or Range(seen.moment - timedelta(days=1), seen.moment)
+    span, since, until = window.until - window.since, rfc(window.since), rfc(window.until)
+    later = min(window.until + span, seen.now)
+    return {
+        "ranges": [(words, link(range=one), one == chosen) for one, (words, _) in RANGES.items()],
+        "before": link(since=rfc(window.since - span), until=since),
+        "after": link(since=until, until=rfc(later)) if window.until < seen.now else "",
+        "now": link(range=chosen if chosen != "night" else None),
+        "since": seen.clock(window.since) if seen.range else "",
+        "until": seen.clock(window.until) if seen.range and seen.at else "",
+    }

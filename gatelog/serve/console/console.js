@@ -1,5 +1,5 @@
 // Keeps a page up to date while it is looked at, says times in the viewer's own zone, keeps their
-// views, and lets a slider choose the moment. "/" goes to the search field.
+// views, suggests names, shows a group beside the list, and lets a slider choose the moment.
 (() => {
   "use strict";
   const main = document.querySelector("main");
@@ -11,10 +11,23 @@
     }
   });
 
-  // Times are UTC; beside those in full comes the hour of the viewer's own zone.
+  // Times are of the zone that was chosen; beside UTC in full comes the hour of the viewer's own.
   const make = (tag, words) => Object.assign(document.createElement(tag), { textContent: words });
+  const remember = (name, value) => {
+    const age = value ? 31536000 : 0;
+    document.cookie = `${name}=${encodeURIComponent(value)};path=/;max-age=${age};samesite=strict`;
+    location.reload();
+  };
+  const zone = document.querySelector("[data-zone]");
+  if (zone) {
+    zone.hidden = false;
+    zone.title = "change between UTC and your own zone";
+    const own = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    zone.onclick = () => remember("zone", zone.dataset.zone === "UTC" ? own : "");
+  }
   const two = "2-digit", digits = { month: two, day: two, hour: two, minute: two, second: two };
   const localize = () => {
+    if (zone && zone.dataset.zone !== "UTC") return;
     for (const one of main.querySelectorAll("time[datetime]:not([data-local])")) {
       const at = new Date(one.dateTime);
       if (isNaN(at) || !at.getTimezoneOffset()) continue;
@@ -24,6 +37,52 @@
       if (one.dataset.full !== undefined) one.append(make("small", ` (${here.slice(11)})`));
     }
   };
+  const mine = () => {
+    const button = main.querySelector("[data-mine]");
+    if (!button) return;
+    button.hidden = false;
+    button.onclick = () => remember("mine", button.dataset.mine);
+  };
+
+  // The search suggests what the viewer may see; a name that was suggested leads to its page.
+  const find = document.querySelector("[data-suggest]"), links = new Map();
+  let asked = 0;
+  if (find) find.oninput = async () => {
+    if (links.has(find.value)) { location.assign(links.get(find.value)); return; }
+    const number = ++asked, query = new URLSearchParams(new FormData(find.form));
+    await new Promise((done) => setTimeout(done, 150));
+    if (number !== asked || find.value.trim().length < 2) return;
+    const answer = await fetch(`/suggest?${query}`).catch(() => null);
+    if (!answer || !answer.ok || number !== asked) return;
+    links.clear();
+    for (const one of await answer.json()) links.set(one.name, one.link);
+    find.list.replaceChildren(...[...links.keys()].map((name) => new Option(name, name)));
+  };
+
+  // A group's story beside the list: the page of the link, shown in a panel.
+  const panel = Object.assign(document.createElement("aside"), { hidden: true });
+  const close = make("button", "×");
+  close.setAttribute("aria-label", "close");
+  let opener = null;
+  close.onclick = () => { panel.hidden = true; opener?.focus(); };
+  panel.setAttribute("aria-label", "A group beside the list");
+  document.querySelector("main").after(panel);
+  main.addEventListener("click", async (event) => {
+    const link = event.target.closest("tbody a[href^='/groups/']");
+    if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || innerWidth < 1000) return;
+    event.preventDefault();
+    const answer = await fetch(link.href).catch(() => null);
+    if (!answer || !answer.ok) { location.assign(link.href); return; }
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const whole = Object.assign(make("a", "whole page"), { href: link.href });
+    panel.replaceChildren(close, " ", whole, ...page.querySelector("main").childNodes);
+    panel.hidden = false;
+    opener = link;
+    close.focus();
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && !panel.hidden) close.onclick();
+  });
 
   // Views: links of one's own, kept by this browser.
   const views = () => {
@@ -66,7 +125,7 @@
       location.replace(url);
     };
   };
-  const dress = () => { localize(); views(); slide(); };
+  const dress = () => { localize(); mine(); views(); slide(); };
   dress();
 
   const live = document.querySelector("main[data-live]");

@@ -11,7 +11,7 @@ from gatelog.readmodel import moments, pages, timeline
 from gatelog.readmodel.explain import Explanation, explain, lines
 from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.phrases import QUIET_ACTIONS
-from gatelog.readmodel.rows import AdmissionRow, LifeRow
+from gatelog.readmodel.rows import AdmissionRow, LifeRow, WaitRow
 from gatelog.serve.api import finding
 from gatelog.serve.api.params import Listing
 from gatelog.serve.api.selectors import Term
@@ -21,7 +21,7 @@ from gatelog.serve.console.axis import Time
 from gatelog.serve.console.phases import PodRow
 from gatelog.serve.console.preemptions import CELLS
 from gatelog.serve.console.rendering import Page, page
-from gatelog.serve.console.view import ROWS, PageView, read_moment
+from gatelog.serve.console.view import ROWS, PageView
 
 _MOST = 5000
 _SHORT = timedelta(minutes=1)
@@ -62,6 +62,7 @@ def group(asked: Asked, seen: PageView, namespace: str, name: str) -> Page:
     title = f"{life.namespace}/{life.name}"
     shown = {
         **_standing(why, seen),
+        "overtakers": _overtakers(asked, seen, life, waits),
         "life": life,
         "picture": picture.timeline(f"Timeline of {title}", pods, waits, axis, ended),
         "fine": fine,
@@ -87,10 +88,10 @@ def group(asked: Asked, seen: PageView, namespace: str, name: str) -> Page:
 
 def _axis(seen: PageView, begin: datetime, end: datetime) -> Time:
     """Return the axis of a life, or of the part of it that the address chose."""
-    chosen = read_moment(seen.query.get("since", ""), seen.now)
-    if chosen is not None and begin < chosen < end:
-        begin = chosen
-    return Time(begin, end, seen.moment, past=seen.at is not None)
+    chosen = seen.range if "range" not in seen.query else None
+    if chosen is not None and begin < chosen.since < end:
+        begin = chosen.since
+    return Time(begin, end, seen.moment, past=seen.at is not None, zone=seen.zone)
 
 
 def _preempted(
@@ -171,6 +172,18 @@ def _standing(why: Explanation, seen: PageView) -> dict[str, Any]:
         "it_takes": "" if to_do is None else said[to_do].text.rstrip("."),
         "left": [one for n, one in enumerate(said) if n >= until and n != to_do],
     }
+
+
+def _overtakers(
+    asked: Asked, seen: PageView, life: LifeRow, waits: Sequence[WaitRow]
+) -> list[moments.OvertakerRow]:
+    """Return who was admitted from its ClusterQueue since it waits, the newest first."""
+    still = [one for one in waits if one.to_at is None or one.to_at > seen.moment]
+    if not still or not life.cluster_queue:
+        return []
+    since = life.queued_at if life.queued_at and life.queued_at <= seen.moment else still[0].from_at
+    given = {"queue": life.cluster_queue, "group_id": life.id, "since": since, "at": seen.moment}
+    return asked.rows("who overtook", moments.OvertakerRow, moments.OVERTOOK, {**given, "limit": 5})
 
 
 def _story(asked: Asked, life: LifeRow, seen: PageView) -> list[timeline.StoryLine]:

@@ -5,6 +5,7 @@ Invariant: counts, sums and the list are of one set; a view is its address.
 
 from collections import defaultdict
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from msgspec import Struct
@@ -15,7 +16,7 @@ from gatelog.readmodel.grouplist import LabelRow, ListedRow, StateCount
 from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.past import Past
 from gatelog.readmodel.timeline import plain
-from gatelog.serve.api import finding
+from gatelog.serve.api import finding, finding_queues
 from gatelog.serve.api.selectors import label_conditions, read_labels
 from gatelog.serve.api.status import bad
 from gatelog.serve.console.rendering import Page, page
@@ -31,6 +32,7 @@ _VIEWS: tuple[tuple[str, dict[str, str]], ...] = (
     ("blocked", {"state": "Blocked", "sort": "wait"}),
     ("most in use", {"state": "Running", "sort": "use"}),
     ("by team", {"by": TEAM}),
+    ("came in the range", {"came": "1", "gone": "1"}),
     ("include deleted", {"gone": "1"}),
 )
 """Views that need no saving: what each is called, and its parameters."""
@@ -57,7 +59,8 @@ def read_search(asked: Asked, seen: PageView) -> Search:
     """
     names = ("namespace", "name", "state", "label", "reason", "sort", "by", "resource")
     chosen = {name: seen.query.get(name, "").strip() for name in names}
-    chosen["gone"] = "1" if seen.query.get("gone", "") in ("1", "on", "true") else ""
+    for name in ("gone", "came"):
+        chosen[name] = "1" if seen.query.get(name, "") in ("1", "on", "true") else ""
     if chosen["state"] not in ("", *STATES):
         raise bad(f"state is {chosen['state'][:40]!r}: {', '.join(STATES)} are allowed")
     if chosen["sort"] not in ("", *grouplist.ORDERS):
@@ -73,6 +76,7 @@ def read_search(asked: Asked, seen: PageView) -> Search:
         "gone": int(bool(chosen["gone"])),
         "at": seen.moment,
         "until": seen.moment,
+        "since": seen.range.since if seen.range else seen.moment - timedelta(days=1),
         "resource": grouplist.key_parameter(chosen["resource"] or "cpu", dialect),
         "key": grouplist.key_parameter(chosen["by"] or TEAM, dialect),
         "limit": ROWS + 1,
@@ -81,6 +85,7 @@ def read_search(asked: Asked, seen: PageView) -> Search:
     everywhere = [*labels]
     everywhere += [grouplist.NAMED] if chosen["name"] else []
     everywhere += [grouplist.FOR_REASON] if chosen["reason"] else []
+    everywhere += [grouplist.CAME] if chosen["came"] else []
     conditions = [*everywhere, grouplist.IN_STATE] if chosen["state"] else everywhere
     return Search(
         chosen=chosen,
@@ -114,6 +119,34 @@ def groups(asked: Asked, seen: PageView) -> Page:
         **found,
     }
     return page("Groups", {"states": states, **data}, seen, "groups", **shown)
+
+
+def suggested(asked: Asked, seen: PageView) -> list[dict[str, str]]:
+    """Return groups, and queues for who may see them, whose name or label holds the words."""
+    search, words = read_search(asked, seen), seen.query.get("name", "").strip().lower()
+    if not words:
+        return []
+    query = grouplist.page(search.past, search.conditions, "age")
+    rows = asked.rows("groups", ListedRow, query, {**search.given, "limit": 8})
+    named = finding_queues.all_queues(asked.model) if seen.quota else []
+    queues = [one.name for one in named if words in one.name.lower()]
+    found = [{"name": one, "link": seen.link(f"/queues/{one}")} for one in queues[:4]]
+    found += [
+        {"name": f"{key}={value}", "link": seen.link("/groups", label=f"{key}={value}")}
+        for key, value in dict.fromkeys(
+            (key, text)
+            for one in rows
+            for key, text in one.label_texts().items()
+            if key in (TEAM, "user") and words in text.lower()
+        )
+    ]
+    return found + [
+        {
+            "name": f"{one.namespace}/{one.name}",
+            "link": seen.link(f"/groups/{one.namespace}/{one.name}", life=one.id),
+        }
+        for one in rows
+    ]
 
 
 def _link(seen: PageView, search: Search, **change: str) -> str:
@@ -170,7 +203,7 @@ def _sorts(seen: PageView, search: Search) -> dict[str, tuple[str, str]]:
     """Return for each order that a heading chooses its link and the mark of how it sorts now."""
     now = search.chosen["sort"] or "age"
     found = {}
-    for order in ("wait", "use", "age"):
+    for order in ("name", "wait", "use", "age"):
         to = "oldest" if order == now == "age" else order  # the other way round, if there is one
         mark = {"age": " ↓", "oldest": " ↑"}.get(now, " ↓") if now in (order, to) else ""
         found[order] = _link(seen, search, sort=to), mark

@@ -3,37 +3,53 @@
 Invariant: read only; who sees one namespace only is shown no name of another.
 """
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 from gatelog.readmodel import moments
 from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.rates import hours_text
 from gatelog.serve.console.rendering import Page, age, page
-from gatelog.serve.console.view import DAYS, ROWS, PageView, read_days
+from gatelog.serve.console.view import ROWS, PageView, Range, ordered
+
+_WEEK = timedelta(days=7)
 
 
 def preemptions(asked: Asked, seen: PageView) -> Page:
-    """Return who was preempted for whom in the days before the moment: sums, then each."""
-    namespace, days = seen.query.get("namespace", ""), read_days(seen, 7)
+    """Return who was preempted for whom in the range, a week unless named: sums, then each."""
+    namespace = seen.query.get("namespace", "")
+    window = seen.range or Range(seen.moment - _WEEK, seen.moment)
+    sums, rows = preempted(asked, seen, window, namespace)
+    listed, sorts = ordered(seen, "/preemptions", sums, _ORDERS, namespace=namespace)
+    data = {"since": window.since, "until": window.until, "sums": sums, "preemptions": rows}
+    shown = {"sums": listed, "sorts": sorts, "rows": rows, "window": window, **CELLS}
+    return page("Preemptions", data, seen, "preemptions", **shown)
+
+
+def preempted(
+    asked: Asked, seen: PageView, window: Range, namespace: str
+) -> tuple[list[moments.PreemptedSum], list[moments.PreemptedRow]]:
+    """Return what preemptions of a range add up to, and the newest of them."""
     given = {
-        "since": seen.moment - timedelta(days=days),
-        "until": seen.moment,
+        "since": window.since,
+        "until": window.until,
         "group_id": "",
         "namespace": namespace,
         "own": "" if seen.quota else namespace,
         "limit": ROWS * 2,
     }
     sums = asked.rows("sums", moments.PreemptedSum, moments.PREEMPTED_SUMS, given)
-    rows = asked.rows("preemptions", moments.PreemptedRow, moments.PREEMPTED, given)
-    links = [
-        (words, seen.link("/preemptions", namespace=namespace, days=one), one == days)
-        for one, words in DAYS.items()
-    ]
-    data = {"days": days, "sums": sums, "preemptions": rows}
-    shown = {"ranges": links, "sums": sums, "rows": rows, **CELLS}
-    return page("Preemptions", data, seen, "preemptions", **shown)
+    return sums, asked.rows("preemptions", moments.PreemptedRow, moments.PREEMPTED, given)
 
 
+_ORDERS: dict[str, Callable[[moments.PreemptedSum], Any]] = {
+    "preempted": lambda one: (one.victim_namespace, one.victim_queue),
+    "for": lambda one: (one.preemptor_namespace, one.preemptor_queue),
+    "times": lambda one: one.preemptions,
+    "groups": lambda one: one.victims,
+    "last": lambda one: one.last_at,
+}
 _BROUGHT = {
     "Running": "has run {ran}",
     "Ran": "ran {ran}",

@@ -18,7 +18,7 @@ from gatelog.serve.console.axis import Time
 from gatelog.serve.console.rendering import Page, age, page
 from gatelog.serve.console.view import ROWS, PageView
 from gatelog.serve.console.waiting import forecast_line, who_waits
-from gatelog.serve.console.window import fitting, others
+from gatelog.serve.console.window import fitting
 
 _MOST_MARKS = 2000
 
@@ -36,7 +36,7 @@ def queue(asked: Asked, seen: PageView, name: str) -> Page:
     window = fitting(asked, seen)
     since, until = window.since, window.until
     series = _over_time(asked, name, since, until)
-    axis = Time(since, until, seen.moment, past=seen.at is not None)
+    axis = Time(since, until, seen.moment, past=seen.at is not None, zone=seen.zone)
     marks = _taken_back(asked, seen, {**given, "since": since, "until": until})
     stood = asked.model.quota("ClusterQueue", name=name, at=seen.at, note=asked.note)
     usage = finding_queues.cluster_queue(found, (), stood)
@@ -45,7 +45,6 @@ def queue(asked: Asked, seen: PageView, name: str) -> Page:
     shown = {
         "heading": f"ClusterQueue {name}",
         "path": path,
-        "windows": others(seen, path, window),
         "charts": _charts(series[:8], axis, marks),
         "root": root,
         "forecast": forecast if waiting else "",
@@ -86,8 +85,8 @@ def _charts(
 ) -> list[Markup]:
     """Draw what was held over time, a chart for each flavor and resource."""
     step = age(axis.seconds / quota.STEPS)
-    begin, end = (f"{at:%Y-%m-%d %H:%M}" for at in (axis.begin, axis.end))
-    times = f"held from {begin} to {end} UTC, as it stood every {step}"
+    begin, end = (f"{at.astimezone(axis.zone):%Y-%m-%d %H:%M}" for at in (axis.begin, axis.end))
+    times = f"held from {begin} to {end}, as it stood every {step}"
     drawn = [
         picture.usage(f"{one.resource} ({one.flavor}): {times}", one, axis, marks) for one in series
     ]

@@ -31,7 +31,7 @@ def queues(asked: Asked, seen: PageView) -> Page:
     for one in asked.model.quota("ClusterQueue", at=seen.at, note=asked.note):
         stood[one.name].append(one)
     lengths: dict[str, list[CountRow]] = defaultdict(list)
-    for row in _lengths(asked, seen, ""):
+    for row in lengths_of(asked, seen, ""):
         lengths[row.cluster_queue].append(row)
     cards, data = [], []
     for known in objects[seen.offset : seen.offset + ROWS]:
@@ -57,7 +57,7 @@ def local_queues(asked: Asked, seen: PageView, namespace: str) -> Page:
     for one in asked.model.quota("LocalQueue", namespace, at=seen.at, note=asked.note):
         stood[one.name].append(one)
     lengths: dict[str, list[CountRow]] = defaultdict(list)
-    for row in _lengths(asked, seen, namespace):
+    for row in lengths_of(asked, seen, namespace):
         lengths[row.queue].append(row)
     waiting = who_waits(asked, seen, "", ROWS + 1, seen.offset, namespace)
     cards, data = [], []
@@ -85,7 +85,8 @@ def local_queues(asked: Asked, seen: PageView, namespace: str) -> Page:
     return page(title, found, seen, "local_queues", namespace=namespace, waiting=waiting, **shown)
 
 
-def _lengths(asked: Asked, seen: PageView, namespace: str) -> list[CountRow]:
+def lengths_of(asked: Asked, seen: PageView, namespace: str) -> list[CountRow]:
+    """Return how many groups are pending, by queue and stage, since when the first of them."""
     query = moments.LENGTHS_AT if seen.at else moments.LENGTHS_NOW
     given = {"queue": "", "namespace": namespace, "limit": params.MOST_ROWS, "at": seen.moment}
     return asked.rows("how many wait", CountRow, query, given)

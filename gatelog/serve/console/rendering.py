@@ -8,7 +8,6 @@ Invariant: a template that names what it was not given fails; text is escaped un
 """
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -16,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from msgspec import Struct
 
+from gatelog.readmodel.rates import hours_text
 from gatelog.readmodel.starts import sentence
 from gatelog.readmodel.timeline import anonymous, duration, plain
 from gatelog.serve.console.view import ROWS, PageView
@@ -74,11 +74,11 @@ def environment() -> Environment:
         "age": age,
         "amount": lambda number, resource: amount(resource, number),
         "duration": duration,
+        "hours": hours_text,
         "number": count,
         "plain": plain,
         "quota": lambda number, resource: quota(resource, number),
         "rfc": rfc,
-        "time": time_text,
     }
     made.globals |= {"anonymous": anonymous, "cells": cells, "count": count, "held": held_text}
     made.globals |= {"plain": plain, "sentence": sentence, "signs": _SIGNS, "ROWS": ROWS}
@@ -91,10 +91,16 @@ Columns = Mapping[str, Field | Callable[[Any], Any] | tuple[Callable[[Any], Any]
 function or macro that gets the row, or one with the field that it gets."""
 
 
-def cells(columns: Columns, row: Any) -> list[tuple[str, Any, bool]]:
-    """Return of each cell of a row its heading, what it shows, and whether that is a sentence."""
+def cells(columns: Columns, row: Any) -> list[tuple[str, Any, str]]:
+    """Return of each cell of a row its heading, what it shows, and its class: a sentence needs
+    room, and a phone leaves out what is empty.
+    """
     found = [(label, _shown(shown, row)) for label, shown in columns.items()]
-    return [(label, words, len(words) > _SENTENCE and "<" not in words) for label, words in found]
+    return [(label, words, _class(words)) for label, words in found]
+
+
+def _class(words: str) -> str:
+    return "none" if words == "–" else "long" if len(words) > _SENTENCE and "<" not in words else ""
 
 
 def _shown(shown: Any, row: Any) -> str:
@@ -119,11 +125,6 @@ def count(number: int) -> str:
 def age(seconds: float) -> str:
     """Return a span of whole seconds, in the form that every other page and command uses."""
     return duration(seconds) if seconds >= 60 else f"{max(0, int(seconds))} s"
-
-
-def time_text(at: datetime, *, fine: bool = False) -> str:
-    """Return a time in full; `fine`: with thousandths, where a story is short."""
-    return f"{at:%Y-%m-%d %H:%M:%S}" + (f".{at.microsecond // 1000:03}" if fine else "")
 
 
 def held_text(resources: Mapping[str, Mapping[str, int]]) -> str:

@@ -3,8 +3,9 @@
 Invariant: amounts are those of `gatelog usage`.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,12 +14,12 @@ from msgspec import structs
 
 from gatelog.readmodel import usage as sums
 from gatelog.readmodel.moments import Asked
-from gatelog.readmodel.rates import missing, unit_name
+from gatelog.readmodel.rates import Rates, missing, unit_name
 from gatelog.serve.api import finding_usage
 from gatelog.serve.console import picture
 from gatelog.serve.console.axis import Time
 from gatelog.serve.console.rendering import Page, page
-from gatelog.serve.console.view import DAYS, ROWS, PageView, read_days
+from gatelog.serve.console.view import ROWS, PageView, Range, ordered
 
 _DIVIDED = {
     **{key: key for key in ("namespace", "localqueue", "queue", "flavor")},
@@ -26,56 +27,55 @@ _DIVIDED = {
     "user": f"{sums.LABEL}user",
 }
 """Word of an address, and the key it means; `label:KEY` is a word, too."""
+_DAY = timedelta(days=1)
 _DRAWN = 4
 """Resources that are drawn."""
 
 
 def usage(asked: Asked, seen: PageView) -> Page:
-    """Return resource-hours by a key, on the day of the moment or in the days up to it."""
+    """Return resource-hours by a key, in the range or on the day of the moment."""
     namespace = seen.query.get("namespace", "")
-    day, days = seen.moment.date(), read_days(seen)
     by = seen.query.get("by", "").strip() or "namespace"
-    since = datetime(day.year, day.month, day.day, tzinfo=UTC) - timedelta(days=days - 1)
-    until = min(since + timedelta(days=days), seen.now)
-    period = "hour" if days == 1 else "day"
+    chosen, day = seen.range, seen.moment.date()
+    midnight = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    window = chosen or Range(midnight, min(midnight + _DAY, seen.now))
+    since, until = window.since, window.until
+    period = "hour" if until - since <= 2 * _DAY else "day"
     key = _DIVIDED.get(by, by)
     spent = finding_usage.spent_by(asked.model, key, since, until, namespace, period)
     shares, periods = spent.shares, spent.steps
     asked.note(f"usage by {by} and by {period}", spent.query, spent.given)
-    title = f"Usage of the {DAYS[days]} to {day}" if days > 1 else f"Usage on {day}"
+    title = "Usage" if chosen else f"Usage on {day}"
     rates = asked.model.rates
-    keys = sorted({one.key for one in shares})
-    listed = set(keys[seen.offset : seen.offset + ROWS])
-    shown = _rows(shares, listed, priced=rates is not None)
-    head = [by, "resource", *sums.COLUMNS]
-    head += [f"cost {rates.currency}".rstrip()] if rates else []
-    path, chosen = "/usage", {"namespace": namespace, "by": by}
-    kept = {**chosen, "days": days if days > 1 else None}
-    ranges = [
-        (words, seen.link(path, **chosen, days=one if one > 1 else None), one == days)
-        for one, words in DAYS.items()
-    ]
-    divisions = [
-        (one, seen.link(path, **{**kept, "by": one}), by in (one, key))
-        for one, key in _DIVIDED.items()
-    ]
+    kept = {"namespace": namespace, "by": by}
+    orders: dict[str, Callable[[sums.Share], Any]] = {
+        by: lambda one: (one.key, one.resource),
+        **{word: partial(_column, word) for word in sums.COLUMNS},
+        **({_costs(rates): lambda one: one.cost} if rates else {}),
+    }
+    listed, sorts = ordered(seen, "/usage", shares, orders, **kept)
     body = {
-        "ranges": ranges,
-        "beside": _beside(seen, path, kept),
-        "charts": _charts(periods, since, until, period),
-        "divisions": divisions,
-        "head": head,
-        "rows": shown,
+        "window": window,
+        "beside": None if chosen else _beside(seen, kept),
+        "charts": _charts(periods, window, period, seen),
+        "divisions": [
+            (one, seen.link("/usage", **{**kept, "by": one}), by in (one, key))
+            for one, key in _DIVIDED.items()
+        ],
+        "head": [by, "resource", *sums.COLUMNS, *([_costs(rates)] if rates else [])],
+        "rows": _rows(shares, listed[seen.offset : seen.offset + ROWS], priced=rates is not None),
+        "sorts": sorts,
         "caption": f"{title}, by {by}",
-        "left": len(keys) - seen.offset,
-        "path": path,
-        "kept": kept,
+        "left": len(listed) - seen.offset,
+        "kept": {**kept, "sort": seen.query.get("sort")},
         "cost": _cost_note(rates is not None, spent.unpriced),
         "capped": sums.capped(shares),
+        "link": lambda key: _groups(seen, by, key, namespace),
     }
     data = {
         "day": day.isoformat(),
-        "days": days,
+        "since": since,
+        "until": until,
         "by": by,
         "currency": rates.currency if rates else None,
         "usage": [_numbers(one, priced=rates is not None) for one in shares],
@@ -84,27 +84,52 @@ def usage(asked: Asked, seen: PageView) -> Page:
     return page(title, data, seen, "usage", **body)
 
 
-def _beside(seen: PageView, path: str, kept: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return what is chosen, and links to as much before and after it, "" for what is to come."""
-    day, days = seen.moment.date(), read_days(seen)
+def _column(word: str, one: sums.Share) -> int:
+    return one.spent.columns[word]
+
+
+def _costs(rates: Rates) -> str:
+    return f"cost {rates.currency}".rstrip()
+
+
+def _groups(seen: PageView, by: str, key: str, namespace: str) -> str:
+    """Return the page of what a row adds up: its groups, worst waste first; "" for none."""
+    if by == "group":
+        return seen.link(f"/groups/{key}")
+    if by == "namespace":
+        return seen.link("/usage", namespace=key, by="group", sort="-wasted")
+    if by == "queue" and seen.quota:
+        return seen.link(f"/queues/{key}")
+    label = _DIVIDED.get(by, by)
+    if not label.startswith(sums.LABEL):
+        return ""
+    name = label.removeprefix(sums.LABEL)
+    terms = f"{name}={key}" if key else f"!{name}"
+    return seen.link("/groups", label=terms, namespace=namespace, sort="use", gone="1")
+
+
+def _beside(seen: PageView, kept: Mapping[str, Any]) -> tuple[str, str]:
+    """Return links to the days before and after, "" for one that is to come."""
+    day = seen.moment.date()
 
     def other(to: date) -> str:
         at = {} if to >= seen.now.date() else {"at": f"{to}T23:59:59Z"}
-        return path + "?" + urlencode({**at, **{k: v for k, v in kept.items() if v}})
+        return "/usage?" + urlencode({**at, **{k: v for k, v in kept.items() if v}})
 
-    after = other(day + timedelta(days=days)) if day < seen.now.date() else ""
-    return DAYS[days], other(day - timedelta(days=days)), after
+    return other(day - _DAY), other(day + _DAY) if day < seen.now.date() else ""
 
 
-def _rows(shares: Sequence[sums.Share], listed: Set[str], *, priced: bool) -> list[list[str]]:
-    """Return a row for each share of keys, and where there are several one for all of each."""
+def _rows(
+    shares: Sequence[sums.Share], listed: Sequence[sums.Share], *, priced: bool
+) -> list[list[str]]:
+    """Return a row for each share that is listed, and where there are several one for all."""
     totals = sums.totals(shares)
     places = sums.decimals(
         sums.hours(one.resource, number) for one in totals for number in one.spent.columns.values()
     )
     return [
         [
-            one.key or "–",
+            one.key,
             f"{one.resource}, {unit_name(one.resource)}",
             *(
                 f"{sums.hours(one.resource, number):,.{places}f}"
@@ -113,7 +138,7 @@ def _rows(shares: Sequence[sums.Share], listed: Set[str], *, priced: bool) -> li
             *([f"{sums.money(one.cost):,.2f}"] if priced else []),
         ]
         for one in [
-            *(one for one in shares if one.key in listed),
+            *listed,
             *(_all_of(one) for one in totals if len(shares) > 1),
         ]
     ]
@@ -128,12 +153,12 @@ def _numbers(one: sums.Share, *, priced: bool) -> dict[str, Any]:
 
 
 def _charts(
-    periods: Sequence[sums.Share], since: datetime, until: datetime, period: str
+    periods: Sequence[sums.Share], window: Range, period: str, seen: PageView
 ) -> list[Markup]:
     """Return a chart per resource: what was taken in each hour or day."""
     resources = list(dict.fromkeys(one.resource for one in periods))[:_DRAWN]
     step = timedelta(hours=1) if period == "hour" else timedelta(days=1)
-    axis = Time(since, max(until, since + step))
+    axis = Time(window.since, max(window.until, window.since + step), zone=seen.zone)
     charts = []
     for resource in resources:
         bars = [
