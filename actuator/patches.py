@@ -79,7 +79,7 @@ def remove(path: str) -> Json:
 
 
 _UNTRACK: Operations = [add("/metadata/managedFields", [{}])]
-"""How Kubernetes is told to clear them; an empty list is taken for a client that knows no better.
+"""How Kubernetes is told to clear them.
 https://kubernetes.io/docs/reference/using-api/server-side-apply/#clearing-managedfields"""
 
 

@@ -64,7 +64,7 @@ BEFORE_FIRST_APPLY = "before-first-apply"
 
 def cleared(meta: Obj) -> bool:
     """Whether metadata that a client wants says that the entries are to be forgotten."""
-    return meta.get("managedFields") == [{}]
+    return meta.get("managedFields") in ([], [{}])
 
 
 def after_update(entries: list[Obj], old: Obj, new: Obj, writer: Writer, time: str) -> list[Obj]:
