@@ -147,11 +147,11 @@ async def test_a_day_is_divided_and_priced(priced: tuple[str, str]):
     _, text, _ = await get(address + "/usage?at=2026-01-02T12:00:00Z")
     assert "cost EUR" in text
     assert "There is no rate for" not in text
-    assert '<th scope="row">ns</th>' in text
+    assert re.search(r'<th scope="row"><a href="[^"]+">ns</a></th>', text)
     assert pages.problems(text) == []
     # Of many keys a page shows fifty; the sums are of all.
     _, text, _ = await get(address + "/usage?at=2026-01-02T12:00:00Z&offset=1")
-    assert '<th scope="row">ns</th>' not in text and '<th scope="row">all</th>' in text
+    assert ">ns</a></th>" not in text and '<th scope="row">all</th>' in text
     assert "← earlier" in text and "further →" not in text
     assert pages.problems(text) == []
 

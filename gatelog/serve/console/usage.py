@@ -53,7 +53,10 @@ def usage(asked: Asked, seen: PageView) -> Page:
         **{word: partial(_column, word) for word in sums.COLUMNS},
         **({_costs(rates): lambda one: one.cost} if rates else {}),
     }
-    listed, sorts = ordered(seen, "/usage", shares, orders, **kept)
+    sorted_shares, sorts = ordered(seen, "/usage", shares, orders, **kept)
+    keys = list(dict.fromkeys(one.key for one in sorted_shares))
+    listed = set(keys[seen.offset : seen.offset + ROWS])
+    rows = [one for one in sorted_shares if one.key in listed]
     body = {
         "window": window,
         "beside": None if chosen else _beside(seen, kept),
@@ -63,10 +66,10 @@ def usage(asked: Asked, seen: PageView) -> Page:
             for one, key in _DIVIDED.items()
         ],
         "head": [by, "resource", *sums.COLUMNS, *([_costs(rates)] if rates else [])],
-        "rows": _rows(shares, listed[seen.offset : seen.offset + ROWS], priced=rates is not None),
+        "rows": _rows(shares, rows, priced=rates is not None),
         "sorts": sorts,
         "caption": f"{title}, by {by}",
-        "left": len(listed) - seen.offset,
+        "left": len(keys) - seen.offset,
         "kept": {**kept, "sort": seen.query.get("sort")},
         "cost": _cost_note(rates is not None, spent.unpriced),
         "capped": sums.capped(shares),
