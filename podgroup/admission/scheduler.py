@@ -27,7 +27,6 @@ from podgroup.admission.model import Configuration, Eviction, PodSetAssignment, 
 from podgroup.admission.nominate import Nominator
 from podgroup.admission.plan import Mode
 from podgroup.admission.reclaimers import Reclaimers
-from podgroup.admission.rejections import Rejections
 from podgroup.admission.reserving_cycle import ReservingCycle, claim_of
 from podgroup.admission.shortfall import preempted as between
 from podgroup.admission.topology.places import Given
@@ -60,7 +59,6 @@ class Scheduler:
         """What it is deciding about, for the error report if that fails."""
         self._nominator = Nominator(self.cache)
         self._reclaimers = Reclaimers(self.cache, self._nominator)
-        self.rejections = Rejections(self.cache)
         self._new: dict[str, Entered] = {}
         """Who was admitted in this pass, and is not admitted outside of it yet."""
         self.withdrawn: Counter[tuple[str, str]] = Counter()
@@ -110,7 +108,6 @@ class Scheduler:
             taken_up = self.withdrawn.total()
             manager.try_released()
             self._run_rounds(heads, admitted, evicted)
-        manager.fresh.clear()
         if self._as_kueue:
             for verdict in failures:
                 second_pass.enter(cache, verdict)
@@ -325,8 +322,6 @@ class Scheduler:
         hopeless = effect_of(head.reason).hopeless and not self._as_kueue  # Q6
         cache.queues.put_back(waiter, head.requeue, head.reason, hopeless)
         if not queue.lines.is_active(waiter):
-            if not self._as_kueue:
-                self.rejections.note(head)
             return True
         if queue.strict and not self._as_kueue:
             usage = waiting_for(head, own_only=True) if self._reserves(queue, head) else {}  # Q7

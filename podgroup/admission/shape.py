@@ -9,13 +9,12 @@ Invariant: two workloads have the same `Shape` object if and only if podsets and
 
 from podgroup.admission.amounts import PODS, ordered
 from podgroup.admission.model import PodSet
-from podgroup.model.topology import NOTHING_ASKED
 
 
 class Shape:
     """Podsets and a priority; what they ask for is worked out once."""
 
-    __slots__ = ("_kind", "_with_pods", "_without", "plain", "pod_sets", "priority")
+    __slots__ = ("_with_pods", "_without", "pod_sets", "priority")
 
     def __init__(self, priority: int, pod_sets: tuple[PodSet, ...]) -> None:
         self.priority = priority
@@ -23,25 +22,6 @@ class Shape:
         totals = [{name: each * s.count for name, each in s.requests} for s in pod_sets]
         self._without = [{name: total[name] for name in ordered(total)} for total in totals]
         self._with_pods: list[dict[str, int]] = []
-        self.plain = len(pod_sets) == 1 and pod_sets[0].topology == NOTHING_ASKED
-        """One podset, which asks for no topology."""
-        self._kind = (
-            (priority, pod_sets[0].node_selector, pod_sets[0].node_terms, pod_sets[0].tolerations)
-            if self.plain
-            else None
-        )
-
-    def within(self, other: "Shape") -> bool:
-        """Tell whether another plain shape can be of the same nodes, and asks for no less.
-
-        At the same priority, and of every resource that this one names.
-        """
-        if not (self.plain and other.plain) or self._kind != other._kind:
-            return False
-        asked, more = self._without[0], other._without[0]
-        return self.pod_sets[0].count <= other.pod_sets[0].count and all(
-            name in more and amount <= more[name] for name, amount in asked.items()
-        )
 
     def requests(self, with_pods: bool) -> list[dict[str, int]]:
         """Return per podset what all its pods ask for, in the order resources are looked at."""

@@ -30,14 +30,11 @@ class CachedQueue:
 
     __slots__ = (
         "active",
-        "answered_at",
-        "asked",
         "blocked",
         "claims",
         "failed",
         "generation",
         "head",
-        "least",
         "leaving",
         "lines",
         "offer",
@@ -55,13 +52,6 @@ class CachedQueue:
         self.lines = PendingQueue(by_use)
         self.failed: dict[Shape, Failure] = {}
         """Shapes that did not fit since the last release."""
-        # Rejections
-        self.asked = 0
-        """How many did not fit since then."""
-        self.answered_at = 0
-        """`asked` when they answered for larger ones last."""
-        self.least: list[Shape] = []
-        """The smallest of them, where they can answer for larger ones."""
         # Reservations
         self.generation = 0
         """Rises when a workload leaves, or is written anew, and when quotas change."""

@@ -13,7 +13,7 @@ cost the logarithm of the line's length.
 """
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from podgroup.admission.holding import PendingWorkload
 from podgroup.admission.shape import Shape
@@ -200,19 +200,9 @@ class PendingQueue:
             first = bucket.active.first()
             if first is None or (since is not None and first.since < since):
                 continue
-            self._set_aside(bucket)
-
-    def set_aside_if(self, answered: Callable[[Shape], bool]) -> None:
-        """Make all shapes inadmissible that are `answered`, without looking at any waiter."""
-        for lane in self.lanes.values():
-            for bucket in lane.buckets.values():
-                if bucket.active.live and bucket.selected and answered(bucket.shape):
-                    self._set_aside(bucket)
-
-    def _set_aside(self, bucket: Bucket) -> None:
-        self.active -= bucket.active.live
-        bucket.active, bucket.aside = _joined(bucket.aside, bucket.active)
-        self._note_aside(bucket)
+            self.active -= bucket.active.live
+            bucket.active, bucket.aside = _joined(bucket.aside, bucket.active)
+            self._note_aside(bucket)
 
     def try_again(self) -> None:
         """Let all be tried again that were inadmissible."""

@@ -67,8 +67,6 @@ class QueueManager:
         self.waiting: dict[str, PendingWorkload] = {}
         self.claims = Claims(objects, wake_ups, self._requeue)
         self.shapes = Shapes()
-        self.fresh: set[Shape] = set()
-        """Shapes of which one has come in line since the last pass: it is to be asked itself."""
         self.judged: set[str] = set()
         """Whom an equal one has answered for since this was read last."""
         self._unjudged: dict[Shape, set[str]] = {}
@@ -184,7 +182,6 @@ class QueueManager:
             # Q10: an equal one failed since the last release.
             failed = self._as_kueue and waiter.shape in queue.failed
             queue.lines.put(waiter, aside=failed)
-            self.fresh.add(waiter.shape)
             self._wake_ups.due.add(queue.spec.name)
             if queue.blocked and self.first(queue) is waiter:
                 self.claims.unblock(queue)  # it goes before who blocks
@@ -400,5 +397,3 @@ class QueueManager:
         for shape in queue.failed:
             self.shapes.give_back(shape)
         queue.failed.clear()
-        queue.asked = queue.answered_at = 0
-        queue.least.clear()
