@@ -102,7 +102,7 @@ def admit(ctx: RuleContext) -> Conclusions:
             judged = cache.queues.judged
             without_verdict |= judged
             judged.clear()
-    for identity in without_verdict:
+    for identity in sorted(without_verdict):  # the order of conclusions hangs on no hash
         if identity in quotas.waiting:
             yield from _explain_wait(ctx, identity)
 
