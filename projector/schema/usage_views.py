@@ -20,7 +20,8 @@ spans, and all of them agree.
 Resource `pods` (one for each) is counted where an admission holds quota of it. What a pod asks for
 beyond what any node has (`quantities.most`: the door refuses it) counts as that, and is `capped`.
 
-Invariant: spans of one pod do not overlap but for those that are `incomplete`; open ones end at `v_clock`.
+Invariant: spans of one pod do not overlap but for those that are `incomplete`; open ones end at
+`v_clock`.
 """
 
 from podgroup.model.quantities import CPU, most
