@@ -40,9 +40,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "why": Command("why:why", FIRST, "Why a group or pod waits or does not run, and what helps."),
     "history": Command("history:history", FIRST, "What happened to a group, line by line."),
-    "list": Command(
-        "listing:listing", FIRST, "Groups, queues, cohorts, flavors and what they hold."
-    ),
+    "list": Command("listing:listing", FIRST, "Groups, and queues with what they hold."),
     "usage": Command("usage:usage", FIRST, "Resource-hours used, held, wasted and waited for."),
     "what-if": Command(
         "what_if:what_if", FIRST, "Play a log with another quota, priority or policy."

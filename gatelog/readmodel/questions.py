@@ -19,8 +19,9 @@ import msgspec
 from msgspec import Struct
 
 from gatelog.readmodel.grouplist import key_parameter
-from gatelog.readmodel.rates import hours_text
+from gatelog.readmodel.rates import hours_text, unit, unit_name
 from gatelog.readmodel.statements import filled
+from gatelog.readmodel.timeline import plain
 from podgroup.model.quantities import MAX_INT64
 from podgroup.model.wording import UNLIMITED, quantity
 from projector.times import utc_text
@@ -41,6 +42,10 @@ _AMOUNTS = frozenset(
 """Columns of amounts as the tables have them: cpu in thousandths."""
 _QUOTAS = frozenset(("available", "without_limit", "nominal", "idle"))
 """Those of what may be had."""
+_HOURS = frozenset(("hours", "amount_hours", "resource_hours"))
+"""Columns of amounts times hours as views have them: cpu in cores, memory in bytes."""
+_MEANS = frozenset(("borrowed", "most_at_once"))
+"""Columns of mean or greatest amounts as views have them."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 _HEAD = re.compile(r"^-- ([a-z]+): (.+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)\b")
@@ -106,16 +111,27 @@ def statement(question: Question, scope: Scope, dialect: str) -> str:
 
 
 def readable(names: Sequence[str], row: Sequence[Any]) -> tuple[Any, ...]:
-    """Return a row as people read it: times to the second, amounts with units, few digits."""
+    """Return a row as people read it: times to the second, amounts with units, few digits, and
+    sentences without ids.
+    """
     resource = row[names.index("resource")] if "resource" in names else ""
-    return tuple(
-        hours_text(msgspec.json.decode(value) if isinstance(value, str) else value)
-        if name == "lost_hours" and value
-        else _amount(name, resource, value)
-        if resource and name in _AMOUNTS and isinstance(value, int)
-        else _readable(value)
-        for name, value in zip(names, row, strict=True)
-    )
+    return tuple(_shown(name, resource, value) for name, value in zip(names, row, strict=True))
+
+
+def _shown(name: str, resource: str, value: Any) -> Any:
+    if name == "message" and value:
+        return plain(value)
+    if name == "lost_hours" and value:
+        return hours_text(msgspec.json.decode(value) if isinstance(value, str) else value)
+    if resource and name in _AMOUNTS and isinstance(value, int):
+        return _amount(name, resource, value)
+    if not resource or name not in _HOURS | _MEANS or value is None:
+        return _readable(value)
+    large = unit(resource) if resource != "cpu" else 1  # those views have cores
+    said = _readable(float(value) / large)
+    if name in _HOURS:
+        return f"{said} {unit_name(resource)}"
+    return f"{said}Gi" if large > 1 else said
 
 
 def _amount(name: str, resource: str, value: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gatelog.readmodel.questions import questions
+from gatelog.readmodel.questions import questions, readable
 from tests.cli.conftest import Ran
 from tests.cli.test_asking import written
 from tests.support.toy import Toy
@@ -94,3 +94,18 @@ def test_a_table_is_for_people_and_json_for_programs(gatelog: Gatelog, tmp_path:
     assert "cpu   6   4" in out
     _, out, _ = gatelog("ask", "short", "--json", *where((url, 0)))
     assert json.loads(out)[0]["requested"] == 6000
+
+
+def test_people_read_hours_with_their_unit_and_sentences_without_ids() -> None:
+    ours = "2 of 3 pods exist: preempted by a group of another namespace (priority 9 over 0)"
+    kueues = "Preempted to accommodate a workload (UID: 1, JobUID: UNKNOWN) due to prioritization"
+    assert readable(["message"], [f"{ours} — {kueues}"]) == (ours,)
+    names = ["resource", "hours", "borrowed"]
+    assert readable(names, ["memory", 3.0 * 2**30, 0.5 * 2**30]) == (
+        "memory",
+        "3.00 GiB-h",
+        "0.50Gi",
+    )
+    assert readable(names, ["cpu", 0.25, 3.5]) == ("cpu", "0.25 core-h", "3.50")
+    assert readable(names, ["cpu", None, 3500]) == ("cpu", None, "3500m")
+    assert readable(["message", "resource"], [None, ""]) == (None, "")

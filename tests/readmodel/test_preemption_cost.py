@@ -68,6 +68,9 @@ def test_ask_tells_what_each_preemption_cost_and_brought(
     at = head.index("lost_hours")
     assert re.split(" {2,}", first[at:])[:2] == ["0.67 core-h of cpu", "Ran"]
     assert re.split(" {2,}", last[at:])[:2] == ["0.40 core-h of cpu", "NeverAdmitted"]
+    assert cli.run(["ask", "taken", *asked[2:]]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r" cpu +\d+\.\d+ core-h ", out), out
     assert cli.run([*asked, "-o", "json"]) == 0
     never, ran = json.loads(capsys.readouterr().out)
     assert float(ran["admitted_after_seconds"]) == pytest.approx(30, abs=0.3)
