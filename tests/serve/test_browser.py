@@ -6,7 +6,7 @@ The browser's zone is five and a half hours ahead of UTC the whole year.
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -43,6 +43,35 @@ async def test_times_in_full_have_the_hour_of_the_viewers_zone_beside_them(opene
     assert small.startswith(f" ({here // 60:02}:{here % 60:02}:")
     assert "UTC; here " in await tab.value(f"{one}.title")
     assert tab.said == []
+
+
+async def test_the_button_has_all_times_in_the_viewers_zone_and_back(opened: Opened) -> None:
+    tab, address = opened
+    await tab.open(f"{address}/groups/ns/a", WIDE, "light")
+    one, button = (
+        "document.querySelector('time[data-full]')",
+        "document.querySelector('[data-zone]')",
+    )
+    utc, at = await tab.value(f"{one}.firstChild.textContent"), await tab.value(f"{one}.dateTime")
+    await tab.value(f"{button}.click()")
+    await until(tab, f"{button}?.dataset.zone.startsWith('Asia/') && !{button}.hidden")
+    here = datetime.fromisoformat((await tab.value(f"{one}.firstChild.textContent"))[:19])
+    assert here.replace(tzinfo=UTC) - datetime.fromisoformat(at) == timedelta(minutes=330)
+    ticks = "[...document.querySelectorAll('.chart text')].map((each) => each.textContent)"
+    assert any(said.endswith(" IST") for said in await tab.value(ticks))
+    await tab.value(f"{button}.click()")
+    await until(
+        tab, f"{button}?.dataset.zone === 'UTC' && {one}.firstChild.textContent === '{utc}'"
+    )
+
+
+async def test_mine_leads_to_the_groups_of_the_label(opened: Opened) -> None:
+    tab, address = opened
+    await tab.open(f"{address}/groups?label=team%3Dred,user%3Dann", WIDE, "light")
+    await tab.value("document.querySelector('[data-mine]').click()")
+    mine = "[...document.querySelectorAll('nav a')].find((one) => one.textContent === 'Mine')"
+    await until(tab, mine)
+    assert await tab.value(f"new URL({mine}.href).searchParams.get('label')") == "team=red,user=ann"
 
 
 async def test_a_view_is_kept_by_name_marked_and_forgotten(opened: Opened) -> None:

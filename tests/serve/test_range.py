@@ -87,9 +87,14 @@ async def test_groups_that_came_in_a_range_are_listed(small: Any) -> None:
 
 async def test_times_are_of_the_zone_that_a_cookie_names(small: Any) -> None:
     address, _ = small
-    async with aiohttp.ClientSession(cookies={"zone": "Asia/Kolkata"}) as session:
+    kept = {"zone": "Asia%2FKolkata", "mine": "team%3Dred"}  # as console.js writes it
+    async with aiohttp.ClientSession(cookies=kept) as session:
         async with session.get(f"{address}/groups/ns/a") as answer:
             text = await answer.text()
+        assert "/groups?label=team%3Dred&amp;gone=1" in text
+        for path in ("/groups/ns/a", "/queues/cq", "/usage?at=2026-01-01T06:00:00Z"):
+            async with session.get(address + path) as answer:
+                assert re.search(r" IST</text>", await answer.text()), f"an axis of {path}"
         utc = (await get(f"{address}/groups/ns/a"))[1]
     pattern = r'<time datetime="([^"]+)" class="num" data-full>([^<]+)<'
     for page, minutes in ((text, 330), (utc, 0)):

@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode
 
 import msgspec
 from aiohttp import web
@@ -324,7 +324,7 @@ class Console:
             "same": same,
             "times": _times(seen, path, same) if status == 200 else None,
             "within": "" if everywhere else within,
-            "mine": request.cookies.get("mine", "")[:200],
+            "mine": _cookie(request, "mine")[:200],
             "body": body,
             "live": live,
             "found": status == 200,
@@ -376,13 +376,18 @@ def _read(request: web.Request) -> PageView:
             # So that nothing is checked of one value and found by the other.
             raise Refused(400, f"parameter {key[:40]!r} is given twice: once is allowed")
     now = datetime.now(UTC)
-    zone = read_zone(request.cookies.get("zone", ""))
+    zone = read_zone(_cookie(request, "zone"))
     at = read_moment(request.query.get("at", ""), now)
     seen = PageView(at=at, query=request.query, now=now, zone=zone)
     ends = seen.range.until if at is None and seen.range else now
     if ends < now:
         seen = structs.replace(seen, at=ends)
     return seen
+
+
+def _cookie(request: web.Request, name: str) -> str:
+    """Return what the page's script keeps, which it writes per cent encoded; "" for nothing."""
+    return unquote(request.cookies.get(name, ""))
 
 
 def _listing(plural: str, namespace: str) -> Deed:
