@@ -127,7 +127,7 @@ def _asked(
     """Return rows, columns, and how `-o name` calls a row; one row too many means more."""
     now, limit = model.clock(), wanted.limit + 1
     if what == "queues":
-        return model.queues(namespace, limit), _queue_columns(now), _queue_name
+        return _queues(model, namespace, limit, now), _queue_columns(now), _queue_name
     if wanted.labelled or wanted.since is not None:
         return _jobs(model, namespace, wanted, now)
     of = (namespace, wanted.queue, wanted.state)
@@ -237,6 +237,34 @@ def _queue_columns(now: datetime) -> "list[Column[QueueRow]]":
         Column("HELD", lambda q: _amounts(q.held)),
         Column("WITHOUT QUOTA", lambda q: _amounts(q.unadmitted), wide=True),
         Column("DRAINED", lambda q: _ahead(q.drained_at, now), wide=True),
+        Column("WAIT P50 (7 d)", lambda q: _lasted(q.wait_half_s), wide=True),
+        Column("WAIT P90 (7 d)", lambda q: _lasted(q.wait_most_s), wide=True),
+    ]
+
+
+def _lasted(seconds: float | None) -> str:
+    from gatelog.readmodel.timeline import duration
+
+    return "" if seconds is None else duration(seconds)
+
+
+def _queues(model: "ReadModel", namespace: str, limit: int, now: datetime) -> "Sequence[QueueRow]":
+    """Return queues, ClusterQueues with how long groups waited: who waits still counts."""
+    from datetime import timedelta
+
+    import msgspec
+
+    from gatelog.readmodel import moments
+
+    found = model.queues(namespace, limit)
+    query = moments.waited(model.dialect, past=False)
+    given = {"since": now - timedelta(days=7), "at": now, "namespace": "", "limit": limit}
+    waited = {row.cluster_queue: row for row in model.rows(moments.WaitedRow, query, given)}
+    return [
+        msgspec.structs.replace(queue, wait_half_s=row.half, wait_most_s=row.most)
+        if queue.kind == "ClusterQueue" and (row := waited.get(queue.name))
+        else queue
+        for queue in found
     ]
 
 

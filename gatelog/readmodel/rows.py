@@ -135,6 +135,12 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
     """Quota of a ClusterQueue that is held, by flavor and resource."""
     unadmitted: dict[str, dict[str, int]] = {}
     """What runs in it and was never admitted, in the same way."""
+    wait_half_s: float | None = None
+    """Seconds that half of those who waited for a ClusterQueue in the last 7 days waited at most,
+    and who waits still so far; None: nobody waited, or it was not asked.
+    """
+    wait_most_s: float | None = None
+    """The same of 9 in 10."""
 
 
 class WaitRow(msgspec.Struct, frozen=True):

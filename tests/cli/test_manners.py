@@ -114,7 +114,10 @@ def test_lists(gatelog: Gatelog, busy_db: Db) -> None:
     assert local["pending"] and queue["held"]
     _, table, _ = ask(gatelog, busy_db, "list", "queues")
     assert "clusterqueue/cq" in ask(gatelog, busy_db, "list", "queues", "-o", "name")[1].split()
-    assert "LONGEST WAIT" in table.splitlines()[0]
+    assert "LONGEST WAIT" in table.splitlines()[0] and "WAIT P50" not in table
+    assert 0 <= queue["wait_half_s"] <= queue["wait_most_s"] and local["wait_half_s"] is None
+    _, table, _ = ask(gatelog, busy_db, "list", "queues", "-o", "wide")
+    assert "WAIT P50 (7 d)   WAIT P90 (7 d)" in table.splitlines()[0]
 
     code, out, err = ask(gatelog, busy_db, "list", "groups", "-n", "nowhere")
     assert code == 0 and "no groups in namespace nowhere" in err
