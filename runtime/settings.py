@@ -367,8 +367,8 @@ class ServeSettings(Section, frozen=True, kw_only=True):
 class ForecastSettings(Section, frozen=True, kw_only=True):
     """When what waits starts (docs/looking-forward.md)."""
 
-    interval_s: Annotated[float, Meta(ge=0, le=86_400)] = 60.0
-    """Seconds between forecasts of `gatelog up`, if any wait. 0: none but `gatelog forecast`."""
+    interval_s: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
+    """Seconds between forecasts, if any wait; 0: none but `gatelog forecast`. `gatelog up`: 60."""
     budget_s: Annotated[float, Meta(ge=0.1, le=3600)] = 5.0
     """Seconds of processor time for a forecast, start-up included."""
     label: str = "team"

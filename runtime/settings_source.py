@@ -72,11 +72,13 @@ def load(
     config: str | Path | None = None,
     environ: Mapping[str, str] | None = None,
     overrides: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, Any] | None = None,
 ) -> Settings:
     """Return the settings of this process.
 
     `config` is the TOML file (default: GATELOG_CONFIG, else none); `overrides` are values from
     the command line by path (`"nats.url"`); an override that is None counts as not given.
+    `defaults` are values by path of what nothing else gives.
 
     Raises:
         SettingsError: a file that cannot be read, an unknown name or a bad value.
@@ -93,7 +95,8 @@ def load(
             raise SettingsError(f"command line: {_unknown(name, docs)}")
         if value is not None:
             given[name] = _Given(value, "the command line", isinstance(value, str))
-    return _build({path: _convert(docs[path], value) for path, value in given.items()})
+    found = {path: _convert(docs[path], value) for path, value in given.items()}
+    return _build({**(defaults or {}), **found})
 
 
 def _build(values: Mapping[str, Any]) -> Settings:

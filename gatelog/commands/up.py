@@ -42,6 +42,9 @@ Mode = Annotated[
     typer.Option("--mode", help="Who admits: our own quota queues, or Kueue's scheduler."),
 ]
 
+DEFAULTS = {"forecast.interval_s": 60.0}
+"""Settings of this command, if nothing else is said: nobody else makes forecasts here."""
+
 
 def up(
     where: options.InstallationOptions,
@@ -54,7 +57,7 @@ def up(
     nats-server), a read model (SQLite) and all three deployments. Keeps its state in .gatelog and
     goes on from there when started again.
     """
-    settings = where.settings(mode=mode)
+    settings = where.settings(mode=mode, defaults=DEFAULTS)
     narrator = Narrator(settings.log, "up", verbose=verbose)
 
     from gatelog.allinone import Setup, run_up

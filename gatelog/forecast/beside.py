@@ -53,9 +53,9 @@ async def beside_projector(settings: Settings, stop: asyncio.Event, checks: Chec
 async def forecasting(
     settings: Settings, stop: asyncio.Event, meters: Meters, *, nice: int = NICE
 ) -> None:
-    """Make forecasts until `stop` is set; nothing at all if the interval is 0."""
+    """Make forecasts until `stop` is set; none if the interval is 0, or if Kueue admits."""
     every_s = settings.forecast.interval_s
-    if not every_s:
+    if not every_s or settings.mode == "kueue":
         return
     loop, failing = asyncio.get_running_loop(), ""
     url = database_url(settings)

@@ -12,7 +12,7 @@ Invariant: a command reads its settings once, here.
 import functools
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
@@ -126,8 +126,16 @@ Rows = Annotated[
 ]
 
 
-def settings(config: Path | None, assign: list[str] | None, **given: Any) -> Settings:
+def settings(
+    config: Path | None,
+    assign: list[str] | None,
+    *,
+    defaults: Mapping[str, Any] | None = None,
+    **given: Any,
+) -> Settings:
     """Return the settings; `given` are values by path with `__` for the dot, None if not given.
+
+    `defaults` are a command's own, by path.
 
     Raises:
         SettingsError: a setting that cannot be used.
@@ -140,7 +148,7 @@ def settings(config: Path | None, assign: list[str] | None, **given: Any) -> Set
             raise UsageFailed(f"--set {text}: write it as --set section.field=value")
         overrides[name.strip()] = value
     overrides.update({k.replace("__", "."): v for k, v in given.items() if v is not None})
-    return load(config, overrides=overrides)
+    return load(config, overrides=overrides, defaults=defaults)
 
 
 def with_archive(given: Settings, url: str | None) -> Settings:

@@ -551,9 +551,9 @@ def test_one_command_brings_one_pod_that_needs_nothing() -> None:
     assert not secrets and "GATELOG_SERVE_CERT_FILE" not in variables(spec)
     doctor = containers(objects)["doctor"]
     assert not [v for v in doctor["volumes"] if "secret" in v]
-    foretelling = by_name({"profile": "standalone", "forecast": {"enabled": True}})
-    given = variables(containers(foretelling)["standalone"])
-    assert given["GATELOG_FORECAST_INTERVAL_S"] == "60"
+    assert "GATELOG_FORECAST_INTERVAL_S" not in variables(spec), "as `gatelog up` has it"
+    silent = by_name({"profile": "standalone", "forecast": {"enabled": False}})
+    assert variables(containers(silent)["standalone"])["GATELOG_FORECAST_INTERVAL_S"] == "0"
 
 
 def test_what_gates_is_chosen_and_refused_where_it_cannot_be() -> None:

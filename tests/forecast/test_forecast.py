@@ -10,16 +10,19 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 
 from gatelog import cli
+from gatelog.commands import deployments, up
 from gatelog.forecast.beside import due, forecasting, once
 from gatelog.forecast.estimates import Made
 from gatelog.forecast.metering import Meters, Readings
 from gatelog.forecast.refreshing import Effort, make, refresh
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.starts import rough, sentence
+from gatelog.shell.options import InstallationOptions
 from podgroup.log import events as e
 from podgroup.model.names import PRIORITY_CLASS
 from projector.storage.database import reader
@@ -248,6 +251,21 @@ def with_forecasts(url: str, every_s: float) -> Settings:
     )
 
 
+async def nothing(settings: Settings, stop: asyncio.Event, *, checks: object) -> None:
+    """Stand for the projector."""
+
+
+def test_one_process_makes_forecasts_by_itself_and_a_projector_where_it_is_told() -> None:
+    def interval(*assign: str) -> float:
+        where = InstallationOptions(assign=list(assign))
+        return where.settings(mode=None, defaults=up.DEFAULTS).forecast.interval_s
+
+    assert interval() == 60
+    assert [interval(f"forecast.interval_s={said}") for said in (0, 5)] == [0, 5]
+    assert deployments._with_forecasts(Settings(), nothing) is nothing
+    assert deployments._with_forecasts(with_forecasts("", 5), nothing) is not nothing
+
+
 async def test_a_setting_makes_forecasts_beside_a_projector(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/read-model.sqlite3"
     migrated(url)
@@ -264,6 +282,9 @@ async def test_a_setting_makes_forecasts_beside_a_projector(tmp_path: Path) -> N
         meters = Shown(Metrics())
         await forecasting(with_forecasts(url, 0), stop, meters)
         assert not shown, "no interval, no forecast"
+        kueue = msgspec.structs.replace(with_forecasts(url, 0.1), mode="kueue")
+        await forecasting(kueue, stop, meters)
+        assert not shown, "Kueue admits, and is not foretold"
         await forecasting(with_forecasts(url, 0.1), stop, meters, nice=0)
     assert shown[0].groups == {("cq", "stuck"): 1}
     (row,) = rows(url, "SELECT name, never FROM v_expected_starts")

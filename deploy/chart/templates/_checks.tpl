@@ -50,5 +50,5 @@
 {{- if and (eq $of.certificates "secret") (not $of.caBundle) (or (ne $path "serve") $v.serve.enabled) (or (eq $path "serve") (eq (include "gatelog.way" $) "webhook")) }}{{- fail (printf "%s.certificates = secret: set %s.caBundle to the authority (base64 of PEM) that signed the certificate, or the API server trusts none" $path $path) }}{{- end }}
 {{- if and $of.issuerRef (ne $of.certificates "certManager") }}{{- fail (printf "%s.issuerRef is for %s.certificates = certManager, which is %s" $path $path $of.certificates) }}{{- end }}
 {{- end }}
-{{- if and $v.forecast.enabled (eq $v.mode "kueue") }}{{- fail "forecast.enabled with mode = kueue: expected starts are foretold where gatelog admits (mode=builtin)" }}{{- end }}
+{{- if and (eq (toString $v.forecast.enabled) "true") (eq $v.mode "kueue") }}{{- fail "forecast.enabled with mode = kueue: expected starts are foretold where gatelog admits (mode=builtin)" }}{{- end }}
 {{- end }}

@@ -230,7 +230,7 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- range $what := list "cert" "key" }}{{- include "gatelog.setEnv" (dict "container" $c "name" (printf "GATELOG_SERVE_%s_FILE" (upper $what)) "value" (printf "/etc/gatelog/serve/tls.%s" (ternary "crt" "key" (eq $what "cert")))) }}{{- end }}
 {{- include "gatelog.mount" (dict "spec" .spec "container" $c "name" "certificate" "path" "/etc/gatelog/serve" "source" (dict "secret" (dict "secretName" "gatelog-serve-tls" "defaultMode" 288))) }}
 {{- end }}
-{{- if $v.forecast.enabled }}{{- include "gatelog.setEnv" (dict "container" $c "name" "GATELOG_FORECAST_INTERVAL_S" "value" "60") }}{{- end }}
+{{- if not $v.forecast.enabled }}{{- include "gatelog.setEnv" (dict "container" $c "name" "GATELOG_FORECAST_INTERVAL_S" "value" "0") }}{{- end }}
 {{- if $storage.emptyDir }}
 {{- $_ := unset .obj.spec "volumeClaimTemplates" }}
 {{- $_ := set .spec "volumes" (append .spec.volumes (dict "name" "state" "emptyDir" (dict "sizeLimit" $storage.size))) }}
