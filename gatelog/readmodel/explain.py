@@ -143,7 +143,7 @@ def _expected(
     if found is not None or not awaited:
         return found
     made = known.forecast()
-    at, runs = (None, 0) if made is None else (made.at, made.runs)
+    at, runs = (None, None) if made is None else (made.at, made.runs)
     why = starts.unknown(at, runs, group.queued_at, now)
     return ExpectedRow(None, None, None, never="", position=None, as_of=at or now, unknown=why)
 

@@ -176,7 +176,7 @@ SELECT a.released_at AS at, a.release_reason AS reason, g.id, g.namespace, g.nam
 """
 
 FORECAST = """
-SELECT max(at) AS at FROM forecasts WHERE cluster = :cluster AND at <= :at LIMIT :limit
+SELECT max(at) AS at, max(as_of_seq) AS seq FROM forecasts WHERE cluster = :cluster AND at <= :at LIMIT :limit
 """
 
 ESTIMATES = """
@@ -362,9 +362,10 @@ class OvertakerRow(msgspec.Struct, frozen=True):
 
 
 class ForecastRow(msgspec.Struct, frozen=True):
-    """When the latest forecast was made."""
+    """When the latest forecast was made, and of which position; 0: the first is still to come."""
 
     at: datetime | None
+    seq: int | None
 
 
 class StoryRow(msgspec.Struct, frozen=True):

@@ -111,10 +111,13 @@ class ExpectedRow(msgspec.Struct, frozen=True):
 
 
 class MadeRow(msgspec.Struct, frozen=True):
-    """The latest forecast: when it was made, and of how many ends it was drawn (`runs`)."""
+    """The latest forecast: when it was made, and of how many ends it was drawn (`runs`).
+
+    Before the first: since when forecasts are made, and None.
+    """
 
     at: datetime
-    runs: int
+    runs: int | None
 
 
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True):

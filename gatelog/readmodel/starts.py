@@ -1,7 +1,7 @@
 """Expected starts as sentences.
 
-Theory. What is not known is said in one line, with why: forecasts are off, too little has ended to
-draw from, none was made since, or the line is too long to be played.
+Theory. What is not known is said in one line, with why: forecasts are off, the first is not ready,
+none was made since, too little has ended to draw from, or the line is too long to be played.
 
 Invariant: pure.
 """
@@ -14,6 +14,7 @@ TOO_LATE = "30 days"
 ENDS = 20
 """Ends that must have been seen before anything is said."""
 OFF = "no estimate (forecasts are off)"
+FIRST = "no estimate yet: the first forecast is being made"
 _AWAITED = timedelta(minutes=5)
 """Time within which a forecast comes where any are made."""
 
@@ -38,24 +39,29 @@ def sentence(
     return f"{_in(expected_at, now)} (9 in 10: within {rough((latest_at - now).total_seconds())})"
 
 
-def unknown(made_at: datetime | None, runs: int, since: datetime | None, now: datetime) -> str:
+def unknown(
+    made_at: datetime | None, runs: int | None, since: datetime | None, now: datetime
+) -> str:
     """Say why there is no estimate of a group that waits since `since`.
 
     Args:
-        made_at: when the latest forecast was made, None: none ever was.
-        runs: how many ends it had to draw from.
+        made_at: when the latest forecast was made, None: forecasts are off.
+        runs: how many ends it had to draw from; None: it is still to come.
         since: since when the group waits.
         now: the moment that is asked about.
     """
     if made_at is None:
         return OFF
+    if runs is None:
+        return FIRST
+    old = f"no estimate: the latest forecast is {rough((now - made_at).total_seconds())} old"
     if since is not None and made_at < since:
         young = now - since < _AWAITED
-        return "no estimate yet: it came after the latest forecast" if young else OFF
+        return "no estimate yet: it came after the latest forecast" if young else old
     if runs < ENDS:
         return f"no estimate yet: {runs} of {ENDS} groups have ended from which it is drawn"
     if now - made_at > _AWAITED:
-        return f"no estimate: the latest forecast is {rough((now - made_at).total_seconds())} old"
+        return old
     return "no estimate: too many wait to play when each starts"
 
 

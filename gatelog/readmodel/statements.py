@@ -505,7 +505,10 @@ SELECT expected_at, earliest_at, latest_at, never, position, as_of
  WHERE cluster = :cluster AND group_id = :group_id
 """
 
-_MADE = "SELECT at, {runs} AS runs FROM forecasts WHERE cluster = :cluster ORDER BY at LIMIT 1"
+_MADE = """
+SELECT at, CASE WHEN as_of_seq > 0 THEN {runs} END AS runs
+  FROM forecasts WHERE cluster = :cluster ORDER BY at LIMIT 1
+"""
 MADE = {
     "sqlite": _MADE.format(runs="coalesce(drawn_from ->> '$.runs', 0)"),
     "postgresql": _MADE.format(runs="coalesce(CAST(drawn_from ->> 'runs' AS BIGINT), 0)"),

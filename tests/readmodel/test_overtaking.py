@@ -2,10 +2,11 @@
 
 from datetime import UTC, datetime, timedelta
 
+from gatelog.forecast.beside import note
 from gatelog.readmodel.explain import explain, lines
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.overtaking import Record, sentences
-from gatelog.readmodel.starts import OFF, sentence, unknown
+from gatelog.readmodel.starts import FIRST, OFF, sentence, unknown
 from tests.projector.support import Writer
 from tests.support.toy import Toy
 
@@ -45,6 +46,15 @@ def test_a_group_that_is_overtaken_says_so_with_the_record_of_its_size(url: str)
     assert said["expected"] == OFF
 
 
+def test_before_the_first_forecast_it_is_said_that_it_comes(url: str) -> None:
+    toy = wide_and_small()
+    Writer(url).feed(toy.messages)
+    note(url, "test")
+    with ReadModel(url, "test") as model:
+        found = explain(model, model.groups("ns", "wide-3")[0], toy.now)
+    assert {one.label: one.text for one in lines(found, toy.now)}["expected"] == FIRST
+
+
 def test_records_in_words() -> None:
     assert sentences(Record(overtakers=1, smaller=0)) == [
         ("overtaken", "by 1 group that came after it, 0 of them smaller"),
@@ -59,8 +69,10 @@ def test_what_is_not_known_is_one_line() -> None:
         "starts in about 5 min; no safe upper limit: smaller jobs keep overtaking it"
     )
     assert sentence(None, None, "", NOON) == "not within 30 days: others keep overtaking it"
-    assert unknown(None, 0, since, NOON) == OFF
-    assert unknown(since - timedelta(1), 50, since, NOON) == OFF
+    assert unknown(None, None, since, NOON) == OFF
+    assert unknown(NOON, None, since, NOON) == FIRST
+    late = unknown(since - timedelta(1), 50, since, NOON)
+    assert late == "no estimate: the latest forecast is 25 h old", "they may be made once a day"
     assert unknown(NOON, 3, since, NOON).startswith("no estimate yet: 3 of 20 groups have ended")
     assert unknown(NOON, 50, since, NOON) == "no estimate: too many wait to play when each starts"
     assert unknown(since, 50, NOON, NOON).startswith("no estimate yet: it came after")

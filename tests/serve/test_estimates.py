@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from gatelog.forecast.beside import note
 from gatelog.readmodel.starts import short
 from gatelog.serve.bootstrap import local_console
 from projector import tables
@@ -112,8 +113,11 @@ async def test_the_console_tells_when_and_what_it_had_told(priced: tuple[str, st
     address, url = priced
     _, text, _ = await get(address + "/queues/cq")
     assert "No estimate (forecasts are off)" in text
+    note(url, "test")
+    _, text, _ = await get(address + "/queues/cq?range=1h")  # no page that was made just now
+    assert "No estimate yet: the first forecast is being made" in text
     estimate(url, "c", 730, 2400, "")
-    _, text, _ = await get(address + "/queues/cq?range=6h")  # no page that was made just now
+    _, text, _ = await get(address + "/queues/cq?range=6h")
     assert "starts in about 12 min (9 in 10: within 40 min)" in text
     assert "Starts are of a forecast made" in text
     assert pages.problems(text) == []

@@ -5,7 +5,7 @@ Invariant: positions and stages are those of `gatelog.readmodel.moments`.
 
 from gatelog.readmodel import moments
 from gatelog.readmodel.moments import Asked
-from gatelog.readmodel.starts import OFF
+from gatelog.readmodel.starts import FIRST, OFF
 from gatelog.serve.console.rendering import age
 from gatelog.serve.console.view import PageView
 
@@ -25,6 +25,8 @@ def forecast_line(asked: Asked, seen: PageView) -> str:
     (found,) = asked.rows("forecast", moments.ForecastRow, moments.FORECAST, given)
     if found.at is None:
         return OFF.capitalize() + "."
+    if not found.seq:
+        return FIRST.capitalize() + "."
     ago = age((seen.moment - found.at).total_seconds())
     return (
         f"Starts are of a forecast made {ago} ago; nine times in ten a start is within its range."
