@@ -176,7 +176,8 @@ SELECT a.released_at AS at, a.release_reason AS reason, g.id, g.namespace, g.nam
 """
 
 FORECAST = """
-SELECT max(at) AS at, max(as_of_seq) AS seq FROM forecasts WHERE cluster = :cluster AND at <= :at LIMIT :limit
+SELECT max(at) AS at, max(as_of_seq) AS seq
+  FROM forecasts WHERE cluster = :cluster AND at <= :at LIMIT :limit
 """
 
 ESTIMATES = """
