@@ -13,7 +13,6 @@ import asyncio
 import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -61,8 +60,10 @@ async def forecasting(
     url = database_url(settings)
     context = multiprocessing.get_context("spawn")
     while not stop.is_set():
-        with suppress(Exception):
+        try:
             await asyncio.to_thread(note, url, settings.cluster)
+        except Exception as error:
+            failing = _told(error, failing)
         try:
             async with asyncio.timeout(every_s):
                 await stop.wait()
@@ -70,9 +71,12 @@ async def forecasting(
             pass
         if stop.is_set():
             return
-        with suppress(Exception):  # what is wrong is said by the forecast itself
+        try:
             if not await asyncio.to_thread(wanted, url, settings.cluster):
                 continue
+        except Exception as error:
+            failing = _told(error, failing)
+            continue
         pool = ProcessPoolExecutor(1, mp_context=context, initializer=os.nice, initargs=(nice,))
         try:
             made = loop.run_in_executor(pool, once, url, settings)
@@ -86,12 +90,17 @@ async def forecasting(
                 meters.show(found)
             failing = ""
         except Exception as error:  # of a database, or of a process that was killed
-            problem = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-            if problem != failing:
-                log.warning("not_forecast", problem=problem)
-            failing = problem
+            failing = _told(error, failing)
         finally:
             _end(pool)
+
+
+def _told(error: Exception, before: str) -> str:
+    """Say what is wrong, unless that was said `before`; returns it."""
+    problem = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    if problem != before:
+        log.warning("not_forecast", problem=problem)
+    return problem
 
 
 def wanted(url: str, cluster: str) -> bool:

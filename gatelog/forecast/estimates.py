@@ -15,6 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec import Struct, field
 from sqlalchemy import Connection
+from sqlalchemy.dialects import postgresql, sqlite
 
 from gatelog.forecast.estimating import Estimate, Forecast
 from podgroup.model.ids import GroupID
@@ -189,8 +190,10 @@ def _says_the_same(old: Any, new: Mapping[str, Any], now: datetime) -> bool:
 
 
 def note_on(connection: Connection, cluster: str, now: datetime) -> None:
-    """Note that forecasts are made, before the first."""
-    _note(connection, cluster, {"at": now, "as_of_seq": 0})
+    """Note that forecasts are made, before the first; what another process wrote stays."""
+    insert = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert
+    row = _row_of(cluster, {"at": now, "as_of_seq": 0})
+    connection.execute(insert(tables.forecasts).on_conflict_do_nothing(), [row])
 
 
 def _noted(made: Made) -> dict[str, Any]:
@@ -207,5 +210,9 @@ def _noted(made: Made) -> dict[str, Any]:
 def _note(connection: Connection, cluster: str, what: Mapping[str, Any]) -> None:
     table = tables.forecasts
     connection.execute(sa.delete(table).where(table.c.cluster == cluster, table.c.shard == SHARD))
+    connection.execute(sa.insert(table), [_row_of(cluster, what)])
+
+
+def _row_of(cluster: str, what: Mapping[str, Any]) -> dict[str, Any]:
     blank = {"plays": 0, "took_ms": 0, "groups": 0, "drawn_from": {}}
-    connection.execute(sa.insert(table), [{"cluster": cluster, "shard": SHARD, **blank, **what}])
+    return {"cluster": cluster, "shard": SHARD, **blank, **what}

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from gatelog import cli
 from gatelog.commands import deployments, up
 from gatelog.forecast.beside import due, forecasting, once
-from gatelog.forecast.estimates import Made
+from gatelog.forecast.estimates import Made, note_on
 from gatelog.forecast.metering import Meters, Readings
 from gatelog.forecast.refreshing import Effort, make, refresh
 from gatelog.readmodel.model import ReadModel
@@ -25,7 +25,7 @@ from gatelog.readmodel.starts import rough, sentence
 from gatelog.shell.options import InstallationOptions
 from podgroup.log import events as e
 from podgroup.model.names import PRIORITY_CLASS
-from projector.storage.database import reader
+from projector.storage.database import reader, writer
 from runtime.metrics import Metrics
 from runtime.settings import DatabaseSettings, ForecastSettings, Settings
 from tests.projector.support import Writer
@@ -299,6 +299,17 @@ def test_replicas_make_one_forecast_together(url: str) -> None:
     assert once(url, settings) is None
     assert due(url, "test", now + timedelta(seconds=3600), 3600)
     assert due(url, "another", now, 3600)
+
+
+def test_a_note_replaces_no_forecast(url: str) -> None:
+    Writer(url).feed(nothing_makes_room().messages).store.close()
+    assert once(url, with_forecasts(url, 3600)) is not None
+    engine = writer(url)
+    with engine.begin() as connection:
+        note_on(connection, "test", datetime.now(UTC))
+    engine.dispose()
+    (row,) = rows(url, "SELECT as_of_seq FROM forecasts")
+    assert row["as_of_seq"] > 0
 
 
 def test_nothing_is_said_before_enough_has_ended(url: str) -> None:
