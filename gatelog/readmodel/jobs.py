@@ -27,6 +27,7 @@ def query(database: str, *, label: bool) -> str:
     """Return the statement; `label`: of pods with parameter `key` at parameter `value`."""
     d = home(database)
     of = d.label.format(doc="p.labels", name="key")
+    since = d.time.format(name="since")
     labelled = f"AND EXISTS (SELECT 1 FROM pods p WHERE {_MINE} AND {of} = :value)" if label else ""
     return of_page(
         _COLUMNS,
@@ -34,7 +35,7 @@ def query(database: str, *, label: bool) -> str:
         f"""(g.namespace = :namespace OR :namespace = '')
    AND (g.queue = :queue OR g.cluster_queue = :queue OR :queue = '')
    AND (:state IN ('', g.state) OR {ended_as("g", ":state")})
-   AND (g.gone_at IS NULL OR g.gone_at >= {d.time.format(name="since")}) {labelled}""",
+   AND coalesce(g.finished_at, g.gone_at, {since}) >= {since} {labelled}""",
         "g.created_seq DESC, g.id",
     )
 

@@ -49,6 +49,8 @@ def test_groups_of_a_user_with_waits_and_run_times(
     assert "first" not in out
     mine = asked(["list", "groups", "--since", "2026-01-01", "-l", "user=ann", *model], capsys)
     assert "first" in mine and "third" in mine and "second" not in mine
+    lately = asked(["list", "groups", "--since", "2026-02-01", *model], capsys)
+    assert "third" in lately and "second" not in lately, "it is over, though its pod is there"
 
 
 @pytest.mark.parametrize(
