@@ -46,8 +46,8 @@ _SQLITE_WAIT_MS = 120_000
 
 MADE_ANEW: Final = (
     "a build before the first release made it, whose read models are not migrated. Name an empty "
-    "database (of SQLite: move the file, -wal and -shm away) and run `gatelog migrate`: gatelog "
-    "fills it from the log"
+    "database (of SQLite: move the file that it leads to, `readlink -f`, with -wal and -shm away) "
+    "and run `gatelog migrate`: gatelog fills it from the log"
 )
 
 
