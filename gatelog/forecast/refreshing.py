@@ -11,7 +11,7 @@ from gatelog.forecast import estimates, present
 from gatelog.forecast.estimates import Made
 from gatelog.forecast.estimating import forecast
 from gatelog.readmodel.starts import ENDS
-from projector.storage.database import SNAPSHOT, reader, writer
+from projector.storage.database import SNAPSHOT, hold, reader, writer
 from runtime.collector import collecting_rarely
 
 
@@ -45,6 +45,7 @@ def make(
     try:
         began = time.process_time()
         with engine.execution_options(**SNAPSHOT[engine.dialect.name]).connect() as connection:
+            hold(connection)
             read = present.read(connection, cluster, now, label)
     finally:
         engine.dispose()

@@ -11,7 +11,9 @@ read model, and goes on where the old one stood.
 
 Who dies before that leaves the old one in force, and beside it what the next to come removes.
 
-Invariant: who reads has all of the old rows or all of the new ones.
+Invariant: a transaction reads all of the old rows or all of the new ones, unless it is REPEATABLE
+READ in PostgreSQL: a table that it reads first after the step is empty for it. Who reads many
+tables in such a snapshot calls `storage.database.hold` first, and the step waits for him.
 """
 
 import uuid

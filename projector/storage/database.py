@@ -42,6 +42,7 @@ __all__ = [
     "Draft",
     "database_url",
     "file_of",
+    "hold",
     "locked",
     "parse",
     "reader",
@@ -154,6 +155,16 @@ def reading(url: str, statement_timeout_s: float = 60.0) -> Iterator[Connection]
             yield connection
     finally:
         engine.dispose()
+
+
+def hold(connection: Connection) -> None:
+    """Keep the read model in force until the transaction ends; this is its first statement.
+
+    PostgreSQL takes the snapshot with the next statement, so no other read model comes in between.
+    A file in SQLite is read to the end in any case.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("LOCK TABLE groups IN ACCESS SHARE MODE")
 
 
 @contextmanager

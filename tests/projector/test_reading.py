@@ -9,7 +9,7 @@ from psycopg import sql
 
 from projector import tables
 from projector.schema import describing, partitions, views
-from projector.storage.database import DatabaseError, reader, writer
+from projector.storage.database import SNAPSHOT, DatabaseError, hold, reader, writer
 from projector.upkeep import migrate
 from tests.projector.support import Writer, busy_toy
 
@@ -147,3 +147,21 @@ def test_times_are_utc_whatever_the_session_says(url: str) -> None:
         engine.dispose()
     assert found[0][2]
     assert [rows[1:] for rows in found[1:]] == [found[0][1:]] * 2
+
+
+def test_who_holds_the_read_model_sees_one_to_the_end(postgres_database: str) -> None:
+    migrate.upgrade(postgres_database)
+    Writer(postgres_database).feed(busy_toy().messages).store.close()
+    assert "groups" in partitions.PARTS, "a rebuild locks each of these"
+    locking, emptying = "LOCK TABLE ONLY groups IN ACCESS EXCLUSIVE MODE NOWAIT", "DELETE FROM pods"
+    count = sa.select(sa.func.count()).select_from(tables.pods)
+    engine = reader(postgres_database).execution_options(**SNAPSHOT["postgresql"])
+    with psycopg.connect(postgres_database, autocommit=True) as other, engine.begin() as snapshot:
+        hold(snapshot)
+        with pytest.raises(psycopg.errors.LockNotAvailable), other.transaction():
+            other.execute(locking)
+        other.execute(emptying)
+        assert snapshot.scalar(count) == 0, "the snapshot is taken with what follows"
+    with psycopg.connect(postgres_database) as other:
+        other.execute(locking)
+    engine.dispose()
