@@ -330,7 +330,8 @@ class ActuatorSettings(Section, frozen=True, kw_only=True):
     and end; auto: all in kueue mode, else failures."""
     managed_fields: Literal["keep", "clear"] = "keep"
     """metadata.managedFields of a pod that is admitted. keep: as Kubernetes has them; clear:
-    emptied, unless the pod was applied server-side: later writes cost the API server less."""
+    emptied, unless the pod was applied server-side: later writes cost the API server less, and
+    history no longer tells who wrote the pod before."""
 
 
 class ServeSettings(Section, frozen=True, kw_only=True):
