@@ -9,6 +9,7 @@ Invariant: reads only; of a ClusterQueue the newest `MOST` admissions are looked
 a group is told.
 """
 
+from bisect import bisect_right, insort
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from statistics import median
@@ -73,13 +74,7 @@ def record(
         return None
     kind = [row for row in rows if 2 * row.of(wanted) >= wanted.requested]
     waits = [(row.admitted_at - row.queued_at).total_seconds() for row in kind]
-    times = [
-        sum(
-            row.queued_at < other.queued_at and other.admitted_at < row.admitted_at
-            for other in rows
-        )
-        for row in kind
-    ]
+    times = _overtakers(kind, rows)
     return Record(
         overtakers=len(past),
         smaller=sum(row.of(wanted) < wanted.requested for row in past),
@@ -91,9 +86,27 @@ def record(
     )
 
 
+def _overtakers(kind: Sequence[AdmittedRow], rows: Sequence[AdmittedRow]) -> list[int]:
+    """Return by how many each was overtaken, in the order of their admissions.
+
+    When those came that were admitted before is kept sorted on the way.
+    """
+    came: list[datetime] = []
+    times = []
+    others = iter(sorted(rows, key=lambda row: row.admitted_at))
+    other = next(others, None)
+    for row in sorted(kind, key=lambda row: row.admitted_at):
+        while other is not None and other.admitted_at < row.admitted_at:
+            insort(came, other.queued_at)
+            other = next(others, None)
+        times.append(len(came) - bisect_right(came, row.queued_at))
+    return times
+
+
 def sentences(found: Record) -> list[tuple[str, str]]:
     """Return label and sentence of each."""
-    groups = "1 group" if found.overtakers == 1 else f"{found.overtakers:,} groups"
+    least = "at least " if found.overtakers >= MOST else ""
+    groups = "1 group" if found.overtakers == 1 else f"{least}{found.overtakers:,} groups"
     than = "it" if found.smaller == found.overtakers else f"it, {found.smaller:,} of them smaller"
     smaller = "smaller " if found.smaller == found.overtakers else ""
     who = groups.replace("group", f"{smaller}group", 1)

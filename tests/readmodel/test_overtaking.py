@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from gatelog.forecast.beside import note
 from gatelog.readmodel.explain import explain, lines
 from gatelog.readmodel.model import ReadModel
-from gatelog.readmodel.overtaking import Record, sentences
+from gatelog.readmodel.overtaking import MOST, Record, sentences
 from gatelog.readmodel.starts import FIRST, OFF, sentence, unknown
 from tests.projector.support import Writer
 from tests.support.toy import Toy
@@ -60,6 +60,11 @@ def test_records_in_words() -> None:
         ("overtaken", "by 1 group that came after it, 0 of them smaller"),
         ("record", "no group of its size was admitted here yet"),
     ]
+
+
+def test_of_as_many_as_are_looked_at_it_says_at_least() -> None:
+    (said,) = sentences(Record(overtakers=MOST, smaller=MOST))[:1]
+    assert said == ("overtaken", "by at least 500 smaller groups that came after it")
 
 
 def test_what_is_not_known_is_one_line() -> None:
