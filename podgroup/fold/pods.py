@@ -1,7 +1,7 @@
 """Fold of pod deltas: which life of which group, what happened to the pod, what is observed.
 
 Theory. A delta carries the pod as it is; what *happened* is the difference to the pod as known
-(`seeing`, `progress`). Each difference worth telling becomes a note. A pod joins a life of a group
+(`change`, `progress`). Each difference worth telling becomes a note. A pod joins a life of a group
 (`lives`) and stays in it until it leaves (`leaving`), whatever its labels say while it may run.
 
 Order of lookups: uid first (a uid is forever), then group name, then pod name.

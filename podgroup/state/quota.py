@@ -84,6 +84,9 @@ class Tally(Struct):
 class Deciding:
     """What deciding remembers of the account; times in seconds.
 
+    A cache, no fact: the fold enters the world's changes into it (`fold.account`), and deciding
+    itself moves it on (`Scheduler.settle`), though rules write nothing else.
+
     `tenants`: who has places on which nodes. `ill`: groups that could not be entered, and why,
     until they are parked.
     """
