@@ -144,7 +144,7 @@ class _Entry:
             enter(identity)
         except Exception as error:
             self._cache.remove(identity)
-            self._ill[identity] = error
+            self._ill[identity] = error.with_traceback(None)  # which holds frames, and the world
             with suppress(Exception):
                 self._counted(identity)
 
