@@ -99,7 +99,7 @@ class NewInPostgres:
             there = connection.exec_driver_sql(_DETACHED, (names, self._home)).scalars().all()
             for name in there if mine else ():
                 connection.exec_driver_sql(f"DROP TABLE {self._home}.{quote(name)}")
-        self.left_over = ", ".join(left)
+        self.left_over = ", ".join(filter(None, left))
         numbers = [int(number[1]) for name, _ in found if (number := re.search(r"_(\d+)$", name))]
         self._schema = f"{prefix}{max([0, *numbers]) + 1}"
         self.draft = Draft(self._schema)
@@ -125,7 +125,10 @@ class NewInPostgres:
                 )
 
     def _drop(self, schema: str) -> str:
-        """Drop a schema with what is in it, unless something of another hangs on it."""
+        """Drop a schema with what is in it, unless something of another hangs on it.
+
+        Returns what was removed, in words; "" if it was not.
+        """
         quote = self._engine.dialect.identifier_preparer.quote
         with suppress(sa.exc.DBAPIError), self._engine.begin() as connection:
             connection.exec_driver_sql(f"SET LOCAL lock_timeout = {_PATIENCE_MS}")
@@ -136,7 +139,8 @@ class NewInPostgres:
             for name in connection.exec_driver_sql(here, (quote(schema),)).scalars().all():
                 connection.exec_driver_sql(f"DROP TABLE {quote(schema)}.{quote(name)}")
             connection.exec_driver_sql(f"DROP SCHEMA {quote(schema)}")
-        return f"schema {schema}"
+            return f"schema {schema}"
+        return ""
 
     def complete(self, floor: int) -> None:
         """Add what the log does not tell, and let the server know what is in the tables."""
