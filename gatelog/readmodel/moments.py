@@ -147,10 +147,17 @@ OVERTOOK = """
 SELECT g.namespace, g.name, g.id, g.priority, a.admitted_at, count(*) OVER () AS in_all
   FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
  WHERE a.cluster = :cluster AND a.cluster_queue = :queue AND a.group_id <> :group_id
-   AND a.admitted_at > :since AND a.admitted_at <= :at
+   AND a.queued_at > :since AND a.admitted_at > :since AND a.admitted_at <= :at
  ORDER BY a.admitted_at DESC, g.id LIMIT :limit
 """
-"""Who was admitted from a ClusterQueue while a group waited in it, the newest first."""
+"""Who came to a ClusterQueue after a group that waits in it and was admitted, the newest
+first: those whom `overtaking` counts."""
+
+QUEUES_NAMED = r"""
+SELECT name FROM objects
+ WHERE cluster = :cluster AND kind = 'ClusterQueue' AND lower(name) LIKE :text ESCAPE '\'
+ ORDER BY name LIMIT :limit
+"""
 
 HOLDING = """
 SELECT g.id, g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resources,
@@ -352,7 +359,7 @@ class WaitedRow(msgspec.Struct, frozen=True):
 
 
 class OvertakerRow(msgspec.Struct, frozen=True):
-    """A group that was admitted while another waited, and how many such there are in all."""
+    """A group that came after another which waits and was admitted, and how many these are."""
 
     namespace: str
     name: str

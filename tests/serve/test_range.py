@@ -164,4 +164,6 @@ async def test_a_group_that_waits_says_who_overtook_it(small: Any) -> None:
     one.feed(toy.messages[count:])
     _, text, _ = await get(f"{address}/groups/ns/c")
     card = text[text.index('<dl class="card">') : text.index("</dl>")]
-    assert "admitted since" in card and "/groups/ns/quick" in card
+    assert card.count("that came after it") == 1 == card.count("<dt>overtaken</dt>")
+    assert "/groups/ns/quick" in card
+    assert card.count("<a ") == 1, "who was ahead of it did not overtake it"

@@ -177,7 +177,7 @@ def _standing(why: Explanation, seen: PageView) -> dict[str, Any]:
 def _overtakers(
     asked: Asked, seen: PageView, life: LifeRow, waits: Sequence[WaitRow]
 ) -> list[moments.OvertakerRow]:
-    """Return who was admitted from its ClusterQueue since it waits, the newest first."""
+    """Return who came to its ClusterQueue after it and was admitted, the newest first."""
     still = [one for one in waits if one.to_at is None or one.to_at > seen.moment]
     if not still or not life.cluster_queue:
         return []
