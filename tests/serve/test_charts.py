@@ -216,6 +216,9 @@ def test_marks_that_are_near_become_one_and_lead_to_their_groups():
     text = unescape(str(picture.timeline("t", [], [], time, marks)))
     assert "/preemptions?since=2026-01-01T00:20:00Z&until=2026-01-01T00:20:09Z" in text
     assert 'href="/groups/ns/alone"' in text and "9×" in text and "and 3 more" in text
+    of = [picture.Mark(one.at, one.words, one.link, namespace="ns") for one in marks]
+    own = unescape(str(picture.timeline("t", [], [], time, of)))
+    assert "until=2026-01-01T00:20:09Z&namespace=ns" in own
     assert ">now<" in text and text.count("<a ") == 2
     assert re.search(r"<figure [^>]*role=", text) is None, "a figure with a caption has its own"
 

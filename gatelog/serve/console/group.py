@@ -52,7 +52,7 @@ def group(asked: Asked, seen: PageView, namespace: str, name: str) -> Page:
     assert isinstance(why.group, LifeRow)
     decided = _decisions(asked, seen, given)
     preempted = _preempted(asked, seen, life, begin)
-    ended = _ended(asked, seen, given, preempted)
+    ended = _ended(asked, seen, life, preempted)
     estimates = asked.rows(
         "expected starts it was given",
         moments.EstimateRow,
@@ -117,7 +117,7 @@ def _decisions(asked: Asked, seen: PageView, given: dict[str, Any]) -> list[mome
 def _ended(
     asked: Asked,
     seen: PageView,
-    given: dict[str, Any],
+    life: LifeRow,
     preempted: Sequence[moments.PreemptedRow],
 ) -> list[picture.Mark]:
     """Return when admissions were taken back, and why; a preemption leads to who came instead."""
@@ -125,16 +125,18 @@ def _ended(
     def instead(at: datetime) -> str:
         """Return the link of the latest preemptor before a time that the viewer may see."""
         for one in preempted:
-            if one.issued_at <= at and one.victim_id == given["group_id"] and one.preemptor:
+            if one.issued_at <= at and one.victim_id == life.id and one.preemptor:
                 path = f"/groups/{one.preemptor_namespace}/{one.preemptor}"
                 return seen.link(path, life=one.preemptor_id)
         return ""
 
+    given = {"group_id": life.id, "limit": _DRAWN, "offset": 0}
     return [
         picture.Mark(
             one.released_at,
             one.release_reason,
             instead(one.released_at) if one.release_reason == "Preempted" else "",
+            namespace=life.namespace,
         )
         for one in asked.rows("admissions", AdmissionRow, pages.ADMISSIONS, given)
         if one.released_at is not None

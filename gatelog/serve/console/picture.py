@@ -45,12 +45,15 @@ _SIGNS = {"changed": "◆", "evicted": "↺"}
 
 
 class Mark(Struct, frozen=True):
-    """What happened at a time: in words, as a link, and its kind, an entry of `_SIGNS`."""
+    """What happened at a time: in words, as a link, and its kind, an entry of `_SIGNS`; the
+    namespace that it is of, "" for any.
+    """
 
     at: datetime
     words: str
     link: str = ""
     kind: str = "evicted"
+    namespace: str = ""
 
 
 def timeline(
@@ -164,6 +167,7 @@ def _mark(axis: Time, some: Sequence[Mark], label: Label, name: str | None, heig
     link = links.pop() if len(links) == 1 else ""
     if links:  # several: the preemptions of that time
         link = f"/preemptions?since={rfc(some[0].at)}&until={rfc(some[-1].at + _SECOND)}"
+        link += f"&namespace={some[0].namespace}" if some[0].namespace else ""
     drawn = [
         h("title", each + more),
         h("line", x1=x, x2=x, y1=14, y2=height),
