@@ -358,6 +358,12 @@ class WaitedRow(msgspec.Struct, frozen=True):
     worst: float | None
 
 
+class NameRow(msgspec.Struct, frozen=True):
+    """The name of an object."""
+
+    name: str
+
+
 class OvertakerRow(msgspec.Struct, frozen=True):
     """A group that came after another which waits and was admitted, and how many these are."""
 

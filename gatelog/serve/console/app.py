@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlencode
 
 import msgspec
@@ -85,6 +85,7 @@ MOST_STREAMS = 500
 SHARED_S = 1.0
 """Seconds for which a page that was made is shown to others who ask for the same."""
 
+T = TypeVar("T")
 View = Callable[[Asked, PageView], Page]
 Found = tuple[Page, list[tuple[str, str]], int]
 """A page, its statements with their titles, and how far the log was folded when it was made."""
@@ -107,7 +108,7 @@ class Console:
         self._feed = feed
         self._reviews = reviews
         self._streams = StreamLimiter("live pages", MOST_STREAMS, streams_per_user)
-        self._pages: dict[Any, tuple[float, asyncio.Future[Found]]] = {}
+        self._pages: dict[Any, tuple[float, asyncio.Future[Any]]] = {}
         folder = files("gatelog.serve.console")
         self._assets = {name: (folder / name).read_bytes() for name in _ASSETS}
         self._versions = {n: sha256(a).hexdigest()[:16] for n, a in self._assets.items()}
@@ -155,7 +156,7 @@ class Console:
             with self._streams.opened(name, groups):
                 return await self._events(request)
         if request.path == "/suggest":
-            return await self._suggest(seen, caller)
+            return await self._suggest(request, seen, caller)
         view = await self._view(request.path, seen, caller)
         quota = await self._may(caller, "clusterqueueusages", "")
         everywhere = await self._may(caller, "podgroups", "")
@@ -182,8 +183,8 @@ class Console:
                 raise Refused(400, f"format is {other[:40]!r}: json or sql are allowed")
 
     async def _shared(
-        self, request: web.Request, seen: PageView, look: Callable[[ReadModel], Found]
-    ) -> Found:
+        self, request: web.Request, seen: PageView, look: Callable[[ReadModel], T]
+    ) -> T:
         """Return what a question finds, or found within `SHARED_S` for another user.
 
         The caller's right was checked before; a page is the same for all who may see it, but
@@ -197,7 +198,8 @@ class Console:
         if key not in self._pages:
             self._pages[key] = now, asyncio.ensure_future(self._questions.run(look))
         # A client that goes away must not take the page away from the others.
-        return await asyncio.shield(self._pages[key][1])
+        found: T = await asyncio.shield(self._pages[key][1])
+        return found
 
     async def _view(self, path: str, seen: PageView, caller: Caller | None) -> View:
         namespace = seen.query.get("namespace", "").strip()
@@ -249,12 +251,16 @@ class Console:
             case _:
                 raise Refused(404, f"there is no page {path[:80]}")
 
-    async def _suggest(self, seen: PageView, caller: Caller | None) -> web.Response:
+    async def _suggest(
+        self, request: web.Request, seen: PageView, caller: Caller | None
+    ) -> web.Response:
         """Return names that hold the words of a search, with links: of what the caller may see."""
         namespace = seen.query.get("namespace", "").strip()
         await self._permit_any(caller, namespace)
         seen = structs.replace(seen, quota=await self._may(caller, "clusterqueueusages", ""))
-        found = await self._questions.run(lambda model: groups.suggested(Asked(model), seen))
+        found = await self._shared(
+            request, seen, lambda model: groups.suggested(Asked(model), seen)
+        )
         body = msgspec.json.encode(found)
         return web.Response(body=body, content_type="application/json", headers=HEADERS)
 

@@ -10,13 +10,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from gatelog.readmodel import grouplist
+from gatelog.readmodel import grouplist, moments
 from gatelog.readmodel.advice import pods_exist
 from gatelog.readmodel.grouplist import LabelRow, ListedRow, StateCount
 from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.past import Past
 from gatelog.readmodel.timeline import plain
-from gatelog.serve.api import finding, finding_queues
+from gatelog.serve.api import finding
 from gatelog.serve.api.selectors import label_conditions, read_labels
 from gatelog.serve.api.status import bad
 from gatelog.serve.console.rendering import Page, page
@@ -128,9 +128,11 @@ def suggested(asked: Asked, seen: PageView) -> list[dict[str, str]]:
         return []
     query = grouplist.page(search.past, search.conditions, "age")
     rows = asked.rows("groups", ListedRow, query, {**search.given, "limit": 8})
-    named = finding_queues.all_queues(asked.model) if seen.quota else []
-    queues = [one.name for one in named if words in one.name.lower()]
-    found = [{"name": one, "link": seen.link(f"/queues/{one}")} for one in queues[:4]]
+    given = {"text": grouplist.like(words), "limit": 4}
+    queues = (
+        asked.rows("queues", moments.NameRow, moments.QUEUES_NAMED, given) if seen.quota else ()
+    )
+    found = [{"name": one.name, "link": seen.link(f"/queues/{one.name}")} for one in queues]
     found += [
         {"name": f"{key}={value}", "link": seen.link("/groups", label=f"{key}={value}")}
         for key, value in dict.fromkeys(
