@@ -62,7 +62,7 @@ async def reporting(
 ) -> AsyncIterator[None]:
     """Say how this replica of `part` is while the context is open, then that it ends.
 
-    It is said every `health.report_interval_s`, and within a second when it changes. `leads` tells
+    It is said every `report_interval_s` (5 s), and within a second when it changes. `leads` tells
     whether it holds its Lease; `beside` gets every heartbeat too, also when NATS is away.
     """
     instance = f"{socket.gethostname()}_{secrets.token_hex(4)}"
