@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.serve.test_console import Model, served
-from tests.support.browser import WIDE, Tab, browser, chromium
+from tests.support.browser import PHONE, WIDE, Tab, browser, chromium
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="chromium is not installed")
 Opened = tuple[Tab, str]
@@ -72,6 +72,39 @@ async def test_mine_leads_to_the_groups_of_the_label(opened: Opened) -> None:
     mine = "[...document.querySelectorAll('nav a')].find((one) => one.textContent === 'Mine')"
     await until(tab, mine)
     assert await tab.value(f"new URL({mine}.href).searchParams.get('label')") == "team=red,user=ann"
+
+
+async def test_on_a_phone_the_first_row_of_a_list_is_in_the_upper_half(opened: Opened) -> None:
+    tab, address = opened
+    days = "since=2025-12-31T12:00:00Z&until=2026-01-01T12:00:00Z"
+    row = "document.querySelector('main tbody tr, main .cards > li')?.getBoundingClientRect().top"
+    for path in (
+        *("/", "/queues", "/queues/cq", "/groups", "/groups?by=team", "/health"),
+        *("/groups?label=!team&namespace=ns", f"/usage?{days}", f"/usage?by=queue&{days}"),
+    ):
+        await tab.open(address + path, PHONE, "light")
+        assert 0 < (await tab.value(row) or 0) < PHONE[1] / 2, path
+
+
+# Landmarks of a page by tag, role and name, and how much of the panel's tables is out of reach.
+PANEL = """(() => {
+  const marks = "header, nav, main, aside, footer, [role=search], [role=region]";
+  const named = [...document.querySelectorAll(marks)].map((one) =>
+    [one.tagName, one.getAttribute("role"), one.getAttribute("aria-label")].join());
+  const tables = [...document.querySelectorAll("aside .scroll")];
+  const cut = tables.filter((one) => getComputedStyle(one).overflowX === "visible"
+    && one.scrollWidth > one.clientWidth);
+  return [named.filter((one, i) => named.indexOf(one) !== i), cut.length, tables.length];
+})()"""
+
+
+async def test_a_panel_has_its_own_landmarks_and_no_table_of_it_is_cut(opened: Opened) -> None:
+    tab, address = opened
+    await tab.open(f"{address}/groups", (1024, 800), "light")
+    await tab.value("document.querySelector('main tbody a[href^=\"/groups/\"]').click()")
+    await until(tab, "document.querySelector('aside:not([hidden]) table')")
+    twice, cut, tables = await tab.value(PANEL)
+    assert (twice, cut) == ([], 0) and tables > 2
 
 
 async def test_a_view_is_kept_by_name_marked_and_forgotten(opened: Opened) -> None:
