@@ -175,7 +175,7 @@ OVERLAPS = """(() => {
 @pytest.mark.parametrize("width", [390, 1400])
 async def test_no_label_of_a_picture_overlaps_another_or_is_cut(opened: Opened, width: int) -> None:
     tab, address = opened
-    for path in ("/groups/ns/a", "/groups/ns/c", "/queues/cq", "/usage"):
+    for path in ("/groups/ns/a", "/groups/ns/c", "/queues/cq", "/usage?at=2026-01-01T06:00:00Z"):
         await tab.open(address + path, (width, 844), "light")
         assert await tab.value("document.querySelectorAll('.chart > svg text').length") > 3
         assert await tab.value(OVERLAPS) == [], path
