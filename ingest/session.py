@@ -23,7 +23,7 @@ import msgspec
 
 from ingest import resume
 from ingest.calls import WatchApi, WatchOptions
-from ingest.conflating import Conflating
+from ingest.change_buffer import ChangeBuffer
 from ingest.kinds import Watched, watched_kinds
 from ingest.lookout import PATIENCE_S, LookApi, Lookout
 from ingest.measuring import MeasureApi, Measuring
@@ -107,7 +107,7 @@ class Session:
             metrics=metrics,
         )
         self._metrics = metrics
-        self.pods = Conflating(
+        self.pods = ChangeBuffer(
             self.publisher.put,
             settings.ingest.pod_change_interval_s,
             settings.ingest.namespace_changes_per_s,

@@ -1,10 +1,10 @@
 """When: the present state played forward, many times, to say when each waiting group starts.
 
-    spans       how long things last, drawn from how long such things have lasted
+    spans       runtimes sampled from history
     playing     one play: who holds quota ends, others come, the scheduler that decides live decides
     estimating  many plays, and what they have in common: a median and a range per group
     present     what is played, read from the read model
-    keeping     estimates in tables, and what came true of them
+    estimates   estimates in tables, and what came true of them
     metering    estimates as metrics
     telling     estimates on Workloads, for `kubectl get workloads`
     refreshing  all of it once

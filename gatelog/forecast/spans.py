@@ -1,4 +1,4 @@
-"""How long things last: drawn from how long such things have lasted.
+"""Runtimes sampled from history.
 
 Theory. Of some spans the end was seen; others last still, and say only that they are longer. The
 product-limit estimate (Kaplan and Meier, 1958) takes both: at each end that was seen, the share

@@ -54,7 +54,7 @@ _SUBSTANCE: Final[dict[type, tuple[str, ...]]] = {
 _SHOWN: Final = (
     r.Explained,
     r.Pending,
-    r.Lacking,
+    r.ShortageChanged,
     r.ChecksReported,
     r.Reportable,
     r.Reported,

@@ -11,11 +11,11 @@ out as late as it was then, or not at all: who was evicted before its gate was o
 What did not happen then takes as long as it did for one that is drawn by the pod's name. What was
 done to Workloads is in `workloads`.
 
-A pod that came to a group after another of its role was stopped or failed came in its place: it
-comes again so long after that one's end, and not at all if that one does not end so. Pods of no
-group do so for others of their controller, or of their name. Of a pod that was not stopped then its
-own group says whether it comes again when it is, if others of it were, else what was stopped in
-all: as large a part of groups, and of single pods, comes again as came with all their pods.
+A pod that came to a group after another of its role was stopped or failed is its replacement: it
+returns the recorded delay after its predecessor fails, else never. A single pod replaces a pod of
+its controller, or of its name. Where a pod is stopped in the play alone, its group's other
+replacements say whether a replacement comes, else all that were recorded: the same share of groups,
+and of single pods, is replaced as was then.
 
 Invariant: the same log gives the same arrivals.
 """

@@ -5,7 +5,7 @@ complete, as in Kueue, in any order of asking. So a head that does not fit looks
 other ClusterQueues of its tree borrow, and takes over those of the largest shares: each time its
 side, with its request counted, must come before the other side in the tournament. It must need all
 that they keep, so nothing is evicted in vain and a large preemptor does not lose to small ones.
-Nor does one that is larger than a victim: once it has lost, that one would be in before it.
+A challenger larger than its victim takes nothing over: the victim would be back in before it.
 
 Invariant: a claim passes to a strictly smaller share, so claims do not go in a circle.
 """

@@ -97,7 +97,7 @@ def _kept(world: World, _: At, group: Group, record: r.Kept) -> None:
     quota.kept(group, None if record.assignments is None else record)
 
 
-def _lacking(world: World, here: At, group: Group, record: r.Lacking) -> None:
+def _shortage_changed(world: World, here: At, group: Group, record: r.ShortageChanged) -> None:
     end_shortage(world, here, group)
     if record.shortages:
         shortage = QuotaShortage(record.cluster_queue, record.shortages, here.at, here.position)
@@ -196,7 +196,7 @@ _APPLIED: Final[dict[type[r.Record], Callable[[World, At, Group, Any], None]]] =
     r.Explained: _explained,
     r.Pending: _pending,
     r.Kept: _kept,
-    r.Lacking: _lacking,
+    r.ShortageChanged: _shortage_changed,
     r.Timed: _timed,
     r.Requeued: _requeued,
     r.Readied: _readied,

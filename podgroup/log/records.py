@@ -74,8 +74,8 @@ class Kept(Record, frozen=True, tag="kept"):
     lost_to: str = ""
 
 
-class Lacking(Record, frozen=True, tag="lacking"):
-    """What it fell short of in a ClusterQueue when it, or an equal one, was tried; () ends that."""
+class ShortageChanged(Record, frozen=True, tag="lacking"):
+    """What a group, or its equal, fell short of in a ClusterQueue; empty: the shortage is over."""
 
     cluster_queue: str = ""
     shortages: tuple[Shortage, ...] = ()
@@ -211,7 +211,7 @@ AnyRecord = (
     Explained
     | Pending
     | Kept
-    | Lacking
+    | ShortageChanged
     | Timed
     | Requeued
     | Readied

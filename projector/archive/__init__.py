@@ -5,7 +5,7 @@
     writing        from the streams to segments
     reading        segments and stream as one log
     parquet        the tables of the read model by day, for those who ask
-    keeping        the same again and again, and how far behind it is
+    periodic       the same again and again, and how far behind it is
 
 Theory. A segment is an export (docs/replay.md) of everything between two positions of one epoch,
 closed when it gets its name and never changed. Names carry cluster, epoch and positions, so

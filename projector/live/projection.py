@@ -71,7 +71,7 @@ TICK_S = 0.1
 """Seconds between two looks at timers and overdue decisions, at least: each goes over all."""
 WAIT_S = 0.25
 """Seconds to wait for messages before looking at timers, overdue decisions and `stop`."""
-COMPANY_S = 0.002
+BATCH_WAIT_S = 0.002
 """Seconds to wait for more before looking whether the database is free for what is folded."""
 STALL_S = 5.0
 """Seconds without a message after which the log is asked whether it has some that do not come."""
@@ -327,9 +327,9 @@ class Projection:
         await self._committer.idle()
 
     async def _log_says_so(self) -> bool:
-        """Tell whether the log says by what we decide; if not, say so in it.
+        """Publish our settings unless the log has them; tell whether it has.
 
-        Of an empty log there is nothing to decide on: the one that begins it may say so first.
+        An empty log holds nothing to decide on: whoever begins it publishes settings first.
         """
         if self.world.meta.settings == self._wanted or not self._stream_seq:
             return True
@@ -348,7 +348,7 @@ class Projection:
     async def _follow(self, publishing: "asyncio.Task[None]") -> None:
         while not self._stop.is_set() and (reader := self._reader) is not None:
             waiting = not self._messages
-            messages = await reader.next(WAIT_S if waiting else await self._company_s())
+            messages = await reader.next(WAIT_S if waiting else await self._batch_wait_s())
             if self._reconnected:
                 # To a server that may have another past: look at the log again before anything of
                 # it is folded. A log that was rolled back may be longer than ever by now.
@@ -377,12 +377,12 @@ class Projection:
         journal = self.world.journal
         return self._spacing.left_s(urgent=bool(journal.decisions or journal.parked))
 
-    async def _company_s(self) -> float:
-        """Return how long to wait for company of what is folded, once its transaction is due."""
+    async def _batch_wait_s(self) -> float:
+        """Return how long a transaction that is due waits for more messages, in seconds."""
         if self._outbox.holding:
-            return COMPANY_S
+            return BATCH_WAIT_S
         await self._spacing.turn()
-        return max(0.0 if self._committer.free else COMPANY_S, self._patient_s)
+        return max(0.0 if self._committer.free else BATCH_WAIT_S, self._patient_s)
 
     async def _complete(self, reader: Reader) -> bool:
         """Tell whether what was read may be folded; no: the log is to be looked at again.

@@ -30,7 +30,15 @@ from podgroup.log.events import (
     TimerFired,
     Undecodable,
 )
-from podgroup.log.records import AnyRecord, Concluded, Counted, Kept, Lacking, Shortened, Used
+from podgroup.log.records import (
+    AnyRecord,
+    Concluded,
+    Counted,
+    Kept,
+    ShortageChanged,
+    Shortened,
+    Used,
+)
 from podgroup.model.ids import decision_id
 from podgroup.model.names import JOB_UID, PODSET_LABEL, ROLE_HASH, workload_name
 from podgroup.model.objects import MARK_TIMER, Assignment, mark_timer
@@ -130,7 +138,7 @@ class Pseudonyms:
         if isinstance(record, Shortened) and record.short is not None:
             reason, message = record.short
             return Shortened(record.group, (reason, self._text(message, "message")))
-        if isinstance(record, Lacking):
+        if isinstance(record, ShortageChanged):
             short = [
                 msgspec.structs.replace(
                     one,
@@ -140,7 +148,7 @@ class Pseudonyms:
                 )
                 for one in record.shortages
             ]
-            return Lacking(record.group, self.name(record.cluster_queue), tuple(short))
+            return ShortageChanged(record.group, self.name(record.cluster_queue), tuple(short))
         if isinstance(record, Kept):
             plain = msgspec.to_builtins(record.assignments)
             assignments = msgspec.convert(

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from podgroup.log import events as e
-from podgroup.log.records import Lacking
+from podgroup.log.records import ShortageChanged
 from podgroup.model.ids import GroupID
 from podgroup.model.policy import Policy
 from podgroup.model.shortage import BORROWING, COHORT, LENDING, NOMINAL, Shortage
@@ -13,8 +13,8 @@ from tests.core.test_shared_quota import of, team
 from tests.support.toy import Toy
 
 
-def said(toy: Toy) -> list[Lacking]:
-    return [r for one in toy.concluded for r in one.records if isinstance(r, Lacking)]
+def said(toy: Toy) -> list[ShortageChanged]:
+    return [r for one in toy.concluded for r in one.records if isinstance(r, ShortageChanged)]
 
 
 def short(toy: Toy, name: str) -> Shortage:

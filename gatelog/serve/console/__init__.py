@@ -9,8 +9,8 @@ everything can be read without JavaScript, which only keeps a page up to date.
     templates    one a page, and parts.html with what pages share
     rendering    templates → HTML
     view         what an address says
-    picture      the timeline of a group, and usage over time, as SVG
-    html         elements of pictures, escaped
+    axis, picture    the timeline of a group, and usage over time, as SVG
+    svg          elements of pictures, escaped
 
 Invariant: read only; what came from a cluster is escaped wherever it is shown; no page refers to
 another host.

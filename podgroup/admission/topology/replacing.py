@@ -64,7 +64,7 @@ def _replaced(
     staying = [domain for domain in present.domains if domain.values[-1] not in failed]
     moving = present.count - sum(domain.count for domain in staying)
     known = [domain for domain in staying if domain.values in tree.leaves]
-    if len(known) < len(staying) and not _says_enough(tree, pod_set.topology, known):
+    if len(known) < len(staying) and not _tolerates_unknown_nodes(tree, pod_set.topology, known):
         stale = next(domain for domain in staying if domain.values not in tree.leaves)
         raise Refused(
             "Cannot replace the node, because the existing topologyAssignment is invalid, as it "
@@ -82,7 +82,7 @@ def _replaced(
     return _merged(tree, present.levels, found)
 
 
-def _says_enough(
+def _tolerates_unknown_nodes(
     tree: DomainTree, request: TopologyRequest, known: Sequence[TopologyDomain]
 ) -> bool:
     """Whether what is known of pods that stay is enough, though some are on nodes that are away.

@@ -121,8 +121,8 @@ def pod_ref(pod: Pod) -> ObjectRef:
 def short_grace(pod: Pod) -> int | None:
     """Return the grace period in seconds for a pod that has no admission, None for its own.
 
-    One that was seen at its gate and never let in has nothing to wind up: with its own it could run
-    for a year.
+    A pod that never started has nothing to wind up: with its own grace period it could run for a
+    year.
     """
     return UNADMITTED_GRACE_S if (pod.opened or pod.gated) and not pod.ungate_decided else None
 

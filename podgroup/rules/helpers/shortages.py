@@ -6,7 +6,7 @@ because an equal one was, is recorded once: again when what is short is somethin
 another limit, not because amounts changed. So the cost is that of changes, however many wait.
 """
 
-from podgroup.log.records import Lacking
+from podgroup.log.records import ShortageChanged
 from podgroup.model.shortage import Shortage, same
 from podgroup.rules.helpers.context import Conclusions, RuleContext
 from podgroup.state.group import Group
@@ -20,5 +20,5 @@ def record_shortage(
     before = ("", ()) if known is None else (known.cluster_queue, known.shortages)
     queue = queue if shortages else ""
     if before[0] != queue or not same(before[1], shortages):
-        return (Lacking(group.id, queue, shortages),)
+        return (ShortageChanged(group.id, queue, shortages),)
     return ()

@@ -78,8 +78,8 @@ class Held(NamedTuple):
     reserved: tuple[tuple[CellRate, str, int], ...]
 
 
-class Conflater:
-    """Decides what of a watch of pods goes now, and what later; times are those of `clock`.
+class ChangePolicy:
+    """Decides which changes of pods go now, and which later; times are those of `clock`.
 
     `interval_s` and `per_s` 0 are no bound. `position` is where the watch begins.
     """
@@ -252,8 +252,8 @@ def units(event: OfPod) -> int:
     return len(encode_event(event)) // UNIT_BYTES + 1
 
 
-class Conflating:
-    """A conflater between a watcher of pods and the publisher. `run` is its task."""
+class ChangeBuffer:
+    """Changes of pods on their way from the watcher to the publisher. `run` is its task."""
 
     def __init__(
         self,
@@ -264,7 +264,7 @@ class Conflating:
         metrics: IngestMetrics | None = None,
     ) -> None:
         self._put = put
-        self._conflater = Conflater(interval_s, per_s, position)
+        self._policy = ChangePolicy(interval_s, per_s, position)
         self._waiting = asyncio.Event()
         self._warned: dict[str, float] = {}
         self._metrics = metrics
@@ -273,14 +273,14 @@ class Conflating:
     @property
     def held(self) -> int:
         """Changes that wait for their turn."""
-        return self._conflater.held
+        return self._policy.held
 
     async def put(self, kind: Kind, events: tuple[Event, ...], position: str | None) -> None:
         """Hand on what may go; as `EventPublisher.put`."""
-        going, position = self._conflater.conflate(events, position)
-        if self._conflater.held:
+        going, position = self._policy.conflate(events, position)
+        if self._policy.held:
             self._waiting.set()
-        counted = (self._conflater.deferred, self._conflater.conflated)
+        counted = (self._policy.deferred, self._policy.conflated)
         if counted != self._counted and self._metrics:
             self._metrics.held_back(counted[0] - self._counted[0], counted[1] - self._counted[1])
             self._counted = counted
@@ -290,19 +290,19 @@ class Conflating:
         """Hand on what was held when it is due, until cancelled."""
         while True:
             await self._waiting.wait()
-            due_s = self._conflater.due_s
+            due_s = self._policy.due_s
             if due_s is None:
                 self._waiting.clear()
                 continue
             self._warn_of_late()
             # What comes meanwhile may be due sooner.
             await asyncio.sleep(min(LOOK_S, max(0.0, due_s - time.monotonic())))
-            going, position = self._conflater.release()
+            going, position = self._policy.release()
             if going:
                 await self._put("Pod", going, position)
 
     def _warn_of_late(self) -> None:
-        now, late = time.monotonic(), self._conflater.late
+        now, late = time.monotonic(), self._policy.late
         for namespace, until_s in list(late.items()):
             del late[namespace]
             if self._warned.get(namespace, 0.0) <= now:

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.conflating import (
+from ingest.change_buffer import (
     CREATED_BURST,
     DECISIVE_BURST,
     MINOR_BURST,
     NAMESPACE_BURST,
     UNIT_BYTES,
-    Conflater,
+    ChangePolicy,
 )
 from podgroup.log.codec import encode_event
 from podgroup.log.events import DeltaRefused, Event, PodApplied, PodDeleted, RelistStarted
@@ -39,11 +39,11 @@ def applied(name: str, version: int, relist: str = "", **more: Any) -> PodApplie
     return PodApplied(pod=PodView(created_at=AT, **fields), relist=relist)
 
 
-def conflater(clock: Clock, position: str | None = "0") -> Conflater:
-    return Conflater(INTERVAL_S, PER_S, position, clock)
+def policy(clock: Clock, position: str | None = "0") -> ChangePolicy:
+    return ChangePolicy(INTERVAL_S, PER_S, position, clock)
 
 
-def feed(one: Conflater, *events: Event) -> tuple[list[int], str | None]:
+def feed(one: ChangePolicy, *events: Event) -> tuple[list[int], str | None]:
     """Hand events on one by one, as a watch does; return versions that go, and the position."""
     gone: list[int] = []
     position: str | None = None
@@ -56,7 +56,7 @@ def feed(one: Conflater, *events: Event) -> tuple[list[int], str | None]:
 
 def test_a_lone_change_goes_at_once_and_a_flood_of_one_pod_does_not() -> None:
     clock = Clock()
-    one = conflater(clock)
+    one = policy(clock)
     assert feed(one, applied("p", 1)) == ([1], "1")
     gone, position = feed(one, *(applied("p", n) for n in range(2, 5002)))
     assert gone == list(range(2, 2 + MINOR_BURST))
@@ -71,7 +71,7 @@ def test_a_lone_change_goes_at_once_and_a_flood_of_one_pod_does_not() -> None:
 
 
 def test_what_decisions_need_goes_at_once_and_takes_what_was_held_along() -> None:
-    one = conflater(Clock())
+    one = policy(Clock())
     feed(one, *(applied("p", n, gates=("g",)) for n in range(1, 20)))
     assert one.held == 1
     assert feed(one, applied("p", 20)) == ([20], "20")  # the gate is gone
@@ -88,7 +88,7 @@ def test_what_decisions_need_goes_at_once_and_takes_what_was_held_along() -> Non
 
 
 def test_a_refused_state_and_a_relist_leave_nothing_old_behind() -> None:
-    one = conflater(Clock())
+    one = policy(Clock())
     feed(one, *(applied("p", n) for n in range(1, 20)))
     refused = DeltaRefused(
         kind="Pod", namespace="a", name="p", uid="u-p", resource_version="20", field="", message="m"
@@ -104,7 +104,7 @@ def test_a_refused_state_and_a_relist_leave_nothing_old_behind() -> None:
 
 def test_a_namespace_is_bounded_and_another_is_not_held_up_by_it() -> None:
     clock = Clock()
-    one = conflater(clock)
+    one = policy(clock)
     pods = 400
     feed(one, *(applied(f"p{n}", n + 1) for n in range(pods)))
     version, gone = pods, 0
@@ -126,7 +126,7 @@ def test_a_namespace_is_bounded_and_another_is_not_held_up_by_it() -> None:
 
 def test_what_matters_waits_for_its_own_pod_only_and_not_for_ever() -> None:
     clock = Clock()
-    one = conflater(clock)
+    one = policy(clock)
     ours: dict[str, Any] = {"phase": "Succeeded", "finalizers": (POD_FINALIZER,)}
     pods = NAMESPACE_BURST + 200
     feed(one, *(applied(f"p{n}", n + 1, **ours) for n in range(pods)))
@@ -184,7 +184,7 @@ def mixed(name: str, version: int) -> Event:
 def test_the_bytes_of_a_hostile_minute_are_bounded(act: Callable[[str, int], Event]) -> None:
     """F6: a toggle of one pod was 3 KB, 150 of them in 5 s."""
     clock = Clock()
-    one = conflater(clock)
+    one = policy(clock)
     version, per_second = 0, []
     for _ in range(60):
         spent = 0
@@ -208,7 +208,7 @@ def test_the_bytes_of_a_hostile_minute_are_bounded(act: Callable[[str, int], Eve
 
 def test_pods_that_come_and_go_in_a_loop_are_two_events_each() -> None:
     clock = Clock()
-    one = conflater(clock)
+    one = policy(clock)
     going: list[Event] = []
     version, pods, per_s = 0, CREATED_BURST + 2_000, 5_000
     for number in range(pods):
@@ -233,7 +233,7 @@ def test_pods_that_come_and_go_in_a_loop_are_two_events_each() -> None:
 
 
 def test_off_is_off() -> None:
-    one = Conflater(0.0, 0.0, "0", Clock())
+    one = ChangePolicy(0.0, 0.0, "0", Clock())
     assert len(feed(one, *(applied("p", n) for n in range(1, 3000)))[0]) == 2999
 
 
@@ -250,7 +250,7 @@ STEPS = st.lists(
 def test_nothing_is_lost_whenever_the_ingester_ends(steps: list[tuple[str, str]]) -> None:
     """What went, and then what a watch from the last position shows, is all there was."""
     clock = Clock()
-    one = conflater(clock)
+    one = policy(clock)
     all_of_it: list[PodApplied | PodDeleted] = []
     seen: dict[str, int] = {}
     phases: dict[str, str] = {}
