@@ -39,6 +39,9 @@ STOP_S = 30.0
 other."""
 HORIZON_S = 30 * 86_400.0
 """Seconds after which a play ends."""
+QUIET_PART = 0.7
+"""Part of the plays of a short log in which quiet follows what came: the middle is among these, the
+late end among the others."""
 FEW = 10
 """Starts that a play is to see before it is cut."""
 MOST_COMING = 20_000
@@ -65,7 +68,7 @@ class Present(Struct):
     """By time."""
     span_s: float = 0.0
     quiet_s: float = 0.0
-    """Time without others that half of the plays put before it."""
+    """Time without others that most plays (`QUIET_PART`) put before it."""
     returns: set[str] = field(default_factory=set)
     """Groups that are made again when they are stopped."""
     begin: bytes = b""
@@ -290,7 +293,7 @@ class _Drawn:
     def _coming(self) -> Iterator[tuple[float, Workload]]:
         """Let what came come again, from a moment of it that is drawn, round and round."""
         found, span = self._present.coming, self._present.span_s
-        quiet = self._present.quiet_s * (self._random.random() < 0.5)
+        quiet = self._present.quiet_s * (self._random.random() < QUIET_PART)
         if not found or span + quiet <= 0:
             return
         span += quiet

@@ -40,7 +40,7 @@ MOST_RUNS = 10_000
 LATELY = timedelta(days=1)
 """What came in it is let come again."""
 QUIET = timedelta(hours=1)
-"""Time without arrivals that half of the plays put before a log of less than a day: whether it goes
+"""Time without arrivals that most plays put before a log of less than a day: whether it goes
 on as in the few minutes that are known, nobody knows."""
 
 _RUNS = f"""

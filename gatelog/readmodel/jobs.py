@@ -1,4 +1,4 @@
-"""Groups of a time with how long each waited and ran: what `sacct` is asked elsewhere.
+"""Groups of a time with how long each waited and ran: as sacct lists jobs of Slurm.
 
 Theory. A group waited from when it was there until its first admission, or waits still; it ran from
 the start of its first pod to the end of its last. Whose it is a label of its pods says.

@@ -216,7 +216,7 @@ class PreemptionRow(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Journal(Struct, kw_only=True):
-    """Everything that changed since the last `take`, in order."""
+    """Everything that changed since it was taken last, in order."""
 
     notes: list[Note] = field(default_factory=list)
     waits: dict[tuple[str, int], WaitRow] = field(default_factory=dict)

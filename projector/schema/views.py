@@ -29,7 +29,7 @@ from projector.schema.dialect import CLOCK, Dialect, home
 
 def _clock(d: Dialect) -> str:
     """The moment that ages are counted to: a copy, in which no part ever spoke, tells of its last
-    message, as `ReadModel.clock` has it.
+    message, as the clock of the read side has it.
     """
     return f"""
 SELECT CASE WHEN EXISTS (SELECT 1 FROM replicas) THEN {d.now}

@@ -74,4 +74,4 @@ def _lost(one: moments.PreemptedRow) -> str:
 
 
 CELLS = {"brought": _brought, "lost": _lost}
-"""What `preempted.html` calls to say what a preemption cost and brought."""
+"""What the template of the page calls to say what a preemption cost and brought."""
