@@ -216,7 +216,7 @@ class ReadModel:
         given = {"group_id": group_id, "own_only": int(own_only), "limit": MOST_ENTRIES}
         with self._asked(statements.ENTRIES, given) as rows:
             entries = [_entry(row) for row in rows]
-        return entries + [
+        causes = [
             TimelineEntry(
                 seq=one.seq,
                 ord=0,
@@ -227,6 +227,9 @@ class ReadModel:
             )
             for one in self.causes(group_id)
         ]
+        return sorted(
+            causes + entries, key=lambda entry: entry.seq
+        )  # a cause before what it let in
 
     def waits(self, group_id: str) -> list[WaitRow]:
         """Return the waits of a group, newest first."""
