@@ -67,9 +67,6 @@ class Dialect(Struct, frozen=True):
     """Number {x} as a whole one of 64 bits, at most 2^63-1."""
 
 
-CLOCK = "(SELECT t.at FROM v_clock t)"
-"""The moment that what is open counts to, in both homes: a copy has no now."""
-
 _HALF = 1 << 32
 _HIGH = f"sum(({{x}}) / {_HALF})"
 _LOW = f"sum(({{x}}) % {_HALF})"

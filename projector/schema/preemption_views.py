@@ -12,7 +12,7 @@ SQLite goes through the index by time, over all preemptions of the cluster for e
 Invariant: one row per row of `preemptions`, each found by keys alone; both homes give equal values.
 """
 
-from projector.schema.dialect import CLOCK, Dialect
+from projector.schema.dialect import Dialect
 
 AT_ONCE_S = 1
 """A preemptor that is preempted itself within so many seconds of its admission gained nothing."""
@@ -60,7 +60,7 @@ def preemptions(d: Dialect) -> str:
     over = "coalesce(o.ended_at, o.gone_at)"
     ended = f"CASE WHEN count(*) = count({over}) THEN max({over}) END"
     after = _seconds(d, "t.at", "t.preemptor_admitted_at")
-    ran = _seconds(d, "t.preemptor_started_at", f"coalesce(t.preemptor_ended_at, {CLOCK})")
+    ran = _seconds(d, "t.preemptor_started_at", f"coalesce(t.preemptor_ended_at, {d.now})")
     until = _seconds(d, "t.preemptor_admitted_at", "t.preemptor_preempted_at")
     columns = ", ".join(f"t.{name}" for name in _COLUMNS)
     number = "(SELECT {0}(n.number) FROM admissions n WHERE n.cluster = p.cluster"

@@ -373,28 +373,3 @@ def test_views_on_what_the_fold_writes(url: str) -> None:
     assert [r["seq"] for r in line] == sorted(r["seq"] for r in line)
     for name in views.VIEWS:
         ask(url, f"SELECT * FROM {name}")
-
-
-def test_what_is_open_in_a_copy_counts_to_its_last_message(url: str) -> None:
-    """A copy that is asked a year later tells of no hour after what it has."""
-    toy = busy_toy()
-    Writer(url).feed(toy.messages)
-    latest = {
-        "v_queue_usage_hourly": "hour",
-        "v_queue_pending_hourly": "hour",
-        "v_usage_hourly": "hour",
-        "v_usage_spans": "to_at",
-        "v_quota_spans": "to_at",
-        "v_share_hourly": "hour",
-        "v_namespace_cost": "day",
-    }
-    clock = ask(url, "SELECT at FROM v_clock")[0]["at"]
-    late = {
-        view: rows
-        for view, column in latest.items()
-        if (rows := ask(url, f"SELECT {column} FROM {view} WHERE {column} > '{clock}' LIMIT 1"))
-    }
-    assert late == {}
-    waited = ask(url, "SELECT max(longest_wait_seconds) AS s FROM v_queue_pending_hourly")[0]["s"]
-    aged = ask(url, "SELECT max(waiting_seconds) AS s FROM v_why_pending")[0]["s"]
-    assert float(aged) <= float(waited) + 0.01 <= float(aged) + 3600
