@@ -164,7 +164,7 @@ def test_rows_that_were_spoilt_are_good_after_a_rebuild(demo: Demo) -> None:
     assert demo.run("replay", "--verify").returncode == 1
     done = demo.run("replay", "--rebuild")
     assert done.returncode == 0, done.stderr
-    assert re.search(r"[1-9]\d* rows of the read model changed", done.stdout)
+    assert "switched over at position" in done.stdout
     done = demo.run("replay", "--verify")
     assert done.returncode == 0, done.stdout
     assert demo.rows(everything) == before

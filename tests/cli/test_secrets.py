@@ -82,14 +82,14 @@ async def test_keys_that_do_not_fit_are_mended_by_the_lines_that_are_printed(
     assert "is not among those" in problem(tmp_path, keys, keys[SIGNING])
     assert await fill(kube, SYSTEM, NAME, "default") == []
     said = remedy("keys", Installation(how="helm"))
-    (patch,) = re.findall(f"patch secret {NAME} --type=merge -p '(.*?)';", said)
+    (patch,) = re.findall(f"patch secret {NAME} --type=merge -p '(.*?)'`", said)
     kind = "application/merge-patch+json"
     body = json.loads(patch)
     status, _ = await kube.json("PATCH", f"{PATH}/{NAME}", body=body, content_type=kind)
     assert status == 200
     # The Job is made again by the next line, under the label that it has.
     job = next(one for one in objects(DEPLOY / "components" / "secrets") if one["kind"] == "Job")
-    assert "delete job -l app.kubernetes.io/component=secrets; helm -n" in said
+    assert "delete job -l app.kubernetes.io/component=secrets`; `helm -n" in said
     assert job["metadata"]["labels"] == {"app.kubernetes.io/component": "secrets"}
     assert VERIFYING in await fill(kube, SYSTEM, NAME, "default")
     _, found = await kube.json("GET", f"{PATH}/{NAME}")
