@@ -227,9 +227,8 @@ class ReadModel:
             )
             for one in self.causes(group_id)
         ]
-        return sorted(
-            causes + entries, key=lambda entry: entry.seq
-        )  # a cause before what it let in
+        # A cause stands before what it let in: sorting is stable.
+        return sorted(causes + entries, key=lambda entry: entry.seq)
 
     def waits(self, group_id: str) -> list[WaitRow]:
         """Return the waits of a group, newest first."""
