@@ -62,6 +62,12 @@ def listed(world: World, kind: str, relist: str, uid: str) -> bool:
     return True
 
 
+def see_version(world: World, kind: str, version: str) -> None:
+    """Remember how far the watch of a kind has come."""
+    if newer(version, world.meta.versions.get(kind, "")):
+        world.meta.versions[kind] = version
+
+
 def stale(world: World, kind: str, version: str, known: str, in_frame: bool) -> bool:
     """Tell whether a delta says nothing new; if it does, remember its version.
 

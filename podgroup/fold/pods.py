@@ -23,6 +23,7 @@ from podgroup.fold.common import (
     listed,
     mark,
     note,
+    see_version,
     stale,
 )
 from podgroup.fold.failures import failures
@@ -37,7 +38,7 @@ from podgroup.fold.weighing import lighten, within
 from podgroup.fold.workloads import claim
 from podgroup.log.events import PodApplied
 from podgroup.log.journal import At
-from podgroup.model.ids import PodUID, newer
+from podgroup.model.ids import PodUID
 from podgroup.model.interning import intern_times, joining, renewed, shared
 from podgroup.model.names import (
     ADMISSION_GATE,
@@ -141,7 +142,7 @@ def pod_deleted(
     `filtered`: the watch or list has a label selector, so the pod may only have lost the label.
     """
     uid = view.uid
-    _see_version(world, view)
+    see_version(world, "Pod", view.resource_version)
     if world.meta.refused:
         mended(world, uid, None)
     pod = world.pods.get(uid)
@@ -241,11 +242,6 @@ def _flags(world: World, pod: Pod) -> int:
 
 def _being_released(pod: Pod) -> bool:
     return pod.expect is not None and pod.expect.may_end
-
-
-def _see_version(world: World, view: PodView) -> None:
-    if newer(view.resource_version, world.meta.versions.get("Pod", "")):
-        world.meta.versions["Pod"] = view.resource_version
 
 
 def _join(world: World, here: At, group: Group, view: PodView) -> None:

@@ -12,11 +12,10 @@ import msgspec
 
 from podgroup.fold import marking, nodes
 from podgroup.fold import sentences as say
-from podgroup.fold.common import listed, mark, note, stale
+from podgroup.fold.common import listed, mark, note, see_version, stale
 from podgroup.log.events import ObjectDeleted
 from podgroup.log.journal import At, QuotaRow, UsageRow
 from podgroup.model.commands import WriteQueueStatus
-from podgroup.model.ids import newer
 from podgroup.model.objects import (
     QUEUE_KINDS,
     ClusterQueueView,
@@ -71,8 +70,7 @@ def object_applied(world: World, here: At, view: QueueObject, relist: str) -> No
 def object_deleted(world: World, here: At, event: ObjectDeleted) -> None:
     """Fold the end of an object."""
     kind, namespace, name = event.kind, event.namespace, event.name
-    if newer(event.resource_version, world.meta.versions.get(kind, "")):
-        world.meta.versions[kind] = event.resource_version
+    see_version(world, kind, event.resource_version)
     store, key = world.objects_of(kind), QUEUE_KINDS[kind].key(namespace, name)
     known = store.get(key)
     if known is None or known.uid != event.uid:

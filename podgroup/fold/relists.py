@@ -15,7 +15,7 @@ Invariant: after `RelistCompleted` the state holds the objects the frame deliver
 from collections.abc import Collection
 
 from podgroup.fold import sentences as say
-from podgroup.fold.common import end_expectation, mark, note
+from podgroup.fold.common import end_expectation, mark, note, see_version
 from podgroup.fold.pods import pod_deleted
 from podgroup.fold.queues import object_deleted, places_known
 from podgroup.fold.restoring import settle
@@ -183,5 +183,4 @@ def _infer(world: World, here: At, kind: Kind, seen: set[str], filtered: bool) -
 
 def watch_progressed(world: World, event: WatchProgressed) -> None:
     """Remember how far a watch has come, be there nothing to tell of it."""
-    if newer(event.resource_version, world.meta.versions.get(event.kind, "")):
-        world.meta.versions[event.kind] = event.resource_version
+    see_version(world, event.kind, event.resource_version)

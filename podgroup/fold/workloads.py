@@ -18,6 +18,7 @@ from podgroup.fold.common import (
     mark,
     new_members,
     note,
+    see_version,
     set_owners,
     stale,
     write_places,
@@ -136,8 +137,7 @@ def _open_for(world: World, here: At, view: WorkloadView) -> None:
 def workload_deleted(world: World, here: At, view: WorkloadView) -> None:
     """Fold the end of a Workload."""
     key = (view.namespace, view.name)
-    if newer(view.resource_version, world.meta.versions.get("Workload", "")):
-        world.meta.versions["Workload"] = view.resource_version
+    see_version(world, "Workload", view.resource_version)
     other = world.workloads.get(key)
     if other is not None and other.uid == view.uid:
         del world.workloads[key]
