@@ -41,7 +41,7 @@ from podgroup.model.wording import kueues
 from podgroup.state import asked
 from podgroup.state.changes import EVERYTHING
 from podgroup.state.facts import nodes_listed, unwell
-from podgroup.state.group import Group
+from podgroup.state.group import Group, QuotaReservation
 from podgroup.state.quota import Charge, Deciding
 from podgroup.state.world import World
 
@@ -138,7 +138,7 @@ class _Entry:
         self._ill = deciding.ill
         self._new = new
 
-    def guarded(self, identity: str, enter: Callable[[str], bool]) -> None:
+    def guarded(self, identity: str, enter: Callable[[str], object]) -> None:
         """Enter something of a group; no other is to wait for one that cannot be read."""
         try:
             enter(identity)
@@ -157,10 +157,10 @@ class _Entry:
         else:
             self._cache.delete(_KINDS[kind], name, namespace)
 
-    def group(self, identity: str) -> bool:
+    def group(self, identity: str) -> None:
         """Enter what a group is charged, and that it waits or does not."""
         if self.charged(identity):
-            return True
+            return
         world, cache = self._world, self._cache
         group = world.groups[GroupID(identity)]
         if identity in world.quotas.waiting:
@@ -178,7 +178,6 @@ class _Entry:
                 cache.submit(asked.workload(world, group, asleep=True))
             else:
                 cache.remove(identity)
-        return True
 
     def charged(self, identity: str) -> bool:
         """Enter what a group is charged; tell whether nothing else is to be entered of it."""
@@ -190,10 +189,10 @@ class _Entry:
             cache.remove(identity)
             self._locate(identity, ())
             return True
-        if group.quota.holding is not None and charge is not None:
-            if self._resized(group, charge):
-                return True
-            self._holds(group, charge, group.quota.holding.admission.assignments)
+        holding = group.quota.holding
+        if holding is not None and charge is not None:
+            if not self._resized(group, charge, holding):
+                self._holds(group, charge, holding)
             return True
         self._locate(identity, ())
         if identity in cache.reservations.admitted:
@@ -209,11 +208,11 @@ class _Entry:
             cache.remove(unadmitted_id(identity))
         return False
 
-    def _holds(self, group: Group, charge: Charge, given: tuple[Assignment, ...]) -> None:
-        world, cache = self._world, self._cache
+    def _holds(self, group: Group, charge: Charge, holding: QuotaReservation) -> None:
+        world, cache, given = self._world, self._cache, holding.admission.assignments
         cache.remove(unadmitted_id(group.id))
         held = asked.workload(world, group)
-        if group.quota.holding is not None and group.quota.holding.taken_over:
+        if holding.taken_over:
             held = msgspec.structs.replace(held, unadmitted=True)
         self._reserve(held, charge, given)
         self._locate(group.id, given)
@@ -246,7 +245,7 @@ class _Entry:
         if eviction is not None:
             cache.evict(identity, eviction, "")
 
-    def _resized(self, group: Group, charge: Charge) -> bool:
+    def _resized(self, group: Group, charge: Charge, holding: QuotaReservation) -> bool:
         """Enter the amount of a group that holds what it held; tell whether that was all there is.
 
         It is what each success of a pod comes to, where no places are given: what else there is to
@@ -267,7 +266,7 @@ class _Entry:
             or self._tenants.placed(group.id)
         ):
             return False
-        for one in group.quota.holding.admission.assignments if group.quota.holding else ():
+        for one in holding.admission.assignments:
             if one.place is not None:
                 return False
         reservations.resize(group.id, asked.taken(charge))

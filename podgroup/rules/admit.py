@@ -85,7 +85,7 @@ def admit(ctx: RuleContext) -> Conclusions:
     while going_on or _news(ctx.world):
         without_verdict.update(quotas.news, quotas.charged)
         yield Entered(now)
-        for identity, error in (quotas.deciding.ill if quotas.deciding is not None else {}).items():
+        for identity, error in quotas.entered.ill.items():
             yield from _park(ctx, identity, error)
         scheduler, cache = quotas.scheduler, quotas.scheduler.cache
         try:

@@ -121,10 +121,15 @@ class Quotas(Struct):
     """All of this as it was entered last; None before that, and where Kueue decides."""
 
     @property
+    def entered(self) -> Deciding:
+        """What deciding knows, once something was entered."""
+        assert self.deciding is not None, "nothing is entered yet"
+        return self.deciding
+
+    @property
     def scheduler(self) -> Scheduler:
         """The scheduler, once something was entered."""
-        assert self.deciding is not None, "nothing is entered yet"
-        return self.deciding.scheduler
+        return self.entered.scheduler
 
     def enqueue(self, group: str, where: Places) -> None:
         """Let `group` wait there, or have what it asks for looked at again."""
