@@ -37,6 +37,8 @@ pytestmark = pytest.mark.retried("it waits for processes that share two cores wi
 
 Gatelog = Callable[..., Ran]
 BOTH = pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
+POSTGRESQL = pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+"""Of what there is in PostgreSQL only."""
 
 
 def path_of(url: str) -> Path:
@@ -251,8 +253,6 @@ def test_what_people_made_in_a_file_goes_along(gatelog: Gatelog, simple: Played)
 @pytest.fixture
 def people(played: Played) -> Iterator[psycopg.Connection[object]]:
     """A role that reads, with a view of its own in a schema of its own."""
-    if played.url.startswith("sqlite"):
-        pytest.skip("PostgreSQL's")
     role = f"people_{os.getpid()}_{random.randrange(10**6)}"
     engine = writer(played.url)
     with engine.begin() as connection:
@@ -277,6 +277,7 @@ def people(played: Played) -> Iterator[psycopg.Connection[object]]:
     mine.close()
 
 
+@POSTGRESQL
 def test_views_and_grants_of_people_are_of_the_new_read_model(
     gatelog: Gatelog, played: Played, people: psycopg.Connection[object]
 ) -> None:
@@ -309,11 +310,10 @@ def test_views_and_grants_of_people_are_of_the_new_read_model(
         people.execute("DELETE FROM pods")
 
 
+@POSTGRESQL
 def test_a_query_that_runs_is_waited_for_and_lets_no_one_wait(
     gatelog: Gatelog, played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if played.url.startswith("sqlite"):
-        pytest.skip("PostgreSQL's")
     monkeypatch.setattr(rebuilding, "TRIES", 2)
     monkeypatch.setattr(rebuilding, "PAUSE_S", 0.1)
     before = everything(played.url)
