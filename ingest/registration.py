@@ -45,6 +45,7 @@ from ingest.webhook.install import (
 from ingest.webhook.lookup import ApiLookup
 from ingest.webhook.server import Limits, WebhookServer
 from ingest.webhook.settings import actuator_user, label_kinds, policy_for
+from podgroup.model.names import FIELD_MANAGER
 from runtime.ca_bundle import bundle_of, merged, trusts
 from runtime.certificates import OwnCertificates
 from runtime.health import Checks
@@ -64,8 +65,6 @@ LOOK_S = 60.0
 HEARD_S = 2.0
 """Seconds after which the API server acts by a registration that was written."""
 
-FIELD_MANAGER = "gatelog"
-"""Who applies whole configurations."""
 AUTHORITY_MANAGER = "gatelog-authority"
 """Who applies authorities alone: `gatelog` may own the rest, which its apply would then drop."""
 _REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"

@@ -26,6 +26,7 @@ from podgroup.model.names import (
     TOPOLOGY_GATE,
     WORKLOAD_FINALIZER,
 )
+from podgroup.model.objects import ENDED
 from runtime.kube import KubeClient
 from runtime.manifests import Object
 
@@ -72,7 +73,7 @@ def inspect(pod: Object) -> Pod:
         finalizer=POD_FINALIZER in (meta.get("finalizers") or ()),
         label=MANAGED_LABEL in (meta.get("labels") or {}),
         gated=bool(names & set(GATES)),
-        running=bool(spec.get("nodeName")) and phase not in ("Succeeded", "Failed"),
+        running=bool(spec.get("nodeName")) and phase not in ENDED,
     )
 
 

@@ -19,7 +19,7 @@ from ingest.translate.pods import BoundPodWire, granted
 from ingest.translate.podspec import requests_of
 from podgroup.model import names
 from podgroup.model.limits import OBJECT_NAME
-from podgroup.model.objects import NodeView, PodView
+from podgroup.model.objects import ENDED, NodeView, PodView
 from podgroup.model.quantities import QuantityError, amount
 from podgroup.model.topology import PLACED_BY
 
@@ -100,7 +100,7 @@ def bound_view(wire: BoundPodWire) -> PodView:
     meta, status = wire.metadata, wire.status
     managed = (meta.labels or {}).get(names.MANAGED_LABEL) == names.MANAGED_VALUE
     placed = managed and not (meta.annotations or {}).keys().isdisjoint(PLACED_BY)
-    over = status.phase in ("Succeeded", "Failed")
+    over = status.phase in ENDED
     taking = bool(wire.spec.node_name) and not over and not placed
     return PodView(
         uid=meta.uid,

@@ -18,12 +18,12 @@ from typing import Any
 import aiohttp
 
 from podgroup.model.names import ADMISSION_GATE
+from podgroup.model.objects import ENDED
 from tests.support.processes import Api
 
 Key = tuple[str, str]
 GROUP = "kueue.x-k8s.io/pod-group-name"
 TOTAL = "kueue.x-k8s.io/pod-group-total-count"
-ENDED = ("Succeeded", "Failed")
 
 
 class Seen:
