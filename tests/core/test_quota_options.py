@@ -175,25 +175,20 @@ def test_q4_other_flavors_are_tried_when_victims_do_not_suffice() -> None:
     quotas = {"f": {"cpu": 4, "memory": 4}, "g": {"cpu": 4, "memory": 4}}
     fungible = Fungibility(when_can_preempt="MayStopSearch")
 
-    def first_look() -> Verdicts:
-        tree = Tree(queue("q", quotas, preemption=LOWER, fungibility=fungible))
-        for name, flavor, usage, priority in (
-            ("c", "f", {"cpu": 4}, 0),
-            ("m", "f", {"memory": 4}, 5),
-            ("both", "g", {"cpu": 4, "memory": 4}, 0),
-        ):
-            tree.submit(name, "q", priority=priority, requests=usage)
-            waiter = tree.cache.queues.waiting[name]
-            pods = {"name": "main", "count": 1, "flavors": dict.fromkeys(usage, flavor)}
-            tree.cache.admit(waiter, reservation(pods, usage))
-        tree.submit("high", "q", priority=6, requests={"cpu": 4, "memory": 1})
-        low = tree.cache.reservations.admitted["m"].workload
-        tree.cache.reserve(
-            replace(low, priority=7), tree.cache.reservations.admitted["m"].reservation
-        )
-        return tree.decide()
-
-    assert [one.id for one in first_look().preempted] == ["both"]
+    tree = Tree(queue("q", quotas, preemption=LOWER, fungibility=fungible))
+    for name, flavor, usage, priority in (
+        ("c", "f", {"cpu": 4}, 0),
+        ("m", "f", {"memory": 4}, 5),
+        ("both", "g", {"cpu": 4, "memory": 4}, 0),
+    ):
+        tree.submit(name, "q", priority=priority, requests=usage)
+        waiter = tree.cache.queues.waiting[name]
+        pods = {"name": "main", "count": 1, "flavors": dict.fromkeys(usage, flavor)}
+        tree.cache.admit(waiter, reservation(pods, usage))
+    tree.submit("high", "q", priority=6, requests={"cpu": 4, "memory": 1})
+    low = tree.cache.reservations.admitted["m"]
+    tree.cache.reserve(replace(low.workload, priority=7), low.reservation)
+    assert [one.id for one in tree.decide().preempted] == ["both"]
 
 
 def reservation(pods: dict[str, Any], usage: Mapping[str, int]) -> Reservation:

@@ -1,7 +1,7 @@
 """Shares end as even as Kueue's, in whatever order the groups of a burst come.
 
 Measured by `excess` over the 2,000 recorded cases, of which 876 have fair sharing: 47,841 in all by
-the better options, 54,950 by Kueue's; in 42 of them more than by Kueue's, in 55 less. No law of
+gatelog's decisions, 54,950 by Kueue's; in 42 of them more than by Kueue's, in 55 less. No law of
 `invariants` breaks in any of them. In 300 bursts of pods of one core it is 13,169 against 13,107,
 in 5 of them more, in 3 less; without contested claims it is 31,722.
 
