@@ -51,6 +51,10 @@ def _single(command: UngatePod) -> bool:
     return command.labels.get(PODSET_LABEL) == SINGLE_PODSET
 
 
+def _lets_in(command: UngatePod) -> bool:
+    return ADMISSION_GATE in command.gates
+
+
 async def _ungate(api: KubeApi, command: UngatePod, keep: Callable[[Reply], None]) -> Verdict:
     if fence.strange_keys(command):
         beyond = await _unasked(api, command)
@@ -62,7 +66,7 @@ async def _ungate(api: KubeApi, command: UngatePod, keep: Callable[[Reply], None
         operations = patches.ungate_unread(
             command,
             annotated=tried.annotated,
-            untrack=tried.untrack and ADMISSION_GATE in command.gates,
+            untrack=tried.untrack and _lets_in(command),
         )
     if operations is not None:
         reply = await api.patch(command.target, operations, JSON_PATCH)
@@ -103,10 +107,9 @@ async def _ungate_read(
     if beyond is not None:
         return beyond
     pod = found.object()
-    untrack = api.untrack and ADMISSION_GATE in command.gates and patches.may_untrack(pod)
-    seen = Look(bool(pod["metadata"].get("annotations")), untrack)
+    seen = Look(bool(pod["metadata"].get("annotations")), api.untrack and patches.may_untrack(pod))
     unread.looked(seen, tried)
-    match patches.ungate(command, pod, untrack=untrack):
+    match patches.ungate(command, pod, untrack=seen.untrack and _lets_in(command)):
         case patches.Unchanged():
             return applied(found, f"{found.path}: the gates are gone already")
         case patches.Conflict(message=message):
