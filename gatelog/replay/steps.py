@@ -96,16 +96,17 @@ class Stepper:
         """Return what made room where the group got its quota, or its checks agreed."""
         message = Message(entry.batch, world, journal, self._nominal)
         now = {
-            note.group
+            GroupID(note.group)
             for note in journal.notes
-            if note.kind in ("GroupAdmitted", "QuotaReserved") and note.decision
+            if note.group in self._ids
+            and note.kind in ("GroupAdmitted", "QuotaReserved")
+            and note.decision
         }
-        groups = [world.groups[GroupID(one)] for one in sorted(self._ids & now & {*world.groups})]
         found = tuple(
             text
-            for group in groups
-            if group.quota.holding is not None
-            for text in message.causes(group, group.quota.holding, entry.position)
+            for one in sorted(now & world.groups.keys())
+            if (holding := world.groups[one].quota.holding) is not None
+            for text in message.causes(world.groups[one], holding, entry.position)
         )
         self._nominal |= {row.cluster_queue: row.nominal for row in journal.quotas.values()}
         return found
