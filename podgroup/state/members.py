@@ -13,9 +13,11 @@ import heapq
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 from podgroup.model.interning import intern
+
+_T = TypeVar("_T")
 
 
 class _Flags:
@@ -145,6 +147,18 @@ def _move(old: int, new: int) -> _Move:
     return move
 
 
+def _say(said: dict[str, _T], counted: Counter[_T], uid: str, value: _T) -> None:
+    """Let a pod say a value, a false one for none; `counted` is how many say each."""
+    old = said.pop(uid, None)
+    if old is not None:
+        counted[old] -= 1
+        if not counted[old]:
+            del counted[old]
+    if value:
+        said[uid] = value
+        counted[value] += 1
+
+
 class Members:
     """The live pods of one group. Keys are pod uids, roles are role hashes."""
 
@@ -271,28 +285,12 @@ class Members:
 
     def gate(self, uid: str, text: str) -> None:
         """Keep what a pod that waits at its gate says of who holds it back, "" for nobody."""
-        old = self._gated_by.get(uid, "")
-        if old == text:
-            return
-        if old:
-            del self._gated_by[uid]
-            self.gated_by[old] -= 1
-            if not self.gated_by[old]:
-                del self.gated_by[old]
-        if text:
-            self._gated_by[uid] = intern(text)
-            self.gated_by[text] += 1
+        if self._gated_by.get(uid, "") != text:
+            _say(self._gated_by, self.gated_by, uid, intern(text))
 
     def keep(self, uid: str, times: int) -> None:
         """Keep how often a pod out of sight was put back into it, 0 for one that is in sight."""
-        old = self._kept.pop(uid, 0)
-        if old:
-            self.kept[old] -= 1
-            if not self.kept[old]:
-                del self.kept[old]
-        if times:
-            self._kept[uid] = times
-            self.kept[times] += 1
+        _say(self._kept, self.kept, uid, times)
 
     def drop(self, uid: str) -> None:
         """Forget a pod that is gone."""

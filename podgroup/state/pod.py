@@ -168,7 +168,8 @@ class Pod(Struct, gc=False):
     @property
     def kept(self) -> int:
         """How often it was put back into sight, 0 if it is in sight."""
-        return self.hiding.kept if self.hiding is not None and self.hidden else 0
+        hiding = self.hiding
+        return hiding.kept if hiding is not None and hiding.since is not None else 0
 
     @property
     def free(self) -> bool:
