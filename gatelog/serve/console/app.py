@@ -159,8 +159,8 @@ class Console:
             return await self._suggest(request, seen, caller)
         view = await self._view(request.path, seen, caller)
         quota = await self._may(caller, "clusterqueueusages", "")
-        everywhere = await self._may(caller, "podgroups", "")
-        seen = structs.replace(seen, quota=quota, names=everywhere)
+        names = await self._may(caller, "podgroups", "")
+        seen = structs.replace(seen, quota=quota, names=names)
 
         def look(model: ReadModel) -> Found:
             asked = Asked(model)
@@ -178,7 +178,7 @@ class Console:
                 text = "\n\n".join(f"-- {title}\n{query}" for title, query in statements)
                 return web.Response(text=text + "\n", headers=HEADERS)
             case "":
-                return self._html(request, seen, page.title, page.body, everywhere=everywhere)
+                return self._html(request, seen, page.title, page.body)
             case other:
                 raise Refused(400, f"format is {other[:40]!r}: json or sql are allowed")
 
@@ -309,8 +309,6 @@ class Console:
         title: str,
         body: Markup,
         status: int = 200,
-        *,
-        everywhere: bool = True,
     ) -> web.Response:
         path = request.path
         within = request.query.get("namespace", "").strip()
@@ -325,11 +323,11 @@ class Console:
         shown = {
             "title": title,
             "assets": self._asset_link,
-            "nav": _nav(seen, path, within, everywhere=everywhere),
+            "nav": _nav(seen, path, within),
             "path": path,
             "same": same,
             "times": _times(seen, path, same) if status == 200 else None,
-            "within": "" if everywhere else within,
+            "within": "" if seen.names else within,
             "mine": _cookie(request, "mine")[:200],
             "body": body,
             "live": live,
@@ -406,15 +404,13 @@ def _listing(plural: str, namespace: str) -> Deed:
     )
 
 
-def _nav(
-    seen: PageView, path: str, within: str, *, everywhere: bool
-) -> list[tuple[str, str, bool]]:
+def _nav(seen: PageView, path: str, within: str) -> list[tuple[str, str, bool]]:
     """Return links to the pages; who may see some namespaces only stays in this one."""
     stays = dict.fromkeys(("/", "/queues"), not seen.quota) | dict.fromkeys(_OF_ALL, False)
     return [
         (
             word,
-            seen.link(to, namespace=within if stays.get(to, not everywhere) else None),
+            seen.link(to, namespace=within if stays.get(to, not seen.names) else None),
             _within(path, to),
         )
         for to, word in _NAV
