@@ -13,7 +13,7 @@ import asyncio
 import difflib
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any, TypeVar
@@ -43,7 +43,7 @@ from gatelog.serve.console import (
     usage,
 )
 from gatelog.serve.console.rendering import Page, render
-from gatelog.serve.console.view import RANGES, PageView, Range, read_moment, read_zone
+from gatelog.serve.console.view import RANGES, PageView, read_moment, read_zone
 from gatelog.serve.feed import Feed, TooOld, position
 from gatelog.serve.questions import Busy, Questions
 from gatelog.serve.streamlimits import NoRoom, StreamLimiter, UserAtLimit
@@ -383,9 +383,9 @@ def _read(request: web.Request) -> PageView:
     zone = read_zone(_cookie(request, "zone"))
     at = read_moment(request.query.get("at", ""), now)
     seen = PageView(at=at, query=request.query, now=now, zone=zone)
-    ends = seen.range.until if at is None and seen.range else now
-    if ends < now:
-        seen = structs.replace(seen, at=ends)
+    chosen = seen.range if at is None else None
+    if chosen is not None and chosen.until < now:
+        seen = structs.replace(seen, at=chosen.until)
     return seen
 
 
@@ -430,7 +430,7 @@ def _times(seen: PageView, path: str, same: Mapping[str, str]) -> dict[str, Any]
         shown = {key: value for key, value in {**same, **given}.items() if value}
         return path + (f"?{urlencode(shown)}" if shown else "")
 
-    window = seen.range or Range(seen.moment - timedelta(days=1), seen.moment)
+    window, named = seen.window(), seen.range is not None
     span, since, until = window.until - window.since, rfc(window.since), rfc(window.until)
     later = min(window.until + span, seen.now)
     return {
@@ -438,6 +438,6 @@ def _times(seen: PageView, path: str, same: Mapping[str, str]) -> dict[str, Any]
         "before": link(since=rfc(window.since - span), until=since),
         "after": link(since=until, until=rfc(later)) if window.until < seen.now else "",
         "now": link(range=chosen if chosen != "night" else None),
-        "since": seen.clock(window.since) if seen.range else "",
-        "until": seen.clock(window.until) if seen.range and seen.at else "",
+        "since": seen.clock(window.since) if named else "",
+        "until": seen.clock(window.until) if named and seen.at else "",
     }

@@ -5,7 +5,6 @@ Invariant: counts, sums and the list are of one set; a view is its address.
 
 from collections import defaultdict
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
 from msgspec import Struct
@@ -76,7 +75,7 @@ def read_search(asked: Asked, seen: PageView) -> Search:
         "gone": int(bool(chosen["gone"])),
         "at": seen.moment,
         "until": seen.moment,
-        "since": seen.range.since if seen.range else seen.moment - timedelta(days=1),
+        "since": seen.window().since,
         "resource": grouplist.key_parameter(chosen["resource"] or "cpu", dialect),
         "key": grouplist.key_parameter(chosen["by"] or TEAM, dialect),
         "limit": ROWS + 1,

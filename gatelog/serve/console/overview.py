@@ -6,7 +6,6 @@ what is that namespace's, and who may see queues only no group.
 
 from collections import defaultdict
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 from msgspec import Struct
@@ -23,7 +22,6 @@ from gatelog.serve.console.rendering import Page, page
 from gatelog.serve.console.view import PageView, Range, ordered
 from gatelog.serve.words import amount, quota
 
-_DAY = timedelta(days=1)
 _MOST = 12
 """Groups that somebody must act on, of which each is shown."""
 
@@ -53,7 +51,7 @@ _ORDERS: dict[str, Callable[[Line], Any]] = {
 
 def overview(asked: Asked, seen: PageView, namespace: str = "") -> Page:
     """Return what is the case, and what the range brought, of all or of a namespace."""
-    window = seen.range or Range(seen.moment - _DAY, seen.moment)
+    window = seen.window()
     sums, rows = preempted(asked, seen, window, namespace)
     lines = _lines(asked, seen, window, namespace)
     for one in sums:

@@ -19,7 +19,7 @@ _WEEK = timedelta(days=7)
 def preemptions(asked: Asked, seen: PageView) -> Page:
     """Return who was preempted for whom in the range, a week unless named: sums, then each."""
     namespace = seen.query.get("namespace", "")
-    window = seen.range or Range(seen.moment - _WEEK, seen.moment)
+    window = seen.window(_WEEK)
     sums, rows = preempted(asked, seen, window, namespace)
     listed, sorts = ordered(seen, "/preemptions", sums, _ORDERS, namespace=namespace)
     data = {"since": window.since, "until": window.until, "sums": sums, "preemptions": rows}

@@ -19,7 +19,7 @@ from gatelog.serve.api import finding_usage
 from gatelog.serve.console import picture
 from gatelog.serve.console.axis import Time
 from gatelog.serve.console.rendering import Page, page
-from gatelog.serve.console.view import ROWS, PageView, Range, ordered
+from gatelog.serve.console.view import DAY, ROWS, PageView, Range, ordered
 
 _DIVIDED = {
     **{key: key for key in ("namespace", "localqueue", "queue", "flavor")},
@@ -27,7 +27,6 @@ _DIVIDED = {
     "user": f"{sums.LABEL}user",
 }
 """Word of an address, and the key it means; `label:KEY` is a word, too."""
-_DAY = timedelta(days=1)
 _DRAWN = 4
 """Resources that are drawn."""
 
@@ -38,9 +37,9 @@ def usage(asked: Asked, seen: PageView) -> Page:
     by = seen.query.get("by", "").strip() or "namespace"
     chosen, day = seen.range, seen.moment.date()
     midnight = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    window = chosen or Range(midnight, min(midnight + _DAY, seen.now))
+    window = chosen or Range(midnight, min(midnight + DAY, seen.now))
     since, until = window.since, window.until
-    period = "hour" if until - since <= 2 * _DAY else "day"
+    period = "hour" if until - since <= 2 * DAY else "day"
     key = _DIVIDED.get(by, by)
     spent = finding_usage.spent_by(asked.model, key, since, until, namespace, period)
     shares, periods = spent.shares, spent.steps
@@ -119,7 +118,7 @@ def _beside(seen: PageView, kept: Mapping[str, Any]) -> tuple[str, str]:
         at = {} if to >= seen.now.date() else {"at": f"{to}T23:59:59Z"}
         return "/usage?" + urlencode({**at, **{k: v for k, v in kept.items() if v}})
 
-    return other(day - _DAY), other(day + _DAY) if day < seen.now.date() else ""
+    return other(day - DAY), other(day + DAY) if day < seen.now.date() else ""
 
 
 def _rows(
@@ -160,7 +159,7 @@ def _charts(
 ) -> list[Markup]:
     """Return a chart per resource: what was taken in each hour or day."""
     resources = list(dict.fromkeys(one.resource for one in periods))[:_DRAWN]
-    step = timedelta(hours=1) if period == "hour" else timedelta(days=1)
+    step = timedelta(hours=1) if period == "hour" else DAY
     axis = Time(window.since, max(window.until, window.since + step), zone=seen.zone)
     charts = []
     for resource in resources:

@@ -29,7 +29,7 @@ RANGES = {
 }
 """Ranges by their word in an address: what each is called, and how long before now it begins. Last
 night is from 20 to 8 o'clock in the viewer's zone."""
-_DAY = timedelta(days=1)
+DAY = timedelta(days=1)
 _FIRST_YEAR = 1971
 T = TypeVar("T")
 
@@ -94,10 +94,18 @@ class PageView(Struct, frozen=True, kw_only=True):
         if not first and not last:
             return None
         end = read_moment(last, self.now, "until", self.zone) or self.now
-        begin = read_moment(first, self.now, "since", self.zone) if first else end - _DAY
+        begin = read_moment(first, self.now, "since", self.zone) if first else end - DAY
         if begin is None or begin >= end:
             raise bad(f"since is {first[:40]!r}: a time before the range ends is allowed")
         return Range(begin, end)
+
+    def window(self, span: timedelta = DAY) -> Range:
+        """Return the range that the address names, or what is so long before the moment.
+
+        Raises:
+            Refused: 400, the range cannot be read.
+        """
+        return self.range or Range(self.moment - span, self.moment)
 
     def link(self, path: str, **query: Any) -> str:
         """Return an address at the same moment and in the same range."""

@@ -12,12 +12,11 @@ from typing import Any
 
 from gatelog.readmodel import moments
 from gatelog.readmodel.moments import Asked
-from gatelog.serve.console.view import PageView, Range
+from gatelog.serve.console.view import DAY, PageView, Range
 
 WINDOWS = tuple(timedelta(hours=hours) for hours in (1, 6, 24, 168))
 """What is drawn unless a range is chosen."""
 _SHORTEST = timedelta(seconds=1)
-_DAY = timedelta(days=1)
 _STEPS = 400
 """Places of a slider."""
 
@@ -37,9 +36,9 @@ def fitting(asked: Asked, seen: PageView, *, around: bool = False) -> Range:
         since, until = chosen.since, chosen.until
     else:
         until = seen.now if around else seen.moment
-        if story.last is not None and story.last < until - _DAY:
+        if story.last is not None and story.last < until - DAY:
             until = max(story.last + _SHORTEST, seen.at or story.last)
-        span = next((one for one in WINDOWS if story.first and story.first >= until - one), _DAY)
+        span = next((one for one in WINDOWS if story.first and story.first >= until - one), DAY)
         if seen.at is not None:  # a moment of before lies within
             span = next((one for one in WINDOWS if until - one <= seen.at), span)
         since = until - span
