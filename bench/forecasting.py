@@ -29,7 +29,9 @@ from gatelog.whatif.playing import Heard, Play
 from gatelog.whatif.trace import Trace
 from podgroup.state.world import World
 from projector import tables
+from projector.replay.sink import Sink
 from projector.storage.database import writer
+from projector.upkeep import migrate
 
 EVERY = timedelta(hours=1)
 """Simulated time between two forecasts."""
@@ -186,8 +188,8 @@ def measure(load: Load, folder: Path, seed: int = 3) -> Came:
     found = read_objects([objects])
     found = with_namespaces(found + source.classes(found), source.namespaces)
     url = f"sqlite:///{folder / load.name}.sqlite3"
-    sink = scenarios.sink_of(url)
-    assert sink is not None
+    migrate.upgrade(url)
+    sink = Sink(url, scenarios.CLUSTER, "builtin")  # forecasts read what it writes meanwhile
     next_at = source.begin + load.warm
     longest, forecasts, most = 0.0, 0, 0
 
