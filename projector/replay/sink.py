@@ -37,6 +37,7 @@ from projector.writing.values import Json
 
 TIMEOUT_S = 3600.0
 """Seconds for one statement of a batch."""
+_ENDED = "the process that writes the new read model ended: nothing was put in place; run it again"
 
 
 class Sink:
@@ -81,12 +82,17 @@ class Sink:
             folded=pack_meta(world.meta),
         )
         if self._writer is not None:
-            self.written()
-            self._writing = self._pool.submit(self._writer.commit, rows, new)
+            self._submit(self._writer.commit, rows, new)
             return
         packed, rows.tables = pack(rows.tables), {}
+        self._submit(_commit, rows, packed, new)
+
+    def _submit(self, work: Callable[..., Checkpoint], *given: Any) -> None:
         self.written()
-        self._writing = self._pool.submit(_commit, rows, packed, new)
+        try:
+            self._writing = self._pool.submit(work, *given)
+        except BrokenProcessPool:  # it ended since, or before the first batch
+            raise DatabaseError(_ENDED) from None
 
     def written(self) -> Checkpoint | None:
         """Wait for what is being written; return the checkpoint that it left, if there was any.
@@ -94,23 +100,15 @@ class Sink:
         Raises:
             DatabaseError: what writes has ended.
         """
-        return None if self._writing is None else self._of(self._writing)
-
-    def _of(self, work: "Future[Any]") -> Any:
         try:
-            return work.result()
+            return None if self._writing is None else self._writing.result()
         except BrokenProcessPool:
-            raise DatabaseError(
-                "the process that writes the new read model ended: nothing was put in place; "
-                "run it again"
-            ) from None
+            raise DatabaseError(_ENDED) from None
 
     def close(self) -> None:
         """Finish what is being written, and release the database."""
         try:
             last = self.written()
-            if self._writer is None:
-                self._of(self._pool.submit(_end))
         finally:
             self._release()
         if self.finish is not None:
@@ -201,7 +199,3 @@ def _end_with_caller() -> None:
 def _commit(bare: Rows, packed: bytes, new: Checkpoint) -> Checkpoint:
     bare.tables = unpack(packed)
     return _writers[0].commit(bare, new)
-
-
-def _end() -> None:
-    _writers.pop().store.close()

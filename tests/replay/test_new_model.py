@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from pathlib import Path
 
@@ -94,11 +95,16 @@ def test_of_a_long_log_a_process_of_its_own_writes(
     assert everything(played.url) == before
 
 
-def test_a_process_that_dies_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize("known", [False, True], ids=["at once", "when the pool knows"])
+def test_a_process_that_dies_says_so(tmp_path: Path, known: bool) -> None:
     url = f"sqlite:///{tmp_path}/live.db"
     migrate.make_tables(url)
     sink, toy = Sink(url, CLUSTER, "builtin", apart=True), busy_toy()
-    os.kill(sink._pool.submit(os.getpid).result(), signal.SIGKILL)
+    child = sink._pool.submit(os.getpid).result()
+    waits = sink._pool.submit(time.sleep, 60)
+    os.kill(child, signal.SIGKILL)
+    if known:
+        assert isinstance(waits.exception(), BrokenProcessPool)
     with pytest.raises(DatabaseError, match="ended: nothing was put in place"):
         sink.write(toy.world, toy.now, [])
         sink.close()
