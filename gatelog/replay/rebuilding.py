@@ -32,10 +32,9 @@ from projector.replay.compare import CACHE_KIB
 from projector.replay.fetching import is_far
 from projector.replay.fold import Callbacks, Result, fold
 from projector.replay.log import StreamLog
-from projector.replay.new_in_postgres import StillRead
 from projector.replay.new_model import NewModel, open_new_model, replaced, taken
 from projector.replay.sink import Sink
-from projector.storage.database import DatabaseError, database_url, reader
+from projector.storage.database import DatabaseError, StillRead, database_url, reader
 from projector.storage.loading import load_conclusions
 from projector.storage.store import SqlStore
 from projector.upkeep import migrate

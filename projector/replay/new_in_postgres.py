@@ -28,7 +28,7 @@ from projector import tables
 from projector.replay.carry import take_over, take_pruned_away
 from projector.schema import partitions
 from projector.schema.partitions import PARTS, own
-from projector.storage.database import DatabaseError, Draft, locked, shown, writer
+from projector.storage.database import DatabaseError, Draft, StillRead, locked, shown, writer
 from projector.storage.loading import load_checkpoint
 from projector.writing import statements
 from projector.writing.checkpoint import Checkpoint
@@ -51,10 +51,6 @@ _DETACHED = """
 SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition
    AND relname = ANY (%s) AND relnamespace = CAST(%s AS regnamespace)
 """
-
-
-class StillRead(DatabaseError):
-    """A transaction reads the tables for so long that others would wait behind us."""
 
 
 class NewInPostgres:

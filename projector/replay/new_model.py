@@ -24,7 +24,6 @@ from typing import Protocol
 
 import msgspec
 
-from projector.replay.new_in_postgres import NewInPostgres
 from projector.replay.new_in_sqlite import NewInSqlite
 from projector.replay.sink import Sink
 from projector.storage.database import Draft, file_of, parse
@@ -69,6 +68,9 @@ def open_new_model(url: str, cluster: str) -> NewModel:
         DatabaseError: another one is being made, or the database does not allow it.
     """
     if parse(url).get_backend_name() == "postgresql":
+        # Here, since it imports the driver.
+        from projector.replay.new_in_postgres import NewInPostgres
+
         return NewInPostgres(url, cluster)
     return NewInSqlite(url, cluster)
 

@@ -40,6 +40,7 @@ __all__ = [
     "DatabaseMoved",
     "DatabaseUnavailable",
     "Draft",
+    "StillRead",
     "database_url",
     "file_of",
     "hold",
@@ -69,6 +70,10 @@ SNAPSHOT = {"postgresql": {"isolation_level": "REPEATABLE READ"}, "sqlite": {}}
 
 class DatabaseMoved(DatabaseError):
     """Another file has taken the place of the one that is open; a new connection has it."""
+
+
+class StillRead(DatabaseError):
+    """A transaction reads the tables for so long that others would wait behind us."""
 
 
 def parse(url: str) -> URL:

@@ -140,6 +140,17 @@ def test_a_process_ends_with_its_caller(tmp_path: Path) -> None:
         time.sleep(0.05)
 
 
+def test_a_new_one_in_sqlite_needs_no_psycopg(tmp_path: Path) -> None:
+    code = (
+        "import sys, gatelog.replay.online, gatelog.whatif.scenarios\n"
+        "from projector.replay.new_model import fill\n"
+        f"fill('sqlite:///{tmp_path}/x.db', 'c', 'builtin').drop()\n"
+        "print('psycopg' in sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert out.stdout == b"False\n"
+
+
 # -- who is killed ---
 
 
