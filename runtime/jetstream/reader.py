@@ -245,6 +245,8 @@ class Reader:
                 # Of several servers it may have been given to one that has just died, which the
                 # others take minutes to learn: rather another consumer soon than this one late.
                 self._create_s = min(2 * self._create_s, CREATE_CEILING_S)
+            if not isinstance(error, ApiRefused):
+                # A caller that waits in short turns cancels here; the server may yet make it.
                 await self._forget(session.consumer)
             if isinstance(error, ApiRefused) and error.error.err_code == STREAM_NOT_FOUND:
                 raise streams.missing(self._stream) from error

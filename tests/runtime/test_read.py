@@ -1,4 +1,5 @@
 import asyncio
+import json
 import time
 
 import pytest
@@ -95,8 +96,9 @@ async def test_at_most_a_batch_at_a_time_and_nothing_lost_between(bus: Bus, clus
 async def test_a_cancelled_wait_loses_nothing(bus: Bus, cluster: str) -> None:
     subject = f"events.{cluster}.0.watch"
     reader = bus.read("EVENTS", subject, 1)
-    found: list[Message] = []
-    publishing = asyncio.create_task(fill(bus, subject, 0, 2000))
+    await fill(bus, subject, 0, 1)
+    found = await reader.next(None)
+    publishing = asyncio.create_task(fill(bus, subject, 1, 2000))
     while len(found) < 2000:
         waiting = asyncio.create_task(reader.next(None))
         await asyncio.wait([waiting], timeout=0.001)
@@ -108,6 +110,27 @@ async def test_a_cancelled_wait_loses_nothing(bus: Bus, cluster: str) -> None:
         found += waiting.result()
     await publishing
     assert numbers(found) == list(range(2000))
+
+
+async def test_a_wait_that_is_cancelled_while_it_opens_leaves_no_consumer(
+    own_nats: EmbeddedNats,
+) -> None:
+    """A server allows so many consumers only, and keeps idle ones for two minutes."""
+    bus = await connect(own_nats.settings(), "test", deadline_s=10)
+    await bus.ensure_streams(StreamSettings())
+    connection = await open_connection(own_nats.settings(), "test-names", 10)
+    reader = bus.read("EVENTS", SUBJECT, 1)
+    for turn in range(60):
+        waiting = asyncio.create_task(reader.next(None))
+        await asyncio.wait([waiting], timeout=turn * 0.0001)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+    await reader.close()
+    async with asyncio.timeout(20):
+        while json.loads(await api(connection, "CONSUMER.NAMES.EVENTS"))["consumers"]:
+            await asyncio.sleep(0.05)
+    await connection.close()
+    await bus.close()
 
 
 async def test_across_kills_of_the_server_nothing_is_lost_and_nothing_comes_twice(
@@ -140,8 +163,6 @@ async def test_across_kills_of_the_server_nothing_is_lost_and_nothing_comes_twic
 async def test_a_deleted_consumer_is_replaced(
     nats_settings: NatsSettings, bus: Bus, cluster: str
 ) -> None:
-    import json
-
     subject = f"events.{cluster}.0.watch"
     await fill(bus, subject, 0, 10)
     reader = bus.read("EVENTS", subject, 1)
