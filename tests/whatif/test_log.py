@@ -433,7 +433,7 @@ def test_people_are_told_first_who_leaves_the_record(
 @pytest.mark.parametrize(
     "words, said",
     [
-        (["--since", "yesterday"], "--since yesterday: give a span like 7d"),
+        (["--since", "someday"], "--since someday: give a span like 7d"),
         (["--trace", "x.csv"], "leave FILE, --since and --until out"),
         (["--runtime", "0"], "--runtime 0: give a factor above 0"),
         (["--set", "clusterqueue/none:cpu=1"], "no ClusterQueue none; there is research"),
