@@ -145,7 +145,7 @@ def filled(url: str) -> sa.Engine:
     for _, part in groupby(messages, key=lambda one: (one[1] - begin) // timedelta(minutes=2)):
         some = list(part)
         writer.feed(some)
-        refresh(url, "default", some[-1][1], label="team", effort=Effort(60, 0))
+        refresh(url, "default", some[-1][1], label="team", effort=Effort(60, 2))
     writer.store.close()
     return reader(url)
 
