@@ -156,13 +156,6 @@ class Quotas(Struct):
         """Return what is counted of a queue."""
         return self.tallies.get(queue) or Tally()
 
-    def taken(self, cluster_queue: str) -> Counter[FlavorResource]:
-        """Return what is charged to a ClusterQueue in all."""
-        tally = self.tally(("ClusterQueue", "", cluster_queue))
-        total = Counter(tally.reserved)
-        total.update(tally.unadmitted)
-        return total
-
     def counted(self, *, reported: bool) -> None:
         """Nothing has moved since the last look; `reported`: nor since the last report."""
         self.moved = False

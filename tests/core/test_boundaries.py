@@ -14,7 +14,7 @@ from podgroup.rules.overrun import OVERRUN
 from podgroup.rules.timeout import PODS_READY
 from podgroup.state.facts import KEEP
 from podgroup.state.termination import GIVEN_UP, GRACE
-from tests.support.toy import Toy
+from tests.support.toy import Toy, taken
 
 
 def fire(toy: Toy, purpose: str) -> list[str]:
@@ -100,9 +100,9 @@ def test_a_pod_that_was_never_admitted_is_charged_until_its_kubelet_is_given_up(
     toy.run("sly")
     toy.delete("sly")
     toy.unreach("sly")
-    assert toy.world.quotas.taken("cq")[("f", "cpu")] == 1000
+    assert taken(toy.world, "cq")[("f", "cpu")] == 1000
     fire(toy, GIVEN_UP)
-    assert not toy.world.quotas.taken("cq").get(("f", "cpu"))
+    assert not taken(toy.world, "cq").get(("f", "cpu"))
 
 
 def test_no_pod_starts_where_more_run_than_there_are_places() -> None:

@@ -14,14 +14,14 @@ from podgroup.model.names import (
     workload_name,
 )
 from podgroup.model.policy import Policy
-from tests.support.toy import Toy
+from tests.support.toy import Toy, taken
 
 CPU = ("f", "cpu")
 
 
 def used(toy: Toy) -> int:
     """CPUs that are charged, in thousandths."""
-    return toy.world.quotas.taken("cq").get(CPU, 0)
+    return taken(toy.world, "cq").get(CPU, 0)
 
 
 def kept(toy: Toy) -> list[str]:

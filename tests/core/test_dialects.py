@@ -18,7 +18,7 @@ from podgroup.model.names import (
 from podgroup.model.objects import DeclaredSet, Toleration
 from podgroup.model.policy import Policy
 from tests.core.test_laws import encoded, reloaded
-from tests.support.toy import Toy
+from tests.support.toy import Toy, taken
 
 TEMPLATE = '{"containers":[{"name":"w","resources":{"requests":{"cpu":"2"}}}]}'
 
@@ -90,7 +90,7 @@ def test_the_driver_alone_makes_the_workload_and_quota_is_held_for_all() -> None
     assert first.sample is not None
     assert (first.sample.name, first.template) == ("d", "")
     assert (second.sample, second.template) == (None, TEMPLATE)
-    assert toy.world.quotas.taken("cq")[("f", "cpu")] == 7000
+    assert taken(toy.world, "cq")[("f", "cpu")] == 7000
     toy.pod("other")
     assert toy.gated("other"), "the quota of workers that do not exist yet is taken"
 
@@ -118,7 +118,7 @@ def test_workers_are_ungated_as_they_come_and_the_group_finishes_with_all() -> N
     assert {o.name for o in toy.workloads["g"].owners} == {"d", "w0", "w1", "w2"}
     toy.end("w0", "w1")
     assert toy.workloads["g"].reclaimable == {"workers": 2}
-    assert toy.world.quotas.taken("cq")[("f", "cpu")] == 3000
+    assert taken(toy.world, "cq")[("f", "cpu")] == 3000
     toy.end("d")
     assert toy.group("g").ending.finish is None
     toy.end("w2")

@@ -15,7 +15,7 @@ from podgroup.log.events import (
 from podgroup.model.commands import FinalizePod, ReportPod
 from podgroup.model.names import ADMITTED_CONDITION, MANAGED_LABEL, POD_FINALIZER
 from podgroup.model.objects import Condition
-from tests.support.toy import Toy
+from tests.support.toy import Toy, taken
 
 
 def said(toy: Toy, reason: str) -> list[tuple[str, str]]:
@@ -125,13 +125,13 @@ def test_what_is_left_out_of_a_pod_is_said_once_and_the_rest_is_read() -> None:
     ((on, message),) = told(toy)
     assert on == uid and "goes on without what is too long" in message and "5000" in message
     toy.change(uid, requests={"cpu": 3000}, unread=toy.named("p0").unread)
-    assert toy.world.quotas.taken("cq")["f", "cpu"] == 3000, "a resize is seen"
+    assert taken(toy.world, "cq")["f", "cpu"] == 3000, "a resize is seen"
     assert len(told(toy)) == 1
     toy.change(uid, unread=())
     assert not toy.world.meta.refused
     toy.change(uid, unread=("again",))
     toy.end("p0")
-    assert not toy.world.quotas.taken("cq") and not toy.held("p0")
+    assert not taken(toy.world, "cq") and not toy.held("p0")
 
 
 def test_a_pod_that_cannot_be_read_is_set_aside_once_for_each_thing() -> None:

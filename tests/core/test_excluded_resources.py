@@ -1,7 +1,7 @@
 """Resources that an operator does not count: they need no quota, and take none."""
 
 from podgroup.model.policy import Policy
-from tests.support.toy import Toy
+from tests.support.toy import Toy, taken
 
 NETWORK = "networking.example.com/vpc"
 UNCOUNTED = Policy(exclude_resource_prefixes=("networking.example.com/", "example.org"))
@@ -22,7 +22,7 @@ def test_an_excluded_resource_takes_no_quota_and_is_not_in_the_admission() -> No
     toy.pod("foo", requests={"cpu": 1000, NETWORK: 1})
     (workload,) = toy.workloads.values()
     assert [a.usage for a in workload.assignments] == [{"cpu": 1000}]
-    assert toy.world.quotas.taken("cq") == {("f", "cpu"): 1000}
+    assert taken(toy.world, "cq") == {("f", "cpu"): 1000}
 
 
 def test_a_resource_that_a_queue_has_is_not_counted_either_once_it_is_excluded() -> None:
@@ -33,4 +33,4 @@ def test_a_resource_that_a_queue_has_is_not_counted_either_once_it_is_excluded()
     toy.pod("late", gated=False)
     toy.run("late")
     assert not toy.gated("a") and not toy.gated("b")
-    assert not any(toy.world.quotas.taken("cq").values())
+    assert not any(taken(toy.world, "cq").values())

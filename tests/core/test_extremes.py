@@ -13,7 +13,7 @@ from podgroup.model.objects import PodView
 from podgroup.model.policy import Policy
 from tests.support.examples import examples
 from tests.support.extremes import ABSENT, FIELDS, GRACES, Field, event_of, put, raw_of
-from tests.support.toy import Toy
+from tests.support.toy import Toy, taken
 
 LOW = {"kueue.x-k8s.io/priority-class": "low"}
 HIGH = {"kueue.x-k8s.io/priority-class": "high"}
@@ -64,7 +64,7 @@ def can_run(pod: PodView) -> bool:
 def lawful(toy: Toy) -> None:
     parked = [(row.reason, row.message) for row in toy.world.journal.parked]
     assert not parked, parked
-    used = toy.world.quotas.taken("cq").get(("f", "cpu"), 0)
+    used = taken(toy.world, "cq").get(("f", "cpu"), 0)
     assert all(
         n >= 0 for charge in toy.world.quotas.charges.values() for n in charge.usage.values()
     )

@@ -26,7 +26,7 @@ from podgroup.state.pod import Pod
 from podgroup.state.quota import QueueKey
 from podgroup.state.world import World
 from tests.support.examples import examples
-from tests.support.toy import Toy
+from tests.support.toy import Toy, taken
 
 SIZES = {"a": 2, "b": 3, "c": 1, "d": 3}
 SETS = (
@@ -146,14 +146,14 @@ def play(story: list[tuple[str, str, int]], *, cpu: int = 4, check: bool = True)
 
 def invariants(toy: Toy, cpu: int) -> None:
     world = toy.world
-    usage = world.quotas.taken("cq")
+    usage = taken(world, "cq")
     assert usage[("f", "cpu")] <= cpu * 1000, "quota exceeded"
     for group in world.groups.values():
         members = world.members[group.id]
         for role in group.roles.values():
-            taken = members.count(Flag.OPEN, role.name) + members.count(Flag.OPENING, role.name)
+            started = members.count(Flag.OPEN, role.name) + members.count(Flag.OPENING, role.name)
             if group.composition.done and role.count:
-                assert taken <= role.count, "more pods started than the role has places"
+                assert started <= role.count, "more pods started than the role has places"
     targets: Counter[tuple[str, str]] = Counter()
     for decision in toy.decisions:
         if decision.command.target.kind == "Pod":
@@ -261,7 +261,7 @@ def test_a_reloaded_world_is_the_same_world(story: Any) -> None:
         assert +Counter(other.counts) == +Counter(members.counts)
         assert other.queues == members.queues
         assert other.totals == members.totals
-    assert again.quotas.taken("cq") == toy.world.quotas.taken("cq")
+    assert taken(again, "cq") == taken(toy.world, "cq")
     assert again.quotas.charges == toy.world.quotas.charges
     assert again.expecting == toy.world.expecting
 

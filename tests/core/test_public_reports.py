@@ -9,7 +9,7 @@ from msgspec import structs
 
 from podgroup.log.events import ObjectApplied
 from podgroup.model.names import POD_FINALIZER, SERVING, workload_name
-from tests.support.toy import Toy
+from tests.support.toy import Toy, taken
 
 
 def test_a_dead_pod_that_another_finalizer_keeps_gets_no_new_workload() -> None:
@@ -24,7 +24,7 @@ def test_a_dead_pod_that_another_finalizer_keeps_gets_no_new_workload() -> None:
     toy.wait(3600)
     toy.change(pod.uid, annotations={"seen": "again"})
     assert workload_name("a", pod.uid) not in toy.workloads
-    assert sum(toy.world.quotas.taken("cq").values()) == 1000
+    assert sum(taken(toy.world, "cq").values()) == 1000
 
 
 def test_no_healthy_pod_goes_where_most_of_a_serving_group_terminates() -> None:
@@ -53,6 +53,6 @@ def test_a_cluster_queue_made_again_under_its_name_knows_what_runs() -> None:
     known = toy.world.cluster_queues["cq"]
     toy.do(ObjectApplied(object=structs.replace(known, uid="other", resource_version=toy.bump())))
     toy.pod("b", cpu=2)
-    assert toy.gated("b") and sum(toy.world.quotas.taken("cq").values()) == 1000
+    assert toy.gated("b") and sum(taken(toy.world, "cq").values()) == 1000
     toy.end("a")
     assert not toy.gated("b")

@@ -6,13 +6,13 @@ import pytest
 
 from podgroup.model.names import PRIORITY_CLASS
 from tests.core.test_laws import reloaded
-from tests.support.toy import Toy
+from tests.support.toy import Toy, taken
 
 HIGH = {PRIORITY_CLASS: "high"}
 
 
 def used(toy: Toy) -> int:
-    return toy.world.quotas.taken("cq").get(("f", "cpu"), 0)
+    return taken(toy.world, "cq").get(("f", "cpu"), 0)
 
 
 def group(toy: Toy, name: str, size: int, first: int = 0, **more: Any) -> list[str]:
@@ -112,4 +112,4 @@ def test_the_books_are_the_same_after_a_restart() -> None:
         toy.pod(f"low{number}", "low", 3)
     assert used(toy) == 2000
     again = reloaded(toy.world)
-    assert again.quotas.taken("cq").get(("f", "cpu"), 0) == 2000
+    assert taken(again, "cq").get(("f", "cpu"), 0) == 2000

@@ -12,7 +12,7 @@ from podgroup.model.names import ADMISSION_GATE, MANAGED_LABEL
 from podgroup.model.objects import WATCHED_KINDS, PodView, QueueObject, WorkloadView
 from podgroup.state.group import Group
 from podgroup.state.world import World
-from tests.support.toy import Toy
+from tests.support.toy import Toy, taken
 
 
 class Backup(NamedTuple):
@@ -25,7 +25,7 @@ class Backup(NamedTuple):
 
 
 def charged(world: World) -> dict[tuple[str, str], int]:
-    return dict(+world.quotas.taken("cq"))
+    return dict(+taken(world, "cq"))
 
 
 def saved(toy: Toy) -> Backup:

@@ -24,7 +24,7 @@ from podgroup.model.objects import (
     ResourceGroup,
 )
 from podgroup.state.world import World
-from tests.support.toy import Toy
+from tests.support.toy import Toy, taken
 
 HIGH, LOW = {PRIORITY_CLASS: "high"}, {PRIORITY_CLASS: "low"}
 
@@ -69,7 +69,7 @@ def relist(toy: Toy, kind: Any, *events: Any, version: str = "", **more: Any) ->
 
 
 def used(toy: Toy, queue: str = "cq") -> int:
-    return toy.world.quotas.taken(queue)["f", "cpu"]
+    return taken(toy.world, queue)["f", "cpu"]
 
 
 # -- quota ---

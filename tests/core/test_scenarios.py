@@ -15,7 +15,7 @@ from podgroup.model.names import (
 )
 from podgroup.model.objects import NodeView
 from podgroup.state.changes import EVERYTHING
-from tests.support.toy import Toy
+from tests.support.toy import Toy, taken
 
 DAY = timedelta(days=1)
 HIGH, LOW = {PRIORITY_CLASS: "high"}, {PRIORITY_CLASS: "low"}
@@ -299,7 +299,7 @@ def test_a_serving_group_runs_no_more_than_its_quota_while_pods_terminate() -> N
         toy.pod(f"b{name}", "g", 2, annotations={SERVING: "true"})
     toy.wait(3600)
     assert toy.gated("ba0") and toy.gated("ba1")
-    assert sum(toy.world.quotas.taken("cq").values()) == 2000
+    assert sum(taken(toy.world, "cq").values()) == 2000
     toy.end("a1", phase="Failed")
     assert [toy.gated(name) for name in ("ba0", "ba1")] == [False, True]
     assert there(toy) == {"a0", "ba0", "ba1"}

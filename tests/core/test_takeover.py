@@ -14,7 +14,7 @@ from podgroup.log.events import (
 )
 from podgroup.model.names import IS_GROUP_WORKLOAD, POD_FINALIZER
 from podgroup.model.objects import Assignment, Condition
-from tests.support.toy import Toy
+from tests.support.toy import Toy, taken
 
 
 def swept_away(toy: Toy, *names: str, relist: bool) -> None:
@@ -32,7 +32,7 @@ def swept_away(toy: Toy, *names: str, relist: bool) -> None:
 
 
 def in_use(toy: Toy) -> int:
-    return toy.world.quotas.taken("cq")["f", "cpu"]
+    return taken(toy.world, "cq")["f", "cpu"]
 
 
 def running(toy: Toy, size: int) -> list[str]:

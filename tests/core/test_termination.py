@@ -14,7 +14,7 @@ from podgroup.model.policy import Policy
 from podgroup.state.members import Flag
 from podgroup.state.pod import Terminating
 from podgroup.state.termination import GRACE
-from tests.support.toy import Toy
+from tests.support.toy import Toy, taken
 
 MOST = 2**63 - 1
 GO_MOST = 9_223_372_037
@@ -45,7 +45,7 @@ def stops(toy: Toy) -> list[tuple[str, int | None]]:
 
 
 def used(toy: Toy) -> int:
-    return toy.world.quotas.taken("cq").get(("f", "cpu"), 0)
+    return taken(toy.world, "cq").get(("f", "cpu"), 0)
 
 
 def unparked(toy: Toy) -> None:

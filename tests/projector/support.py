@@ -14,7 +14,7 @@ from projector.storage.store import SqlStore
 from projector.writing.checkpoint import Checkpoint
 from projector.writing.packing import pack_meta
 from projector.writing.rows import build
-from tests.support.toy import Toy
+from tests.support.toy import Toy, taken
 
 Messages = list[tuple[int, datetime, Batch]]
 NOW = datetime(2026, 2, 1, tzinfo=UTC)
@@ -114,6 +114,6 @@ def comparable(world: World) -> dict[str, Any]:
             world.classes,
             world.namespaces,
         ],
-        "usage": {q: +u for q in world.cluster_queues if +(u := world.quotas.taken(q))},
+        "usage": {q: +u for q in world.cluster_queues if +(u := taken(world, q))},
         "charges": world.quotas.charges,
     }

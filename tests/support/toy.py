@@ -7,7 +7,7 @@ bound and unbound deletion, and owner garbage collection; nothing else.
 Invariant: it changes views only in ways an API server would.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
@@ -54,6 +54,7 @@ from podgroup.model.objects import (
 )
 from podgroup.model.policy import Policy
 from podgroup.rules import decides_by
+from podgroup.state.world import World
 from tests.support.wire import read_back
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -63,6 +64,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def _left(view: PodView) -> tuple[Condition, ...]:
     """Conditions that outlive a pod's end."""
     return tuple(x for x in view.conditions if x.type == TERMINATION_TARGET)
+
+
+def taken(world: World, cluster_queue: str) -> Counter[tuple[str, str]]:
+    """What is charged to a ClusterQueue in all."""
+    tally = world.quotas.tally(("ClusterQueue", "", cluster_queue))
+    total = Counter(tally.reserved)
+    total.update(tally.unadmitted)
+    return total
 
 
 class Toy:

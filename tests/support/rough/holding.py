@@ -13,6 +13,7 @@ from podgroup.model.names import GROUP_TOTAL_COUNT, MANAGED_LABEL, QUEUE_NAME
 from podgroup.state.members import Flag
 from tests.support.rough.ground import encoded, unpacked
 from tests.support.rough.people import People
+from tests.support.toy import taken
 
 
 class Holding(People):
@@ -50,7 +51,7 @@ class Holding(People):
                 case c.CreateWorkload() if "made again" not in d.message:
                     self._complete(group, command)
                 case c.AdmitGroup():
-                    used = world.quotas.taken("cq")["f", "cpu"]
+                    used = taken(world, "cq")["f", "cpu"]
                     nominal = world.cluster_queues["cq"].groups[0].flavors[0].resources["cpu"]
                     assert used <= nominal.nominal, f"{used}m in use after {d}"
         for uid, kinds in targets.items():
