@@ -253,24 +253,24 @@ def _of_trace(
     base += jobs.classes(base)
     other += jobs.classes(other)
     two = bool(wanted.change or wanted.small or wanted.policy)
-    sink = scenarios.sink_of(wanted.db)
-    plays = [("", base, policy, sink)]
-    if two:
-        changed_policy = replace(policy, **wanted.policy)
-        plays = [("as it is", base, policy, None), ("changed", other, changed_policy, sink)]
     counted = scenarios.Counted(label=wanted.label, starts=two)
     tallies = []
-    for name, there, rules, written in plays:
-        with ProgressReport(f"playing {name}".rstrip()) as shown:
-            progress = shown.until(jobs.begin, jobs.last)
-            scenario = Scenario(
-                source=jobs,
-                objects=with_namespaces(there, jobs.namespaces),
-                begin=jobs.begin,
-                policy=rules,
-            )
-            tally, _ = scenarios.play(scenario, counted, sink=written, progress=progress)
-        tallies.append(tally)
+    with scenarios.written_to(wanted.db) as sink:
+        plays = [("", base, policy, sink)]
+        if two:
+            changed_policy = replace(policy, **wanted.policy)
+            plays = [("as it is", base, policy, None), ("changed", other, changed_policy, sink)]
+        for name, there, rules, written in plays:
+            with ProgressReport(f"playing {name}".rstrip()) as shown:
+                progress = shown.until(jobs.begin, jobs.last)
+                scenario = Scenario(
+                    source=jobs,
+                    objects=with_namespaces(there, jobs.namespaces),
+                    begin=jobs.begin,
+                    policy=rules,
+                )
+                tally, _ = scenarios.play(scenario, counted, sink=written, progress=progress)
+            tallies.append(tally)
     _show(jobs, tallies, wanted.output)
 
 

@@ -10,13 +10,12 @@ Invariant: nothing is written but an empty database that was named for it.
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
 from gatelog.replay.archiving import live_position
-from gatelog.replay.online import digesting, empty, held_against
+from gatelog.replay.online import digesting, held_against, written_to
 from gatelog.replay.steps import Stepper
 from gatelog.shell.errors import CommandFailed, UsageFailed
 from projector.archive.archive_store import open_archive_store
@@ -71,8 +70,7 @@ async def folded(
     not asked.
     """
     header = log.header
-    made = nullcontext() if target is None else empty(target, header.cluster, header.mode)
-    with made as sink:
+    with written_to(target, header.cluster, header.mode) as sink:
         return await fold(
             log.entries() if moment is None else _up_to(log, moment),
             beginning(header),

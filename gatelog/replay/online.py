@@ -7,7 +7,7 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from datetime import datetime
 from typing import Any
 
@@ -85,12 +85,11 @@ async def verify(settings: Settings, progress: Progress) -> tuple[Result, list[T
             at = live_position(connection, settings.cluster)
             async with open_bus(settings) as bus:
                 log = await joined(bus, settings, at)
-                sink = Sink(url, settings.cluster, at.mode)
                 calls = Callbacks(differs=ignore, progress=progress)
                 begins = beginning(settings, at)
                 async with digesting(connection, settings.cluster, at) as known:
-                    result = await fold(log.entries(), begins, sink=sink, calls=calls)
-                    sink.close()
+                    with Sink(url, settings.cluster, at.mode) as sink:
+                        result = await fold(log.entries(), begins, sink=sink, calls=calls)
             found = await asyncio.to_thread(
                 held_against, connection, url, settings.cluster, at, known
             )
@@ -155,12 +154,14 @@ async def redecide(
     return await _folded(settings, calls, Redeciding(policy_of(settings.queueing)))
 
 
-def empty(target: str, cluster: str, mode: str) -> Sink:
-    """Return a sink for a read model at a place where there is none yet.
+def written_to(target: str | None, cluster: str, mode: str) -> AbstractContextManager[Sink | None]:
+    """Return a sink for a read model at a place where there is none yet; None: none is wanted.
 
     Raises:
         CommandFailed: there is a read model already; it is not touched.
     """
+    if target is None:
+        return nullcontext()
     # There is no such file, or no table in it, or it will be said what is wrong.
     with suppress(DatabaseError, sa.exc.SQLAlchemyError), reading(target) as connection:
         known = sa.inspect(connection).has_table(tables.checkpoints.name)
@@ -181,7 +182,7 @@ async def as_of(
     if isinstance(moment, int):
         at = msgspec.structs.replace(at, last=min(at.last, moment))
     until = moment if isinstance(moment, datetime) else None
-    with empty(target, settings.cluster, at.mode) as sink:
+    with written_to(target, settings.cluster, at.mode) as sink:
         async with open_bus(settings) as bus:
             log = await joined(bus, settings, at)
             calls = Callbacks(differs=ignore, progress=progress)

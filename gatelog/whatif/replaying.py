@@ -78,7 +78,8 @@ def alternatives(past: Past, change: Change, *, db: str | None) -> Found:
     if not differ and change.factor == 1.0 and other_policy == past.policy:
         return _nothing(past, db)
     if past.mode == "kueue":
-        return _by_gatelog(past, change, (base, later, wanted, differ), scenarios.sink_of(db))
+        with scenarios.written_to(db) as sink:
+            return _by_gatelog(past, change, (base, later, wanted, differ), sink)
     fixed: dict[Key, QueueObject | None] = dict.fromkeys(_differing(latest, named))
     fixed |= {key_of(view): view for view in wanted if key_of(view) in fixed}
     there = {key_of(view) for view in latest}
@@ -97,13 +98,13 @@ def alternatives(past: Past, change: Change, *, db: str | None) -> Found:
     )
     other = Changed(fixed=fixed, alter=small.alter, policy=change.policy, factor=change.factor)
     counted = Counted(since=past.since, label=past.then.label, starts=True)
-    sink = scenarios.sink_of(db)
-    tally, play = asyncio.run(_follow(past, recorded, other, counted))
-    if play.unasked is not None:
-        asked = asyncio.run(reading.baseline(past, play.unasked))
-        recorded = replace(recorded, differing=asked.differing)
-    if play.unasked is not None or sink is not None:
-        tally, play = asyncio.run(_follow(past, recorded, other, counted, sink))
+    with scenarios.written_to(db) as sink:
+        tally, play = asyncio.run(_follow(past, recorded, other, counted))
+        if play.unasked is not None:
+            asked = asyncio.run(reading.baseline(past, play.unasked))
+            recorded = replace(recorded, differing=asked.differing)
+        if play.unasked is not None or sink is not None:
+            tally, play = asyncio.run(_follow(past, recorded, other, counted, sink))
     return Found(
         past.then,
         tally,
@@ -127,9 +128,9 @@ async def _follow(
 
 def _nothing(past: Past, db: str | None) -> Found:
     """Return that with nothing changed it comes to what happened, which `db` gets."""
-    sink = scenarios.sink_of(db)
-    if sink is not None:
-        asyncio.run(_written(past, sink))
+    with scenarios.written_to(db) as sink:
+        if sink is not None:
+            asyncio.run(_written(past, sink))
     found = comparing.calibration(past.then, past.then, past.end)
     cannot = _cannot_know(past, None, changed=False)
     return Found(past.then, None, found, cannot, past.events, [])
@@ -139,7 +140,6 @@ async def _written(past: Past, sink: Sink) -> None:
     async with past.opens() as opened:
         begin = replace(opened.begin, cluster=scenarios.CLUSTER)
         await fold(opened.log.entries(), begin, sink=sink, until=past.end)
-    sink.close()
 
 
 class _Small:

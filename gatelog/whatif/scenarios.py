@@ -4,11 +4,12 @@ Invariant: of a play that is not written down nothing is kept but the tally and 
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import datetime
 
 from msgspec import Struct, structs
 
-from gatelog.replay.online import empty
+from gatelog.replay import online
 from gatelog.shell.errors import CommandFailed
 from gatelog.whatif.alternative import Alternative, Changed, Recorded
 from gatelog.whatif.arrivals import Scenario
@@ -30,15 +31,9 @@ FORGET_EVENTS = 1_000
 """Events after which the journal of a play that is not written down is dropped."""
 
 
-def sink_of(target: str | None, cluster: str = CLUSTER) -> Sink | None:
-    """Return what writes to an empty database, None if none is named.
-
-    Raises:
-        CommandFailed: there is a read model in it already.
-    """
-    if target is None:
-        return None
-    return empty(target, cluster, "builtin")
+def written_to(target: str | None) -> AbstractContextManager[Sink | None]:
+    """Return what writes a play to an empty database; errors as of `online.written_to`."""
+    return online.written_to(target, CLUSTER, "builtin")
 
 
 class Counted(Struct, frozen=True, kw_only=True):
@@ -77,11 +72,10 @@ class _Counter:
             self._sink.write(world, world.at, [])
 
     def finish(self, world: World, end: datetime) -> Tally:
-        """Count up to the end, and finish what is written."""
+        """Count, and write, up to the end."""
         self._counting.finish(world, end)
         if self._sink is not None:
             self._sink.write(world, end, [])
-            self._sink.close()
         return self.tally
 
 

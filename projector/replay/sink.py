@@ -109,8 +109,10 @@ class Sink:
         """Finish what is being written, and release the database."""
         try:
             last = self.written()
-        finally:
-            self._release()
+        except BaseException:
+            self.drop()
+            raise
+        self._release()
         if self.finish is not None:
             self.finish(last)
 

@@ -38,15 +38,10 @@ async def folded(path: Path, url: str, mode: str = "", policy: Policy | None = N
     """
     log = FileLog(path)
     header = log.header
-    sink = Sink(url, header.cluster, mode or header.mode)
-    result = await fold(
-        log.entries(),
-        Beginning(
-            header.cluster, mode or header.mode, policy or header.policy, header.epoch, header.base
-        ),
-        sink=sink,
-    )
-    sink.close()
+    mode, policy = mode or header.mode, policy or header.policy
+    begin = Beginning(header.cluster, mode, policy, header.epoch, header.base)
+    with Sink(url, header.cluster, mode) as sink:
+        result = await fold(log.entries(), begin, sink=sink)
     assert not log.unread, log.unread
     return result
 

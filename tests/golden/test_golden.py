@@ -2,7 +2,6 @@
 
 import asyncio
 import gzip
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -105,7 +104,7 @@ def test_what_was_said_then_stays_whatever_rules_say_now(tmp_path: Path, url: st
     migrate.upgrade(again := f"{url}.worded")
     log, cluster = FileLog(path), WAITING.name.partition(".")[0]
     begin = Beginning(cluster, "builtin")
-    with closing(Sink(again, cluster, "")) as sink:
+    with Sink(again, cluster, "") as sink:
         asyncio.run(fold(log.entries(), begin, sink=sink))
     found = golden.rows(again, cluster)
     said = [row["message"] for row in (*found["waits"], *found["groups"])]
