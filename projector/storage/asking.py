@@ -76,53 +76,55 @@ class _OfFile:
         self._file = file
         self._uri = f"file:{quote(str(file))}?mode=ro"
         self._timeout_s = timeout_s
-        self._ends: dict[int, float] = {}
-        self._led_to: dict[int, str] = {}
-        self._free: LifoQueue[sqlite3.Connection | None] = LifoQueue()
+        self._free: LifoQueue[_Opened | None] = LifoQueue()
         for _ in range(connections):
             self._free.put(None)
 
     def ask(self, query: str, values: Mapping[str, Any]) -> Answer:
-        connection = self._free.get()
+        opened = self._free.get()
         try:
-            if connection is not None and self._moved(connection):
-                connection.close()
-                connection = None
-            if connection is None:
-                connection = self._connect()
-            self._ends[id(connection)] = time.monotonic() + self._timeout_s
-            found = connection.execute(query, values)
-            names = tuple(one[0] for one in found.description)
-            return names, found.fetchall()
+            # Before it is opened: a file that takes its place later is noticed.
+            leads_to = os.path.realpath(self._file)
+            if opened is not None and opened.file != leads_to:
+                opened.connection.close()
+                opened = None
+            if opened is None:
+                opened = _Opened(self._uri, leads_to)
+            return opened.ask(query, values, self._timeout_s)
         except sqlite3.Error as error:
             raise QuestionFailed(str(error)) from error
         finally:
-            self._free.put(connection)
-
-    def _moved(self, connection: sqlite3.Connection) -> bool:
-        """Tell whether a new read model has taken the place of the file that is open."""
-        return self._led_to[id(connection)] != os.path.realpath(self._file)
-
-    def _connect(self) -> sqlite3.Connection:
-        leads_to = os.path.realpath(self._file)  # before: a file that comes later is noticed
-        made = sqlite3.connect(
-            self._uri, timeout=10, cached_statements=256, check_same_thread=False, uri=True
-        )
-        connect_options(made, read_only=True)
-        made.execute(f"PRAGMA cache_size = -{_CACHE_KIB}").close()
-        made.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}").close()
-        key = id(made)
-        self._led_to[key] = leads_to
-        made.set_progress_handler(lambda: time.monotonic() > self._ends.get(key, math.inf), _STEPS)
-        return made
+            self._free.put(opened)
 
     def close(self) -> None:
         for _ in range(self._free.qsize()):
-            connection = self._free.get()
-            if connection is not None:
+            opened = self._free.get()
+            if opened is not None:
                 with suppress(sqlite3.Error):
-                    connection.close()
+                    opened.connection.close()
             self._free.put(None)
+
+
+class _Opened:
+    """A connection to the file that a path led to."""
+
+    def __init__(self, uri: str, file: str) -> None:
+        self.file = file
+        self._ends = math.inf
+        self.connection = sqlite3.connect(
+            uri, timeout=10, cached_statements=256, check_same_thread=False, uri=True
+        )
+        connect_options(self.connection, read_only=True)
+        self.connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}").close()
+        self.connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}").close()
+        self.connection.set_progress_handler(lambda: time.monotonic() > self._ends, _STEPS)
+
+    def ask(self, query: str, values: Mapping[str, Any], timeout_s: float) -> Answer:
+        self._ends = time.monotonic() + timeout_s
+        found = self.connection.execute(query, values)
+        if found.description is None:
+            raise QuestionFailed("the statement asks for no rows")
+        return tuple(name for name, *_ in found.description), found.fetchall()
 
 
 class _OfEngine:

@@ -9,6 +9,7 @@ from psycopg import sql
 
 from projector import tables
 from projector.schema import describing, partitions, views
+from projector.storage.asking import QuestionFailed, questions
 from projector.storage.database import SNAPSHOT, DatabaseError, hold, reader, writer
 from projector.upkeep import migrate
 from tests.projector.support import Writer, busy_toy
@@ -165,3 +166,16 @@ def test_who_holds_the_read_model_sees_one_to_the_end(postgres_database: str) ->
     with psycopg.connect(postgres_database) as other:
         other.execute(locking)
     engine.dispose()
+
+
+@pytest.mark.parametrize("statement", ["-- nothing", "PRAGMA user_version = 7"])
+def test_a_question_without_rows_says_so_and_the_next_is_answered(
+    tmp_path: Path, statement: str
+) -> None:
+    url = f"sqlite:///{tmp_path}/live.db"
+    migrate.upgrade(url)
+    asked = questions(url, 10, 1)
+    with pytest.raises(QuestionFailed):
+        asked.ask(statement, {})
+    assert asked.ask("SELECT 1 AS one", {}) == (("one",), [(1,)])
+    asked.close()
