@@ -76,8 +76,18 @@ class Report(Struct, kw_only=True):
     left_over: str
 
 
-async def rebuild(settings: Settings, progress: Progress, *, from_epoch: bool = False) -> Report:
+async def rebuild(
+    settings: Settings,
+    progress: Progress,
+    *,
+    from_epoch: bool = False,
+    apart: bool | None = None,
+    tries: int = TRIES,
+) -> Report:
     """Make the read model of a cluster anew from the log and switch over to it.
+
+    `apart`: a process of its own writes; None: for a long log. `tries`: how often a switch-over is
+    tried while queries run, a second apart.
 
     Raises:
         CommandFailed: the log is not complete and `from_epoch` does not help or is not set.
@@ -91,9 +101,10 @@ async def rebuild(settings: Settings, progress: Progress, *, from_epoch: bool = 
             _complete(connection, at, settings, from_epoch=from_epoch)
         async with open_bus(settings) as bus:
             log = await joined(bus, settings, at)
-            far = await is_far(bus, EVENTS, at.last - at.first + 1)
+            if apart is None:
+                apart = await is_far(bus, EVENTS, at.last - at.first + 1)
             model = await asyncio.to_thread(open_new_model, url, cluster)
-            sink = Sink(model.url, cluster, at.mode, draft=model.draft, apart=far)
+            sink = Sink(model.url, cluster, at.mode, draft=model.draft, apart=apart)
             try:
                 begin = replace(beginning(settings, at), position=at.first - 1)
                 result = Result(begin.world())
@@ -101,7 +112,7 @@ async def rebuild(settings: Settings, progress: Progress, *, from_epoch: bool = 
                 progress.expect(begin.position, at.last)
                 await fold(log.entries(), result, sink=sink, calls=calls)
                 progress.say("switching over")
-                return await _Switch(settings, live, bus, (model, sink, result), at).over()
+                return await _Switch(settings, live, bus, (model, sink, result), at).over(tries)
             finally:
                 sink.drop()
                 await asyncio.to_thread(model.close)
@@ -125,17 +136,17 @@ class _Switch:
         self._at = at
         self._waited_s = 0.0
 
-    async def over(self) -> Report:
+    async def over(self, tries: int) -> Report:
         await asyncio.to_thread(self._sink.written)
         await asyncio.to_thread(self._model.complete, self._at.first - 1)
         await self._catch_up()
         await asyncio.to_thread(self._see_that_it_loads)
-        for attempt in range(TRIES):
+        for attempt in range(tries):
             try:
                 await self._switch()
                 break
             except StillRead as error:
-                if attempt == TRIES - 1:
+                if attempt == tries - 1:
                     raise DatabaseError(
                         f"{error}: a transaction has read the tables of {self._cluster!r} all the "
                         "time (pg_stat_activity), so nothing was put in place; run it again"

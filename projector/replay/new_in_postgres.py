@@ -27,11 +27,11 @@ import sqlalchemy as sa
 from projector import tables
 from projector.replay.carry import take_over, take_pruned_away
 from projector.schema import partitions
-from projector.schema.partitions import PARTS, own
+from projector.schema.partitions import PARTS
 from projector.storage.database import DatabaseError, Draft, StillRead, locked, shown, writer
 from projector.storage.loading import load_checkpoint
-from projector.writing import statements
 from projector.writing.checkpoint import Checkpoint
+from projector.writing.postgres_writer import write_checkpoint
 
 TIMEOUT_S = 3600.0
 _PATIENCE_MS = 500
@@ -47,10 +47,7 @@ _TABLES = """
 SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition
    AND relnamespace = CAST(%s AS regnamespace)
 """
-_DETACHED = """
-SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition
-   AND relname = ANY (%s) AND relnamespace = CAST(%s AS regnamespace)
-"""
+_DETACHED = f"{_TABLES} AND relname = ANY (%s)"
 
 
 class NewInPostgres:
@@ -67,7 +64,6 @@ class NewInPostgres:
         self._engine = writer(url, TIMEOUT_S)
         self._held = ExitStack()
         self._taken: sa.Connection | None = None
-        self._useless: list[str] = []
         try:
             self._begin()
         except BaseException:
@@ -91,8 +87,8 @@ class NewInPostgres:
         left = [self._drop(name) for name, in_force in found if not in_force]
         with self._engine.begin() as connection:
             mine = partitions.own(connection, self._cluster)
-            names = [f"{table}_{partitions.digest(self._cluster)}" for table in PARTS]
-            there = connection.exec_driver_sql(_DETACHED, (names, self._home)).scalars().all()
+            names = [partitions.name_of(table, self._cluster) for table in PARTS]
+            there = connection.exec_driver_sql(_DETACHED, (self._home, names)).scalars().all()
             for name in there if mine else ():
                 connection.exec_driver_sql(f"DROP TABLE {self._home}.{quote(name)}")
         self.left_over = ", ".join(filter(None, left))
@@ -128,11 +124,7 @@ class NewInPostgres:
         quote = self._engine.dialect.identifier_preparer.quote
         with suppress(sa.exc.DBAPIError), self._engine.begin() as connection:
             connection.exec_driver_sql(f"SET LOCAL lock_timeout = {_PATIENCE_MS}")
-            found = (
-                "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition"
-            )
-            here = f"{found} AND relnamespace = CAST(%s AS regnamespace)"
-            for name in connection.exec_driver_sql(here, (quote(schema),)).scalars().all():
+            for name in connection.exec_driver_sql(_TABLES, (quote(schema),)).scalars().all():
                 connection.exec_driver_sql(f"DROP TABLE {quote(schema)}.{quote(name)}")
             connection.exec_driver_sql(f"DROP SCHEMA {quote(schema)}")
             return f"schema {schema}"
@@ -149,18 +141,14 @@ class NewInPostgres:
                 part.begin
                 for name in partitions.PARTITIONED
                 for part in partitions.found(live, name)
-                if name in mine and part.parent == self._quoted(mine[name])
+                if name in mine and part.parent == partitions.quoted(live, mine[name])
             }
             partitions.ensure(new, self._cluster, weeks)
             take_over(new, f"{self._home}.", self._cluster, floor)
             take_pruned_away(new, live, self._cluster, old.published if old is not None else 0)
             for place in partitions.own(new, self._cluster).values():
-                new.exec_driver_sql(f"ANALYZE {self._quoted(place)}")
+                new.exec_driver_sql(f"ANALYZE {partitions.quoted(new, place)}")
         engine.dispose()
-
-    def _quoted(self, place: tuple[str, str]) -> str:
-        quote = self._engine.dialect.identifier_preparer.quote
-        return ".".join(map(quote, place))
 
     def take(self) -> Checkpoint | None:
         """Take the checkpoint's row; every projector of the cluster waits for it."""
@@ -188,7 +176,7 @@ class NewInPostgres:
             if not isinstance(error.orig, psycopg.errors.LockNotAvailable):
                 raise
             raise StillRead(f"{shown(self.url)}: {error.orig}") from None
-        self._write(self._taken, old, new)
+        self._write(self._taken, new, old)
         self._taken.commit()
         self._taken.close()
         self._taken = None
@@ -198,30 +186,34 @@ class NewInPostgres:
         """Attach the new partitions; returns those that were detached, by table."""
         execute = connection.exec_driver_sql
         execute(f"SET LOCAL lock_timeout = {_PATIENCE_MS}")
-        before = own(connection, self._cluster)
-        for table in PARTS:  # all of them before anything is changed
-            execute(f"LOCK TABLE ONLY {self._home}.{table} IN ACCESS EXCLUSIVE MODE")
+        before = partitions.own(connection, self._cluster)
+        # All of them before anything is changed.
+        every = ", ".join(f"ONLY {self._home}.{table}" for table in PARTS)
+        execute(f"LOCK TABLE {every} IN ACCESS EXCLUSIVE MODE")
         for table in PARTS:
             home, beside = f"{self._home}.{table}", f"{self._schema}.{table}"
-            part = f"{beside}_{partitions.digest(self._cluster)}"
+            part = f"{self._schema}.{partitions.name_of(table, self._cluster)}"
             if table in before:
-                execute(f"ALTER TABLE {home} DETACH PARTITION {self._quoted(before[table])}")
+                there = partitions.quoted(connection, before[table])
+                execute(f"ALTER TABLE {home} DETACH PARTITION {there}")
             execute(f"ALTER TABLE {beside} DETACH PARTITION {part}")
             partitions.attach(connection, home, part, self._cluster)
         return before
 
-    def _write(self, connection: sa.Connection, old: Checkpoint | None, new: Checkpoint) -> None:
-        values: list[Any] = [getattr(new, name) for name in statements.CHECKPOINT_COLUMNS]
+    def _write(self, connection: sa.Connection, new: Checkpoint, old: Checkpoint | None) -> None:
         if old is None:
             # The first read model of the cluster: the records that a projector sends are here.
             connection.exec_driver_sql(
                 f"INSERT INTO {self._home}.conclusions SELECT * FROM {self._schema}.conclusions"
             )
-            connection.exec_driver_sql(statements.first_checkpoint("%s"), tuple(values))
-            return
-        guard = (new.cluster, old.seq, old.writes)
-        moved = connection.exec_driver_sql(statements.next_checkpoint("%s"), (*values[1:], *guard))
-        assert moved.rowcount == 1, "the checkpoint's row is locked"
+        raw: Any = connection.connection.driver_connection
+        with raw.cursor() as cursor:
+            write_checkpoint(cursor, new, old)
+            if cursor.rowcount != 1:  # a checkpoint that is there is locked
+                raise DatabaseError(
+                    f"{shown(self.url)}: a projector began the read model of cluster "
+                    f"{self._cluster!r} meanwhile: nothing was put in place; run it again"
+                )
 
     def _clear(self, before: dict[str, tuple[str, str]]) -> None:
         """Drop what was in force before, and what the new schema no longer needs."""
@@ -230,7 +222,7 @@ class NewInPostgres:
             for table in tables.metadata.tables:
                 connection.exec_driver_sql(f"DROP TABLE {self._schema}.{table}")
             for place in before.values():
-                connection.exec_driver_sql(f"DROP TABLE {self._quoted(place)}")
+                connection.exec_driver_sql(f"DROP TABLE {partitions.quoted(connection, place)}")
 
     def close(self) -> None:
         """Drop the schema that is not in force."""

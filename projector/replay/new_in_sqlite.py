@@ -24,7 +24,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import sqlalchemy as sa
 
@@ -33,10 +33,9 @@ from projector.replay.carry import take_over, take_pruned_away
 from projector.schema.layout import MERGED
 from projector.storage.database import DatabaseError, Draft, file_of, parse, reading, writer
 from projector.storage.loading import load_checkpoint
-from projector.times import utc_text
 from projector.upkeep import migrate
-from projector.writing import statements
 from projector.writing.checkpoint import Checkpoint
+from projector.writing.sqlite_writer import write_checkpoint
 
 _SIDES = ("", "-wal", "-shm")
 _BUSY_S = 60.0
@@ -61,16 +60,11 @@ class NewInSqlite:
         self._cluster = cluster
         self._before = Path(os.path.realpath(self._path))
         self._link = self._path.with_name(f"{self._path.name}.{_NAME}link")
+        self._file, self._held, self.left_over = _begun(self._path, self._before)
         self._link.unlink(missing_ok=True)
         if self._path.is_symlink():
             # Of a file that had this name: the log of a later one of this name would be found here.
             _remove(self._path, itself=False)
-        others = _numbered(self._path)
-        self.left_over = _clear(others, self._before)
-        number = max([0, *others]) + 1
-        self._file = self._path.with_name(f"{self._path.name}.{_NAME}{number}")
-        self._held = self._file.open("xb")
-        fcntl.flock(self._held, fcntl.LOCK_EX)
         named = parse(url).set(database=str(self._file), drivername="sqlite")
         self.url = named.render_as_string(hide_password=False)
         self._taken: sa.Connection | None = None
@@ -110,14 +104,12 @@ class NewInSqlite:
 
     def put_in_place(self, old: Checkpoint | None, new: Checkpoint) -> None:
         """Let the path lead to the new file."""
-        if self._taken is None:
+        if old is None:  # of a cluster that has no read model yet: `complete` was not called
             migrate.complete(self.url, self.draft)
+        if self._taken is None:
             self._sync()
             self._file.rename(self._path)
-            self._useless = self._file
         else:
-            if old is None:
-                migrate.complete(self.url, self.draft)
             with _both(self.url, self._before) as connection:
                 self._copy_the_rest(connection)
                 self._write(connection, new)
@@ -156,13 +148,10 @@ class NewInSqlite:
                 )
 
     def _write(self, connection: sa.Connection, new: Checkpoint) -> None:
-        given = tuple(
-            utc_text(value) if hasattr(value, "tzinfo") else value
-            for value in (getattr(new, name) for name in statements.CHECKPOINT_COLUMNS)
-        )
         delete = "DELETE FROM checkpoints WHERE cluster = ?"
         connection.exec_driver_sql(delete, (self._cluster,))
-        connection.exec_driver_sql(statements.first_checkpoint("?"), given)
+        raw: Any = connection.connection.driver_connection
+        write_checkpoint(raw, new, None)
 
     def _sync(self) -> None:
         """Make it a file like any other, on the disk."""
@@ -205,9 +194,24 @@ def _numbered(path: Path) -> dict[int, Path]:
     return found
 
 
-def _clear(files: dict[int, Path], in_force: Path) -> str:
-    """Remove files that nobody has locked, and is not in force; returns their names."""
-    left = []
+def _begun(path: Path, in_force: Path) -> tuple[Path, BinaryIO, str]:
+    """Return a new file beside `path`, held by its lock, and the names of what was removed."""
+    left: list[str] = []
+    while True:
+        others = _numbered(path)
+        left += _clear(others, in_force)
+        file = path.with_name(f"{path.name}.{_NAME}{max([0, *others]) + 1}")
+        with suppress(FileExistsError):  # another process makes that of this number
+            held = file.open("xb")
+            fcntl.flock(held, fcntl.LOCK_EX)
+            # Before it was locked, another process may have taken it for a leftover.
+            if file.exists() and os.path.samestat(file.stat(), os.fstat(held.fileno())):
+                return file, held, ", ".join(left)
+            held.close()
+
+
+def _clear(files: dict[int, Path], in_force: Path) -> Iterator[str]:
+    """Remove files without a lock that are not in force; yield what was removed."""
     for file in files.values():
         if file == in_force:
             continue
@@ -219,8 +223,7 @@ def _clear(files: dict[int, Path], in_force: Path) -> str:
                     f"{file} is in use: another rebuild is at work; wait for it, or end it first"
                 ) from None
             _remove(file)
-            left.append(f"file {file}")
-    return ", ".join(left)
+            yield f"file {file}"
 
 
 def _remove(file: Path, *, itself: bool = True) -> None:

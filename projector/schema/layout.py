@@ -102,9 +102,5 @@ STEADY: Final = {table.name: found for table in TABLES if (found := _steady(tabl
 """Columns by which a row is found while its subject is alive; they hardly ever change then."""
 KEPT: Final = {name: how.kept for name, (_, how) in _WRITTEN.items() if how.kept}
 """What of a table is from before position `:floor`, as a condition on `{t}`."""
-MERGED: Final = (
-    *(name for name in OWNERS if _WRITTEN[name][1].merged),
-    *(name for name, (_, how) in _WRITTEN.items() if how.merged and name not in OWNERS),
-)
-"""What a rebuild makes anew. What belongs to another row is derived from it, so owners come
-later."""
+MERGED: Final = tuple(name for name, (_, how) in _WRITTEN.items() if how.merged)
+"""What a rebuild makes anew."""

@@ -73,6 +73,11 @@ def digest(*words: str) -> str:
     return hashlib.blake2b("/".join(words).encode(), digest_size=6).hexdigest()
 
 
+def name_of(table: str, cluster: str) -> str:
+    """Return the name of a cluster's partition of a table."""
+    return f"{table}_{digest(cluster)}"
+
+
 def week_of(at: datetime) -> datetime:
     """Return the begin of the week of an aware time: Monday, 00:00 UTC."""
     at = at.astimezone(UTC)
@@ -120,11 +125,11 @@ def ensure(connection: Connection, cluster: str, weeks: Iterable[datetime] = ())
         for begin in _missing(connection, table, parent, wanted):
             week = f"{quote(schema)}.{quote(f'{name}_{begin:%Y%m%d}')}"
             connection.exec_driver_sql(
-                f"CREATE TABLE {week} (LIKE {_quoted(connection, parent)} "
+                f"CREATE TABLE {week} (LIKE {quoted(connection, parent)} "
                 "INCLUDING DEFAULTS INCLUDING CONSTRAINTS)"
             )
             connection.exec_driver_sql(
-                f"ALTER TABLE {_quoted(connection, parent)} ATTACH PARTITION {week} "
+                f"ALTER TABLE {quoted(connection, parent)} ATTACH PARTITION {week} "
                 f"FOR VALUES FROM ('{begin.isoformat()}') TO ({_end(begin)})"
             )
             made.append(week)
@@ -150,22 +155,22 @@ def own(connection: Connection, cluster: str) -> dict[str, tuple[str, str]]:
 
 
 def _make_own(connection: Connection, table: str, cluster: str) -> tuple[str, str]:
-    schema, quoted, quote = _place(connection, table)
+    schema, full, quote = _place(connection, table)
     _lock(connection, (schema, table))
     if (found := own(connection, cluster).get(table)) is not None:
         return found
-    name = f"{table}_{digest(cluster)}"
+    name = name_of(table, cluster)
     part, place = PARTS[table], f"{quote(schema)}.{quote(name)}"
     mine = _literal(connection, cluster)
     storage = ", ".join(f"{key} = {value}" for key, value in part.storage.items())
     # The check is what the bound says, so that nothing is read when a full table is attached.
     connection.exec_driver_sql(
-        f"CREATE TABLE {place} (LIKE {quoted} INCLUDING DEFAULTS, CHECK (cluster = {mine}))"
+        f"CREATE TABLE {place} (LIKE {full} INCLUDING DEFAULTS, CHECK (cluster = {mine}))"
         f"{' PARTITION BY RANGE (at)' if part.by_time else ''}"
         f"{f' WITH ({storage})' if storage else ''}",
         execution_options={"no_parameters": True},
     )
-    attach(connection, quoted, place, cluster)
+    attach(connection, full, place, cluster)
     return schema, name
 
 
@@ -179,19 +184,22 @@ def attach(connection: Connection, parent: str, part: str, cluster: str) -> None
 
 
 def _literal(connection: Connection, text: str) -> str:
-    return str(connection.exec_driver_sql("SELECT quote_literal(%s)", (text,)).scalar())
+    from psycopg import sql  # here: a process with SQLite does without the driver
+
+    raw: Any = connection.connection.driver_connection
+    return sql.quote(text, raw).strip()
 
 
 def _lock(connection: Connection, table: tuple[str, str]) -> None:
     # ONLY: a lock of all partitions would wait for a VACUUM of any of them.
-    name = _quoted(connection, table)
+    name = quoted(connection, table)
     connection.exec_driver_sql(f"LOCK TABLE ONLY {name} IN SHARE UPDATE EXCLUSIVE MODE")
 
 
 def _missing(
     connection: Connection, table: str, parent: tuple[str, str], wanted: list[datetime]
 ) -> list[datetime]:
-    name = _quoted(connection, parent)
+    name = quoted(connection, parent)
     there = {part.begin for part in found(connection, table) if part.parent == name}
     return [begin for begin in wanted if begin not in there]
 
@@ -208,7 +216,8 @@ def _end(begin: datetime) -> str:
         return "MAXVALUE"
 
 
-def _quoted(connection: Connection, table: tuple[str, str]) -> str:
+def quoted(connection: Connection, table: tuple[str, str]) -> str:
+    """Return schema and name as they are written in a statement."""
     quote = connection.dialect.identifier_preparer.quote
     return ".".join(map(quote, table))
 
@@ -247,10 +256,10 @@ def found(connection: Connection, table: str) -> list[Partition]:
             Partition(
                 table=table,
                 name=name,
-                quoted=_quoted(connection, (schema, name)),
+                quoted=quoted(connection, (schema, name)),
                 begin=_time(match["begin"]),
                 end=_time(end) if end else None,
-                parent=_quoted(connection, (of_schema, of)),
+                parent=quoted(connection, (of_schema, of)),
                 detaching=bool(detaching),
             )
         )

@@ -121,7 +121,7 @@ def write(
     with connection.cursor() as guard:
         try:
             with connection.pipeline():
-                _checkpoint(guard, new, old)
+                write_checkpoint(guard, new, old)
                 for table in statements.ORDER:
                     few = rows.tables.get(table, [])
                     if 0 < len(few) <= FEW:
@@ -144,7 +144,10 @@ def write(
     return True
 
 
-def _checkpoint(cursor: "psycopg.Cursor[Any]", new: Checkpoint, old: Checkpoint | None) -> None:
+def write_checkpoint(
+    cursor: "psycopg.Cursor[Any]", new: Checkpoint, old: Checkpoint | None
+) -> None:
+    """Write the checkpoint in place of `old`, or as the first; no row of the cursor: another is."""
     values = [getattr(new, name) for name in statements.CHECKPOINT_COLUMNS]
     if old is None:
         cursor.execute(statements.first_checkpoint("%s"), values)

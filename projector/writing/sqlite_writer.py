@@ -51,7 +51,7 @@ def write(
     connection: sqlite3.Connection, rows: Rows, new: Checkpoint, old: Checkpoint | None
 ) -> bool:
     """Write everything inside the transaction that is open; False: the checkpoint was not `old`."""
-    if not _checkpoint(connection, new, old):
+    if not write_checkpoint(connection, new, old):
         return False
     texts = Texts()
     for table in statements.ORDER:
@@ -79,7 +79,10 @@ def write(
     return True
 
 
-def _checkpoint(connection: sqlite3.Connection, new: Checkpoint, old: Checkpoint | None) -> bool:
+def write_checkpoint(
+    connection: sqlite3.Connection, new: Checkpoint, old: Checkpoint | None
+) -> bool:
+    """Write the checkpoint in place of `old`, or as the first; False: another is there."""
     values = [
         utc_text(value) if isinstance(value, datetime) else value
         for value in (getattr(new, name) for name in statements.CHECKPOINT_COLUMNS)

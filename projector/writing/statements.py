@@ -66,10 +66,10 @@ def insert_values(table: str, mark: str, rows: int = 1, steady: Sequence[str] = 
     return f'INSERT INTO "{table}" ({_quoted(columns)}) VALUES {values}{on_conflict(table, steady)}'
 
 
-def insert_from(table: str, source: str, order: str = "") -> str:
-    """Return the statement that writes everything in `source`, a quoted name; `order`: a clause."""
+def insert_from(table: str, source: str) -> str:
+    """Return the statement that writes everything in `source`, a quoted name."""
     columns = _quoted(COLUMNS[table])
-    rows = f"SELECT {columns} FROM {source} {order}"
+    rows = f"SELECT {columns} FROM {source}"
     return f'INSERT INTO "{table}" ({columns}) {rows}{on_conflict(table)}'
 
 
@@ -111,13 +111,13 @@ def forget(mark: str) -> str:
     )
 
 
-def close_parked(mark: str, table: str = "parked") -> str:
-    """Return the statement that closes parked rows; `table` is the name they are found under.
+def close_parked(mark: str) -> str:
+    """Return the statement that closes parked rows.
 
     Parameters: (at, action, by, cluster, group or "", seq or -1, ord or -1).
     """
     return (
-        f"UPDATE {table} SET resolved_at = {mark}, resolution = {mark}, resolved_by = {mark} "
+        f"UPDATE parked SET resolved_at = {mark}, resolution = {mark}, resolved_by = {mark} "
         f"WHERE cluster = {mark} AND shard = 0 AND resolution = '' "
         f"AND ((group_id <> '' AND group_id = {mark}) OR (seq = {mark} AND ord = {mark}))"
     )

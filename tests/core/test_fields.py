@@ -23,7 +23,7 @@ from podgroup.model.objects import PodView, WorkloadView
 from podgroup.model.policy import Policy
 from podgroup.model.quantities import MAX_INT64
 from tests.support import fields
-from tests.support.toy import Toy
+from tests.support.toy import Toy, taken
 
 RAW = dict[str, Any]
 STAGES = ("created", "gated", "admitted", "running", "deleting", "preempted", "ended")
@@ -225,7 +225,7 @@ def lawful(toy: Toy) -> None:
         if row.reason != "DeltaRefused"
     ]
     assert not raised, raised
-    for usage in map(toy.world.quotas.taken, toy.world.cluster_queues):
+    for usage in (taken(toy.world, name) for name in toy.world.cluster_queues):
         assert all(amount >= 0 for amount in usage.values()), usage
     for charge in toy.world.quotas.charges.values():
         assert all(amount >= 0 for amount in charge.usage.values()), charge

@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gatelog import cli
 from podgroup.log.events import Batch, Decision
@@ -15,7 +16,7 @@ from projector.replay.log import Entry
 from projector.upkeep import migrate
 from runtime.embedded import EmbeddedNats
 from runtime.jetstream import connect
-from runtime.settings import NatsSettings, StreamSettings
+from runtime.settings import NatsSettings, Settings, StreamSettings
 from tests.projector.running import eventually, publish, running, settings_for
 from tests.support.toy import Toy
 
@@ -58,6 +59,12 @@ class Played(Struct):
     url: str
     nats: NatsSettings
     toy: Toy
+
+    @property
+    def settings(self) -> Settings:
+        """What a part needs to find both."""
+        every_s = self.toy.world.policy.status_interval_s
+        return replace(settings_for(self.url, CLUSTER, status_interval_s=every_s), nats=self.nats)
 
     @property
     def options(self) -> list[str]:

@@ -1,5 +1,7 @@
 """A new read model takes its place, whoever reads, writes, waits or is killed meanwhile."""
 
+import asyncio
+import multiprocessing
 import os
 import random
 import signal
@@ -8,9 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from threading import Barrier
 
 import psycopg
 import pytest
@@ -20,7 +24,7 @@ from sqlalchemy import make_url
 from gatelog.replay import rebuilding
 from podgroup.folding import drain_journal
 from projector import tables
-from projector.replay.new_model import open_new_model
+from projector.replay.new_model import NewModel, open_new_model
 from projector.replay.sink import Sink, pack, unpack
 from projector.schema import partitions
 from projector.storage.database import DatabaseError, reader, reading, writer
@@ -78,21 +82,29 @@ def test_rows_come_back_from_a_process_as_they_went() -> None:
     assert Json in kinds[0]
 
 
+class Watched:
+    """The progress of a rebuild: how many processes of its own there were, once it had folded."""
+
+    processes = 0
+
+    def expect(self, first: int, last: int) -> None:
+        assert first < last
+
+    def say(self, what: str) -> None:
+        self.processes = len(multiprocessing.active_children())
+
+    def __call__(self, position: int, events: int) -> None:
+        assert position and events
+
+
 @BOTH
-def test_of_a_long_log_a_process_of_its_own_writes(
-    gatelog: Gatelog, played: Played, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before, wrote = everything(played.url), []
-
-    def watched(*args: str, draft: object, apart: bool) -> Sink:
-        wrote.append(apart)
-        return Sink(*args, draft=draft, apart=apart)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("projector.replay.fetching.FAR_MESSAGES", 1)
-    monkeypatch.setattr(rebuilding, "Sink", watched)
-    code, out, err = gatelog("replay", "--rebuild", *played.options)
-    assert (code, wrote, err) == (0, [True], ""), out
+@pytest.mark.parametrize("apart", [None, True], ids=["short", "long"])
+def test_of_a_long_log_a_process_of_its_own_writes(played: Played, apart: bool | None) -> None:
+    before, progress = everything(played.url), Watched()
+    asyncio.run(rebuilding.rebuild(played.settings, progress, apart=apart))
+    assert progress.processes == (apart or 0)
     assert everything(played.url) == before
+    assert str(checkpoint(played.url)["writer"]).startswith("rebuilt/")
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["at once", "when the pool knows"])
@@ -199,6 +211,24 @@ def test_what_was_not_finished_is_removed_and_named(gatelog: Gatelog, played: Pl
     assert str(place) in err
     assert everything(played.url) == before
     assert left_beside(played.url) == []
+
+
+def test_of_two_that_begin_at_once_one_is_at_work(tmp_path: Path) -> None:
+    url, together = f"sqlite:///{tmp_path}/live.db", Barrier(3)
+
+    def begin(_: int) -> NewModel | None:
+        together.wait(timeout=60)
+        with suppress(DatabaseError):
+            return open_new_model(url, CLUSTER)
+        return None
+
+    with ThreadPoolExecutor(3) as pool:
+        for _ in range(10):
+            made = [model for model in pool.map(begin, range(3)) if model is not None]
+            assert len(made) == 1
+            assert path_of(made[0].url).exists()
+            made[0].close()
+    assert not [*tmp_path.iterdir()]
 
 
 # -- who reads and writes meanwhile ---
@@ -329,16 +359,14 @@ def test_views_and_grants_of_people_are_of_the_new_read_model(
 
 @POSTGRESQL
 def test_a_query_that_runs_is_waited_for_and_lets_no_one_wait(
-    gatelog: Gatelog, played: Played, monkeypatch: pytest.MonkeyPatch
+    gatelog: Gatelog, played: Played
 ) -> None:
-    monkeypatch.setattr(rebuilding, "TRIES", 2)
-    monkeypatch.setattr(rebuilding, "PAUSE_S", 0.1)
     before = everything(played.url)
     engine = reader(played.url)
     with engine.begin() as slow:
         slow.execute(sa.select(sa.func.count()).select_from(tables.pods))
-        code, _, err = gatelog("replay", "--rebuild", *played.options)
-        assert code == 1 and "nothing was put in place" in err
+        with pytest.raises(DatabaseError, match="nothing was put in place"):
+            asyncio.run(rebuilding.rebuild(played.settings, Watched(), tries=2))
     engine.dispose()
     assert everything(played.url) == before
     assert left_beside(played.url) == []
