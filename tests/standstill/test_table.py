@@ -34,7 +34,6 @@ async def unsaid(tmp_path: Path, *, long: bool) -> list[str]:
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.filterwarnings("ignore:XDG_RUNTIME_DIR")
 async def test_each_fault_is_said_by_everybody_who_must_say_it(tmp_path: Path) -> None:
     assert await unsaid(tmp_path, long=False) == []
 
@@ -43,6 +42,5 @@ async def test_each_fault_is_said_by_everybody_who_must_say_it(tmp_path: Path) -
     "it heals late; tests/standstill/test_answers.py and test_alerts.py have its words"
 )
 @pytest.mark.timeout(400)
-@pytest.mark.filterwarnings("ignore:XDG_RUNTIME_DIR")
 async def test_a_refused_ungating_is_said_by_everybody_who_must_say_it(tmp_path: Path) -> None:
     assert await unsaid(tmp_path, long=True) == []
