@@ -102,7 +102,8 @@ def listing(
     seen: dict[str, Any] = {}
 
     def show(model: "ReadModel", *, again: bool) -> None:
-        rows, columns, named = _asked(model, what, where, replace(wanted, state=state))
+        amply = output not in (None, "name")
+        rows, columns, named = _asked(model, what, where, replace(wanted, state=state), amply=amply)
         known = dict(seen)
         seen.clear()
         seen.update((f"{named(row)} {getattr(row, 'id', '')}", row) for row in rows[:limit])
@@ -122,12 +123,18 @@ def listing(
 
 
 def _asked(
-    model: "ReadModel", what: str, namespace: str, wanted: FilterOptions
+    model: "ReadModel", what: str, namespace: str, wanted: FilterOptions, *, amply: bool
 ) -> tuple[Sequence[Any], "list[Column[Any]]", Callable[[Any], str]]:
-    """Return rows, columns, and how `-o name` calls a row; one row too many means more."""
+    """Return rows, columns, and how `-o name` calls a row; one row too many means more.
+
+    `amply`: with what only `-o wide` and documents show.
+    """
     now, limit = model.clock(), wanted.limit + 1
     if what == "queues":
-        return _queues(model, namespace, limit, now), _queue_columns(now), _queue_name
+        queues = model.queues(namespace, limit)
+        if amply:
+            queues = _with_waits(model, queues, limit, now)
+        return queues, _queue_columns(now), _queue_name
     if wanted.labelled or wanted.since is not None:
         return _jobs(model, namespace, wanted, now)
     of = (namespace, wanted.queue, wanted.state)
@@ -248,7 +255,9 @@ def _lasted(seconds: float | None) -> str:
     return "" if seconds is None else duration(seconds)
 
 
-def _queues(model: "ReadModel", namespace: str, limit: int, now: datetime) -> "Sequence[QueueRow]":
+def _with_waits(
+    model: "ReadModel", queues: "list[QueueRow]", limit: int, now: datetime
+) -> "list[QueueRow]":
     """Return queues, ClusterQueues with how long groups waited: who waits still counts."""
     from datetime import timedelta
 
@@ -256,7 +265,6 @@ def _queues(model: "ReadModel", namespace: str, limit: int, now: datetime) -> "S
 
     from gatelog.readmodel import moments
 
-    found = model.queues(namespace, limit)
     query = moments.waited(model.dialect, past=False)
     given = {"since": now - timedelta(days=7), "at": now, "namespace": "", "limit": limit}
     waited = {row.cluster_queue: row for row in model.rows(moments.WaitedRow, query, given)}
@@ -264,7 +272,7 @@ def _queues(model: "ReadModel", namespace: str, limit: int, now: datetime) -> "S
         msgspec.structs.replace(queue, wait_half_s=row.half, wait_most_s=row.most)
         if queue.kind == "ClusterQueue" and (row := waited.get(queue.name))
         else queue
-        for queue in found
+        for queue in queues
     ]
 
 

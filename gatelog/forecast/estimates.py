@@ -77,10 +77,6 @@ class Made(Struct):
         """How many that are."""
         return len(self.fresh)
 
-    def of(self, group: str) -> Estimate | None:
-        """Return the estimate of a group."""
-        return next((one for one in self.forecast.estimates if one.group == group), None)
-
 
 def store(
     connection: Connection,

@@ -97,8 +97,18 @@ class Explanation(Struct, frozen=True, kw_only=True):
     missing: list[str]
 
 
-def explain(model: ReadModel, group: GroupRow, now: datetime, *, past: bool = False) -> Explanation:
-    """Return why a group is where it is; `past`: where it was at `now`, a moment that is over."""
+def explain(
+    model: ReadModel,
+    group: GroupRow,
+    now: datetime,
+    *,
+    past: bool = False,
+    causes: list[CauseRow] | None = None,
+) -> Explanation:
+    """Return why a group is where it is; `past`: where it was at `now`, a moment that is over.
+
+    `causes`: what let it in, where the caller has asked already.
+    """
     known = Past(model, now) if past else model
     if isinstance(known, Past):
         group = known.as_it_was(group)
@@ -108,13 +118,13 @@ def explain(model: ReadModel, group: GroupRow, now: datetime, *, past: bool = Fa
     position = known.position(group.id) if in_queue else None
     shared = known.shared(group.id)
     overtaken = in_queue and bool(shared.short)
+    if causes is None:
+        causes = model.causes(group.id) if admitted else []
     return Explanation(
         group=group,
         takes=remedy(group) if pending else "",
         position=position,
-        expected=_expected(known, group, now, awaited=position is not None and not past)
-        if pending
-        else None,
+        expected=_expected(known, group, now, position) if pending else None,
         record=_record(known, group, shared, now) if overtaken else None,
         holders=known.holders(group.cluster_queue) if in_queue else [],
         shared=shared,
@@ -122,7 +132,7 @@ def explain(model: ReadModel, group: GroupRow, now: datetime, *, past: bool = Fa
         set_aside=known.parked_of(group.namespace, group.name, group.id),
         not_started=known.unstarted(group.id) if group.state in OVER else [],
         not_running=known.not_running(group.id) if admitted else [],
-        let_in_by=_latest(known.causes(group.id)) if admitted else [],
+        let_in_by=_latest(causes, now) if admitted else [],
         kept_at_gate=known.kept_at_gate(group.id) if group.state not in OVER else [],
         not_replaced=known.unreplaced(group.id) if admitted else [],
         ending=known.ending(group.id),
@@ -136,11 +146,11 @@ def explain(model: ReadModel, group: GroupRow, now: datetime, *, past: bool = Fa
 
 
 def _expected(
-    known: ReadModel | Past, group: GroupRow, now: datetime, *, awaited: bool
+    known: ReadModel | Past, group: GroupRow, now: datetime, position: int | None
 ) -> ExpectedRow | None:
-    """Return when it is expected to start, or why that is not known where it is `awaited`."""
+    """Return when a group is expected to start; of one in a queue now, or why that is not known."""
     found = known.expected(group.id)
-    if found is not None or not awaited:
+    if found is not None or position is None or isinstance(known, Past):
         return found
     made = known.forecast()
     at, runs = (None, None) if made is None else (made.at, made.runs)
@@ -227,9 +237,10 @@ def _now(
         yield ExplanationLine("no Workload", _SPARED)
 
 
-def _latest(causes: list[CauseRow]) -> list[CauseRow]:
-    """Return the causes of the latest admission."""
-    return [one for one in causes if one.number == causes[-1].number]
+def _latest(causes: list[CauseRow], now: datetime) -> list[CauseRow]:
+    """Return the causes of the latest admission up to a moment."""
+    known = [one for one in causes if one.at <= now]
+    return [one for one in known if one.number == known[-1].number]
 
 
 def _let_in(found: Explanation, own_only: bool) -> Iterator[ExplanationLine]:

@@ -208,15 +208,18 @@ class ReadModel:
             note("quota", query, given)
         return list(self.rows(QuotaRow, query, given))
 
-    def entries(self, group_id: str, *, own_only: bool = False) -> list[TimelineEntry]:
+    def entries(
+        self, group_id: str, *, own_only: bool = False, causes: list[CauseRow] | None = None
+    ) -> list[TimelineEntry]:
         """Return a group's whole history, in order of the log.
 
-        `own_only`: for those who may see the group's own namespace alone.
+        `own_only`: for those who may see the group's own namespace alone. `causes`: what let it in,
+        where the caller has asked already.
         """
         given = {"group_id": group_id, "own_only": int(own_only), "limit": MOST_ENTRIES}
         with self._asked(statements.ENTRIES, given) as rows:
             entries = [_entry(row) for row in rows]
-        causes = [
+        told = [
             TimelineEntry(
                 seq=one.seq,
                 ord=0,
@@ -225,10 +228,10 @@ class ReadModel:
                 kind=one.cause,
                 message=one.says_to_own if own_only else one.says,
             )
-            for one in self.causes(group_id)
+            for one in (self.causes(group_id) if causes is None else causes)
         ]
-        # A cause stands before what it let in: sorting is stable.
-        return sorted(causes + entries, key=lambda entry: entry.seq)
+        # A cause comes before what it let in: sorting is stable.
+        return sorted(told + entries, key=lambda entry: entry.seq)
 
     def waits(self, group_id: str) -> list[WaitRow]:
         """Return the waits of a group, newest first."""
@@ -277,7 +280,7 @@ class ReadModel:
 
     def forecast(self) -> MadeRow | None:
         """Return the latest forecast, None if none was ever made."""
-        return next(self.rows(MadeRow, statements.MADE[self.dialect], {}), None)
+        return next(self.rows(MadeRow, statements.MADE, {}), None)
 
     def admitted(self, group: GroupRow, at: datetime) -> list[AdmittedRow]:
         """Return the newest admissions of others in a group's ClusterQueue up to a moment."""
@@ -288,10 +291,6 @@ class ReadModel:
     def without_workload(self) -> int:
         """Return how many single pods do without a Workload."""
         return int(self._value(statements.SPARED, {}))
-
-    def waiting(self) -> int:
-        """Return how many groups wait for quota."""
-        return int(self._value(statements.WAITING, {}))
 
     def summary(self, since_seq: int = 0, limit: int = 1000) -> list[SummaryRow]:
         """Return the groups first seen after a position, in that order."""

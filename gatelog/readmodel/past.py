@@ -21,13 +21,11 @@ from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.overtaking import AdmittedRow
 from gatelog.readmodel.rows import (
     BorrowerRow,
-    CauseRow,
     EndingRow,
     ExpectedRow,
     GivingWayRow,
     GroupRow,
     HolderRow,
-    MadeRow,
     PoolRow,
     ShortRow,
     WaitRow,
@@ -161,10 +159,6 @@ class Past:
         given = {"group_id": group_id, "at": self._at}
         return next(self._model.rows(ExpectedRow, _EXPECTED, given), None)
 
-    def forecast(self) -> MadeRow | None:
-        """Return nothing: which forecasts there were is not kept."""
-        return None
-
     def admitted(self, group: GroupRow, at: datetime) -> list[AdmittedRow]:
         """Return the newest admissions of others in its ClusterQueue up to a moment."""
         return self._model.admitted(group, min(at, self._at))
@@ -205,10 +199,6 @@ class Past:
         """Return pods of a group that were being deleted."""
         given = {"group_id": group_id, "limit": 5, "at": self._at}
         return list(self._model.rows(EndingRow, _ENDING, given))
-
-    def causes(self, group_id: str) -> list[CauseRow]:
-        """Return what had let a group in by then."""
-        return [one for one in self._model.causes(group_id) if one.at <= self._at]
 
     def giving_way(self, preemptor: str = "", limit: int = 5) -> list[GivingWayRow]:
         """Return groups that had to stop for it and had not."""

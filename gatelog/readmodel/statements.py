@@ -145,7 +145,15 @@ LISTED_GROUPS = of_page(
 )
 
 LISTED_QUEUES = f"""
-WITH live AS (
+WITH drained AS (
+    SELECT q.cluster_queue,
+           CASE WHEN count(*) = count(e.expected_at) THEN max(e.expected_at) END AS at
+      FROM v_queue_position q
+      LEFT JOIN estimates e ON e.cluster = q.cluster AND e.group_id = q.group_id
+       AND e.came = '' AND e.replaced_at IS NULL
+     WHERE q.cluster = :cluster
+     GROUP BY q.cluster_queue),
+live AS (
     SELECT namespace, queue, cluster_queue, groups AS pending, 0 AS admitted, oldest
       FROM v_pending WHERE cluster = :cluster
     UNION ALL
@@ -154,13 +162,9 @@ WITH live AS (
      WHERE cluster = :cluster AND gone_at IS NULL AND {is_admitted("state")})
 SELECT o.kind, o.namespace, o.name, CAST(coalesce(sum(l.pending), 0) AS BIGINT) AS pending,
        CAST(coalesce(sum(l.admitted), 0) AS BIGINT) AS admitted, min(l.oldest) AS oldest,
-       CASE WHEN o.kind = 'ClusterQueue' THEN (
-            SELECT CASE WHEN count(*) = count(e.expected_at) THEN max(e.expected_at) END
-              FROM v_queue_position q
-              LEFT JOIN estimates e ON e.cluster = q.cluster AND e.group_id = q.group_id
-               AND e.came = '' AND e.replaced_at IS NULL
-             WHERE q.cluster = :cluster AND q.cluster_queue = o.name) END AS drained_at
+       max(d.at) AS drained_at
   FROM objects o
+  LEFT JOIN drained d ON o.kind = 'ClusterQueue' AND d.cluster_queue = o.name
   LEFT JOIN live l
     ON (o.kind = 'ClusterQueue' AND l.cluster_queue = o.name)
     OR (o.kind = 'LocalQueue' AND l.queue = o.name AND l.namespace = o.namespace)
@@ -505,22 +509,18 @@ SELECT expected_at, earliest_at, latest_at, never, position, as_of
  WHERE cluster = :cluster AND group_id = :group_id
 """
 
-_MADE = """
-SELECT at, CASE WHEN as_of_seq > 0 THEN {runs} END AS runs
+MADE = """
+SELECT at, CASE WHEN as_of_seq > 0
+                THEN coalesce(CAST(drawn_from ->> 'runs' AS BIGINT), 0) END AS runs
   FROM forecasts WHERE cluster = :cluster ORDER BY at LIMIT 1
 """
-MADE = {
-    "sqlite": _MADE.format(runs="coalesce(drawn_from ->> '$.runs', 0)"),
-    "postgresql": _MADE.format(runs="coalesce(CAST(drawn_from ->> 'runs' AS BIGINT), 0)"),
-}
-"""The latest forecast, by database."""
+"""The latest forecast."""
 
 SPARED = """
 SELECT count(*) FROM groups
  WHERE cluster = :cluster AND gone_at IS NULL AND workload_name = '' AND complete_at IS NOT NULL
 """
 PLACED = "SELECT 1 AS one FROM placements WHERE cluster = :cluster AND group_id = :group_id LIMIT 1"
-WAITING = "SELECT count(*) FROM v_queue_position WHERE cluster = :cluster"
 
 _ENDED = "p.ended_at <= :at AND p.phase"
 PODS_THEN = {

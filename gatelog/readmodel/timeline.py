@@ -122,7 +122,7 @@ def _raw(entry: TimelineEntry) -> StoryLine:
     if entry.source == "wait":
         return _waiting(entry)
     if entry.source == "cause":
-        return StoryLine(at=entry.at, what="room made", why=entry.message)
+        return _cause(entry)
     why = ": ".join(part for part in (entry.reason, _message(entry)) if part)
     if entry.source not in ("history", "failure"):
         why += f" [{entry.source} {entry.decision}: {entry.status}]"
@@ -131,6 +131,10 @@ def _raw(entry: TimelineEntry) -> StoryLine:
     pods = [entry.pod] if entry.pod else []
     what = entry.kind + (" {pods}" if pods else "")
     return StoryLine(at=entry.at, what=what, why=why, rule=entry.rule, pods=pods)
+
+
+def _cause(entry: TimelineEntry) -> StoryLine:
+    return StoryLine(at=entry.at, what="room made", why=entry.message)
 
 
 def _add(lines: list[StoryLine], line: StoryLine) -> StoryLine:
@@ -159,7 +163,7 @@ def _line(entry: TimelineEntry, decided: set[tuple[int, str]]) -> StoryLine | No
         case "outcome":
             return _outcome(entry)
         case "cause" if entry.kind != "Created":  # its coming has lines of its own
-            return StoryLine(at=entry.at, what="room made", why=entry.message)
+            return _cause(entry)
         case _:
             return None
 

@@ -19,12 +19,10 @@ from podgroup.model.reasons import ends_by_room, runs_unadmitted
 from podgroup.model.wording import shown
 from podgroup.state.group import Group, QuotaReservation
 from podgroup.state.world import World
+from projector.schema import cause_views as words
 
 Nominal = dict[str, dict[str, dict[str, int]]]
 """Of ClusterQueues: flavor -> resource -> nominal quota."""
-OTHERWISE = "queues, cohorts, flavors, nodes or settings changed"
-_BACK = frozenset(("GroupEvicted", "GroupFinished", "GroupGone", "QuotaReleased"))
-_PODS = frozenset(("PodEnded", "PodFailed", "PodGone", "PodLeft", "PodResized", "PodSucceeded"))
 
 
 class _Mine(NamedTuple):
@@ -47,29 +45,29 @@ class Message(Struct, frozen=True):
     def causes(self, group: Group, holding: QuotaReservation, position: int) -> list[str]:
         """Return what let a group in that got its quota in this message; sentences, sorted."""
         if holding.seq != position:
-            return ["its admission checks agreed"]
+            return [words.AGREED]
         flavors = _flavors(holding.admission.assignments)
         mine = _Mine(group.id, holding.admission.cluster_queue, flavors, position)
         for rank in (self._room, self._over, self._line):
             if found := sorted(set(rank(mine))):
                 return found
         named = sorted({f"{kind} {name}" for kind, name in self._objects()})
-        return [f"{', '.join(named)} changed" if named else OTHERWISE]
+        return [f"{', '.join(named)} changed" if named else words.OBJECTS]
 
     def _room(self, mine: _Mine) -> Iterator[str]:
         for note in self.journal.notes:
             if note.group == mine.group and note.kind == "GroupComplete":
-                yield "it came, and there was room"
-        back = {note.group for note in self._others(mine, _BACK)}
+                yield words.CAME
+        back = {note.group for note in self._others(mine, words.BACK)}
         for row in self.journal.admissions.values():
             if row.group in back and row.released_at is not None and self._meets(mine, row):
                 why = f" ({row.release_reason})" if row.release_reason else ""
-                yield f"group {self._name(row.group)} gave back its quota{why}"
+                yield f"group {self._name(row.group)} {words.GAVE_BACK}{why}"
         changed = {note.group for note in self._others(mine, {"StateChanged"})}
         for wait in self.journal.waits.values():
             over = wait.to_seq is not None and runs_unadmitted(wait.reason)
             if over and wait.group in changed and self._same_tree(mine, self._queue(wait.group)):
-                yield f"group {self._name(wait.group)} ended, which ran without quota"
+                yield f"group {self._name(wait.group)} {words.RAN_UNADMITTED}"
         yield from self._raised(mine)
 
     def _raised(self, mine: _Mine) -> Iterator[str]:
@@ -86,7 +84,7 @@ class Message(Struct, frozen=True):
                         )
 
     def _over(self, mine: _Mine) -> Iterator[str]:
-        for note in self._others(mine, _PODS):
+        for note in self._others(mine, words.PODS):
             group = self._group(note.group)
             held = None if group is None else group.quota.holding
             if held is not None and self._same_tree(mine, held.admission.cluster_queue):
@@ -94,13 +92,13 @@ class Message(Struct, frozen=True):
         for wait in self.journal.waits.values():
             ended = wait.group == mine.group and wait.to_seq == mine.seq
             if ended and not ends_by_room(wait.reason):
-                yield f"what it waited for is over: {wait.message}"
+                yield f"{words.WAIT_OVER}{wait.message}"
 
     def _line(self, mine: _Mine) -> Iterator[str]:
         let_in = {note.group for note in self._others(mine, {"GroupAdmitted"})}
         for note in self._others(mine, {"StateChanged", "GroupGone"}):
             if self._queue(note.group) == mine.cluster_queue:
-                how = "was let in before it" if note.group in let_in else "left the queue"
+                how = words.BEFORE_IT if note.group in let_in else words.LEFT_QUEUE
                 yield f"group {self._name(note.group)} {how}"
 
     def _objects(self) -> Iterator[tuple[str, str]]:

@@ -11,11 +11,23 @@ Invariant: a row for each cause, at least one for each admission that gatelog de
 `says_to_own` is for those who may see the group's own namespace alone; both homes say the same.
 """
 
+from collections.abc import Iterable
+
 from podgroup.model.reasons import QUOTA_WAITS, RUNNING_UNADMITTED
 from projector.schema.dialect import Dialect
 
-_BACK = "'GroupEvicted', 'GroupFinished', 'GroupGone', 'QuotaReleased'"
-_PODS = "'PodEnded', 'PodFailed', 'PodGone', 'PodLeft', 'PodResized', 'PodSucceeded'"
+BACK = frozenset(("GroupEvicted", "GroupFinished", "GroupGone", "QuotaReleased"))
+"""Notes of a group that may give back its quota."""
+PODS = frozenset(("PodEnded", "PodFailed", "PodGone", "PodLeft", "PodResized", "PodSucceeded"))
+"""Notes of a group whose pods may hold less."""
+CAME = "it came, and there was room"
+GAVE_BACK = "gave back its quota"
+RAN_UNADMITTED = "ended, which ran without quota"
+WAIT_OVER = "what it waited for is over: "
+BEFORE_IT, LEFT_QUEUE = "was let in before it", "left the queue"
+OBJECTS = "queues, cohorts, flavors, nodes or settings changed"
+AGREED = "its admission checks agreed"
+"""What is said of causes."""
 _GI, _MI = 1 << 30, 1 << 20
 _MINE = "a.cluster, a.group_id, a.number, a.seq, a.at, a.own"
 _X = "x.namespace || '/' || x.name"
@@ -31,10 +43,22 @@ def _amount(resource: str, number: str) -> str:
             ELSE CAST({number} AS TEXT) END"""
 
 
-def _notes(kinds: str, of: str = "<>") -> str:
-    """Notes of these kinds in the message of admission `a`, of other groups or (`=`) of its own."""
-    return f"""history h ON h.cluster = a.cluster AND h.shard = a.shard AND h.seq = a.seq
-   AND h.group_id {of} a.group_id AND h.kind IN ({kinds})"""
+def _noted(kinds: Iterable[str], of: str = "<>") -> str:
+    """Whether `h` is a note of these kinds in the message of `a`, of others or (`=`) of its group.
+
+    CROSS JOIN with such a condition keeps SQLite from reading all history before it knows `a`.
+    """
+    named = ", ".join(f"'{kind}'" for kind in sorted(kinds))
+    return f"""h.cluster = a.cluster AND h.shard = a.shard AND h.seq = a.seq
+   AND h.group_id {of} a.group_id AND h.kind IN ({named})"""
+
+
+_OTHERS = "CROSS JOIN history h CROSS JOIN groups x"
+
+
+def _of_others(kinds: Iterable[str]) -> str:
+    """Whether `h` is a note of these kinds in the message of `a`, of another group `x`."""
+    return f"{_noted(kinds)} AND x.cluster = h.cluster AND x.id = h.group_id"
 
 
 def _same_tree(queue: str) -> str:
@@ -55,10 +79,10 @@ def _same_tree(queue: str) -> str:
 
 
 def _held(d: Dialect) -> str:
-    """Admissions `b` of groups `x` in the tree and of a flavor of `a`."""
+    """Whether `b` is an admission of group `x` in the tree and of a flavor of `a`."""
     mine = d.each.format(doc="a.resources", alias="m")
     theirs = d.each.format(doc="b.resources", alias="t")
-    return f"""admissions b ON b.cluster = x.cluster AND b.group_id = x.id
+    return f"""b.cluster = x.cluster AND b.group_id = x.id
    AND b.admitted_seq < a.seq AND {_same_tree("b.cluster_queue")}
    AND EXISTS (SELECT 1 FROM (SELECT 1 AS one) o {mine} {theirs} WHERE m.key = t.key)"""
 
@@ -81,13 +105,14 @@ SELECT c.cluster, c.group_id, c.number, c.seq, c.at, c.own, 1 AS rank, 'QuotaRai
        || c.flavor || ' ' || {_amount("c.resource", "c.before")} || ' → '
        || {_amount("c.resource", "c.amount")} AS says, c.cluster_queue AS name
   FROM (SELECT n.*, {before} AS before
-          FROM (SELECT {_MINE}, a.shard, b.cluster_queue, f.key AS flavor, r.key AS resource,
+          FROM (SELECT {_MINE}, a.shard, q.cluster_queue, f.key AS flavor, r.key AS resource,
                        {number} AS amount
                   FROM {asked}
-                  JOIN quotas b ON b.cluster = a.cluster AND b.shard = a.shard AND b.seq = a.seq
-                   AND {_same_tree("b.cluster_queue")}
-                  {d.each.format(doc="b.nominal", alias="f")} {amounts}
-                 WHERE EXISTS (SELECT 1 FROM (SELECT 1 AS one) o {mine} WHERE m.key = f.key)) n) c
+                  CROSS JOIN quotas q
+                  {d.each.format(doc="q.nominal", alias="f")} {amounts}
+                 WHERE q.cluster = a.cluster AND q.shard = a.shard AND q.seq = a.seq
+                   AND {_same_tree("q.cluster_queue")}
+                   AND EXISTS (SELECT 1 FROM (SELECT 1 AS one) o {mine} WHERE m.key = f.key)) n) c
  WHERE c.amount > c.before"""
 
 
@@ -102,28 +127,25 @@ def _admitted(of: str) -> str:
      WHERE a.decided_by NOT IN ('kueue', 'adopted'){of and f" AND {of}"}) a"""
 
 
-_OTHERS = "JOIN groups x ON x.cluster = h.cluster AND x.id = h.group_id"
-
-
 def _room(d: Dialect, asked: str) -> str:
     """Its own coming, and room that was made."""
     return f"""
 SELECT DISTINCT {_MINE}, 1 AS rank, 'Created' AS cause, '' AS namespace,
-       'it came, and there was room' AS says, '' AS name
-  FROM {asked} JOIN {_notes("'GroupComplete'", "=")}
+       '{CAME}' AS says, '' AS name
+  FROM {asked} CROSS JOIN history h
+ WHERE {_noted(["GroupComplete"], "=")}
 UNION
 SELECT DISTINCT {_MINE}, 1, 'QuotaReleased', x.namespace,
-       'group ' || {_X} || ' gave back its quota'
+       'group ' || {_X} || ' {GAVE_BACK}'
        || CASE WHEN b.release_reason = '' THEN '' ELSE ' (' || b.release_reason || ')' END, x.name
-  FROM {asked} JOIN {_notes(_BACK)}
-  {_OTHERS}
-  JOIN {_held(d)} AND b.released_at = h.at
+  FROM {asked} {_OTHERS} CROSS JOIN admissions b
+ WHERE {_of_others(BACK)} AND {_held(d)} AND b.released_at = h.at
 UNION
 SELECT DISTINCT {_MINE}, 1, 'UnadmittedEnded', x.namespace,
-       'group ' || {_X} || ' ended, which ran without quota', x.name
-  FROM {asked} JOIN {_notes("'StateChanged'")}
-  {_OTHERS}
-  JOIN waits w ON w.cluster = x.cluster AND w.group_id = x.id AND w.to_seq = a.seq
+       'group ' || {_X} || ' {RAN_UNADMITTED}', x.name
+  FROM {asked} {_OTHERS} CROSS JOIN waits w
+ WHERE {_of_others(["StateChanged"])}
+   AND w.cluster = x.cluster AND w.group_id = x.id AND w.to_seq = a.seq
    AND w.reason = '{RUNNING_UNADMITTED}' AND {_same_tree("x.cluster_queue")}
 UNION ALL
 {_raised(d, asked)}
@@ -136,24 +158,21 @@ def _otherwise(d: Dialect, asked: str) -> str:
     return f"""
 UNION
 SELECT DISTINCT {_MINE}, 2, 'PodsEnded', x.namespace, 'pods of group ' || {_X} || ' ended', x.name
-  FROM {asked} JOIN {_notes(_PODS)}
-  {_OTHERS}
-  JOIN {_held(d)} AND (b.released_at IS NULL OR b.released_at > h.at)
+  FROM {asked} {_OTHERS} CROSS JOIN admissions b
+ WHERE {_of_others(PODS)} AND {_held(d)} AND (b.released_at IS NULL OR b.released_at > h.at)
 UNION
-SELECT DISTINCT {_MINE}, 2, 'WaitOver', '', 'what it waited for is over: '
-       || w.message, w.reason
-  FROM {asked}
-  JOIN waits w ON w.cluster = a.cluster AND w.group_id = a.group_id AND w.to_seq = a.seq
+SELECT DISTINCT {_MINE}, 2, 'WaitOver', '', '{WAIT_OVER}' || w.message, w.reason
+  FROM {asked} CROSS JOIN waits w
+ WHERE w.cluster = a.cluster AND w.group_id = a.group_id AND w.to_seq = a.seq
    AND w.reason NOT IN ({quota})
 UNION
 SELECT DISTINCT {_MINE}, 3, 'LeftQueue', x.namespace,
-       'group ' || {_X} || CASE WHEN h.reason = 'Admitted' THEN ' was let in before it'
-       ELSE ' left the queue' END, x.name
-  FROM {asked} JOIN {_notes("'StateChanged', 'GroupGone'")}
-  {_OTHERS}
-   AND x.cluster_queue = a.cluster_queue
+       'group ' || {_X} || CASE WHEN h.reason = 'Admitted' THEN ' {BEFORE_IT}'
+       ELSE ' {LEFT_QUEUE}' END, x.name
+  FROM {asked} {_OTHERS}
+ WHERE {_of_others(["StateChanged", "GroupGone"])} AND x.cluster_queue = a.cluster_queue
 UNION ALL
-SELECT {_MINE}, 4, 'Objects', '', 'queues, cohorts, flavors, nodes or settings changed', ''
+SELECT {_MINE}, 4, 'Objects', '', '{OBJECTS}', ''
   FROM {asked}
 """
 
@@ -171,11 +190,10 @@ SELECT c.cluster, c.group_id, c.number, c.seq, c.at, c.cause, c.namespace, c.nam
  WHERE c.rank = c.first
 UNION ALL
 SELECT a.cluster, a.group_id, a.number, min(h.seq), min(h.at), 'ChecksAgreed', '', '',
-       'its admission checks agreed', 'its admission checks agreed'
-  FROM {asked}
-  JOIN history h ON h.cluster = a.cluster AND h.group_id = a.group_id AND h.kind = 'GroupAdmitted'
-   AND h.seq > a.seq
- WHERE a.reserved_seq IS NOT NULL
+       '{AGREED}', '{AGREED}'
+  FROM {asked} CROSS JOIN history h
+ WHERE h.cluster = a.cluster AND h.group_id = a.group_id AND h.kind = 'GroupAdmitted'
+   AND h.seq > a.seq AND a.reserved_seq IS NOT NULL
  GROUP BY a.cluster, a.group_id, a.number
 """
 

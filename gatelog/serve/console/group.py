@@ -11,7 +11,7 @@ from gatelog.readmodel import moments, pages, timeline
 from gatelog.readmodel.explain import Explanation, explain, lines
 from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.phrases import QUIET_ACTIONS
-from gatelog.readmodel.rows import AdmissionRow, LifeRow, WaitRow
+from gatelog.readmodel.rows import AdmissionRow, CauseRow, LifeRow, WaitRow
 from gatelog.serve.api import finding
 from gatelog.serve.api.params import Listing
 from gatelog.serve.api.selectors import Term
@@ -47,7 +47,8 @@ def group(asked: Asked, seen: PageView, namespace: str, name: str) -> Page:
     begin = min([pod.born_at for pod in pods], default=begin)
     fine = end - begin < _SHORT
     axis = _axis(seen, begin, end)
-    why = explain(asked.model, life, seen.moment, past=seen.at is not None)
+    causes = asked.model.causes(life.id)
+    why = explain(asked.model, life, seen.moment, past=seen.at is not None, causes=causes)
     waits = why.waits
     assert isinstance(why.group, LifeRow)
     decided = _decisions(asked, seen, given)
@@ -70,7 +71,7 @@ def group(asked: Asked, seen: PageView, namespace: str, name: str) -> Page:
         "waits": waits,
         "estimates": estimates,
         "preempted_rows": preempted,
-        "story": _story(asked, life, seen) if life.pods_seen <= _STORY else None,
+        "story": _story(asked, life, seen, causes) if life.pods_seen <= _STORY else None,
         "pods": pods,
         **CELLS,
     }
@@ -188,6 +189,8 @@ def _overtakers(
     return asked.rows("who overtook", moments.OvertakerRow, moments.OVERTOOK, {**given, "limit": 5})
 
 
-def _story(asked: Asked, life: LifeRow, seen: PageView) -> list[timeline.StoryLine]:
-    entries = asked.model.entries(life.id, own_only=not seen.quota)
+def _story(
+    asked: Asked, life: LifeRow, seen: PageView, causes: list[CauseRow]
+) -> list[timeline.StoryLine]:
+    entries = asked.model.entries(life.id, own_only=not seen.quota, causes=causes)
     return [line for line in timeline.story_lines(entries) if line.at <= seen.moment]
