@@ -5,7 +5,7 @@ Invariant: reads only; rows of one period add up to the same totals, however the
 
 import sys
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -171,9 +171,7 @@ def usage(
             raise UsageFailed("--used and --failures go without each other, --by and --rates")
     known = None if what.shapes else _known(what, rates)
     settings = where.settings(search=True)
-    # Views count what goes on up to now, also in a copy: with an end that is said, as they do.
-    now = lookup.clock(settings) if span.until is None else datetime.now(UTC)
-    period = span.period(now)
+    period = span.period(lookup.clock(settings))
     lookup.say_where(settings, form.output)
     if what.shapes:
         _shapes(settings, period, form, used=what.used)

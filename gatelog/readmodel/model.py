@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -307,15 +307,16 @@ class ReadModel:
         return next(self.rows(CheckpointRow, statements.CHECKPOINT, {}), None)
 
     def clock(self) -> datetime:
-        """Return the moment that the read model tells of: now where gatelog's parts write to it.
+        """Return the moment that the read model tells of, by its database's clock.
 
-        One that no part ever spoke in is a copy (a replay up to a position, an import), and tells
-        of its last message: ages there are those of then.
+        It is now while gatelog's parts are heard; of a copy (an import, a replay up to a position,
+        the file of a gatelog that ended) it is the last that it knows of (`schema.clock`).
         """
-        with self._asked(statements.CLOCK, {}) as rows:
+        with self._asked(statements.CLOCK[self.dialect], {}) as rows:
             found = rows[0]["at"]
         at = datetime.fromisoformat(found) if isinstance(found, str) else found
-        return datetime.now(UTC) if at is None else at
+        assert isinstance(at, datetime), "the view always has a moment"
+        return at
 
     def clusters(self) -> list[str]:
         """Return the clusters this database knows."""

@@ -14,6 +14,7 @@ from gatelog.readmodel.rows import GroupRow
 from podgroup.model.reasons import LARGER_THAN_ADMITTED, RUNNING_UNADMITTED
 from projector.schema import failing
 from projector.schema.cause_views import causes
+from projector.schema.clock import clock
 from projector.schema.dialect import home, swapped
 from projector.schema.ended import ended, ended_as
 from projector.schema.pending import IDLE_REASON, ORDER, USE, in_line, is_admitted
@@ -339,12 +340,8 @@ SELECT seq, base, epoch, mode, at, written_at, published, folded
  WHERE cluster = :cluster AND shard = 0
 """
 
-CLOCK = """
-SELECT max(c.at) AS at
-  FROM checkpoints c
- WHERE c.cluster = :cluster AND NOT EXISTS (
-       SELECT 1 FROM replicas r WHERE r.cluster = c.cluster)
-"""
+CLOCK = {name: clock(home(name), "cluster = :cluster") for name in ("sqlite", "postgresql")}
+"""View v_clock of one cluster, by database."""
 
 SETTINGS = """
 SELECT seq, at, kind, reason, message

@@ -27,6 +27,8 @@ class Dialect(Struct, frozen=True):
     seconds: str
     """Seconds from {a} to {b}."""
     now: str
+    before: str
+    """{s} seconds before now."""
     each: str
     """FROM item giving {alias}.key and {alias}.value of the object {doc}."""
     each_or_none: str
@@ -79,6 +81,7 @@ _TOTAL = f"CAST(CASE WHEN sum({{x}}) > {MAX_INT64} THEN {MAX_INT64} ELSE sum({{x
 POSTGRES = Dialect(
     seconds="extract(epoch FROM ({b}) - ({a}))",
     now="now()",
+    before="now() - interval '{s} seconds'",
     each="CROSS JOIN LATERAL jsonb_each({doc}) AS {alias}(key, value)",
     each_or_none="LEFT JOIN LATERAL jsonb_each({doc}) AS {alias}(key, value) ON {on}",
     value="CAST({doc} #>> '{{}}' AS numeric)",
@@ -108,6 +111,7 @@ _ISO = "'%Y-%m-%dT%H:%M:%f000Z'"
 SQLITE = Dialect(
     seconds="round((julianday({b}) - julianday({a})) * 86400.0, 3)",
     now=f"strftime({_ISO}, 'now')",
+    before=f"strftime({_ISO}, 'now', '-{{s}} seconds')",
     each="CROSS JOIN json_each({doc}) AS {alias}",
     each_or_none="LEFT JOIN json_each({doc}) AS {alias} ON {on}",
     value="{doc}",
@@ -137,6 +141,7 @@ _UTC = "AT TIME ZONE 'UTC'"
 DUCKDB = Dialect(
     seconds="(epoch_us({b}) - epoch_us({a})) / 1000000.0",
     now="now()",
+    before="now() - interval '{s} seconds'",
     each="CROSS JOIN json_each({doc}) AS {alias}",
     each_or_none="LEFT JOIN json_each({doc}) AS {alias} ON {on}",
     value="CAST({doc} ->> '$' AS BIGINT)",

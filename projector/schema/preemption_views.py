@@ -12,6 +12,7 @@ SQLite goes through the index by time, over all preemptions of the cluster for e
 Invariant: one row per row of `preemptions`, each found by keys alone; both homes give equal values.
 """
 
+from projector.schema.clock import CLOCK
 from projector.schema.dialect import Dialect
 
 AT_ONCE_S = 1
@@ -60,7 +61,7 @@ def preemptions(d: Dialect) -> str:
     over = "coalesce(o.ended_at, o.gone_at)"
     ended = f"CASE WHEN count(*) = count({over}) THEN max({over}) END"
     after = _seconds(d, "t.at", "t.preemptor_admitted_at")
-    ran = _seconds(d, "t.preemptor_started_at", f"coalesce(t.preemptor_ended_at, {d.now})")
+    ran = _seconds(d, "t.preemptor_started_at", f"coalesce(t.preemptor_ended_at, {CLOCK})")
     until = _seconds(d, "t.preemptor_admitted_at", "t.preemptor_preempted_at")
     columns = ", ".join(f"t.{name}" for name in _COLUMNS)
     number = "(SELECT {0}(n.number) FROM admissions n WHERE n.cluster = p.cluster"

@@ -3,11 +3,12 @@
 Theory. Both are cut from `usage`, whose rows are intervals in which a queue or cohort stood so.
 What is borrowed comes out of one pool, so it cannot be said whose core it was: a lender is any
 queue of the same tree that had quota that it did not use meanwhile, and `amount` is what of the
-loan can have been its own at most. Rows that are open end now.
+loan can have been its own at most. Rows that are open end at `v_clock`.
 
 Invariant: no row is longer than the interval it was cut from; amounts are cores or whole units.
 """
 
+from projector.schema.clock import CLOCK
 from projector.schema.dialect import Dialect
 
 _UNITS = "CASE WHEN {0}.resource = 'cpu' THEN {1} / 1000.0 ELSE {1} * 1.0 END"
@@ -16,7 +17,7 @@ _UNITS = "CASE WHEN {0}.resource = 'cpu' THEN {1} / 1000.0 ELSE {1} * 1.0 END"
 def borrowed(d: Dialect) -> str:
     """Return the view of loans: borrower, possible lender, and from when to when."""
     begin = d.last.format(a="b.from_at", b="l.from_at")
-    ends = [f"coalesce({row}.to_at, {d.now})" for row in "bl"]
+    ends = [f"coalesce({row}.to_at, {CLOCK})" for row in "bl"]
     end = d.first.format(a=ends[0], b=ends[1])
     free = "l.nominal - l.reserved - l.unadmitted"
     idle = f"CASE WHEN l.kind = 'Cohort' THEN l.nominal ELSE {free} END"
@@ -55,7 +56,7 @@ def shares(d: Dialect) -> str:
     keys = ", ".join(f"s.{name}" for name in columns.split(", "))
     return f"""
 WITH RECURSIVE buckets AS (
-SELECT {columns}, {values}, from_at, coalesce(u.to_at, {d.now}) AS to_at, {start} AS begins
+SELECT {columns}, {values}, from_at, coalesce(u.to_at, {CLOCK}) AS to_at, {start} AS begins
   FROM usage u WHERE u.kind <> 'LocalQueue'
 UNION ALL
 SELECT {names}, b.from_at, b.to_at, {after} FROM buckets b WHERE {after} < b.to_at),

@@ -21,6 +21,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from projector.schema.clock import CLOCK
 from projector.schema.dialect import Dialect, swapped
 from projector.schema.usage_views import (
     FIRST_LABELS,
@@ -264,7 +265,7 @@ UNION ALL
 def _gated(asked: _Asked) -> str:
     """Return pods that only wait, with their moments."""
     d = asked.d
-    over = f"coalesce(p.ended_at, p.gone_at, {d.now})"
+    over = f"coalesce(p.ended_at, p.gone_at, {CLOCK})"
     return f"""gated AS MATERIALIZED (
 SELECT {asked.its("o.labels")} AS key, o.requests, t.before, {asked.at("o.created_at")} AS created,
        {asked.at("o.ended_at")} AS ended

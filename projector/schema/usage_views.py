@@ -20,10 +20,12 @@ spans, and all of them agree.
 Resource `pods` (one for each) is counted where an admission holds quota of it. What a pod asks for
 beyond what any node has (`quantities.most`: the door refuses it) counts as that, and is `capped`.
 
-Invariant: spans of one pod do not overlap but for those that are `incomplete`; open ones end now.
+Invariant: spans of one pod do not overlap but for those that are `incomplete`; open ones end at
+`v_clock`.
 """
 
 from podgroup.model.quantities import CPU, most
+from projector.schema.clock import CLOCK
 from projector.schema.dialect import Dialect, swapped
 
 _MOST = f"CASE WHEN r.key = '{CPU}' THEN {most(CPU)} ELSE {most('')} END"
@@ -55,7 +57,7 @@ def capped(d: Dialect) -> str:
 
 def _pods(d: Dialect, which: str) -> str:
     """Pods with the moments of their lives in order: created, opened, started, doomed, over."""
-    over = f"coalesce(p.ended_at, p.gone_at, {d.now})"
+    over = f"coalesce(p.ended_at, p.gone_at, {CLOCK})"
     # The gate's moment is the log's, creation the API server's: clocks may differ.
     opened = (
         "CASE WHEN p.ungated_at IS NULL AND NOT p.gated OR p.ungated_at < p.created_at "
@@ -206,8 +208,8 @@ def held(d: Dialect, resources: str) -> str:
 
 
 def released(d: Dialect) -> str:
-    """When admission `{}` gave its quota back, now if it did not."""
-    return f"coalesce({{}}.released_at, {d.now})"
+    """When admission `{}` gave its quota back, `v_clock` if it did not."""
+    return f"coalesce({{}}.released_at, {CLOCK})"
 
 
 def filled_to(d: Dialect) -> str:
@@ -244,7 +246,7 @@ def quotas(d: Dialect) -> str:
     resources = d.each.format(doc=d.nested.format(doc="f.value"), alias="r")
     return f"""
 SELECT q.cluster, q.cluster_queue, f.key AS flavor, r.key AS resource, {amount(d)} AS amount,
-       q.at AS from_at, coalesce(q.to_at, {d.now}) AS to_at
+       q.at AS from_at, coalesce(q.to_at, {CLOCK}) AS to_at
   FROM (SELECT n.*, lead(n.at) OVER (
                PARTITION BY n.cluster, n.shard, n.cluster_queue ORDER BY n.seq) AS to_at
           FROM quotas n
@@ -284,7 +286,7 @@ VIEWS = {
 COMMENTS = {
     "v_usage_spans": "What was used, held, wasted, waited for and taken unadmitted, pod by pod, "
     "from when to when; amounts as in the tables (capped: it asked for more than any node has); "
-    "open spans end now",
+    "open spans end at v_clock",
     "v_usage_hourly": "The same in resource-hours per hour (UTC), by namespace, queue and flavor",
     "v_quota_spans": "Nominal quota per ClusterQueue, flavor and resource, from when to when",
     "v_pod_used": "What pods that were measured asked for and really used (mean and peak of their "

@@ -5,7 +5,7 @@ made again from here. Both databases give the same columns and, on the same rows
 what they spell differently (documents, series of hours, differences of times) is in `Dialect`.
 
 Amounts leave the views in units of people: `cpu` in cores, everything else as it is counted.
-Open intervals (a pod still running, quota still held) count up to now.
+Open intervals (a pod still running, quota still held) count up to `v_clock`.
 
 Invariant: views read tables and views above them, so they are dropped from below.
 """
@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 from podgroup.model.reasons import KEPT_AT_GATE, WAITING_FOR_PLACE
 from projector.schema import (
     cause_views,
+    clock,
     failing,
     pending,
     preemption_views,
@@ -23,20 +24,9 @@ from projector.schema import (
     sharing_views,
     usage_views,
 )
+from projector.schema.clock import CLOCK
 from projector.schema.describing import columns_view, text_of
 from projector.schema.dialect import Dialect, home
-
-_CLOCK = "(SELECT t.at FROM v_clock t)"
-
-
-def _clock(d: Dialect) -> str:
-    """The moment that ages are counted to: a copy, in which no part ever spoke, tells of its last
-    message, as the clock of the read side has it.
-    """
-    return f"""
-SELECT CASE WHEN EXISTS (SELECT 1 FROM replicas) THEN {d.now}
-       ELSE coalesce((SELECT max(c.at) FROM checkpoints c), {d.now}) END AS at
-"""
 
 
 def _group_timeline(_: Dialect) -> str:
@@ -80,8 +70,8 @@ SELECT {columns}, w.from_seq, 2500000, w.from_at, 'wait', 'PodWaiting', w.reason
 
 
 def _why_pending(d: Dialect) -> str:
-    waiting = d.seconds.format(a="g.wait_since", b=_CLOCK)
-    age = d.seconds.format(a="g.created_at", b=_CLOCK)
+    waiting = d.seconds.format(a="g.wait_since", b=CLOCK)
+    age = d.seconds.format(a="g.created_at", b=CLOCK)
     return f"""
 SELECT g.cluster, g.id AS group_id, g.namespace, g.name, g.kind, g.state, g.queue,
        g.cluster_queue, g.priority, g.total_count, g.pods_seen, g.pods_gated,
@@ -134,7 +124,7 @@ decided AS (
        AND p.gated AND d.target = 'Pod ' || p.namespace || '/' || p.name || ' ' || p.uid
      GROUP BY d.cluster, d.group_id)
 SELECT h.cluster, h.group_id, h.namespace, h.name, h.kind, h.state, h.queue, h.cluster_queue,
-       h.priority, h.pods, h.since, {d.seconds.format(a="h.since", b=_CLOCK)} AS held_seconds,
+       h.priority, h.pods, h.since, {d.seconds.format(a="h.since", b=CLOCK)} AS held_seconds,
        coalesce(t.decided, 0) AS decided, t.decided_at, coalesce(t.tries, 0) AS tries,
        {answer.format(column="at")} AS last_at,
        coalesce({answer.format(column="http_status")}, 0) AS http_status,
@@ -152,7 +142,7 @@ def _idle_holders(d: Dialect) -> str:
          WHERE p.cluster = g.cluster AND p.group_id = g.id AND p.gone_at IS NULL
            AND p.phase = 'Failed' AND p.fate = '')"""
     return f"""
-SELECT i.*, {d.seconds.format(a="i.since", b=_CLOCK)} AS idle_seconds
+SELECT i.*, {d.seconds.format(a="i.since", b=CLOCK)} AS idle_seconds
   FROM (
 SELECT g.cluster, a.cluster_queue, g.id AS group_id, g.namespace, g.name, g.queue, g.priority,
        a.admitted_at, {since} AS since, g.message, a.resources
@@ -208,7 +198,7 @@ def _queue_usage_hourly(d: Dialect) -> str:
     spans = f"""
 SELECT a.cluster, a.cluster_queue, f.key AS flavor, r.key AS resource,
        CASE WHEN r.key = 'cpu' THEN {amount} / 1000.0 ELSE {amount} * 1.0 END AS amount,
-       a.admitted_at AS from_at, coalesce(a.released_at, {d.now}) AS to_at
+       a.admitted_at AS from_at, coalesce(a.released_at, {CLOCK}) AS to_at
   FROM admissions a {d.each.format(doc="a.resources", alias="f")}
   {d.each.format(doc=d.nested.format(doc="f.value"), alias="r")}"""
     seconds = d.seconds.format(
@@ -224,7 +214,7 @@ SELECT b.cluster, b.cluster_queue, b.flavor, b.resource, b.begins AS hour,
 
 def _queue_position(d: Dialect) -> str:
     """Groups in the order in which their queues take them."""
-    waiting = d.seconds.format(a="g.queued_at", b=_CLOCK)
+    waiting = d.seconds.format(a="g.queued_at", b=CLOCK)
     order = f"ORDER BY {pending.ORDER}"
     return f"""
 SELECT g.cluster, g.cluster_queue,
@@ -253,7 +243,7 @@ SELECT {keys}, {stage} AS stage, count(*) AS groups,
 
 def _expected_starts(d: Dialect) -> str:
     """Estimates that stand, of groups that wait still."""
-    later = "CASE WHEN {t} IS NOT NULL THEN " + d.seconds.format(a=_CLOCK, b="{t}") + " END"
+    later = "CASE WHEN {t} IS NOT NULL THEN " + d.seconds.format(a=CLOCK, b="{t}") + " END"
     return f"""
 SELECT e.cluster, e.cluster_queue, p.position, e.group_id, e.namespace, e.name, e.queue,
        e.priority, e.queued_at, e.expected_at, e.earliest_at, e.latest_at, e.never,
@@ -291,7 +281,7 @@ def _queue_pending_hourly(d: Dialect) -> str:
     group = "PARTITION BY w.cluster, w.group_id ORDER BY w.from_seq"
     spans = f"""
 SELECT m.cluster, g.cluster_queue, m.group_id, min(m.from_at) AS from_at,
-       max(coalesce(m.to_at, {d.now})) AS to_at
+       max(coalesce(m.to_at, {CLOCK})) AS to_at
   FROM (SELECT n.*, sum(n.fresh) OVER (
                PARTITION BY n.cluster, n.group_id ORDER BY n.from_seq) AS run
           FROM (SELECT w.*, CASE WHEN lag(w.to_at) OVER ({group}) = w.from_at THEN 0 ELSE 1 END
@@ -300,7 +290,7 @@ SELECT m.cluster, g.cluster_queue, m.group_id, min(m.from_at) AS from_at,
   JOIN groups g ON g.cluster = m.cluster AND g.id = m.group_id
  WHERE g.cluster_queue <> ''
  GROUP BY m.cluster, g.cluster_queue, m.group_id, m.run"""
-    ends = d.first.format(a=d.next_hour.format(t="b.begins"), b=d.now)
+    ends = d.first.format(a=d.next_hour.format(t="b.begins"), b=CLOCK)
     until = d.first.format(a="b.to_at", b=ends)
     seconds = d.seconds.format(a=d.last.format(a="b.from_at", b="b.begins"), b=until)
     longest = d.seconds.format(a="b.from_at", b=until)
@@ -327,7 +317,7 @@ WITH RECURSIVE days(begins, ends) AS (
 SELECT {d.day.format(t="min(created_at)")}, {d.next_day.format(t=d.day.format(t="min(created_at)"))}
   FROM pods
 UNION ALL
-SELECT ends, {d.next_day.format(t="ends")} FROM days WHERE ends < {d.now})
+SELECT ends, {d.next_day.format(t="ends")} FROM days WHERE ends < {CLOCK})
 SELECT s.cluster, {d.date.format(t="d.begins")} AS day, {columns}, s.resource,
        {hours("running", "wasted")} AS resource_hours, {hours("unadmitted")} AS unadmitted_hours,
        count(DISTINCT CASE WHEN s.what <> 'unadmitted' THEN s.pod_uid END) AS pods
@@ -350,7 +340,7 @@ def _columns(_: Dialect) -> str:
 
 
 VIEWS = {
-    "v_clock": _clock,
+    **clock.VIEWS,
     "v_group_timeline": _group_timeline,
     "v_queue_position": _queue_position,
     "v_why_pending": _why_pending,
@@ -374,7 +364,7 @@ VIEWS = {
 }
 
 COMMENTS = {
-    "v_clock": "The moment that waits and ages are counted to: now; of a copy, its last message",
+    **clock.COMMENTS,
     "v_group_timeline": "All that happened to a group; order by seq, ord",
     "v_why_pending": "Groups that are pending, in which stage, what each waits for, and the "
     "position of those that wait for quota",

@@ -1,7 +1,7 @@
 """What the projector's tests share: stories on the toy cluster, and writing them to a store."""
 
 import weakref
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -10,6 +10,7 @@ from podgroup.engine import drain_journal, load_world, new_world, step
 from podgroup.log.events import Batch
 from podgroup.model.policy import Policy
 from podgroup.state.world import World
+from projector.live.replicas import Replica
 from projector.storage.store import SqlStore
 from projector.writing.checkpoint import Checkpoint
 from projector.writing.packing import pack_meta
@@ -72,6 +73,16 @@ class Writer:
             for position, at, batch in messages[start : start + self.size]:
                 step(self.world, position, at, batch)
             self.commit()
+        return self
+
+    def heard(self) -> "Writer":
+        """Say that gatelog's parts are at work, for the hour of a test: the moment is now."""
+        now = datetime.now(UTC)
+        parts, hour = ("ingest", "projector", "actuator"), timedelta(hours=1)
+        rows = [
+            Replica(part, "toy", "", leads=True, since=now, heard_at=now + hour) for part in parts
+        ]
+        self.store.write_replicas(rows)
         return self
 
     def commit(self) -> None:

@@ -72,6 +72,7 @@ def test_cost_and_gain_of_preemptions(url: str) -> None:
     assert row["admitted_after_seconds"] == near(30)
     toy.run("first")
     toy.wait(20)
+    told.writer.heard()
     row = told.ask("work", "first")
     assert (row["brought"], row["preemptor_ended_at"]) == ("Running", None)
     begun = datetime.fromisoformat(str(row["preemptor_started_at"]))

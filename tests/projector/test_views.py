@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, insert, text
+from sqlalchemy import Connection, insert, text, update
 
 from projector import tables
 from projector.schema import partitions, views
@@ -373,3 +373,48 @@ def test_views_on_what_the_fold_writes(url: str) -> None:
     assert [r["seq"] for r in line] == sorted(r["seq"] for r in line)
     for name in views.VIEWS:
         ask(url, f"SELECT * FROM {name}")
+
+
+def test_what_is_open_in_a_copy_counts_to_its_last_message(url: str) -> None:
+    """A copy that is asked a year later tells of no hour after what it has."""
+    toy = busy_toy()
+    Writer(url).feed(toy.messages)
+    latest = {
+        "v_queue_usage_hourly": "hour",
+        "v_queue_pending_hourly": "hour",
+        "v_usage_hourly": "hour",
+        "v_usage_spans": "to_at",
+        "v_quota_spans": "to_at",
+        "v_share_hourly": "hour",
+        "v_namespace_cost": "day",
+    }
+    clock = ask(url, "SELECT at FROM v_clock")[0]["at"]
+    late = {
+        view: rows
+        for view, column in latest.items()
+        if (rows := ask(url, f"SELECT {column} FROM {view} WHERE {column} > '{clock}' LIMIT 1"))
+    }
+    assert late == {}
+    waited = ask(url, "SELECT max(longest_wait_seconds) AS s FROM v_queue_pending_hourly")[0]["s"]
+    aged = ask(url, "SELECT max(waiting_seconds) AS s FROM v_why_pending")[0]["s"]
+    assert float(waited) > 0 and float(aged) <= float(waited) + 0.01 <= float(aged) + 3600
+
+
+def test_the_clock_is_now_while_parts_are_heard(url: str) -> None:
+    """A file that was copied while gatelog ran has its parts' rows: they fall silent in it."""
+
+    def clock() -> datetime:
+        at = ask(url, "SELECT at FROM v_clock")[0]["at"]
+        return datetime.fromisoformat(at) if isinstance(at, str) else at
+
+    toy = busy_toy()
+    write = Writer(url).feed(toy.messages)
+    assert clock() == toy.now.astimezone(UTC)
+    write.heard()
+    assert abs((datetime.now(UTC) - clock()).total_seconds()) < 60
+    silent = datetime.now(UTC) - timedelta(days=1)
+    engine = writer(url)
+    with engine.begin() as connection:
+        connection.execute(update(tables.replicas).values(heard_at=silent))
+    engine.dispose()
+    assert clock().replace(microsecond=0) == silent.replace(microsecond=0)

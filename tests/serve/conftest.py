@@ -97,7 +97,7 @@ def written(url: str) -> Iterator[tuple[str, Writer, Toy]]:
     migrated(url)
     toy = story()
     writer = Writer(url)
-    writer.feed(toy.messages)
+    writer.feed(toy.messages).heard()
     yield url, writer, toy
     writer.store.close()
 

@@ -149,7 +149,8 @@ class Console:
             return web.Response(
                 body=self._assets[name], content_type=_ASSETS[name], headers=headers
             )
-        seen = _read(request)
+        now = await self._questions.run(ReadModel.clock)
+        seen = _read(request, now)
         if request.path == "/events":
             await self._permit_any(caller, request.query.get("namespace", ""))
             name, groups = (caller.name, caller.groups) if caller is not None else ("", ())
@@ -363,8 +364,8 @@ class Console:
         return self._refusal(request, code, message)
 
 
-def _read(request: web.Request) -> PageView:
-    """Return what an address says.
+def _read(request: web.Request, now: datetime) -> PageView:
+    """Return what an address says; `now` is the moment that the read model tells of.
 
     Raises:
         Refused: 400, a parameter is unknown, given twice or cannot be read.
@@ -379,7 +380,6 @@ def _read(request: web.Request) -> PageView:
         if len(request.query.getall(key)) > 1:
             # So that nothing is checked of one value and found by the other.
             raise Refused(400, f"parameter {key[:40]!r} is given twice: once is allowed")
-    now = datetime.now(UTC)
     zone = read_zone(_cookie(request, "zone"))
     at = read_moment(request.query.get("at", ""), now)
     seen = PageView(at=at, query=request.query, now=now, zone=zone)
