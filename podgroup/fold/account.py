@@ -51,7 +51,7 @@ def enter(world: World, at: float | None = None) -> None:
 
     Groups with places on nodes of which there is news are looked at anew.
     """
-    quotas = world.quotas
+    quotas, anew = world.quotas, world.quotas.deciding is None
     if quotas.deciding is None:
         quotas.deciding = known(world)
     deciding = quotas.deciding
@@ -70,6 +70,8 @@ def enter(world: World, at: float | None = None) -> None:
     near = deciding.tenants.concerned()
     news = (*quotas.charged, *quotas.news)
     gone = [g for g in news if g not in quotas.waiting and g not in quotas.charges]
+    if anew:
+        news = ()  # who waits or is charged was entered just now
     for identity in dict.fromkeys((*gone, *news, *near)):
         entry.guarded(identity, entry.group)
     world.dirty_groups.update(dict.fromkeys(map(GroupID, near), EVERYTHING))
