@@ -14,6 +14,7 @@ Invariant: pure; a text of n bytes costs work of order n, or is refused.
 """
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -31,6 +32,8 @@ _WORDS: Final[dict[str, Any]] = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
     "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
 }  # fmt: skip
+
+_SPLIT: Final = re.compile(r"^---(?:[ \t].*)?$", re.MULTILINE)
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -79,6 +82,15 @@ def read(text: str) -> Document:
     except _SyntaxError:
         # JSON that libyaml does not take (surrogate escapes): the data is known, places are not.
         return Document(data, {})
+
+
+def documents(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the text of each YAML document, and how many lines are before it."""
+    start = 0
+    for mark in [*_SPLIT.finditer(text), None]:
+        end = mark.start() if mark is not None else len(text)
+        yield text[start:end], text.count("\n", 0, start)
+        start = mark.end() if mark is not None else end
 
 
 def _yaml_or_mixed(text: str) -> Document:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from gatelog.shell.errors import CommandFailed, UsageFailed
 from gatelog.whatif import fields
 from ingest.kinds import CLUSTER_SCOPED, watched_kinds
-from ingest.yamltext import Document, TextError, read
+from ingest.yamltext import Document, TextError, documents, read
 from podgroup.log.events import DeltaRefused, ObjectApplied
 from podgroup.model.objects import (
     ClusterQueueView,
@@ -42,7 +42,6 @@ NAME_LABEL = "kubernetes.io/metadata.name"
 DELETE = "$patch: delete"
 """What a document has in it, as in a patch for kustomize, whose object is to go."""
 
-_SPLIT = re.compile(r"^---(?:[ \t].*)?$", re.MULTILINE)
 _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 _NEVER = "1970-01-01T00:00:00Z"
 
@@ -262,7 +261,7 @@ def _in_file(path: Path) -> Iterator[Found]:
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
         raise ObjectsRefused(f"{path}, line {line}: is not UTF-8") from None
-    for part, before in _documents(text):
+    for part, before in documents(text):
         try:
             document = read(part)
         except TextError as error:
@@ -270,15 +269,6 @@ def _in_file(path: Path) -> Iterator[Found]:
             raise ObjectsRefused(f"{where}: {error}") from None
         if document.data is not None:
             yield from _objects(document, str(path), before)
-
-
-def _documents(text: str) -> Iterator[tuple[str, int]]:
-    """Yield each YAML document and how many lines are before it."""
-    start = 0
-    for mark in [*_SPLIT.finditer(text), None]:
-        end = mark.start() if mark is not None else len(text)
-        yield text[start:end], text.count("\n", 0, start)
-        start = mark.end() if mark is not None else end
 
 
 def _objects(document: Document, file: str, before: int) -> Iterator[Found]:
