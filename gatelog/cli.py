@@ -45,6 +45,7 @@ COMMANDS = {
     "what-if": Command(
         "what_if:what_if", FIRST, "Play a log with another quota, priority or policy."
     ),
+    "try": Command("trial:try_", FIRST, "Would these pods start now, and what would make them?"),
     "forecast": Command("forecast:forecast", ASK, "When each group starts that waits."),
     "ask": Command("ask:ask", ASK, "Questions in SQL that have a name."),
     "sql": Command("sql:sql", ASK, "One statement of SQL, read only."),

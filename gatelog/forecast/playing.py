@@ -113,9 +113,9 @@ class Limit(Struct, frozen=True):
 ENDLESS = Limit()
 
 
-def play(present: Present, random: Random, limit: Limit = ENDLESS) -> Out:
-    """Play until all have started, or until a limit."""
-    return _Drawn(present, random).play(limit)
+def play(present: Present, random: Random, limit: Limit = ENDLESS, only: str = "") -> Out:
+    """Play until all have started, or the `only` one that is asked about, or until a limit."""
+    return _Drawn(present, random).play(limit, only)
 
 
 def stuck(present: Present) -> dict[str, str]:
@@ -246,11 +246,12 @@ class _Drawn:
         self._random = random
         self._keys: dict[str, Key] = {}
 
-    def play(self, limit: Limit) -> Out:
+    def play(self, limit: Limit, only: str) -> Out:
         present = self._present
         scheduler = present.scheduler()
         scheduler.give_no_reasons()
-        begin, waiting = present.now, set(scheduler.cache.queues.waiting)
+        begin = present.now
+        waiting = {only} if only else set(scheduler.cache.queues.waiting)
 
         def together(at: float) -> float:
             return at + GRAIN * (at - begin)

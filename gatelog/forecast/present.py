@@ -75,10 +75,11 @@ def read(
     for derived in prepare(world):
         apply_derived(world, derived)
     world.loaded = False
-    return loaded, _present(connection, world, now, label)
+    return loaded, present_of(connection, world, now, label)
 
 
-def _present(connection: Connection, world: World, now: datetime, label: str) -> Present:
+def present_of(connection: Connection, world: World, now: datetime, label: str) -> Present:
+    """Return what plays of a world begin with."""
     keys = {str(group.id): _key(world, group, label) for group in world.groups.values()}
     rows = _rows(
         connection,

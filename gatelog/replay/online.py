@@ -190,6 +190,19 @@ async def as_of(
             return await fold(log.entries(), begins, sink=sink, calls=calls, until=until)
 
 
+async def world_at(settings: Settings, moment: datetime) -> Result:
+    """Return the state as it was at a time; nothing is written.
+
+    Raises:
+        CommandFailed: there is no log.
+    """
+    with reading(database_url(settings)) as connection:
+        at = live_position(connection, settings.cluster)
+    async with open_bus(settings) as bus:
+        log = await joined(bus, settings, at)
+        return await fold(log.entries(), beginning(settings, at), until=moment)
+
+
 async def steps(settings: Settings, namespace: str, name: str, progress: Progress) -> list[Step]:
     """Return every step of a group's lives in the log."""
     stepper = Stepper(namespace, name)

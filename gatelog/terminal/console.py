@@ -54,6 +54,7 @@ _STATES = {
     "Preempted": EVICTED,
     "Deleted": QUIET,
 }
+_VERDICTS = {"starts": GOOD, "waits": WAIT, "refused": f"bold {BAD}"}
 
 
 class _Trimmed:
@@ -133,8 +134,16 @@ def explained(lines: "Sequence[explain.ExplanationLine]") -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for line in lines:
-        table.add_row(line.label, Text(line.text))
+        table.add_row(Text(line.label), Text(line.text))
     return table
+
+
+def tried(title: str, verdict: str, words: str) -> Text:
+    """Return the title of a group that is tried, and what would become of it."""
+    text = Text(title, style="bold")
+    text.append("  ")
+    text.append(words, style=_VERDICTS.get(verdict, ""))
+    return text
 
 
 def title(text: str) -> Text:

@@ -41,6 +41,7 @@ TABLE = {
     "forecast": "-n -A -o --no-headers --db --state-dir --dry-run",
     # One thing, or sums over all.
     "history": "-n -o --watch --db --state-dir",
+    "try": "-n -o --db --state-dir",
     "usage": "-n -o --no-headers --db --state-dir",
     "topology": "-o --no-headers --db --state-dir",
     "ask": "-n -o --no-headers --db --state-dir",

@@ -1,0 +1,158 @@
+"""One message with the pods that are tried, decided on; and what was decided of them.
+
+Theory. The pods come in one message, as those of a busy moment do, and the engine decides after it
+as a projector does. What became of a group is then in the world and in the journal; nothing else of
+either is kept.
+
+Invariant: a group `starts` exactly if this message admits it.
+"""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from gatelog.readmodel.timeline import plain
+from gatelog.trial.answers import Given, TriedGroup, Verdict, Victim
+from podgroup.admission.wording import preemption_why
+from podgroup.engine import step
+from podgroup.log.events import Batch, Decision, PodApplied
+from podgroup.model.commands import DeletePod, EvictGroup, UngatePod
+from podgroup.model.ids import GroupID, PodUID
+from podgroup.model.objects import PodView
+from podgroup.model.topology import placed_at
+from podgroup.model.wording import short_of
+from podgroup.state.facts import cluster_queue_name
+from podgroup.state.group import SINGLE, Group, QuotaReservation
+from podgroup.state.world import World
+
+KUEUE_DECIDES = "its Workload is made, and Kueue decides when it is admitted"
+
+
+class Decided(Struct, frozen=True):
+    """What the message came to: the decisions of it, and the position and time it had."""
+
+    position: int
+    at: datetime
+    decisions: list[Decision]
+    groups: list[GroupID]
+    """Groups of the pods that were tried, in the order of the pods."""
+
+
+def decide(world: World, views: list[PodView], at: datetime) -> Decided:
+    """Decide on pods that come at a moment; the world is changed."""
+    position = world.meta.position + 1
+    batch = Batch(source="watch", events=tuple(PodApplied(pod=view) for view in views))
+    before = len(world.journal.decisions)
+    step(world, position, at, batch)
+    found = [world.pods[uid].group for view in views if (uid := PodUID(view.uid)) in world.pods]
+    decisions = world.journal.decisions[before:]
+    return Decided(position, at, decisions, list(dict.fromkeys(found)))
+
+
+def group_of(
+    world: World, decided: Decided, identity: GroupID, tried: set[str], position: int
+) -> TriedGroup:
+    """Return what became of a group; `tried` are uids of the pods that were tried.
+
+    `position` is its place in line, 0 for none.
+    """
+    group = world.groups[identity]
+    verdict, said = _verdict(world, decided, group, tried)
+    wait, holding = group.explained.wait, group.quota.holding
+    reason = "" if verdict == "starts" else wait.reason if wait is not None else ""
+    return TriedGroup(
+        namespace=group.namespace,
+        name=group.name,
+        kind=group.kind,
+        pods=len(tried & {str(uid) for uid in world.members[identity].flags}),
+        verdict=verdict,
+        queue=group.spec.queue,
+        cluster_queue=cluster_queue_name(world, group),
+        priority=group.composition.priority,
+        reason=reason or (group.explained.reason if verdict != "starts" else ""),
+        said=said,
+        blocked=wait is not None and wait.blocked,
+        borrows=holding is not None and _borrows(world, holding),
+        given=_given(group, holding) if holding is not None else (),
+        position=position if verdict == "waits" else 0,
+        victims=tuple(_victims(world, decided, identity)),
+    )
+
+
+def _verdict(
+    world: World, decided: Decided, group: Group, tried: set[str]
+) -> tuple[Verdict, tuple[str, ...]]:
+    holding, wait = group.quota.holding, group.explained.wait
+    if group.parked:
+        return "waits", (group.parked,)
+    if group.ending.finish is not None:
+        return "waits", (f"its group has ended: {plain(group.explained.message)}",)
+    if holding is not None and holding.seq == decided.position and holding.admitted:
+        return "starts", ()
+    if holding is not None and wait is None:
+        return _joining(decided, tried)
+    if wait is None:
+        kueue = world.mode == "kueue" and group.composition.done
+        said = KUEUE_DECIDES if kueue else plain(group.explained.message)
+        return "waits", (said,) if said else ()
+    short = group.quota.shortage.shortages if group.quota.shortage is not None else ()
+    said_of = short_of(wait.reason, short) or [plain(wait.message)]
+    if world.mode == "kueue" and group.composition.done and not wait.blocked:
+        said_of = [KUEUE_DECIDES]
+    return "waits", tuple(said_of)
+
+
+def _joining(decided: Decided, tried: set[str]) -> tuple[Verdict, tuple[str, ...]]:
+    """Return what becomes of pods of a group that holds quota already."""
+    let_in = excess = 0
+    for decision in decided.decisions:
+        if decision.command.target.uid in tried:
+            let_in += isinstance(decision.command, UngatePod)
+            excess += isinstance(decision.command, DeletePod)
+    said = [f"{excess} of its pods are beyond its count, and are deleted"] if excess else []
+    if not let_in:
+        return "waits", (*said, "its group is admitted, and has no place free for these pods")
+    return "starts", (*said, "its group is admitted already")
+
+
+def _given(group: Group, holding: QuotaReservation) -> tuple[Given, ...]:
+    given = holding.admission.assignments
+    alone = group.kind == SINGLE or len(given) == 1
+    return tuple(
+        Given(
+            role="" if alone else one.name,
+            count=one.count,
+            flavors=dict(one.flavors),
+            place=placed_at([one.place]).removeprefix(", "),
+        )
+        for one in given
+    )
+
+
+def _borrows(world: World, holding: QuotaReservation) -> bool:
+    """Tell whether its ClusterQueue takes more than its own of what the group holds."""
+    queue = world.cluster_queues.get(holding.admission.cluster_queue)
+    if queue is None:
+        return False
+    nominal = {
+        (flavor.name, resource): quota.nominal
+        for resources in queue.groups
+        for flavor in resources.flavors
+        for resource, quota in flavor.resources.items()
+    }
+    taken = world.quotas.tally(("ClusterQueue", "", queue.name)).reserved
+    return any(
+        taken[flavor, resource] > nominal.get((flavor, resource), 0)
+        for one in holding.admission.assignments
+        for resource, flavor in one.flavors.items()
+    )
+
+
+def _victims(world: World, decided: Decided, identity: GroupID) -> list[Victim]:
+    found = []
+    for decision in decided.decisions:
+        command = decision.command
+        if isinstance(command, EvictGroup) and command.preempted_by == identity:
+            policy = command.preemption.policy if command.preemption is not None else ""
+            found.append(Victim(decision.namespace, decision.name, preemption_why(policy)))
+    return found

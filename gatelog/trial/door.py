@@ -1,0 +1,189 @@
+"""Pods before the door: what the admission webhook says of them, and the log's translation.
+
+Theory. The webhook's own code answers, on requests as the API server would send them, with what the
+world knows in place of the API server's answers: labels of namespaces, LocalQueues and classes.
+What comes out goes through the translation by which a watch reads pods.
+
+Invariant: a pod is refused here exactly where the webhook refuses it, or the log could not take it.
+"""
+
+import base64
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from gatelog.trial.answers import Refusal
+from gatelog.trial.manifests import MadePod, patched
+from ingest.kinds import watched_kinds
+from ingest.webhook import review
+from ingest.webhook.admission import AdmissionWebhooks
+from ingest.webhook.mutate import Disposition, PatchOp
+from ingest.webhook.owners import Owner
+from ingest.webhook.pod import OwnerRef
+from ingest.webhook.policy import OwnerKind, WebhookPolicy
+from ingest.webhook.settings import policy_for
+from podgroup.log.events import DeltaRefused, PodApplied
+from podgroup.model.objects import PodView
+from podgroup.state.world import World
+from runtime.settings import Settings
+
+_PODS = review.Resource(resource="pods", version="v1")
+_OF_SERVER = ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "managedFields")
+"""Metadata that the API server gives, whatever a manifest says."""
+_NOT_QUEUED = {
+    Disposition.NO_QUEUE.value: "names no queue (label kueue.x-k8s.io/queue-name), and its "
+    "namespace has no LocalQueue named default",
+    Disposition.NAMESPACE_EXCLUDED.value: "its namespace is excluded from queueing",
+    Disposition.OWNER_QUEUED.value: "Kueue queues its owner as a whole",
+}
+
+
+class Arrived(Struct, frozen=True):
+    """A pod that was let in; `passes` says why it is not queued, "" if it is."""
+
+    made: MadePod
+    view: PodView | None = None
+    passes: str = ""
+
+
+class Answered(Struct):
+    """What the door said of all pods."""
+
+    arrived: list[Arrived]
+    refused: list[Refusal]
+    warnings: list[str]
+
+
+class Known:
+    """The webhook's `Lookup`, answered by a world and the owners that are tried."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.owners: dict[tuple[str, str], Mapping[str, str]] = {}
+        """Labels of the owners that are tried, by kind and name."""
+
+    async def owner(self, namespace: str, ref: OwnerRef, kind: OwnerKind) -> Owner | None:
+        """An owner that is tried, with its labels; another one, of which nothing is known."""
+        return Owner(ref.uid, dict(self.owners.get((kind.kind, ref.name), {})), None)
+
+    async def namespace_labels(self, namespace: str) -> Mapping[str, str]:
+        """Labels of a namespace; none of one that is not known."""
+        found = self._world.namespaces.get(namespace)
+        return found.labels if found is not None else {}
+
+    async def has_local_queue(self, namespace: str, name: str) -> bool:
+        """Whether a LocalQueue exists."""
+        return (namespace, name) in self._world.local_queues
+
+    async def has_priority_class(self, name: str) -> bool:
+        """Whether a WorkloadPriorityClass exists."""
+        return name in self._world.workload_classes
+
+
+class Door:
+    """The door as `settings` set it up, before a world."""
+
+    def __init__(self, world: World, settings: Settings) -> None:
+        mode: Any = world.mode
+        settings = msgspec.structs.replace(settings, mode=mode)
+        self._policy: WebhookPolicy = policy_for(settings)
+        self._known = Known(world)
+        self._webhooks = AdmissionWebhooks(self._policy, self._known)
+        copied = world.policy.annotation_keys_to_copy
+        named = settings.ingest.workload_identifier_annotations
+        variant = settings.ingest.role_hash
+        rows = watched_kinds("", variant, annotated_names=named, copied=copied)
+        self._translator = next(row.translator for row in rows if row.kind == "Pod")
+
+    def labelled(self, group: str, kind: str, data: Mapping[str, Any]) -> tuple[PatchOp, ...]:
+        """Return what the webhook changes of an owner; its labels are known from now on."""
+        meta = data.get("metadata")
+        labels = meta.get("labels") if isinstance(meta, dict) else None
+        name = str(meta.get("name", "")) if isinstance(meta, dict) else ""
+        self._known.owners[kind, name] = labels if isinstance(labels, dict) else {}
+        for one in self._policy.label_kinds:
+            if (one.group, one.kind) == (group, kind):
+                where = review.Resource(resource=one.plural, group=group)
+                asked = review.Request(uid="try", operation="CREATE", resource=where, object=data)
+                return _patch(_said(self._webhooks.label(asked)).response)
+        return ()
+
+    def ask(self, pods: list[MadePod], at: datetime, user: review.UserInfo) -> Answered:
+        """Return what is said of pods that are made at a moment, in their order."""
+        answered = Answered([], [], [])
+        for number, made in enumerate(pods):
+            self._one(number, made, at, user, answered)
+        return answered
+
+    def _one(
+        self, number: int, made: MadePod, at: datetime, user: review.UserInfo, answered: Answered
+    ) -> None:
+        meta = {k: v for k, v in made.raw["metadata"].items() if k not in _OF_SERVER}
+        raw = {"metadata": meta, "spec": made.raw.get("spec") or {}}
+        asked = review.Request(
+            uid="try",
+            operation="CREATE",
+            resource=_PODS,
+            namespace=meta["namespace"],
+            name=meta["name"],
+            object=raw,
+            user_info=user,
+        )
+        mutated = _said(self._webhooks.mutate(asked))
+        if self._refused(made, mutated.response, answered):
+            return
+        whole = patched(raw, _patch(mutated.response))
+        validated = _said(self._webhooks.validate(msgspec.structs.replace(asked, object=whole)))
+        if self._refused(made, validated.response, answered):
+            return
+        if mutated.outcome != Disposition.GATED.value:
+            why = _NOT_QUEUED.get(mutated.outcome, mutated.outcome)
+            answered.arrived.append(Arrived(made, passes=why))
+            return
+        given = {"uid": f"try-{number:05}", "resourceVersion": str(_NEWER + number)}
+        stamp = {"creationTimestamp": f"{at:%Y-%m-%dT%H:%M:%SZ}"}
+        body = {**whole, "metadata": {**whole["metadata"], **given, **stamp}, "status": _NEW}
+        event = self._translator.listed(msgspec.json.encode(body), "")
+        if isinstance(event, DeltaRefused):
+            answered.refused.append(_refusal(made, event.field, event.message))
+            return
+        assert isinstance(event, PodApplied)
+        answered.arrived.append(Arrived(made, event.pod))
+
+    def _refused(self, made: MadePod, response: review.Response, answered: Answered) -> bool:
+        for one in response.warnings:
+            if one not in answered.warnings:
+                answered.warnings.append(one)
+        if response.allowed:
+            return False
+        for cause in (response.status or {})["details"]["causes"]:
+            answered.refused.append(_refusal(made, cause["field"], cause["message"]))
+        return True
+
+
+_NEW = {"phase": "Pending"}
+_NEWER = 2**62
+"""A resource version above any that the log has: what is older is taken for known."""
+
+
+def _refusal(made: MadePod, field: str, message: str) -> Refusal:
+    return Refusal(made.title, made.line, made.field(field), message)
+
+
+def _said(asked: Any) -> Any:
+    """Return what a coroutine comes to that waits for nothing: all answers are at hand."""
+    try:
+        asked.send(None)
+    except StopIteration as done:
+        return done.value
+    asked.close()
+    raise RuntimeError("the webhook waits for something that a world does not tell")
+
+
+def _patch(response: review.Response) -> tuple[PatchOp, ...]:
+    if not response.patch:
+        return ()
+    return msgspec.json.decode(base64.b64decode(response.patch), type=tuple[PatchOp, ...])

@@ -1,0 +1,355 @@
+"""From the text of a manifest to the pods that its objects would make.
+
+Theory. People submit Jobs, Deployments and sets, and what waits is pods. Each kind that makes pods
+has a row that says where its templates are and how many pods come of each, with the names, labels
+and owner that its controller gives them. Objects without pods (a Service, a ConfigMap) are passed
+over by name. The API server's own validation is not made: `kubectl apply --dry-run=server` has it.
+
+Invariant: pure; a text makes `MOST_PODS` pods at most, or is refused with the place.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from ingest.webhook.mutate import PatchOp
+from ingest.yamltext import TextError, documents, read
+
+MOST_BYTES = 1024 * 1024
+"""Size of a manifest above which it is refused."""
+MOST_PODS = 2_000
+"""Pods of one manifest."""
+
+Labelled = Callable[[str, str, dict[str, Any]], tuple[PatchOp, ...]]
+"""What the door changes of an owner of a kind (group, kind) before it makes pods."""
+
+
+class Unreadable(Exception):
+    """A manifest that cannot be used: where, what, and which field."""
+
+    def __init__(self, line: int, field: str, message: str, title: str = "") -> None:
+        super().__init__(message)
+        self.line, self.field, self.title = line, field, title
+
+
+class MadePod(Struct, frozen=True):
+    """A pod that would be made: the object that makes it, its line, and the path of its template.
+
+    `path` comes before the path of a field of the pod, to name the field in the manifest.
+    """
+
+    raw: dict[str, Any]
+    title: str
+    line: int
+    path: str = ""
+    owned: bool = False
+    """A controller makes it, under a name of its own."""
+
+    def field(self, path: str) -> str:
+        """Return the path in the manifest of a field of the pod."""
+        return f"{self.path}{path}"
+
+
+class Manifest(Struct, frozen=True):
+    """The pods of a text, and the objects that make none."""
+
+    pods: list[MadePod]
+    passed_over: list[str]
+
+
+class _Template(NamedTuple):
+    """A pod template: the fields of its pods, its path, how many of which name, and what is added.
+
+    `marked` returns labels and annotations of the pod of a number.
+    """
+
+    template: Any
+    path: str
+    names: list[str]
+    marked: Callable[[int], tuple[dict[str, str], dict[str, str]]]
+
+
+class _Object(NamedTuple):
+    """An object of a manifest, where it is, and the group and kind that it says."""
+
+    data: dict[str, Any]
+    group: str
+    kind: str
+    name: str
+    line: int
+    path: str
+
+    def refuse(self, field: str, message: str) -> Unreadable:
+        return Unreadable(self.line, f"{self.path}{field}", message, f"{self.kind} {self.name}")
+
+    def whole(self, field: str, default: int) -> int:
+        """Return a number of pods."""
+        found: Any = self.data
+        for step in field.split("."):
+            found = found.get(step) if isinstance(found, dict) else None
+        if found is None:
+            return default
+        if type(found) is not int or found < 0:
+            raise self.refuse(field, f"is {str(found)[:40]!r}: a whole number from 0 on is needed")
+        if found > MOST_PODS:
+            raise self.refuse(field, f"is {found}: {MOST_PODS} pods can be tried at once")
+        return found
+
+
+def read_manifest(text: str, namespace: str, labelled: Labelled) -> Manifest:
+    """Return the pods that a text makes; what names no namespace is of `namespace`.
+
+    Raises:
+        Unreadable: it cannot be read, or makes no pod or too many.
+    """
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > MOST_BYTES:
+        raise Unreadable(1, "", f"has {size} bytes; {MOST_BYTES} can be tried: leave objects out")
+    pods: list[MadePod] = []
+    passed_over: list[str] = []
+    for one in _objects(text):
+        kind = _KINDS.get((one.group, one.kind))
+        if kind is None:
+            if (one.group, one.kind) in _UNKNOWN_COUNT:
+                raise one.refuse("kind", "makes as many pods as there are nodes: try one Pod of it")
+            passed_over.append(f"{one.kind} {one.name}")
+            continue
+        for pod in _made(one, kind, namespace, labelled):
+            pods.append(pod)
+            if len(pods) > MOST_PODS:
+                raise one.refuse("", f"more than {MOST_PODS} pods cannot be tried at once")
+    if not pods:
+        there = f" ({', '.join(passed_over[:5])})" if passed_over else ""
+        known = ", ".join(dict.fromkeys(kind for _, kind in _KINDS))
+        raise Unreadable(1, "kind", f"no object that makes pods{there}: {known} do")
+    return Manifest(pods, passed_over)
+
+
+def _objects(text: str) -> Iterator[_Object]:
+    for part, before in documents(text):
+        try:
+            document = read(part)
+        except TextError as error:
+            said = f"column {error.column}: {error}"
+            raise Unreadable(error.line + before, _text(error.path), said) from None
+        data = document.data
+        if data is None:
+            continue
+        items = data.get("items") if isinstance(data, dict) else None
+        if isinstance(data, dict) and str(data.get("kind", "")).endswith("List"):
+            for index, item in enumerate(items if isinstance(items, list) else ()):
+                line = document.position_of(("items", index))[0] + before
+                yield _object(item, line, f"items[{index}].")
+        else:
+            yield _object(data, document.position_of(())[0] + before, "")
+
+
+def _text(path: tuple[str | int, ...]) -> str:
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return "".join(steps).removeprefix(".")
+
+
+def _object(data: Any, line: int, path: str) -> _Object:
+    if not isinstance(data, dict):
+        raise Unreadable(line, path, "must be an object with apiVersion, kind, metadata and spec")
+    version, kind, meta = data.get("apiVersion"), data.get("kind"), data.get("metadata")
+    for field, found in (("apiVersion", version), ("kind", kind)):
+        if not (isinstance(found, str) and found):
+            raise Unreadable(line, f"{path}{field}", "is missing: say what the object is")
+    meta = {} if meta is None else meta
+    if not isinstance(meta, dict):
+        raise Unreadable(line, f"{path}metadata", "must be an object", str(kind))
+    found = meta.get("name") or meta.get("generateName")
+    if not (isinstance(found, str) and found):
+        raise Unreadable(line, f"{path}metadata.name", "is missing", str(kind))
+    name = found if meta.get("name") else f"{found}x"
+    group = str(version).rpartition("/")[0]
+    return _Object(data, group, str(kind), name, line, path)
+
+
+def _made(one: _Object, kind: "_Kind", namespace: str, labelled: Labelled) -> Iterator[MadePod]:
+    meta = one.data.get("metadata") or {}
+    within = meta.get("namespace") or namespace
+    if not isinstance(within, str):
+        raise one.refuse("metadata.namespace", "must be a text")
+    title = f"{one.kind} {within}/{one.name}"
+    if one.kind == "Pod":
+        raw = {**one.data, "metadata": {**meta, "name": one.name, "namespace": within}}
+        yield MadePod(raw, title, one.line, one.path)
+        return
+    owned = one._replace(data=patched(one.data, labelled(one.group, one.kind, one.data)))
+    uid = f"try-{one.kind}-{within}-{one.name}"
+    owner = {"apiVersion": one.data["apiVersion"], "kind": one.kind, "name": one.name, "uid": uid}
+    for template, path, names, marked in kind(owned):
+        if not isinstance(template, dict):
+            raise one.refuse(path, "is missing: the template of the pods")
+        own = template.get("metadata") or {}
+        if not isinstance(own, dict):
+            raise one.refuse(f"{path}.metadata", "must be an object")
+        for number, name in enumerate(names):
+            labels, annotations = marked(number)
+            known = {
+                "labels": {**(own.get("labels") or {}), **labels},
+                "annotations": {**(own.get("annotations") or {}), **annotations},
+            }
+            identity = {"name": name, "namespace": within}
+            owners = {"ownerReferences": [{**owner, "controller": True}]}
+            found = {k: v for k, v in known.items() if v}
+            raw = {"metadata": {**own, **found, **identity, **owners}, "spec": template.get("spec")}
+            yield MadePod(raw, title, one.line, f"{one.path}{path}.", owned=True)
+
+
+def patched(data: Any, patch: tuple[PatchOp, ...]) -> Any:
+    """Return an object with a JSON patch of additions (RFC 6902) applied; it is not changed."""
+    for op in patch:
+        steps = [step.replace("~1", "/").replace("~0", "~") for step in op.path.split("/")[1:]]
+        data = _added(data, steps, op.value)
+    return data
+
+
+def _added(data: Any, steps: list[str], value: Any) -> Any:
+    if not steps:
+        return value
+    step, rest = steps[0], steps[1:]
+    if isinstance(data, list):
+        return [*data, value] if step == "-" else data
+    return {**data, step: _added(data.get(step), rest, value)}
+
+
+# Kinds that make pods
+
+_Kind = Callable[[_Object], Iterator[_Template]]
+
+
+def _plain(_: int) -> tuple[dict[str, str], dict[str, str]]:
+    return {}, {}
+
+
+def _at(data: Any, *steps: str) -> Any:
+    for step in steps:
+        data = data.get(step) if isinstance(data, dict) else None
+    return data
+
+
+def _pod(one: _Object) -> Iterator[_Template]:
+    yield _Template(one.data, "", [one.name], _plain)
+
+
+def _of_job(one: _Object, at: str, name: str) -> _Template:
+    """Return the pods of a Job whose spec is at `at`, that run at once."""
+    spec = _at(one.data, *at.split("."))
+    count = one.whole(f"{at}.parallelism", 1)
+    if _at(spec, "completions") is not None:
+        count = min(count, one.whole(f"{at}.completions", count))
+    indexed = _at(spec, "completionMode") == "Indexed"
+
+    def marked(number: int) -> tuple[dict[str, str], dict[str, str]]:
+        labels = {"batch.kubernetes.io/job-name": name, "job-name": name}
+        index = {_JOB_INDEX: str(number)} if indexed else {}
+        return {**labels, **index}, index
+
+    names = [f"{name}-{number}" for number in range(count)]
+    return _Template(_at(spec, "template"), f"{at}.template", names, marked)
+
+
+def _job(one: _Object) -> Iterator[_Template]:
+    yield _of_job(one, "spec", one.name)
+
+
+def _cron_job(one: _Object) -> Iterator[_Template]:
+    yield _of_job(one, "spec.jobTemplate.spec", f"{one.name}-1")
+
+
+def _replicas(one: _Object) -> Iterator[_Template]:
+    count = one.whole("spec.replicas", 1)
+    names = [f"{one.name}-{number}" for number in range(count)]
+    yield _Template(_at(one.data, "spec", "template"), "spec.template", names, _plain)
+
+
+def _stateful_set(one: _Object) -> Iterator[_Template]:
+    def marked(number: int) -> tuple[dict[str, str], dict[str, str]]:
+        name = f"{one.name}-{number}"
+        return {
+            "apps.kubernetes.io/pod-index": str(number),
+            "statefulset.kubernetes.io/pod-name": name,
+        }, {}
+
+    for found in _replicas(one):
+        yield found._replace(marked=marked)
+
+
+def _job_set(one: _Object) -> Iterator[_Template]:
+    jobs = _at(one.data, "spec", "replicatedJobs")
+    for place, job in enumerate(jobs if isinstance(jobs, list) else ()):
+        data = job if isinstance(job, dict) else {}
+        within = one._replace(data=data, path=f"{one.path}spec.replicatedJobs[{place}].")
+        name = str(data.get("name") or place)
+        for number in range(within.whole("replicas", 1)):
+            template = _of_job(within, "template.spec", f"{one.name}-{name}-{number}")
+            path = f"spec.replicatedJobs[{place}].{template.path}"
+            yield template._replace(path=path, marked=_in_job_set(one.name, name, template))
+
+
+def _in_job_set(
+    name: str, job: str, template: _Template
+) -> Callable[[int], tuple[dict[str, str], dict[str, str]]]:
+    marks = {_JOB_SET: name, "jobset.sigs.k8s.io/replicatedjob-name": job}
+
+    def marked(number: int) -> tuple[dict[str, str], dict[str, str]]:
+        labels, annotations = template.marked(number)
+        return {**labels, **marks}, annotations
+
+    return marked
+
+
+def _leader_worker_set(one: _Object) -> Iterator[_Template]:
+    path = "spec.leaderWorkerTemplate"
+    template = _at(one.data, "spec", "leaderWorkerTemplate")
+    worker = _at(template, "workerTemplate")
+    leader = _at(template, "leaderTemplate") or worker
+    leads = f"{path}.{'leaderTemplate' if _at(template, 'leaderTemplate') else 'workerTemplate'}"
+    size = max(1, one.whole(f"{path}.size", 1))
+    for group in range(one.whole("spec.replicas", 1)):
+        name = f"{one.name}-{group}"
+        marked = _in_leader_worker_set(one.name, group, size)
+        yield _Template(leader, leads, [name], lambda _, m=marked: m(0))  # type: ignore[misc]
+        workers = [f"{name}-{number}" for number in range(1, size)]
+        if workers:
+            yield _Template(
+                worker,
+                f"{path}.workerTemplate",
+                workers,
+                lambda number, m=marked: m(number + 1),  # type: ignore[misc]
+            )
+
+
+def _in_leader_worker_set(
+    name: str, group: int, size: int
+) -> Callable[[int], tuple[dict[str, str], dict[str, str]]]:
+    def marked(worker: int) -> tuple[dict[str, str], dict[str, str]]:
+        labels = {
+            f"{_LEADER_WORKER_SET}/name": name,
+            f"{_LEADER_WORKER_SET}/group-index": str(group),
+            f"{_LEADER_WORKER_SET}/worker-index": str(worker),
+        }
+        return labels, {f"{_LEADER_WORKER_SET}/size": str(size)}
+
+    return marked
+
+
+_JOB_INDEX = "batch.kubernetes.io/job-completion-index"
+_JOB_SET = "jobset.sigs.k8s.io/jobset-name"
+_LEADER_WORKER_SET = "leaderworkerset.sigs.k8s.io"
+_KINDS: dict[tuple[str, str], _Kind] = {
+    ("", "Pod"): _pod,
+    ("batch", "Job"): _job,
+    ("batch", "CronJob"): _cron_job,
+    ("apps", "Deployment"): _replicas,
+    ("apps", "ReplicaSet"): _replicas,
+    ("apps", "StatefulSet"): _stateful_set,
+    ("jobset.x-k8s.io", "JobSet"): _job_set,
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): _leader_worker_set,
+}
+"""By API group and kind."""
+_UNKNOWN_COUNT = {("apps", "DaemonSet")}

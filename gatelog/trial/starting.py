@@ -1,0 +1,42 @@
+"""When a group starts that waits: the present with it in line, played forward.
+
+Theory. The forecast's own plays begin with the scheduler in which the pods were decided on, and end
+with the group's start. That takes processor time, so it has a budget, and what was not played far
+enough is said to be open.
+
+Invariant: reads only.
+"""
+
+import pickle
+from datetime import timedelta
+
+from gatelog.forecast.estimating import estimate
+from gatelog.forecast.present import present_of
+from gatelog.trial.answers import Start
+from gatelog.trial.trying import Starts
+from podgroup.model.ids import GroupID
+from podgroup.state.world import World
+from projector.storage.database import reading
+
+BUDGET_S = 0.2
+"""Processor time of one estimate."""
+
+
+def by_plays(url: str, label: str, budget_s: float = BUDGET_S) -> Starts:
+    """Return what says when groups start, by what the read model of `url` tells of runs."""
+
+    def starts(world: World, identity: GroupID, position: int) -> Start:
+        now = world.at or world.meta.at
+        if now is None:
+            return Start(unknown="nothing has happened yet")
+        with reading(url) as connection:
+            present = present_of(connection, world, now, label)
+        present.begin = pickle.dumps(world.quotas.scheduler)
+        found = estimate(present, identity, position, budget_s=budget_s)
+        expected, earliest, latest = (
+            None if seconds is None else now + timedelta(seconds=seconds)
+            for seconds in (found.expected_s, found.earliest_s, found.latest_s)
+        )
+        return Start(expected, earliest, latest, found.never, found.unknown)
+
+    return starts

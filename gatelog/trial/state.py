@@ -1,0 +1,69 @@
+"""The world of a moment, from the read model, as one in which something may be decided.
+
+Theory. A projector starts from the same records. Who waits is derived and not stored, and is worked
+out as at its start (`rules.admit.prepare`); then nothing is new, so a message concerns those alone
+whom it names. The world belongs to who asked for it: what is decided in it is decided nowhere else.
+
+Invariant: one transaction that reads.
+"""
+
+import sqlalchemy as sa
+
+from podgroup.fold.deciding import line_up
+from podgroup.fold.deriving import apply_derived
+from podgroup.folding import load_world
+from podgroup.rules.admit import prepare
+from podgroup.state.world import World
+from projector import tables
+from projector.storage.database import SNAPSHOT, hold, reader
+from projector.storage.loading import load_state
+from projector.tables.base import SHARD
+from runtime.collector import collecting_rarely
+
+
+class TooLarge(Exception):
+    """More pods are known than are to be read; the message says how many."""
+
+
+def world_of(url: str, cluster: str, most_pods: int = 0) -> World | None:
+    """Return the world of now, None before the first commit; `most_pods` 0: whatever its size.
+
+    Raises:
+        TooLarge: it has more than `most_pods`.
+        DatabaseError: there is no such database.
+        SQLAlchemyError: it does not answer, or has no read model.
+    """
+    engine = reader(url, pool_size=1)
+    try:
+        with engine.execution_options(**SNAPSHOT[engine.dialect.name]).connect() as connection:
+            hold(connection)
+            if most_pods:
+                _bounded(connection, cluster, most_pods)
+            with collecting_rarely():
+                loaded = load_state(connection, cluster)
+                if loaded is None:
+                    return None
+                world = load_world(cluster, loaded.checkpoint.mode, loaded)
+    finally:
+        engine.dispose()
+    return decidable(world)
+
+
+def _bounded(connection: sa.Connection, cluster: str, most: int) -> None:
+    pods = tables.pods.c
+    mine = (pods.cluster == cluster, pods.shard == SHARD, pods.gone_at.is_(None))
+    some = sa.select(sa.literal(1)).where(*mine).limit(most + 1).subquery()
+    if (connection.scalar(sa.select(sa.func.count()).select_from(some)) or 0) > most:
+        raise TooLarge(f"more than {most} pods are known: too many to be read for one question")
+
+
+def decidable(world: World) -> World:
+    """Make a world that was loaded or replayed ready to decide on what comes next."""
+    if not world.loaded:  # replayed: what rules derive was left out
+        line_up(world)
+    if world.mode == "builtin":
+        with collecting_rarely():
+            for derived in prepare(world):
+                apply_derived(world, derived)
+    world.loaded = False
+    return world

@@ -1,0 +1,153 @@
+"""A manifest tried in a world: read, let in or refused, decided on, and what would change that.
+
+Invariant: the world is the caller's to throw away; it is decided in, and nothing is written.
+"""
+
+from collections.abc import Callable, Collection
+from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gatelog.forecast.estimating import places
+from gatelog.trial.answers import Answer, Refusal, Start, TriedGroup, Verdict, worst
+from gatelog.trial.changes import Chances, changes
+from gatelog.trial.deciding import decide, group_of
+from gatelog.trial.door import Answered, Arrived, Door
+from gatelog.trial.manifests import MadePod, Unreadable, read_manifest
+from ingest.webhook.review import UserInfo
+from podgroup.fold.relists import synced, unlisted
+from podgroup.model.ids import GroupID
+from podgroup.model.objects import PodView
+from podgroup.state.group import SINGLE
+from podgroup.state.world import World
+from runtime.settings import Settings
+
+MOST_CHANGED = 3
+"""Groups of one manifest for which changes are looked for, and starts."""
+Starts = Callable[[World, GroupID, int], Start]
+"""Says when a group starts that waits, at a place in its line."""
+
+
+class NotKnown(Exception):
+    """Nothing can be decided yet; the message says what is awaited."""
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What is tried: the text, the namespace of what names none, the moment, and who asks.
+
+    With `bound` objects of other namespaces are refused.
+    """
+
+    text: str
+    namespace: str
+    at: datetime
+    user: UserInfo = UserInfo()
+    bound: bool = False
+
+
+def tried(world: World, asked: Asked, settings: Settings, starts: Starts | None = None) -> Answer:
+    """Return what would become of a manifest in a world (`state.decidable`), which is changed.
+
+    Raises:
+        NotKnown: nothing is decided yet at that moment.
+    """
+    if not synced(world):
+        kinds = ", ".join(sorted(unlisted(world))) or "settings"
+        raise NotKnown(f"nothing is decided yet: not known completely are {kinds}")
+    at = max(asked.at, world.meta.at or asked.at)
+    door = Door(world, settings)
+    seq = world.meta.position
+    try:
+        manifest = read_manifest(asked.text, asked.namespace, door.labelled)
+    except Unreadable as error:
+        refusal = Refusal(error.title, error.line, error.field, str(error))
+        return Answer(verdict="refused", at=at, seq=seq, mode=world.mode, refusals=(refusal,))
+    answered = Answered([], [], [])
+    there = {(pod.view.namespace, pod.view.name) for pod in world.pods.values()}
+    pods = [pod for pod in manifest.pods if _may_be_made(pod, there, asked, answered)]
+    said = door.ask(pods, at, asked.user)
+    refusals = [*answered.refused, *said.refused]
+    groups = [] if refusals else _groups(world, said.arrived, at, starts)
+    verdicts: list[Verdict] = ["refused"] if refusals else [one.verdict for one in groups]
+    return Answer(
+        verdict=worst(verdicts),
+        at=at,
+        seq=seq,
+        mode=world.mode,
+        refusals=tuple(dict.fromkeys(refusals)),
+        warnings=tuple(said.warnings),
+        groups=tuple(groups),
+        passed_over=tuple(manifest.passed_over),
+    )
+
+
+def _may_be_made(
+    pod: MadePod, there: Collection[tuple[str, str]], asked: Asked, answered: Answered
+) -> bool:
+    """Tell whether a pod may be made: in a namespace of the question, under a name that is free."""
+    meta = pod.raw["metadata"]
+    namespace, name = meta["namespace"], meta["name"]
+    field = message = ""
+    if asked.bound and namespace != asked.namespace:
+        field = "metadata.namespace"
+        message = f"is {namespace}: objects of namespace {asked.namespace} can be tried here"
+    elif not pod.owned and (namespace, name) in there:
+        field = "metadata.name"
+        message = f"pod {namespace}/{name} is there already: choose another name"
+    if message:
+        answered.refused.append(Refusal(pod.title, pod.line, field, message))
+    return not message
+
+
+def _groups(
+    world: World, arrived: list[Arrived], at: datetime, starts: Starts | None
+) -> list[TriedGroup]:
+    groups = [_passing(one) for one in arrived if one.view is None]
+    views = [one.view for one in arrived if one.view is not None]
+    if views:
+        groups += _decided(world, views, at, starts)
+    return groups
+
+
+def _passing(one: Arrived) -> TriedGroup:
+    meta = one.made.raw["metadata"]
+    return TriedGroup(
+        namespace=meta["namespace"],
+        name=meta["name"],
+        kind=SINGLE,
+        pods=1,
+        verdict="passes",
+        said=(one.passes,),
+    )
+
+
+def _decided(
+    world: World, views: list[PodView], at: datetime, starts: Starts | None
+) -> list[TriedGroup]:
+    deciding = world.quotas.deciding
+    before = None if deciding is None else Chances(deciding.scheduler, at.timestamp(), 0)
+    decided = decide(world, views, at)
+    uids = {view.uid for view in views}
+    positions = places(world) if before is not None else {}
+    found = [group_of(world, decided, g, uids, positions.get(g, 0)) for g in decided.groups]
+    if before is None:
+        return found
+    after = before
+    if len(found) > 1:  # the others of the manifest have what they were given
+        after = Chances(world.quotas.scheduler, at.timestamp(), decided.position)
+    waiting = [n for n, g in enumerate(found) if g.verdict == "waits" and _for_quota(world, g)]
+    for number in waiting[:MOST_CHANGED]:
+        group, identity = found[number], decided.groups[number]
+        # Whom it preempts is still there before it came.
+        chances = before if group.victims else after
+        group = replace(group, changes=tuple(changes(world, identity, chances)))
+        if starts is not None and not group.blocked:
+            group = replace(group, start=starts(world, identity, group.position))
+        found[number] = group
+    return found
+
+
+def _for_quota(world: World, group: TriedGroup) -> bool:
+    """Tell whether a group waits for quota or place, be it for ever."""
+    return bool(group.position or group.victims or (group.blocked and group.cluster_queue))

@@ -1,0 +1,230 @@
+"""What is said of pods that are tried, in words, and what is not said to whom."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gatelog import cli
+from gatelog.trial.answers import Answer
+from gatelog.trial.state import TooLarge, decidable, world_of
+from gatelog.trial.telling import told
+from gatelog.trial.trying import Asked, NotKnown, tried
+from podgroup.engine import new_world
+from podgroup.log import events as e
+from podgroup.model.names import PRIORITY_CLASS
+from podgroup.model.objects import (
+    ClusterQueueView,
+    FlavorQuotas,
+    FlavorView,
+    LocalQueueView,
+    Quota,
+    ResourceGroup,
+    Toleration,
+)
+from runtime.settings import Settings
+from tests.projector.support import Writer
+from tests.support.databases import migrated
+from tests.support.toy import Toy
+from tests.trial.test_refusals import asked
+
+
+def job(pods: int, cpu: int = 1, *, group: bool = True, **spec: Any) -> str:
+    """A Job with pods that go to `lq`; `priority` is a class."""
+    queue = spec.pop("queue", "lq")
+    labels = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
+    if priority := spec.pop("priority", ""):
+        labels[PRIORITY_CLASS] = priority
+    annotations = {}
+    if group:
+        labels["kueue.x-k8s.io/pod-group-name"] = "new"
+        annotations["kueue.x-k8s.io/pod-group-total-count"] = str(pods)
+    box = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    template = {
+        "metadata": {"labels": labels, "annotations": annotations},
+        "spec": {"containers": [box], **spec},
+    }
+    meta = {"name": "new", "namespace": "ns"}
+    found = {"parallelism": pods, "template": template}
+    return json.dumps({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": found})
+
+
+def lines(answer: Answer) -> dict[str, str]:
+    """What is said, by label: the sentences of a label in one."""
+    found: dict[str, str] = {}
+    for part in told(answer):
+        label = ""
+        for line in part.lines:
+            label = line.label or label
+            found[label] = f"{found[label]}; {line.text}" if label in found else line.text
+    return found
+
+
+def test_it_starts_and_is_told_where() -> None:
+    answer = asked(job(3))
+    assert answer.verdict == "starts"
+    (part,) = told(answer)
+    assert part.title == "ns/new  group, 3 pods of it here, queue lq → cq"
+    assert lines(answer) == {"starts": "at once", "gets": "3 pods in flavor f"}
+
+
+def test_it_waits_and_fewer_pods_would_start() -> None:
+    toy = Toy(cpu=10)
+    toy.pod("big", cpu=7)
+    answer = asked(job(5), toy)
+    assert answer.verdict == "waits"
+    said = lines(answer)
+    assert said["waits for"] == (
+        "WaitingForQuota; needs 5 cpu; 3 are free in ClusterQueue cq (flavor f)"
+    )
+    assert said["position"] == "1 in ClusterQueue cq"
+    assert said["would start"] == "at once with 3 pods"
+
+
+def test_single_pods_of_which_the_same_is_said_are_told_together() -> None:
+    toy = Toy(cpu=10)
+    toy.pod("big", cpu=8)
+    parts = told(asked(job(5, group=False), toy))
+    assert [(part.title.partition("  ")[2], part.words) for part in parts] == [
+        ("and 1 more, to new-1: single pods, queue lq → cq", "would start"),
+        ("and 2 more, to new-4: single pods, queue lq → cq", "would wait"),
+    ]
+
+
+def test_who_gives_way_is_named_to_who_may_see_it() -> None:
+    toy = Toy(cpu=10)
+    toy.pod("victim", cpu=10, labels={PRIORITY_CLASS: "low"})
+    answer = asked(job(2, priority="high"), toy)
+    assert answer.verdict == "waits"
+    assert "ns/victim" in lines(answer)["preempts"]
+    assert "ns/victim" in lines(answer.own_only())["preempts"]
+    others = msgspec.structs.replace(
+        answer,
+        groups=tuple(msgspec.structs.replace(g, namespace="other") for g in answer.groups),
+    )
+    assert '"victim"' not in msgspec.json.encode(others.own_only()).decode()
+    assert "a group of another namespace" in lines(others.own_only())["preempts"]
+
+
+def two_queues() -> Toy:
+    """Queue `cq` is full; `lq2` leads to `cq2` with flavor `spot`, whose taint is not tolerated."""
+    toy = Toy(cpu=2)
+    toy.pod("big", cpu=2)
+    taint = Toleration(key="spot", value="yes", effect="NoSchedule")
+    spot = FlavorView(uid="s", name="spot", resource_version=toy.bump(), taints=(taint,))
+    plain = FlavorView(uid="g", name="g", resource_version=toy.bump())
+    quota = {"cpu": Quota(nominal=4000)}
+
+    def with_flavors(queue: ClusterQueueView, *names: str) -> ClusterQueueView:
+        flavors = tuple(FlavorQuotas(name=n, resources=quota) for n in names)
+        return msgspec.structs.replace(
+            queue, groups=(ResourceGroup(covered=("cpu",), flavors=flavors),)
+        )
+
+    cq = toy.cluster_queue(2)
+    first = FlavorQuotas(name="f", resources={"cpu": Quota(nominal=2000)})
+    second = FlavorQuotas(name="spot", resources=quota)
+    cq = msgspec.structs.replace(
+        cq, groups=(ResourceGroup(covered=("cpu",), flavors=(first, second)),)
+    )
+    cq2 = with_flavors(toy.cluster_queue(4), "g")
+    cq2 = msgspec.structs.replace(cq2, uid="cq2", name="cq2", resource_version=toy.bump())
+    lq2 = LocalQueueView(
+        uid="lq2", namespace="ns", name="lq2", resource_version=toy.bump(), cluster_queue="cq2"
+    )
+    for view in (spot, plain, cq, cq2, lq2):
+        seen = msgspec.structs.replace(view, resource_version=toy.bump())  # newer than our writes
+        toy.do(e.ObjectApplied(object=seen))
+    return toy
+
+
+def test_another_queue_or_flavor_would_start_it() -> None:
+    answer = asked(job(2), two_queues())
+    assert lines(answer)["would start"] == (
+        "at once in LocalQueue lq2; "
+        "at once in flavor spot, with a toleration of spot=yes:NoSchedule"
+    )
+    tolerating = [{"key": "spot", "operator": "Exists"}]
+    again = asked(job(2, tolerations=tolerating), two_queues())
+    assert again.verdict == "starts" and lines(again)["gets"].endswith("in flavor spot")
+    assert asked(job(2, queue="lq2"), two_queues()).verdict == "starts"
+
+
+def test_of_what_never_starts_is_said_why() -> None:
+    answer = asked(job(1, cpu=11))
+    assert answer.groups[0].blocked
+    assert "can never start: needs 11 cpu" in lines(answer)["waits for"]
+    answer = asked(job(1, queue="nowhere"))
+    assert answer.groups[0].reason == "LocalQueueNotFound"
+
+
+def test_pods_that_name_no_queue_pass() -> None:
+    answer = asked(job(2, queue="", group=False))
+    assert answer.verdict == "passes"
+    assert "names no queue" in lines(answer)["runs at once"]
+
+
+def test_an_incomplete_group_waits_for_its_pods() -> None:
+    text = job(2).replace('count": "2"', 'count": "4"')
+    answer = asked(text)
+    assert answer.groups[0].reason == "WaitingForPods"
+
+
+def test_beside_kueue_the_pods_are_judged_and_kueue_decides() -> None:
+    toy = Toy(mode="kueue")
+    answer = asked(job(2).replace('"batch/v1"', '"example.com/v1"').replace("Job", "Pod"), toy)
+    assert answer.verdict == "refused"
+    pod = json.loads(job(1))["spec"]["template"]
+    pod = {"apiVersion": "v1", "kind": "Pod", **pod}
+    pod["metadata"]["name"] = "p"
+    answer = asked(json.dumps(pod), toy)
+    assert answer.mode == "kueue" and answer.verdict == "waits"
+    assert "Kueue decides" in lines(answer)["waits for"]
+
+
+def test_before_everything_was_listed_nothing_is_known() -> None:
+    question = Asked(text=job(1), namespace="ns", at=Toy().now)
+    with pytest.raises(NotKnown, match="not known completely"):
+        tried(decidable(new_world("test")), question, Settings())
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    found = f"sqlite:///{tmp_path}/read-model.sqlite3"
+    migrated(found)
+    toy = Toy(cpu=10)
+    toy.pod("big", cpu=7)
+    Writer(found).feed(toy.messages)
+    return found
+
+
+def test_the_command_answers_and_writes_nothing(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "job.json"
+    model = Path(url.removeprefix("sqlite:///"))
+    before = model.read_bytes()
+    where = ["--db", url, "--cluster", "test"]
+    for text, code in ((job(2), 0), (job(5), 1), (job(5)[:-1], 2)):
+        file.write_text(text)
+        assert cli.run(["try", "-f", str(file), *where]) == code
+        assert cli.run(["try", "-f", str(file), *where, "-o", "json"]) == code
+    out = capsys.readouterr().out
+    assert "would start" in out and "would wait" in out and "is refused" in out
+    assert model.read_bytes() == before
+    journal = model.with_name(f"{model.name}-wal")
+    assert not journal.exists() or journal.stat().st_size == 0
+
+
+def test_a_world_of_too_many_pods_is_not_read(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/two.sqlite3"
+    migrated(url)
+    toy = Toy(cpu=10)
+    toy.pod("one")
+    toy.pod("two")
+    Writer(url).feed(toy.messages)
+    assert world_of(url, "test", most_pods=2) is not None
+    with pytest.raises(TooLarge, match="more than 1 pods"):
+        world_of(url, "test", most_pods=1)

@@ -1,0 +1,111 @@
+"""What is refused, and where: as by the webhook, with the field in the object of the manifest."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gatelog.trial.answers import Answer
+from gatelog.trial.state import decidable
+from gatelog.trial.trying import Asked, tried
+from ingest.webhook.settings import policy_for
+from runtime.settings import Settings
+from tests.core.test_laws import reloaded
+from tests.support.toy import Toy
+from tests.webhook.cluster import RAW, Cluster, created, mutated, recorded_reviews
+from tests.webhook.test_validation import CREATE
+
+
+def asked(text: str, toy: Toy | None = None, *, bound: bool = False) -> Answer:
+    """Try a text in the world of a toy, as it is stored."""
+    toy = toy or Toy()
+    question = Asked(text=text, namespace="ns", at=toy.now, bound=bound)
+    return tried(decidable(reloaded(toy.world)), question, Settings())
+
+
+REVIEWED = [one["request"]["object"] for one in recorded_reviews("CREATE")]
+WHOLE = 10**18
+"""Numbers from here on are read from a manifest as decimals, so another check refuses them."""
+
+
+def cases() -> list[RAW]:
+    """Pods of the webhook's own tests, and of a real API server."""
+    found = [*(one.values[0] for one in CREATE), *REVIEWED]
+    return [one for one in found if one["spec"].get("terminationGracePeriodSeconds", 0) < WHOLE]
+
+
+@pytest.mark.parametrize("raw", cases())
+async def test_the_webhook_refuses_the_same(raw: RAW) -> None:
+    policy = policy_for(Settings())
+    result, after = await mutated(raw, Cluster(), policy)
+    errors = result.errors or created(after, policy).errors
+    said = asked(json.dumps(raw))
+    assert [(one.field, one.message) for one in said.refusals] == [
+        (error.path, error.message()) for error in dict.fromkeys(errors)
+    ]
+    assert (said.verdict == "refused") == bool(errors)
+
+
+JOB: dict[str, Any] = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "j", "labels": {"kueue.x-k8s.io/queue-name": "lq"}},
+    "spec": {
+        "template": {
+            "metadata": {"annotations": {"kueue.x-k8s.io/pod-group-total-count": "x"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        }
+    },
+}
+
+
+NAMESPACE = "metadata.namespace"
+
+
+def test_a_field_is_named_where_it_is_in_the_object() -> None:
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": [JOB]})
+    (refusal,) = asked(text).refusals
+    assert refusal.object == "Job ns/j"
+    assert refusal.field == "items[0].spec.template.metadata.labels[kueue.x-k8s.io/pod-group-name]"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "field", "words"),
+    [
+        ("{", 2, "", "column 1"),
+        ("a: 1\n]", 2, "", "column 1"),
+        ("", 1, "kind", "no object that makes pods"),
+        ("[]", 1, "", "must be an object"),
+        ("kind: Pod", 1, "apiVersion", "is missing"),
+        ("apiVersion: v1\nkind: Pod", 1, "metadata.name", "is missing"),
+        ("apiVersion: v1\nkind: Service\nmetadata: {name: s}", 1, "kind", "(Service s)"),
+        ("---\napiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: d}", 2, "kind", "nodes"),
+        (json.dumps(JOB | {"spec": {"parallelism": -1}}), 1, "spec.parallelism", "whole number"),
+        (json.dumps(JOB | {"spec": {"parallelism": 10**6}}), 1, "spec.parallelism", "at once"),
+        (json.dumps(JOB | {"spec": {}}), 1, "spec.template", "is missing"),
+        (json.dumps(JOB | {"metadata": {"name": "j", "namespace": 1}}), 1, NAMESPACE, "text"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_its_place(
+    text: str, line: int, field: str, words: str
+) -> None:
+    (refusal,) = asked(text).refusals
+    assert (refusal.line, refusal.field) == (line, field)
+    assert words in refusal.message
+
+
+def test_a_name_that_is_taken_and_a_namespace_of_others_are_refused() -> None:
+    toy = Toy()
+    toy.pod("there")
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "there", "labels": {"kueue.x-k8s.io/queue-name": "lq"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    (refusal,) = asked(json.dumps(pod), toy).refusals
+    assert refusal.field == "metadata.name"
+    pod["metadata"] = {"name": "new", "namespace": "other"}
+    assert asked(json.dumps(pod), toy).refusals == ()
+    (refusal,) = asked(json.dumps(pod), toy, bound=True).refusals
+    assert refusal.field == "metadata.namespace"
