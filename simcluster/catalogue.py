@@ -61,6 +61,7 @@ _SPEC_STATUS = _object(spec=_ANY, status=_QUEUE_STATUS)
 
 
 _ADMISSION = "admissionregistration.k8s.io"
+_DRA = "resource.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 _WORKLOAD = ("kwl", "kueueworkload", "kueueworkloads")
 
@@ -94,6 +95,9 @@ def core() -> list[Resource]:
         _kind("apps", "statefulsets", "StatefulSet", "sts", **kept),
         _kind("batch", "jobs", "Job", **kept),
         _kind("coordination.k8s.io", "leases", "Lease", unconditional=False, create_on_update=True),
+        _kind(_DRA, "resourceclaims", "ResourceClaim", status=True),
+        _kind(_DRA, "resourceclaimtemplates", "ResourceClaimTemplate"),
+        _wide(_DRA, "deviceclasses", "DeviceClass", generation=True),
         _wide("scheduling.k8s.io", "priorityclasses", "PriorityClass", "pc", generation=True),
         *(
             _wide(_ADMISSION, f"{kind.lower()}s", kind, generation=True)

@@ -17,6 +17,7 @@ from simcluster import backups, catalogue, kinds
 from simcluster.access import Access
 from simcluster.admission import AdmissionChain
 from simcluster.api import Api
+from simcluster.claims import ClaimController
 from simcluster.deletion import Deletions
 from simcluster.errors import Obj
 from simcluster.expiry import expire_events
@@ -78,6 +79,8 @@ class SimCluster:
             collector = GarbageCollector(self.store, self.writes, self.deletions)
             loop = asyncio.get_running_loop()
             self._tasks.append(loop.create_task(collector.run()))
+        claims = ClaimController(self.store, self.writes, self.pods)
+        self._tasks.append(asyncio.get_running_loop().create_task(claims.run()))
         expiry = expire_events(self.store, settings.event_ttl_s)
         self._tasks.append(asyncio.get_running_loop().create_task(expiry))
         if settings.scheduler:
