@@ -16,13 +16,14 @@ from collections.abc import Awaitable
 from contextlib import AsyncExitStack
 from typing import TypeVar
 
+from ingest.kinds import counts_devices
 from ingest.lookout import Restored
 from ingest.metrics import IngestMetrics, WebhookMetrics
 from ingest.requests import relist_requested
 from ingest.resume import Known
 from ingest.session import Changed, Session, begin
 from podgroup.log.events import ClusterRestored
-from podgroup.model.objects import WATCHED_KINDS, Kind
+from podgroup.model.objects import Kind, kinds_watched
 from runtime import jetstream
 from runtime import kube as kubernetes
 from runtime.access import Right, Rights, watched
@@ -162,7 +163,8 @@ class _Ingest:
 
     def _following(self) -> dict[Kind, bool]:
         watchers = self._session.watchers if self._session else ()
-        return dict.fromkeys(WATCHED_KINDS, False) | {w.kind: not w.problem for w in watchers}
+        kinds = kinds_watched(devices=counts_devices(self._settings))
+        return dict.fromkeys(kinds, False) | {w.kind: not w.problem for w in watchers}
 
     def _pending_bytes(self) -> int:
         return self._session.publisher.pending_bytes if self._session else 0

@@ -6,7 +6,7 @@ not installed (no Kueue) is a fact worth an event, not an error.
 
 Only pods have a selector: everything else is few, or needed whole.
 
-Invariant: there is one row per kind of `objects.WATCHED_KINDS`, in that order.
+Invariant: there is one row per kind of `objects.kinds_watched`, in that order.
 """
 
 from collections.abc import Callable, Collection
@@ -14,6 +14,14 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
+from ingest.translate.claims import (
+    DeviceClassWire,
+    ResourceClaimTemplateWire,
+    ResourceClaimWire,
+    claim_template_view,
+    device_class_view,
+    resource_claim_view,
+)
 from ingest.translate.fields import ObjectWire
 from ingest.translate.items import Identity, Translator
 from ingest.translate.nodes import NodeWire, bound_view, node_view
@@ -50,7 +58,6 @@ from podgroup.log.events import (
 )
 from podgroup.model.objects import (
     QUEUE_KINDS,
-    WATCHED_KINDS,
     ClusterQueueView,
     CohortView,
     Kind,
@@ -58,7 +65,9 @@ from podgroup.model.objects import (
     PodView,
     QueueObject,
     WorkloadView,
+    kinds_watched,
 )
+from runtime.settings import Settings
 
 QUEUES = (ClusterQueueView, CohortView, LocalQueueView)
 """Kinds whose condition Active says which fields of the spec are not read."""
@@ -90,14 +99,21 @@ def watched_kinds(
     *,
     annotated_names: bool = True,
     copied: Collection[str] = (),
+    devices: bool = False,
 ) -> tuple[Watched, ...]:
     """Return the table, in the order in which first lists should run (pods last).
 
-    `annotated_names` and `copied` say which annotations of pods are read (`translate.pods`).
+    `annotated_names` and `copied` say which annotations of pods are read (`translate.pods`);
+    `devices`: those of ResourceClaims are counted.
     """
     pods = _pods(variant, annotated_names, copied, filtered=bool(pod_selector))
-    rows = {row.kind: row for row in _rows(pod_selector, pods)}
-    return tuple(rows[kind] for kind in WATCHED_KINDS)
+    rows = {row.kind: row for row in (*_device_rows(), *_rows(pod_selector, pods))}
+    return tuple(rows[kind] for kind in kinds_watched(devices=devices))
+
+
+def counts_devices(settings: Settings) -> bool:
+    """Tell whether devices of ResourceClaims are counted; beside Kueue that is Kueue's to do."""
+    return bool(settings.queueing.device_classes) and settings.mode == "builtin"
 
 
 def node_kind() -> Watched:
@@ -182,6 +198,23 @@ def _rows(pod_selector: str, pods: Translator[PodWire]) -> tuple[Watched, ...]:
 
 def _kueue(plural: str) -> tuple[str, ...]:
     return tuple(f"/apis/kueue.x-k8s.io/{v}/{plural}" for v in ("v1beta2", "v1beta1"))
+
+
+def _device_rows() -> tuple[Watched, ...]:
+    def row(kind: Kind, plural: str, wire: type[W], view: Callable[[W], QueueObject]) -> Watched:
+        path = f"/apis/resource.k8s.io/v1/{plural}"
+        return Watched(kind, (path,), "", _objects(kind, wire, view))
+
+    return (
+        row("DeviceClass", "deviceclasses", DeviceClassWire, device_class_view),
+        row(
+            "ResourceClaimTemplate",
+            "resourceclaimtemplates",
+            ResourceClaimTemplateWire,
+            claim_template_view,
+        ),
+        row("ResourceClaim", "resourceclaims", ResourceClaimWire, resource_claim_view),
+    )
 
 
 def _pods(

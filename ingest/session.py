@@ -24,7 +24,7 @@ import msgspec
 from ingest import resume
 from ingest.calls import WatchApi, WatchOptions
 from ingest.change_buffer import ChangeBuffer
-from ingest.kinds import Watched, watched_kinds
+from ingest.kinds import Watched, counts_devices, watched_kinds
 from ingest.lookout import PATIENCE_S, LookApi, Lookout
 from ingest.measuring import MeasureApi, Measuring
 from ingest.metrics import IngestMetrics
@@ -122,6 +122,7 @@ class Session:
             settings.ingest.role_hash,
             annotated_names=settings.ingest.workload_identifier_annotations,
             copied=settings.queueing.annotation_keys_to_copy,
+            devices=counts_devices(settings),
         )
         self.lookout = Lookout(api, specs, begin, self.publisher.identify)
         self.watchers = self._make_watchers(settings, api, specs)

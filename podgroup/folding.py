@@ -25,6 +25,7 @@ from podgroup.fold.decisions import apply_decision
 from podgroup.fold.naming import claim_name
 from podgroup.fold.pods import count_plainly
 from podgroup.fold.records import apply_record
+from podgroup.fold.sharing import joined
 from podgroup.fold.weighing import recalled
 from podgroup.log.codec import Concerned, concerned, is_strange
 from podgroup.log.events import (
@@ -191,6 +192,7 @@ def load_world(cluster: str, mode: str, stored: Stored, policy: Policy | None = 
             world.expecting[pod.expect.decision] = (pod.group, uid)
         recalled(world, pod)
         index(world, world.groups[pod.group], pod)
+        joined(world, world.groups[pod.group], pod.view)
     for view in stored.objects:
         kind = kind_of(view)
         world.objects_of(kind)[QUEUE_KINDS[kind].key(view.namespace, view.name)] = view

@@ -232,6 +232,13 @@ class QueueingSettings(Section, frozen=True, kw_only=True):
     exclude_resource_prefixes: tuple[str, ...] = ()
     """Prefixes of resources that are not counted against quota (Kueue's
     resources.excludeResourcePrefixes). Builtin mode."""
+    device_classes: Annotated[
+        tuple[Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]*=[A-Za-z0-9][^=,\s]*$")], ...],
+        Meta(max_length=64),
+    ] = ()
+    """Resources that devices of ResourceClaims are counted as (Kueue's deviceClassMappings), as
+    `gpu.example.com=gpus`: a DeviceClass and its resource. Devices of other classes are Blocked
+    then; none: devices are charged nothing. Builtin mode."""
     wait_for_pods_ready: Literal["auto", "on", "off"] = "auto"
     """When condition PodsReady is written. on: as Kueue does with waitForPodsReady; auto: in kueue
     mode once all pods are ready, in builtin mode as on with pods_ready_timeout_s."""

@@ -27,6 +27,7 @@ PATHS: Final = {
     "tolerations": "spec.tolerations",
     "node_selector": "spec.nodeSelector",
     "requests": "spec.containers[*].resources.requests",
+    "resource_claims": "spec.resourceClaims",
     "sets": "metadata.annotations[kueue.x-k8s.io/pod-group-sets]",
     "labels": "metadata.labels",
     "annotations": "metadata.annotations",
@@ -51,6 +52,8 @@ def fitting(view: PodView) -> PodView:
             break
         left_out[name] = _least(name, getattr(view, name))
         size -= sizes[name] - size_of(left_out[name])
+    if "resource_claims" in left_out:
+        view = replace(view, generated_claims=())
     named = ", ".join(f"{PATHS[name]} ({sizes[name] // 1024} KiB)" for name in left_out)
     said = (
         f"{named} would take too much memory, gatelog gives a pod {MAX_POD_BYTES // 1024} KiB: say "

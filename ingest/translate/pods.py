@@ -16,6 +16,7 @@ Invariant: environment, commands, arguments and volumes are not named here, so n
 from collections.abc import Container
 from datetime import datetime
 
+import msgspec
 from msgspec import Raw
 
 from ingest.translate.fields import (
@@ -34,6 +35,7 @@ from ingest.translate.podspec import (
     NOTHING_GRANTED,
     Granted,
     PodSpecWire,
+    claims_of,
     node_terms_of,
     requests_of,
     tolerations_of,
@@ -114,6 +116,11 @@ class _Present(Wire, frozen=True):
     requests: Raw = _EMPTY
 
 
+class _ClaimStatus(Wire, frozen=True):
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class _PodStatus(Wire, frozen=True):
     phase: str = ""
     reason: str = ""
@@ -125,6 +132,7 @@ class _PodStatus(Wire, frozen=True):
     resources: _Present | None = None
     init_container_statuses: tuple[_ContainerStatus, ...] | None = None
     container_statuses: tuple[_ContainerStatus, ...] | None = None
+    resource_claim_statuses: tuple[_ClaimStatus, ...] | None = None
 
 
 class PodWire(ObjectWire, frozen=True):
@@ -205,7 +213,16 @@ def pod_view(
         devices=bytes(spec.resource_claims) not in _NO_CLAIMS,
         scheduling_group=spec.scheduling_group.pod_group_name if spec.scheduling_group else "",
     )
-    return fitting(view)
+    return fitting(_claiming(view, spec, status) if view.devices else view)
+
+
+def _claiming(view: objects.PodView, spec: _PodSpec, status: _PodStatus) -> objects.PodView:
+    """Return the view of a pod with the ResourceClaims that it names, and those made for it."""
+    claims = claims_of(bytes(spec.resource_claims))
+    names = {one.name for one in claims if one.template}
+    made = [(one.name, one.resource_claim_name) for one in status.resource_claim_statuses or ()]
+    generated = tuple([(name, claim) for name, claim in made if claim and name in names])
+    return msgspec.structs.replace(view, resource_claims=claims, generated_claims=generated)
 
 
 def _declared(text: str | None, variant: Variant) -> Declared:

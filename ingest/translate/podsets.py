@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from ingest.translate.fields import RefusedError
-from ingest.translate.podspec import node_terms_of, tolerations_of
+from ingest.translate.podspec import claims_of, node_terms_of, tolerations_of
 from ingest.yamltext import Document, Path, TextError, read
 from podgroup.model.limits import ANNOTATIONS_BYTES
 from podgroup.model.names import MAX_ROLES, is_dns_label
@@ -101,7 +101,9 @@ def parse_sets(text: str, variant: Variant = "kueue") -> Declared:
     sets = reader.sets()
     if reader.errors:
         return _failed(text, tuple(reader.errors[:_MAX_ERRORS]))
-    return Declared(sets, _digest(msgspec.json.encode(sets, order="sorted")))
+    # The template says it already, and keys of older logs are to stay what they were.
+    plain = [msgspec.structs.replace(one, resource_claims=()) for one in sets]
+    return Declared(sets, _digest(msgspec.json.encode(plain, order="sorted")))
 
 
 def field_of(path: Path) -> str:
@@ -193,6 +195,7 @@ class _Reader:
                 tolerations=tolerations_of(msgspec.json.encode(spec.get("tolerations"))),
                 node_terms=node_terms_of(msgspec.json.encode(spec.get("affinity"))),
                 topology=requested(annotations if isinstance(annotations, dict) else {}),
+                resource_claims=claims_of(msgspec.json.encode(spec.get("resourceClaims"))),
             )
         except ShapeError as error:
             field, _, message = str(error).partition(": ")

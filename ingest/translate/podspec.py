@@ -181,6 +181,38 @@ def tolerations_of(raw: bytes) -> tuple[objects.Toleration, ...]:
         raise RefusedError("spec.tolerations", str(error)) from None
 
 
+class _PodClaim(Wire, frozen=True):
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+_claims: msgspec.json.Decoder[tuple[_PodClaim, ...] | None] = msgspec.json.Decoder(
+    tuple[_PodClaim, ...] | None
+)
+
+
+@remembered
+def claims_of(raw: bytes) -> tuple[objects.PodClaim, ...]:
+    """Return the entries of a JSON list of resourceClaims.
+
+    Raises:
+        RefusedError: it is no such list.
+    """
+    try:
+        entries = _claims.decode(raw) or ()
+    except msgspec.ValidationError as error:
+        raise RefusedError("spec.resourceClaims", str(error)) from None
+    return tuple(
+        objects.PodClaim(
+            name=one.name,
+            claim=one.resource_claim_name or "",
+            template=one.resource_claim_template_name or "",
+        )
+        for one in entries
+    )
+
+
 @remembered
 def node_terms_of(raw: bytes) -> tuple[objects.NodeTerm, ...]:
     """Return the terms of required node affinity in the JSON of an affinity.

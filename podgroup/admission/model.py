@@ -117,11 +117,17 @@ Object = Flavor | Topology | NodeView | Cohort | Namespace | ClusterQueue | Loca
 
 
 class PodSet(Struct, frozen=True, kw_only=True):
-    """Pods of one shape. `requests` is per pod; `count` leaves out pods that are over."""
+    """Pods of one shape. `requests` is per pod; `count` leaves out pods that are over.
+
+    `devices` is per pod as well, and nothing that nodes say they have. `shared` is for all pods
+    together, however many they are.
+    """
 
     name: str
     count: int
     requests: Requests = ()
+    devices: Requests = ()
+    shared: Requests = ()
     node_selector: tuple[tuple[str, str], ...] = ()
     node_terms: tuple[NodeTerm, ...] = ()
     tolerations: tuple[Toleration, ...] = ()

@@ -11,6 +11,15 @@ from podgroup.admission.amounts import PODS, ordered
 from podgroup.admission.model import PodSet
 
 
+def asked(pod_set: PodSet) -> dict[str, int]:
+    """Return what all pods of a podset ask for together."""
+    total = {name: each * pod_set.count for name, each in pod_set.requests}
+    total.update({name: each * pod_set.count for name, each in pod_set.devices})
+    for name, amount in pod_set.shared:
+        total[name] = total.get(name, 0) + amount
+    return total
+
+
 class Shape:
     """Podsets and a priority; what they ask for is worked out once."""
 
@@ -19,7 +28,7 @@ class Shape:
     def __init__(self, priority: int, pod_sets: tuple[PodSet, ...]) -> None:
         self.priority = priority
         self.pod_sets = pod_sets
-        totals = [{name: each * s.count for name, each in s.requests} for s in pod_sets]
+        totals = [asked(one) for one in pod_sets]
         self._without = [{name: total[name] for name in ordered(total)} for total in totals]
         self._with_pods: list[dict[str, int]] = []
 

@@ -11,13 +11,13 @@ Invariant: an event folded twice is an event folded once.
 from collections.abc import Callable
 from typing import Any
 
+from podgroup.fold.claims import object_applied, object_deleted
 from podgroup.fold.deciding import settings_recorded
 from podgroup.fold.measuring import pod_measured
 from podgroup.fold.nodes import nodes_taken
 from podgroup.fold.operations import operator_acted
 from podgroup.fold.outcomes import outcome_recorded, timer_fired
 from podgroup.fold.pods import pod_deleted, pod_seen
-from podgroup.fold.queues import object_applied, object_deleted
 from podgroup.fold.refusals import decision_refused, delta_refused
 from podgroup.fold.relists import (
     relist_completed,
@@ -64,7 +64,7 @@ FOLDS: dict[type[Event], Callable[[World, At, Any, int], object]] = {
         world, here, event.workload, event.relist
     ),
     WorkloadDeleted: lambda world, here, event, _: workload_deleted(world, here, event.workload),
-    ObjectApplied: lambda w, here, event, _: object_applied(w, here, event.object, event.relist),
+    ObjectApplied: lambda world, here, event, _: object_applied(world, here, event),
     ObjectDeleted: lambda world, here, event, _: object_deleted(world, here, event),
     NodesTaken: lambda world, here, event, _: nodes_taken(world, event),
     RelistStarted: lambda world, here, event, _: relist_started(world, here, event),

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from podgroup.fold.claims import recount_all
 from podgroup.fold.common import mark, note
 from podgroup.fold.queues import mark_conditions_stale
 from podgroup.fold.reservations import recharge
@@ -29,11 +30,14 @@ def settings_recorded(world: World, here: At, event: SettingsRecorded) -> None:
     """Go on by other settings."""
     meta = world.meta
     before, meta.settings, meta.unsettled = meta.settings, event, False
+    classes = world.policy.device_classes
     world.mode, world.policy = event.mode, event.policy
     note(world, here, "SettingsRecorded", reason=event.mode, message=_words(before, event))
     if before is None and event.mode == "builtin":
         disbelieve(world, here)
     line_up(world)
+    if classes or event.policy.device_classes:
+        recount_all(world, here)
     # Whether use decides, and by which weights, is in the rows of queues.
     world.journal.objects.update(("ClusterQueue", "", name) for name in world.cluster_queues)
     world.journal.objects.update(("LocalQueue", *key) for key in world.local_queues)

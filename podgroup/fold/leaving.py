@@ -16,6 +16,7 @@ from podgroup.fold.common import LOST, end_expectation, index, mark, note
 from podgroup.fold.group import departures, reporting
 from podgroup.fold.lives import lead, retire, retry_workload
 from podgroup.fold.podwaits import end_pod_wait
+from podgroup.fold.sharing import left
 from podgroup.fold.weighing import lighten
 from podgroup.log.journal import At
 from podgroup.model.ids import GroupID, PodUID
@@ -101,6 +102,7 @@ def leave(world: World, here: At, group: Group, pod: Pod, why: str) -> None:
     uid = PodUID(pod.view.uid)
     world.members[group.id].drop(uid)
     del world.pods[uid]
+    left(world, group, pod.view)
     # What is stored of it must go too, or a restart finds a pod of a group that may have ended.
     pod.gone_at = here.at
     world.gone_pods[uid] = pod
@@ -130,6 +132,7 @@ def forget(world: World, here: At, group: Group, pod: Pod, flags: int) -> None:
     if pod.reported is not None:
         reporting.conditions(group, -1)
     del world.pods[uid]
+    left(world, group, pod.view)
     world.gone_pods[uid] = pod
     world.journal.pods.discard(uid)
     lighten(world, pod.view)

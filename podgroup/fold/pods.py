@@ -13,6 +13,7 @@ from msgspec.structs import replace as replace_fields
 
 from podgroup.fold import sentences as say
 from podgroup.fold.change import happen, take_over
+from podgroup.fold.claims import seen
 from podgroup.fold.common import (
     EXCESS,
     KEPT,
@@ -34,6 +35,7 @@ from podgroup.fold.placing import assigned_role, larger
 from podgroup.fold.podwaits import pod_waits
 from podgroup.fold.progress import progress, write_gate
 from podgroup.fold.refusals import left_out, mended
+from podgroup.fold.sharing import joined
 from podgroup.fold.weighing import lighten, within
 from podgroup.fold.workloads import claim
 from podgroup.log.events import PodApplied
@@ -82,6 +84,8 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
         return
     if world.meta.refused and not view.unread:
         mended(world, uid, known)
+    if world.policy.device_classes:
+        view = seen(world, view)
     if view.phase == "Failed" and world.policy.deleted_node_timeout_s:
         view = _outliving(world, here, view, known)
     heavy = bool(world.weights) or not is_light(view)
@@ -148,6 +152,8 @@ def pod_deleted(
     pod = world.pods.get(uid)
     if pod is None:
         return
+    if world.policy.device_classes:
+        view = seen(world, view)
     group = world.groups[pod.group]
     # Past its gate, or its gate is being removed: it may run by now.
     if filtered and not view.ended and _flags(world, pod) & (Flag.LIVE | Flag.OPENING):
@@ -201,6 +207,7 @@ def count_plainly(world: World, here: At, view: PodView, *, gone: bool) -> None:
     known = world.pods.get(view.uid)
     if known is None and gone:
         return
+    view = seen(world, view)
     if known is None:
         bare = replace_fields(
             view, conditions=(), ends=(), waiting=(), sets=(), sets_key="", sets_problem=""
@@ -260,6 +267,7 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
     if view.deleted_at is not None:
         pod.terminating = terminating(world.policy, here.at, None, None, view)
     world.pods[uid] = pod
+    joined(world, group, view)
     world.gone_pods.pop(uid, None)
     if group.departures.left:
         departures.left(group, False)

@@ -17,6 +17,7 @@ from podgroup.log.events import ObjectDeleted
 from podgroup.log.journal import At, QuotaRow, UsageRow
 from podgroup.model.commands import WriteQueueStatus
 from podgroup.model.objects import (
+    DEVICE_KINDS,
     QUEUE_KINDS,
     ClusterQueueView,
     CohortView,
@@ -201,6 +202,8 @@ def mark_conditions_stale(world: World) -> None:
 
 def _concerns(world: World, kind: str, namespace: str, name: str) -> None:
     """Touch the groups whose admission may now be answered differently."""
+    if kind in DEVICE_KINDS:
+        return  # `fold.claims` knows whom they concern
     if kind == "Node":
         world.quotas.objects[kind, namespace, name] = None
         return

@@ -15,9 +15,10 @@ Invariant: after `RelistCompleted` the state holds the objects the frame deliver
 from collections.abc import Collection
 
 from podgroup.fold import sentences as say
+from podgroup.fold.claims import object_deleted
 from podgroup.fold.common import end_expectation, mark, note, see_version
 from podgroup.fold.pods import pod_deleted
-from podgroup.fold.queues import object_deleted, places_known
+from podgroup.fold.queues import places_known
 from podgroup.fold.restoring import settle
 from podgroup.fold.workloads import unlink, workload_deleted
 from podgroup.log.events import ObjectDeleted, RelistCompleted, RelistStarted, WatchProgressed

@@ -18,6 +18,7 @@ from podgroup.fold.common import (
     write_places,
 )
 from podgroup.fold.group import mirror, quota, requeueing
+from podgroup.fold.sharing import holds
 from podgroup.log.journal import At
 from podgroup.model.commands import Admission
 from podgroup.model.names import (
@@ -96,6 +97,7 @@ def admit(
         write_admission(world, group, holding)
         _note_admitted(world, here, group, holding)
     world.quotas.dequeue(group.id)
+    holds(world, group)
     recharge(world, group)
     mark(world, group.id)
 
@@ -121,6 +123,7 @@ def release(world: World, here: At, group: Group, reason: str) -> None:
         mirror.distrust_checks(group)
     note(world, here, "QuotaReleased", group=group.id, reason=reason)
     world.quotas.discharge(group.id)
+    holds(world, group)
     mark(world, group.id)
 
 

@@ -125,6 +125,7 @@ def _cut(view: PodView, most: int) -> PodView:
         node_terms=(),
         node_selector={},
         sets=(),
+        resource_claims=(),
         crowded=say.namespace_full(view.namespace, most),
     )
 

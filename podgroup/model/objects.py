@@ -123,13 +123,21 @@ class ContainerWait(View, frozen=True, kw_only=True):
     init: bool = False
 
 
+class PodClaim(View, frozen=True, kw_only=True):
+    """An entry of spec.resourceClaims: a ResourceClaim by its name, or the template of one."""
+
+    name: str
+    claim: str = ""
+    template: str = ""
+
+
 class DeclaredSet(View, frozen=True, kw_only=True):
     """One entry of annotation pod-group-sets: pods that a group says it will have (KEP-976).
 
     `requests` is what one pod of it asks of a node. `template` is its pod spec as JSON text, less
     what has nothing to do with scheduling; "" means that the pods are created beforehand and speak
     for themselves. `role` is the role hash of the template. Selector, tolerations and terms are
-    those of the template, as in `PodView`.
+    those of the template, as in `PodView`, and so are its devices.
     """
 
     name: str
@@ -141,6 +149,8 @@ class DeclaredSet(View, frozen=True, kw_only=True):
     tolerations: tuple[Toleration, ...] = ()
     node_terms: tuple[NodeTerm, ...] = ()
     topology: TopologyRequest = NOTHING_ASKED
+    resource_claims: tuple[PodClaim, ...] = ()
+    device_requests: Mapping[str, int] = {}
 
 
 def _held(finalizers: tuple[str, ...]) -> bool:
@@ -200,7 +210,11 @@ class PodView(View, frozen=True, kw_only=True):
     `grace_s` is what it was given when its deletion was asked for, `termination_grace_s` what its
     spec says, in seconds (68 years at most).
 
-    `devices`: it asks for some by `resourceClaims` (DRA), of which no amount is known.
+    `devices`: it asks for some by `resource_claims` (DRA). `generated_claims` are pairs: an entry
+    of these, and the claim that was made for it from its template. `device_requests` is what
+    devices make of `requests`, which includes it: more of one resource, less of one that a
+    DeviceClass stands for. The fold alone sets it, while it counts devices
+    (`podgroup.state.devices`).
     `unread` says of each field that is over its bound that it is left out, and why. `too_large`
     says which fields are left out because the pod would take too much memory; `crowded`, that they
     are because the pods of its namespace do. Such a pod starts no group. `scheduling_group` is the
@@ -263,6 +277,12 @@ class PodView(View, frozen=True, kw_only=True):
     too_large: Annotated[str, Means(read=True)] = ""
     crowded: Annotated[str, Means(read=True)] = ""
     scheduling_group: Annotated[str, Means(read=True, shared=Shared.VALUE)] = ""
+    resource_claims: Annotated[tuple[PodClaim, ...], Means(read=True, shared=Shared.VALUE)] = ()
+    generated_claims: Annotated[
+        tuple[tuple[str, str], ...],
+        Means(at_once=True, read=True, by=Write.STATUS, shared=Shared.VALUE),
+    ] = ()
+    device_requests: Annotated[Mapping[str, int], Means(read=True, shared=Shared.MAP)] = {}
 
     @property
     def ended(self) -> bool:
@@ -303,7 +323,8 @@ class CheckView(View, frozen=True, kw_only=True):
 class Assignment(View, frozen=True, kw_only=True):
     """What quota admission gave one podset: resource -> flavor; usage is for all its pods.
 
-    `place` is where the pods go; `topology`: they get one, now or later.
+    `place` is where the pods go; `topology`: they get one, now or later. `shared` is what of
+    `usage` is not of each pod: ResourceClaims that the group's pods share.
     """
 
     name: str
@@ -312,6 +333,7 @@ class Assignment(View, frozen=True, kw_only=True):
     count: int = 0
     topology: bool = False
     place: TopologyAssignment | None = None
+    shared: Mapping[str, int] = {}
 
 
 class RequeueState(View, frozen=True, kw_only=True):
@@ -616,6 +638,49 @@ class NamespaceView(View, tag_field="kind", tag="Namespace", frozen=True, kw_onl
     deleted_at: Time | None = None
 
 
+class ResourceClaimView(View, tag_field="kind", tag="ResourceClaim", frozen=True, kw_only=True):
+    """A ResourceClaim. `devices` is how many it asks for, by DeviceClass.
+
+    Requests with admin access count nothing. `pod` is the uid of the pod that it was made for from
+    a template. `problem` is path and fault of the first request that names no number of devices;
+    of such a request those count that are allocated.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    resource_version: str
+    devices: Mapping[str, int] = {}
+    problem: str = ""
+    pod: str = ""
+
+
+class ResourceClaimTemplateView(
+    View, tag_field="kind", tag="ResourceClaimTemplate", frozen=True, kw_only=True
+):
+    """A ResourceClaimTemplate: what each ResourceClaim asks for that is made from it."""
+
+    uid: str
+    namespace: str
+    name: str
+    resource_version: str
+    devices: Mapping[str, int] = {}
+    """As in `ResourceClaimView`."""
+    problem: str = ""
+    """As in `ResourceClaimView`."""
+
+
+class DeviceClassView(View, tag_field="kind", tag="DeviceClass", frozen=True, kw_only=True):
+    """A DeviceClass. `extended_resource` is the resource by which containers may ask for it."""
+
+    uid: str
+    name: str
+    resource_version: str
+    created_at: Time
+    namespace: str = ""
+    extended_resource: str = ""
+
+
 QueueObject = (
     LocalQueueView
     | ClusterQueueView
@@ -627,6 +692,9 @@ QueueObject = (
     | WorkloadPriorityClassView
     | PriorityClassView
     | NamespaceView
+    | ResourceClaimView
+    | ResourceClaimTemplateView
+    | DeviceClassView
 )
 
 
@@ -657,6 +725,11 @@ QUEUE_KINDS: Final[Mapping[str, QueueKind]] = {
     "AdmissionCheck": QueueKind(AdmissionCheckView, "checks"),
     "ClusterQueue": QueueKind(ClusterQueueView, "cluster_queues"),
     "LocalQueue": QueueKind(LocalQueueView, "local_queues", namespaced=True),
+    "DeviceClass": QueueKind(DeviceClassView, "device_classes"),
+    "ResourceClaimTemplate": QueueKind(
+        ResourceClaimTemplateView, "claim_templates", namespaced=True
+    ),
+    "ResourceClaim": QueueKind(ResourceClaimView, "resource_claims", namespaced=True),
 }
 """What is known of each kind of queue object, in the order in which they are listed first."""
 
@@ -686,14 +759,29 @@ Kind = Literal[
     "AdmissionCheck",
     "Topology",
     "Node",
+    "DeviceClass",
+    "ResourceClaimTemplate",
+    "ResourceClaim",
 ]
 
+DEVICE_KINDS: tuple[Kind, ...] = ("DeviceClass", "ResourceClaimTemplate", "ResourceClaim")
+"""The kinds that say what devices pods ask for; they are watched while devices are counted."""
+
 WATCHED_KINDS: tuple[Kind, ...] = (
-    *cast("tuple[Kind, ...]", tuple(kind for kind in QUEUE_KINDS if kind != "Node")),
+    *cast(
+        "tuple[Kind, ...]",
+        tuple(kind for kind in QUEUE_KINDS if kind not in ("Node", *DEVICE_KINDS)),
+    ),
     "Workload",
     "Pod",
 )
 """The kinds that are always watched, in the order in which they are listed first."""
+
+
+def kinds_watched(*, devices: bool) -> tuple[Kind, ...]:
+    """Return the kinds that are watched, in that order; `devices`: they are counted."""
+    return (*DEVICE_KINDS, *WATCHED_KINDS) if devices else WATCHED_KINDS
+
 
 FIRST_KINDS: frozenset[str] = frozenset(WATCHED_KINDS) - {"Cohort", "AdmissionCheck", "Topology"}
 """Kinds that were listed before the first decision in logs that do not say themselves which."""

@@ -6,6 +6,9 @@ a log under another policy shows what would have been decided differently.
 Invariant: the defaults change nothing that a user has not asked for.
 """
 
+from collections.abc import Mapping
+from functools import cache
+
 from msgspec import Struct
 
 
@@ -51,6 +54,9 @@ class Policy(Struct, frozen=True, kw_only=True):
     for replacements, before it ends. Builtin mode only, and not with `compatibility` "kueue"; 0 is
     for good, as logs from before the setting were folded.
 
+    `device_classes` are pairs `class=resource`: devices of a DeviceClass are counted against quota
+    as that resource. Builtin mode only; none: devices of ResourceClaims are charged nothing.
+
     `topology_aware_scheduling`, `elastic_jobs`, `fast_quota_release` and `skip_reassignment` stand
     for Kueue's feature gates TopologyAwareScheduling, ElasticJobsViaWorkloadSlices,
     FastQuotaReleaseInPodIntegration and SkipReassignmentForPodOwnedWorkloads, with Kueue's
@@ -85,9 +91,25 @@ class Policy(Struct, frozen=True, kw_only=True):
     status_interval_s: int = 0
     workloads: str = "all"
     namespace_memory_mib: int = 0
+    device_classes: tuple[str, ...] = ()
 
 
 def weights_of(policy: Policy) -> tuple[tuple[str, float], ...]:
     """Return the weights of resources by which use is compared."""
     pairs = (text.rpartition("=") for text in policy.usage_weights)
     return tuple((resource, float(weight)) for resource, _, weight in pairs)
+
+
+def counts_devices(mode: str, policy: Policy) -> bool:
+    """Tell whether devices of ResourceClaims are held against quota here; Kueue counts its own."""
+    return bool(policy.device_classes) and mode != "kueue"
+
+
+@cache
+def resource_of_classes(pairs: tuple[str, ...]) -> Mapping[str, str]:
+    """Return DeviceClass -> resource, as `Policy.device_classes` has it; the first counts."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, _, resource = pair.partition("=")
+        found.setdefault(name, resource)
+    return found

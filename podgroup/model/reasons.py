@@ -74,6 +74,9 @@ DECISION_REFUSED: Final = "DecisionRefused"
 CLUSTER_QUEUE_INACTIVE: Final = "ClusterQueueInactive"
 POD_TOO_LARGE: Final = "PodTooLarge"
 NAMESPACE_TOO_LARGE: Final = "NamespaceTooLarge"
+CLAIM_NOT_FOUND: Final = "ResourceClaimNotFound"
+DEVICES_NOT_COUNTED: Final = "DevicesNotCounted"
+DEVICE_CLASS_NOT_MAPPED: Final = "DeviceClassNotMapped"
 
 KEPT_AT_GATE: Final = (UNKNOWN_ROLE, LARGER_THAN_DECLARED, WAITING_FOR_PLACE, FLAVOR_NOT_FOUND)
 """Why a pod stays at its gate though its group is admitted."""
@@ -311,6 +314,25 @@ REASONS: Final = (
         "spec.active: true on its Workload: gatelog resume group {namespace}/{name}, or kubectl "
         "patch workload -n {namespace} {workload_name} --type merge -p "
         '\'{{"spec":{{"active":true}}}}\'',
+    ),
+    # -- its devices --------------------------------------------------------------------------
+    _waits(
+        CLAIM_NOT_FOUND,
+        "a ResourceClaim or ResourceClaimTemplate that the pods name is missing",
+        "the ResourceClaim or ResourceClaimTemplate that the message names, in namespace "
+        "{namespace}",
+    ),
+    _blocked(
+        DEVICES_NOT_COUNTED,
+        "a ResourceClaim asks for devices in a way that gives no number of them",
+        "a ResourceClaimTemplate or ResourceClaim whose requests have exactly.deviceClassName and "
+        "exactly.count: the message has the field; it is immutable, so delete it and make it anew",
+    ),
+    _blocked(
+        DEVICE_CLASS_NOT_MAPPED,
+        "a ResourceClaim asks for devices of a class that no quota counts",
+        "the DeviceClass that the message names in queueing.device_classes, or devices of a class "
+        "that is there",
     ),
     # -- its queue ----------------------------------------------------------------------------
     _blocked(

@@ -17,8 +17,13 @@ LIGHT_ENTRIES: Final = 64
 LIGHT_TEXT: Final = 4096
 """Characters of annotations up to which a pod is light."""
 
-SHAPE: Final = ("node_terms", "tolerations", "node_selector", "requests", "sets")
+SHAPE: Final = (
+    *("node_terms", "tolerations", "node_selector", "requests", "sets"),
+    "resource_claims",
+)
 """Fields that the pods of a role have in common."""
+_LATER: Final = "resource_claims"
+"""A field that logs had none of at first: without entries it weighs nothing."""
 OWN: Final = (
     *("labels", "annotations", "finalizers", "owners", "gates"),
     *("conditions", "ends", "waiting"),
@@ -32,7 +37,7 @@ def is_light(view: PodView) -> bool:
     entries = len(view.labels) + len(notes) + len(view.finalizers) + len(view.owners)
     entries += len(view.gates) + len(view.conditions) + len(view.ends) + len(view.waiting)
     entries += len(view.requests) + len(view.node_selector) + len(view.tolerations)
-    if entries <= LIGHT_ENTRIES and not view.node_terms and not view.sets:
+    if entries <= LIGHT_ENTRIES and not (view.node_terms or view.sets or view.resource_claims):
         if not notes or sum(map(len, notes.values())) <= LIGHT_TEXT:
             return True
     return not (own_weight(view) or shape_weight(view))
@@ -41,9 +46,11 @@ def is_light(view: PodView) -> bool:
 def shape_weight(view: PodView) -> int:
     """Return the bytes of what pods of a role have in common, 0 if it is light."""
     entries = len(view.requests) + len(view.node_selector) + len(view.tolerations)
-    if view.node_terms or view.sets:
+    if view.node_terms or view.sets or view.resource_claims:
         text = sum(len(declared.template) for declared in view.sets)
+        text += sum(len(o.name) + len(o.claim) + len(o.template) for o in view.resource_claims)
         entries += _entries(view.node_terms) + sum(map(_declared, view.sets))
+        entries += len(view.resource_claims)
         if text > LIGHT_TEXT:
             return _sum(view, SHAPE)
     return _sum(view, SHAPE) if entries > LIGHT_ENTRIES else 0
@@ -74,4 +81,5 @@ def _declared(one: DeclaredSet) -> int:
 
 
 def _sum(view: PodView, fields: tuple[str, ...]) -> int:
-    return sum(size_of(getattr(view, name)) for name in fields)
+    taken = (getattr(view, name) for name in fields if name != _LATER or getattr(view, name))
+    return sum(map(size_of, taken))

@@ -10,8 +10,8 @@ Invariant: deciding twice on the same state decides nothing the second time.
 """
 
 from podgroup.log.events import SettingsRecorded
-from podgroup.model.objects import WATCHED_KINDS
-from podgroup.model.policy import Policy
+from podgroup.model.objects import kinds_watched
+from podgroup.model.policy import Policy, counts_devices
 from podgroup.rules import (
     abandon,
     admit,
@@ -117,6 +117,5 @@ VERSION = 2
 
 def decides_by(mode: str, policy: Policy, gatelog: str) -> SettingsRecorded:
     """Return what a log has to say once these rules decide in it; `gatelog` is its version."""
-    return SettingsRecorded(
-        mode=mode, policy=policy, kinds=WATCHED_KINDS, gatelog=gatelog, rules=VERSION
-    )
+    kinds = kinds_watched(devices=counts_devices(mode, policy))
+    return SettingsRecorded(mode=mode, policy=policy, kinds=kinds, gatelog=gatelog, rules=VERSION)

@@ -53,6 +53,7 @@ from podgroup.state.derived import (
     Reevaluated,
     Waits,
 )
+from podgroup.state.devices import counting
 from podgroup.state.facts import cluster_queue_of, pods_of
 from podgroup.state.group import Group
 from podgroup.state.world import World
@@ -247,11 +248,11 @@ def _admit(ctx: RuleContext, group: Group, admission: AdmissionVerdict) -> Decis
         for a in sets
     )
     borrowing = ", borrowing from its cohort" if admission.borrowing else ""
-    assignments = asked.assignments(sets)
+    assignments = asked.assignments(sets, asked.shared_of(ctx.world, group))
     checks = required_checks(ctx.world, admission.cluster_queue, assignments) or ()
     waits = f"; waits for admission checks: {', '.join(checks)}" if checks else ""
     first = ctx.members(group).first()
-    if first and ctx.pod(first).view.devices:
+    if first and ctx.pod(first).view.devices and not counting(ctx.world):
         waits += "; devices of its resourceClaims are charged to no quota"
     return ctx.decision(
         group,

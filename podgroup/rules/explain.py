@@ -40,6 +40,7 @@ from podgroup.rules.helpers.places import idle
 from podgroup.rules.helpers.plainly import kueue_plainly
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.wording import workload_refused, write_refused
+from podgroup.state.asked import claims_differ
 from podgroup.state.changes import ALL_RELEASED, FIRST_RUNS, WINDS_UP
 from podgroup.state.facts import beyond_admission
 from podgroup.state.group import Group
@@ -156,7 +157,8 @@ def _settled(ctx: RuleContext, group: Group) -> tuple[str, str]:
             return UNMANAGED, f"{by}; {_unmanaged(ctx, group)}"
         if said := idle(ctx, group):
             return WAITING_FOR_REPLACEMENT_PODS, said
-        more = _beyond(ctx, group)
+        more, differ = _beyond(ctx, group), claims_differ(ctx.world, group)
+        by = f"{by}; {differ}" if differ else by
         if more:
             return LARGER_THAN_ADMITTED, f"{by}; {more}"
         return "", by
@@ -187,7 +189,9 @@ def _waits_for(ctx: RuleContext, group: Group) -> tuple[str, str]:
             f"quota is reserved in ClusterQueue {by}; {unchecked(ctx.world, group)}",
         )
     if group.quota.reason[0]:
-        return group.quota.reason
+        reason, message = group.quota.reason
+        differ = claims_differ(ctx.world, group)
+        return reason, f"{message}; {differ}" if differ else message
     if ctx.world.mode == "kueue" and group.composition.done:
         return _reason_of_kueue(group)
     if group.composition.done:

@@ -14,6 +14,7 @@ from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
 from podgroup.rules.helpers.lost_workload import still_admitted
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.stopping import stop_pod
+from podgroup.state.devices import bare
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
 
@@ -56,7 +57,7 @@ def _out_of_sync(ctx: RuleContext, group: Group) -> bool:
     assert workload is not None
     if group.single:
         first = ctx.members(group).first()
-        requests = ctx.pod(first).view.requests if first is not None else {}
+        requests = bare(ctx.pod(first).view) if first is not None else {}
         return [(p.count, p.requests) for p in workload.pod_sets] != [(1, requests)]
     members = ctx.members(group)
     return any(members.count(Flag.ACTIVE, name) > role.count for name, role in group.roles.items())

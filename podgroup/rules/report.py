@@ -48,6 +48,7 @@ from podgroup.rules.helpers.order import start_key
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.wording import refusal, unwritten
 from podgroup.state.asked import at_odds
+from podgroup.state.devices import uncounted
 from podgroup.state.facts import UNPLACED, beyond, given_name, pods_of, role_of, unknown_flavor
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
@@ -190,6 +191,8 @@ def _reports(ctx: RuleContext, group: Group) -> list[tuple[Pod, tuple[str, str]]
             continue
         if not role.count:
             found.append((pod, _unplaced(ctx.world, group, pod)))
+        elif unknown := uncounted(ctx.world, group.namespace, pod.view):
+            found.append((pod, unknown))
         elif nowhere := _no_node(ctx, group, pod):
             found.append((pod, nowhere))
         else:

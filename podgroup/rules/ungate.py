@@ -32,6 +32,7 @@ from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.timing import given_up_at, may_run, timer_of, wake_at
 from podgroup.rules.helpers.topology import selectors_of
 from podgroup.state.asked import at_odds
+from podgroup.state.devices import uncounted
 from podgroup.state.facts import role_of, unknown_flavor
 from podgroup.state.group import Group, QuotaReservation, Role
 from podgroup.state.members import Flag
@@ -69,7 +70,10 @@ def _start(ctx: RuleContext, group: Group, holding: QuotaReservation) -> Conclus
         waiting = [
             pod
             for pod in map(ctx.pod, members.listed(Flag.GATED, role.name))
-            if not pod.deleting and not pod.terminated
+            if not pod.deleting
+            and not pod.terminated
+            # What it would hold is not known yet: its claim may be of more than it was given.
+            and uncounted(ctx.world, group.namespace, pod.view) is None
         ]
         if not waiting:
             continue

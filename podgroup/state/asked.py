@@ -30,11 +30,13 @@ from podgroup.admission.model import (
     PodSet,
     PodSetAssignment,
     Preemption,
+    Requests,
     Reservation,
     Topology,
     UsageSharing,
     Workload,
 )
+from podgroup.admission.shape import asked as total_of
 from podgroup.log.records import Kept
 from podgroup.model.ids import GroupID, PodUID
 from podgroup.model.names import (
@@ -60,8 +62,16 @@ from podgroup.model.objects import (
 )
 from podgroup.model.policy import Policy, weights_of
 from podgroup.model.topology import HOSTNAME, TopologyAssignment
+from podgroup.state.devices import (
+    counting,
+    device_resources,
+    differing,
+    paid_claims,
+    uncounted,
+)
 from podgroup.state.facts import (
     beyond_admission,
+    charged_claims,
     nodes_listed,
     place_of,
     places_left,
@@ -73,6 +83,8 @@ from podgroup.state.group import Group, QuotaReservation, Role
 from podgroup.state.members import Flag
 from podgroup.state.quota import Charge, FlavorResource
 from podgroup.state.world import World
+
+_NO_SHARED: Mapping[str, Requests] = {}
 
 
 def configuration(policy: Policy) -> Configuration:
@@ -207,6 +219,7 @@ def workload(world: World, group: Group, *, asleep: bool = False) -> Workload:
         left = {role.name: places_left(world, group, role) for role in roles}
         counts = left if any(left.values()) else counts
         roles = [role for role in roles if counts[role.name]]
+    pod_sets = tuple(_pod_set(world, group, role, counts[role.name]) for role in roles)
     return Workload(
         id=group.id,
         uid=group.id,
@@ -214,7 +227,7 @@ def workload(world: World, group: Group, *, asleep: bool = False) -> Workload:
         queue=group.spec.queue,
         created=_seconds(group.requeueing.queued_at or group.created_at),
         priority=group.composition.priority,
-        pod_sets=tuple(_pod_set(world, group, role, counts[role.name]) for role in roles),
+        pod_sets=_sharing(world, group, pod_sets),
         evicted=eviction(group),
         waiting_until=None if asleep else 0,
         fixed=group.quota.holding is None,
@@ -243,6 +256,22 @@ def reservation(charge: Charge, given: Iterable[Assignment] = ()) -> Reservation
     )
 
 
+def _sharing(world: World, group: Group, pod_sets: tuple[PodSet, ...]) -> tuple[PodSet, ...]:
+    """Let the first podset ask for the ResourceClaims that the group's pods share, if it pays."""
+    if group.id not in world.sharing.claims or not pod_sets:
+        return pod_sets
+    amounts = paid_claims(world, group.id)
+    shared = tuple((r, amounts[r]) for r in sorted(amounts) if counted(world, r))
+    return (msgspec.structs.replace(pod_sets[0], shared=shared), *pod_sets[1:])
+
+
+def shared_of(world: World, group: Group) -> dict[str, Requests]:
+    """Return by podset what a group asks for of ResourceClaims that its pods share."""
+    if group.id not in world.sharing.claims:
+        return {}
+    return {one.name: one.shared for one in workload(world, group).pod_sets if one.shared}
+
+
 def charge_of(world: World, group: Group, holding: QuotaReservation) -> Charge:
     """Return what a group is charged that holds quota: without what succeeded pods do not need.
 
@@ -256,7 +285,8 @@ def charge_of(world: World, group: Group, holding: QuotaReservation) -> Charge:
     usage: dict[tuple[str, str], int] = {}
     live = world.members[group.id].count
     for assignment in holding.admission.assignments:
-        count = left = max(assignment.count, 1)
+        count, shared = max(assignment.count, 1), assignment.shared
+        left = count
         if not group.spec.serving:
             # An admission after an eviction is for those alone that had not succeeded by then.
             role = group.roles.get(role_of(group, assignment.name))
@@ -264,9 +294,11 @@ def charge_of(world: World, group: Group, holding: QuotaReservation) -> Charge:
             left = min(count, max(0, all_places - succeeded(world, group, assignment.name)))
         left = max(left, live(Flag.LIVE, role_of(group, assignment.name)))
         for resource, flavor in assignment.flavors.items():
-            per_pod = assignment.usage.get(resource, 0) // count
+            per_pod = (assignment.usage.get(resource, 0) - shared.get(resource, 0)) // count
             key = (flavor, resource)
             usage[key] = usage.get(key, 0) + per_pod * left
+    for key, amount in charged_claims(world, group, holding.admission).items():
+        usage[key] = usage.get(key, 0) + amount
     for key, amount in beyond_admission(world, group, holding.admission).items():
         usage[key] = usage.get(key, 0) + amount
     return Charge(
@@ -291,8 +323,10 @@ def per_flavor(usage: Mapping[FlavorResource, int]) -> tuple[PodSetAssignment, .
     )
 
 
-def assignments(pod_sets: Iterable[PodSetAssignment]) -> tuple[Assignment, ...]:
-    """Return what a group is given, as admissions say it."""
+def assignments(
+    pod_sets: Iterable[PodSetAssignment], shared: Mapping[str, Requests] = _NO_SHARED
+) -> tuple[Assignment, ...]:
+    """Return what a group is given, as admissions say it; `shared` as `shared_of` returns it."""
     return tuple(
         Assignment(
             name=one.name,
@@ -300,6 +334,7 @@ def assignments(pod_sets: Iterable[PodSetAssignment]) -> tuple[Assignment, ...]:
             usage={resource: one.usage[resource] for resource in sorted(one.usage)},
             count=one.count,
             place=one.topology,
+            shared=dict(shared.get(one.name, ())),
         )
         for one in pod_sets
     )
@@ -363,7 +398,7 @@ def first_flavors(
     """
     found = []
     for one in workload(world, group).pod_sets:
-        asked = {name: each * one.count for name, each in one.requests if each}
+        asked = {name: amount for name, amount in total_of(one).items() if amount}
         flavors: dict[str, str] = {}
         for resources in queue.groups:
             if "pods" in resources.covered:
@@ -399,6 +434,32 @@ def sample_of(world: World, group: Group, role: Role) -> PodView | DeclaredSet |
         return pod.view
     uid = next(world.members[group.id].with_flags(0, role.name), None)
     return world.pods[uid].view if uid is not None else None
+
+
+def devices_unknown(world: World, group: Group) -> tuple[str, str] | None:
+    """Say why it is not known how many devices a group asks for: reason and sentence."""
+    if not counting(world):
+        return None
+    for name in sorted(group.roles):
+        shown = sample_of(world, group, group.roles[name]) if group.roles[name].count else None
+        why = uncounted(world, group.namespace, shown) if shown is not None else None
+        if why is not None:
+            return why
+    return None
+
+
+def claims_differ(world: World, group: Group) -> str:
+    """Say of the first role whose claims hold something else than their template says now."""
+    if not counting(world):
+        return ""
+    larger = world.members[group.id].listed(Flag.LARGER)[:1]
+    shown = [world.pods[PodUID(uid)].view for uid in larger]
+    shown += [
+        one
+        for name in sorted(group.roles)
+        if isinstance(one := sample_of(world, group, group.roles[name]), PodView)
+    ]
+    return next((said for view in shown if (said := differing(world, view))), "")
 
 
 def shaped_like(shown: PodView | DeclaredSet | None, name: str, count: int = 1) -> PodSet:
@@ -462,11 +523,13 @@ def _suspects(world: World, group: Group, unwell: Iterable[str]) -> set[str]:
 def _pod_set(world: World, group: Group, role: Role, count: int) -> PodSet:
     name = SINGLE_PODSET if group.single else role.name.lower()
     requests = sorted((r, n) for r, n in role.requests.items() if counted(world, r))
+    devices = device_resources(world)
     shape = shaped_like(sample_of(world, group, role), name, count)
     given = _merged(world, group, role)
     return msgspec.structs.replace(
         shape,
-        requests=tuple(requests),
+        requests=tuple(one for one in requests if one[0] not in devices),
+        devices=tuple(one for one in requests if one[0] in devices),
         topology=role.topology,
         node_selector=tuple(one for one in shape.node_selector if one[0] not in given),
     )

@@ -28,6 +28,7 @@ from podgroup.model.objects import (
 from podgroup.model.policy import weights_of
 from podgroup.model.standing import weighted_use
 from podgroup.model.topology import TopologyAssignment
+from podgroup.state.devices import paid_claims
 from podgroup.state.group import Group, QuotaReservation, Role
 from podgroup.state.members import Flag
 from podgroup.state.pod import Pod
@@ -234,7 +235,8 @@ def beyond_admission(
         for resource, amount in {**requests, "pods": 1}.items():
             share = 0
             if assignment is not None:
-                share = assignment.usage.get(resource, 0) // max(assignment.count, 1)
+                own = assignment.usage.get(resource, 0) - assignment.shared.get(resource, 0)
+                share = own // max(assignment.count, 1)
                 if resource == "pods":
                     share = 1
             flavor = _flavor_for(queue, assignment, resource)
@@ -242,6 +244,30 @@ def beyond_admission(
             if amount > share and flavor and (resource == "pods" or not excluded):
                 key = (flavor, resource)
                 found[key] = found.get(key, 0) + amount - share
+    return found
+
+
+def charged_claims(world: World, group: Group, admission: Admission) -> dict[tuple[str, str], int]:
+    """Return what a group is charged for ResourceClaims that its pods share, by flavor.
+
+    As many devices as it was admitted with, though a claim be deleted under its pods; more where
+    it pays for more now; none where other groups pay for all that it names.
+    """
+    given = [one for one in admission.assignments if one.shared]
+    named = list(world.sharing.claims_of(group.id))
+    if not named and not given:
+        return {}
+    if named and all(world.sharing.payer(key) != group.id for key in named):
+        return {}
+    bearer = given[0] if given else next(iter(admission.assignments), None)
+    queue = world.cluster_queues.get(admission.cluster_queue)
+    found: dict[tuple[str, str], int] = {}
+    for amounts in (paid_claims(world, group.id), *(one.shared for one in given)):
+        for resource, amount in amounts.items():
+            flavor = _flavor_for(queue, bearer, resource)
+            if flavor and not resource.startswith(world.policy.exclude_resource_prefixes):
+                key = (flavor, resource)
+                found[key] = max(amount, found.get(key, 0))
     return found
 
 

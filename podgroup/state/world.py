@@ -23,6 +23,7 @@ from podgroup.model.objects import (
     AdmissionCheckView,
     ClusterQueueView,
     CohortView,
+    DeviceClassView,
     FlavorView,
     LocalQueueView,
     NamespaceView,
@@ -30,6 +31,8 @@ from podgroup.model.objects import (
     ObjectKey,
     PriorityClassView,
     QueueObject,
+    ResourceClaimTemplateView,
+    ResourceClaimView,
     TopologyView,
     WorkloadPriorityClassView,
     WorkloadView,
@@ -41,6 +44,7 @@ from podgroup.state.members import Members
 from podgroup.state.meta import Meta
 from podgroup.state.pod import Pod
 from podgroup.state.quota import QueueKey, Quotas
+from podgroup.state.sharing import Sharing
 from podgroup.state.weights import Weights
 
 Key = tuple[str, str]
@@ -68,6 +72,9 @@ class Stored(Struct):
     workload_classes: dict[str, WorkloadPriorityClassView] = field(default_factory=dict)
     classes: dict[str, PriorityClassView] = field(default_factory=dict)
     namespaces: dict[str, NamespaceView] = field(default_factory=dict)
+    device_classes: dict[str, DeviceClassView] = field(default_factory=dict)
+    claim_templates: dict[Key, ResourceClaimTemplateView] = field(default_factory=dict)
+    resource_claims: dict[Key, ResourceClaimView] = field(default_factory=dict)
     others: dict[str, dict[ObjectKey, QueueObject]] = field(default_factory=dict)
     """By kind, objects of kinds without a field here."""
     standings: dict[QueueKey, StandingReport] = field(default_factory=dict)
@@ -100,6 +107,7 @@ class Indexed(Stored):
     """By namespace, what its larger pods take; without those that have none."""
     ending: dict[str, None] = field(default_factory=dict)
     """ClusterQueues that are being deleted."""
+    sharing: Sharing = field(default_factory=Sharing)
     quotas: Quotas = field(default_factory=Quotas)
 
 

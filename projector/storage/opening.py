@@ -55,6 +55,7 @@ def policy_of(settings: QueueingSettings) -> Policy:
         status_interval_s=settings.status_interval_s,
         workloads=settings.workloads,
         namespace_memory_mib=settings.namespace_memory_mib,
+        device_classes=settings.device_classes,
     )
 
 

@@ -66,6 +66,7 @@ POLICIES = {
         wait_for_pods_ready="off",
         label_keys_to_copy=(POD_GROUP_ROLE,),
         exclude_resource_prefixes=("c",),
+        device_classes=("gpu.example.com=gpus",),
         status_interval_s=1,
     ),
     "shared": Policy(

@@ -18,6 +18,7 @@ from podgroup.model.objects import (
     DeclaredSet,
     NodeTerm,
     OwnerRef,
+    PodClaim,
     PodView,
     Requirement,
     Toleration,
@@ -53,6 +54,9 @@ OTHER: Final[dict[str, Any]] = {
     "sets": (DeclaredSet(name="s"),),
     "unread": ("spec.a: too long",),
     "devices": True,
+    "resource_claims": (PodClaim(name="c", template="t"),),
+    "generated_claims": (("c", "p-c"),),
+    "device_requests": {"gpus": 1},
 }
 """Another value of each field that is no text."""
 

@@ -119,6 +119,14 @@ LARGE: dict[str, tuple[str, Callable[[RAW, int], object]]] = {
             conditions=[{"type": key, "status": "True"} for key in many(n, 10_000)]
         ),
     ),
+    "resourceClaims": (
+        "spec.resourceClaims",
+        lambda raw, n: raw["spec"].update(
+            resourceClaims=[
+                {"name": key, "resourceClaimTemplateName": "gpu"} for key in many(n, 10_000)
+            ]
+        ),
+    ),
     "sets": (
         "metadata.annotations[kueue.x-k8s.io/pod-group-sets]",
         lambda raw, n: raw["metadata"].update(
@@ -135,9 +143,6 @@ UNREAD: dict[str, Callable[[RAW, int], object]] = {
     ),
     "topologySpreadConstraints": lambda raw, n: raw["spec"].update(
         topologySpreadConstraints=[{"maxSkew": 1, "topologyKey": k} for k in many(n, 10_000)]
-    ),
-    "resourceClaims": lambda raw, n: raw["spec"].update(
-        resourceClaims=[{"name": key} for key in many(n, 10_000)]
     ),
     "others' annotations": lambda raw, n: raw["metadata"].update(
         annotations={"example.com/x": "x" * 250_000}

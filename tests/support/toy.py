@@ -35,7 +35,6 @@ from podgroup.model.names import (
     WORKLOAD_FINALIZER,
 )
 from podgroup.model.objects import (
-    WATCHED_KINDS,
     Assignment,
     ClusterQueueView,
     Condition,
@@ -51,8 +50,9 @@ from podgroup.model.objects import (
     Selector,
     WorkloadPriorityClassView,
     WorkloadView,
+    kinds_watched,
 )
-from podgroup.model.policy import Policy
+from podgroup.model.policy import Policy, counts_devices
 from podgroup.rules import decides_by
 from podgroup.state.world import World
 from tests.support.wire import read_back
@@ -186,11 +186,12 @@ class Toy:
         if settled:
             self.send(self.settings())
         events: list[e.Event] = []
-        for kind in WATCHED_KINDS:
+        kinds = kinds_watched(devices=counts_devices(self.world.mode, self.world.policy))
+        for kind in kinds:
             events.append(e.RelistStarted(kind=kind, relist=kind, by_settings=not settled))
             events += [e.ObjectApplied(object=o, relist=kind) for o in objects.get(kind, [])]
             events.append(e.RelistCompleted(kind=kind, relist=kind, resource_version=v()))
-            if kind != WATCHED_KINDS[0]:  # as many messages in all as there are kinds
+            if kind != kinds[0]:  # as many messages in all as there are kinds
                 self.send(*events)
                 events = []
 

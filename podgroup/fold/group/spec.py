@@ -16,7 +16,7 @@ from podgroup.model.names import (
     integer,
     prebuilt_name,
 )
-from podgroup.model.objects import PodView
+from podgroup.model.objects import DeclaredSet, PodView
 from podgroup.state.group import Group, Spec
 
 
@@ -29,6 +29,12 @@ def declared(group: Group, view: PodView, key: str) -> None:
     spec.sets = view.sets if spec.dialect == SETS else ()
     spec.declared_roles = declared_roles(view) if spec.dialect == ROLES else 0
     spec.declared_count = declared_count(view) if spec.dialect == COUNT else 0
+
+
+def recounted(group: Group, sets: tuple[DeclaredSet, ...]) -> None:
+    """The devices of its declared sets were counted anew."""
+    if sets is not group.spec.sets:
+        group.spec.sets = sets
 
 
 def queued(group: Group, queue: str) -> bool:

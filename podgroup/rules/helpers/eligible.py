@@ -12,6 +12,7 @@ from podgroup.model.names import (
 from podgroup.model.reasons import RUNNING_UNADMITTED
 from podgroup.rules.helpers.gating import held_back
 from podgroup.rules.helpers.wording import because_of
+from podgroup.state.asked import devices_unknown
 from podgroup.state.facts import local_queue_of, pods_of
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
@@ -46,7 +47,10 @@ def active_again(group: Group) -> bool:
 
 
 def ineligible(world: World, group: Group) -> Reason | None:
-    """Say why a group may not be in the queue. Order: pods, activity, queue, gates of others."""
+    """Say why a group may not be in the queue.
+
+    Order: pods, activity, queue, devices, gates of others.
+    """
     if group.composition.short is not None:
         return "WaitingForReplacementPods", group.composition.short[1]
     evicted = group.requeueing.evicted
@@ -80,5 +84,7 @@ def ineligible(world: World, group: Group) -> Reason | None:
     queue = world.cluster_queues.get(local.cluster_queue)
     if queue is None:
         return "ClusterQueueNotFound", f"ClusterQueue {local.cluster_queue} doesn't exist"
+    if (why := devices_unknown(world, group)) is not None:
+        return why
     by_others = held_back(world, group)
     return (PENDING_GATED, by_others) if by_others else None

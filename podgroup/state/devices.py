@@ -1,0 +1,283 @@
+"""Devices: what pods ask for by ResourceClaims, counted as the resources that quota covers (DRA).
+
+Theory. A pod says in spec.resourceClaims which claims it needs; how many devices of which
+DeviceClass these are is in other objects. `Policy.device_classes` says as which resource a class
+counts, and from there on devices are requests like any other: `counted` puts them into the
+`requests` of a view, so roles, quota, charges and tables need not know of claims.
+
+A claim that is made from a template is of one pod. It counts as the larger of what the template
+says now and what the claim holds: a template that was deleted and made anew with another count is
+not what the pods run with. Once the pod is past its gate the claim alone says it. A claim that pods
+name themselves may be of many pods, so it is nobody's request: it counts once, with the group that
+pays for it (`state.sharing`, `paid_claims`).
+
+A container may also ask for devices as an extended resource that a DeviceClass declares. Where that
+class is mapped such a request counts as the resource of the class, and not a second time.
+
+Invariant: what a pod past its gate holds of devices is never counted as less than before.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from podgroup.model.ids import GroupID
+from podgroup.model.names import ADMISSION_GATE, PENDING_MISCONFIGURED
+from podgroup.model.objects import (
+    DeclaredSet,
+    DeviceClassView,
+    PodClaim,
+    PodView,
+    ResourceClaimTemplateView,
+    ResourceClaimView,
+)
+from podgroup.model.policy import Policy, counts_devices, resource_of_classes
+from podgroup.model.quantities import MAX_INT64
+from podgroup.model.reasons import (
+    CLAIM_NOT_FOUND,
+    DEVICE_CLASS_NOT_MAPPED,
+    DEVICES_NOT_COUNTED,
+)
+from podgroup.model.wording import quantity
+from podgroup.state.group import Group
+from podgroup.state.sharing import Key, Rank
+from podgroup.state.world import World
+
+IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
+"""What the extended resource begins with that every DeviceClass has; its name comes after it."""
+
+Amounts = Mapping[str, int]
+Generated = Iterable[tuple[str, str]]
+"""An entry of spec.resourceClaims, and the ResourceClaim that was made for it."""
+_T = TypeVar("_T", PodView, DeclaredSet)
+
+
+class Source(NamedTuple):
+    """An object that says what an entry of spec.resourceClaims asks for: None if it is missing."""
+
+    kind: str
+    name: str
+    view: ResourceClaimView | ResourceClaimTemplateView | None
+
+    @property
+    def named(self) -> str:
+        """The object, for people."""
+        return f"{self.kind} {self.name}"
+
+
+def counting(world: World) -> bool:
+    """Tell whether devices are held against quota."""
+    return counts_devices(world.mode, world.policy)
+
+
+def counted(world: World, view: PodView, known: PodView | None = None) -> PodView:
+    """Return a pod with its devices among its requests; `known` is itself before, past its gate."""
+    made = _counted(world, view.namespace, view, view.generated_claims, known)
+    sets = counted_sets(world, view.namespace, view.sets)
+    return made if sets is made.sets else replace(made, sets=sets)
+
+
+def counted_sets(
+    world: World, namespace: str, sets: tuple[DeclaredSet, ...]
+) -> tuple[DeclaredSet, ...]:
+    """Return declared sets with their devices among their requests; the same where none has any."""
+    found = tuple([_counted(world, namespace, one, ()) for one in sets])
+    return sets if found == sets else found
+
+
+def uncounted(world: World, namespace: str, asked: PodView | DeclaredSet) -> tuple[str, str] | None:
+    """Say why it is not known how many devices a pod asks for: reason and sentence."""
+    if not counting(world):
+        return None
+    made: Generated = ()
+    if isinstance(asked, PodView):
+        made = asked.generated_claims
+        if asked.devices and not asked.resource_claims:
+            said = f"pod {asked.name}: spec.resourceClaims was not read when the pod was seen last"
+            return CLAIM_NOT_FOUND, f"{said}; any change of the pod has it read"
+    classes = resource_of_classes(world.policy.device_classes)
+    what = "pod" if isinstance(asked, PodView) else "set"
+    for index, entry in enumerate(asked.resource_claims):
+        path = f"{what} {asked.name}: spec.resourceClaims[{index}]"
+        found = list(_sources(world, namespace, entry, made))
+        if entry.claim and world.policy.compatibility == "kueue":
+            said = "ResourceClaims are not counted with queueing.compatibility kueue, templates are"
+            return PENDING_MISCONFIGURED, f"{path}.resourceClaimName: {said}"
+        if found and all(one.view is None for one in found):
+            said = f"{path} names {found[0].named}, which does not exist in namespace {namespace}"
+            return CLAIM_NOT_FOUND, said
+        for one in found:
+            view = one.view
+            if view is None:
+                continue
+            if view.problem:
+                return DEVICES_NOT_COUNTED, f"{what} {asked.name}: {one.named}: {view.problem}"
+            for name in sorted(view.devices):
+                if name not in classes:
+                    said = f"{what} {asked.name}: {one.named} asks for devices of DeviceClass"
+                    said += f" {name}, which queueing.device_classes does not name"
+                    return DEVICE_CLASS_NOT_MAPPED, said
+    return None
+
+
+def differing(world: World, view: PodView) -> str:
+    """Say where a claim of a pod holds something else than its template says now; "" nowhere."""
+    for entry in view.resource_claims:
+        sources = _sources(world, view.namespace, entry, view.generated_claims)
+        known = [(one, one.view) for one in sources if one.view is not None]
+        if not entry.template or len(known) != 2:
+            continue
+        (template, says), (claim, holds) = (
+            (one, resources(world.policy, seen.devices)) for one, seen in known
+        )
+        more = any(amount > says.get(resource, 0) for resource, amount in holds.items())
+        if says != holds and (more or ADMISSION_GATE in view.gates):
+            return (
+                f"{claim.named} of pod {view.name} holds {_amounts(holds)}, {template.named} says "
+                f"{_amounts(says)}: the larger is charged"
+            )
+    return ""
+
+
+def device_resources(world: World) -> Collection[str]:
+    """Return the resources that devices count as: no node says how much of them it has."""
+    return resource_of_classes(world.policy.device_classes).values() if counting(world) else ()
+
+
+def resources(policy: Policy, devices: Amounts) -> dict[str, int]:
+    """Return what devices count as; those of classes without a resource count as nothing."""
+    classes = resource_of_classes(policy.device_classes)
+    found: dict[str, int] = {}
+    for name, amount in devices.items():
+        if name in classes:
+            _add(found, classes[name], amount)
+    return found
+
+
+def claims_named(view: PodView) -> set[Key]:
+    """Return the ResourceClaims that a pod names itself, which others may name as well."""
+    return {(view.namespace, one.claim) for one in view.resource_claims if one.claim}
+
+
+def rank_of(group: Group) -> Rank | None:
+    """Return by which rank a group pays for claims; None if it holds no quota."""
+    holding = group.quota.holding
+    if holding is None:
+        return None
+    counted_then = any(one.shared for one in holding.admission.assignments)
+    return holding.seq, not counted_then, group.id
+
+
+def held_by(world: World, key: Key) -> dict[str, int]:
+    """Return what a ResourceClaim counts as."""
+    claim = world.resource_claims.get(key)
+    return resources(world.policy, claim.devices) if claim is not None else {}
+
+
+def paid_claims(world: World, group: GroupID) -> dict[str, int]:
+    """Return what the shared claims count as that a group pays for, or would if it were admitted.
+
+    A claim is paid for by one group: the first of those that hold quota and name it.
+    """
+    found: dict[str, int] = {}
+    for key in sorted(world.sharing.claims_of(group)):
+        if world.sharing.payer(key) in ("", group):
+            for resource, amount in held_by(world, key).items():
+                _add(found, resource, amount)
+    return found
+
+
+def _counted(
+    world: World,
+    namespace: str,
+    asked: _T,
+    made: Generated,
+    known: PodView | None = None,
+) -> _T:
+    own = bare(asked)
+    more = _renamed(world, own) if counting(world) else {}
+    for entry in asked.resource_claims:
+        if not entry.template or not counting(world):
+            continue
+        largest: dict[str, int] = {}
+        sources = [one for one in _sources(world, namespace, entry, made) if one.view is not None]
+        for one in sources[-1:] if known is not None else sources:
+            if one.view is not None:
+                for resource, amount in resources(world.policy, one.view.devices).items():
+                    largest[resource] = max(amount, largest.get(resource, 0))
+        for resource, amount in largest.items():
+            _add(more, resource, amount)
+    for resource, amount in known.device_requests.items() if known is not None else ():
+        if amount > 0:
+            more[resource] = max(amount, more.get(resource, 0))
+    if not more and not asked.device_requests:
+        return asked
+    requests = dict(own)
+    for resource in sorted(more):
+        requests[resource] = min(requests.get(resource, 0) + more[resource], MAX_INT64)
+        if not requests[resource]:
+            del requests[resource]
+    given = {name: requests.get(name, 0) - own.get(name, 0) for name in sorted(more)}
+    return replace(asked, requests=requests, device_requests=given)
+
+
+def bare(asked: PodView | DeclaredSet) -> Amounts:
+    """Return what a pod requests without its devices."""
+    if not asked.device_requests:
+        return asked.requests
+    found = dict(asked.requests)
+    for resource, amount in asked.device_requests.items():
+        found[resource] = found.get(resource, 0) - amount
+        if not found[resource]:
+            del found[resource]
+    return found
+
+
+def _renamed(world: World, own: Amounts) -> dict[str, int]:
+    """Return what extended resources that a mapped DeviceClass stands for make of requests."""
+    more: dict[str, int] = {}
+    for resource, amount in own.items():
+        if "/" not in resource or not amount:
+            continue
+        name = _class_of(world, resource)
+        wanted = resource_of_classes(world.policy.device_classes).get(name, resource)
+        if wanted != resource:
+            _add(more, wanted, amount)
+            more[resource] = more.get(resource, 0) - amount
+    return more
+
+
+def _class_of(world: World, resource: str) -> str:
+    """Return the DeviceClass that is asked for by an extended resource, "" if none is.
+
+    Of several the newest, of those made at once the first by name, as kube-scheduler chooses.
+    """
+    if resource.startswith(IMPLICIT) and world.policy.compatibility != "kueue":
+        name = resource.removeprefix(IMPLICIT)
+        return name if name in world.device_classes else ""
+    best: DeviceClassView | None = None
+    for name in sorted(world.device_classes):
+        one = world.device_classes[name]
+        if one.extended_resource == resource:
+            best = one if best is None or one.created_at > best.created_at else best
+    return best.name if best is not None else ""
+
+
+def _sources(world: World, namespace: str, entry: PodClaim, made: Generated) -> Iterator[Source]:
+    """Yield what says what an entry asks for: its claim, or a template and what was made of it."""
+    name = entry.claim
+    if entry.template:
+        template = world.claim_templates.get((namespace, entry.template))
+        yield Source("ResourceClaimTemplate", entry.template, template)
+        name = dict(made).get(entry.name, "")
+    if name:
+        yield Source("ResourceClaim", name, world.resource_claims.get((namespace, name)))
+
+
+def _amounts(amounts: Amounts) -> str:
+    return ", ".join(f"{quantity(r, amounts[r])} {r}" for r in sorted(amounts)) or "none"
+
+
+def _add(found: dict[str, int], resource: str, amount: int) -> None:
+    found[resource] = min(found.get(resource, 0) + amount, MAX_INT64)
