@@ -33,15 +33,24 @@ def rights(
     """
     import yaml
 
-    measured = bool(options.settings(config, assign).ingest.measure_interval_s)
-    yaml.safe_dump_all(bound(user, measured=measured), sys.stdout, sort_keys=False)
+    found = options.settings(config, assign)
+    measured = bool(found.ingest.measure_interval_s)
+    devices = bool(found.queueing.device_classes)
+    roles = bound(user, measured=measured, devices=devices)
+    yaml.safe_dump_all(roles, sys.stdout, sort_keys=False)
 
 
-def bound(user: str, *, measured: bool) -> "list[Object]":
-    """Return the ClusterRoles, that of pods' use if it is `measured` included, and bindings."""
+def bound(user: str, *, measured: bool, devices: bool = False) -> "list[Object]":
+    """Return the ClusterRoles and bindings.
+
+    Among them are that of pods' use if it is `measured`, and that of claims if `devices` are
+    counted.
+    """
     from runtime import manifests
 
-    files = ["common/rights.yaml", *(["components/measure/access.yaml"] if measured else [])]
+    files = ["common/rights.yaml"]
+    files += ["components/measure/access.yaml"] if measured else []
+    files += ["components/devices/access.yaml"] if devices else []
     roles = [one for one in manifests.read(*files) if one["kind"] == "ClusterRole"]
     return [*roles, *(_binding(str(role["metadata"]["name"]), user) for role in roles)]
 

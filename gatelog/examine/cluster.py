@@ -26,7 +26,11 @@ from runtime.settings import Settings
 AREA = "cluster"
 LEAST = (1, 30)
 _RIGHTS = "common/rights.yaml"
-_MEASURE = "components/measure/access.yaml"
+_FILES = {
+    "measure": "components/measure/access.yaml",
+    "devices": "components/devices/access.yaml",
+}
+"""Where the ClusterRoles are that a setting asks for."""
 
 
 class Seen(NamedTuple):
@@ -69,6 +73,8 @@ async def examine(settings: Settings) -> Seen:
         accounts = {"ingest": "actuator" if alone else "ingest", "actuator": "actuator"}
         if settings.ingest.measure_interval_s:
             accounts["measure"] = accounts["ingest"]
+        if settings.queueing.device_classes and settings.mode == "builtin":
+            accounts["devices"] = accounts["ingest"]
         for name, part in accounts.items():
             findings.append(await _permissions(kube, settings, name, part, at, away=away))
         findings.append(await kinds(kube, at))
@@ -115,7 +121,7 @@ async def _permissions(
     That is this user, but where the parts run in the cluster (`away`), and in a pod of another
     part, the account of `part` is asked about, for which most accounts have no right.
     """
-    file = _MEASURE if name == "measure" else _RIGHTS
+    file = _FILES.get(name, _RIGHTS)
     ours = f"system:serviceaccount:{settings.webhook.service_namespace}:gatelog-"
     me, account = await clusterinfo.user(kube), f"{ours}{part}"
     other = account if (away or me.startswith(ours)) and me != account else ""

@@ -159,15 +159,16 @@ async def test_the_user_of_gatelog_up_gets_the_rights_that_the_printed_line_give
         file = cluster.kubeconfig(tmp_path / "admin")
         kube = await connect(KubernetesSettings(kubeconfig=str(file)))
         there = ("--kubeconfig", str(tmp_path / "stranger"), "--state-dir", str(tmp_path / "up"))
-        words = (*there, "--set", "ingest.measure_interval_s=60")
+        counted = ("--set", "queueing.device_classes=gpu.example.com=gpus")
+        words = (*there, *counted, "--set", "ingest.measure_interval_s=60")
         with StateDir(tmp_path / "up").hold():
             _, before = await examine(gatelog, *words)
-        parts = ("ingest", "actuator", "measure")
+        parts = ("ingest", "actuator", "measure", "devices")
         assert {before["cluster", f"may {part}"]["verdict"] for part in parts} == {"fail"}
         assert "this user, stranger, may not" in before["cluster", "may ingest"]["detail"]
         line = remedy("rights", Installation(how="up"))
         assert "gatelog rights USER | kubectl apply --server-side -f -" in line
-        code, out, err = await asyncio.to_thread(gatelog, "rights", "stranger", *words[-2:])
+        code, out, err = await asyncio.to_thread(gatelog, "rights", "stranger", *words[-4:])
         assert (code, err) == (0, "")
         for obj in yaml.safe_load_all(out):
             plural = f"{obj['kind'].lower()}s"

@@ -43,6 +43,7 @@ IN_CHART = (
     *("admission-policy", "aggregated-api", "base", "common", "crds", "doctor", "prometheus"),
     *("serve", "standalone", "uninstall", "webhook", "components/forecast", "components/measure"),
     *("components/nats", "components/serve-own-certificates", "components/webhook"),
+    "components/devices",
     "components/secrets",
     "components/webhook-own-certificates",
 )

@@ -743,6 +743,22 @@ def test_who_measures_may_ask_the_metrics_api() -> None:
     assert variables(containers(objects)["ingest"])["GATELOG_INGEST_MEASURE_INTERVAL_S"] == "60"
 
 
+def test_who_counts_devices_may_read_claims() -> None:
+    assert ("ClusterRole", "gatelog-devices") not in by_name()
+    objects = by_name({"settings": {"queueing": {"device_classes": ["gpu.example.com=gpus"]}}})
+    assert ("ClusterRole", "gatelog-devices") in objects
+    given = variables(containers(objects)["projector"])["GATELOG_QUEUEING_DEVICE_CLASSES"]
+    assert given == variables(containers(objects)["ingest"])["GATELOG_QUEUEING_DEVICE_CLASSES"]
+    alone = by_name(
+        {
+            "profile": "standalone",
+            "settings": {"queueing": {"device_classes": ["gpu.example.com=gpus"]}},
+        }
+    )
+    (subject,) = alone["ClusterRoleBinding", "gatelog-devices"]["subjects"]
+    assert subject["name"] == "gatelog-actuator"
+
+
 def test_what_is_switched_off_is_not_there() -> None:
     objects = by_name(
         {

@@ -14,6 +14,7 @@ import yaml
 
 from ingest.kinds import node_kind, watched_kinds
 from ingest.webhook.policy import JOB_KINDS, OWN_NAMESPACE, PASSED_KINDS
+from podgroup.model.objects import DEVICE_KINDS
 from runtime.lease import lease_name
 from runtime.service import GRACE_S
 from runtime.settings import Settings
@@ -255,6 +256,16 @@ def test_ingest_may_read_what_it_watches_and_nothing_else():
             group = "" if parts[0] == "api" else parts[1]
             wanted |= {(group, parts[-1], verb) for verb in ("get", "list", "watch")}
     assert bound(BASE, "gatelog-ingest") == wanted | LEASE
+
+
+def test_who_counts_devices_may_read_claims_and_nothing_else():
+    wanted = set()
+    for row in watched_kinds("", devices=True):
+        if row.kind in DEVICE_KINDS:
+            group, _, plural = row.paths[0].removeprefix("/apis/").split("/")
+            wanted |= {(group, plural, verb) for verb in ("get", "list", "watch")}
+    assert bound(DEPLOY / "components" / "devices", "gatelog-ingest") == wanted
+    assert not settings().queueing.device_classes
 
 
 def test_the_webhook_may_get_every_owner_it_walks_through():
