@@ -247,7 +247,7 @@ class ReadModel:
         for pod in self.rows(UnadmittedRow, statements.UNADMITTED, given):
             new = HolderRow(pod.namespace, pod.name, pod.state, pod.priority, pod.since, {})
             _add(found.setdefault((pod.namespace, pod.name), new).resources, {"": pod.resources})
-        admitted = self.rows(HolderRow, statements.HOLDERS, given | {"limit": limit})
+        admitted = self.rows(HolderRow, statements.HOLDERS[self.dialect], given | {"limit": limit})
         return [*list(found.values())[:limit], *admitted]
 
     def shared(self, group_id: str, limit: int = 200) -> Shared:
@@ -259,7 +259,7 @@ class ReadModel:
         return Shared(
             short,
             list(self.rows(PoolRow, statements.POOLS, given)),
-            list(self.rows(BorrowerRow, statements.BORROWERS, given)),
+            list(self.rows(BorrowerRow, statements.BORROWERS[self.dialect], given)),
             self.reclaims(short[0].cluster_queue),
         )
 

@@ -17,6 +17,7 @@ from gatelog.readmodel.pages import STANDING
 from gatelog.readmodel.rows import HolderRow
 from gatelog.readmodel.statements import decided
 from projector.schema.dialect import home, swapped
+from projector.schema.held_views import held
 from projector.schema.pending import ORDER, USE, WAITS_FOR, in_line, is_pending, stage
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -159,8 +160,8 @@ SELECT name FROM objects
  ORDER BY name LIMIT :limit
 """
 
-HOLDING = """
-SELECT g.id, g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resources,
+_HOLDING = """
+SELECT g.id, g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resources AS resources,
        (SELECT count(*) FROM pods p
          WHERE p.cluster = g.cluster AND p.group_id = g.id AND p.started_at <= :at
            AND (p.ended_at IS NULL OR p.ended_at > :at)
@@ -173,6 +174,11 @@ SELECT g.id, g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resource
    AND (a.released_at IS NULL OR a.released_at > :at)
  ORDER BY a.admitted_at, g.id LIMIT :limit OFFSET :offset
 """
+
+HOLDING = {
+    name: swapped(_HOLDING, "a.resources", held(home(name), ":at"))
+    for name in ("sqlite", "postgresql")
+}
 
 TAKEN_BACK = """
 SELECT a.released_at AS at, a.release_reason AS reason, g.id, g.namespace, g.name

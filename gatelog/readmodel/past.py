@@ -34,7 +34,8 @@ from gatelog.readmodel.running import NotRunningRow
 from gatelog.readmodel.shared import Shared
 from gatelog.readmodel.statements import pods_then
 from podgroup.model.lifecycle import OVER
-from projector.schema.dialect import swapped
+from projector.schema.dialect import home, swapped
+from projector.schema.held_views import held
 
 G = TypeVar("G", bound=GroupRow)
 
@@ -66,7 +67,17 @@ def of_moment(query: str) -> str:
 
 _SHORT = of_moment(statements.SHORT)
 _POOLS = of_moment(statements.POOLS)
-_BORROWERS = of_moment(statements.BORROWERS)
+
+
+def _held_at(query: str) -> dict[str, str]:
+    """Return a statement of what admissions hold at parameter `at`, by database."""
+    return {
+        name: swapped(query, "a.resources", held(home(name), ":at"))
+        for name in ("sqlite", "postgresql")
+    }
+
+
+_BORROWERS = _held_at(of_moment(statements.BORROWERS_GIVEN))
 _ENDING = of_moment(statements.ENDING)
 _GIVING_WAY = of_moment(swapped(statements.GIVING_WAY, "g.state = 'Evicted'", "x.at <= :at"))
 
@@ -99,18 +110,18 @@ SELECT {pods_then()}
  WHERE p.cluster = :cluster AND p.group_id = :group_id
 """
 
-_HELD = """
+_HELD = _held_at("""
 SELECT g.namespace, g.name, CASE WHEN EXISTS (
           SELECT 1 FROM pods p WHERE p.cluster = g.cluster AND p.group_id = g.id
              AND p.started_at <= :at AND (p.ended_at IS NULL OR p.ended_at > :at)
              AND (p.gone_at IS NULL OR p.gone_at > :at))
        THEN 'Running' ELSE 'Admitted' END AS state,
-       g.priority, a.admitted_at, a.resources
+       g.priority, a.admitted_at, a.resources AS resources
   FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
  WHERE a.cluster = :cluster AND a.cluster_queue = :cluster_queue AND a.admitted_at <= :at
    AND (a.released_at IS NULL OR a.released_at > :at)
  ORDER BY a.admitted_at, g.id LIMIT :limit
-"""
+""")
 
 _EXPECTED = f"""
 SELECT e.expected_at, e.earliest_at, e.latest_at, e.never, e.position, e.given_at AS as_of
@@ -166,7 +177,7 @@ class Past:
     def holders(self, cluster_queue: str, limit: int = 5) -> list[HolderRow]:
         """Return who held quota of a ClusterQueue then, oldest admission first."""
         given = {"cluster_queue": cluster_queue, "at": self._at, "limit": limit}
-        return list(self._model.rows(HolderRow, _HELD, given))
+        return list(self._model.rows(HolderRow, _HELD[self._model.dialect], given))
 
     def shared(self, group_id: str, limit: int = 200) -> Shared:
         """Return what a group was short of, the state of its tree, and who could have given."""
@@ -178,7 +189,7 @@ class Past:
         return Shared(
             short,
             list(rows(PoolRow, _POOLS, given)),
-            list(rows(BorrowerRow, _BORROWERS, given)),
+            list(rows(BorrowerRow, _BORROWERS[self._model.dialect], given)),
             self._model.reclaims(short[0].cluster_queue),
         )
 

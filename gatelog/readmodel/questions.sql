@@ -100,17 +100,16 @@ SELECT cluster_queue, count(*) AS estimates, 100.0 * avg(inside) AS percent_insi
  GROUP BY cluster_queue
  ORDER BY cluster_queue
 
--- holding: Who holds quota, and since when?
-SELECT a.cluster_queue, g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resources
-  FROM admissions a
-  JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
- WHERE a.cluster = :cluster AND a.released_at IS NULL
-   AND (:namespace = '' OR g.namespace = :namespace)
-   AND (:queue = '' OR a.cluster_queue = :queue OR g.queue = :queue)
+-- holding: Who holds how much quota, and since when?
+SELECT h.cluster_queue, h.namespace, h.name, h.state, h.priority, h.admitted_at, h.resources
+  FROM v_held h
+ WHERE h.cluster = :cluster
+   AND (:namespace = '' OR h.namespace = :namespace)
+   AND (:queue = '' OR h.cluster_queue = :queue OR h.queue = :queue)
    AND (:team = '' OR EXISTS (
-       SELECT 1 FROM pods p WHERE p.cluster = g.cluster AND p.group_id = g.id
+       SELECT 1 FROM pods p WHERE p.cluster = h.cluster AND p.group_id = h.group_id
           AND p.labels ->> :team_label = :team))
- ORDER BY a.admitted_at, g.id
+ ORDER BY h.admitted_at, h.group_id
 
 -- idle: Who holds quota and runs nothing, and since when?
 SELECT cluster_queue, namespace, name, priority, admitted_at, since, resources

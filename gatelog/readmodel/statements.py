@@ -17,6 +17,7 @@ from projector.schema.cause_views import causes
 from projector.schema.clock import clock
 from projector.schema.dialect import home, swapped
 from projector.schema.ended import ended, ended_as
+from projector.schema.held_views import held
 from projector.schema.pending import IDLE_REASON, ORDER, USE, in_line, is_admitted
 from projector.schema.running_views import says
 
@@ -204,7 +205,7 @@ SELECT g.state, w.reason, w.message, w.from_at AS since, w.to_at AS until,
 _ENDING = """gone_at IS NULL AND deleted_at IS NOT NULL AND ended_at IS NULL AND node <> ''"""
 """Bound pods that are being deleted, and of which no kubelet has said that they have ended."""
 
-HOLDERS = f"""
+_HOLDERS = f"""
 SELECT h.namespace, h.name, h.state, h.priority, h.admitted_at, h.resources, h.beyond,
        (SELECT min(deleted_at) FROM pods
          WHERE cluster = :cluster AND group_id = h.id AND {_ENDING}) AS ending_at
@@ -217,6 +218,11 @@ SELECT h.namespace, h.name, h.state, h.priority, h.admitted_at, h.resources, h.b
      ORDER BY a.admitted_at, g.id LIMIT :limit) h
  ORDER BY h.admitted_at, h.id
 """
+
+HOLDERS = {
+    name: swapped(_HOLDERS, "a.resources", f"{held(home(name))} AS resources")
+    for name in ("sqlite", "postgresql")
+}
 
 ENDING = f"""
 SELECT name, node, deleted_at
@@ -282,7 +288,7 @@ SELECT u.kind, u.name, u.flavor, u.resource, u.nominal, u.quota, u.reserved, u.b
  ORDER BY u.kind DESC, u.name, u.flavor, u.resource LIMIT :limit
 """
 
-BORROWERS = f"""
+BORROWERS_GIVEN = f"""
 SELECT DISTINCT a.cluster_queue, g.namespace, g.name, g.priority, g.id, a.admitted_at,
        CAST(a.resources AS TEXT) AS resources
 {_POOLS}
@@ -292,6 +298,11 @@ SELECT DISTINCT a.cluster_queue, g.namespace, g.name, g.priority, g.id, a.admitt
    AND u.kind = 'ClusterQueue' AND u.borrowed > 0 AND u.name <> s.cluster_queue
  ORDER BY g.priority, a.admitted_at DESC, g.id LIMIT :limit
 """
+
+BORROWERS = {
+    name: swapped(BORROWERS_GIVEN, "a.resources", held(home(name)))
+    for name in ("sqlite", "postgresql")
+}
 
 QUEUE_OBJECT = """
 SELECT namespace, name, uid, folded

@@ -43,6 +43,8 @@ class Dialect(Struct, frozen=True):
     """Object in {doc} taken by `each`."""
     object: str
     """Object made of the {key} and {value} of all rows."""
+    document: str
+    """The object {x} inside of another."""
     hour: str
     """Begin of the hour of {t}."""
     day: str
@@ -89,6 +91,7 @@ POSTGRES = Dialect(
     with_pods="{doc} || jsonb_build_object('pods', 1)",
     nested="{doc}",
     object="coalesce(jsonb_object_agg({key}, {value}), '{{}}')",
+    document="{x}",
     hour="date_trunc('hour', {t}, 'UTC')",
     day="date_trunc('day', {t}, 'UTC')",
     next_hour="{t} + interval '1 hour'",
@@ -119,6 +122,7 @@ SQLITE = Dialect(
     with_pods="json_set({doc}, '$.pods', 1)",
     nested="{doc}",
     object="json_group_object({key}, {value})",
+    document="json({x})",
     hour="strftime('%Y-%m-%dT%H:00:00.000000Z', {t})",
     day="strftime('%Y-%m-%dT00:00:00.000000Z', {t})",
     next_hour="strftime('%Y-%m-%dT%H:00:00.000000Z', {t}, '+1 hour')",
@@ -149,6 +153,7 @@ DUCKDB = Dialect(
     with_pods="json_merge_patch({doc}, '{{\"pods\":1}}')",
     nested="{doc}",
     object="coalesce(json_group_object({key}, {value}), '{{}}')",
+    document="json({x})",
     hour=f"date_trunc('hour', {{t}} {_UTC}) {_UTC}",
     day=f"date_trunc('day', {{t}} {_UTC}) {_UTC}",
     next_hour="{t} + interval '1 hour'",

@@ -17,6 +17,7 @@ from projector.schema import (
     cause_views,
     clock,
     failing,
+    held_views,
     pending,
     preemption_views,
     quota_views,
@@ -145,7 +146,7 @@ def _idle_holders(d: Dialect) -> str:
 SELECT i.*, {d.seconds.format(a="i.since", b=CLOCK)} AS idle_seconds
   FROM (
 SELECT g.cluster, a.cluster_queue, g.id AS group_id, g.namespace, g.name, g.queue, g.priority,
-       a.admitted_at, {since} AS since, g.message, a.resources
+       a.admitted_at, {since} AS since, g.message, {held_views.held(d)} AS resources
   FROM groups g
   JOIN admissions a ON a.cluster = g.cluster AND a.group_id = g.id AND a.released_at IS NULL
  WHERE {pending.is_idle("g")}) i
@@ -193,21 +194,20 @@ SELECT {names}, {following.format(t="b.begins")} FROM buckets b
 
 
 def _queue_usage_hourly(d: Dialect) -> str:
-    columns = ("cluster", "cluster_queue", "flavor", "resource", "amount", "from_at", "to_at")
-    amount = d.value.format(doc="r.value")
-    spans = f"""
-SELECT a.cluster, a.cluster_queue, f.key AS flavor, r.key AS resource,
-       CASE WHEN r.key = 'cpu' THEN {amount} / 1000.0 ELSE {amount} * 1.0 END AS amount,
-       a.admitted_at AS from_at, coalesce(a.released_at, {CLOCK}) AS to_at
-  FROM admissions a {d.each.format(doc="a.resources", alias="f")}
-  {d.each.format(doc=d.nested.format(doc="f.value"), alias="r")}"""
+    columns = (
+        *("cluster", "cluster_queue", "flavor", "resource", "amount", "admissions"),
+        *("from_at", "to_at"),
+    )
+    spans = held_views.spans(d)
+    amount = "CASE WHEN b.resource = 'cpu' THEN b.amount / 1000.0 ELSE b.amount * 1.0 END"
     seconds = d.seconds.format(
         a=d.last.format(a="b.from_at", b="b.begins"),
         b=d.first.format(a="b.to_at", b=d.next_hour.format(t="b.begins")),
     )
     return f"""{_buckets(spans, columns, d.hour, d.next_hour)}
 SELECT b.cluster, b.cluster_queue, b.flavor, b.resource, b.begins AS hour,
-       sum(b.amount * {seconds}) / 3600.0 AS amount_hours, count(*) AS admissions
+       sum({amount} * {seconds}) / 3600.0 AS amount_hours,
+       CAST(sum(b.admissions) AS BIGINT) AS admissions
   FROM buckets b GROUP BY b.cluster, b.cluster_queue, b.flavor, b.resource, b.begins
 """
 
@@ -345,6 +345,7 @@ VIEWS = {
     "v_queue_position": _queue_position,
     "v_why_pending": _why_pending,
     "v_held_up": _held_up,
+    **held_views.VIEWS,
     "v_idle_holders": _idle_holders,
     **running_views.VIEWS,
     **cause_views.VIEWS,
@@ -368,13 +369,15 @@ COMMENTS = {
     "v_group_timeline": "All that happened to a group; order by seq, ord",
     "v_why_pending": "Groups that are pending, in which stage, what each waits for, and the "
     "position of those that wait for quota",
+    **held_views.COMMENTS,
     "v_idle_holders": "Groups that hold quota and run nothing until failed pods are replaced: "
     "since when, and what they hold",
     "v_held_up": "Admitted groups whose pods are at their gate still: what was tried, and answered",
     **running_views.COMMENTS,
     **cause_views.COMMENTS,
     "v_admission_latency": "Seconds each admission took, step by step",
-    "v_queue_usage_hourly": "Quota held per ClusterQueue, flavor, resource and hour (UTC)",
+    "v_queue_usage_hourly": "Quota held (what ended pods gave back is not), and by how many "
+    "admissions, per ClusterQueue, flavor, resource and hour (UTC)",
     "v_queue_position": "Groups that wait for quota, with their position in ClusterQueue and "
     "LocalQueue: the order in which admission takes them, from 1",
     "v_pending": "How many groups are pending per queue and stage, and since when the oldest",

@@ -32,7 +32,8 @@ def queue(asked: Asked, seen: PageView, name: str) -> Page:
     given = {"queue": name, "at": seen.moment, "limit": ROWS + 1, "offset": seen.offset}
     waiting = who_waits(asked, seen, name, ROWS + 1, seen.offset)
     forecast = forecast_line(asked, seen)
-    holding = asked.rows("who holds", moments.HoldingRow, moments.HOLDING, given)
+    held = moments.HOLDING[asked.model.dialect]
+    holding = asked.rows("who holds", moments.HoldingRow, held, given)
     window = fitting(asked, seen)
     since, until = window.since, window.until
     series = _over_time(asked, name, since, until)

@@ -1,0 +1,81 @@
+"""What a group holds now, and held then, is less by what its succeeded pods gave back. Both
+databases.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from gatelog.readmodel.explain import explain
+from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.moments import HOLDING, HoldingRow
+from podgroup.model.policy import Policy
+from tests.projector.support import Writer
+from tests.support.toy import Toy
+
+HOUR = timedelta(hours=1)
+
+
+def half_done() -> Toy:
+    """Of a group of four pods two have succeeded for an hour; `next` waits; it is a day later."""
+    toy = Toy(cpu=4, policy=Policy(status_interval_s=1))
+    toy.wait(2)
+    for index in range(4):
+        toy.pod(f"a{index}", "a", 4)
+    toy.run("a0", "a1", "a2", "a3")
+    toy.pod("next", cpu=3)
+    toy.wait(3600)
+    toy.end("a0")
+    toy.end("a1")
+    toy.wait(2)
+    toy.wait(3600)
+    toy.end("a2", phase="Failed")
+    toy.wait(2)
+    return toy
+
+
+def amounts(value: Any) -> Any:
+    return msgspec.json.decode(value) if isinstance(value, str) else value
+
+
+@pytest.fixture
+def told(url: str) -> tuple[str, Toy]:
+    toy = half_done()
+    Writer(url).feed(toy.messages)
+    return url, toy
+
+
+def test_what_ended_pods_gave_back_is_held_by_nobody(told: tuple[str, Toy]) -> None:
+    url, _ = told
+    with ReadModel(url, "test") as model:
+        (row,) = model.dicts("SELECT * FROM v_held", {})
+        assert amounts(row["resources"]) == {"f": {"cpu": 2000}}
+        (holder,) = model.holders("cq")
+        assert holder.resources == {"f": {"cpu": 2000}}
+        (stood,) = model.quota("ClusterQueue", name="cq")
+        assert stood.held == 2000, "the ledger says the same"
+
+
+def test_a_past_moment_has_what_was_held_then(told: tuple[str, Toy]) -> None:
+    url, toy = told
+    with ReadModel(url, "test") as model:
+        (waiting,) = model.groups("ns", "next")
+        for ago, held in ((timedelta(), 2000), (1.5 * HOUR, 4000)):
+            at = toy.now - ago
+            (holder,) = explain(model, waiting, at, past=True).holders
+            assert holder.resources == {"f": {"cpu": held}}
+            given = {"queue": "cq", "at": at, "limit": 5, "offset": 0}
+            (row,) = model.rows(HoldingRow, HOLDING[model.dialect], given)
+            assert row.resources == {"f": {"cpu": held}}
+
+
+def test_hours_of_a_queue_end_with_the_pods(told: tuple[str, Toy]) -> None:
+    """Four cores for an hour, then two for another."""
+    url, _ = told
+    with ReadModel(url, "test") as model:
+        (row,) = model.dicts(
+            "SELECT sum(amount_hours) AS hours, max(admissions) AS n FROM v_queue_usage_hourly", {}
+        )
+    assert float(row["hours"]) == pytest.approx(6.0, abs=0.02) and row["n"] == 1
