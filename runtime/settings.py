@@ -275,6 +275,24 @@ class QueueingSettings(Section, frozen=True, kw_only=True):
     ] = ()
     """Weights of resources in that use (Kueue's resourceWeights), as `cpu=1`, `nvidia.com/gpu=10`;
     1 otherwise."""
+    least_run_s: Annotated[int, Meta(ge=0, le=30 * DAY_S)] = 0
+    """Seconds that a group runs at least, from its admission, before it gives way to another; 0:
+    off. Builtin mode, and not with compatibility kueue."""
+    least_run_by_reason: Annotated[
+        tuple[
+            Annotated[
+                str,
+                Meta(
+                    pattern="^(InClusterQueue|InCohortReclamation|InCohortFairSharing|"
+                    "InCohortReclaimWhileBorrowing)=[0-9]{1,7}$"
+                ),
+            ],
+            ...,
+        ],
+        Meta(max_length=4),
+    ] = ()
+    """Reasons of preemption with another least run time than least_run_s, in seconds, as
+    `InCohortReclamation=0`."""
     status_interval_s: Annotated[int, Meta(ge=0, le=DAY_S)] = 5
     """Seconds between writes of counts and usage into a queue's status and table usage; 0: never.
     Builtin mode."""

@@ -25,8 +25,9 @@ from ingest.translate.fields import (
     requirements,
     tolerations,
 )
-from podgroup.model import objects
-from podgroup.model.names import ACTIVE, WORKLOAD_FINALIZER
+from podgroup.model import least_run, objects
+from podgroup.model.limits import cut
+from podgroup.model.names import ACTIVE, LEAST_RUN_ANNOTATION, WORKLOAD_FINALIZER
 from podgroup.model.quantities import QuantityError, amount, capped, parse
 
 _Quantity = str | int
@@ -335,9 +336,19 @@ def topology_view(wire: TopologyWire) -> objects.TopologyView:
 
 def workload_priority_class_view(wire: PriorityWire) -> objects.WorkloadPriorityClassView:
     """Return the view of a WorkloadPriorityClass."""
-    meta = wire.metadata
+    meta, problem = wire.metadata, ""
+    times: least_run.Times = ()
+    try:
+        times = least_run.read((meta.annotations or {}).get(LEAST_RUN_ANNOTATION, ""))
+    except ValueError as error:
+        problem = cut(f"metadata.annotations[{LEAST_RUN_ANNOTATION}]: {error}")
     return objects.WorkloadPriorityClassView(
-        uid=meta.uid, name=meta.name, resource_version=meta.resource_version, value=wire.value
+        uid=meta.uid,
+        name=meta.name,
+        resource_version=meta.resource_version,
+        value=wire.value,
+        least_run=times,
+        problem=problem,
     )
 
 

@@ -26,6 +26,7 @@ from podgroup.admission.victims import (
     in_order,
     remove,
     restore,
+    seasoned,
 )
 from podgroup.model.names import (
     PREEMPTED_IN_CLUSTER_QUEUE,
@@ -52,11 +53,15 @@ def search(
         for other in in_order(
             field,
             preemptor,
-            candidates(
-                preemptor,
-                preemptor.node,
-                needs,
-                preemptor.queue.preemption.within_cluster_queue,
+            seasoned(
+                field,
+                candidates(
+                    preemptor,
+                    preemptor.node,
+                    needs,
+                    preemptor.queue.preemption.within_cluster_queue,
+                ),
+                PREEMPTED_IN_CLUSTER_QUEUE,
             ),
         )
     ]
@@ -108,7 +113,7 @@ def _from_others(
             (by_right if entitled else by_priority)[queue.name] = cohort
         fits, rest = _fits_own(cohort, rest)
         entitled = entitled or fits
-    for other in in_order(field, preemptor, found[0]):
+    for other in in_order(field, preemptor, seasoned(field, found[0], PREEMPTED_IN_COHORT)):
         common = by_right[other.cluster_queue]
         hierarchy.append(_Candidate(other, PREEMPTED_IN_COHORT, True, common))
     threshold = preemption.max_priority_threshold
@@ -119,6 +124,8 @@ def _from_others(
             and (threshold is None or other.priority <= threshold)
         )
         reason = PREEMPTED_WHILE_BORROWING if low else PREEMPTED_IN_COHORT
+        if field.spares is not None and field.spares(other, reason):
+            continue
         priority.append(_Candidate(other, reason, low, by_priority[other.cluster_queue]))
     return hierarchy, priority
 

@@ -46,7 +46,7 @@ def takeover(
     contested = [
         claim
         for claim in cache.claims.beside(head.node.name)
-        if claim.waiter.id not in decided and _is_contested(cache, claim)
+        if claim.waiter.id not in decided and not claim.until and _is_contested(cache, claim)
     ]
     if not contested:
         return None

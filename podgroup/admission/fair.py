@@ -52,6 +52,7 @@ def search(
     preemptor.node.take(requests)
     try:
         run = _Search(field, preemptor, needs, requests)
+        listed = [one for one in listed if not run.spares(one)]
         done = run.first(listed) or run.second() or run.again(listed)
     finally:
         preemptor.node.give(requests)
@@ -163,6 +164,15 @@ class _Search:
         self.later: list[AdmittedWorkload] = []
         self.by_giving_up = False
         """Others are fair game because its ClusterQueue gives something up itself."""
+
+    def spares(self, other: AdmittedWorkload) -> bool:
+        """Tell whether a candidate has not run for long enough."""
+        if self.field.spares is None:
+            return False
+        reason = PREEMPTED_IN_CLUSTER_QUEUE
+        if other.cluster_queue != self.preemptor.node.name:
+            reason = PREEMPTED_IN_COHORT if self.by_right else PREEMPTED_FAIR_SHARING
+        return self.field.spares(other, reason)
 
     def first(self, found: list[AdmittedWorkload]) -> bool:
         """Take by the first strategy; True once the request fits."""

@@ -27,7 +27,9 @@ class Head:
         "requeue",
         "status",
         "targets",
+        "until",
         "waiter",
+        "waits_for",
     )
 
     def __init__(self, waiter: PendingWorkload, offer: Offer, node: Node, preemptor: bool) -> None:
@@ -39,6 +41,10 @@ class Head:
         self.deferred = False
         """It fits once evictions are complete that were decided before."""
         self.targets: list[Victim] = []
+        self.until = 0.0
+        """When all targets have run for long enough, in seconds; 0: they have."""
+        self.waits_for = ""
+        """Which of them has to run until then."""
         self.status = ""
         self.reason = ""
         self.message = ""
@@ -77,6 +83,8 @@ class Head:
             requeue="" if self.status == ASSUMED else self.requeue,
             preemptor=self.preemptor,
             order=self.order,
+            until=self.until,
+            waits_for=self.waits_for,
             pod_sets=tuple(
                 Chosen(
                     one.name,

@@ -130,12 +130,14 @@ class AdmittedWorkload:
 
     __slots__ = (
         "at",
+        "began",
         "cluster_queue",
         "evicted",
         "given",
         "id",
         "keys",
         "priority",
+        "priority_class",
         "reservation",
         "since",
         "usage",
@@ -148,6 +150,10 @@ class AdmittedWorkload:
         self.priority = workload.priority
         self.cluster_queue = reservation.cluster_queue
         self.at = reservation.at
+        self.began: float | None = None
+        """When it was admitted, in seconds; None: not yet, or in the pass that is under way."""
+        self.priority_class = ""
+        """Its WorkloadPriorityClass, by name."""
         self.reservation = reservation
         self.given = given(workload.pod_sets, reservation.pod_sets)
         self.evicted = workload.evicted

@@ -15,6 +15,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from podgroup.model.least_run import Times
 from podgroup.model.objects import NodeTerm, NodeView, ResourceGroup, Selector, Toleration
 from podgroup.model.reasons import PLAIN, Effect
 from podgroup.model.topology import NOTHING_ASKED, TopologyAssignment, TopologyRequest
@@ -105,6 +106,13 @@ class Topology(Struct, frozen=True, kw_only=True):
     levels: tuple[str, ...] = ()
 
 
+class PriorityClass(Struct, frozen=True, kw_only=True):
+    """A WorkloadPriorityClass: the `least_run` times of its workloads."""
+
+    name: str
+    least_run: Times = ()
+
+
 class Namespace(Struct, frozen=True, kw_only=True):
     """A namespace and its labels."""
 
@@ -112,7 +120,9 @@ class Namespace(Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
 
 
-Object = Flavor | Topology | NodeView | Cohort | Namespace | ClusterQueue | LocalQueue
+Object = (
+    Flavor | Topology | NodeView | Cohort | PriorityClass | Namespace | ClusterQueue | LocalQueue
+)
 """What quota is made of, and who may use it."""
 
 
@@ -195,6 +205,8 @@ class UsageSharing(Struct, frozen=True, kw_only=True):
 class Configuration(Struct, frozen=True, kw_only=True):
     """What Kueue keeps in its configuration. `fair_strategies` None: shares do not decide.
 
+    `least_run` is how long workloads run before they give way, where their class says nothing.
+
     `as_kueue`: everything is decided exactly as Kueue's scheduler does it, weak points included.
     Where that makes a difference the row of docs/differences.md stands beside it (`# Q1`).
     """
@@ -203,6 +215,7 @@ class Configuration(Struct, frozen=True, kw_only=True):
     usage_sharing: UsageSharing | None = None
     requeue_by: Literal["Eviction", "Creation"] = "Eviction"
     as_kueue: bool = False
+    least_run: Times = ()
 
     @property
     def fair_sharing(self) -> bool:

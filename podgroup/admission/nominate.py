@@ -16,7 +16,7 @@ from podgroup.admission.amounts import PODS
 from podgroup.admission.assign import Assigner, Request
 from podgroup.admission.cache.scheduler_cache import SchedulerCache
 from podgroup.admission.head import Head
-from podgroup.admission.holding import Resumption
+from podgroup.admission.holding import AdmittedWorkload, Resumption
 from podgroup.admission.located import Wanted, located, wanted
 from podgroup.admission.matching import selects
 from podgroup.admission.model import FlavorResource
@@ -45,6 +45,8 @@ class Nominator:
         self.spared: dict[str, set[str]] = {}
         """By id, whom a workload takes nothing from in this pass."""
         self._freeing: dict[Node, bool] = {}
+        self._moment: float | None = None
+        """As of which it is looked who has run for long enough; None: as of now."""
         self._cache = cache
         self._as_kueue = cache.configuration.as_kueue
         self._find = fair.search if cache.configuration.fair_sharing else classical.search
@@ -84,24 +86,24 @@ class Nominator:
         resume: Resumption | None,
         only: Sequence[Mapping[str, str]] | None = None,
         gone: Set[str] = frozenset(),
+        *,
+        later: bool = False,
     ) -> None:
         """Find flavors and victims for a head, and note where the search stopped.
 
         `only` limits the flavors, `gone` are workloads that are not there to be preempted.
+        `later`: where none may be preempted now, those are found that may be soonest.
         """
+        head.until = 0.0
         if not self.gives_reasons and self._in_vain(head):
             head.plan = Plan([], {}, PENDING_WAITING_FOR_QUOTA)
             head.targets, head.deferred = [], False
             return
-        tries = [self._try(head, resume, only, gone)]
-        seen: list[Resumption] = []
-        while not self._as_kueue:  # Q4
-            here = self._behind(head, tries[-1], seen[-1] if seen else None)
-            if here is None or any(here.tried == one.tried for one in seen):
-                break
-            seen.append(here)
-            tries.append(self._try(head, here, only, gone))
+        tries = self._tries(head, resume, only, gone)
         best = max(tries, key=_how_good)
+        if later and self.spares and _how_good(best) == _IN_VAIN:
+            tries = self._soonest(head, only, gone) or tries
+            best = max(tries, key=_how_good)
         plan, head.targets, head.deferred = best
         if plan.lacking:
             plan.also([one.plan for one in tries if one is not best])
@@ -111,6 +113,62 @@ class Nominator:
             generation = self._cache.objects.cluster_queues[head.node.name].generation
             shape = head.waiter.shape
             head.waiter.last = Resumption(plan.tried, generation, self._cache.cycle, shape)
+
+    @property
+    def spares(self) -> bool:
+        """Whether some workloads are spared until they have run for long enough."""
+        return self._cache.objects.least_run.on
+
+    def _tries(
+        self,
+        head: Head,
+        resume: Resumption | None,
+        only: Sequence[Mapping[str, str]] | None,
+        gone: Set[str],
+    ) -> list["_Try"]:
+        tries = [self._try(head, resume, only, gone)]
+        seen: list[Resumption] = []
+        while not self._as_kueue:  # Q4
+            here = self._behind(head, tries[-1], seen[-1] if seen else None)
+            if here is None or any(here.tried == one.tried for one in seen):
+                break
+            seen.append(here)
+            tries.append(self._try(head, here, only, gone))
+        return tries
+
+    def _soonest(
+        self, head: Head, only: Sequence[Mapping[str, str]] | None, gone: Set[str]
+    ) -> list["_Try"]:
+        """Return the tries at the first moment at which others may give way for a head.
+
+        At a later moment more have run for long enough, so the moments are halved again and again.
+        """
+        objects = self._cache.objects
+        holdings = (
+            one
+            for name in objects.tree(head.node.name)
+            for one in objects.forest.queues[name].holdings.values()
+        )
+        moments = objects.least_run.moments(holdings, self._cache.wake_ups.now)
+        found: list[_Try] = []
+        low, high = 0, len(moments) - 1
+        at = high  # whether that is so at any moment at all
+        while low <= high:
+            self._moment = moments[at]
+            tries = self._tries(head, None, only, gone)
+            if _how_good(max(tries, key=_how_good)) > _IN_VAIN:
+                found, head.until, high = tries, moments[at], at - 1
+            elif not found:
+                break
+            else:
+                low = at + 1
+            at = (low + high) // 2
+        self._moment = None
+        return found
+
+    def _spared(self, other: AdmittedWorkload, reason: str) -> bool:
+        moment = self._cache.wake_ups.now if self._moment is None else self._moment
+        return self._cache.objects.least_run.over_at(other, reason) > moment
 
     def _in_vain(self, head: Head) -> bool:
         """Tell whether some resource has room in no flavor, and none can be made to give way.
@@ -218,6 +276,7 @@ class Nominator:
                 cache.reservations.used_by,
                 objects.places,
                 lambda: not asked or objects.places.place(asked).fits,
+                self._spared if objects.least_run.on else None,
             )
             exempt = set() if self._as_kueue else cache.preemptions.exempt(waiter.id)  # Q8
             exempt |= self.spared.get(waiter.id, set())

@@ -11,6 +11,7 @@ Invariant: every order ends in the uid.
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from podgroup.admission.holding import PendingWorkload
 from podgroup.admission.share import Share, share_of, turn
 from podgroup.admission.tree import Node
 
@@ -20,15 +21,12 @@ if TYPE_CHECKING:
 
 def classical(heads: Iterable["Head"]) -> Iterator["Head"]:
     """Yield heads in the order without fair sharing."""
-    yield from sorted(
-        heads,
-        key=lambda h: (
-            h.planned.borrowing,
-            -h.waiter.priority,
-            h.waiter.since,
-            h.waiter.uid,
-        ),
-    )
+    yield from sorted(heads, key=lambda h: rank(h.planned.borrowing, h.waiter))
+
+
+def rank(borrowing: int, waiter: PendingWorkload) -> tuple[int, int, float, str]:
+    """Return by what workloads are ordered without fair sharing."""
+    return borrowing, -waiter.priority, waiter.since, waiter.uid
 
 
 def fair(heads: Iterable["Head"]) -> Iterator["Head"]:

@@ -9,6 +9,9 @@ an eviction always serves the one it was ordered for, and no two preemptors coun
 With fair sharing a claim may still pass to a smaller share (`contest`). Who was evicted for it goes
 on waiting for the loser, until that is in or has been tried after the winner.
 
+Where those who would give way have not run for long enough, the preemption is postponed: the claim
+is kept until they have, and may still go to a head that comes before it (`postponing`).
+
 A head that was nominated before others took something is nominated again if it may have changed.
 
 Invariant: what is admitted fits what is really free at that moment.
@@ -20,6 +23,7 @@ from podgroup.admission.contest import takeover
 from podgroup.admission.head import Head
 from podgroup.admission.nominate import Nominator
 from podgroup.admission.plan import Mode
+from podgroup.admission.postponing import postpone
 from podgroup.admission.reclaimers import Reclaimers
 from podgroup.admission.topology.places import given
 from podgroup.admission.tree import Node
@@ -29,11 +33,17 @@ from podgroup.admission.wording import (
     EVICTIONS_UNDER_WAY,
     NO_CANDIDATES,
     NO_FIT,
+    PENDING_LEAST_RUN,
     PENDING_PREEMPTION,
     lender_waits,
     pending_preemption,
+    postponed,
 )
-from podgroup.model.names import PENDING_PREEMPTED_WORKLOADS, PENDING_WAITING_FOR_QUOTA
+from podgroup.model.names import (
+    PENDING_LEAST_RUN_TIME,
+    PENDING_PREEMPTED_WORKLOADS,
+    PENDING_WAITING_FOR_QUOTA,
+)
 
 
 class ReservingCycle:
@@ -45,6 +55,8 @@ class ReservingCycle:
         self._reclaimers = reclaimers
         self._touched: set[Node] = set()
         self._decided: set[str] = set()
+        self.interrupted = False
+        """Claims had to give way to a head: who is left of the round is tried in the next one."""
 
     def process(self, head: Head) -> None:
         """Decide about one head. Preemptions and admissions are entered by the caller."""
@@ -55,11 +67,15 @@ class ReservingCycle:
         if self._cache.configuration.fair_sharing:
             self._take_over(head)
             self._decided.add(head.waiter.id)
+        if self._nominator.spares:
+            self.interrupted |= postpone(self._cache, self._nominator, head)
         plan = head.planned
         if plan.mode is Mode.NO_FIT:
             head.rejected(plan.reason, head.message, NO_FIT)
         elif self._gives_way(head):
             return
+        elif head.until:
+            self._postpone(head)
         elif plan.mode is Mode.FIT:
             head.status = ASSUMED
             head.message = ""
@@ -73,6 +89,16 @@ class ReservingCycle:
         else:
             reason = plan.reason or PENDING_WAITING_FOR_QUOTA
             head.rejected(reason, head.message, NO_CANDIDATES)
+
+    def _postpone(self, head: Head) -> None:
+        over_at = self._cache.objects.least_run.over_at
+        last = [
+            one.holding.id for one in head.targets if over_at(one.holding, one.reason) == head.until
+        ]
+        head.waits_for = min(last, default="")
+        message = postponed(head.message, len(head.targets), head.until)
+        head.rejected(PENDING_LEAST_RUN_TIME, message, PENDING_LEAST_RUN)
+        self._touched.add(head.node.root)
 
     def _gives_way(self, head: Head) -> bool:
         """Tell whether a workload that waits would reclaim what a head is about to get."""
@@ -112,7 +138,7 @@ class ReservingCycle:
 def claim_of(head: Head) -> Claim:
     """Return what is kept for a head until evictions are complete."""
     plan = head.planned
-    return Claim(
+    claim = Claim(
         head.waiter,
         head.node.name,
         plan.assignments(),
@@ -120,3 +146,5 @@ def claim_of(head: Head) -> Claim:
         plan.borrowing,
         [victim.holding.id for victim in head.targets],
     )
+    claim.until = head.until
+    return claim

@@ -38,6 +38,7 @@ from podgroup.admission.verdicts import (
 )
 from podgroup.admission.wording import (
     ASSUMED,
+    PENDING_LEAST_RUN,
     PENDING_PREEMPTION,
     preempted,
 )
@@ -97,6 +98,7 @@ class Scheduler:
             # Who has a smaller share takes over claims before they are admitted.
             self._run_rounds(heads, admitted, evicted)
         self._admit_claims(heads, admitted, {one.by_id for one in evicted})
+        self._look_again(heads, admitted, evicted)
         manager.try_released()
         self._run_rounds(heads, admitted, evicted)
         taken_up = 0
@@ -106,6 +108,7 @@ class Scheduler:
             or self.withdrawn.total() > taken_up
         ):
             taken_up = self.withdrawn.total()
+            self._look_again(heads, admitted, evicted)
             manager.try_released()
             self._run_rounds(heads, admitted, evicted)
         if self._as_kueue:
@@ -172,22 +175,21 @@ class Scheduler:
         evicted: list[PreemptionVerdict],
     ) -> bool:
         """Run a round; tell whether another one may decide something."""
+        brought = self.cache.queues.heads()
+        return bool(brought) and self._decide(brought, heads, admitted, evicted)
+
+    def _decide(
+        self,
+        brought: list[tuple[CachedQueue, PendingWorkload]],
+        heads: list[HeadVerdict],
+        admitted: list[AdmissionVerdict],
+        evicted: list[PreemptionVerdict],
+    ) -> bool:
+        """Decide about one workload of some ClusterQueues; tell whether others may be tried."""
         cache = self.cache
-        brought = cache.queues.heads()
-        if not brought:
-            return False
         cache.cycle += 1
-        popped = []
-        for queue, waiter in brought:
-            node = cache.objects.forest.queues[queue.spec.name]
-            preemptor = queue.preemptor == waiter.id
-            popped.append(Head(waiter, queue.offer, node, preemptor))
-        nominated = []
-        for head in popped:
-            if self._nominator.examine(head):
-                with self._apart_from_own(head.waiter):
-                    self._nominator.nominate(head, self._nominator.resumption(head))
-                nominated.append(head)
+        popped = [self._head(queue, waiter) for queue, waiter in brought]
+        nominated = [head for head in popped if self._nominates(head)]
         processing = (
             KueueCycle(cache, self._nominator, self._placed_anew)
             if self._as_kueue
@@ -196,7 +198,9 @@ class Scheduler:
         withdrawn = self.withdrawn.total()
         in_order = order.fair if cache.configuration.fair_sharing else order.classical
         places: dict[str, int] = {}
+        untried = set(nominated)
         for head in in_order(nominated):
+            untried.discard(head)
             with self._apart_from_own(head.waiter):
                 processing.process(head)
                 while self._withdraw_for(head, heads, admitted):
@@ -206,20 +210,40 @@ class Scheduler:
             head.order = places[root] = places.get(root, -1) + 1
             if isinstance(processing, ReservingCycle):
                 self._enter(head, admitted, evicted)
+                if processing.interrupted:
+                    break
         if isinstance(processing, KueueCycle):
             processing.undo()
-        progress = self.withdrawn.total() > withdrawn
+        progress = bool(untried) or self.withdrawn.total() > withdrawn
         for head in popped:
+            if head in untried:
+                cache.queues.place(head.waiter)
+                continue
             before = len(admitted) + len(evicted)
             if isinstance(processing, KueueCycle):
                 self._enter(head, admitted, evicted)
-            if head.status != ASSUMED and head.waiter.id not in cache.claims.by_id:
+            if head.waiter.place is not None:
+                progress = True  # it lost its claim to one that came after it
+            elif head.status != ASSUMED and head.waiter.id not in cache.claims.by_id:
                 progress = self._put_back(head) or progress
             else:
                 progress = True
             progress = progress or len(admitted) + len(evicted) > before
             heads.append(head.verdict())
         return progress and not self._as_kueue  # Q2
+
+    def _head(self, queue: CachedQueue, waiter: PendingWorkload) -> Head:
+        node = self.cache.objects.forest.queues[queue.spec.name]
+        return Head(waiter, queue.offer, node, queue.preemptor == waiter.id)
+
+    def _nominates(self, head: Head) -> bool:
+        """Find flavors and victims for a head, if it may be admitted here; tell whether it may."""
+        nominator = self._nominator
+        if not nominator.examine(head):
+            return False
+        with self._apart_from_own(head.waiter):
+            nominator.nominate(head, nominator.resumption(head))
+        return True
 
     def _withdraw_for(
         self, head: Head, heads: list[HeadVerdict], admitted: list[AdmissionVerdict]
@@ -229,7 +253,7 @@ class Scheduler:
         No pod of theirs was let in, so nothing is lost; preempted later, their work would be. Each
         takes nothing back in this pass from whom it was withdrawn for (Q20).
         """
-        if self._as_kueue or head.requeue != PENDING_PREEMPTION:
+        if self._as_kueue or head.requeue not in (PENDING_PREEMPTION, PENDING_LEAST_RUN):
             return False
         by, spared = head.waiter.id, self._nominator.spared
         ids = {one.holding.id for one in head.targets} & self._new.keys()
@@ -281,8 +305,9 @@ class Scheduler:
             admitted.append(
                 self._admit(head.waiter, head.node.name, plan.assignments(), plan.borrowing)
             )
-        elif head.requeue == PENDING_PREEMPTION:
-            for victim in head.targets if head.planned.mode is Mode.PREEMPT else ():
+        elif head.requeue in (PENDING_PREEMPTION, PENDING_LEAST_RUN):
+            now = head.planned.mode is Mode.PREEMPT and not head.until
+            for victim in head.targets if now else ():
                 if victim.holding.evicted is not None:
                     continue
                 verdict = PreemptionVerdict(
@@ -365,7 +390,7 @@ class Scheduler:
             key=lambda c: (-c.waiter.priority, c.waiter.since, c.waiter.uid),
         )
         for claim in claims:
-            if claim.waiter.id in waiting:
+            if claim.waiter.id in waiting or claim.until:
                 continue
             present = objects.present.queues[claim.queue]
             waiter = claim.waiter
@@ -381,3 +406,18 @@ class Scheduler:
             elif not cache.reservations.leaving_beside(claim.queue):
                 cache.claims.end(waiter.id)
                 cache.queues.place(waiter)
+
+    def _look_again(
+        self,
+        heads: list[HeadVerdict],
+        admitted: list[AdmissionVerdict],
+        evicted: list[PreemptionVerdict],
+    ) -> None:
+        """Decide anew about postponed preemptions that are due, or where something became free."""
+        cache = self.cache
+        ready = cache.claims.ready() if cache.objects.least_run.on else []
+        for claim in ready:
+            cache.claims.end(claim.waiter.id)
+        for claim in sorted(ready, key=lambda one: order.rank(one.borrowing, one.waiter)):
+            queue = cache.objects.cluster_queues[claim.queue]
+            self._decide([(queue, claim.waiter)], heads, admitted, evicted)

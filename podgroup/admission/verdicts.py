@@ -30,6 +30,9 @@ class HeadVerdict(Struct, frozen=True, kw_only=True):
     `mode` is Fit, Preempt, NoFit, DeferredFit, or "" if it was not held against quota. `status` is
     ``assumed`` for admitted, ``skipped``, or "". `reason` and `message` are those of the condition
     QuotaReserved=False, "" if admitted. `order` is its place among the heads of its tree.
+
+    `until` is when its targets have run for long enough, in seconds, and `waits_for` the one that
+    has to run until then; 0: they have.
     """
 
     id: str
@@ -42,6 +45,8 @@ class HeadVerdict(Struct, frozen=True, kw_only=True):
     requeue: str = ""
     preemptor: bool = False
     order: int | None = None
+    until: float = 0.0
+    waits_for: str = ""
     pod_sets: tuple[Chosen, ...] = ()
     targets: tuple[Target, ...] = ()
     shortages: tuple[Shortage, ...] = ()

@@ -1,10 +1,11 @@
 """Who may be preempted for whom, and in which order candidates are looked at.
 
 Theory. Of the workloads that hold something the preemptor lacks, its ClusterQueue's policies say
-who may be taken: one policy for its own queue, one for the rest of the tree. Candidates come in one
-order: evictions that are under way first, then low before high priority, late before early
-reservations. Where LocalQueues share by use, those that used most come first within a ClusterQueue;
-between ClusterQueues use says nothing, so lists are ordered for each and merged by the rest.
+who may be taken: one policy for its own queue, one for the rest of the tree. Who has not run for
+its least time is no candidate. Candidates come in one order: evictions that are under way first,
+then low before high priority, late before early reservations. Where LocalQueues share by use, those
+that used most come first within a ClusterQueue; between ClusterQueues use says nothing, so lists
+are ordered for each and merged by the rest.
 
 Invariant: the order is total, it ends in the uid.
 """
@@ -53,6 +54,8 @@ class Field(NamedTuple):
     places: Places | None = None
     placed: Callable[[], bool] = lambda: True
     """Whether the preemptor's pods have places now."""
+    spares: Callable[[AdmittedWorkload, str], bool] | None = None
+    """Whether a workload has not run for long enough to be taken for a reason; None: none is."""
 
 
 def candidates(
@@ -79,6 +82,12 @@ def candidates(
         and other.id not in preemptor.spared
         and not other.workload.fixed
     ]
+
+
+def seasoned(field: Field, found: list[AdmittedWorkload], reason: str) -> list[AdmittedWorkload]:
+    """Return who of candidates has run for long enough to be taken for a reason."""
+    spares = field.spares
+    return found if spares is None else [one for one in found if not spares(one, reason)]
 
 
 def order(preemptor: Preemptor, other: AdmittedWorkload) -> Order:

@@ -4,6 +4,7 @@ Invariant: a message depends on its arguments alone.
 """
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from podgroup.model.names import (
@@ -20,6 +21,8 @@ NAMESPACE_MISMATCH: Final = "NamespaceMismatch"
 NO_FIT: Final = "NoFit"
 NO_CANDIDATES: Final = "PreemptionNoCandidates"
 PENDING_PREEMPTION: Final = "PendingPreemption"
+PENDING_LEAST_RUN: Final = "PendingLeastRun"
+"""Not Kueue's: those who give way have not run for long enough yet."""
 FAILED_AFTER_NOMINATION: Final = "FailedAfterNomination"
 
 AT_ONCE: Final = frozenset({FAILED_AFTER_NOMINATION, PENDING_PREEMPTION, "PreemptionFailed"})
@@ -67,6 +70,12 @@ def no_namespace(namespace: str) -> str:
 def pending_preemption(message: str, victims: int) -> str:
     """Add to a message how many give way."""
     return f"{message}. Pending the preemption of {victims} workload(s)"
+
+
+def postponed(message: str, victims: int, until: float) -> str:
+    """Add to a message how many give way, and not before when (seconds)."""
+    at = datetime.fromtimestamp(until, UTC).isoformat(timespec="seconds")
+    return f"{pending_preemption(message or EVICTIONS_UNDER_WAY, victims)}, not before {at}"
 
 
 def gave_way(uid: str) -> str:

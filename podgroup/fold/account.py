@@ -32,6 +32,7 @@ from podgroup.admission.model import (
     LocalQueue,
     Namespace,
     Object,
+    PriorityClass,
     Topology,
     Workload,
 )
@@ -40,7 +41,7 @@ from podgroup.model.objects import QUEUE_KINDS, Assignment, NodeView
 from podgroup.model.wording import kueues
 from podgroup.state import asked
 from podgroup.state.changes import EVERYTHING
-from podgroup.state.facts import nodes_listed, unwell
+from podgroup.state.facts import nodes_listed, priority_class_of, unwell
 from podgroup.state.group import Group, QuotaReservation
 from podgroup.state.quota import Charge, Deciding
 from podgroup.state.world import World
@@ -195,6 +196,10 @@ class _Entry:
         if holding is not None and charge is not None:
             if not self._resized(group, charge, holding):
                 self._holds(group, charge, holding)
+            held = cache.reservations.admitted[identity]
+            if held.began is None and holding.admitted:
+                held.began = (holding.admitted_at or holding.at).timestamp()
+            held.priority_class = priority_class_of(group)
             return True
         self._locate(identity, ())
         if identity in cache.reservations.admitted:
@@ -307,6 +312,7 @@ _KINDS: Final[Mapping[str, type[Object]]] = {
     "Namespace": Namespace,
     "Topology": Topology,
     "Node": NodeView,
+    "WorkloadPriorityClass": PriorityClass,
     "ResourceFlavor": Flavor,
     "Cohort": Cohort,
     "ClusterQueue": ClusterQueue,

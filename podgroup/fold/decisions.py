@@ -57,7 +57,7 @@ from podgroup.model.objects import Since
 from podgroup.model.reasons import replaces
 from podgroup.model.shortage import Preempted
 from podgroup.state.changes import EVERYTHING
-from podgroup.state.facts import cluster_queue_name, place_of, role_of
+from podgroup.state.facts import cluster_queue_name, place_of, priority_class_of, role_of
 from podgroup.state.group import Eviction, Finish, Group, Role
 from podgroup.state.pod import Expectation, OutOfSelector
 from podgroup.state.world import World
@@ -146,7 +146,10 @@ def _workload_is_made(
 
 def _composed(world: World, group: Group, decision: Decision, command: ComposeGroup) -> None:
     ref = command.priority_ref
+    before = priority_class_of(group)
     composition.ranked(group, f"{ref.kind}/{ref.name}" if ref is not None else "")
+    if group.quota.holding is not None and priority_class_of(group) != before:
+        world.quotas.news[group.id] = None
     if command.pod_sets is not None:
         _compose(world, At(decision.as_of, decision.at), group, command.priority, command.pod_sets)
     else:

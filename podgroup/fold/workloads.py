@@ -47,6 +47,7 @@ from podgroup.state.facts import (
     cluster_queue_name,
     condition,
     is_true,
+    priority_class_of,
     runs_since_before,
 )
 from podgroup.state.group import (
@@ -205,7 +206,7 @@ def belongs(group: Group, view: WorkloadView) -> bool:
 
 def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
     """Take a Workload over as the group's, or its new version."""
-    before = group.mirror.workload
+    before, ranked_by = group.mirror.workload, priority_class_of(group)
     if before is not None and before.uid != view.uid:
         # Deleted and made anew while no watch ran: what was written went to the other one.
         note(world, here, "WorkloadGone", group=group.id, message=say.workload(before.name))
@@ -213,6 +214,8 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
         end_expectation(world, group, None)
     refused = group.mirror.refused
     mirror.seen(group, view, first=before is None)
+    if group.quota.holding is not None and priority_class_of(group) != ranked_by:
+        world.quotas.news[group.id] = None
     if before is None:
         note(world, here, "WorkloadSeen", group=group.id, message=say.workload(view.name))
     owned = _take_owners(world, group, before, view)

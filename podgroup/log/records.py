@@ -64,6 +64,8 @@ class Kept(Record, frozen=True, tag="kept"):
 
     `lost_to`: that group took over what was kept; `victims` wait until this one is admitted, or
     that one waits for no evictions any more.
+
+    `until`: `victims` go on running until then, when they have run for long enough.
     """
 
     cluster_queue: str = ""
@@ -72,6 +74,7 @@ class Kept(Record, frozen=True, tag="kept"):
     victims: tuple[str, ...] = ()
     head: bool = False
     lost_to: str = ""
+    until: datetime | None = None
 
 
 class ShortageChanged(Record, frozen=True, tag="lacking"):

@@ -115,6 +115,9 @@ ACTIVE: Final[str] = "Active"  # of a ClusterQueue or LocalQueue
 REASON_ANNOTATION: Final[str] = "gatelog.io/reason"
 REASON_BY_ANNOTATION: Final[str] = "gatelog.io/reason-by"
 
+# -- how long groups run before they give way: annotation of WorkloadPriorityClasses -------------
+LEAST_RUN_ANNOTATION: Final[str] = "gatelog.io/least-run-s"
+
 # -- reasons of Active -------------------------------------------------------------------------
 ACTIVE_READY: Final[str] = "Ready"
 ACTIVE_STOPPED: Final[str] = "Stopped"
@@ -164,6 +167,7 @@ PENDING_EXCEEDS_MAX_QUOTA: Final[str] = "ExceedsMaxQuota"
 PENDING_TOPOLOGY_FAILED: Final[str] = "TopologyPlacementFailed"
 PENDING_WAITING_FOR_TOPOLOGY: Final[str] = "WaitingForTopology"  # Kueue: WaitingForQuota
 PENDING_PREEMPTED_WORKLOADS: Final[str] = "WaitingForPreemptedWorkloads"
+PENDING_LEAST_RUN_TIME: Final[str] = "WaitingForLeastRunTime"
 PENDING_MISCONFIGURED: Final[str] = "Misconfigured"
 PENDING_SUSPENDED: Final[str] = "Suspended"
 PENDING_EVALUATION: Final[str] = "PendingEvaluation"

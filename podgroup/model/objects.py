@@ -14,6 +14,7 @@ from typing import Annotated, Final, Literal, NamedTuple, cast
 
 from msgspec import Meta
 
+from podgroup.model.least_run import Times
 from podgroup.model.limits import cut
 from podgroup.model.meaning import Means, Shared, View, Write
 from podgroup.model.names import (
@@ -607,13 +608,19 @@ class AdmissionCheckView(View, tag_field="kind", tag="AdmissionCheck", frozen=Tr
 class WorkloadPriorityClassView(
     View, tag_field="kind", tag="WorkloadPriorityClass", frozen=True, kw_only=True
 ):
-    """A WorkloadPriorityClass: a priority for queueing only."""
+    """A WorkloadPriorityClass: a priority for queueing only.
+
+    `least_run` is how long its groups run before they give way; `problem` says why the annotation
+    that names it cannot be read, "" if it can.
+    """
 
     uid: str
     name: str
     resource_version: str
     value: int
     namespace: str = ""
+    least_run: Times = ()
+    problem: str = ""
 
 
 class PriorityClassView(View, tag_field="kind", tag="PriorityClass", frozen=True, kw_only=True):

@@ -32,6 +32,10 @@ class Policy(Struct, frozen=True, kw_only=True):
 
     `workloads` "groups" lets single pods of builtin mode do without a Workload.
 
+    `least_run_s` is how long a group runs at least, from its admission, before it gives way to
+    another; `least_run_by_reason` are reasons of preemption with another time, `reason=seconds`.
+    Builtin mode only, and not with `compatibility` "kueue".
+
     `status_interval_s` is how long at least lies between two reports of a queue's
     state, in its status and in the ledger; 0: it is not reported. Builtin mode only.
 
@@ -88,6 +92,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     usage_half_life_s: int = -1
     usage_sampling_s: int = 300
     usage_weights: tuple[str, ...] = ()
+    least_run_s: int = 0
+    least_run_by_reason: tuple[str, ...] = ()
     status_interval_s: int = 0
     workloads: str = "all"
     namespace_memory_mib: int = 0

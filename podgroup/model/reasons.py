@@ -41,6 +41,7 @@ from podgroup.model.names import (
     PENDING_EVALUATION,
     PENDING_EXCEEDS_MAX_QUOTA,
     PENDING_GATED,
+    PENDING_LEAST_RUN_TIME,
     PENDING_MISCONFIGURED,
     PENDING_NO_MATCHING_FLAVOR,
     PENDING_ON_HOLD,
@@ -393,6 +394,12 @@ REASONS: Final = (
         "groups that were preempted for it have not ended yet",
         "that the preempted groups end; what they free is kept for it",
     ),
+    _waits(
+        PENDING_LEAST_RUN_TIME,
+        "groups that are to give way for it have not run for their least time yet",
+        "that they have run for queueing.least_run_s, or for annotation gatelog.io/least-run-s of "
+        "their WorkloadPriorityClass; what else is free for it is kept for it",
+    ),
     _blocked(
         PENDING_EXCEEDS_MAX_QUOTA,
         "it asks for more than the queue can ever have",
@@ -587,6 +594,7 @@ _EFFECTS: Final = {
     PENDING_WAITING_FOR_QUOTA: Effect(tried=True),
     PENDING_WAITING_FOR_TOPOLOGY: Effect(tried=True),
     PENDING_PREEMPTED_WORKLOADS: Effect(tried=True, passing=True, yields=True),
+    PENDING_LEAST_RUN_TIME: Effect(tried=True),
     PENDING_EXCEEDS_MAX_QUOTA: Effect(tried=True, hopeless=True),
     PENDING_NO_MATCHING_FLAVOR: Effect(tried=True, hopeless=True),
     PENDING_TOPOLOGY_FAILED: Effect(tried=True, hopeless=True),

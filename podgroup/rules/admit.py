@@ -19,7 +19,7 @@ from podgroup.admission import Scheduler
 from podgroup.admission.cache.ledger import Ledger
 from podgroup.admission.cache.scheduler_cache import SchedulerCache
 from podgroup.admission.verdicts import AdmissionVerdict, PreemptionVerdict, Verdicts
-from podgroup.admission.wording import ASSUMED
+from podgroup.admission.wording import ASSUMED, PENDING_LEAST_RUN
 from podgroup.log.events import Decision
 from podgroup.log.records import Used
 from podgroup.model.commands import AdmitGroup
@@ -29,7 +29,7 @@ from podgroup.model.objects import ClusterQueueView
 from podgroup.model.reasons import CLUSTER_QUEUE_INACTIVE, effect_of
 from podgroup.model.standing import COUNTS_TIMER
 from podgroup.model.topology import placed_at
-from podgroup.model.wording import kueues
+from podgroup.model.wording import joined, kueues
 from podgroup.rules.helpers.activity import without_root
 from podgroup.rules.helpers.checks import required_checks
 from podgroup.rules.helpers.context import Concluding, Conclusions, RuleContext, group_ref
@@ -39,6 +39,7 @@ from podgroup.rules.helpers.rule import BUILTIN, ClusterRule, RuleDoc
 from podgroup.rules.helpers.shortages import record_shortage
 from podgroup.rules.helpers.unadmitted import ran_unadmitted
 from podgroup.rules.helpers.wording import because_of
+from podgroup.rules.postpone import in_words
 from podgroup.rules.preempt import DOC as PREEMPT
 from podgroup.rules.preempt import preempt
 from podgroup.rules.relocate import DOC as RELOCATE
@@ -135,6 +136,11 @@ def _carry_out(ctx: RuleContext, scheduler: Scheduler, verdicts: Verdicts) -> Co
             why = head.reason, head.message
             victims = len(head.targets) if effect_of(head.reason).yields else 0
             said = plainly(ctx.world, group, why, head.shortages, victims)
+            if head.requeue == PENDING_LEAST_RUN:
+                last = ctx.world.groups.get(GroupID(head.waits_for))
+                until = datetime.fromtimestamp(head.until, UTC)
+                words = in_words(ctx, group, last, len(head.targets), until)
+                said = said[0], joined(words, said[1])
             yield from _refuse(ctx, group, said)
             yield from record_shortage(ctx, group, head.cluster_queue, head.shortages)
             right = True

@@ -7,7 +7,7 @@ Invariant: nothing is changed; equal worlds give equal values.
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
@@ -30,6 +30,7 @@ from podgroup.admission.model import (
     PodSet,
     PodSetAssignment,
     Preemption,
+    PriorityClass,
     Requests,
     Reservation,
     Topology,
@@ -39,6 +40,7 @@ from podgroup.admission.model import (
 from podgroup.admission.shape import asked as total_of
 from podgroup.log.records import Kept
 from podgroup.model.ids import GroupID, PodUID
+from podgroup.model.least_run import read
 from podgroup.model.names import (
     ACTIVE_NODES_NOT_LISTED,
     ACTIVE_TOPOLOGY_NOT_FOUND,
@@ -59,6 +61,7 @@ from podgroup.model.objects import (
     QueueObject,
     ResourceGroup,
     TopologyView,
+    WorkloadPriorityClassView,
 )
 from podgroup.model.policy import Policy, weights_of
 from podgroup.model.topology import HOSTNAME, TopologyAssignment
@@ -101,6 +104,7 @@ def configuration(policy: Policy) -> Configuration:
         fair_strategies=strategies,
         usage_sharing=sharing,
         as_kueue=policy.compatibility == "kueue",
+        least_run=(("", policy.least_run_s), *read(",".join(policy.least_run_by_reason))),
     )
 
 
@@ -144,6 +148,8 @@ def quota_object(world: World, view: QueueObject) -> Object | None:
             return Topology(name=view.name, levels=view.levels)
         case NamespaceView():
             return Namespace(name=view.name, labels=view.labels)
+        case WorkloadPriorityClassView():
+            return PriorityClass(name=view.name, least_run=view.least_run)
         case NodeView():
             return view
         case _:
@@ -345,7 +351,10 @@ def kept_record(group: GroupID, kept: KeptQuota | None) -> Kept:
     if kept is None:
         return Kept(group)
     given = assignments(kept.pod_sets or per_flavor(kept.usage))
-    return Kept(group, kept.queue, given, kept.borrowing, kept.victims, kept.head, kept.lost_to)
+    until = datetime.fromtimestamp(kept.until, UTC) if kept.until else None
+    return Kept(
+        group, kept.queue, given, kept.borrowing, kept.victims, kept.head, kept.lost_to, until
+    )
 
 
 def kept_quota(record: Kept) -> KeptQuota:
@@ -368,6 +377,7 @@ def kept_quota(record: Kept) -> KeptQuota:
         record.victims,
         record.head,
         record.lost_to,
+        0.0 if record.until is None else _seconds(record.until),
     )
 
 

@@ -84,6 +84,17 @@ def shares_by_use(world: World, queue: ClusterQueueView) -> bool:
     return world.policy.usage_half_life_s >= 0 and queue.usage_based
 
 
+def priority_class_of(group: Group) -> str:
+    """Return the WorkloadPriorityClass that a composed group has its priority from, "" if none."""
+    ranked_by, workload = group.composition.ranked_by, group.mirror.workload
+    if ranked_by is None and workload is None:
+        return group.spec.priority_class  # its Workload is about to be made
+    kind, _, name = (ranked_by or "").partition("/")
+    if ranked_by is None and workload is not None:
+        kind, name = workload.priority_class_kind, workload.priority_class
+    return name if kind == "WorkloadPriorityClass" else ""
+
+
 def used_lately(world: World, local: LocalQueueView) -> float:
     """Return what a LocalQueue used lately, as `admission.ledger` has it."""
     used = world.meta.used.get(f"{local.namespace}/{local.name}")

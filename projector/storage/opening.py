@@ -52,6 +52,8 @@ def policy_of(settings: QueueingSettings) -> Policy:
         usage_half_life_s=settings.usage_half_life_s,
         usage_sampling_s=settings.usage_sampling_s,
         usage_weights=settings.usage_weights,
+        least_run_s=settings.least_run_s,
+        least_run_by_reason=settings.least_run_by_reason,
         status_interval_s=settings.status_interval_s,
         workloads=settings.workloads,
         namespace_memory_mib=settings.namespace_memory_mib,

@@ -57,6 +57,8 @@ POLICIES = {
         unreachable_timeout_s=90,
         deleted_node_timeout_s=45,
         deleted_group_timeout_s=25,
+        least_run_s=15,
+        least_run_by_reason=("InCohortReclamation=5",),
     ),
     "gates": Policy(
         fast_quota_release=True,

@@ -27,6 +27,7 @@ NOT_OF_PODS = {
     names.JOB_UID: "Workloads",
     names.TEMPLATE: "Workloads",
     names.REASON_ANNOTATION: "queues and Workloads",
+    names.LEAST_RUN_ANNOTATION: "WorkloadPriorityClasses",
     names.REASON_BY_ANNOTATION: "queues and Workloads",
     "kubernetes.io/metadata.name": "namespaces",
     "kubernetes.io/config.mirror": "a kubelet's own pods, which are left alone",

@@ -6,17 +6,22 @@ a claim over; the victims then wait for the loser for as long as the winner clai
 the loser has had its turn. A StrictFIFO queue is *blocked* by a head that does not fit, which may
 reserve quota meanwhile. In any other queue the last preemptor may go before all others.
 
+A claim may be kept before its victims are evicted, until they have run for their least time: they
+count as good as gone, and go on running.
+
 All of that outlives a restart: `changed` says for whom it is to be written down anew.
 
 Invariant: what is claimed and reserved is counted in the tree that decisions are made on.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import NamedTuple
 
 from podgroup.admission.cache.cached_queue import CachedQueue
 from podgroup.admission.cache.objects import Objects
+from podgroup.admission.cache.reservations import Reservations
 from podgroup.admission.cache.wake_ups import WakeUps
 from podgroup.admission.holding import PendingWorkload
 from podgroup.admission.model import FlavorResource, PodSetAssignment
@@ -27,7 +32,7 @@ from podgroup.admission.tree import Usage
 class Claim:
     """Quota and places kept for a workload that waits until evictions are complete."""
 
-    __slots__ = ("borrowing", "given", "pod_sets", "queue", "usage", "victims", "waiter")
+    __slots__ = ("borrowing", "given", "pod_sets", "queue", "until", "usage", "victims", "waiter")
 
     def __init__(
         self,
@@ -45,6 +50,8 @@ class Claim:
         self.usage = usage
         self.borrowing = borrowing
         self.victims = tuple(victims)
+        self.until = 0.0
+        """When its victims have run for long enough, in seconds; 0: they are evicted already."""
 
 
 class LostClaim(NamedTuple):
@@ -57,8 +64,9 @@ class LostClaim(NamedTuple):
 class KeptQuota(NamedTuple):
     """What is kept for one workload, as it is written down.
 
-    A claim (`pod_sets`), a `head` of a ClusterQueue that goes first and may reserve (`usage`), or
-    only `victims` that wait for the workload, as long as `lost_to` claims something.
+    A claim (`pod_sets`; `until` when its victims run), a `head` of a ClusterQueue that goes first
+    and may reserve (`usage`), or only `victims` that wait for the workload, as long as `lost_to`
+    claims something.
     """
 
     queue: str
@@ -68,35 +76,45 @@ class KeptQuota(NamedTuple):
     victims: tuple[str, ...] = ()
     head: bool = False
     lost_to: str = ""
+    until: float = 0.0
 
 
 class Claims:
     """What is kept, and for whom. `requeue` puts a workload where it belongs now, by its id."""
 
-    def __init__(self, objects: Objects, wake_ups: WakeUps, requeue: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        objects: Objects,
+        wake_ups: WakeUps,
+        reservations: Reservations,
+        requeue: Callable[[str], None],
+    ) -> None:
         self.by_id: dict[str, Claim] = {}
         self.lost: dict[str, LostClaim] = {}
         """By loser; one that claims anew gets its victims back."""
         self.held_back: dict[str, str] = {}
         """By victim, whom it lets in before it is tried itself."""
+        self.reconsidered: set[str] = set()
+        """Whose preemption is postponed, and decided anew as something became free."""
         self.changed: set[str] = set()
         """For whom something is kept or not kept any more since this was read last."""
         self._objects = objects
         self._wake_ups = wake_ups
+        self._reservations = reservations
         self._requeue = requeue
 
     def begin(self, claim: Claim) -> None:
         """Keep quota for a workload until evictions are complete."""
         id = claim.waiter.id
-        lost = self.lost.pop(id, None)
+        lost = self.lost.pop(id, None) if not claim.until else None
         if lost is not None:
             claim.victims = (*lost.victims, *claim.victims)
         self.by_id[id] = claim
         self.changed.add(id)
         self._objects.cluster_queues[claim.queue].claims.add(id)
-        self._objects.forest.queues[claim.queue].take(claim.usage)
-        self._objects.places.charge(claim.given)
-        self._hold_back(claim.victims, id)
+        self._count(claim, 1)
+        if not claim.until:
+            self._hold_back(claim.victims, id)
 
     def end(self, id: str) -> None:
         """Keep no quota for a workload any more, and let its victims be tried again."""
@@ -108,13 +126,52 @@ class Claims:
         if queue is not None:
             queue.claims.discard(id)
             self._wake_ups.due.add(claim.queue)
-        node = self._objects.forest.queues.get(claim.queue)
-        if node is not None:
-            node.give(claim.usage)
-        self._objects.places.charge(claim.given, -1)
+        self._count(claim, -1)
         if queue is not None:
             self._wake_ups.released.add(claim.queue)
         self._let_go(claim.victims, id)
+
+    def postponed_beside(self, name: str) -> list[Claim]:
+        """Return the claims in the tree of a ClusterQueue whose victims are to run for longer."""
+        queues = self._objects.cluster_queues
+        ids = (id for one in self._objects.tree(name) for id in sorted(queues[one].claims))
+        return [self.by_id[id] for id in ids if self.by_id[id].until]
+
+    def reconsider(self, queue: CachedQueue) -> None:
+        """Let postponed preemptions of a ClusterQueue be decided anew."""
+        self.reconsidered.update(id for id in queue.claims if self.by_id[id].until)
+
+    def ready(self) -> list[Claim]:
+        """Return postponed claims that are to be decided anew now."""
+        now = self._wake_ups.now
+        found = [
+            claim
+            for id, claim in self.by_id.items()
+            if claim.until and (claim.until <= now or id in self.reconsidered)
+        ]
+        self.reconsidered.clear()
+        return found
+
+    @contextmanager
+    def without(self, claims: Iterable[Claim]) -> Iterator[None]:
+        """Look at quota and places as if some claims were not there."""
+        lifted = list(claims)
+        for claim in lifted:
+            self._count(claim, -1)
+        yield
+        for claim in lifted:
+            self._count(claim, 1)
+
+    def _count(self, claim: Claim, sign: int) -> None:
+        """Count a claim as used, and its victims as good as gone; or with -1 no longer."""
+        node = self._objects.forest.queues.get(claim.queue)
+        if node is not None and sign > 0:
+            node.take(claim.usage)
+        elif node is not None:
+            node.give(claim.usage)
+        self._objects.places.charge(claim.given, sign)
+        if claim.until:
+            self._reservations.leave_later(claim.victims, sign)
 
     def pass_on(self, claim: Claim, winner: str) -> None:
         """End a claim that `winner` takes over; who was evicted for it goes on waiting.

@@ -11,6 +11,7 @@ Invariant: while nothing is `stale` the trees are those of the objects.
 from collections.abc import Iterable, Mapping
 
 from podgroup.admission.cache.cached_queue import CachedQueue
+from podgroup.admission.least_run import LeastRun
 from podgroup.admission.model import (
     Cohort,
     Configuration,
@@ -33,6 +34,7 @@ class Objects:
         self.cluster_queues: dict[str, CachedQueue] = {}
         self.local_queues: dict[tuple[str, str], LocalQueue] = {}
         self.namespaces: dict[str, Mapping[str, str]] = {}
+        self.least_run = LeastRun(configuration.least_run, never=configuration.as_kueue)  # Q22
         self.places = Places(better=not configuration.as_kueue)  # Q18
         self.forest = Forest((), ())
         self.present = self.forest

@@ -65,7 +65,7 @@ class QueueManager:
         configuration: Configuration,
     ) -> None:
         self.waiting: dict[str, PendingWorkload] = {}
-        self.claims = Claims(objects, wake_ups, self._requeue)
+        self.claims = Claims(objects, wake_ups, reservations, self._requeue)
         self.shapes = Shapes()
         self.judged: set[str] = set()
         """Whom an equal one has answered for since this was read last."""
@@ -236,12 +236,27 @@ class QueueManager:
                 or not queue.active
                 or not queue.lines.active
                 or queue.blocked
-                or (queue.claims and queue.strict)
+                or (queue.strict and self._waits_for_claim(queue))
             ):
                 due.discard(name)  # until one of these changes
             else:
                 found.append(queue)
         return [(queue, self._pop(queue)) for queue in found]
+
+    def _waits_for_claim(self, queue: CachedQueue) -> bool:
+        """Tell whether quota is kept for one of a queue that goes before who is first in line.
+
+        Where evictions are under way it goes before all.
+        """
+        claims = [self.claims.by_id[id] for id in queue.claims]
+        if not claims or not all(claim.until for claim in claims):
+            return bool(claims)
+        first = self.first(queue)
+        return first is None or any(self.before(queue, one.waiter, first) for one in claims)
+
+    def before(self, queue: CachedQueue, one: PendingWorkload, other: PendingWorkload) -> bool:
+        """Tell whether one workload of a queue is tried before another."""
+        return self._rank(queue, one) < self._rank(queue, other)
 
     def _pop(self, queue: CachedQueue) -> PendingWorkload:
         head = self.first(queue)
@@ -333,6 +348,7 @@ class QueueManager:
                 queue = objects.cluster_queues[name]
                 self._forget_failed(queue)
                 self.claims.unblock(queue)
+                self.claims.reconsider(queue)
                 queue.lines.try_again()
                 self._wake_ups.due.add(name)
         released.clear()

@@ -41,12 +41,17 @@ class Reservations:
         self._as_kueue = configuration.as_kueue
         self._leaving: dict[str, AdmittedWorkload] = {}
         """Who is being evicted and has places."""
+        self.leaving_later: set[str] = set()
+        """Who gives way once it has run for long enough: counted as if it was being evicted."""
         self._in_use: dict[tuple[str, str], dict[str, int]] = {}
 
     def add(self, workload: Workload, reservation: Reservation) -> None:
         """Enter that a workload holds quota, or holds it otherwise than before."""
-        self.remove(workload.id)
-        self.enter(AdmittedWorkload(workload, reservation, self._requeue_by))
+        holding = AdmittedWorkload(workload, reservation, self._requeue_by)
+        before = self.remove(workload.id)
+        if before is not None:
+            holding.began, holding.priority_class = before.began, before.priority_class
+        self.enter(holding)
 
     def enter(self, holding: AdmittedWorkload) -> None:
         """Enter what a workload holds."""
@@ -95,6 +100,19 @@ class Reservations:
         self._count(holding)
         self._written_anew(holding)
         return holding
+
+    def leave_later(self, ids: Iterable[str], sign: int = 1) -> None:
+        """Count workloads as if they were being evicted, or with `sign` -1 no longer."""
+        for id in ids:
+            holding = self.admitted.get(id)
+            if holding is not None:
+                self._uncount(holding)
+            if sign > 0:
+                self.leaving_later.add(id)
+            else:
+                self.leaving_later.discard(id)
+            if holding is not None:
+                self._count(holding)
 
     def charge_use(self, id: str, asked: Mapping[str, int]) -> None:
         """Charge an admission that was decided to its LocalQueue, where use is shared by."""
@@ -183,14 +201,17 @@ class Reservations:
         if queue is not None:
             queue.generation += 1
 
+    def _leaves(self, holding: AdmittedWorkload) -> bool:
+        return holding.evicted is not None or holding.id in self.leaving_later
+
     def _count(self, holding: AdmittedWorkload) -> None:
         """Count what a workload holds in the trees."""
         objects = self._objects
         queue = objects.cluster_queues.get(holding.cluster_queue)
         if objects.stale or queue is None:
             return
-        leaving = holding.evicted is not None
-        queue.leaving += leaving
+        leaving = self._leaves(holding)
+        queue.leaving += holding.evicted is not None
         if leaving and holding.given:
             self._leaving[holding.id] = holding
         if objects.present is not objects.forest:
@@ -206,8 +227,8 @@ class Reservations:
         queue = objects.cluster_queues.get(holding.cluster_queue)
         if objects.stale or queue is None:
             return
-        leaving = holding.evicted is not None
-        queue.leaving -= leaving
+        leaving = self._leaves(holding)
+        queue.leaving -= holding.evicted is not None
         self._leaving.pop(holding.id, None)
         if objects.present is not objects.forest:
             _enter_usage(objects.present.queues[holding.cluster_queue], holding, -1)

@@ -31,9 +31,11 @@ from podgroup.admission.model import (
     LocalQueue,
     Namespace,
     Object,
+    PriorityClass,
     Reservation,
     Workload,
 )
+from podgroup.model.least_run import Times
 from podgroup.model.objects import NodeView
 from podgroup.model.shortage import Shortage
 
@@ -81,6 +83,8 @@ class SchedulerCache:
             case Namespace():
                 self.objects.store(value)
                 self.queues.set_namespace(value.name)
+            case PriorityClass():
+                self._set_least_run(value.name, value.least_run)
             case _:
                 self.objects.store(value)
 
@@ -88,6 +92,8 @@ class SchedulerCache:
         """Strike out an object."""
         if kind is NodeView:
             self._more_fits(self.objects.places.remove_node(name))
+        elif kind is PriorityClass:
+            self._set_least_run(name, ())
         elif kind is LocalQueue:
             self._change_local_queue((namespace, name), None)
         elif kind is ClusterQueue:
@@ -97,6 +103,10 @@ class SchedulerCache:
                 self.queues.set_queue(queue, None)
         elif self.objects.discard(kind, name) and kind is Namespace:
             self.queues.set_namespace(name)
+
+    def _set_least_run(self, name: str, times: Times) -> None:
+        if self.objects.least_run.set_class(name, times):
+            self.wake_ups.release_all()
 
     def _more_fits(self, flavors: set[str]) -> None:
         for name, queue in self.objects.cluster_queues.items() if flavors else ():
@@ -181,6 +191,7 @@ class SchedulerCache:
     def release(self, id: str, requeue: bool = True) -> None:
         """Enter that a workload gave its quota back; it waits again unless `requeue` is false."""
         holding = self.reservations.remove(id)
+        self.reservations.leaving_later.discard(id)
         if holding is None:
             return
         self.wake_ups.on_release(holding.local_queue, holding.cluster_queue)
@@ -237,7 +248,11 @@ class SchedulerCache:
         claim = self.claims.by_id.get(id)
         if claim is not None:
             return KeptQuota(
-                claim.queue, claim.pod_sets, borrowing=claim.borrowing, victims=claim.victims
+                claim.queue,
+                claim.pod_sets,
+                borrowing=claim.borrowing,
+                victims=claim.victims,
+                until=claim.until,
             )
         waiter = self.queues.waiting.get(id)
         queue = self.queues.queue_of(waiter) if waiter is not None else None
@@ -274,4 +289,5 @@ class SchedulerCache:
                 self.queues.take_out(waiter)
                 usage = usage_of(one.pod_sets)
                 claim = Claim(waiter, one.queue, one.pod_sets, usage, one.borrowing, one.victims)
+                claim.until = one.until
                 self.claims.begin(claim)
