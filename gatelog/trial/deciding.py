@@ -154,5 +154,6 @@ def _victims(world: World, decided: Decided, identity: GroupID) -> list[Victim]:
         command = decision.command
         if isinstance(command, EvictGroup) and command.preempted_by == identity:
             policy = command.preemption.policy if command.preemption is not None else ""
-            found.append(Victim(decision.namespace, decision.name, preemption_why(policy)))
+            why = preemption_why(policy)
+            found.append(Victim(namespace=decision.namespace, name=decision.name, why=why))
     return found

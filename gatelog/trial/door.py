@@ -170,7 +170,7 @@ _NEWER = 2**62
 
 
 def _refusal(made: MadePod, field: str, message: str) -> Refusal:
-    return Refusal(made.title, made.line, made.field(field), message)
+    return Refusal(object=made.title, line=made.line, field=made.field(field), message=message)
 
 
 def _said(asked: Any) -> Any:

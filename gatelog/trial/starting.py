@@ -28,7 +28,9 @@ def by_plays(url: str, label: str, budget_s: float = BUDGET_S) -> Starts:
     def starts(world: World, identity: GroupID, position: int) -> Start:
         now = world.at or world.meta.at
         if now is None:
-            return Start(unknown="nothing has happened yet")
+            return Start(
+                expected=None, earliest=None, latest=None, unknown="nothing has happened yet"
+            )
         with reading(url) as connection:
             present = present_of(connection, world, now, label)
         present.begin = pickle.dumps(world.quotas.scheduler)
@@ -37,6 +39,12 @@ def by_plays(url: str, label: str, budget_s: float = BUDGET_S) -> Starts:
             None if seconds is None else now + timedelta(seconds=seconds)
             for seconds in (found.expected_s, found.earliest_s, found.latest_s)
         )
-        return Start(expected, earliest, latest, found.never, found.unknown)
+        return Start(
+            expected=expected,
+            earliest=earliest,
+            latest=latest,
+            never=found.never,
+            unknown=found.unknown,
+        )
 
     return starts

@@ -9,6 +9,8 @@ Invariant: one transaction that reads.
 
 import sqlalchemy as sa
 
+from gatelog.shell.errors import CommandFailed
+from gatelog.shell.whereabouts import read_model_at
 from podgroup.fold.deciding import line_up
 from podgroup.fold.deriving import apply_derived
 from podgroup.folding import load_world
@@ -25,15 +27,17 @@ class TooLarge(Exception):
     """More pods are known than are to be read; the message says how many."""
 
 
-def world_of(url: str, cluster: str, most_pods: int = 0) -> World | None:
+def world_of(url: str, cluster: str, most_pods: int = 0, timeout_s: float = 60.0) -> World | None:
     """Return the world of now, None before the first commit; `most_pods` 0: whatever its size.
+
+    A statement ends after `timeout_s`.
 
     Raises:
         TooLarge: it has more than `most_pods`.
         DatabaseError: there is no such database.
-        SQLAlchemyError: it does not answer, or has no read model.
+        CommandFailed: it does not answer, or has no read model.
     """
-    engine = reader(url, pool_size=1)
+    engine = reader(url, timeout_s, pool_size=1)
     try:
         with engine.execution_options(**SNAPSHOT[engine.dialect.name]).connect() as connection:
             hold(connection)
@@ -44,6 +48,9 @@ def world_of(url: str, cluster: str, most_pods: int = 0) -> World | None:
                 if loaded is None:
                     return None
                 world = load_world(cluster, loaded.checkpoint.mode, loaded)
+    except sa.exc.SQLAlchemyError as error:
+        said = str(getattr(error, "orig", None) or error).splitlines()[0]
+        raise CommandFailed(f"{read_model_at(url)}: {said}") from error
     finally:
         engine.dispose()
     return decidable(world)

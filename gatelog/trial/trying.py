@@ -61,7 +61,9 @@ def tried(world: World, asked: Asked, settings: Settings, starts: Starts | None 
     try:
         manifest = read_manifest(asked.text, asked.namespace, door.labelled)
     except Unreadable as error:
-        refusal = Refusal(error.title, error.line, error.field, str(error))
+        refusal = Refusal(
+            object=error.title, line=error.line, field=error.field, message=str(error)
+        )
         return Answer(verdict="refused", at=at, seq=seq, mode=world.mode, refusals=(refusal,))
     answered = Answered([], [], [])
     there = {(pod.view.namespace, pod.view.name) for pod in world.pods.values()}
@@ -96,7 +98,9 @@ def _may_be_made(
         field = "metadata.name"
         message = f"pod {namespace}/{name} is there already: choose another name"
     if message:
-        answered.refused.append(Refusal(pod.title, pod.line, field, message))
+        answered.refused.append(
+            Refusal(object=pod.title, line=pod.line, field=field, message=message)
+        )
     return not message
 
 
