@@ -382,6 +382,8 @@ class ServeSettings(Section, frozen=True, kw_only=True):
     """Seconds after which a query ends."""
     streams_per_user: Annotated[int, Meta(ge=1, le=500)] = 50
     """Watches and live pages that one user may have open at a replica."""
+    trial_pods: Annotated[int, Meta(ge=0, le=1_000_000)] = 10_000
+    """Pods known above which nothing is tried here (`gatelog try`), for 17 KB each; 0: never."""
     console_port: Annotated[int, Meta(ge=0, le=65535)] = 0
     """Loopback port of the console of `gatelog up`, without login; 0: any."""
     connections: Constant[int] = 4

@@ -5,13 +5,12 @@ Invariant: nothing is written anywhere.
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gatelog.shell import options
-from gatelog.shell.errors import FAILED, USAGE, CommandFailed, UsageFailed
+from gatelog.shell.errors import CommandFailed, UsageFailed
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -71,37 +70,19 @@ def try_(
     start at once. Nothing is written. Exit code 0: it starts (or is not queued), 1: it waits,
     2: it is refused.
     """
-    from gatelog.terminal import console, lookup, printing
+    from gatelog.terminal import lookup, printing
+    from gatelog.trial.answers import EXIT_CODES
+    from gatelog.trial.commandline import print_answer, read_text
 
-    if not given.filename:
-        raise UsageFailed("-f FILE: name the manifest to try; - is stdin")
-    text = _read(given.filename)
+    text = read_text(given.filename)
     settings = where.settings(search=True)
     lookup.say_where(settings, answer.form)
     found = _answer(given, text, settings)
     if answer.form is not None:
         sys.stdout.write(printing.document(found, answer.form))
     else:
-        from gatelog.trial.telling import told
-
-        out = console.console()
-        for part in told(found):
-            if part.title:
-                out.print(console.tried(part.title, part.verdict, part.words))
-            out.print(console.explained(part.lines))
-    return {"refused": USAGE, "waits": FAILED}.get(found.verdict)
-
-
-def _read(name: str) -> str:
-    try:
-        raw = sys.stdin.buffer.read() if name == "-" else Path(name).expanduser().read_bytes()
-    except OSError as error:
-        raise UsageFailed(f"-f {name}: {error.strerror}") from None
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        raise UsageFailed(f"-f {name}, line {line}: is not UTF-8") from None
+        print_answer(found)
+    return EXIT_CODES.get(found.verdict)
 
 
 def _answer(given: TrialOptions, text: str, settings: "Settings") -> "Answer":

@@ -22,6 +22,7 @@ from gatelog.serve.questions import Busy, Questions
 from gatelog.serve.server import Door, on_loopback, serving
 from gatelog.serve.spending import Spending
 from gatelog.serve.tls import Certificates, announce
+from gatelog.serve.trials import Trials
 from projector.storage.urls import database_url
 from runtime import kube as kubernetes
 from runtime.background import background
@@ -64,7 +65,9 @@ async def run_serve(
         door = Door(reviews)
         certificates = Certificates(settings)
         feed = Feed(questions)
-        handling = Handling(questions, reviews, feed, settings.serve.streams_per_user)
+        trials = Trials(settings)
+        stack.callback(trials.close)
+        handling = Handling(questions, reviews, feed, trials, settings.serve.streams_per_user)
         console = Console(questions, feed, reviews, settings.serve.streams_per_user)
 
         async def ready() -> str:

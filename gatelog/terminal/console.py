@@ -54,7 +54,6 @@ _STATES = {
     "Preempted": EVICTED,
     "Deleted": QUIET,
 }
-_VERDICTS = {"starts": GOOD, "waits": WAIT, "refused": f"bold {BAD}"}
 
 
 class _Trimmed:
@@ -136,14 +135,6 @@ def explained(lines: "Sequence[explain.ExplanationLine]") -> Table:
     for line in lines:
         table.add_row(Text(line.label), Text(line.text))
     return table
-
-
-def tried(title: str, verdict: str, words: str) -> Text:
-    """Return the title of a group that is tried, and what would become of it."""
-    text = Text(title, style="bold")
-    text.append("  ")
-    text.append(words, style=_VERDICTS.get(verdict, ""))
-    return text
 
 
 def title(text: str) -> Text:

@@ -7,7 +7,9 @@
     deciding   one message with the pods, folded and decided on; what was decided of them
     changes    what would make a group start that waits: fewer pods, another queue, another flavor
     trying     all of it
+    starting   when a group starts that waits
     telling    the answer in lines
+    commandline  a manifest read, an answer printed
 
 Theory. Nothing here decides. The door is `ingest.webhook`, admission is the engine on a world of
 its own, and when it starts is a forecast of that world. So an answer is right as far as the moment

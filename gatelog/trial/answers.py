@@ -20,6 +20,9 @@ Verdict = Literal["starts", "waits", "refused", "passes"]
 WORST: tuple[Verdict, ...] = ("refused", "waits", "starts", "passes")
 """Verdicts; the first of these that any group has is that of all."""
 
+EXIT_CODES: dict[Verdict, int] = {"waits": 1, "refused": 2}
+"""Exit codes of the commands; 0 for the others."""
+
 
 class _Part(Struct, frozen=True, kw_only=True, rename="camel"):
     """Base of what answers are made of."""

@@ -17,7 +17,8 @@ from runtime import kube as kubernetes
 from runtime.kube import KubeClient
 from runtime.settings import KubernetesSettings
 
-BASE = "/apis/gatelog.io/v1beta1"
+GROUP, VERSION = "gatelog.io", "v1beta1"
+BASE = f"/apis/{GROUP}/{VERSION}"
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _IN_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _IDLE_S = 3600.0
@@ -96,6 +97,15 @@ class Cluster:
         answer = await self._kube.request("GET", path, params=params)
         return _accepted(answer.status, _decoded(answer.body))
 
+    async def create(self, path: str, body: Any) -> Any:
+        """Return what the server makes of an object that is kept nowhere.
+
+        Raises:
+            CommandFailed, KubeError: as `get`.
+        """
+        answer = await self._kube.request("POST", path, body=msgspec.json.encode(body))
+        return _accepted(answer.status, _decoded(answer.body))
+
     async def maybe(self, path: str, params: Mapping[str, str] | None = None) -> Any:
         """Return what the server answers, None for what is not there or may not be seen."""
         answer = await self._kube.request("GET", path, params=params)
@@ -153,7 +163,7 @@ def _decoded(raw: bytes) -> Any:
 
 
 def _accepted(status: int, found: Any) -> Any:
-    if status == 200:
+    if status in (200, 201):
         return found
     raise failure_of(status, found)
 

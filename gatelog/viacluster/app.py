@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
+import msgspec
 import typer
 
 from gatelog.shell.ending import end, failed
@@ -23,7 +24,15 @@ from gatelog.shell.visible import shown
 from gatelog.terminal.printing import document, say_where, table
 from gatelog.viacluster import answers
 from gatelog.viacluster.answers import TableRow
-from gatelog.viacluster.apiserver import Cluster, Place, connected, destination, parted
+from gatelog.viacluster.apiserver import (
+    GROUP,
+    VERSION,
+    Cluster,
+    Place,
+    connected,
+    destination,
+    parted,
+)
 from podgroup.model.lifecycle import PENDING
 
 Form = Literal["", "wide", "json", "yaml", "name"]
@@ -36,6 +45,9 @@ Selector = Annotated[str, typer.Option("--selector", "-l", help="Labels of the g
 Name = Annotated[str, typer.Argument(metavar="[NS/]NAME", help="A group, or a pod of one.")]
 Optional = Annotated[
     str, typer.Argument(metavar="[[NS/]NAME]", help="A group; none: all that wait.")
+]
+Filename = Annotated[
+    str, typer.Option("--filename", "-f", metavar="FILE", help="Manifest; - is stdin.")
 ]
 Queue = Annotated[str, typer.Argument(metavar="[QUEUE]", help="A LocalQueue; none: all.")]
 
@@ -115,6 +127,33 @@ def why(where: PlaceOptions, name: Optional = "", selector: Selector = "") -> No
         _table(found, answers.PENDING, not cluster.namespace)
 
     _run(one if name else all_of_them, where.place(namespace), where.output)
+
+
+@app.command("try")
+@as_options
+def try_(where: ContextOptions, filename: Filename = "") -> int | None:
+    """Say whether pods would start now that are not made yet, and what would make them; nothing is
+    written. Exit code 0: they start, 1: they wait, 2: they are refused.
+    """
+    from gatelog.trial.answers import EXIT_CODES, Answer
+    from gatelog.trial.commandline import print_answer, read_text
+
+    text = read_text(filename)
+    answer: Any = None
+
+    async def ask(cluster: Cluster) -> None:
+        nonlocal answer
+        spec = {"manifest": text}
+        body = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "PodGroupTrial", "spec": spec}
+        found = await cluster.create(cluster.path("podgrouptrials"), body)
+        answer = msgspec.convert(found["status"], Answer)
+        if where.output:
+            _one(found, where.output)
+        else:
+            print_answer(answer)
+
+    _run(ask, where.place(), where.output)
+    return EXIT_CODES.get(answer.verdict)
 
 
 @app.command("history")

@@ -578,6 +578,7 @@ def test_apiservices_and_roles_cover_what_is_served():
         assert not service["spec"].get("insecureSkipTLSVerify")
     roles = of_kind(SERVE, "ClusterRole")
     may = granted(roles["gatelog-ledger-viewer"]) | granted(roles["gatelog-ledger-quota-viewer"])
+    may |= granted(roles["gatelog-ledger-trials"])
     for group in VERSIONS:
         for one in resources(group)["resources"]:
             for verb in one["verbs"]:

@@ -12,6 +12,7 @@ from gatelog.viacluster import app
 from gatelog.viacluster.apiserver import destination
 from tests.serve.conftest import World, needs_kubectl, yaml_of
 from tests.serve.test_kubectl import STANDS_FOR, spoken
+from tests.trial.test_answers import job
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
@@ -148,12 +149,14 @@ async def test_kubectl_finds_the_plugin(world: World):
     assert "WaitingForQuota" in out
 
 
-async def test_every_command_of_the_page_that_is_the_plugins_runs(gatelog: Ask):
+async def test_every_command_of_the_page_that_is_the_plugins_runs(gatelog: Ask, tmp_path: Path):
+    (tmp_path / "job.yaml").write_text(job(1, queue="", group=False))
     commands = [one.removeprefix("gatelog ") for one in spoken() if one.startswith("gatelog ")]
     assert {one.split()[0] for one in commands} == {one.name for one in app.app.registered_commands}
     pattern = re.compile("|".join(rf"\b{k}\b" for k in sorted(STANDS_FOR, key=len, reverse=True)))
     for command in commands:
         told = pattern.sub(lambda found: STANDS_FOR[found[0]], command)
+        told = told.replace("job.yaml", str(tmp_path / "job.yaml"))
         args = re.sub(r"--timeout \d+", "--timeout 1", told).split()
         code, _, err = await gatelog(*args, user="")
         assert code == 0, f"{command}: {err}"

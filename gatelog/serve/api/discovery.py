@@ -6,7 +6,7 @@ Invariant: both forms list the same.
 from typing import Any
 
 from gatelog.serve.api import objects, visibility
-from gatelog.serve.api.kinds import KINDS
+from gatelog.serve.api.kinds import SERVED
 
 VERSIONS = {objects.GROUP: objects.VERSION, visibility.GROUP: visibility.VERSION}
 """Group to the version that is served."""
@@ -61,7 +61,7 @@ def _own() -> list[dict[str, Any]]:
             "shortNames": list(kind.short_names),
             "categories": ["gatelog"],
         }
-        for kind in KINDS
+        for kind in SERVED
     ]
 
 

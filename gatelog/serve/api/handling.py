@@ -18,12 +18,14 @@ from gatelog.readmodel.rows import LifeRow
 from gatelog.serve.access.callers import Caller, CannotTell, Deed, NotAllowed
 from gatelog.serve.access.reviewing import Reviews
 from gatelog.serve.api import discovery, finding, objects, openapi, params, table, visibility
-from gatelog.serve.api.kinds import BY_PLURAL, Kind
+from gatelog.serve.api.bodies import body_of
+from gatelog.serve.api.kinds import BY_PLURAL, TRIAL, Kind
 from gatelog.serve.api.params import Listing
 from gatelog.serve.api.status import Refused, not_found
 from gatelog.serve.feed import Feed, TooOld, position
 from gatelog.serve.questions import Busy, Questions
 from gatelog.serve.streamlimits import NoRoom, StreamLimiter, UserAtLimit
+from gatelog.serve.trials import Trials
 from runtime.log import get_logger
 
 log = get_logger("serve")
@@ -32,6 +34,17 @@ _JSON = "application/json"
 _WATCH_S = 1800
 MOST_WATCHES = 1000
 _OURS = "an error of gatelog's own: its log (gatelog serve) says which"
+
+
+class _Trial(msgspec.Struct, frozen=True, rename="camel"):
+    """A trial as a client creates it: its metadata says nothing."""
+
+    kind: str = ""
+    api_version: str = ""
+    spec: objects.PodGroupTrialSpec = objects.PodGroupTrialSpec()
+
+
+_trials = msgspec.json.Decoder(_Trial)
 
 
 class Path(msgspec.Struct, frozen=True):
@@ -70,9 +83,15 @@ class Handling:
     """Answers requests of callers."""
 
     def __init__(
-        self, questions: Questions, reviews: Reviews, feed: Feed, streams_per_user: int
+        self,
+        questions: Questions,
+        reviews: Reviews,
+        feed: Feed,
+        trials: Trials,
+        streams_per_user: int,
     ) -> None:
         self._questions = questions
+        self._trials = trials
         self._reviews = reviews
         self._feed = feed
         self._watches = StreamLimiter("watches", MOST_WATCHES, streams_per_user)
@@ -99,6 +118,8 @@ class Handling:
 
     async def _answer(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         path = request.path
+        if request.method == "POST":
+            return await self._try(parse(path), request, caller)
         if request.method not in ("GET", "HEAD"):
             raise Refused(405, f"{request.method} is not served here: everything is read only")
         document = _document(path, request.headers.get("Accept", ""))
@@ -123,6 +144,31 @@ class Handling:
             raise Refused(405, f"{kind.plural} cannot be watched: podgroups can")
         with self._watches.opened(caller.name, caller.groups):
             return await self._watch(asked, kind, listing, request)
+
+    async def _try(self, asked: Path, request: web.Request, caller: Caller) -> web.Response:
+        """Answer a trial that is created."""
+        if (asked.group, asked.plural, asked.name) != (objects.GROUP, TRIAL, ""):
+            raise Refused(405, "POST is not served here: everything but a trial is read only")
+        if not asked.namespace:
+            raise Refused(404, "the server could not find the requested resource")
+        await self._permit(caller, asked, "create")
+        try:
+            given = _trials.decode(await body_of(request))
+        except msgspec.MsgspecError as error:
+            raise Refused(400, f"the body is no PodGroupTrial in JSON: {error}") from None
+        if (given.kind, given.api_version) != ("PodGroupTrial", objects.API_VERSION):
+            raise Refused(400, f"the body is no PodGroupTrial of {objects.API_VERSION}")
+        found = await self._trials.answer(
+            given.spec.manifest, asked.namespace, caller.name, caller.groups, own_only=True
+        )
+        made = objects.PodGroupTrial(
+            kind=given.kind,
+            api_version=given.api_version,
+            metadata=objects.ObjectMeta(name="", namespace=asked.namespace),
+            spec=given.spec,
+            status=found,
+        )
+        return reply(made, 201)
 
     async def _permit(self, caller: Caller, asked: Path, verb: str) -> None:
         deed = Deed(

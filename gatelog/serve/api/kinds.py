@@ -47,28 +47,38 @@ def _number(name: str, of: str, description: str, priority: int = 0) -> Column:
     return Column(name, of, description, priority, "integer")
 
 
-class Kind(Struct, frozen=True, kw_only=True):
-    """A kind of our group. `one` is None for an unknown name.
-
-    `rows` are the rows of an object. Before `shown` comes a column of its name, which `named` says.
-    """
+class Served(Struct, frozen=True, kw_only=True):
+    """A kind of our group, by its names."""
 
     plural: str
     singular: str
     model: type[o.Object]
-    short_names: tuple[str, ...]
+    short_names: tuple[str, ...] = ()
     namespaced: bool = True
+
+    @property
+    def kind(self) -> str:
+        """As objects name it."""
+        return self.model.__name__
+
+    @property
+    def verbs(self) -> list[str]:
+        """What may be done."""
+        return []
+
+
+class Kind(Served, frozen=True, kw_only=True):
+    """A kind that is read. `one` is None for an unknown name.
+
+    `rows` are the rows of an object. Before `shown` comes a column of its name, which `named` says.
+    """
+
     watched: bool = False
     named: str = "Name of the group, or of a single pod"
     shown: tuple[Column, ...]
     rows: Callable[[Any], Iterable[Any]] = lambda one: (one,)
     one: Callable[[ReadModel, str, str], Any]
     page: Callable[[ReadModel, str, Listing], Page]
-
-    @property
-    def kind(self) -> str:
-        """As objects name it."""
-        return self.model.__name__
 
     @property
     def verbs(self) -> list[str]:
@@ -391,4 +401,21 @@ KINDS: tuple[Kind, ...] = (
     ),
 )
 
+TRIAL = "podgrouptrials"
+"""Plural of what is created to be answered, like a review."""
+
+
+class Review(Served, frozen=True, kw_only=True):
+    """A kind that is created and answered, and that is nowhere afterwards."""
+
+    @property
+    def verbs(self) -> list[str]:
+        """What may be done."""
+        return ["create"]
+
+
+REVIEWS = (Review(plural=TRIAL, singular="podgrouptrial", model=o.PodGroupTrial),)
+
+SERVED: tuple[Served, ...] = (*KINDS, *REVIEWS)
+"""All kinds of our group."""
 BY_PLURAL = {kind.plural: kind for kind in KINDS}

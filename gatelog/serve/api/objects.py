@@ -4,12 +4,14 @@ Theory. One definition makes the JSON and the OpenAPI document that `kubectl exp
 names and types are those of the Structs, descriptions their annotations. Fields that say nothing
 are left out, times are RFC 3339 in UTC, amounts are Kubernetes quantities.
 
-Invariant: objects are read only; there is no field that a client could set.
+Invariant: objects are read only; but for a trial's manifest there is no field to set.
 """
 
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
+
+from gatelog.trial.answers import Answer
 
 GROUP = "gatelog.io"
 VERSION = "v1beta1"
@@ -332,3 +334,22 @@ def listed(kind: str, items: list[Any], version: str, going_on: str) -> dict[str
     if going_on:
         meta["continue"] = going_on
     return {"kind": f"{kind}List", "apiVersion": API_VERSION, "metadata": meta, "items": items}
+
+
+class PodGroupTrialSpec(Part, frozen=True, kw_only=True):
+    """What is tried."""
+
+    manifest: Annotated[
+        str,
+        Meta(
+            description="YAML or JSON of Pods, Jobs, Deployments or sets, in several documents or "
+            "a List; objects that name no namespace are of the trial's."
+        ),
+    ] = ""
+
+
+class PodGroupTrial(Object, frozen=True, kw_only=True):
+    """Would these pods start now? It is created to be answered, and kept nowhere."""
+
+    spec: Annotated[PodGroupTrialSpec, Meta(description="What is tried.")]
+    status: Annotated[Answer | None, Meta(description="What would become of it.")] = None

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from gatelog.serve.api import discovery, objects, visibility
-from gatelog.serve.api.kinds import KINDS
+from gatelog.serve.api.kinds import SERVED
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _V2, _V3 = "#/definitions/", "#/components/schemas/"
@@ -74,7 +74,7 @@ def _info() -> dict[str, str]:
 def schemas(group: str, prefix: str) -> dict[str, Any]:
     """Return the schemas of a group by their names, with references that begin with `prefix`."""
     types: list[type[Any]] = (
-        [kind.model for kind in KINDS]
+        [kind.model for kind in SERVED]
         if group == objects.GROUP
         else [visibility.PendingWorkloadsSummary]
     )
@@ -130,9 +130,13 @@ def _paths(group: str, form: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for one in discovery.resources(group)["resources"]:
         plural, _, sub = one["name"].partition("/")
+        within = "/namespaces/{namespace}" if one["namespaced"] else ""
+        if "create" in one["verbs"]:
+            kind = {"group": group, "version": number, "kind": one["kind"]}
+            path = f"{base}{within}/{plural}"
+            found[path] = {"post": _operation(kind, "post", within, form, path)}
         if "get" not in one["verbs"]:
             continue
-        within = "/namespaces/{namespace}" if one["namespaced"] else ""
         path = f"{base}{within}/{plural}/{{name}}" + (f"/{sub}" if sub else "")
         kind = {"group": group, "version": number, "kind": one["kind"]}
         found[path] = {"get": _operation(kind, "get", within, form, path)}
@@ -148,7 +152,7 @@ def _operation(
     prefix = _V3 if form == 3 else _V2
     schema = {"$ref": prefix + _name(kind["kind"], kind["group"], kind["version"])}
     answer: dict[str, Any] = {"description": "OK"}
-    if action == "get":
+    if action != "list":
         answer |= (
             {"content": {"application/json": {"schema": schema}}}
             if form == 3
