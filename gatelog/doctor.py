@@ -35,6 +35,10 @@ async def examine(settings: Settings) -> list[Finding]:
         here = [skip(area, "reachable", said) for area in ("database", "log")]
     else:
         seen = await asyncio.to_thread(readmodel.examine, settings, at)
+        if seen.copied:
+            said = "the database is a copy, which names no"
+            unseen = [skip(area, "reachable", f"{said} {area}") for area in ("log", "cluster")]
+            return [_settings(settings), *seen.findings, *unseen]
         here = [*seen.findings, *await eventlog.examine(settings, seen.checkpoint, at)]
     return [_settings(settings), *here, *there]
 

@@ -31,10 +31,14 @@ MOST_READ = 1 << 30
 
 
 class Examined(NamedTuple):
-    """The findings, and the checkpoint for those who compare it with the log."""
+    """The findings, and the checkpoint for those who compare it with the log.
+
+    `copied`: what was looked at is a copy, of which no log and no cluster is known.
+    """
 
     findings: list[Finding]
     checkpoint: CheckpointRow | None
+    copied: bool = False
 
 
 def examine(settings: Settings, at: Installation = UNKNOWN) -> Examined:
@@ -48,23 +52,18 @@ def examine(settings: Settings, at: Installation = UNKNOWN) -> Examined:
             return Examined([schema], None)
         with ReadModel(url, settings.cluster) as model:
             row = model.checkpoint()
-            findings = [
-                schema,
-                *_integrity(url),
-                *_room(url, at),
-                _checkpoint(model, row),
-                *_parts(model, at),
-            ]
+            alone = bool(settings.database.url) and not settings.nats.url
+            copied = alone and row is not None and not model.replicas()
+            now = model.clock() if copied else datetime.now(UTC)
+            findings = [schema, *_integrity(url), *_room(url, at), _checkpoint(model, row)]
+            findings += [_copy(now)] if copied else _parts(model, at)
             if row is not None:
-                findings += _lists(row) or _restored(row, datetime.now(UTC))
-                findings += [
-                    _parked(model, datetime.now(UTC)),
-                    _unresolved(model, settings),
-                    *_spared(model),
-                ]
-                findings += stuck.examine(model, datetime.now(UTC))
-                findings.append(_gates(model, at))
-            return Examined(findings, row)
+                findings += _lists(row) or _restored(row, now)
+                findings += [_parked(model, now), _unresolved(model, settings, now)]
+                findings += _spared(model)
+                findings += stuck.examine(model, now)
+                findings.append(_gates(model, at, now))
+            return Examined(findings, row, copied)
     except (CommandFailed, DatabaseError) as error:
         doing = f"is database.url right? {remedy('database', at)}"
         if "://" not in settings.database.url or settings.database.url.startswith("sqlite"):
@@ -163,8 +162,12 @@ def _parts(model: ReadModel, at: Installation) -> list[Finding]:
     return [ok(REPLICAS, "parts", f"{', '.join(standstill.PARTS)} say that they work")]
 
 
-def _gates(model: ReadModel, at: Installation) -> Finding:
-    now = datetime.now(UTC)
+def _copy(now: datetime) -> Finding:
+    said = f"no part of gatelog ever wrote to it: what is below is as of {now:%F %T} UTC"
+    return ok(REPLICAS, "copy", said)
+
+
+def _gates(model: ReadModel, at: Installation, now: datetime) -> Finding:
     rows = model.held_up(now - heldup.TOO_LONG)
     if not rows:
         return ok(AREA, "gates", "every admitted group has lost them")
@@ -212,9 +215,9 @@ def _spared(model: ReadModel) -> list[Finding]:
     return [ok(AREA, "workloads", detail)] if count else []
 
 
-def _unresolved(model: ReadModel, settings: Settings) -> Finding:
+def _unresolved(model: ReadModel, settings: Settings, now: datetime) -> Finding:
     long_s = 2 * settings.projector.decision_timeout_s
-    count = model.unresolved(datetime.now(UTC) - timedelta(seconds=long_s))
+    count = model.unresolved(now - timedelta(seconds=long_s))
     if not count:
         return ok(AREA, "decisions", "all older ones have an outcome")
     return warn(

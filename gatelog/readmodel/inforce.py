@@ -77,8 +77,25 @@ class InForce(Struct, frozen=True):
 
 
 def epochs(model: "ReadModel") -> list[EpochLine]:
-    """Return the beginnings of the log, by number."""
-    return list(model.rows(EpochLine, statements.EPOCHS, {"limit": MOST}))
+    """Return the beginnings of the log, by number.
+
+    Where gatelog never ran (an import, a replay) they are those that the log itself tells of.
+    """
+    kept = list(model.rows(EpochLine, statements.EPOCHS, {"limit": MOST}))
+    checkpoint = model.checkpoint()
+    if kept or checkpoint is None:
+        return kept
+    rows = list(model.rows(SaidRow, statements.SETTINGS, {"limit": MOST}))[::-1]
+    starts = [row for row in rows if row.kind == STARTED]
+    first = checkpoint.epoch - len(starts)
+    found = [
+        EpochLine(first + number, row.seq - 1, row.at, row.message, None, None)
+        for number, row in enumerate(starts, 1)
+    ]
+    if first > 0:
+        at = rows[0].at if rows else None
+        found.insert(0, EpochLine(first, 0, at, "its log was read into a copy", None, None))
+    return found
 
 
 def restores(model: "ReadModel") -> list[RestoreLine]:

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -260,12 +260,12 @@ async def test_a_topology_that_nobody_waits_for_is_told(
 def test_what_is_parked_is_a_warning_while_it_is_news_or_holds_a_group_up(
     gatelog: Gatelog, busy_db: tuple[str, Toy], ago: timedelta, stopped: bool, verdict: str
 ) -> None:
-    url, _ = busy_db
+    url, toy = busy_db
     engine = writer(url)
     with engine.begin() as connection:
         of = tables.groups.c.name == "a"
         group = connection.execute(sa.select(tables.groups.c.id).where(of)).scalar_one()
-        row = {"cluster": "test", "shard": 0, "seq": 60, "ord": 0, "at": datetime.now(UTC) - ago}
+        row = {"cluster": "test", "shard": 0, "seq": 60, "ord": 0, "at": toy.now - ago}
         said = {"reason": "FoldFailed", "message": "x", "group_id": group, "object": "Pod ns/a9"}
         more = {"resolution": "", "resolved_by": ""}
         connection.execute(sa.insert(tables.parked).values(**row, **said, **more))
