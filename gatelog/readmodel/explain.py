@@ -393,6 +393,8 @@ def _settled(group: GroupRow, now: datetime) -> str:
         case "Admitted" if effect_of(group.reason).short:
             return message
         case "Admitted" | "Running" if group.admitted_at is not None:
+            if effect_of(group.reason).grows:
+                return f"{message}; admitted {_when(group.admitted_at, now)}"
             if not group.pods_running:
                 return f"nothing of it runs: {message}, {_when(group.admitted_at, now)}"
             return f"it waits for nothing: {message}, {_when(group.admitted_at, now)}"

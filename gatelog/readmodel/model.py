@@ -362,7 +362,7 @@ class ReadModel:
 
     def kept_at_gate(self, group_id: str) -> list[KeptRow]:
         """Return pods of a group that its admission does not let start, oldest first; five."""
-        words = dict(zip(("role", "larger", "place", "flavor"), KEPT_AT_GATE, strict=True))
+        words = dict(zip(("role", "larger", "place", "flavor", "size"), KEPT_AT_GATE, strict=True))
         given = {"group_id": group_id, "limit": 5, **words}
         return list(self.rows(KeptRow, statements.KEPT, given))
 

@@ -143,6 +143,7 @@ class Past:
         (then,) = self._model.rows(_Then, _STATE, given)
         (pods,) = self._model.rows(_Pods, _COUNTS, given)
         over = then.state in OVER
+        same = over and group.state in OVER
 
         def by_then(at: datetime | None) -> datetime | None:
             return at if at is not None and at <= self._at else None
@@ -151,8 +152,11 @@ class Past:
             group,
             **msgspec.structs.asdict(then)
             | msgspec.structs.asdict(pods)
-            | ({"message": group.message} if over and group.state in OVER else {}),
-            reason=group.reason if over and group.state in OVER else "",
+            | {
+                "reason": group.reason if same else then.wait_reason,
+                "message": group.message if same else then.message or then.wait_message,
+                "queued_at": by_then(then.queued_at),
+            },
             parked="",
             ended=group.ended if over else "",
             complete_at=by_then(group.complete_at),

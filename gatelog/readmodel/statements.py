@@ -421,7 +421,7 @@ KEPT = """
 SELECT name, told_reason AS reason, told_message AS message
   FROM pods
  WHERE cluster = :cluster AND group_id = :group_id AND gone_at IS NULL AND gated
-   AND told_reason IN (:role, :larger, :place, :flavor)
+   AND told_reason IN (:role, :larger, :place, :flavor, :size)
  ORDER BY created_at, uid LIMIT :limit
 """
 

@@ -4,6 +4,8 @@ What is decided of them is the same; random programs of people, faults and crash
 that setting as well (`tests.core.test_machine`, `tests.core.test_due`).
 """
 
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from typing import Any
 
@@ -14,8 +16,11 @@ from hypothesis import strategies as st
 from podgroup import engine
 from podgroup.engine import step
 from podgroup.log.events import Batch
+from podgroup.model.commands import EvictGroup
+from podgroup.model.keys import KEYS
 from podgroup.model.names import (
     EVICTED_MAX_EXEC_TIME,
+    MANAGED_LABEL,
     MAX_EXEC_SECONDS,
     PRIORITY_CLASS,
     QUEUE_NAME,
@@ -23,13 +28,15 @@ from podgroup.model.names import (
 )
 from podgroup.model.policy import Policy
 from podgroup.rules import decides_by
-from podgroup.rules.helpers.context import Conclusions, RuleContext
-from podgroup.rules.helpers.evicting import deactivate
+from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
+from podgroup.rules.helpers.evicting import deactivate, evict_group
+from podgroup.rules.helpers.readiness import admitted
 from podgroup.rules.helpers.rule import Rule
 from podgroup.state.group import Group
 from tests.core.test_checks import asks, check
 from tests.core.test_following import relabel
 from tests.core.test_laws import LAW, reloaded, replayed
+from tests.support.resting import says_what_follows
 from tests.support.toy import Toy
 
 GROUPS = Policy(workloads="groups")
@@ -228,19 +235,100 @@ def test_after_a_creation_that_was_refused_it_is_tried_again() -> None:
     assert len(toy.workloads) == 1
 
 
+# -- what a rule forgets of them ---
+
+
+Decided = dict[str, set[tuple[str, str, str]]]
+"""Of pods by name: (rule, command, reason) of what was decided."""
+
+
+def bearing(key: str, policy: Policy) -> Decided:
+    """Pods that bear a key, as a label and as an annotation, with several values; a day goes by."""
+    toy = Toy(20, policy=policy)
+    for number, value in enumerate(("20", "true", "low", "nowhere")):
+        said = {key: value}
+        labels = {PRIORITY_CLASS: "high"} if number % 2 else {}
+        toy.pod(f"p{number}", labels=labels | said, annotations=said)
+    for name in [pod.name for pod in toy.pods.values() if not pod.gates]:
+        toy.run(name)
+    for seconds in (60, 3600, 86_400):
+        toy.wait(seconds)
+    found: Decided = {}
+    for one in toy.decisions:
+        of_pods = one.command.target.kind in ("Pod", "Group")
+        if of_pods and one.rule not in ("compose", "follow"):
+            kind = type(one.command).__name__
+            found.setdefault(one.name, set()).add((one.rule, kind, one.reason))
+    return found
+
+
+def forgotten(keys: Iterable[str]) -> str:
+    """Rules that decide something of a pod with one of these keys in one of both cases alone."""
+    said = []
+    for key in keys:
+        with_one, without = bearing(key, Policy()), bearing(key, GROUPS)
+        for name in sorted({*with_one, *without}):
+            differ = with_one.get(name, set()) ^ without.get(name, set())
+            said += [f"rule {rule} ({reason}), of a pod with {key}" for rule, _, reason in differ]
+    return "; ".join(sorted(set(said)))
+
+
+def test_each_rule_treats_single_pods_alike_with_and_without_a_workload() -> None:
+    # Where a Workload is there its name is written, and an annotation of people is in the way.
+    others = {QUEUE_NAME, MANAGED_LABEL, WORKLOAD_ANNOTATION}
+    keys = [key.name for key in KEYS if key.name not in others]
+    missed = forgotten([*keys, "example.com/any"])
+    assert not missed, (
+        f"with queueing.workloads=groups otherwise: {missed}. Let the rule read the pod or its "
+        "group, or say in podgroup/model/keys.py that the key needs a Workload (`workload`)"
+    )
+
+
+@contextmanager
+def ruled_by(run: Callable[[RuleContext, Group], Conclusions]) -> Iterator[None]:
+    """One more rule, which whoever wrote it did not think through."""
+    engine._FIRST.insert(0, Rule(name="careless", run=run, reads=-1))
+    engine._PLANS.clear()
+    try:
+        yield
+    finally:
+        del engine._FIRST[0]
+        engine._PLANS.clear()
+
+
+def _with_workload_alone(ctx: RuleContext, group: Group) -> Conclusions:
+    if group.mirror.workload and admitted(group):
+        yield evict_group(ctx, group, "careless", "Preempted", "its Workload was seen", 86_400)
+
+
 def _deactivating(ctx: RuleContext, group: Group) -> Conclusions:
-    """A rule that nobody told `no_workload` of."""
     if group.quota.holding is None:
         yield from deactivate(ctx, group, "careless", EVICTED_MAX_EXEC_TIME, "its name")
 
 
+def _evicting_by_hand(ctx: RuleContext, group: Group) -> Conclusions:
+    if admitted(group):
+        command = EvictGroup(target=group_ref(group), reason="Preempted", message="by hand")
+        yield ctx.decision(group, "careless", "Preempted", "by hand", command)
+
+
+@pytest.mark.no_rest
+def test_a_rule_that_reads_the_workload_is_found() -> None:
+    with ruled_by(_with_workload_alone):
+        assert "rule careless (Preempted), of a pod with x" in forgotten(["x"])
+
+
+@pytest.mark.no_rest
+def test_a_rule_that_evicts_by_hand_is_found() -> None:
+    with ruled_by(_evicting_by_hand):
+        toy = Toy()
+        toy.pod("foo")
+    with pytest.raises(AssertionError, match=r"\['careless'\] evict or deactivate by hand"):
+        says_what_follows(toy)
+
+
 def test_what_nothing_could_hold_is_not_deactivated_but_parked() -> None:
-    engine._FIRST.insert(0, Rule(name="careless", run=_deactivating))
-    engine._PLANS.clear()
-    try:
+    with ruled_by(_deactivating):
         toy = spare()
         toy.pod("foo")
-    finally:
-        del engine._FIRST[0]
-        engine._PLANS.clear()
     assert toy.gated("foo") and "no_workload.py" in toy.group("foo").parked

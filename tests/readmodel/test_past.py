@@ -4,6 +4,7 @@ import re
 from datetime import datetime, timedelta
 
 import pytest
+from msgspec.structs import asdict
 
 from gatelog import cli
 from gatelog.readmodel.explain import explain, lines
@@ -17,7 +18,12 @@ from projector.schema.dialect import swapped
 from tests.projector.support import Writer
 from tests.support.toy import Toy
 
-Said = dict[str, tuple[object, list[tuple[str, str]]]]
+Said = dict[str, tuple[dict[str, object], list[tuple[str, str]]]]
+LEFT_OUT = {
+    "as_of_seq": "the position of the latest write, of now",
+    "priority": "what it was before its pods or their class changed is not kept",
+}
+"""Columns of a group in which a past answer may differ, and why."""
 
 
 def said(model: ReadModel, at: datetime, *, past: bool) -> Said:
@@ -27,17 +33,13 @@ def said(model: ReadModel, at: datetime, *, past: bool) -> Said:
         if row.created_at > at:
             continue
         told = explain(model, row, at, past=past)
-        then = told.group
-        counts = (
-            *(then.state, then.standing, then.pods_seen, then.pods_gated, then.pods_running),
-            *(then.pods_succeeded, then.pods_failed, told.position, then.wait_reason),
-            *(then.admitted_at, then.finished_at),
-        )
+        columns = {k: v for k, v in asdict(told.group).items() if k not in LEFT_OUT}
+        columns["position"] = told.position
         # Holders' states are those of the group, told apart by what runs. Whether forecasts were on
         # then is not kept.
         spoken = [one for one in lines(told, at) if not one.text.startswith("no estimate")]
         words = [(one.label, one.text) for one in spoken if one.label != "Kueue"]
-        found[row.name] = counts, words
+        found[row.name] = columns, words
     return found
 
 
@@ -85,7 +87,13 @@ def test_what_is_said_later_of_a_moment_is_what_was_said_then(
         for moment, expected in then.items():
             found = said(model, moment, past=True)
             for name, one in expected.items():
-                assert found[name] == one, (moment, name)
+                columns, words = found[name]
+                differ = {k: (v, columns[k]) for k, v in one[0].items() if v != columns[k]}
+                assert not differ, (
+                    f"{moment:%H:%M}, {name}, then and as told later: {differ}. Say in `as_it_was` "
+                    "of gatelog/readmodel/past.py how it was then, or why not in LEFT_OUT here"
+                )
+                assert words == one[1], (moment, name)
             assert set(found) == set(expected)
 
 

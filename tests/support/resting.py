@@ -17,9 +17,9 @@ from podgroup.engine import due_timers
 from podgroup.log import events as e
 from podgroup.log.records import Explained, Pending
 from podgroup.model import names
-from podgroup.model.commands import EvictGroup
+from podgroup.model.commands import EvictGroup, UpdateWorkload
 from podgroup.model.objects import Condition
-from podgroup.model.reasons import REASONS
+from podgroup.model.reasons import PLAIN, REASONS
 from tests.support.toy import Toy
 
 KNOWN = {reason.word for reason in REASONS}
@@ -45,18 +45,43 @@ def comes_to_rest(request: pytest.FixtureRequest) -> Iterator[None]:
             stays_at_rest(toy)
     for toy in made:
         says_known_words(toy)
+        says_what_follows(toy)
 
 
 def says_known_words(toy: Toy) -> None:
     """Hold reasons to wait and to stop against the tables: others are shown without a meaning."""
     if toy.world.mode != "builtin":
         return  # Kueue says reasons of its own
-    said = {d.command.reason for d in toy.decisions if isinstance(d.command, EvictGroup)}
+    said = {command.reason for _, command in evictions(toy)}
     for made in toy.concluded:
         said |= {each.wait for each in made.records if isinstance(each, Explained) and each.wait}
         said |= {each.reason for each in made.records if isinstance(each, Pending) and each.reason}
     unknown = said - KNOWN
     assert not unknown, f"say in podgroup/model/reasons.py what these mean: {sorted(unknown)}"
+
+
+def says_what_follows(toy: Toy) -> None:
+    """Hold evictions against their effect: what other rules decide by, in place of a word."""
+    effects = {(d.as_of, d.group, d.rule): command.told for d, command in evictions(toy)}
+    by_hand = {rule for (_, _, rule), told in effects.items() if told is None}
+    by_hand |= {
+        d.rule
+        for d in toy.decisions
+        if isinstance(d.command, UpdateWorkload)
+        and d.command.active is False
+        and not (effects.get((d.as_of, d.group, d.rule)) or PLAIN).deactivates
+    }
+    assert not by_hand, (
+        f"rules {sorted(by_hand)} evict or deactivate by hand: `evict_group` and `deactivate` of "
+        "podgroup/rules/helpers/evicting.py say what follows from it"
+    )
+
+
+def evictions(toy: Toy) -> Iterator[tuple[e.Decision, EvictGroup]]:
+    """Decisions that evict a group, each with its command."""
+    for decision in toy.decisions:
+        if isinstance(decision.command, EvictGroup):
+            yield decision, decision.command
 
 
 def can_rest(toy: Toy) -> bool:
