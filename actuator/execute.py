@@ -38,6 +38,7 @@ from podgroup.model.commands import (
     ReplaceNodes,
     ReportPod,
     ReportQueue,
+    ResizeGroup,
     StopPod,
     UngatePod,
     UpdateWorkload,
@@ -100,6 +101,7 @@ async def _once(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict:
         case (
             ComposeGroup()
             | AdmitGroup()
+            | ResizeGroup()
             | ReplaceNodes()
             | EvictGroup()
             | ReleaseQuota()

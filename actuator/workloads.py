@@ -49,6 +49,8 @@ _CLASS_SOURCES = {
     "PriorityClass": "scheduling.k8s.io/priorityclass",
 }
 
+_API_VERSIONS = {"Pod": "v1", "StatefulSet": "apps/v1"}
+
 _KEPT = frozenset({"name", "image", "resources", "restartPolicy", "ports"})
 """What a container is left with where its Workload would be too large: what is counted, and what
 people know it by."""
@@ -202,7 +204,7 @@ def topology_request(pod: Mapping[str, Any]) -> Json:
 def owner_reference(owner: ObjectRef, controller: bool = False) -> Json:
     """Return an owner reference; only the controlling one blocks the owner's deletion."""
     found: Json = {
-        "apiVersion": "v1" if owner.kind == "Pod" else f"{GROUP}/{VERSIONS[0]}",
+        "apiVersion": _API_VERSIONS.get(owner.kind, f"{GROUP}/{VERSIONS[0]}"),
         "kind": owner.kind,
         "name": owner.name,
         "uid": owner.uid,

@@ -163,7 +163,10 @@ class _Ingest:
 
     def _following(self) -> dict[Kind, bool]:
         watchers = self._session.watchers if self._session else ()
-        kinds = kinds_watched(devices=counts_devices(self._settings))
+        kinds = kinds_watched(
+            devices=counts_devices(self._settings),
+            sets=bool(self._settings.queueing.owned_groups),
+        )
         return dict.fromkeys(kinds, False) | {w.kind: not w.problem for w in watchers}
 
     def _pending_bytes(self) -> int:

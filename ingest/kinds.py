@@ -34,6 +34,7 @@ from ingest.translate.queues import (
     LocalQueueWire,
     NamespaceWire,
     PriorityWire,
+    StatefulSetWire,
     TopologyWire,
     admission_check_view,
     cluster_queue_view,
@@ -42,6 +43,7 @@ from ingest.translate.queues import (
     local_queue_view,
     namespace_view,
     priority_class_view,
+    stateful_set_view,
     topology_view,
     workload_priority_class_view,
 )
@@ -100,15 +102,16 @@ def watched_kinds(
     annotated_names: bool = True,
     copied: Collection[str] = (),
     devices: bool = False,
+    sets: bool = False,
 ) -> tuple[Watched, ...]:
     """Return the table, in the order in which first lists should run (pods last).
 
     `annotated_names` and `copied` say which annotations of pods are read (`translate.pods`);
-    `devices`: those of ResourceClaims are counted.
+    `devices`: those of ResourceClaims are counted; `sets`: pods of StatefulSets are groups.
     """
     pods = _pods(variant, annotated_names, copied, filtered=bool(pod_selector))
-    rows = {row.kind: row for row in (*_device_rows(), *_rows(pod_selector, pods))}
-    return tuple(rows[kind] for kind in kinds_watched(devices=devices))
+    rows = {row.kind: row for row in (set_kind(), *_device_rows(), *_rows(pod_selector, pods))}
+    return tuple(rows[kind] for kind in kinds_watched(devices=devices, sets=sets))
 
 
 def counts_devices(settings: Settings) -> bool:
@@ -119,6 +122,12 @@ def counts_devices(settings: Settings) -> bool:
 def node_kind() -> Watched:
     """Return how nodes are watched, while they are."""
     return Watched("Node", ("/api/v1/nodes",), "", _objects("Node", NodeWire, node_view))
+
+
+def set_kind() -> Watched:
+    """Return how StatefulSets are watched, where their pods make up groups."""
+    sets = _objects("StatefulSet", StatefulSetWire, stateful_set_view)
+    return Watched("StatefulSet", ("/apis/apps/v1/statefulsets",), "", sets)
 
 
 def bound_pods() -> Watched:

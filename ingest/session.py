@@ -25,6 +25,7 @@ from ingest import resume
 from ingest.calls import WatchApi, WatchOptions
 from ingest.change_buffer import ChangeBuffer
 from ingest.kinds import Watched, counts_devices, watched_kinds
+from ingest.lastseen import LastSeen
 from ingest.lookout import PATIENCE_S, LookApi, Lookout
 from ingest.measuring import MeasureApi, Measuring
 from ingest.metrics import IngestMetrics
@@ -123,7 +124,9 @@ class Session:
             annotated_names=settings.ingest.workload_identifier_annotations,
             copied=settings.queueing.annotation_keys_to_copy,
             devices=counts_devices(settings),
+            sets=bool(settings.queueing.owned_groups),
         )
+        self._sets = LastSeen()
         self.lookout = Lookout(api, specs, begin, self.publisher.identify)
         self.watchers = self._make_watchers(settings, api, specs)
         self._reconnected = asyncio.Event()
@@ -282,9 +285,16 @@ class Session:
         if self.nodes is not None:
             self.nodes.saw(events)
 
+    async def _put_sets(self, kind: Kind, events: tuple[Event, ...], position: str | None) -> None:
+        await self.publisher.put(kind, self._sets.news(events), position)
+
     def _make_watcher(self, api: SessionApi, spec: Watched, options: WatchOptions) -> Watcher:
         since = self._begin.positions.get(spec.kind)
-        emits = {"Pod": self._put_pods, "ResourceFlavor": self._put_flavors}
+        emits = {
+            "Pod": self._put_pods,
+            "ResourceFlavor": self._put_flavors,
+            "StatefulSet": self._put_sets,
+        }
         put = emits.get(spec.kind, self.publisher.put)
 
         async def emit(kind: Kind, events: tuple[Event, ...], position: str | None) -> None:

@@ -326,6 +326,11 @@ class QueueingSettings(Section, frozen=True, kw_only=True):
     """MiB of memory that pods of one namespace may take which are larger than most (long lists and
     maps in labels, affinity, tolerations and so on); groups of others wait (NamespaceTooLarge); 0:
     no bound."""
+    owned_groups: Annotated[
+        tuple[Literal["LeaderWorkerSet", "StatefulSet"], ...], Meta(max_length=2)
+    ] = ()
+    """Kinds whose pods are one group: of a StatefulSet all, of a LeaderWorkerSet those of a replica
+    (docs/dialects.md). None: each pod queues by itself."""
     skip_reassignment: bool = True
     """Do not queue an evicted single pod's Workload again (gate
     SkipReassignmentForPodOwnedWorkloads; kueue mode)."""

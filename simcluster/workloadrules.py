@@ -3,7 +3,8 @@
 Theory: Kueue protects a Workload that has quota: pod sets, queue and priority class are fixed, the
 admission may be withdrawn but not rewritten, and what was given up as reclaimable stays given up.
 Quota without an admission that names as many pod sets as the spec is refused. (Kueue's Workload
-validation; texts are its own where known.)
+validation; texts are its own where known.) That an admission is not rewritten is said by Kueue's
+webhook alone: where the kind is another's there is none.
 
 Invariant: ``update_causes(w, w)`` is empty for a Workload that is valid itself.
 """
@@ -17,8 +18,8 @@ def _reserved(workload: Obj) -> bool:
     return any(c.get("type") == "QuotaReserved" and c.get("status") == "True" for c in conditions)
 
 
-def update_causes(old: Obj, new: Obj) -> list[Cause]:
-    """Findings in a changed Workload."""
+def update_causes(old: Obj, new: Obj, *, kueue: bool = True) -> list[Cause]:
+    """Findings in a changed Workload; `kueue`: its webhook is there."""
     found: list[Cause] = []
     if _reserved(old) and _reserved(new):
         for name in ("podSets", "queueName"):
@@ -28,7 +29,7 @@ def update_causes(old: Obj, new: Obj) -> list[Cause]:
                 found.append(Cause.invalid(f"spec.{name}", go(after), text))
         found += _reclaim_causes(old, new)
     before, after = ((w.get("status") or {}).get("admission") for w in (old, new))
-    if before and after and _fixed(before) != _fixed(after):
+    if kueue and before and after and _fixed(before) != _fixed(after):
         found.append(Cause.invalid("status.admission", go(after), "field is immutable"))
     if _reserved(new) and not (_reserved(old) and before == after):
         found += _admission_causes(new)

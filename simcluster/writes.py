@@ -122,7 +122,8 @@ class Writes(Creates):
             obj = {**obj, "metadata": {**obj["metadata"], "generation": generation}}
         causes += changeable_causes(obj["metadata"], rec.obj["metadata"])
         if resource.kind == "Workload" and resource.group == "kueue.x-k8s.io":
-            causes += workloadrules.update_causes(rec.obj, obj)
+            kueue = not self.store.table(resource).defined
+            causes += workloadrules.update_causes(rec.obj, obj, kueue=kueue)
         if resource.plural == "pods" and not target.subresource:
             causes += podrules.update_causes(rec.obj, obj)
         if target.subresource == "resize":

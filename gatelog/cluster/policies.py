@@ -101,6 +101,7 @@ def _fit_pods(spec: Object, settings: Settings) -> None:
         _queue_every_pod(spec)
     if not topology_gate(settings):
         _without_topology(spec)
+    _own_groups(spec, settings.queueing.owned_groups)
 
 
 def _bound_graces(spec: Object, seconds: int) -> None:
@@ -116,6 +117,11 @@ def _without_topology(spec: Object) -> None:
     variable["expression"] = "false"
     (condition,) = (c for c in spec["matchConditions"] if c["name"] == "lacks-something")
     condition["expression"] = condition["expression"].replace(f", {cel_text(TOPOLOGY_GATE)}", "")
+
+
+def _own_groups(spec: Object, kinds: Iterable[str]) -> None:
+    (variable,) = (v for v in spec["variables"] if v["name"] == "ownedGroups")
+    variable["expression"] = f"[{', '.join(map(cel_text, kinds))}]"
 
 
 def _queue_every_pod(spec: Object) -> None:

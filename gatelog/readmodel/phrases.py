@@ -64,6 +64,7 @@ QUIET_NOTES = frozenset(
 REPEATED = {
     "GroupComplete": ("CreateWorkload", "ComposeGroup"),
     "GroupAdmitted": ("AdmitGroup",),
+    "GroupResized": ("ResizeGroup",),
     "GroupEvicted": ("EvictGroup",),
     "GroupFinished": ("FinishGroup",),
 }

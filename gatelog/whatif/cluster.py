@@ -408,6 +408,8 @@ class Cluster:
             if pod.uid in self.pods:
                 found.alive.add(pod.uid)
                 self._owned[pod.uid] = key
+            elif (pod.kind, key[0], pod.name) in self._objects:
+                found.alive.add(pod.uid)  # the StatefulSet of its pods
 
     def change_workload(self, key: Key, **fields: Any) -> None:
         """Change a Workload; one that was deleted goes with its last finalizer."""

@@ -39,6 +39,7 @@ _SUBSTANCE: Final[dict[type, tuple[str, ...]]] = {
     c.EvictGroup: ("reason", "preempted_by", "requeue_after_s"),
     c.ReleaseQuota: ("requeue",),
     c.FinishGroup: ("reason",),
+    c.ResizeGroup: ("counts", "assignments"),
     c.ReplaceNodes: ("nodes", "assignments"),
     c.ComposeGroup: ("priority", "pod_sets"),
     c.CreateWorkload: ("queue", "priority", "pod_sets"),

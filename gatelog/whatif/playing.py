@@ -27,7 +27,7 @@ from podgroup.model.commands import (
     StopPod,
     UngatePod,
 )
-from podgroup.model.objects import WATCHED_KINDS, CheckView, FlavorView, kind_of
+from podgroup.model.objects import CheckView, FlavorView, kind_of
 from podgroup.model.standing import COUNTS_TIMER
 from podgroup.rules import decides_by
 from podgroup.state.world import World
@@ -151,9 +151,10 @@ class Play:
         """List everything, as a watch does at its start."""
         said = self._cluster.said
         world = self.world
-        said.append(decides_by(world.mode, world.policy, metadata.version("gatelog")))
+        settings = decides_by(world.mode, world.policy, metadata.version("gatelog"))
+        said.append(settings)
         places = any(isinstance(one, FlavorView) and one.topology for one in self._objects)
-        for kind in (*WATCHED_KINDS, *(("Node",) if places else ())):
+        for kind in (*settings.kinds, *(("Node",) if places else ())):
             said.append(e.RelistStarted(kind=kind, relist=kind))
             for view in self._objects:
                 if kind_of(view) == kind:

@@ -27,7 +27,7 @@ from ingest.translate.fields import (
 )
 from podgroup.model import least_run, objects
 from podgroup.model.limits import cut
-from podgroup.model.names import ACTIVE, LEAST_RUN_ANNOTATION, WORKLOAD_FINALIZER
+from podgroup.model.names import ACTIVE, LEAST_RUN_ANNOTATION, MAX_INT32, WORKLOAD_FINALIZER
 from podgroup.model.quantities import QuantityError, amount, capped, parse
 
 _Quantity = str | int
@@ -55,6 +55,16 @@ class LocalQueueWire(ObjectWire, frozen=True):
 
     spec: _LocalQueueSpec = _LocalQueueSpec()
     status: _Status = _Status()
+
+
+class _SetSpec(Wire, frozen=True):
+    replicas: int | None = None
+
+
+class StatefulSetWire(ObjectWire, frozen=True):
+    """apps/v1 StatefulSet, as far as it says how many pods it wants."""
+
+    spec: _SetSpec = _SetSpec()
 
 
 class _ResourceQuota(Wire, frozen=True):
@@ -373,6 +383,18 @@ def namespace_view(wire: NamespaceWire) -> objects.NamespaceView:
         resource_version=meta.resource_version,
         labels=meta.labels or {},
         deleted_at=meta.deletion_timestamp,
+    )
+
+
+def stateful_set_view(wire: StatefulSetWire) -> objects.StatefulSetView:
+    """Return the view of a StatefulSet, which wants one pod where it does not say how many."""
+    meta, replicas = wire.metadata, wire.spec.replicas
+    return objects.StatefulSetView(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        resource_version=meta.resource_version,
+        replicas=1 if replicas is None else max(0, min(replicas, MAX_INT32)),
     )
 
 

@@ -1,10 +1,11 @@
 """Group metadata: what a pod must say to be a member of a group.
 
-A group is named on every member and its size is stated in one of four ways: KEP-976's total
-count, the first draft's count (one shape), the first draft's roles (several shapes), or story
-3's pod sets (a driver that describes the pods it will create). Kueue built the first; the other
-three are accepted here as further dialects. A name without any size, or a size without a name,
-can never become a group, so the pod is refused while its author is still looking.
+A group is named on every member and its size is stated in one of five ways: KEP-976's total
+count, the first draft's count (one shape), the first draft's roles (several shapes), story 3's pod
+sets (a driver that describes the pods it will create), or the owner whose pods make it up. Kueue
+built the first; the others are accepted here as further dialects. A name without any size, or a
+size without a name, can never become a group, so the pod is refused while its author is still
+looking.
 
 Invariant: a pod without any group key passes; every error names the label or annotation to set.
 """
@@ -24,6 +25,7 @@ from ingest.webhook.fields import (
 )
 from ingest.webhook.pod import Pod
 from ingest.webhook.policy import WebhookPolicy
+from podgroup.log.dialects import OWNER, declared_owner
 from podgroup.model import names
 from podgroup.model.keys import bound_of
 from podgroup.model.roles import named_by
@@ -33,6 +35,7 @@ _SIZES: Final[tuple[str, ...]] = (
     names.POD_GROUP_COUNT,
     names.POD_GROUP_ROLES,
     names.POD_GROUP_SETS,
+    names.GROUP_OWNER,
 )
 
 
@@ -65,7 +68,7 @@ def dialect_errors(pod: Pod, policy: WebhookPolicy) -> list[FieldError]:
     if names.POD_GROUP_ROLES in pod.annotations and role is None:
         detail = f"must name the pod's role, because {names.POD_GROUP_ROLES} counts the roles"
         errors.append(required(label_path(names.POD_GROUP_ROLE), detail))
-    return errors + _sets_errors(pod, policy) + _index_errors(pod)
+    return errors + _sets_errors(pod, policy) + _owner_errors(pod) + _index_errors(pod)
 
 
 def _sets_errors(pod: Pod, policy: WebhookPolicy) -> list[FieldError]:
@@ -93,6 +96,18 @@ def _sets_errors(pod: Pod, policy: WebhookPolicy) -> list[FieldError]:
         )
         return [required(label_path(names.POD_GROUP_ROLE), detail)]
     return []
+
+
+def _owner_errors(pod: Pod) -> list[FieldError]:
+    """An owner that can have no group."""
+    text = pod.annotations.get(names.GROUP_OWNER)
+    if text is None or declared_owner(f"{OWNER}/{text}") is not None:
+        return []
+    detail = (
+        f"must be {names.STATEFUL_SET}/NAME or {names.LEADER_WORKER_SET}/NAME/SIZE; it is written "
+        "by gatelog where queueing.owned_groups names the kind: leave it out"
+    )
+    return [invalid(annotation_path(names.GROUP_OWNER), text, detail)]
 
 
 def dialect_warnings(pod: Pod) -> list[str]:

@@ -2,11 +2,13 @@
 
 A pod that is to be queued gets the label that says so, a finalizer so that its end is seen, the
 scheduling gate that holds it, and the hash that names its role (KEP-976, "Gating Pod
-Scheduling"). The answer is a JSON patch (RFC 6902) against the object in the request.
+Scheduling"). Where its owner's pods make up a group it is made a member (`owned`). The answer is a
+JSON patch (RFC 6902) against the object in the request.
 
 Nothing is taken away and nothing the user wrote is changed: a queue, a priority class, a gate
 or a role hash that is there stays. Never touched: node selector, tolerations, resources, owner
-references, group name and counts; bad group metadata is the validating half's business.
+references, a group name and counts that are there; bad group metadata is the validating half's
+business.
 
 Invariant: idempotent. Applied to its own result, `mutate` yields an empty patch.
 """
@@ -18,6 +20,7 @@ import msgspec
 
 from ingest.webhook.facts import Facts
 from ingest.webhook.fields import FieldError, forbidden, invalid
+from ingest.webhook.owned import member
 from ingest.webhook.pod import Pod
 from ingest.webhook.policy import WebhookPolicy
 from podgroup.model import names
@@ -103,6 +106,9 @@ def _inject(pod: Pod, policy: WebhookPolicy, labels: dict[str, str]) -> MutateRe
     except ShapeError as error:
         path, _, detail = str(error).partition(": ")
         return MutateResult(Disposition.REFUSED, errors=(invalid(path, "", detail),))
+    found = member(pod, policy.owned_kinds)
+    if found is not None:
+        labels, annotations = labels | found.labels, annotations | found.annotations
     gates = [names.ADMISSION_GATE]
     if policy.topology_gate:
         gates.append(names.TOPOLOGY_GATE)

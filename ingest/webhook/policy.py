@@ -99,6 +99,9 @@ class WebhookPolicy(msgspec.Struct, frozen=True, kw_only=True):
     label_kinds: tuple[OwnerKind, ...] = ()
     """Kinds whose queue and priority labels are copied to their pod template."""
 
+    owned_kinds: tuple[str, ...] = ()
+    """Kinds whose pods make up a group (`ingest.webhook.owned`)."""
+
     actuator_user: str = ACTUATOR_USER
     """Who alone may take the gate, the finalizer and the managed label off."""
 

@@ -34,6 +34,7 @@ def policy_for(settings: Settings) -> WebhookPolicy:
         namespace_selector=Selector(expressions=(excluded,)),
         enabled_kinds=JOB_KINDS if settings.mode == "kueue" else (),
         label_kinds=label_kinds(settings),
+        owned_kinds=settings.queueing.owned_groups,
         actuator_user=actuator_user(settings),
     )
 

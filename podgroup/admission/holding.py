@@ -181,6 +181,19 @@ def unadmitted_id(id: str) -> str:
     return f"{id}/running"
 
 
+_MORE = "/more"
+
+
+def growth_id(id: str) -> str:
+    """Return by which id a workload waits for more than it holds."""
+    return f"{id}{_MORE}"
+
+
+def grown_id(id: str) -> str:
+    """Return whose growth a workload is: itself, if it is none."""
+    return id.removesuffix(_MORE)
+
+
 def usage_of(pod_sets: Iterable[PodSetAssignment]) -> dict[FlavorResource, int]:
     """Return what podsets were given in all, without what they take nothing of."""
     usage: dict[FlavorResource, int] = {}

@@ -131,6 +131,8 @@ class PodSet(Struct, frozen=True, kw_only=True):
 
     `devices` is per pod as well, and nothing that nodes say they have. `shared` is for all pods
     together, however many they are.
+
+    `flavors`: resource and flavor, where the pods run in some already; others will not do.
     """
 
     name: str
@@ -142,6 +144,7 @@ class PodSet(Struct, frozen=True, kw_only=True):
     node_terms: tuple[NodeTerm, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     topology: TopologyRequest = NOTHING_ASKED
+    flavors: tuple[tuple[str, str], ...] = ()
 
 
 class Eviction(Struct, frozen=True):

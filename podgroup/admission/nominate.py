@@ -244,7 +244,7 @@ class Nominator:
         only: Sequence[Mapping[str, str]] | None,
         gone: Set[str],
     ) -> "_Try":
-        plan = self._plan(head, resume, only, gone)
+        plan = self._plan(head, resume, only or _held(head), gone)
         return _Try(plan, head.targets, head.deferred)
 
     def _plan(
@@ -337,6 +337,12 @@ class Nominator:
         if asked and head.targets:
             with places.without(victim.holding.given for victim in head.targets):
                 plan.places = places.place(asked).places
+
+
+def _held(head: Head) -> Sequence[Mapping[str, str]] | None:
+    """Return the flavors of a head that waits for more than it holds; None of any other."""
+    sets = head.waiter.shape.pod_sets
+    return [dict(one.flavors) for one in sets] if any(one.flavors for one in sets) else None
 
 
 class _Try(NamedTuple):

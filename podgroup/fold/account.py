@@ -8,6 +8,8 @@ anew from the world as it was before what comes next, and none is tried that was
 Kueue decides, an equal one's failure answers for all, and that is derived from the verdicts they
 got.
 
+A group that holds quota and waits for more does so under an id of its own, until it holds all.
+
 A group that waits while pods of it run without an admission is both in line and charged: what its
 pods take is entered apart, and counts as free for the group itself. It takes no more than its own
 ClusterQueue has, unless the group was started by an admission once; nor does what was taken over
@@ -24,7 +26,7 @@ import msgspec
 
 from podgroup.admission import Scheduler
 from podgroup.admission.cache.queue_manager import Refusal
-from podgroup.admission.holding import unadmitted_id
+from podgroup.admission.holding import growth_id, unadmitted_id
 from podgroup.admission.model import (
     ClusterQueue,
     Cohort,
@@ -41,7 +43,7 @@ from podgroup.model.objects import QUEUE_KINDS, Assignment, NodeView
 from podgroup.model.wording import kueues
 from podgroup.state import asked
 from podgroup.state.changes import EVERYTHING
-from podgroup.state.facts import nodes_listed, priority_class_of, unwell
+from podgroup.state.facts import grows, nodes_listed, priority_class_of, unwell
 from podgroup.state.group import Group, QuotaReservation
 from podgroup.state.quota import Charge, Deciding
 from podgroup.state.world import World
@@ -102,9 +104,10 @@ def known(world: World) -> Deciding:
             if by in world.groups:
                 cache.preemptions.add(identity, by)
     waiting = {one: world.groups[GroupID(one)].quota for one in world.quotas.waiting}
+    ids = {one: asked.waiter_id(world.groups[GroupID(one)]) for one in waiting}
     cache.restore(
-        {identity for identity, quota in waiting.items() if quota.effect.tried},
-        {one: asked.kept_quota(quota.kept) for one, quota in waiting.items() if quota.kept},
+        {ids[identity] for identity, quota in waiting.items() if quota.effect.tried},
+        {ids[one]: asked.kept_quota(quota.kept) for one, quota in waiting.items() if quota.kept},
     )
     if cache.configuration.as_kueue:
         cache.queues.mark_inadmissible(waiting)
@@ -120,6 +123,7 @@ def correct(world: World, identity: GroupID) -> None:
     if deciding is None:
         return
     cache, group = deciding.scheduler.cache, world.groups.get(identity)
+    cache.remove(growth_id(identity))
     if group is not None and group.quota.holding is None:
         if identity in cache.reservations.admitted:
             cache.release(identity)
@@ -163,7 +167,9 @@ class _Entry:
     def group(self, identity: str) -> None:
         """Enter what a group is charged, and that it waits or does not."""
         if self.charged(identity):
+            self._growth(identity)
             return
+        self._cache.remove(growth_id(identity))
         world, cache = self._world, self._cache
         group = world.groups[GroupID(identity)]
         if identity in world.quotas.waiting:
@@ -182,6 +188,21 @@ class _Entry:
             else:
                 cache.remove(identity)
 
+    def _growth(self, identity: str) -> None:
+        """Enter that a group waits for more than it holds, or that it does not."""
+        world, cache = self._world, self._cache
+        group = world.groups.get(GroupID(identity))
+        if group is None or identity not in world.quotas.waiting or not grows(group):
+            cache.remove(growth_id(identity))
+            return
+        quota = group.quota
+        waits = growth_id(identity) in cache.queues.waiting
+        new = self._new and not waits and quota.effect.tried
+        reason, message = quota.reason
+        refused = Refusal(reason, kueues(message), quota.effect) if new else None
+        short = quota.shortage.shortages if quota.shortage is not None else ()
+        cache.submit(asked.growth(world, group), refused, short)
+
     def charged(self, identity: str) -> bool:
         """Enter what a group is charged; tell whether nothing else is to be entered of it."""
         world, cache = self._world, self._cache
@@ -189,10 +210,13 @@ class _Entry:
         charge = world.quotas.charges.get(identity)
         if group is None:
             cache.remove(unadmitted_id(identity))
+            cache.remove(growth_id(identity))
             cache.remove(identity)
             self._locate(identity, ())
             return True
         holding = group.quota.holding
+        if growth_id(identity) in cache.reservations.admitted:
+            cache.remove(growth_id(identity))  # it is part of what the group holds from now on
         if holding is not None and charge is not None:
             if not self._resized(group, charge, holding):
                 self._holds(group, charge, holding)

@@ -13,6 +13,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from podgroup.fold import marking
+from podgroup.fold import sentences as say
 from podgroup.fold.common import (
     EXCESS,
     REPLACED,
@@ -24,9 +25,9 @@ from podgroup.fold.common import (
     write_places,
 )
 from podgroup.fold.group import composition, ending, mirror, quota, reporting, requeueing
-from podgroup.fold.placing import needed, replace
+from podgroup.fold.placing import needed, replace, replace_all
 from podgroup.fold.queues import expect_condition, record_status
-from podgroup.fold.reservations import admit, checked, recharge, release
+from podgroup.fold.reservations import admit, checked, recharge, release, resize
 from podgroup.log.events import Decision
 from podgroup.log.journal import At, PreemptionRow
 from podgroup.model.commands import (
@@ -47,6 +48,7 @@ from podgroup.model.commands import (
     ReplaceNodes,
     ReportPod,
     ReportQueue,
+    ResizeGroup,
     StopPod,
     UngatePod,
     UpdateWorkload,
@@ -170,6 +172,27 @@ def _admitted(world: World, group: Group, decision: Decision, command: AdmitGrou
         return
     admission = Admission(cluster_queue=command.cluster_queue, assignments=command.assignments)
     admit(world, here, group, admission, decision.id, command.checks)
+
+
+def _resized(world: World, group: Group, decision: Decision, command: ResizeGroup) -> None:
+    here = At(decision.as_of, decision.at)
+    changed = []
+    for name, count in sorted(command.counts.items()):
+        role = group.roles.setdefault(name, Role(name=name))
+        changed.append((name, role.count, count))
+        role.count, role.need = count, needed(group, name, count)
+        role.peak = min(role.peak, count)
+    composition.filled(group, sum(role.count for role in group.roles.values()))
+    still = tuple(one for one in group.composition.wanted if one[1] > group.roles[one[0]].count)
+    composition.wanted(group, still, group.composition.wanted_at if still else None)
+    said = say.resized_to(changed)
+    note(world, here, "GroupResized", group.id, "", decision.reason, said, decision.id)
+    if group.quota.holding is not None and command.assignments is not None:
+        resize(world, here, group, group.quota.holding, command.assignments, decision.id)
+    else:
+        quota.asked_anew(group)
+    replace_all(world, group)
+    world.quotas.news[group.id] = None
 
 
 def _placed_anew(world: World, group: Group, decision: Decision, command: ReplaceNodes) -> None:
@@ -320,6 +343,7 @@ _APPLIED: Final[dict[type[Command], Callable[[World, Group, Decision, Any], None
     CreateWorkload: _workload_is_made,
     UpdateWorkload: _workload_is_changed,
     AdmitGroup: _admitted,
+    ResizeGroup: _resized,
     ReplaceNodes: _placed_anew,
     EvictGroup: _evicted,
     ReleaseQuota: _released,

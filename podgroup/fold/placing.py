@@ -11,7 +11,8 @@ of these that says something decides:
 4. shape: the template with the pod's role hash; else one with equal requests, the first that has
    a free place; else a set without template if the pod has the shape of the declaring pod
 
-In the first draft's dialect the label is the role; a declared count knows one shape, the pod's.
+In the first draft's dialect the label is the role, as it is of pods whose owner makes up the group;
+a declared count knows one shape, the pod's.
 A gated pod that asks for more than its role has quota for gets no place in it.
 
 Invariant: role names that begin with "?" are of pods without a place and never have a count.
@@ -21,6 +22,7 @@ from podgroup.fold.common import index
 from podgroup.fold.group import spec
 from podgroup.log.dialects import (
     COUNT,
+    OWNER,
     ROLES,
     SETS,
     TOTAL,
@@ -48,13 +50,16 @@ def declare(world: World, group: Group) -> None:
     uid = members.declaring()
     if uid is None or group.single:
         return
-    if group.composition.done and (
+    if group.spec.dialect == OWNER and len(members.totals) > 1:
+        # A replica that is rolled out may have another size: its youngest pods say which.
+        uid = max(members.flags, key=lambda one: (members.stamps[one][0], one))
+    elif group.composition.done and (
         group.spec.dialect or any(TOTAL in dialects(k) for k in members.totals)
     ):
         return
     view = world.pods[uid].view
     key = declaration(view)
-    if group.spec.declared == key:
+    if group.spec.declared == key or (group.spec.owner and dialects(key) != (OWNER,)):
         return
     spec.declared(group, view, key)
     if group.composition.done:
@@ -109,7 +114,7 @@ def assigned_role(world: World, group: Group, view: PodView, current: str = "") 
         return UNPLACED + name if over else name
     if group.spec.dialect == COUNT:
         name = view.role if ADMISSION_GATE in view.gates else current or view.role
-    elif group.spec.dialect == ROLES:
+    elif group.spec.dialect in (ROLES, OWNER):
         name = view.labels.get(POD_GROUP_ROLE, "")
     else:
         name = _set_of(world, group, view, current)

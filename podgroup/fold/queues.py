@@ -207,6 +207,11 @@ def _concerns(world: World, kind: str, namespace: str, name: str) -> None:
     if kind == "Node":
         world.quotas.objects[kind, namespace, name] = None
         return
+    if kind == "StatefulSet":
+        for group in sorted(world.groups.values(), key=lambda g: g.id):
+            if group.namespace == namespace and group.spec.owner.partition("/")[2] == name:
+                mark(world, group.id)
+        return
     if kind == "AdmissionCheck":
         for queue in sorted(world.cluster_queues):
             if name in world.cluster_queues[queue].checks:

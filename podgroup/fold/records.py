@@ -129,6 +129,11 @@ def _peaked(world: World, _: At, group: Group, record: r.Peaked) -> None:
     group.roles[record.role].peak = record.peak
 
 
+def _wanted(world: World, here: At, group: Group, record: r.Wanted) -> None:
+    composition.wanted(group, record.roles, here.at if record.roles else None)
+    quota.asked_anew(group)
+
+
 def _reopened(world: World, _: At, group: Group, record: r.Reopened) -> None:
     """Let the pods that are left be composed anew; none of them runs."""
     mirror.lost(group, False)
@@ -202,6 +207,7 @@ _APPLIED: Final[dict[type[r.Record], Callable[[World, At, Group, Any], None]]] =
     r.Readied: _readied,
     r.Shortened: _shortened,
     r.Peaked: _peaked,
+    r.Wanted: _wanted,
     r.Reopened: _reopened,
     r.WorkloadBack: _workload_back,
     r.Released: _released,

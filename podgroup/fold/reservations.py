@@ -25,7 +25,7 @@ from podgroup.model.names import (
     ADMITTED,
     QUOTA_RESERVED,
 )
-from podgroup.model.objects import WorkloadView
+from podgroup.model.objects import Assignment, Since, WorkloadView
 from podgroup.state.asked import charge_of
 from podgroup.state.facts import (
     KUEUE,
@@ -100,6 +100,39 @@ def admit(
     holds(world, group)
     recharge(world, group)
     mark(world, group.id)
+
+
+def resize(
+    world: World,
+    here: At,
+    group: Group,
+    held: QuotaReservation,
+    assignments: tuple[Assignment, ...],
+    decided_by: str,
+) -> None:
+    """Record that the group holds another amount of quota from now on, in the same admission.
+
+    It is another row of the ledger, so that what was held before is counted for as long.
+    """
+    end_shortage(world, here, group)
+    again = held.seq == here.position
+    if not again:
+        write_places(world, group, held, until=here)
+        write_admission(world, group, held, released_at=here, reason="Resized")
+    since = Since(seq=here.position, at=here.at)
+    holding = replace(
+        held,
+        number=held.number + (not again),
+        admission=replace(held.admission, assignments=assignments),
+        admitted_at=here.at,
+        seq=here.position,
+        moved=since if held.moved is not None else None,
+        decided_by=decided_by,
+    )
+    quota.resized(group, holding, ran_s(held, here.at))
+    write_places(world, group, holding)
+    write_admission(world, group, holding)
+    recharge(world, group)
 
 
 def _note_admitted(world: World, here: At, group: Group, holding: QuotaReservation) -> None:

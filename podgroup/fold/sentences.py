@@ -95,6 +95,11 @@ def reserved_in(cluster_queue: str, checks: list[str]) -> str:
     return f"in ClusterQueue {cluster_queue}, for admission checks: {', '.join(checks)}"
 
 
+def resized_to(counts: list[tuple[str, int, int]]) -> str:
+    """Roles have other numbers of places: role, before, now."""
+    return ", ".join(f"{role}: {before} became {now}" for role, before, now in counts)
+
+
 def admitted_in(cluster_queue: str) -> str:
     """A group was admitted."""
     return f"in ClusterQueue {cluster_queue}"

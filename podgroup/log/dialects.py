@@ -4,6 +4,7 @@
     sets    pod-group-sets: sets of pods, some of which are created later (KEP-976, story 3)
     count   pod-group-count: as many pods of one shape (first draft of KEP-976, story 2)
     roles   pod-group-roles: so many roles, each with a pod-group-role-count (first draft, story 3)
+    owner   pod-group-owner: the pods of a StatefulSet, or of a replica of a LeaderWorkerSet
 
 A declaration is one text per pod. Pods of one group must have the same one; a pod may have none
 (the workers of a driver do) where others speak for it.
@@ -12,17 +13,20 @@ Invariant: equal declarations mean the same, and a text with a line break in it 
 """
 
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from podgroup.model.keys import KEYS
 from podgroup.model.names import (
+    LEADER_WORKER_SET,
     MAX_INT32,
     MAX_ROLES,
     POD_GROUP_COUNT,
     POD_GROUP_ROLE_COUNT,
     POD_GROUP_ROLES,
     POD_GROUP_SETS,
+    STATEFUL_SET,
     integer,
+    is_dns_subdomain,
 )
 from podgroup.model.objects import DeclaredSet, PodView
 
@@ -30,10 +34,25 @@ TOTAL: Final = "total"
 SETS: Final = "sets"
 COUNT: Final = "count"
 ROLES: Final = "roles"
+OWNER: Final = "owner"
 
 ANNOTATIONS: Final[dict[str, str]] = {key.dialect: key.name for key in KEYS if key.size}
 """Dialect -> the annotation that states it."""
-_STATED = tuple(ANNOTATIONS[dialect] for dialect in (COUNT, ROLES, TOTAL))
+_SAID = (COUNT, ROLES, TOTAL, OWNER)
+_STATED = tuple(ANNOTATIONS[dialect] for dialect in _SAID)
+
+
+class Owner(NamedTuple):
+    """Whose pods make up a group; `size` is how many a replica has, 0 where the object says it."""
+
+    kind: str
+    name: str
+    size: int = 0
+
+    @property
+    def title(self) -> str:
+        """Kind and name, as people write them."""
+        return f"{self.kind} {self.name}"
 
 
 def declaration(view: PodView) -> str:
@@ -45,7 +64,7 @@ def declaration(view: PodView) -> str:
 def _declaration(sets_key: str, *stated: str | None) -> str:
     """Put a declaration into words; most pods of a template declare what the one before did."""
     found = [f"{SETS}/{sets_key}"] if sets_key else []
-    for dialect, text in zip((COUNT, ROLES, TOTAL), stated, strict=True):
+    for dialect, text in zip(_SAID, stated, strict=True):
         if text is not None:
             found.append(f"{dialect}/{text}" if text.isascii() else f"{dialect}/{text!r}")
     if len(found) == 1 and "\n" not in found[0]:
@@ -72,7 +91,7 @@ def dialects(declared: str) -> tuple[str, ...]:
 def declared(view: PodView) -> str:
     """Return what a pod declares in words, for people."""
     found = [f"{POD_GROUP_SETS}: {summary(view.sets)}"] if view.sets_key else []
-    for dialect in (COUNT, ROLES, TOTAL):
+    for dialect in _SAID:
         text = view.annotations.get(ANNOTATIONS[dialect])
         if text is not None:
             found.append(f"{ANNOTATIONS[dialect]}: {text[:60]}")
@@ -97,6 +116,19 @@ def declared_roles(view: PodView) -> int:
 def role_count(view: PodView) -> int:
     """Return how many pods the role of a pod has: 1 where it is not said, 0 if it is no count."""
     return _within(view.annotations.get(POD_GROUP_ROLE_COUNT, "1"), MAX_INT32)
+
+
+def declared_owner(declaration: str) -> Owner | None:
+    """Return the owner that a declaration names, None if it names none that can have a group."""
+    _, _, said = declaration.partition(f"{OWNER}/")
+    kind, _, rest = said.partition("/")
+    name, _, size = rest.partition("/")
+    if kind == STATEFUL_SET and is_dns_subdomain(name) and not size:
+        return Owner(kind, name)
+    pods = _within(size, MAX_INT32)
+    if kind == LEADER_WORKER_SET and is_dns_subdomain(name) and pods:
+        return Owner(kind, name, pods)
+    return None
 
 
 def _within(text: str, most: int) -> int:

@@ -117,6 +117,12 @@ class Peaked(Record, frozen=True, tag="peaked"):
     peak: int
 
 
+class Wanted(Record, frozen=True, tag="wanted"):
+    """(role, count) of roles that its owner wants larger than the quota it holds; (): no more."""
+
+    roles: tuple[tuple[str, int], ...] = ()
+
+
 class Reopened(Record, frozen=True, tag="reopened"):
     """What is left of it is composed anew, as a Workload of its own."""
 
@@ -220,6 +226,7 @@ AnyRecord = (
     | Readied
     | Shortened
     | Peaked
+    | Wanted
     | Reopened
     | WorkloadBack
     | Released

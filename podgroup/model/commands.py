@@ -382,6 +382,18 @@ class AdmitGroup(Command, tag="AdmitGroup", frozen=True, kw_only=True):
     checks: tuple[str, ...] = ()
 
 
+class ResizeGroup(Command, tag="ResizeGroup", frozen=True, kw_only=True):
+    """Internal: roles have so many places from now on, since the owner of their pods wants them.
+
+    `assignments` is what a group that holds quota holds for them; None where it holds none.
+    """
+
+    about: ClassVar[About] = About(says="resized", internal=True)
+
+    counts: Mapping[str, int]
+    assignments: tuple[Assignment, ...] | None = None
+
+
 class ReplaceNodes(Command, tag="ReplaceNodes", frozen=True, kw_only=True):
     """Internal: `nodes` failed, and what a group holds has other places in their stead."""
 
@@ -449,7 +461,9 @@ Write = (
     | ReportQueue
     | EmitEvent
 )
-Internal = ComposeGroup | AdmitGroup | ReplaceNodes | EvictGroup | ReleaseQuota | FinishGroup
+Internal = (
+    ComposeGroup | AdmitGroup | ResizeGroup | ReplaceNodes | EvictGroup | ReleaseQuota | FinishGroup
+)
 AnyCommand = Write | Internal
 
 COMMANDS: Final[Mapping[str, type[Command]]] = {

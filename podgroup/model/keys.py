@@ -20,6 +20,8 @@ from podgroup.model.limits import ANNOTATION_BYTES, ANNOTATIONS_BYTES
 KUEUE: Final = "Kueue"
 KEP: Final = "KEP-976"
 """Of a dialect that Kueue describes and never built (docs/dialects.md)."""
+OURS: Final = "gatelog"
+LWS: Final = "LeaderWorkerSet"
 
 
 class Key(Struct, frozen=True, kw_only=True):
@@ -179,6 +181,19 @@ KEYS: Final = (
     ),
     _label(names.POD_GROUP_ROLE, "its role or set", of=KEP, core=True, door=True),
     _note(
+        names.GROUP_OWNER,
+        "whose pods make up the group: `StatefulSet/NAME`, or `LeaderWorkerSet/NAME/SIZE`",
+        of=OURS,
+        core=True,
+        door=True,
+        written=True,
+        dialect="owner",
+        size=True,
+    ),
+    _label(names.LWS_NAME, "its LeaderWorkerSet", of=LWS, door=True),
+    _note(names.LWS_SIZE, "how many pods a replica of it has", of=LWS, door=True),
+    _note(names.LWS_LEADER, "the leader of its replica; a leader has none", of=LWS, door=True),
+    _note(
         names.ROLE_HASH,
         "its role, where it names none: a hash of its shape",
         core=True,
@@ -187,7 +202,13 @@ KEYS: Final = (
         ungating=True,
     ),
     _note(names.FAST_ADMISSION, "`true`: the group is queued with its first pod", core=True),
-    _note(names.SERVING, "`true`: the group never ends, and places are taken again", core=True),
+    _note(
+        names.SERVING,
+        "`true`: the group never ends, and places are taken again",
+        core=True,
+        door=True,
+        written=True,
+    ),
     _note(
         names.RETRIABLE_IN_GROUP,
         "`false`: the group ends when nothing of it runs",

@@ -68,6 +68,16 @@ POD_GROUP_COUNT: Final[str] = "kueue.x-k8s.io/pod-group-count"  # annotation
 POD_GROUP_ROLES: Final[str] = "kueue.x-k8s.io/pod-group-roles"  # annotation
 POD_GROUP_ROLE_COUNT: Final[str] = "kueue.x-k8s.io/pod-group-role-count"  # annotation
 
+# -- pods of a StatefulSet or LeaderWorkerSet, which are one group -----------------------------
+GROUP_OWNER: Final[str] = "gatelog.io/pod-group-owner"  # annotation, written at creation
+LWS_NAME: Final[str] = "leaderworkerset.sigs.k8s.io/name"  # label
+LWS_SIZE: Final[str] = "leaderworkerset.sigs.k8s.io/size"  # annotation
+LWS_LEADER: Final[str] = "leaderworkerset.sigs.k8s.io/leader-name"  # annotation of workers
+STATEFUL_SET: Final[str] = "StatefulSet"
+LEADER_WORKER_SET: Final[str] = "LeaderWorkerSet"
+LEADER_ROLE: Final[str] = "leader"
+WORKER_ROLE: Final[str] = "worker"
+
 FIELD_MANAGER: Final[str] = "gatelog"
 """Who we are in managedFields."""
 

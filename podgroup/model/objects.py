@@ -645,6 +645,19 @@ class NamespaceView(View, tag_field="kind", tag="Namespace", frozen=True, kw_onl
     deleted_at: Time | None = None
 
 
+class StatefulSetView(View, tag_field="kind", tag="StatefulSet", frozen=True, kw_only=True):
+    """A StatefulSet: how many pods it wants; known while `queueing.owned_groups` names any kind.
+
+    That of a LeaderWorkerSet's leaders has its name, and one pod for each replica.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    resource_version: str
+    replicas: int = 1
+
+
 class ResourceClaimView(View, tag_field="kind", tag="ResourceClaim", frozen=True, kw_only=True):
     """A ResourceClaim. `devices` is how many it asks for, by DeviceClass.
 
@@ -702,6 +715,7 @@ QueueObject = (
     | ResourceClaimView
     | ResourceClaimTemplateView
     | DeviceClassView
+    | StatefulSetView
 )
 
 
@@ -737,6 +751,7 @@ QUEUE_KINDS: Final[Mapping[str, QueueKind]] = {
         ResourceClaimTemplateView, "claim_templates", namespaced=True
     ),
     "ResourceClaim": QueueKind(ResourceClaimView, "resource_claims", namespaced=True),
+    "StatefulSet": QueueKind(StatefulSetView, "stateful_sets", namespaced=True),
 }
 """What is known of each kind of queue object, in the order in which they are listed first."""
 
@@ -769,25 +784,30 @@ Kind = Literal[
     "DeviceClass",
     "ResourceClaimTemplate",
     "ResourceClaim",
+    "StatefulSet",
 ]
 
 DEVICE_KINDS: tuple[Kind, ...] = ("DeviceClass", "ResourceClaimTemplate", "ResourceClaim")
 """The kinds that say what devices pods ask for; they are watched while devices are counted."""
 
+SOMETIMES: Final = ("Node", "StatefulSet", *DEVICE_KINDS)
+"""Kinds that are watched while something asks for them: a flavor, a setting."""
+
 WATCHED_KINDS: tuple[Kind, ...] = (
-    *cast(
-        "tuple[Kind, ...]",
-        tuple(kind for kind in QUEUE_KINDS if kind not in ("Node", *DEVICE_KINDS)),
-    ),
+    *cast("tuple[Kind, ...]", tuple(kind for kind in QUEUE_KINDS if kind not in SOMETIMES)),
     "Workload",
     "Pod",
 )
 """The kinds that are always watched, in the order in which they are listed first."""
 
 
-def kinds_watched(*, devices: bool) -> tuple[Kind, ...]:
-    """Return the kinds that are watched, in that order; `devices`: they are counted."""
-    return (*DEVICE_KINDS, *WATCHED_KINDS) if devices else WATCHED_KINDS
+def kinds_watched(*, devices: bool = False, sets: bool = False) -> tuple[Kind, ...]:
+    """Return the kinds that are watched, in that order.
+
+    `devices`: they are counted; `sets`: pods of StatefulSets are groups.
+    """
+    of_devices, of_sets = DEVICE_KINDS if devices else (), ("StatefulSet",) if sets else ()
+    return (*of_sets, *of_devices, *WATCHED_KINDS)
 
 
 FIRST_KINDS: frozenset[str] = frozenset(WATCHED_KINDS) - {"Cohort", "AdmissionCheck", "Topology"}

@@ -61,6 +61,9 @@ class Policy(Struct, frozen=True, kw_only=True):
     `device_classes` are pairs `class=resource`: devices of a DeviceClass are counted against quota
     as that resource. Builtin mode only; none: devices of ResourceClaims are charged nothing.
 
+    `owned_groups` are the kinds whose pods are one group that follows its owner's size. Builtin
+    mode alone resizes groups; with `compatibility` "kueue" none is.
+
     `topology_aware_scheduling`, `elastic_jobs`, `fast_quota_release` and `skip_reassignment` stand
     for Kueue's feature gates TopologyAwareScheduling, ElasticJobsViaWorkloadSlices,
     FastQuotaReleaseInPodIntegration and SkipReassignmentForPodOwnedWorkloads, with Kueue's
@@ -98,6 +101,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     workloads: str = "all"
     namespace_memory_mib: int = 0
     device_classes: tuple[str, ...] = ()
+    owned_groups: tuple[str, ...] = ()
 
 
 def weights_of(policy: Policy) -> tuple[tuple[str, float], ...]:

@@ -79,7 +79,15 @@ CLAIM_NOT_FOUND: Final = "ResourceClaimNotFound"
 DEVICES_NOT_COUNTED: Final = "DevicesNotCounted"
 DEVICE_CLASS_NOT_MAPPED: Final = "DeviceClassNotMapped"
 
-KEPT_AT_GATE: Final = (UNKNOWN_ROLE, LARGER_THAN_DECLARED, WAITING_FOR_PLACE, FLAVOR_NOT_FOUND)
+SCALE_UP_PENDING: Final = "ScaleUpPending"
+
+KEPT_AT_GATE: Final = (
+    UNKNOWN_ROLE,
+    LARGER_THAN_DECLARED,
+    WAITING_FOR_PLACE,
+    FLAVOR_NOT_FOUND,
+    SCALE_UP_PENDING,
+)
 """Why a pod stays at its gate though its group is admitted."""
 
 FIELDS: Final = {
@@ -171,6 +179,12 @@ REASONS: Final = (
         "a PodGroup of Kubernetes (spec.schedulingGroup), which gatelog does not read",
         "pods with label kueue.x-k8s.io/pod-group-name and annotation "
         "kueue.x-k8s.io/pod-group-total-count, or without spec.schedulingGroup",
+    ),
+    _bad(
+        "StatefulSetNotFound",
+        "the StatefulSet that the pods are of is not known, and says how many they are",
+        "that StatefulSet in namespace {namespace}; where it is there, ingest lacks the right to "
+        "list StatefulSets, or queueing.owned_groups",
     ),
     _bad(
         "BadGroupName",
@@ -478,6 +492,12 @@ REASONS: Final = (
         warns=False,
     ),
     _on_pods(
+        SCALE_UP_PENDING,
+        "the owner of an admitted group's pods wants more than it has quota for",
+        "quota for those that are more, or a smaller size of their owner; the others run on",
+        warns=False,
+    ),
+    _on_pods(
         FLAVOR_NOT_FOUND,
         "the flavor of the admission is missing",
         "the ResourceFlavor that the message names",
@@ -569,6 +589,8 @@ class Effect(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
     """Pods take more than their admission gave them: a Warning, once."""
     inactive: bool = False
     """Its ClusterQueue admits nothing."""
+    grows: bool = False
+    """What is admitted goes on, and more pods of it wait for quota."""
 
 
 PLAIN: Final = Effect()
@@ -590,6 +612,7 @@ _EFFECTS: Final = {
     WAITING_FOR_REPLACEMENT_PODS: Effect(short=True),
     WRITE_REFUSED: Effect(refused=True),
     LARGER_THAN_ADMITTED: Effect(larger=True),
+    SCALE_UP_PENDING: Effect(grows=True),
     CLUSTER_QUEUE_INACTIVE: Effect(inactive=True),
     PENDING_WAITING_FOR_QUOTA: Effect(tried=True),
     PENDING_WAITING_FOR_TOPOLOGY: Effect(tried=True),

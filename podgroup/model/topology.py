@@ -137,6 +137,29 @@ class TopologyAssignment(View, frozen=True, kw_only=True):
         return sum(domain.count for domain in self.domains)
 
 
+def fewer(place: TopologyAssignment, count: int) -> TopologyAssignment:
+    """Return the first `count` places of an assignment."""
+    kept, left = [], count
+    for domain in place.domains:
+        if left > 0:
+            kept.append(TopologyDomain(values=domain.values, count=min(left, domain.count)))
+            left -= domain.count
+    return TopologyAssignment(levels=place.levels, domains=tuple(kept))
+
+
+def both(
+    one: TopologyAssignment | None, more: TopologyAssignment | None
+) -> TopologyAssignment | None:
+    """Return the places of two assignments of one topology as one."""
+    if one is None or more is None:
+        return one
+    counts = {domain.values: domain.count for domain in one.domains}
+    for domain in more.domains:
+        counts[domain.values] = counts.get(domain.values, 0) + domain.count
+    domains = tuple(TopologyDomain(values=v, count=n) for v, n in counts.items())
+    return TopologyAssignment(levels=one.levels, domains=domains)
+
+
 _NAMED: Final = 3
 """Domains that are named of an assignment, the others are counted."""
 

@@ -10,7 +10,7 @@ Invariant: deciding twice on the same state decides nothing the second time.
 """
 
 from podgroup.log.events import SettingsRecorded
-from podgroup.model.objects import kinds_watched
+from podgroup.model.objects import Kind, kinds_watched
 from podgroup.model.policy import Policy, counts_devices
 from podgroup.rules import (
     abandon,
@@ -48,6 +48,7 @@ from podgroup.rules import (
     release,
     replace,
     report,
+    resize,
     review,
     shortage,
     sweep,
@@ -76,6 +77,7 @@ RULES: tuple[Rule | ClusterRule, ...] = (
     compose.RULE,
     excess.RULE,
     peak.RULE,
+    resize.RULE,
     own.RULE,
     lapse.RULE,
     abandon.RULE,
@@ -119,5 +121,12 @@ VERSION = 2
 
 def decides_by(mode: str, policy: Policy, gatelog: str) -> SettingsRecorded:
     """Return what a log has to say once these rules decide in it; `gatelog` is its version."""
-    kinds = kinds_watched(devices=counts_devices(mode, policy))
-    return SettingsRecorded(mode=mode, policy=policy, kinds=kinds, gatelog=gatelog, rules=VERSION)
+    return SettingsRecorded(
+        mode=mode, policy=policy, kinds=kinds_of(mode, policy), gatelog=gatelog, rules=VERSION
+    )
+
+
+def kinds_of(mode: str, policy: Policy) -> tuple[Kind, ...]:
+    """Return the kinds that have to be listed before the first decision."""
+    devices, sets = counts_devices(mode, policy), bool(policy.owned_groups)
+    return kinds_watched(devices=devices, sets=sets)

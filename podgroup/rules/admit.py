@@ -18,11 +18,12 @@ from functools import lru_cache
 from podgroup.admission import Scheduler
 from podgroup.admission.cache.ledger import Ledger
 from podgroup.admission.cache.scheduler_cache import SchedulerCache
+from podgroup.admission.holding import grown_id
 from podgroup.admission.verdicts import AdmissionVerdict, PreemptionVerdict, Verdicts
 from podgroup.admission.wording import ASSUMED, PENDING_LEAST_RUN
 from podgroup.log.events import Decision
 from podgroup.log.records import Used
-from podgroup.model.commands import AdmitGroup
+from podgroup.model.commands import AdmitGroup, ResizeGroup
 from podgroup.model.ids import GroupID
 from podgroup.model.names import PENDING_ON_HOLD
 from podgroup.model.objects import ClusterQueueView
@@ -55,7 +56,7 @@ from podgroup.state.derived import (
     Waits,
 )
 from podgroup.state.devices import counting
-from podgroup.state.facts import cluster_queue_of, pods_of
+from podgroup.state.facts import cluster_queue_of, grows, pods_of
 from podgroup.state.group import Group
 from podgroup.state.world import World
 
@@ -73,7 +74,8 @@ def prepare(world: World) -> Iterable[AnyDerived]:
         group = world.groups[identity]
         if (charge := ran_unadmitted(world, group)) is not None:
             yield Charged(identity, charge)
-        if may_wait(world, group) and not group.parked and ineligible(world, group) is None:
+        waits = may_wait(world, group) or grows(group)
+        if waits and not group.parked and ineligible(world, group) is None:
             yield Waits(identity, True)
     yield Entered()
 
@@ -97,12 +99,12 @@ def admit(ctx: RuleContext) -> Conclusions:
                 raise
             yield Forgotten()
             continue
-        without_verdict.difference_update(head.id for head in verdicts.heads)
+        without_verdict.difference_update(grown_id(head.id) for head in verdicts.heads)
         yield from _carry_out(ctx, scheduler, verdicts)
         going_on = verdicts.changing and cache.configuration.as_kueue
         if not going_on:
             judged = cache.queues.judged
-            without_verdict |= judged
+            without_verdict.update(map(grown_id, judged))
             judged.clear()
     for identity in sorted(without_verdict):  # the order of conclusions hangs on no hash
         if identity in quotas.waiting:
@@ -111,7 +113,7 @@ def admit(ctx: RuleContext) -> Conclusions:
 
 def _park(ctx: RuleContext, identity: str, error: Exception) -> Concluding[bool]:
     """Stop the group that admission fails for; tell whether there was one to stop."""
-    group = ctx.world.groups.get(GroupID(identity))
+    group = ctx.world.groups.get(GroupID(grown_id(identity)))
     if group is None or group.parked:
         return False
     yield ctx.parked(group, error)
@@ -128,9 +130,10 @@ def _carry_out(ctx: RuleContext, scheduler: Scheduler, verdicts: Verdicts) -> Co
     for verdict in verdicts.preempted:
         preempting.setdefault(verdict.by_id, []).append(verdict)
     for head in verdicts.heads:
-        group = ctx.world.groups[GroupID(head.id)]
+        group = ctx.world.groups[GroupID(grown_id(head.id))]
         if head.status == ASSUMED:
-            yield _admit(ctx, group, admitted[head.id])
+            more = head.id != group.id
+            yield (_enlarge if more else _admit)(ctx, group, admitted[head.id])
             right = group.quota.holding is not None
         else:
             why = head.reason, head.message
@@ -165,8 +168,8 @@ def _carry_out(ctx: RuleContext, scheduler: Scheduler, verdicts: Verdicts) -> Co
 
 def _record_kept(ctx: RuleContext, identity: str, cache: SchedulerCache) -> Conclusions:
     """Conclude that quota is kept for a group, or no longer: that outlives a restart."""
-    group = ctx.world.groups.get(GroupID(identity))
-    if group is None or group.quota.holding is not None:
+    group = ctx.world.groups.get(GroupID(grown_id(identity)))
+    if group is None or (group.quota.holding is not None and not grows(group)):
         return
     kept = cache.kept_for(identity)
     record = asked.kept_record(group.id, kept)
@@ -194,8 +197,8 @@ def _explain_wait(ctx: RuleContext, identity: str) -> Conclusions:
     if queue is not None and why is not None:
         yield from record_shortage(ctx, group)
     elif queue is not None and not group.quota.effect.tried:
-        manager = ctx.world.quotas.scheduler.cache.queues
-        why, short = manager.answer(identity), manager.short_of(identity)
+        manager, waits = ctx.world.quotas.scheduler.cache.queues, asked.waiter_id(group)
+        why, short = manager.answer(waits), manager.short_of(waits)
         why = why and plainly(ctx.world, group, why, short)
         yield from record_shortage(ctx, group, queue.name, short)
     if why is not None:
@@ -271,6 +274,30 @@ def _admit(ctx: RuleContext, group: Group, admission: AdmissionVerdict) -> Decis
             cluster_queue=admission.cluster_queue,
             assignments=assignments,
             checks=checks,
+        ),
+    )
+
+
+def _enlarge(ctx: RuleContext, group: Group, admission: AdmissionVerdict) -> Decision:
+    """Let a group hold what the owner of its pods wants more than it holds."""
+    given = {one.name: one.count for one in admission.pod_sets}
+    counts = {
+        name: group.roles[name].count + given.get(name.lower(), 0)
+        for name, _ in group.composition.wanted
+    }
+    wants = ", ".join(f"{count} of role {name}" for name, count in sorted(counts.items()))
+    where = placed_at(one.topology for one in admission.pod_sets)
+    borrowing = ", borrowing from its cohort" if admission.borrowing else ""
+    return ctx.decision(
+        group,
+        "resize",
+        "OwnerScaled",
+        f"{group.spec.owner} wants {wants}; what is more fits the quota of ClusterQueue "
+        f"{admission.cluster_queue}{borrowing}{where}",
+        ResizeGroup(
+            target=group_ref(group),
+            counts=counts,
+            assignments=asked.grown(group, admission.pod_sets),
         ),
     )
 

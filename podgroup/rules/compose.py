@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from podgroup.log.events import Decision
 from podgroup.log.records import Reopened
-from podgroup.model.commands import ComposeGroup, CreateWorkload, PodSetSpec
+from podgroup.model.commands import ComposeGroup, CreateWorkload, ObjectRef, PodSetSpec
 from podgroup.model.names import (
     ADMISSION_GATED_BY,
     EVENT_CREATED_WORKLOAD,
@@ -34,6 +34,7 @@ from podgroup.model.names import (
     MAX_OWNERS,
     PROVREQ_PREFIX,
     SINGLE_PODSET,
+    STATEFUL_SET,
 )
 from podgroup.model.topology import NOTHING_ASKED, TopologyRequest, requested
 from podgroup.rules.dissolve import no_pods_left
@@ -58,7 +59,7 @@ from podgroup.rules.helpers.order import active_key
 from podgroup.rules.helpers.releasing import finalize
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
 from podgroup.rules.mirror import first_status
-from podgroup.state.facts import pods_of, set_named
+from podgroup.state.facts import follows_owner, pods_of, set_named
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
 from podgroup.state.pod import Pod
@@ -139,7 +140,7 @@ def _compose(ctx: RuleContext, group: Group, roles: Roles) -> Conclusions:
     if not roles:
         return
     if group.spec.dialect:
-        sets = pod_sets(group, roles)
+        sets = pod_sets(ctx, group, roles)
         pods = placed(sets, roles)
     else:
         sets = _by_shape(group, roles)
@@ -196,7 +197,7 @@ def create(
             target=workload_ref(group),
             queue=group.spec.queue,
             pod_sets=sets,
-            owners=tuple(pod_ref(pod) for pod in pods[:MAX_OWNERS]),
+            owners=_owners(ctx, group, lead) or tuple(pod_ref(pod) for pod in pods[:MAX_OWNERS]),
             controller=group.single,
             labels=copied_labels(ctx, group) | ({JOB_UID: lead.view.uid} if group.single else {}),
             annotations=copied_annotations(ctx, group) | _annotations(ctx, group, lead),
@@ -212,6 +213,17 @@ def create(
                 pod_ref(lead),
             ),
         ),
+    )
+
+
+def _owners(ctx: RuleContext, group: Group, lead: Pod) -> tuple[ObjectRef, ...]:
+    """Return the StatefulSet of the pods, where its group outlives them; () elsewhere."""
+    if not follows_owner(ctx.world, group):
+        return ()
+    return tuple(
+        ObjectRef(kind=one.kind, namespace=group.namespace, name=one.name, uid=one.uid)
+        for one in lead.view.owners
+        if one.controller and one.kind == STATEFUL_SET
     )
 
 

@@ -1,7 +1,7 @@
 """Rule: a group waits for quota, or does not, as its state says (builtin mode).
 
 Invariant: after this and `charge` a group is either charged for what it holds, or pending, or
-neither.
+neither; one that holds quota is pending as well while it waits for more (`resize`).
 """
 
 from podgroup.log.records import Requeued
@@ -11,11 +11,14 @@ from podgroup.rules.helpers.rule import BUILTIN, Rule
 from podgroup.rules.helpers.shortages import record_shortage
 from podgroup.state.changes import SUCCEEDED
 from podgroup.state.derived import Waits
+from podgroup.state.facts import grows
 from podgroup.state.group import Group
 
 
 def enqueue(ctx: RuleContext, group: Group) -> Conclusions:
     """Let a group wait for quota, or not, as its state says."""
+    if grows(group):
+        return _wait(ctx, group)
     if not may_wait(ctx.world, group):
         return _leave(ctx, group)
     evicted = group.requeueing.evicted

@@ -2,7 +2,8 @@
 
 Solid pods beyond n (active, not on their way out), by the active order, last first. A pod that is
 terminating but still bound keeps its place (B4): its successor waits gated instead of being
-deleted. In groups that declare sets or roles n is the declared count.
+deleted. In groups that declare sets or roles n is the declared count. Pods of a StatefulSet or
+LeaderWorkerSet beyond n wait at their gate: it would make them again.
 
 Invariant: deleting excess never takes a role below its count.
 """
@@ -50,8 +51,8 @@ def delete_excess(ctx: RuleContext, group: Group, pod: Pod, why: str) -> Decisio
 
 def excess(ctx: RuleContext, group: Group) -> Conclusions:
     """Delete what is beyond the count of each role."""
-    if not staffed(group):
-        return ()
+    if not staffed(group) or group.spec.owner:
+        return ()  # its owner makes as many as it wants: what is deleted it would make again
     solid = ctx.members(group).count
     for role in group.roles.values():
         if role.count and solid(Flag.SOLID, role.name) > role.count - role.succeeded_gone:

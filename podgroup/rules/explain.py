@@ -26,6 +26,7 @@ from podgroup.model.reasons import (
     LARGER_THAN_ADMITTED,
     PARKED,
     PLAIN,
+    SCALE_UP_PENDING,
     UNMANAGED,
     WAITING_FOR_PODS,
     blocks,
@@ -39,10 +40,10 @@ from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.places import idle
 from podgroup.rules.helpers.plainly import kueue_plainly
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.rules.helpers.wording import workload_refused, write_refused
+from podgroup.rules.helpers.wording import growth, workload_refused, write_refused
 from podgroup.state.asked import claims_differ
 from podgroup.state.changes import ALL_RELEASED, FIRST_RUNS, WINDS_UP
-from podgroup.state.facts import beyond_admission
+from podgroup.state.facts import beyond_admission, grows
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
 
@@ -157,6 +158,8 @@ def _settled(ctx: RuleContext, group: Group) -> tuple[str, str]:
             return UNMANAGED, f"{by}; {_unmanaged(ctx, group)}"
         if said := idle(ctx, group):
             return WAITING_FOR_REPLACEMENT_PODS, said
+        if grows(group):
+            return SCALE_UP_PENDING, f"{by}; {growth(group)}"
         more, differ = _beyond(ctx, group), claims_differ(ctx.world, group)
         by = f"{by}; {differ}" if differ else by
         if more:

@@ -108,7 +108,7 @@ def _mirror(ctx: RuleContext, group: Group, workload: WorkloadView, said: Said) 
     stale_admission = workload.cluster_queue != (
         holding.admission.cluster_queue if holding is not None else ""
     )
-    stale_admission = stale_admission or _moved(group, workload)
+    stale_admission = stale_admission or _moved(group, workload) or _resized(group, workload)
     status = _due(ctx, group, workload, said, stale=stale_admission)
     if status is None:
         return ()
@@ -166,6 +166,15 @@ def _moved(group: Group, workload: WorkloadView) -> bool:
         return False
     given = holding.admission.assignments
     return any(one.place != said[one.name] for one in given if one.name in said)
+
+
+def _resized(group: Group, workload: WorkloadView) -> bool:
+    """Tell whether the Workload gives a podset another number of places than it has."""
+    holding = group.quota.holding
+    if holding is None or not group.spec.owner:
+        return False
+    said = {one.name: one.count for one in workload.assignments}
+    return any(one.count != said.get(one.name) for one in holding.admission.assignments)
 
 
 def _write(ctx: RuleContext, group: Group, status: WriteWorkloadStatus, *, clear: bool) -> Decision:

@@ -17,6 +17,7 @@ from podgroup.rules.helpers.order import start_key
 from podgroup.rules.helpers.places import staffed
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.state.changes import WORKLOAD
+from podgroup.state.facts import follows_owner
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
 from podgroup.state.pod import Pod
@@ -30,6 +31,8 @@ def own(ctx: RuleContext, group: Group) -> Conclusions:
         return ()  # mostly: each is an owner
     if not staffed(group) or group.mirror.workload is None or not workload_free(group):
         return ()
+    if follows_owner(ctx.world, group):
+        return ()  # the StatefulSet of its pods owns it
     missing = _missing(ctx, group)
     if not missing:
         return ()
@@ -72,7 +75,9 @@ def _own_prebuilt(ctx: RuleContext, group: Group) -> Conclusions:
 
 def lacks_owners(ctx: RuleContext, group: Group) -> bool:
     """Tell whether a pod that has a place is still missing among the owners."""
-    return group.mirror.workload is None or bool(_missing(ctx, group))
+    if group.mirror.workload is None:
+        return True
+    return not follows_owner(ctx.world, group) and bool(_missing(ctx, group))
 
 
 def _missing(ctx: RuleContext, group: Group) -> list[Pod]:

@@ -16,6 +16,7 @@ from podgroup.model.reasons import effect_of
 from podgroup.model.wording import joined
 from podgroup.rules.helpers.context import RuleContext, group_ref
 from podgroup.rules.helpers.rule import RuleDoc
+from podgroup.state.asked import waiter_id
 from podgroup.state.group import Composition, Group
 
 
@@ -28,7 +29,7 @@ def preempt(
     by its command. The API and, for who sees one namespace, the console show the command's words.
     """
     manager, forest = scheduler.cache.queues, scheduler.cache.objects.forest
-    queue = manager.queue_of(manager.waiting[group.id])
+    queue = manager.queue_of(manager.waiting[waiter_id(group)])
     path = forest.path_text(queue.spec.name) if queue is not None else ""
     # Its Workload may not be there yet: then Kueue's word for it, and never an id of ours.
     uid = group.mirror.workload.uid if group.mirror.workload is not None else ""

@@ -16,6 +16,7 @@ from podgroup.rules.helpers.context import (
 from podgroup.rules.helpers.releasing import finalize
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.state.changes import WINDS_UP
+from podgroup.state.facts import follows_owner
 from podgroup.state.group import Finish, Group
 from podgroup.state.members import Flag
 
@@ -55,7 +56,9 @@ def release_workload(ctx: RuleContext, group: Group, reason: str) -> Conclusions
         reason,
         "nothing is left to account for",
         FinalizeWorkload(
-            target=workload_ref(group), events=event if group.ending.finish is not None else ()
+            target=workload_ref(group),
+            delete=follows_owner(ctx.world, group),
+            events=event if group.ending.finish is not None else (),
         ),
     )
 

@@ -35,6 +35,7 @@ from podgroup.model.reasons import (
     FLAVORS_AT_ODDS,
     GROUP_IS_OVER,
     LARGER_THAN_DECLARED,
+    SCALE_UP_PENDING,
     UNKNOWN_ROLE,
     UNMANAGED,
     WAITING_FOR_PLACE,
@@ -46,10 +47,18 @@ from podgroup.model.wording import quantity
 from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
 from podgroup.rules.helpers.order import start_key
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.rules.helpers.wording import refusal, unwritten
+from podgroup.rules.helpers.wording import growth, refusal, unwritten
 from podgroup.state.asked import at_odds
 from podgroup.state.devices import uncounted
-from podgroup.state.facts import UNPLACED, beyond, given_name, pods_of, role_of, unknown_flavor
+from podgroup.state.facts import (
+    UNPLACED,
+    beyond,
+    given_name,
+    grows,
+    pods_of,
+    role_of,
+    unknown_flavor,
+)
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
 from podgroup.state.pod import Pod
@@ -137,7 +146,8 @@ def _key(ctx: RuleContext, group: Group) -> str:
     if _idle(group):
         return group.explained.message
     odd = _odd(ctx, group)
-    return f"{odd} odd" if odd else ""
+    more = f": {group.quota.reason[0]}" if odd and grows(group) else ""
+    return f"{odd} odd{more}" if odd else ""
 
 
 def _waits(group: Group) -> bool:
@@ -195,6 +205,8 @@ def _reports(ctx: RuleContext, group: Group) -> list[tuple[Pod, tuple[str, str]]
             found.append((pod, unknown))
         elif nowhere := _no_node(ctx, group, pod):
             found.append((pod, nowhere))
+        elif grows(group):
+            found.append((pod, (SCALE_UP_PENDING, growth(group))))
         else:
             text = (
                 f"the group has {pods_of(ctx.world, group, pod.role, role.count)} already; "

@@ -2,7 +2,9 @@
 
 Its owner references point at nothing any more, so garbage collection deletes it as soon as our
 finalizer is off. It is deleted by us where that need not come: in groups too big for complete
-owner references (B16), and where a pod that owns it was taken out of the group and lives on.
+owner references (B16), where a pod that owns it was taken out of the group and lives on, and where
+its owner is the StatefulSet of its pods. While that wants pods there are some to come: a roll-out
+of a set of one costs it no quota.
 
 Invariant: no Workload is left behind.
 """
@@ -12,6 +14,7 @@ from podgroup.model.names import MAX_OWNERS, WORKLOAD_FINALIZER
 from podgroup.rules.helpers.context import Conclusions, RuleContext, workload_free, workload_ref
 from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.state.changes import WINDS_UP
+from podgroup.state.facts import follows_owner, outlasts
 from podgroup.state.group import Group
 
 
@@ -20,9 +23,15 @@ def sweep(ctx: RuleContext, group: Group) -> Conclusions:
     workload = group.mirror.workload
     if len(ctx.members(group)) or workload is None or not workload_free(group):
         return ()
+    if outlasts(ctx.world, group):
+        return ()
     if group.single and not (group.ending.finish is not None and group.ending.finish.written):
         return ()
-    lasts = group.composition.total > MAX_OWNERS or group.departures.strayed
+    lasts = (
+        group.composition.total > MAX_OWNERS
+        or group.departures.strayed
+        or follows_owner(ctx.world, group)
+    )
     if WORKLOAD_FINALIZER in workload.finalizers or (lasts and workload.deleted_at is None):
         return (
             ctx.decision(

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from podgroup.admission.cache.claims import KeptQuota
-from podgroup.admission.holding import usage_of
+from podgroup.admission.holding import growth_id, usage_of
 from podgroup.admission.matching import contradiction, unsuitable, untolerated
 from podgroup.admission.model import (
     ClusterQueue,
@@ -45,6 +45,7 @@ from podgroup.model.names import (
     ACTIVE_NODES_NOT_LISTED,
     ACTIVE_TOPOLOGY_NOT_FOUND,
     SINGLE_PODSET,
+    STATEFUL_SET,
 )
 from podgroup.model.objects import (
     WHOLE,
@@ -64,7 +65,7 @@ from podgroup.model.objects import (
     WorkloadPriorityClassView,
 )
 from podgroup.model.policy import Policy, weights_of
-from podgroup.model.topology import HOSTNAME, TopologyAssignment
+from podgroup.model.topology import HOSTNAME, TopologyAssignment, both
 from podgroup.state.devices import (
     counting,
     device_resources,
@@ -75,6 +76,7 @@ from podgroup.state.devices import (
 from podgroup.state.facts import (
     beyond_admission,
     charged_claims,
+    grows,
     nodes_listed,
     place_of,
     places_left,
@@ -238,6 +240,73 @@ def workload(world: World, group: Group, *, asleep: bool = False) -> Workload:
         waiting_until=None if asleep else 0,
         fixed=group.quota.holding is None,
     )
+
+
+def growth(world: World, group: Group) -> Workload:
+    """Return what a group asks for that holds quota for fewer pods than the owner of them wants.
+
+    Where all of them did not fit that a StatefulSet wants, the next one may: each of its pods is of
+    use by itself. A replica of a LeaderWorkerSet is whole or none.
+
+    More pods of a role go where those are that it has: in their flavors, and in their domain where
+    all are to be in one.
+    """
+    holding, since = group.quota.holding, group.composition.wanted_at
+    admitted = holding.admission.assignments if holding is not None else ()
+    given = {role_of(group, one.name): one for one in admitted}
+    by_one = group.spec.owner.startswith(f"{STATEFUL_SET}/")
+    sets = []
+    for name, count in group.composition.wanted:
+        role, held = group.roles[name], given.get(name)
+        missing = count - role.count
+        if by_one and group.quota.reason[0] and group.quota.kept is None:
+            missing = 1
+        more = _pod_set(world, group, role, missing)
+        if held is None:
+            continue
+        selector = dict(more.node_selector)
+        if role.topology.required and held.place is not None and held.place.domains:
+            levels, values = held.place.levels, held.place.domains[0].values
+            selector |= {
+                level: value
+                for level, value in zip(levels, values, strict=False)
+                if level == role.topology.required
+            }
+        sets.append(
+            msgspec.structs.replace(
+                more,
+                flavors=tuple(sorted(held.flavors.items())),
+                node_selector=tuple(sorted(selector.items())),
+            )
+        )
+    return Workload(
+        id=growth_id(group.id),
+        uid=group.id,
+        namespace=group.namespace,
+        queue=group.spec.queue,
+        created=_seconds(since or group.created_at),
+        priority=group.composition.priority,
+        pod_sets=tuple(sets),
+    )
+
+
+def waiter_id(group: Group) -> str:
+    """Return by which id a group waits for quota."""
+    return growth_id(group.id) if grows(group) else group.id
+
+
+def grown(group: Group, more: Iterable[PodSetAssignment]) -> tuple[Assignment, ...]:
+    """Return what a group holds once it is given `more`, as admissions say it."""
+    holding = group.quota.holding
+    added = {one.name: one for one in more}
+    held = holding.admission.assignments if holding is not None else ()
+    return tuple(_with(one, added[one.name]) if one.name in added else one for one in held)
+
+
+def _with(held: Assignment, more: PodSetAssignment) -> Assignment:
+    usage = {name: amount + more.usage.get(name, 0) for name, amount in held.usage.items()}
+    count, place = held.count + more.count, both(held.place, more.topology)
+    return msgspec.structs.replace(held, usage=usage, count=count, place=place)
 
 
 def eviction(group: Group) -> Eviction | None:

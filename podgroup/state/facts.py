@@ -12,7 +12,16 @@ from typing import Final
 
 from podgroup.model.commands import Admission
 from podgroup.model.ids import PodUID
-from podgroup.model.names import ADMISSION_GATE, POD_GROUP_ROLE, PODSET_LABEL
+from podgroup.model.names import (
+    ADMISSION_GATE,
+    LEADER_ROLE,
+    LEADER_WORKER_SET,
+    POD_GROUP_ROLE,
+    PODSET_LABEL,
+    SINGLE_PODSET,
+    STATEFUL_SET,
+    WORKER_ROLE,
+)
 from podgroup.model.objects import (
     QUEUE_KINDS,
     WHOLE,
@@ -23,6 +32,7 @@ from podgroup.model.objects import (
     LocalQueueView,
     PodView,
     QueueObject,
+    StatefulSetView,
     WorkloadView,
 )
 from podgroup.model.policy import weights_of
@@ -308,6 +318,62 @@ def unknown_flavor(world: World, assignment: Assignment) -> str:
 def set_named(group: Group, name: str) -> DeclaredSet | None:
     """Return a declared set by its name."""
     return next((one for one in group.spec.sets if one.name == name), None)
+
+
+def set_of(world: World, group: Group) -> StatefulSetView | None:
+    """Return the StatefulSet that a group is of, or that has the leaders of its LeaderWorkerSet."""
+    name = group.spec.owner.partition("/")[2]
+    return world.stateful_sets.get((group.namespace, name)) if name else None
+
+
+def wanted_counts(world: World, group: Group) -> dict[str, int] | None:
+    """Return how many pods of each role the owner of a group's pods wants; None: not known yet.
+
+    A StatefulSet says it itself. The pods of a LeaderWorkerSet say how large their replica is.
+    """
+    kind = group.spec.owner.partition("/")[0]
+    if kind == LEADER_WORKER_SET:
+        workers = group.spec.declared_count - 1
+        return {LEADER_ROLE: 1, WORKER_ROLE: workers} if workers else {LEADER_ROLE: 1}
+    found = set_of(world, group) if kind == STATEFUL_SET else None
+    return {SINGLE_PODSET: found.replicas} if found is not None else None
+
+
+def follows_owner(world: World, group: Group) -> bool:
+    """Tell whether a group is to have the size that the owner of its pods says (builtin mode)."""
+    policy = world.policy
+    decides = world.mode != KUEUE and policy.compatibility != "kueue"
+    return decides and group.spec.owner.partition("/")[0] in policy.owned_groups
+
+
+def outlasts(world: World, group: Group) -> bool:
+    """Tell whether pods are to come again of which there are none: their owner wants some.
+
+    A replica of a LeaderWorkerSet is wanted while the StatefulSet of its leaders has one of its
+    number.
+    """
+    if not follows_owner(world, group) or group.ending.finish is not None:
+        return False
+    found = set_of(world, group)
+    if found is None:
+        return False
+    if group.spec.owner.startswith(f"{STATEFUL_SET}/"):
+        return found.replicas > 0
+    number = group.name.rpartition("-")[2]
+    return number.isdecimal() and int(number) < found.replicas
+
+
+def grows(group: Group) -> bool:
+    """Tell whether a group that is admitted waits for quota for more pods."""
+    holding = group.quota.holding
+    return (
+        bool(group.composition.wanted)
+        and holding is not None
+        and holding.admitted
+        and group.requeueing.evicted is None
+        and group.ending.finish is None
+        and not group.mirror.lost
+    )
 
 
 def beyond(group: Group, name: str, view: PodView) -> dict[str, int]:

@@ -140,6 +140,8 @@ class Spec(Part):
     sets: tuple[DeclaredSet, ...] = ()
     declared_roles: int = 0
     declared_count: int = 0
+    owner: str = ""
+    """Kind and name of what its pods are of and whose size it follows (`StatefulSet/web`)."""
     fast: bool = False
     serving: bool = False
     prebuilt: str = ""
@@ -157,6 +159,10 @@ class Composition(Part):
     was_short: bool = False
     ranked_by: str | None = None
     """Kind/name of the class that gave the priority, "" for none, where no Workload says it."""
+    wanted: tuple[tuple[str, int], ...] = ()
+    """(role, count) of roles that its owner wants larger than the quota it holds is for."""
+    wanted_at: datetime | None = None
+    """Since when."""
 
 
 class Mirror(Part):

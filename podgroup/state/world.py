@@ -33,6 +33,7 @@ from podgroup.model.objects import (
     QueueObject,
     ResourceClaimTemplateView,
     ResourceClaimView,
+    StatefulSetView,
     TopologyView,
     WorkloadPriorityClassView,
     WorkloadView,
@@ -75,6 +76,7 @@ class Stored(Struct):
     device_classes: dict[str, DeviceClassView] = field(default_factory=dict)
     claim_templates: dict[Key, ResourceClaimTemplateView] = field(default_factory=dict)
     resource_claims: dict[Key, ResourceClaimView] = field(default_factory=dict)
+    stateful_sets: dict[Key, StatefulSetView] = field(default_factory=dict)
     others: dict[str, dict[ObjectKey, QueueObject]] = field(default_factory=dict)
     """By kind, objects of kinds without a field here."""
     standings: dict[QueueKey, StandingReport] = field(default_factory=dict)

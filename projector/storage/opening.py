@@ -58,6 +58,7 @@ def policy_of(settings: QueueingSettings) -> Policy:
         workloads=settings.workloads,
         namespace_memory_mib=settings.namespace_memory_mib,
         device_classes=settings.device_classes,
+        owned_groups=settings.owned_groups,
     )
 
 

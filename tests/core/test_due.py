@@ -59,6 +59,7 @@ POLICIES = {
         deleted_group_timeout_s=25,
         least_run_s=15,
         least_run_by_reason=("InCohortReclamation=5",),
+        owned_groups=("StatefulSet",),
     ),
     "gates": Policy(
         fast_quota_release=True,

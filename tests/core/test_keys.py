@@ -14,7 +14,7 @@ import pytest
 
 from ingest.translate import fields
 from podgroup.model import names
-from podgroup.model.keys import KEYS, UNGATING, Key
+from podgroup.model.keys import KEYS, UNGATING, Key, enters_log
 from podgroup.model.limits import ANNOTATION_BYTES
 from podgroup.model.policy import Policy
 from podgroup.rules.helpers.no_workload import without_workload
@@ -175,7 +175,9 @@ def test_what_comes_with_the_gate_is_what_the_rule_writes() -> None:
     assert {key for key, name in CONSTANTS.items() if name in mentioned} == UNGATING
 
 
-_OURS = re.compile(r"'((?:[a-z]+\.)?kueue\.x-k8s\.io/[a-z-]*)'")
+_OURS = re.compile(
+    r"'((?:(?:[a-z]+\.)?kueue\.x-k8s\.io|gatelog\.io|leaderworkerset\.sigs\.k8s\.io)/[a-z-]*)'"
+)
 _MARKS = {names.ADMISSION_GATE, names.TOPOLOGY_GATE, names.ELASTIC_JOB_GATE, names.POD_FINALIZER}
 WEBHOOK_ALONE = {names.POD_INDEX, names.ROLE_HASH, names.PODSET_GROUP_NAME, names.SLICE_CONSTRAINTS}
 """Judged by the webhook and by no policy."""
@@ -199,7 +201,10 @@ def test_the_policies_bound_annotations_as_the_table_does() -> None:
     assert line == f"({''.join(bounds)}{ANNOTATION_BYTES})"
 
 
-@pytest.mark.parametrize("key", [key for key in KEYS if key.annotation], ids=lambda key: key.name)
+READ = [key for key in KEYS if key.annotation and (key.core or enters_log(key.name))]
+
+
+@pytest.mark.parametrize("key", READ, ids=lambda key: key.name)
 def test_an_annotation_that_rules_read_enters_the_log_up_to_its_bound(key: Key) -> None:
     name = f"{key.name}class" if key.prefix else key.name
     kept, unread = fields.annotations({name: "x" * key.bytes, "example.com/other": "y"})

@@ -91,6 +91,7 @@ def reloaded(world: World) -> World:
                 *world.classes.values(),
                 *world.namespaces.values(),
                 *world.cohorts.values(),
+                *world.stateful_sets.values(),
             ],
             list(world.workloads.values()),
             decode(

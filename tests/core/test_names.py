@@ -70,6 +70,10 @@ def test_every_key_of_the_api_has_the_prefix() -> None:
         names.REASON_ANNOTATION,
         names.REASON_BY_ANNOTATION,
         names.TEMPLATE,
+        names.GROUP_OWNER,
+        names.LWS_NAME,
+        names.LWS_SIZE,
+        names.LWS_LEADER,
     }
     assert all(key.split("/")[0].endswith("kueue.x-k8s.io") for key in keys - ours)
     assert names.MAX_ROLES == 18

@@ -50,6 +50,7 @@ MADE = [
     (sentences.workload_refused("w", "no"), 'Workload "w" could not be created: no'),
     (sentences.answered(422), "the API server answered 422"),
     (sentences.reserved_in("q", ["a", "b"]), "in ClusterQueue q, for admission checks: a, b"),
+    (sentences.resized_to([("a", 1, 2), ("b", 3, 1)]), "a: 1 became 2, b: 3 became 1"),
     (sentences.admitted_in("q"), "in ClusterQueue q"),
     (sentences.listed(3, 1), "3 listed, 1 gone unseen"),
     (sentences.acted("3/0", "", "why"), "3/0 by an operator: why"),

@@ -50,10 +50,9 @@ from podgroup.model.objects import (
     Selector,
     WorkloadPriorityClassView,
     WorkloadView,
-    kinds_watched,
 )
-from podgroup.model.policy import Policy, counts_devices
-from podgroup.rules import decides_by
+from podgroup.model.policy import Policy
+from podgroup.rules import decides_by, kinds_of
 from podgroup.state.world import World
 from tests.support.wire import read_back
 
@@ -186,7 +185,7 @@ class Toy:
         if settled:
             self.send(self.settings())
         events: list[e.Event] = []
-        kinds = kinds_watched(devices=counts_devices(self.world.mode, self.world.policy))
+        kinds = kinds_of(self.world.mode, self.world.policy)
         for kind in kinds:
             events.append(e.RelistStarted(kind=kind, relist=kind, by_settings=not settled))
             events += [e.ObjectApplied(object=o, relist=kind) for o in objects.get(kind, [])]

@@ -223,7 +223,7 @@ COVERED = {
         names.GROUP_NAME, names.PREBUILT_WORKLOAD, names.GROUP_TOTAL_COUNT, names.ELASTIC_JOB,
         names.RETRIABLE_IN_GROUP, names.SUSPENDING_PARENT, names.TOPOLOGY_UNCONSTRAINED,
         names.SLICE_SIZE, names.ADMISSION_GATED_BY, names.POD_GROUP_COUNT, names.POD_GROUP_ROLES,
-        names.POD_GROUP_ROLE_COUNT,
+        names.POD_GROUP_ROLE_COUNT, names.GROUP_OWNER,
     )),
     "metadata.finalizers",
     "spec.schedulingGates",
@@ -490,7 +490,7 @@ def made(file: str, name: str, raw: RAW, **variables: str) -> RAW:
         for v in spec.get("variables", [])
     ]
     activation.define(wanted)
-    (mutation,) = spec["mutations"]
+    mutation = spec["mutations"][0]  # a second makes members of pods (tests/webhook/test_owned.py)
     assert mutation["patchType"] == "ApplyConfiguration"
     found: RAW = activation.plain(mutation["applyConfiguration"]["expression"])
     return found

@@ -270,6 +270,7 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- $_ := set $spec "matchConditions" $conditions }}
 {{- range $spec.variables }}
 {{- if or (and (eq $v.mode "builtin") (eq .name "topologyGate")) (and $v.admission.everyPod (eq .name "gatesAlone")) }}{{- $_ := set . "expression" "false" }}{{- end }}
+{{- if eq .name "ownedGroups" }}{{- $kinds := list }}{{- range dig "queueing" "owned_groups" list $v.settings }}{{- $kinds = append $kinds (printf "'%s'" .) }}{{- end }}{{- $_ := set . "expression" (printf "[%s]" (join ", " $kinds)) }}{{- end }}
 {{- end }}
 {{- end }}
 {{- if eq $name "gatelog-pods" }}
@@ -361,6 +362,9 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- if and (eq $kind "PodDisruptionBudget") (not $v.podDisruptionBudgets.enabled) }}{{- $wanted = false }}{{- end }}
 {{- if eq $kind "NetworkPolicy" }}{{- $wanted = $v.networkPolicies.enabled }}{{- include "gatelog.networkPolicy" . }}{{- end }}
 {{- if has $kind (list "MutatingAdmissionPolicy" "ValidatingAdmissionPolicy") }}{{- include "gatelog.policy" . }}{{- end }}
+{{- if and (eq $kind "ClusterRole") (eq $obj.metadata.name "gatelog-ingest") (dig "queueing" "owned_groups" list $v.settings) }}
+{{- $_ := set $obj "rules" (append $obj.rules (dict "apiGroups" (list "apps") "resources" (list "statefulsets") "verbs" (list "get" "list" "watch"))) }}
+{{- end }}
 {{- if eq $kind "CustomResourceDefinition" }}{{- $_ := set $obj.metadata "annotations" (merge (dict "helm.sh/resource-policy" "keep") (default dict $obj.metadata.annotations)) }}{{- end }}
 {{- if has $kind (list "MutatingWebhookConfiguration" "ValidatingWebhookConfiguration") }}
 {{- $hook := $v.admission.webhook }}

@@ -29,6 +29,12 @@ def ranked(group: Group, by: str | None) -> None:
     group.composition.ranked_by = by
 
 
+def wanted(group: Group, wanted: tuple[tuple[str, int], ...], at: datetime | None) -> None:
+    """Its owner wants roles larger than they are, since `at`; none: it does no longer."""
+    group.composition.wanted = wanted
+    group.composition.wanted_at = at
+
+
 def reopened(group: Group) -> None:
     """The pods that are left are to be composed anew."""
     group.composition.done = False

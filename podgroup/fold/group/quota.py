@@ -20,6 +20,16 @@ def changed(group: Group, holding: QuotaReservation) -> None:
     group.quota.holding = holding
 
 
+def resized(group: Group, holding: QuotaReservation, ran_s: int) -> None:
+    """It holds another amount; under the one before it ran for so many seconds."""
+    quota = group.quota
+    quota.admissions = holding.number
+    quota.executed_s += ran_s
+    quota.holding = holding
+    quota.reason, quota.told = ("", ""), None
+    quota.kept = None
+
+
 def released(group: Group, ran_s: int) -> None:
     """It holds quota no longer, under which it ran for so many seconds."""
     if group.quota.holding is not None:
@@ -32,6 +42,11 @@ def refused(group: Group, reason: str, message: str, effect: Effect | None) -> N
     """Quota admission says why it is not admitted."""
     effect = effect or effect_of(reason, kueues(message))
     group.quota.reason, group.quota.told = (reason, message), effect
+
+
+def asked_anew(group: Group) -> None:
+    """What it asks for is another amount: what was said of the one before holds no longer."""
+    group.quota.reason, group.quota.told = ("", ""), None
 
 
 def set_shortage(group: Group, shortage: QuotaShortage | None) -> None:

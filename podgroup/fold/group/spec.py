@@ -2,9 +2,11 @@
 
 from podgroup.log.dialects import (
     COUNT,
+    OWNER,
     ROLES,
     SETS,
     declared_count,
+    declared_owner,
     declared_roles,
     dialects,
 )
@@ -29,6 +31,10 @@ def declared(group: Group, view: PodView, key: str) -> None:
     spec.sets = view.sets if spec.dialect == SETS else ()
     spec.declared_roles = declared_roles(view) if spec.dialect == ROLES else 0
     spec.declared_count = declared_count(view) if spec.dialect == COUNT else 0
+    if spec.dialect == OWNER:
+        of = declared_owner(key)
+        spec.owner = f"{of.kind}/{of.name}" if of is not None else ""
+        spec.declared_count = of.size if of is not None else 0
 
 
 def recounted(group: Group, sets: tuple[DeclaredSet, ...]) -> None:

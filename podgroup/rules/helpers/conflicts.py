@@ -13,11 +13,13 @@ from collections.abc import Callable
 from podgroup.log.dialects import (
     ANNOTATIONS,
     COUNT,
+    OWNER,
     ROLES,
     SETS,
     TOTAL,
     declaration,
     declared,
+    declared_owner,
     dialects,
     summary,
 )
@@ -34,6 +36,7 @@ _DIFFERENT = {
     COUNT: "DifferentTotalCounts",
     SETS: "DifferentSets",
     ROLES: "DifferentRoles",
+    OWNER: "DifferentDialects",
 }
 
 
@@ -52,6 +55,8 @@ def find_conflict(ctx: RuleContext, group: Group) -> Concluding[tuple[str, str] 
         return (yield from _values(ctx, group, _DIFFERENT[TOTAL], ANNOTATIONS[TOTAL]))
     if sum(bool(key) for key in members.totals) <= 1:
         return None
+    if dialect == OWNER:
+        return (yield from _of_others(ctx, group))
     if dialect != SETS:
         return (yield from _values(ctx, group, _DIFFERENT[dialect], ANNOTATIONS[dialect]))
     one, other = yield from pair(ctx, group, SETS, declaration, lambda pod: bool(pod.view.sets_key))
@@ -92,6 +97,23 @@ def _mixed(ctx: RuleContext, group: Group) -> Concluding[tuple[str, str] | None]
         "DifferentDialects",
         f"pods '{one.view.name}' and '{other.view.name}' state the size of their group in "
         f"different dialects: {declared(one.view)} and {declared(other.view)}",
+    )
+
+
+def _of_others(ctx: RuleContext, group: Group) -> Concluding[tuple[str, str] | None]:
+    """Name two pods of different owners; of one owner replicas may differ in size for a while."""
+
+    def of(view: PodView) -> str:
+        found = declared_owner(declaration(view))
+        return found.title if found is not None else declaration(view)
+
+    one, other = yield from pair(ctx, group, OWNER, of, lambda pod: bool(declaration(pod.view)))
+    if of(one.view) == of(other.view):
+        return None
+    return (
+        "DifferentDialects",
+        f"pods '{one.view.name}' and '{other.view.name}' of one group belong to different owners: "
+        f"{of(one.view)} and {of(other.view)}",
     )
 
 

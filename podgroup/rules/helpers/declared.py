@@ -11,12 +11,16 @@ Invariant: what a group is composed of depends on its pods and not on the order 
 """
 
 from podgroup.log.dialects import (
+    OWNER,
     SETS,
+    declared_owner,
     role_count,
     summary,
 )
 from podgroup.model.commands import PodSetSpec
 from podgroup.model.names import (
+    GROUP_OWNER,
+    LEADER_WORKER_SET,
     MAX_INT32,
     MAX_ROLES,
     POD_GROUP_COUNT,
@@ -24,13 +28,14 @@ from podgroup.model.names import (
     POD_GROUP_ROLE_COUNT,
     POD_GROUP_ROLES,
     POD_GROUP_SETS,
+    STATEFUL_SET,
     is_dns_label,
 )
 from podgroup.model.wording import quantity
 from podgroup.rules.helpers.conflicts import pair, unreadable
 from podgroup.rules.helpers.context import Concluding, RuleContext, pod_ref
 from podgroup.rules.helpers.order import active_key, start_key
-from podgroup.state.facts import UNPLACED
+from podgroup.state.facts import UNPLACED, wanted_counts
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
 from podgroup.state.pod import Pod
@@ -61,6 +66,8 @@ def incomplete(ctx: RuleContext, group: Group) -> Concluding[Found]:
             return _sets(ctx, group)
         case "count":
             return (yield from _count(ctx, group))
+        case "owner":
+            return _owned(ctx, group)
         case _:
             return _roles(ctx, group)
 
@@ -84,7 +91,7 @@ def unfit(roles: dict[str, list[Pod]]) -> Found:
     return None
 
 
-def pod_sets(group: Group, roles: dict[str, list[Pod]]) -> tuple[PodSetSpec, ...]:
+def pod_sets(ctx: RuleContext, group: Group, roles: dict[str, list[Pod]]) -> tuple[PodSetSpec, ...]:
     """Return the podsets of a complete group. `roles`: its active pods by role, oldest first."""
     if group.spec.dialect == SETS:
         return tuple(
@@ -92,6 +99,11 @@ def pod_sets(group: Group, roles: dict[str, list[Pod]]) -> tuple[PodSetSpec, ...
             if one.template
             else _live(one.name, one.count, roles[one.name][0])
             for one in group.spec.sets
+        )
+    if group.spec.dialect == OWNER:
+        counts = wanted_counts(ctx.world, group) or {}
+        return tuple(
+            _live(name, count, roles[name][0]) for name, count in sorted(counts.items()) if count
         )
     return tuple(
         _live(name, group.spec.declared_count or role_count(pods[0].view), pods[0])
@@ -176,6 +188,40 @@ def _roles(ctx: RuleContext, group: Group) -> Found:
             f"{len(there)}: {', '.join(sorted(there)[: MAX_ROLES + 1])}",
         )
     return _role_counts(ctx, group, there)
+
+
+def _owned(ctx: RuleContext, group: Group) -> Found:
+    """Say why pods cannot be composed whose owner makes up the group: one of each role is enough.
+
+    A StatefulSet makes its pods one after the other, so the first waits for all to be admitted.
+    """
+    of = declared_owner(group.spec.declared)
+    if of is None:
+        wanted = f"{STATEFUL_SET}/NAME or {LEADER_WORKER_SET}/NAME/SIZE"
+        return _bad(ctx, group, GROUP_OWNER, wanted)
+    counts, members = wanted_counts(ctx.world, group), ctx.members(group)
+    if counts is None:
+        return (
+            "StatefulSetNotFound",
+            f"{of.title}, which the pods are of, is not known: it says how many they are",
+        )
+    there = [name for name in group.roles if members.count(Flag.ACTIVE, name)]
+    for name in there:
+        if name not in counts:
+            pod = ctx.pod(next(members.with_flags(Flag.ACTIVE, name)))
+            value = pod.view.labels.get(POD_GROUP_ROLE)
+            return (
+                "BadDeclaration",
+                f"pod {pod.view.name}: label {POD_GROUP_ROLE} is {value!r}, a pod of a {of.kind} "
+                f"is {' or '.join(sorted(counts))}",
+            )
+    if not sum(counts.values()):
+        return "WaitingForPods", f"{of.title} is scaled to 0: its pods are going"
+    missing = [name for name, count in sorted(counts.items()) if count and name not in there]
+    if missing:
+        roles = " and ".join(missing)
+        return "WaitingForPods", f"{of.title}: the replica waits for its first {roles}"
+    return None
 
 
 def _role_counts(ctx: RuleContext, group: Group, roles: list[str]) -> Found:

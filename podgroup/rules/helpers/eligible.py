@@ -51,7 +51,7 @@ def ineligible(world: World, group: Group) -> Reason | None:
 
     Order: pods, activity, queue, devices, gates of others.
     """
-    if group.composition.short is not None:
+    if group.composition.short is not None and group.quota.holding is None:
         return "WaitingForReplacementPods", group.composition.short[1]
     evicted = group.requeueing.evicted
     if group.mirror.workload is not None and not group.mirror.workload.active:
@@ -63,7 +63,7 @@ def ineligible(world: World, group: Group) -> Reason | None:
     if not group.spec.queue:
         return PENDING_MISCONFIGURED, "the pods name no queue"
     live = world.members[group.id].count
-    for role in group.roles.values():
+    for role in group.roles.values() if group.quota.holding is None else ():
         if live(Flag.LIVE, role.name) > role.count:
             # They would be charged on top of what was asked for, once the group is admitted.
             return (

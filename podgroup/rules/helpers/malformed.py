@@ -8,7 +8,7 @@ Invariant: a group for which nothing is found gets a Workload whose name, podset
 the Workload API accepts.
 """
 
-from podgroup.log.dialects import ROLES, SETS
+from podgroup.log.dialects import OWNER, ROLES, SETS
 from podgroup.model.names import (
     GROUP_NAME,
     GROUP_TOTAL_COUNT,
@@ -39,7 +39,7 @@ def malformed(ctx: RuleContext, group: Group) -> tuple[str, str] | None:
             "must be lower case letters, digits, '-' and '.', at most 253 characters",
         )
     # Where roles are declared they are named by labels, and not by the hash (`declared`).
-    hashed = group.spec.dialect not in (SETS, ROLES)
+    hashed = group.spec.dialect not in (SETS, ROLES, OWNER)
     there = (role for role in group.roles if hashed and members.count(Flag.ACTIVE, role))
     bad = next((role for role in there if not is_dns_label(role)), None)
     if bad is not None:

@@ -10,6 +10,17 @@ from podgroup.state.members import Flag, Members
 from podgroup.state.pod import Pod
 
 
+def growth(group: Group) -> str:
+    """Say how many pods the owner of a group's pods wants, and what the new ones wait for."""
+    wants = ", ".join(
+        f"{count} of role {name} in place of {group.roles[name].count}"
+        for name, count in group.composition.wanted
+    )
+    kind, _, name = group.spec.owner.partition("/")
+    waits = group.quota.reason[1] or "to be looked at by quota admission"
+    return f"{kind} {name} wants {wants}, and those that are more wait: {waits}"
+
+
 def refusal(group: Group) -> str:
     """Say that the Workload could not be made, and what the API server had against it."""
     return f'the Workload "{group.mirror.name}" could not be created: {group.mirror.refused}'

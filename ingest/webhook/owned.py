@@ -1,0 +1,71 @@
+"""Pods of a StatefulSet or a LeaderWorkerSet: which group they are of, as they themselves show.
+
+The pods of a StatefulSet are one group, those of a replica of a LeaderWorkerSet another. What says
+so is on each pod when it is created: its controller's kind and name, or the labels and annotations
+of its LeaderWorkerSet. How many pods a StatefulSet wants stands on the set alone; that is read
+where its pods wait, from the log. So CEL can say the same (deploy/admission-policy), which sees no
+other object.
+
+Who says of which group a pod is, or that it waits for a parent, is left alone.
+
+Invariant: pure; a pod that has been through here comes out as it was.
+"""
+
+from collections.abc import Collection
+
+import msgspec
+
+from ingest.webhook.pod import Pod
+from podgroup.log.dialects import OWNER, declared_owner
+from podgroup.model import names
+from podgroup.model.keys import KEYS
+
+_STATED = tuple(key.name for key in KEYS if key.size)
+
+
+class Member(msgspec.Struct, frozen=True):
+    """What makes a pod a member: its `group`, its `role`, and whose pods make up the group."""
+
+    group: str
+    role: str
+    owner: str
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Labels that say so."""
+        return {names.GROUP_NAME: self.group, names.POD_GROUP_ROLE: self.role}
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """Annotations that say so: its pods serve, and come again under the same names."""
+        return {names.GROUP_OWNER: self.owner, names.SERVING: "true"}
+
+
+def member(pod: Pod, kinds: Collection[str]) -> Member | None:
+    """Return what makes a pod a member of its owner's group, None if nothing does."""
+    says = names.group_name(pod.labels, pod.annotations) or names.prebuilt_name(
+        pod.labels, pod.annotations
+    )
+    if says or pod.has_parent or not pod.metadata.name:
+        return None
+    if any(key in pod.annotations for key in _STATED) or names.POD_GROUP_ROLE in pod.labels:
+        return None
+    set_name = pod.labels.get(names.LWS_NAME)
+    if set_name:
+        return _of_replica(pod, set_name) if names.LEADER_WORKER_SET in kinds else None
+    of = pod.controller
+    if of is None or names.STATEFUL_SET not in kinds:
+        return None
+    if of.group != "apps" or of.kind != names.STATEFUL_SET:
+        return None
+    return Member(of.name, names.SINGLE_PODSET, f"{names.STATEFUL_SET}/{of.name}")
+
+
+def _of_replica(pod: Pod, set_name: str) -> Member | None:
+    owner = f"{names.LEADER_WORKER_SET}/{set_name}/{pod.annotations.get(names.LWS_SIZE, '')}"
+    if declared_owner(f"{OWNER}/{owner}") is None:
+        return None
+    leader = pod.annotations.get(names.LWS_LEADER)
+    if leader:
+        return Member(leader, names.WORKER_ROLE, owner)
+    return Member(pod.metadata.name, names.LEADER_ROLE, owner)

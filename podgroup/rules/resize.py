@@ -1,0 +1,89 @@
+"""Rule: the owner of a group's pods wants another number of them than the group has places for.
+
+A group of a StatefulSet has the size that the set says, one of a LeaderWorkerSet that of its
+replica, at any time. Fewer: the places and their quota go at once, and what still runs beyond them
+is charged until it has ended. More: where the group holds quota the new places wait for theirs,
+as a workload of their own (`admit`), and what runs goes on; where it holds none it asks for all.
+
+Invariant: no pod beyond what a group was admitted for passes its gate before the quota for it is
+charged.
+"""
+
+from collections.abc import Mapping
+
+from podgroup.log.records import Wanted
+from podgroup.model.commands import ResizeGroup
+from podgroup.model.objects import Assignment
+from podgroup.model.topology import fewer
+from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
+from podgroup.rules.helpers.places import staffed
+from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
+from podgroup.state.facts import follows_owner, role_of, wanted_counts
+from podgroup.state.group import Group
+
+
+def resize(ctx: RuleContext, group: Group) -> Conclusions:
+    """Follow the size that the owner of the pods wants."""
+    if not group.spec.owner or not staffed(group):
+        return ()
+    return _resize(ctx, group)
+
+
+def _resize(ctx: RuleContext, group: Group) -> Conclusions:
+    found = wanted_counts(ctx.world, group) if follows_owner(ctx.world, group) else None
+    holding = group.quota.holding
+    other = {} if found is None else _other(group, found)
+    larger = {n: c for n, c in other.items() if holding is not None and c > group.roles[n].count}
+    now = {name: count for name, count in other.items() if name not in larger}
+    if now:
+        assignments = None
+        if holding is not None:
+            given = holding.admission.assignments
+            assignments = tuple(_fewer(one, now.get(role_of(group, one.name))) for one in given)
+        said = ", ".join(f"{count} of role {name}" for name, count in sorted(now.items()))
+        yield ctx.decision(
+            group,
+            "resize",
+            "OwnerScaled",
+            f"{group.spec.owner} wants {said}",
+            ResizeGroup(target=group_ref(group), counts=now, assignments=assignments),
+        )
+    wanted = tuple(sorted(larger.items()))
+    if wanted != group.composition.wanted:
+        yield Wanted(group.id, wanted)
+
+
+def _other(group: Group, wanted: Mapping[str, int]) -> dict[str, int]:
+    """Return how many places roles are to have that have another number.
+
+    The last pods of a set that is scaled to nothing are charged until they are gone.
+    """
+    counts = {name: max(1, wanted.get(name, 1)) for name, role in group.roles.items() if role.count}
+    return {name: count for name, count in counts.items() if count != group.roles[name].count}
+
+
+def _fewer(given: Assignment, count: int | None) -> Assignment:
+    if count is None or not given.count:
+        return given
+    return Assignment(
+        name=given.name,
+        flavors=given.flavors,
+        usage={name: amount // given.count * count for name, amount in given.usage.items()},
+        count=count,
+        topology=given.topology,
+        place=fewer(given.place, count) if given.place is not None else None,
+    )
+
+
+RULE = Rule(
+    name="resize",
+    run=resize,
+    mode=BUILTIN,
+    docs=(
+        RuleDoc(
+            "resize",
+            "builtin: the StatefulSet or LeaderWorkerSet that the pods are of has another size",
+            "gives places back at once; new ones wait for quota beside what runs",
+        ),
+    ),
+)
