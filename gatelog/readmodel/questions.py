@@ -37,10 +37,20 @@ PARAMETERS: Final[Mapping[str, str]] = {
 """What a question can be asked of; a text that is "" is of all."""
 _ALIASES = {"team_label": "team", "since_day": "since", "until_day": "until"}
 _AMOUNTS = frozenset(
-    ("requested", "available", "without_limit", "nominal", "held", "borrowed", "idle", "lent")
+    (
+        "requested",
+        "available",
+        "without_limit",
+        "nominal",
+        "held",
+        "borrowed",
+        "idle",
+        "lent",
+        "was",
+    )
 )
 """Columns of amounts as the tables have them: cpu in thousandths."""
-_QUOTAS = frozenset(("available", "without_limit", "nominal", "idle"))
+_QUOTAS = frozenset(("available", "without_limit", "nominal", "idle", "was"))
 """Those of what may be had."""
 _HOURS = frozenset(("hours", "amount_hours", "resource_hours"))
 """Columns of amounts times hours as views have them: cpu in cores, memory in bytes."""

@@ -72,6 +72,15 @@ SELECT hour, cluster_queue, groups, pending_at_end, group_hours, longest_wait_se
    AND (:queue = '' OR cluster_queue = :queue)
  ORDER BY hour, cluster_queue
 
+-- reasons: How many pod-hours, core-hours, GPU-hours waited for which reason?
+SELECT reason, resource, sum(resource_hours) AS hours
+  FROM v_waited_hourly
+ WHERE cluster = :cluster AND hour >= :since AND hour < :until
+   AND (:namespace = '' OR namespace = :namespace)
+   AND (:queue = '' OR cluster_queue = :queue OR queue = :queue)
+ GROUP BY reason, resource
+ ORDER BY resource, hours DESC, reason
+
 -- startup: How many seconds from admission to the last gate, the first node and the last start?
 SELECT namespace, name, admission, queue_seconds, last_ungate_seconds, first_bind_seconds,
        first_start_seconds, all_started_seconds
@@ -241,6 +250,27 @@ SELECT kind, name, root AS cohort, flavor, resource, nominal, held, borrowed, id
   FROM v_quota
  WHERE cluster = :cluster AND kind <> 'LocalQueue' AND (:queue = '' OR name = :queue)
  ORDER BY root, kind, name, flavor, resource
+
+-- changes: When did nominal quota of ClusterQueues change, and from what to what?
+WITH spans AS (
+    SELECT cluster_queue, flavor, resource, CAST(amount AS BIGINT) AS amount, from_at, to_at,
+           lead(from_at) OVER its AS next_at, lag(to_at) OVER its AS before_at,
+           CAST(lag(amount) OVER its AS BIGINT) AS before
+      FROM v_quota_spans
+     WHERE cluster = :cluster AND (:queue = '' OR cluster_queue = :queue)
+    WINDOW its AS (PARTITION BY cluster_queue, flavor, resource ORDER BY from_at)),
+changes AS (
+    SELECT from_at AS changed_at, cluster_queue, flavor, resource,
+           CASE WHEN before_at = from_at THEN before END AS was, amount AS nominal
+      FROM spans WHERE before IS NULL OR before_at < from_at OR before <> amount
+     UNION ALL
+    SELECT to_at, cluster_queue, flavor, resource, amount, NULL
+      FROM spans
+     WHERE to_at < (SELECT t."at" FROM v_clock t) AND (next_at IS NULL OR next_at > to_at))
+SELECT changed_at, cluster_queue, flavor, resource, was, nominal
+  FROM changes
+ WHERE changed_at >= :since AND changed_at < :until
+ ORDER BY changed_at, cluster_queue, flavor, resource
 
 -- borrowed: Who borrowed, and of whom can it have been at most?
 SELECT borrower, lender, flavor, resource, max(amount) AS most_at_once,

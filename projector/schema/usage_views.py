@@ -55,7 +55,7 @@ def capped(d: Dialect) -> str:
     return f"""{least} AS amount, CASE WHEN {amount(d)} > {_MOST} THEN 1 ELSE 0 END AS capped"""
 
 
-def _pods(d: Dialect, which: str) -> str:
+def lives(d: Dialect, which: str = "") -> str:
     """Pods with the moments of their lives in order: created, opened, started, doomed, over."""
     over = f"coalesce(p.ended_at, p.gone_at, {CLOCK})"
     # The gate's moment is the log's, creation the API server's: clocks may differ.
@@ -122,7 +122,7 @@ SELECT {columns}, g.namespace, g.queue, g.kind,
             WHEN a.release_reason = 'Preempted' THEN 'preempted'
             WHEN a.release_reason NOT IN ('', 'Finished', 'Gone') THEN 'evicted'
             WHEN p.phase = 'Failed' OR p.fate = 'replaced' THEN 'failed' ELSE '' END AS wasted
-  FROM ({_pods(d, pods)}) p
+  FROM ({lives(d, pods)}) p
   JOIN groups g ON g.cluster = p.cluster AND g.id = p.group_id
   LEFT JOIN admissions a ON a.cluster = p.cluster AND a.group_id = p.group_id AND a.number = (
        SELECT min(b.number) FROM admissions b

@@ -302,6 +302,33 @@ SELECT b.cluster, b.cluster_queue, b.begins AS hour, count(DISTINCT b.group_id) 
 """
 
 
+def _waited_hourly(d: Dialect) -> str:
+    """What pods at their gate asked for while their group waited, by what it waited for."""
+    columns = (
+        *("cluster", "namespace", "queue", "cluster_queue", "reason", "resource", "amount"),
+        *("from_at", "to_at"),
+    )
+    over = f"coalesce(w.to_at, {CLOCK})"
+    amount = d.value.format(doc="r.value")
+    spans = f"""
+SELECT p.cluster, g.namespace, g.queue, g.cluster_queue, w.reason, r.key AS resource,
+       CASE WHEN r.key = 'cpu' THEN {amount} / 1000.0 ELSE {amount} * 1.0 END AS amount,
+       {d.last.format(a="w.from_at", b="p.created_at")} AS from_at,
+       {d.first.format(a=over, b="p.opened_at")} AS to_at
+  FROM ({usage_views.lives(d)}) p
+  JOIN groups g ON g.cluster = p.cluster AND g.id = p.group_id
+  JOIN waits w ON w.cluster = p.cluster AND w.group_id = p.group_id AND w.from_at < p.opened_at
+   AND {over} > p.created_at
+  {d.each.format(doc=d.with_pods.format(doc="p.requests"), alias="r")}"""
+    end = d.first.format(a="b.to_at", b=d.next_hour.format(t="b.begins"))
+    seconds = d.seconds.format(a=d.last.format(a="b.from_at", b="b.begins"), b=end)
+    keys = ", ".join(f"b.{name}" for name in columns[:6])
+    return f"""{_buckets(spans, columns, d.hour, d.next_hour)}
+SELECT {keys}, b.begins AS hour, sum(b.amount * {seconds}) / 3600.0 AS resource_hours
+  FROM buckets b GROUP BY {keys}, b.begins
+"""
+
+
 def _by_day(d: Dialect, columns: str) -> str:
     """What spans of `v_usage_spans` have in each calendar day (UTC), added up by `columns`."""
     start = d.last.format(a="s.from_at", b="d.begins")
@@ -355,6 +382,7 @@ VIEWS = {
     "v_expected_starts": _expected_starts,
     "v_estimates_tried": _estimates_tried,
     "v_queue_pending_hourly": _queue_pending_hourly,
+    "v_waited_hourly": _waited_hourly,
     **usage_views.VIEWS,
     "v_namespace_cost": _namespace_cost,
     "v_pod_usage_daily": _pod_usage_daily,
@@ -386,6 +414,8 @@ COMMENTS = {
     "(9 in 10), how much later than expected, and than after the mean wait of the day before",
     "v_queue_pending_hourly": "Groups that waited per ClusterQueue and hour (UTC): how many, "
     "how many still at its end (or now), and the longest wait by then",
+    "v_waited_hourly": "What pods at their gate asked for while their group waited, in "
+    "resource-hours per hour (UTC) and reason; resource pods counts the pods themselves",
     **usage_views.COMMENTS,
     "v_namespace_cost": "Requested resource-hours per namespace and day (UTC), while pods ran; "
     "apart what ran without an admission",
