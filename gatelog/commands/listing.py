@@ -62,6 +62,10 @@ class FilterOptions:
             "with how long each waited and ran.",
         ),
     ] = None
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="TIME|SPAN", help="groups: and that were there before this time."),
+    ] = None
     user: Annotated[
         str, typer.Option("--user", metavar="NAME", help="groups: the same, of this user.")
     ] = ""
@@ -73,6 +77,11 @@ class FilterOptions:
     ] = ""
     gone: Annotated[bool, typer.Option("--gone", help="groups: also those that are gone.")] = False
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Rows printed at most.")] = 1000
+
+    @property
+    def timed(self) -> bool:
+        """Whether groups of a time are meant."""
+        return self.since is not None or self.until is not None
 
     @property
     def labelled(self) -> str:
@@ -135,7 +144,7 @@ def _asked(
         if amply:
             queues = _with_waits(model, queues, limit, now)
         return queues, _queue_columns(now), _queue_name
-    if wanted.labelled or wanted.since is not None:
+    if wanted.labelled or wanted.timed:
         return _jobs(model, namespace, wanted, now)
     of = (namespace, wanted.queue, wanted.state)
     groups = model.listed(*of, gone=wanted.gone, limit=limit)
@@ -144,8 +153,8 @@ def _asked(
 
 def _check(what: str, wanted: FilterOptions) -> None:
     """Refuse filters that go with no list, or not with each other."""
-    if what == "queues" and (wanted.labelled or wanted.since is not None):
-        raise UsageFailed("--since, --user and --label are for list groups")
+    if what == "queues" and (wanted.labelled or wanted.timed):
+        raise UsageFailed("--since, --until, --user and --label are for list groups")
     if wanted.user and wanted.label:
         raise UsageFailed("--user goes without --label: it is one")
     if wanted.label and "=" not in wanted.label:
@@ -158,10 +167,13 @@ def _jobs(
     from gatelog.readmodel import jobs
     from gatelog.shell.since import moment
 
-    since = moment("--since", wanted.since or "7d", now)
+    until = now if wanted.until is None else moment("--until", wanted.until, now)
+    since = moment("--since", wanted.since or "7d", until)
+    if wanted.until is not None and since >= until:
+        raise UsageFailed(f"--since {wanted.since} is not before --until {wanted.until}")
     key, _, value = wanted.labelled.partition("=")
     given: dict[str, Any] = {"namespace": namespace, "queue": wanted.queue}
-    given |= {"state": wanted.state, "since": since, "limit": wanted.limit + 1}
+    given |= {"state": wanted.state, "since": since, "until": until, "limit": wanted.limit + 1}
     given |= {"key": key, "value": value} if key else {}
     query = jobs.query(model.dialect, label=bool(key))
     found = list(model.rows(jobs.JobRow, query, given))

@@ -1,9 +1,10 @@
 """Groups of a time with how long each waited and ran: as sacct lists jobs of Slurm.
 
-Theory. A group waited from when it was there until its first admission, or waits still; it ran from
-the start of its first pod to the end of its last. Whose it is a label of its pods says.
+Theory. A group waits for as long as it is there and holds no quota, also after an eviction; it ran
+from the start of its first pod to the end of its last. Whose it is a label of its pods says.
 
-Invariant: one row per life, the newest first; of lives that touch the time from `since` on.
+Invariant: one row per life, the newest first; of lives that touch the time from `since`
+to `until`.
 """
 
 from datetime import datetime
@@ -15,9 +16,11 @@ from projector.schema.ended import ended_as
 
 _MINE = "p.cluster = g.cluster AND p.group_id = g.id"
 _OVER = "coalesce(p.ended_at, p.gone_at)"
+_ADMITTED = "FROM admissions a WHERE a.cluster = g.cluster AND a.group_id = g.id"
 _COLUMNS = f"""{GROUP_COLUMNS},
-       (SELECT min(a.admitted_at) FROM admissions a
-         WHERE a.cluster = g.cluster AND a.group_id = g.id) AS let_in_at,
+       (SELECT CAST(coalesce(sum({{held}}), 0) AS BIGINT) {_ADMITTED}
+           AND a.released_at IS NOT NULL) AS held_us,
+       (SELECT min(a.admitted_at) {_ADMITTED} AND a.released_at IS NULL) AS held_since,
        (SELECT min(p.started_at) FROM pods p WHERE {_MINE}) AS started_at,
        (SELECT CASE WHEN count(*) = count({_OVER}) THEN max({_OVER}) END
           FROM pods p WHERE {_MINE} AND p.started_at IS NOT NULL) AS ended_at"""
@@ -27,14 +30,16 @@ def query(database: str, *, label: bool) -> str:
     """Return the statement; `label`: of pods with parameter `key` at parameter `value`."""
     d = home(database)
     of = d.label.format(doc="p.labels", name="key")
-    since = d.time.format(name="since")
+    since, until = d.time.format(name="since"), d.time.format(name="until")
+    held = f"{d.micros.format(t='a.released_at')} - {d.micros.format(t='a.admitted_at')}"
     labelled = f"AND EXISTS (SELECT 1 FROM pods p WHERE {_MINE} AND {of} = :value)" if label else ""
     return of_page(
-        _COLUMNS,
+        _COLUMNS.format(held=held),
         "groups g",
         f"""(g.namespace = :namespace OR :namespace = '')
    AND (g.queue = :queue OR g.cluster_queue = :queue OR :queue = '')
    AND (:state IN ('', g.state) OR {ended_as("g", ":state")})
+   AND g.created_at <= {until}
    AND coalesce(g.finished_at, g.gone_at, {since}) >= {since} {labelled}""",
         "g.created_seq DESC, g.id",
     )
@@ -43,14 +48,16 @@ def query(database: str, *, label: bool) -> str:
 class JobRow(GroupRow, frozen=True, kw_only=True):
     """A life of a group, and the times that its waits and runs are counted by."""
 
-    let_in_at: datetime | None
+    held_us: int
+    """Microseconds for which it held quota, in admissions that are over."""
+    held_since: datetime | None
     started_at: datetime | None
     ended_at: datetime | None
 
     def waited_s(self, now: datetime) -> float:
-        """Seconds until its first admission, its end, or now."""
-        until = self.let_in_at or self.finished_at or self.gone_at or now
-        return max(0.0, (until - self.created_at).total_seconds())
+        """Seconds until its end, or now, without those for which it held quota."""
+        until = self.held_since or self.finished_at or self.gone_at or now
+        return max(0.0, (until - self.created_at).total_seconds() - self.held_us / 1e6)
 
     def ran_s(self, now: datetime) -> float | None:
         """Seconds from its first start to its last end, or now; None: nothing of it started."""

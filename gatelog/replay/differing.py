@@ -3,9 +3,12 @@
 Invariant: every decision of a difference has exactly one line that begins with its position.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 
 import msgspec
+from msgspec import Struct
 
 from podgroup.log.events import Decision
 from projector.replay.fold import Difference
@@ -41,12 +44,14 @@ def lines(difference: Difference) -> Iterator[str]:
         if same is not None:
             now.remove(same)
             yield _line(difference.position, "now ", same)
-            yield from _fields(then, same)
+            yield from _fields(then, same, difference.titles)
     for decision in now:
         yield _line(difference.position, "now ", decision)
     for mark, records in (("then", difference.said_then), ("now ", difference.said_now)):
         for record in records:
-            yield f"seq {difference.position}  {mark}  {record.group}  {_text(record)}"
+            title = difference.titles.get(record.group, record.group) or "no group"
+            said = _short(said_of(record, difference.titles))
+            yield f"seq {difference.position}  {mark}  {title}  {said}"
 
 
 def _what(decision: Decision) -> tuple[str, object]:
@@ -60,13 +65,48 @@ def _line(position: int, mark: str, d: Decision) -> str:
     )
 
 
-def _fields(then: Decision, now: Decision) -> Iterator[str]:
+def _fields(then: Decision, now: Decision, titles: Mapping[str, str]) -> Iterator[str]:
     for name in then.command.__struct_fields__:
         old, new = getattr(then.command, name), getattr(now.command, name)
         if old != new:
-            yield f"    {name}: {_text(old)} then, {_text(new)} now"
+            was, is_ = (_short(_plain(one, titles)) for one in (old, new))
+            yield f"    {_words(name)}: {was} then, {is_} now"
 
 
-def _text(value: object) -> str:
-    text = msgspec.json.encode(value).decode()
+def said_of(record: Struct, titles: Mapping[str, str] = {}) -> str:
+    """Return a record in words: what it is, and its fields that say something."""
+    kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(record).__name__).lower()
+    said = _plain(record, titles, left_out="group")
+    return f"{kind}: {said}" if said else kind
+
+
+def _plain(value: object, titles: Mapping[str, str], left_out: str = "") -> str:
+    """Return a value in words; ids of groups as their names."""
+    match value:
+        case None | "" | () | [] | {}:
+            return "none"
+        case str():
+            return titles.get(value, value)
+        case bool():
+            return "yes" if value else "no"
+        case datetime():
+            return f"{value:%F %TZ}"
+        case Struct():
+            fields = msgspec.structs.fields(value)
+            given = ((f, getattr(value, f.name)) for f in fields if f.name != left_out)
+            told = ((f.name, one) for f, one in given if one != f.default and one is not None)
+            return ", ".join(f"{_words(name)} {_plain(one, titles)}" for name, one in told)
+        case Mapping():
+            return ", ".join(f"{key} {_plain(one, titles)}" for key, one in value.items())
+        case tuple() | list():
+            return "; ".join(_plain(one, titles) for one in value)
+        case _:
+            return str(value)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _short(text: str) -> str:
     return text if len(text) <= MOST else f"{text[: MOST - 1]}…"

@@ -6,16 +6,19 @@ only to decide again (`_redecided`): what they would do differently is reported 
 Invariant: what is folded is never decided upon anew.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 
+import msgspec
 from msgspec import Struct
 
 from podgroup.folding import drain_journal, new_world
 from podgroup.log.events import Decision, SettingsRecorded
 from podgroup.log.journal import Journal
 from podgroup.log.records import AnyRecord
+from podgroup.model.ids import GroupID
 from podgroup.model.policy import Policy
+from podgroup.state.group import Group
 from podgroup.state.world import World
 from projector.replay.log import Entry
 from projector.replay.sink import Sink
@@ -57,13 +60,17 @@ class Redeciding(Struct, frozen=True):
 
 
 class Difference(Struct, frozen=True):
-    """Conclusions of one place that were drawn only then, or would be drawn only now."""
+    """Conclusions of one place that were drawn only then, or would be drawn only now.
+
+    `titles`: NAMESPACE/NAME of groups that they name by id.
+    """
 
     position: int
     then: tuple[Decision, ...]
     now: tuple[Decision, ...]
     said_then: tuple[AnyRecord, ...] = ()
     said_now: tuple[AnyRecord, ...] = ()
+    titles: Mapping[str, str] = {}
 
 
 class Callbacks(Struct, frozen=True):
@@ -157,11 +164,28 @@ def _redecided(
         found = step(world, entry.position, entry.at, entry.batch, then)
         keep_raw(world.journal.parked, before, entry.batch)
         if found.only_now or found.only_then or found.said_now or found.said_then:
-            said = found.said_then, found.said_now
-            differs(Difference(entry.position, found.only_then, found.only_now, *said))
+            drawn = (found.only_then, found.only_now, found.said_then, found.said_now)
+            titles = {one: _title(world.groups[one]) for one in _groups(drawn, world)}
+            differs(Difference(entry.position, *drawn, titles))
         return settled(entry.batch, entry.at)
 
     return fold_one
+
+
+def _title(group: Group) -> str:
+    return f"{group.namespace}/{group.name}"
+
+
+def _groups(value: object, world: World) -> Iterator[GroupID]:
+    """Yield ids of groups that a value has in it."""
+    match value:
+        case str() if GroupID(value) in world.groups:
+            yield GroupID(value)
+        case tuple() | list():
+            for one in value:
+                yield from _groups(one, world)
+        case Struct():
+            yield from _groups(msgspec.structs.astuple(value), world)
 
 
 def _hand_over(result: Result, at: datetime, sink: Sink | None, done: list[Settled]) -> None:

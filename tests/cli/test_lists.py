@@ -15,6 +15,8 @@ from tests.projector.support import Writer
 from tests.support.databases import migrated
 from tests.support.toy import Toy
 
+LOW, HIGH = ({"kueue.x-k8s.io/priority-class": name} for name in ("low", "high"))
+
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
@@ -51,6 +53,29 @@ def test_groups_of_a_user_with_waits_and_run_times(
     assert "first" in mine and "third" in mine and "second" not in mine
     lately = asked(["list", "groups", "--since", "2026-02-01", *model], capsys)
     assert "third" in lately and "second" not in lately, "it is over, though its pod is there"
+    early = ["list", "groups", "--since", "2026-01-01", "--until", "2026-01-01T00:00:30Z", *model]
+    out = asked(early, capsys)
+    assert "second" in out and "third" not in out
+
+
+def test_a_group_waits_again_after_its_eviction(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It held quota for half a minute, was preempted, and waits since."""
+    toy = Toy(cpu=2)
+    toy.pod("low", "low", 1, cpu=2, labels=LOW)
+    toy.run("low")
+    toy.wait(30)
+    toy.pod("high", cpu=2, labels=HIGH)
+    toy.pod("low-2", "low", 1, cpu=2, labels=LOW)
+    toy.wait(600)
+    toy.pod("later")
+    model = f"sqlite:///{tmp_path}/model.sqlite3"
+    migrated(model)
+    Writer(model).feed(toy.messages)
+    words = ["list", "groups", "--since", "2026-01-01", "--db", model, "--cluster", "test"]
+    (line,) = [one for one in asked(words, capsys).splitlines() if " low " in one]
+    assert " 10 m" in line, line
 
 
 @pytest.mark.parametrize(

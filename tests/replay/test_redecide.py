@@ -2,16 +2,19 @@
 
 import json
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 import sqlalchemy as sa
 
+from gatelog.replay.differing import lines
 from podgroup.log.events import Batch, Decision, OutcomeRecorded
+from podgroup.log.records import Kept, Timed
 from podgroup.model.commands import ReportPod, WriteWorkloadStatus
 from podgroup.model.policy import Policy
-from projector.replay.fold import Beginning, Redeciding, Result, fold
+from projector.replay.fold import Beginning, Difference, Redeciding, Result, fold
 from projector.storage.database import writer
 from tests.projector.support import busy_toy
 from tests.replay.conftest import Ran
@@ -197,3 +200,13 @@ def test_the_command_says_what_differs(gatelog: Callable[..., Ran], simple: Play
     assert told[0].startswith(f"seq {place}  then  ")
     assert "whim: EmitEvent" in told[0] and told[0].endswith("because of a whim")
     assert "1 decisions differ" in out
+
+
+def test_differences_name_groups_and_no_key_of_a_record() -> None:
+    why = Kept("g1", cluster_queue="cq", victims=("g2",), head=True)
+    timed = Timed("g1", "requeue", datetime(2026, 1, 1, tzinfo=UTC))
+    said = Difference(7, (), (), (why,), (timed,), {"g1": "ns/big", "g2": "ns/small"})
+    assert list(lines(said)) == [
+        "seq 7  then  ns/big  kept: cluster queue cq, victims ns/small, head yes",
+        "seq 7  now   ns/big  timed: purpose requeue, at 2026-01-01 00:00:00Z",
+    ]
