@@ -165,7 +165,7 @@ def _redecided(
         keep_raw(world.journal.parked, before, entry.batch)
         if found.only_now or found.only_then or found.said_now or found.said_then:
             drawn = (found.only_then, found.only_now, found.said_then, found.said_now)
-            titles = {one: _title(world.groups[one]) for one in _groups(drawn, world)}
+            titles = {str(one): _title(world.groups[one]) for one in _groups(drawn, world)}
             differs(Difference(entry.position, *drawn, titles))
         return settled(entry.batch, entry.at)
 
@@ -186,6 +186,8 @@ def _groups(value: object, world: World) -> Iterator[GroupID]:
                 yield from _groups(one, world)
         case Struct():
             yield from _groups(msgspec.structs.astuple(value), world)
+        case _:
+            pass
 
 
 def _hand_over(result: Result, at: datetime, sink: Sink | None, done: list[Settled]) -> None:

@@ -33,8 +33,12 @@ def told(url: str) -> tuple[str, Toy]:
     toy.do(e.ObjectApplied(object=toy.cluster_queue(4)))
     toy.run("b0", "b1")
     toy.wait(600)
-    gone = {"kind": "ClusterQueue", "namespace": "", "name": "cq", "uid": "cq"}
-    toy.do(e.ObjectDeleted(**gone, resource_version=toy.bump()))
+    version = toy.bump()
+    toy.do(
+        e.ObjectDeleted(
+            kind="ClusterQueue", namespace="", name="cq", uid="cq", resource_version=version
+        )
+    )
     toy.wait(60)
     toy.pod("later")
     Writer(url).feed(toy.messages)
