@@ -68,7 +68,7 @@ async def run_serve(
         trials = Trials(settings)
         stack.callback(trials.close)
         handling = Handling(questions, reviews, feed, trials, settings.serve.streams_per_user)
-        console = Console(questions, feed, reviews, settings.serve.streams_per_user)
+        console = Console(questions, feed, reviews, trials, settings.serve.streams_per_user)
 
         async def ready() -> str:
             if door.trust is None:
@@ -153,5 +153,7 @@ async def local_console(settings: Settings) -> AsyncIterator[str]:
     async with AsyncExitStack() as stack:
         questions = Questions(database_url(settings), settings)
         stack.callback(questions.close)
-        console = Console(questions, Feed(questions), None, MOST_STREAMS)
+        trials = Trials(settings)
+        stack.callback(trials.close)
+        console = Console(questions, Feed(questions), None, trials, MOST_STREAMS)
         yield await stack.enter_async_context(on_loopback(console, settings.serve.console_port))

@@ -1,8 +1,8 @@
 """The HTTPS server: who asks, then what.
 
 Theory. One port serves the API server's front proxy and clients with a bearer token. Probes
-are answered to all. The size of a request is bounded, and its body is never read: everything is
-read only. A connection that sends no head ends after seconds (`connections`).
+are answered to all. The size of a request is bounded, and no body is read but that of a trial:
+everything is read only. A connection that sends no head ends after seconds (`connections`).
 
 Invariant: nothing but the probes is answered before it is known who asks.
 """

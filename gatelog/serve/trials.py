@@ -16,9 +16,6 @@ from gatelog.serve.questions import Busy
 from gatelog.serve.streamlimits import StreamLimiter
 from gatelog.shell.errors import CommandFailed
 from gatelog.trial.answers import Answer
-from gatelog.trial.starting import by_plays
-from gatelog.trial.state import TooLarge, world_of
-from gatelog.trial.trying import Asked, NotKnown, tried
 from projector.storage.urls import database_url
 from runtime.log import get_logger
 from runtime.settings import Settings
@@ -53,12 +50,6 @@ class Trials:
         """
         if not self._settings.serve.trial_pods:
             raise Busy("nothing is tried here: serve.trial_pods is 0")
-        asked = Asked(
-            text=text,
-            namespace=namespace or "default",
-            at=datetime.now(UTC),
-            bound=bool(namespace),
-        )
         with self._asking.opened(user, groups):
             try:
                 async with asyncio.timeout(_PATIENCE_S):
@@ -67,13 +58,24 @@ class Trials:
                 raise Busy("others are being answered: try again in a moment") from None
             try:
                 loop = asyncio.get_running_loop()
-                found = await loop.run_in_executor(self._thread, self._tried, asked)
+                found = await loop.run_in_executor(self._thread, self._tried, text, namespace)
             finally:
                 self._turn.release()
         return found.own_only() if own_only else found
 
-    def _tried(self, asked: Asked) -> Answer:
+    def _tried(self, text: str, namespace: str) -> Answer:
+        # What decides is imported with the first trial: who looks at pages alone does without it.
+        from gatelog.trial.starting import by_plays
+        from gatelog.trial.state import TooLarge, world_of
+        from gatelog.trial.trying import Asked, NotKnown, tried
+
         chosen, url = self._settings.serve, database_url(self._settings)
+        asked = Asked(
+            text=text,
+            namespace=namespace or "default",
+            at=datetime.now(UTC),
+            bound=bool(namespace),
+        )
         try:
             world = world_of(
                 url, self._settings.cluster, chosen.trial_pods, chosen.statement_timeout_s

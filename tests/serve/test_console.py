@@ -98,7 +98,7 @@ def moment(path: str, at: datetime | None = None, **more: str) -> str:
 
 async def test_every_page_is_there_now_and_then_and_can_be_read_by_all(console: Any):
     address, _ = console
-    for path in PAGES:
+    for path in (*PAGES, "/try"):
         for at in (None, START + timedelta(seconds=1), START - timedelta(days=1)):
             status, text, headers = await get(address + moment(path, at))
             assert status == 200, (path, at, text)

@@ -28,9 +28,13 @@ FORGED = {"X-Remote-User": "system:admin", "X-Remote-Group": "system:masters"}
 
 
 async def ask(
-    world: World, path: str, headers: dict[str, str] | None = None, cert: Path | None = None
+    world: World,
+    path: str,
+    headers: dict[str, str] | None = None,
+    cert: Path | None = None,
+    form: dict[str, str] | None = None,
 ) -> tuple[int, Any]:
-    """Ask serve itself, past the API server."""
+    """Ask serve itself, past the API server; a `form` is posted."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if cert is not None:
@@ -38,7 +42,9 @@ async def ask(
     url = f"https://127.0.0.1:{world.port}{path}"
     async with (
         aiohttp.ClientSession() as session,
-        session.get(url, headers=headers, ssl=context) as answer,
+        session.request(
+            "GET" if form is None else "POST", url, headers=headers, data=form, ssl=context
+        ) as answer,
     ):
         json = "json" in answer.content_type
         return answer.status, await (answer.json() if json else answer.text())

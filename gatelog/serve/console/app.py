@@ -5,6 +5,10 @@ sees that namespace's pages, one who may see quota the others. On loopback witho
 up`, `gatelog demo --keep`) no rights are checked, and everything is shown to any user of the
 machine; requests that name another host are refused, so that no page of the web reaches it.
 
+A manifest that is tried comes in the one form that is posted. It changes nothing; a form of another
+site's page is refused all the same, since it would have the viewer's rights: browsers say in a
+header, which pages cannot set, whose page it is.
+
 Invariant: every answer bears a strict Content-Security-Policy; nothing is written, no cookie set:
 those of the zone and of *mine* are the page's own script's.
 """
@@ -17,7 +21,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any, TypeVar
-from urllib.parse import unquote, urlencode
+from urllib.parse import parse_qs, unquote, urlencode
 
 import msgspec
 from aiohttp import web
@@ -29,6 +33,8 @@ from gatelog.readmodel.moments import Asked
 from gatelog.serve.access.callers import Caller, CannotTell, Deed, NotAllowed
 from gatelog.serve.access.reviewing import Reviews
 from gatelog.serve.api import objects, params
+from gatelog.serve.api.bodies import body_of
+from gatelog.serve.api.kinds import TRIAL
 from gatelog.serve.api.status import Refused
 from gatelog.serve.console import (
     cohort,
@@ -40,6 +46,7 @@ from gatelog.serve.console import (
     queue,
     queues,
     topology,
+    trial,
     usage,
 )
 from gatelog.serve.console.rendering import Page, render
@@ -47,6 +54,7 @@ from gatelog.serve.console.view import RANGES, PageView, read_moment, read_zone
 from gatelog.serve.feed import Feed, TooOld, position
 from gatelog.serve.questions import Busy, Questions
 from gatelog.serve.streamlimits import NoRoom, StreamLimiter, UserAtLimit
+from gatelog.serve.trials import Trials
 from gatelog.serve.words import rfc
 from runtime.log import get_logger
 
@@ -72,11 +80,15 @@ _NAV = (
     ("/cohorts", "Cohorts"),
     ("/topology", "Topology"),
     ("/preemptions", "Preemptions"),
+    ("/try", "Try"),
     ("/usage", "Usage"),
     ("/health", "Health"),
 )
 _OF_ALL = ("/cohorts", "/topology", "/health")
 """Pages for who may see quota: they are about all namespaces."""
+_STILL = ("/try",)
+"""Pages that hear of no change, and are of no range of time."""
+_FORM = "application/x-www-form-urlencoded"
 log = get_logger("serve")
 _LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?")
 _STREAM_S = 600
@@ -102,9 +114,15 @@ class Console:
     """Answers requests for pages. `reviews` None: no login, everything is shown."""
 
     def __init__(
-        self, questions: Questions, feed: Feed, reviews: Reviews | None, streams_per_user: int
+        self,
+        questions: Questions,
+        feed: Feed,
+        reviews: Reviews | None,
+        trials: Trials,
+        streams_per_user: int,
     ) -> None:
         self._questions = questions
+        self._trials = trials
         self._feed = feed
         self._reviews = reviews
         self._streams = StreamLimiter("live pages", MOST_STREAMS, streams_per_user)
@@ -137,7 +155,8 @@ class Console:
             return self._refusal(request, 500, text)
 
     async def _answer(self, request: web.Request, caller: Caller | None) -> web.StreamResponse:
-        if request.method not in ("GET", "HEAD"):
+        tries = request.method == "POST" and request.path == "/try"
+        if request.method not in ("GET", "HEAD") and not tries:
             raise Refused(405, f"{request.method} is not served here: everything is read only")
         if self._reviews is None and not _LOOPBACK.fullmatch(request.host):
             raise Refused(403, "this console is for its own machine: ask for it as localhost")
@@ -158,6 +177,8 @@ class Console:
                 return await self._events(request)
         if request.path == "/suggest":
             return await self._suggest(request, seen, caller)
+        if tries:
+            return await self._try(request, seen, caller)
         view = await self._view(request.path, seen, caller)
         quota = await self._may(caller, "clusterqueueusages", "")
         names = await self._may(caller, "podgroups", "")
@@ -240,6 +261,8 @@ class Console:
                 params.name(name, "name")
                 await self._permit_any(caller, within)
                 return lambda asked, seen: group.group(asked, seen, within, name)
+            case ["try"]:
+                return trial.form
             case ["preemptions"]:
                 await self._permit_any(caller, namespace)
                 return preemptions.preemptions
@@ -264,6 +287,28 @@ class Console:
         )
         body = msgspec.json.encode(found)
         return web.Response(body=body, content_type="application/json", headers=HEADERS)
+
+    async def _try(
+        self, request: web.Request, seen: PageView, caller: Caller | None
+    ) -> web.Response:
+        """Answer a manifest that was posted."""
+        _refuse_other_sites(request)
+        namespace, manifest = await _posted(request)
+        if namespace:
+            params.name(namespace, "namespace")
+        name, groups = (caller.name, caller.groups) if caller is not None else ("", ())
+        if self._reviews is not None:
+            assert caller is not None
+            await self._reviews.permit(caller, _deed("create", TRIAL, namespace))
+        quota = await self._may(caller, "clusterqueueusages", "")
+        names = await self._may(caller, "podgroups", "")
+        seen = structs.replace(seen, quota=quota, names=names)
+        found = await self._trials.answer(manifest, namespace, name, groups, own_only=not names)
+        if request.query.get("format") == "json":
+            body = msgspec.json.encode(found)
+            return web.Response(body=body, content_type="application/json", headers=HEADERS)
+        page = trial.answered(seen, namespace, manifest, found)
+        return self._html(request, seen, page.title, page.body)
 
     async def _permit_any(self, caller: Caller | None, namespace: str) -> None:
         await self._permit(caller, "podgroups", namespace)
@@ -318,7 +363,7 @@ class Console:
         timed = ("format", "at", "range", "since", "until", "offset")
         same = {k: v for k, v in request.query.items() if k not in timed}
         live = None
-        if not seen.at and status == 200:
+        if not seen.at and status == 200 and path not in _STILL:
             asked = {"namespace": within} if within else {}
             live = f"/events?{urlencode({**asked, 'after': seen.version})}"
         shown = {
@@ -327,12 +372,12 @@ class Console:
             "nav": _nav(seen, path, within),
             "path": path,
             "same": same,
-            "times": _times(seen, path, same) if status == 200 else None,
+            "times": _times(seen, path, same) if status == 200 and path not in _STILL else None,
             "within": "" if seen.names else within,
             "mine": _cookie(request, "mine")[:200],
             "body": body,
             "live": live,
-            "found": status == 200,
+            "found": status == 200 and path not in _STILL,
             "cluster": self._questions.cluster,
         }
         text = render("frame", seen, **shown)
@@ -394,9 +439,44 @@ def _cookie(request: web.Request, name: str) -> str:
     return unquote(request.cookies.get(name, ""))
 
 
+def _refuse_other_sites(request: web.Request) -> None:
+    """Refuse a form that a page of another site sends.
+
+    Our pages have no referrer, so where a browser does not say the site, it does not say the origin
+    either.
+
+    Raises:
+        Refused: 403.
+    """
+    site = request.headers.get("Sec-Fetch-Site")
+    if site != "same-origin" and (site is not None or "Origin" in request.headers):
+        raise Refused(403, "a form of another site's page is not taken, nor that of an old browser")
+
+
+async def _posted(request: web.Request) -> tuple[str, str]:
+    """Return the namespace and the manifest that a form brings.
+
+    Raises:
+        Refused: 400, it is no form of ours; 413, it is too large.
+    """
+    if request.content_type != _FORM:
+        raise Refused(400, f"the body is {request.content_type[:60]!r}: {_FORM} is taken")
+    try:
+        body = (await body_of(request)).decode()
+        fields = parse_qs(body, keep_blank_values=True, max_num_fields=4, errors="strict")
+    except ValueError:
+        raise Refused(400, "the form cannot be read: it has a namespace and a manifest") from None
+    namespace, manifest = (fields.get(name, [""])[0] for name in ("namespace", "manifest"))
+    return namespace.strip(), manifest
+
+
 def _listing(plural: str, namespace: str) -> Deed:
+    return _deed("list", plural, namespace)
+
+
+def _deed(verb: str, plural: str, namespace: str) -> Deed:
     return Deed(
-        verb="list",
+        verb=verb,
         group=objects.GROUP,
         version=objects.VERSION,
         resource=plural,

@@ -1,0 +1,28 @@
+"""Would it start: a form for a manifest, and what would become of it.
+
+Invariant: the form is an answer to a GET; a manifest comes in a POST, and is kept nowhere.
+"""
+
+from gatelog.readmodel.moments import Asked
+from gatelog.serve.console.rendering import Page, page
+from gatelog.serve.console.view import PageView
+from gatelog.trial.answers import Answer
+from gatelog.trial.telling import told
+
+
+def form(_: Asked, seen: PageView) -> Page:
+    """Return the form alone."""
+    return answered(seen, seen.query.get("namespace", "").strip(), "", None)
+
+
+def answered(seen: PageView, namespace: str, manifest: str, answer: Answer | None) -> Page:
+    """Return the answer to a manifest, and the form with it; without one the form."""
+    return page(
+        "Would it start?",
+        {"answer": answer},
+        seen,
+        "try",
+        namespace=namespace,
+        manifest=manifest,
+        parts=told(answer) if answer is not None else [],
+    )
