@@ -274,7 +274,7 @@ class PodView(View, frozen=True, kw_only=True):
     sets_key: Annotated[str, Means(read=True)] = ""
     sets_problem: Annotated[str, Means(read=True)] = ""
     unread: Annotated[tuple[str, ...], Means(at_once=True, read=True)] = ()
-    devices: Annotated[bool, Means()] = False
+    devices: Annotated[bool, Means(read=True)] = False
     too_large: Annotated[str, Means(read=True)] = ""
     crowded: Annotated[str, Means(read=True)] = ""
     scheduling_group: Annotated[str, Means(read=True, shared=Shared.VALUE)] = ""

@@ -380,7 +380,7 @@ for event in (found._applied(wire, raw, ""), found._deleted(wire, raw)):
     assert printed(tmp_path, "-c", story) == ["['hello']", "[]"]
 
 
-DEVICES = "    devices: Annotated[bool, Means()] = False\n"
+DEVICES = "    devices: Annotated[bool, Means(read=True)] = False\n"
 GREETING_FIELD = """    greeting: Annotated[
         str, Means(at_once=True, read=True, by=Write.STATUS, shared=Shared.VALUE)
     ] = ""
