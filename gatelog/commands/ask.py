@@ -15,8 +15,8 @@ from gatelog.shell.errors import CommandFailed, UsageFailed
 from gatelog.terminal import completing
 
 if TYPE_CHECKING:
+    from gatelog.readmodel.model import ReadModel
     from gatelog.readmodel.questions import Question, Scope
-    from runtime.settings import Settings
 
 EXAMPLES = """
 gatelog ask
@@ -87,10 +87,8 @@ def ask(
     chosen to fit the data: all namespaces and queues, the newest group, the seven days before the
     newest event.
     """
-    from gatelog.readmodel import freehand
     from gatelog.readmodel.questions import for_grafana, questions, readable, statement
     from gatelog.terminal import lookup, printing
-    from projector.storage.urls import database_url
 
     form, headers = answer.form, not shown.no_headers
     if name is None:
@@ -103,14 +101,15 @@ def ask(
         sys.stdout.write(for_grafana(question) + "\n")
         return
     settings = where.settings(search=True)
-    scope = _scope(question, settings, about)
-    url = database_url(settings)
-    query = statement(question, scope, url.partition(":")[0].partition("+")[0])
-    if shown.sql:
-        sys.stdout.write(query + "\n")
-        return
-    lookup.say_where(settings, form)
-    names, found = freehand.run(url, query.removesuffix(";"), shown.limit + 1)
+    with lookup.open_model(settings) as model:
+        scope = _scope(question, model, about)
+        query = statement(question, scope, model.dialect)
+        if shown.sql:
+            sys.stdout.write(query + "\n")
+            return
+        lookup.say_where(settings, form)
+        # Each question ends with its order.
+        names, found = model.answered(f"{query.removesuffix(';')}\n LIMIT {shown.limit + 1}")
     if "since" in question.parameters:
         sys.stderr.write(f"gatelog: from {scope.since:%F %T} to {scope.until:%F %T} UTC\n")
     answer_rows = found[: shown.limit]
@@ -141,34 +140,32 @@ def _check(question: "Question", given: list[str]) -> None:
             raise UsageFailed(f"question {question.name} takes no --{one}; it takes {takes}")
 
 
-def _scope(question: "Question", settings: "Settings", about: AboutOptions) -> "Scope":
+def _scope(question: "Question", model: "ReadModel", about: AboutOptions) -> "Scope":
     """Return what is asked of, with defaults that fit the data."""
     from gatelog.readmodel.moments import STORY, StoryRow
     from gatelog.readmodel.questions import Scope
     from gatelog.shell.since import moment
-    from gatelog.terminal import lookup
 
     since, until = about.since, about.until
     texts = {one: getattr(about, one) or "" for one in ("namespace", "queue", "group", "team")}
-    with lookup.open_model(settings) as model:
-        now = model.clock()
-        (story,) = model.rows(StoryRow, STORY, {"limit": 1})
-        if "group" in question.parameters:
-            within, slash, name = texts["group"].partition("/")
-            if slash:
-                texts |= {"namespace": within, "group": name}
-            elif not texts["group"]:
-                newest = model.newest(texts["namespace"])
-                if newest is None:
-                    raise CommandFailed("no group is known there yet: name one with --group")
-                texts |= {"namespace": newest.namespace, "group": newest.name}
-                sys.stderr.write(f"gatelog: of the newest group, {newest.title}\n")
-            elif not texts["namespace"]:
-                raise UsageFailed(f"--group {texts['group']}: write it as NAMESPACE/NAME")
+    now = model.clock()
+    (story,) = model.rows(StoryRow, STORY, {"limit": 1})
+    if "group" in question.parameters:
+        within, slash, name = texts["group"].partition("/")
+        if slash:
+            texts |= {"namespace": within, "group": name}
+        elif not texts["group"]:
+            newest = model.newest(texts["namespace"])
+            if newest is None:
+                raise CommandFailed("no group is known there yet: name one with --group")
+            texts |= {"namespace": newest.namespace, "group": newest.name}
+            sys.stderr.write(f"gatelog: of the newest group, {newest.title}\n")
+        elif not texts["namespace"]:
+            raise UsageFailed(f"--group {texts['group']}: write it as NAMESPACE/NAME")
     end = moment("--until", until, now) if until is not None else story.last or now
     begin = moment("--since", since or "7d", end)
     if begin >= end:
         raise UsageFailed(f"--since {since} is not before --until {until or f'{end:%F %T}'}")
     return Scope(
-        cluster=settings.cluster, since=begin, until=end, team_label=about.team_label, **texts
+        cluster=model.cluster, since=begin, until=end, team_label=about.team_label, **texts
     )

@@ -100,7 +100,7 @@ def listing(
     """List pod groups or queues as the read model has them, in the forms of kubectl: a table,
     -o wide, json, yaml or name.
     """
-    from gatelog.terminal import following, lookup, printing
+    from gatelog.terminal import lookup, printing
 
     state = _state(wanted.state)
     _check(what, wanted)
@@ -128,6 +128,8 @@ def listing(
     with lookup.open_model(settings) as model:
         show(model, again=False)
         if watch:
+            from gatelog.terminal import following
+
             following.whenever_written(model, lambda: show(model, again=True))
 
 

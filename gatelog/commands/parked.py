@@ -114,7 +114,7 @@ def _list(
     watch: bool,
 ) -> None:
     from gatelog.replay import parking
-    from gatelog.terminal import following, lookup
+    from gatelog.terminal import lookup
 
     def read() -> "list[ParkedEvent]":
         return parking.found(settings, settled=settled, namespace=namespace)
@@ -134,6 +134,8 @@ def _list(
             _rows(fresh, output, headers=False)
 
     with lookup.open_model(settings) as model:
+        from gatelog.terminal import following
+
         following.whenever_written(model, again)
 
 

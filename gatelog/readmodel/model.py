@@ -465,6 +465,16 @@ class ReadModel:
                     row[name] = msgspec.json.decode(row[name])
         yield rows
 
+    def answered(self, statement: str) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Return names of columns and rows of a statement that has its values in it."""
+        plain = self.dialect == "sqlite"
+        # A colon is SQL here (a cast, a time), never a parameter of ours.
+        query = statement if plain else statement.replace(":", "\\:")
+        try:
+            return self._questions.ask(query, {})
+        except QuestionFailed as error:
+            raise CommandFailed(self._why(error)) from error
+
     def _why(self, error: QuestionFailed) -> str:
         said = next(iter(str(error).splitlines()), "")
         if _NO_TABLE.search(said):

@@ -10,6 +10,7 @@ import pytest
 import typer
 
 from gatelog import cli
+from tests.support.databases import migrated
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
@@ -174,6 +175,22 @@ def test_what_needs_no_command_imports_none(words: list[str]) -> None:
     )
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "words", [["ask", "holding"], ["list", "queues"], ["why", "ns/x"], ["usage"]], ids=" ".join
+)
+def test_a_question_to_a_file_loads_no_more_than_it_takes(words: list[str], tmp_path: Path) -> None:
+    """What these weigh in imports is most of the processor time of a command."""
+    file = tmp_path / "model.sqlite3"
+    migrated(f"sqlite:///{file}")
+    asked = (
+        "import sys\nfrom gatelog import cli\n"
+        f"cli.run({[*words, '--db', str(file)]})\n"
+        "print(sorted({'sqlalchemy', 'structlog', 'asyncio'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]", done.stdout
 
 
 def test_names_are_completed_with_what_they_stand_for() -> None:
