@@ -60,6 +60,7 @@ _RIGHTS = tuple(
     for verb in ("list", "watch")
 )
 """What no list or watch that matters can do without."""
+_SETS = tuple(Right("apps", "statefulsets", verb) for verb in ("list", "watch"))
 
 T = TypeVar("T")
 
@@ -106,7 +107,8 @@ async def run_ingest(
             server = await stack.enter_async_context(serving)
             server.answered = WebhookMetrics(metrics, server.counts).answered
         log_, api = bus, kube
-        ingest.rights = await stack.enter_async_context(watched(Rights(api, _RIGHTS)))
+        rights = _RIGHTS + (_SETS if settings.queueing.owned_groups else ())
+        ingest.rights = await stack.enter_async_context(watched(Rights(api, rights)))
         await stack.enter_async_context(
             reporting(log_, settings, "ingest", checks, leads=ingest.leads)
         )

@@ -16,6 +16,7 @@ from gatelog.shell import options
 
 if TYPE_CHECKING:
     from runtime.manifests import Object
+    from runtime.settings import Settings
 
 EXAMPLES = """
 gatelog rights jane | kubectl apply --server-side -f -
@@ -33,24 +34,16 @@ def rights(
     """
     import yaml
 
-    found = options.settings(config, assign)
-    measured = bool(found.ingest.measure_interval_s)
-    devices = bool(found.queueing.device_classes)
-    roles = bound(user, measured=measured, devices=devices)
-    yaml.safe_dump_all(roles, sys.stdout, sort_keys=False)
+    found = bound(user, options.settings(config, assign))
+    yaml.safe_dump_all(found, sys.stdout, sort_keys=False)
 
 
-def bound(user: str, *, measured: bool, devices: bool = False) -> "list[Object]":
-    """Return the ClusterRoles and bindings.
-
-    Among them are that of pods' use if it is `measured`, and that of claims if `devices` are
-    counted.
-    """
+def bound(user: str, settings: "Settings") -> "list[Object]":
+    """Return the ClusterRoles that settings ask for, and bindings."""
+    from gatelog.cluster.roles import ALWAYS, chosen
     from runtime import manifests
 
-    files = ["common/rights.yaml"]
-    files += ["components/measure/access.yaml"] if measured else []
-    files += ["components/devices/access.yaml"] if devices else []
+    files = [ALWAYS, *chosen(settings).values()]
     roles = [one for one in manifests.read(*files) if one["kind"] == "ClusterRole"]
     return [*roles, *(_binding(str(role["metadata"]["name"]), user) for role in roles)]
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from gatelog.cluster import clusterinfo, crds
+from gatelog.cluster import clusterinfo, crds, roles
 from gatelog.cluster.installation import installation
 from gatelog.examine import gating, installed, leases, measuring, nodes, topology, unlabelled
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
@@ -25,12 +25,6 @@ from runtime.settings import Settings
 
 AREA = "cluster"
 LEAST = (1, 30)
-_RIGHTS = "common/rights.yaml"
-_FILES = {
-    "measure": "components/measure/access.yaml",
-    "devices": "components/devices/access.yaml",
-}
-"""Where the ClusterRoles are that a setting asks for."""
 
 
 class Seen(NamedTuple):
@@ -71,10 +65,7 @@ async def examine(settings: Settings) -> Seen:
         if away and not alone and not settings.lease.enabled:
             settings = _as_installed(settings)
         accounts = {"ingest": "actuator" if alone else "ingest", "actuator": "actuator"}
-        if settings.ingest.measure_interval_s:
-            accounts["measure"] = accounts["ingest"]
-        if settings.queueing.device_classes and settings.mode == "builtin":
-            accounts["devices"] = accounts["ingest"]
+        accounts |= dict.fromkeys(roles.chosen(settings), accounts["ingest"])
         for name, part in accounts.items():
             findings.append(await _permissions(kube, settings, name, part, at, away=away))
         findings.append(await kinds(kube, at))
@@ -121,7 +112,7 @@ async def _permissions(
     That is this user, but where the parts run in the cluster (`away`), and in a pod of another
     part, the account of `part` is asked about, for which most accounts have no right.
     """
-    file = _FILES.get(name, _RIGHTS)
+    file = roles.chosen(settings).get(name, roles.ALWAYS)
     ours = f"system:serviceaccount:{settings.webhook.service_namespace}:gatelog-"
     me, account = await clusterinfo.user(kube), f"{ours}{part}"
     other = account if (away or me.startswith(ours)) and me != account else ""

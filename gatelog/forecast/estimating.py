@@ -24,6 +24,7 @@ from gatelog.forecast.playing import Limit, Out, Present, play, stuck
 from gatelog.readmodel.starts import ENDS, rough
 from podgroup.model.ids import GroupID
 from podgroup.model.lifecycle import QUEUED, stage_of
+from podgroup.state.facts import grows
 from podgroup.state.group import Group
 from podgroup.state.world import World
 
@@ -126,18 +127,24 @@ def _played(outs: Sequence[Out]) -> int:
 
 
 def places(world: World) -> dict[str, int]:
-    """Return the position of each that asks for quota, in the order of queues; 0 if not in line."""
+    """Return the position of each that asks for quota, in the order of queues; 0 if not in line.
+
+    A group that runs and waits for more pods has no start to come, and no position.
+    """
     cache = world.quotas.scheduler.cache
     found: dict[str, int] = {}
     for name in sorted(cache.objects.cluster_queues):
         position = 0
         for waiter in cache.queues.line(name):
+            if GroupID(waiter.id) not in world.groups:
+                continue
             explained = world.groups[GroupID(waiter.id)].explained
             reason = explained.wait.reason if explained.wait is not None else ""
             queued = stage_of(explained.state, reason) == QUEUED
             position += queued
             found[waiter.id] = position if queued else 0
-    return found | {one: 0 for one in sorted(world.quotas.waiting) if one not in found}
+    others = (one for one in sorted(world.quotas.waiting) if one not in found)
+    return found | {one: 0 for one in others if not grows(world.groups[GroupID(one)])}
 
 
 def quantile(starts: list[float], plays: int, part: float) -> float | None:

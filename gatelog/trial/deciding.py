@@ -15,10 +15,12 @@ from gatelog.readmodel.timeline import plain
 from gatelog.trial.answers import Given, TriedGroup, Verdict, Victim
 from podgroup.admission.wording import preemption_why
 from podgroup.engine import step
-from podgroup.log.events import Batch, Decision, PodApplied
+from podgroup.log.dialects import declaration, declared_owner
+from podgroup.log.events import Batch, Decision, ObjectApplied, PodApplied
 from podgroup.model.commands import DeletePod, EvictGroup, UngatePod
 from podgroup.model.ids import GroupID, PodUID
-from podgroup.model.objects import PodView
+from podgroup.model.names import STATEFUL_SET
+from podgroup.model.objects import PodView, StatefulSetView
 from podgroup.model.topology import placed_at
 from podgroup.model.wording import short_of
 from podgroup.state.facts import cluster_queue_name
@@ -41,12 +43,34 @@ class Decided(Struct, frozen=True):
 def decide(world: World, views: list[PodView], at: datetime) -> Decided:
     """Decide on pods that come at a moment; the world is changed."""
     position = world.meta.position + 1
-    batch = Batch(source="watch", events=tuple(PodApplied(pod=view) for view in views))
+    pods = tuple(PodApplied(pod=view) for view in views)
+    batch = Batch(source="watch", events=(*_sets(views), *pods))
     before = len(world.journal.decisions)
     step(world, position, at, batch)
     found = [world.pods[uid].group for view in views if (uid := PodUID(view.uid)) in world.pods]
     decisions = world.journal.decisions[before:]
     return Decided(position, at, decisions, list(dict.fromkeys(found)))
+
+
+def _sets(views: list[PodView]) -> list[ObjectApplied]:
+    """Return the StatefulSets that pods are tried of, which want as many as there are."""
+    counts: dict[tuple[str, str], list[str]] = {}
+    for view in views:
+        of = declared_owner(declaration(view))
+        if of is not None and of.kind == STATEFUL_SET:
+            counts.setdefault((view.namespace, of.name), []).append(view.resource_version)
+    return [
+        ObjectApplied(
+            object=StatefulSetView(
+                uid=f"try-{name}",
+                namespace=namespace,
+                name=name,
+                resource_version=max(versions, key=int),
+                replicas=len(versions),
+            )
+        )
+        for (namespace, name), versions in counts.items()
+    ]
 
 
 def group_of(

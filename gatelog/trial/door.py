@@ -89,7 +89,10 @@ class Door:
     def __init__(self, world: World, settings: Settings) -> None:
         mode: Any = world.mode
         settings = msgspec.structs.replace(settings, mode=mode)
-        self._policy: WebhookPolicy = policy_for(settings)
+        kinds = world.policy.owned_groups  # as is decided, whatever this process was given
+        self._policy: WebhookPolicy = msgspec.structs.replace(
+            policy_for(settings), owned_kinds=kinds
+        )
         self._known = Known(world)
         self._webhooks = AdmissionWebhooks(self._policy, self._known)
         copied = world.policy.annotation_keys_to_copy

@@ -333,7 +333,8 @@ def _in_leader_worker_set(
             f"{_LEADER_WORKER_SET}/group-index": str(group),
             f"{_LEADER_WORKER_SET}/worker-index": str(worker),
         }
-        return labels, {f"{_LEADER_WORKER_SET}/size": str(size)}
+        of = {f"{_LEADER_WORKER_SET}/leader-name": f"{name}-{group}"} if worker else {}
+        return labels, {f"{_LEADER_WORKER_SET}/size": str(size), **of}
 
     return marked
 

@@ -160,10 +160,11 @@ async def test_the_user_of_gatelog_up_gets_the_rights_that_the_printed_line_give
         kube = await connect(KubernetesSettings(kubeconfig=str(file)))
         there = ("--kubeconfig", str(tmp_path / "stranger"), "--state-dir", str(tmp_path / "up"))
         counted = ("--set", "queueing.device_classes=gpu.example.com=gpus")
-        words = (*there, *counted, "--set", "ingest.measure_interval_s=60")
+        sets = ("--set", "queueing.owned_groups=StatefulSet")
+        words = (*there, *counted, *sets, "--set", "ingest.measure_interval_s=60")
         with StateDir(tmp_path / "up").hold():
             _, before = await examine(gatelog, *words)
-        parts = ("ingest", "actuator", "measure", "devices")
+        parts = ("ingest", "actuator", "measure", "devices", "owned-groups")
         assert {before["cluster", f"may {part}"]["verdict"] for part in parts} == {"fail"}
         assert "this user, stranger, may not" in before["cluster", "may ingest"]["detail"]
         line = remedy("rights", Installation(how="up"))

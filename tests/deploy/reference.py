@@ -44,6 +44,7 @@ IN_CHART = (
     *("serve", "standalone", "uninstall", "webhook", "components/forecast", "components/measure"),
     *("components/nats", "components/serve-own-certificates", "components/webhook"),
     "components/devices",
+    "components/owned-groups",
     "components/secrets",
     "components/webhook-own-certificates",
 )

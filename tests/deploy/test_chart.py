@@ -321,6 +321,18 @@ def test_the_policy_of_the_chart_is_that_of_the_settings(every: bool) -> None:
         assert made[part] == wanted[part]
 
 
+def test_who_makes_groups_of_sets_may_read_them_and_no_one_else() -> None:
+    read = {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["get", "list", "watch"]}
+    kinds = ["LeaderWorkerSet", "StatefulSet"]
+    name = ("MutatingAdmissionPolicy", "gatelog-queued-pods")
+    for chosen in ([], kinds):
+        objects = by_name({"settings": {"queueing": {"owned_groups": chosen}}})
+        role = objects.get(("ClusterRole", "gatelog-owned-groups"), {"rules": []})
+        assert role["rules"] == ([read] if chosen else [])
+        found = {v["name"]: v["expression"] for v in objects[name]["spec"]["variables"]}
+        assert found["ownedGroups"] == str(chosen)
+
+
 def test_logs_and_databases_of_ones_own() -> None:
     log, base = (
         [{"podSelector": {"matchLabels": {"a": "b"}}}],

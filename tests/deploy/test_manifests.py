@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ingest.kinds import node_kind, watched_kinds
+from ingest.kinds import node_kind, set_kind, watched_kinds
 from ingest.webhook.policy import JOB_KINDS, OWN_NAMESPACE, PASSED_KINDS
 from podgroup.model.objects import DEVICE_KINDS
 from runtime.lease import lease_name
@@ -281,6 +281,13 @@ def test_who_measures_may_list_metrics_of_pods_and_nothing_else():
     (container,) = pod_template(yaml.safe_load(patch["patch"]))["spec"]["containers"]
     found = load(BASE / "gatelog.toml", environment(container))
     assert found.ingest.measure_interval_s == 60 and not settings().ingest.measure_interval_s
+
+
+def test_who_makes_groups_of_sets_may_read_them_and_nothing_else():
+    wanted = {("apps", "statefulsets", verb) for verb in ("get", "list", "watch")}
+    assert set_kind().paths == ("/apis/apps/v1/statefulsets",)
+    assert bound(DEPLOY / "components" / "owned-groups", "gatelog-ingest") == wanted
+    assert not settings().queueing.owned_groups
 
 
 def test_who_forecasts_may_patch_workloads_and_runs_as_the_command_takes_it():

@@ -362,9 +362,6 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- if and (eq $kind "PodDisruptionBudget") (not $v.podDisruptionBudgets.enabled) }}{{- $wanted = false }}{{- end }}
 {{- if eq $kind "NetworkPolicy" }}{{- $wanted = $v.networkPolicies.enabled }}{{- include "gatelog.networkPolicy" . }}{{- end }}
 {{- if has $kind (list "MutatingAdmissionPolicy" "ValidatingAdmissionPolicy") }}{{- include "gatelog.policy" . }}{{- end }}
-{{- if and (eq $kind "ClusterRole") (eq $obj.metadata.name "gatelog-ingest") (dig "queueing" "owned_groups" list $v.settings) }}
-{{- $_ := set $obj "rules" (append $obj.rules (dict "apiGroups" (list "apps") "resources" (list "statefulsets") "verbs" (list "get" "list" "watch"))) }}
-{{- end }}
 {{- if eq $kind "CustomResourceDefinition" }}{{- $_ := set $obj.metadata "annotations" (merge (dict "helm.sh/resource-policy" "keep") (default dict $obj.metadata.annotations)) }}{{- end }}
 {{- if has $kind (list "MutatingWebhookConfiguration" "ValidatingWebhookConfiguration") }}
 {{- $hook := $v.admission.webhook }}
