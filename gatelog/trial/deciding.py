@@ -7,6 +7,7 @@ either is kept.
 Invariant: a group `starts` exactly if this message admits it.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -15,12 +16,10 @@ from gatelog.readmodel.timeline import plain
 from gatelog.trial.answers import Given, TriedGroup, Verdict, Victim
 from podgroup.admission.wording import preemption_why
 from podgroup.engine import step
-from podgroup.log.dialects import declaration, declared_owner
-from podgroup.log.events import Batch, Decision, ObjectApplied, PodApplied
+from podgroup.log.events import Batch, Decision, Event, PodApplied
 from podgroup.model.commands import DeletePod, EvictGroup, UngatePod
 from podgroup.model.ids import GroupID, PodUID
-from podgroup.model.names import STATEFUL_SET
-from podgroup.model.objects import PodView, StatefulSetView
+from podgroup.model.objects import PodView
 from podgroup.model.topology import placed_at
 from podgroup.model.wording import short_of
 from podgroup.state.facts import cluster_queue_name
@@ -40,37 +39,16 @@ class Decided(Struct, frozen=True):
     """Groups of the pods that were tried, in the order of the pods."""
 
 
-def decide(world: World, views: list[PodView], at: datetime) -> Decided:
-    """Decide on pods that come at a moment; the world is changed."""
+def decide(world: World, views: list[PodView], at: datetime, seen: Sequence[Event] = ()) -> Decided:
+    """Decide on pods that come at a moment, with what else is `seen` then; changes the world."""
     position = world.meta.position + 1
-    pods = tuple(PodApplied(pod=view) for view in views)
-    batch = Batch(source="watch", events=(*_sets(views), *pods))
+    pods = (PodApplied(pod=view) for view in views)
+    batch = Batch(source="watch", events=(*seen, *pods))
     before = len(world.journal.decisions)
     step(world, position, at, batch)
     found = [world.pods[uid].group for view in views if (uid := PodUID(view.uid)) in world.pods]
     decisions = world.journal.decisions[before:]
     return Decided(position, at, decisions, list(dict.fromkeys(found)))
-
-
-def _sets(views: list[PodView]) -> list[ObjectApplied]:
-    """Return the StatefulSets that pods are tried of, which want as many as there are."""
-    counts: dict[tuple[str, str], list[str]] = {}
-    for view in views:
-        of = declared_owner(declaration(view))
-        if of is not None and of.kind == STATEFUL_SET:
-            counts.setdefault((view.namespace, of.name), []).append(view.resource_version)
-    return [
-        ObjectApplied(
-            object=StatefulSetView(
-                uid=f"try-{name}",
-                namespace=namespace,
-                name=name,
-                resource_version=max(versions, key=int),
-                replicas=len(versions),
-            )
-        )
-        for (namespace, name), versions in counts.items()
-    ]
 
 
 def group_of(

@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from gatelog.trial.answers import Refusal
-from gatelog.trial.manifests import MadePod, patched
-from ingest.kinds import watched_kinds
+from gatelog.trial.manifests import MadePod, SeenObject, patched
+from ingest.kinds import counts_devices, watched_kinds
 from ingest.webhook import review
 from ingest.webhook.admission import AdmissionWebhooks
 from ingest.webhook.mutate import Disposition, PatchOp
@@ -25,7 +25,7 @@ from ingest.webhook.owners import Owner
 from ingest.webhook.pod import OwnerRef
 from ingest.webhook.policy import OwnerKind, WebhookPolicy
 from ingest.webhook.settings import policy_for
-from podgroup.log.events import DeltaRefused, PodApplied
+from podgroup.log.events import DeltaRefused, Event, PodApplied
 from podgroup.model.objects import PodView
 from podgroup.state.world import World
 from runtime.settings import Settings
@@ -87,19 +87,29 @@ class Door:
     """The door as `settings` set it up, before a world."""
 
     def __init__(self, world: World, settings: Settings) -> None:
-        mode: Any = world.mode
-        settings = msgspec.structs.replace(settings, mode=mode)
-        kinds = world.policy.owned_groups  # as is decided, whatever this process was given
-        self._policy: WebhookPolicy = msgspec.structs.replace(
-            policy_for(settings), owned_kinds=kinds
+        mode, policy = world.mode, world.policy
+        queueing = msgspec.structs.replace(
+            settings.queueing,
+            owned_groups=policy.owned_groups,
+            device_classes=policy.device_classes,
+            termination_grace_max_s=policy.termination_grace_max_s,
         )
+        settings = msgspec.structs.replace(settings, mode=mode, queueing=queueing)
+        self._policy: WebhookPolicy = policy_for(settings)
         self._known = Known(world)
         self._webhooks = AdmissionWebhooks(self._policy, self._known)
         copied = world.policy.annotation_keys_to_copy
         named = settings.ingest.workload_identifier_annotations
         variant = settings.ingest.role_hash
-        rows = watched_kinds("", variant, annotated_names=named, copied=copied)
-        self._translator = next(row.translator for row in rows if row.kind == "Pod")
+        rows = watched_kinds(
+            "",
+            variant,
+            annotated_names=named,
+            copied=copied,
+            devices=counts_devices(settings),
+            sets=bool(policy.owned_groups),
+        )
+        self._translators = {row.kind: row.translator for row in rows}
 
     def labelled(self, group: str, kind: str, data: Mapping[str, Any]) -> tuple[PatchOp, ...]:
         """Return what the webhook changes of an owner; its labels are known from now on."""
@@ -113,6 +123,28 @@ class Door:
                 asked = review.Request(uid="try", operation="CREATE", resource=where, object=data)
                 return _patch(_said(self._webhooks.label(asked)).response)
         return ()
+
+    def see(self, objects: list[SeenObject], at: datetime) -> tuple[list[Event], list[Refusal]]:
+        """Return what a watch would say of objects, where their kind is watched."""
+        events: list[Event] = []
+        refused: list[Refusal] = []
+        for number, one in enumerate(objects):
+            translator = self._translators.get(one.kind)  # type: ignore[call-overload]
+            if translator is None:
+                continue
+            event = translator.listed(_encoded(one.raw, number, at), "")
+            if isinstance(event, DeltaRefused):
+                refused.append(
+                    Refusal(
+                        object=one.title,
+                        line=one.line,
+                        field=f"{one.path}{event.field}",
+                        message=event.message,
+                    )
+                )
+            else:
+                events.append(event)
+        return events, refused
 
     def ask(self, pods: list[MadePod], at: datetime, user: review.UserInfo) -> Answered:
         """Return what is said of pods that are made at a moment, in their order."""
@@ -146,10 +178,7 @@ class Door:
             why = _NOT_QUEUED.get(mutated.outcome, mutated.outcome)
             answered.arrived.append(Arrived(made, passes=why))
             return
-        given = {"uid": f"try-{number:05}", "resourceVersion": str(_NEWER + number)}
-        stamp = {"creationTimestamp": f"{at:%Y-%m-%dT%H:%M:%SZ}"}
-        body = {**whole, "metadata": {**whole["metadata"], **given, **stamp}, "status": _NEW}
-        event = self._translator.listed(msgspec.json.encode(body), "")
+        event = self._translators["Pod"].listed(_encoded({**whole, "status": _NEW}, number, at), "")
         if isinstance(event, DeltaRefused):
             answered.refused.append(_refusal(made, event.field, event.message))
             return
@@ -170,6 +199,14 @@ class Door:
 _NEW = {"phase": "Pending"}
 _NEWER = 2**62
 """A resource version above any that the log has: what is older is taken for known."""
+
+
+def _encoded(raw: dict[str, Any], number: int, at: datetime) -> bytes:
+    """Return an object as the API server has it that is made as the `number`-th of its kind."""
+    meta = {k: v for k, v in raw["metadata"].items() if k not in _OF_SERVER}
+    given = {"uid": f"try-{number:05}", "resourceVersion": str(_NEWER + number)}
+    stamp = {"creationTimestamp": f"{at:%Y-%m-%dT%H:%M:%SZ}"}
+    return msgspec.json.encode({"status": {}, **raw, "metadata": {**meta, **given, **stamp}})
 
 
 def _refusal(made: MadePod, field: str, message: str) -> Refusal:

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from ingest.webhook.mutate import PatchOp
 from ingest.yamltext import TextError, documents, read
+from podgroup.model import names
 
 MOST_BYTES = 1024 * 1024
 """Size of a manifest above which it is refused."""
@@ -51,10 +52,21 @@ class MadePod(Struct, frozen=True):
         return f"{self.path}{path}"
 
 
+class SeenObject(Struct, frozen=True):
+    """An object that says something of pods beside what they bear (`SEEN`)."""
+
+    kind: str
+    raw: dict[str, Any]
+    title: str
+    line: int
+    path: str
+
+
 class Manifest(Struct, frozen=True):
-    """The pods of a text, and the objects that make none."""
+    """The pods of a text, what else is seen of it, and the objects that are passed over."""
 
     pods: list[MadePod]
+    seen: list[SeenObject]
     passed_over: list[str]
 
 
@@ -107,9 +119,18 @@ def read_manifest(text: str, namespace: str, labelled: Labelled) -> Manifest:
     if size > MOST_BYTES:
         raise Unreadable(1, "", f"has {size} bytes; {MOST_BYTES} can be tried: leave objects out")
     pods: list[MadePod] = []
+    seen: list[SeenObject] = []
     passed_over: list[str] = []
     for one in _objects(text):
         kind = _KINDS.get((one.group, one.kind))
+        if (one.group, one.kind) in SEEN:
+            meta = dict(one.data.get("metadata") or {})
+            meta["namespace"] = meta.get("namespace") or namespace
+            title = f"{one.kind} {meta['namespace']}/{one.name}"
+            raw = {**one.data, "metadata": meta}
+            seen.append(SeenObject(one.kind, raw, title, one.line, one.path))
+            if kind is None:
+                continue
         if kind is None:
             if (one.group, one.kind) in _UNKNOWN_COUNT:
                 raise one.refuse("kind", "makes as many pods as there are nodes: try one Pod of it")
@@ -123,7 +144,7 @@ def read_manifest(text: str, namespace: str, labelled: Labelled) -> Manifest:
         there = f" ({', '.join(passed_over[:5])})" if passed_over else ""
         known = ", ".join(dict.fromkeys(kind for _, kind in _KINDS))
         raise Unreadable(1, "kind", f"no object that makes pods{there}: {known} do")
-    return Manifest(pods, passed_over)
+    return Manifest(pods, seen, passed_over)
 
 
 def _objects(text: str) -> Iterator[_Object]:
@@ -181,13 +202,13 @@ def _made(one: _Object, kind: "_Kind", namespace: str, labelled: Labelled) -> It
     owned = one._replace(data=patched(one.data, labelled(one.group, one.kind, one.data)))
     uid = f"try-{one.kind}-{within}-{one.name}"
     owner = {"apiVersion": one.data["apiVersion"], "kind": one.kind, "name": one.name, "uid": uid}
-    for template, path, names, marked in kind(owned):
+    for template, path, called, marked in kind(owned):
         if not isinstance(template, dict):
             raise one.refuse(path, "is missing: the template of the pods")
         own = template.get("metadata") or {}
         if not isinstance(own, dict):
             raise one.refuse(f"{path}.metadata", "must be an object")
-        for number, name in enumerate(names):
+        for number, name in enumerate(called):
             labels, annotations = marked(number)
             known = {
                 "labels": {**(own.get("labels") or {}), **labels},
@@ -249,8 +270,8 @@ def _of_job(one: _Object, at: str, name: str) -> _Template:
         index = {_JOB_INDEX: str(number)} if indexed else {}
         return {**labels, **index}, index
 
-    names = [f"{name}-{number}" for number in range(count)]
-    return _Template(_at(spec, "template"), f"{at}.template", names, marked)
+    called = [f"{name}-{number}" for number in range(count)]
+    return _Template(_at(spec, "template"), f"{at}.template", called, marked)
 
 
 def _job(one: _Object) -> Iterator[_Template]:
@@ -263,8 +284,8 @@ def _cron_job(one: _Object) -> Iterator[_Template]:
 
 def _replicas(one: _Object) -> Iterator[_Template]:
     count = one.whole("spec.replicas", 1)
-    names = [f"{one.name}-{number}" for number in range(count)]
-    yield _Template(_at(one.data, "spec", "template"), "spec.template", names, _plain)
+    called = [f"{one.name}-{number}" for number in range(count)]
+    yield _Template(_at(one.data, "spec", "template"), "spec.template", called, _plain)
 
 
 def _stateful_set(one: _Object) -> Iterator[_Template]:
@@ -329,12 +350,12 @@ def _in_leader_worker_set(
 ) -> Callable[[int], tuple[dict[str, str], dict[str, str]]]:
     def marked(worker: int) -> tuple[dict[str, str], dict[str, str]]:
         labels = {
-            f"{_LEADER_WORKER_SET}/name": name,
+            names.LWS_NAME: name,
             f"{_LEADER_WORKER_SET}/group-index": str(group),
             f"{_LEADER_WORKER_SET}/worker-index": str(worker),
         }
-        of = {f"{_LEADER_WORKER_SET}/leader-name": f"{name}-{group}"} if worker else {}
-        return labels, {f"{_LEADER_WORKER_SET}/size": str(size), **of}
+        leader = {names.LWS_LEADER: f"{name}-{group}"} if worker else {}
+        return labels, {names.LWS_SIZE: str(size), **leader}
 
     return marked
 
@@ -353,4 +374,10 @@ _KINDS: dict[tuple[str, str], _Kind] = {
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): _leader_worker_set,
 }
 """By API group and kind."""
+SEEN = {
+    ("apps", "StatefulSet"),
+    ("resource.k8s.io", "ResourceClaim"),
+    ("resource.k8s.io", "ResourceClaimTemplate"),
+}
+"""Kinds whose objects say of pods how many belong together, or which devices they ask for."""
 _UNKNOWN_COUNT = {("apps", "DaemonSet")}

@@ -17,6 +17,7 @@ from gatelog.trial.door import Answered, Arrived, Door
 from gatelog.trial.manifests import MadePod, Unreadable, read_manifest
 from ingest.webhook.review import UserInfo
 from podgroup.fold.relists import synced, unlisted
+from podgroup.log.events import Event
 from podgroup.model.ids import GroupID
 from podgroup.model.objects import PodView
 from podgroup.state.group import SINGLE
@@ -69,8 +70,9 @@ def tried(world: World, asked: Asked, settings: Settings, starts: Starts | None 
     there = {(pod.view.namespace, pod.view.name) for pod in world.pods.values()}
     pods = [pod for pod in manifest.pods if _may_be_made(pod, there, asked, answered)]
     said = door.ask(pods, at, asked.user)
-    refusals = [*answered.refused, *said.refused]
-    groups = [] if refusals else _groups(world, said.arrived, at, starts)
+    seen, unread = door.see(manifest.seen, at)
+    refusals = [*answered.refused, *said.refused, *unread]
+    groups = [] if refusals else _groups(world, said.arrived, seen, at, starts)
     verdicts: list[Verdict] = ["refused"] if refusals else [one.verdict for one in groups]
     return Answer(
         verdict=worst(verdicts),
@@ -105,12 +107,16 @@ def _may_be_made(
 
 
 def _groups(
-    world: World, arrived: list[Arrived], at: datetime, starts: Starts | None
+    world: World,
+    arrived: list[Arrived],
+    seen: list[Event],
+    at: datetime,
+    starts: Starts | None,
 ) -> list[TriedGroup]:
     groups = [_passing(one) for one in arrived if one.view is None]
     views = [one.view for one in arrived if one.view is not None]
     if views:
-        groups += _decided(world, views, at, starts)
+        groups += _decided(world, views, seen, at, starts)
     return groups
 
 
@@ -127,11 +133,15 @@ def _passing(one: Arrived) -> TriedGroup:
 
 
 def _decided(
-    world: World, views: list[PodView], at: datetime, starts: Starts | None
+    world: World,
+    views: list[PodView],
+    seen: list[Event],
+    at: datetime,
+    starts: Starts | None,
 ) -> list[TriedGroup]:
     deciding = world.quotas.deciding
     before = None if deciding is None else Chances(deciding.scheduler, at.timestamp(), 0)
-    decided = decide(world, views, at)
+    decided = decide(world, views, at, seen)
     uids = {view.uid for view in views}
     positions = places(world) if before is not None else {}
     found = [group_of(world, decided, g, uids, positions.get(g, 0)) for g in decided.groups]

@@ -9,6 +9,7 @@ import pytest
 
 from gatelog import cli
 from gatelog.trial.answers import Answer
+from gatelog.trial.starting import by_plays
 from gatelog.trial.state import TooLarge, decidable, world_of
 from gatelog.trial.telling import told
 from gatelog.trial.trying import Asked, NotKnown, tried
@@ -24,7 +25,9 @@ from podgroup.model.objects import (
     ResourceGroup,
     Toleration,
 )
+from podgroup.model.policy import Policy
 from runtime.settings import Settings
+from tests.forecast.test_forecast import RUN_S, one_at_a_time
 from tests.projector.support import Writer
 from tests.support.databases import migrated
 from tests.support.toy import Toy
@@ -228,3 +231,46 @@ def test_a_world_of_too_many_pods_is_not_read(tmp_path: Path) -> None:
     assert world_of(url, "test", most_pods=2) is not None
     with pytest.raises(TooLarge, match="more than 1 pods"):
         world_of(url, "test", most_pods=1)
+
+
+DEVICES = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: two}
+spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu, count: 2}}]}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p, labels: {kueue.x-k8s.io/queue-name: lq}}
+spec:
+  resourceClaims: [{name: gpus, resourceClaimTemplateName: two}]
+  containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]
+"""
+
+
+def test_devices_are_counted_by_the_claims_of_the_manifest() -> None:
+    answer = asked(DEVICES, Toy(cpu=5, policy=Policy(device_classes=("gpu=gpus",))))
+    assert "its ClusterQueue has no quota for gpus" in lines(answer)["waits for"]
+    assert asked(DEVICES, Toy(cpu=5)).verdict == "starts"
+
+
+def test_when_it_starts_is_of_plays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ten minutes of each that waits come first, as all before took ten minutes."""
+    url = f"sqlite:///{tmp_path}/waits.sqlite3"
+    migrated(url)
+    toy = one_at_a_time(waiting=1)
+    Writer(url).feed(toy.messages)
+    world = world_of(url, "test")
+    assert world is not None
+    asked = Asked(text=job(1, cpu=10), namespace="ns", at=toy.now)
+    answer = tried(world, asked, Settings(), by_plays(url, "team", 20.0))
+    (group,) = answer.groups
+    assert group.start is not None and group.start.expected is not None
+    wait_s = (group.start.expected - toy.now).total_seconds()
+    assert abs(wait_s - (2 * RUN_S - 200)) < 60
+    assert lines(answer)["expected"].startswith("starts in about 1")
+    file = tmp_path / "job.json"
+    file.write_text(job(1, cpu=10))
+    where = ["--db", url, "--cluster", "test"]
+    assert cli.run(["try", "-f", str(file), "--budget", "0s", *where]) == 1
+    assert "expected" not in capsys.readouterr().out
