@@ -107,7 +107,7 @@ def present_of(connection: Connection, world: World, now: datetime, label: str) 
         held = (row["released_at"] or now) - row["admitted_at"]
         runs.append(Run(key, max(0.0, held.total_seconds()), over))
         if row["number"] == 1 and row["queued_at"] is not None:
-            sets = tuple(_pod_set(samples, row, each) for each in mine)
+            sets = tuple(_pod_set(world, samples, row, each) for each in mine)
             came[row["group_id"]] = (row["queued_at"], _workload(row, sets), key)
     for identity in world.quotas.waiting:
         group = world.groups[GroupID(identity)]
@@ -176,14 +176,16 @@ def _samples(world: World) -> dict[tuple[str, str, str], PodSet]:
 
 
 def _pod_set(
+    world: World,
     samples: Mapping[tuple[str, str, str], PodSet],
     row: Mapping[str, Any],
     role: Mapping[str, Any],
 ) -> PodSet:
     name = role["name"]
     sample = samples.get((row["namespace"], row["queue"], name)) or PodSet(name=name, count=1)
-    requests = tuple(sorted(role["requests"].items()))
-    return msgspec.structs.replace(sample, count=role["count"], requests=requests)
+    return msgspec.structs.replace(
+        asked.asking(world, sample, role["requests"]), count=role["count"]
+    )
 
 
 def _workload(row: Mapping[str, Any], sets: tuple[PodSet, ...]) -> Workload:

@@ -38,7 +38,7 @@ from podgroup.state.world import World
 
 def seen(world: World, view: PodView) -> PodView:
     """Return a pod with its devices among its requests, as far as they are known."""
-    if not counting(world):
+    if not (counting(world) or view.device_requests):
         return view
     known = world.pods.get(view.uid)
     return counted(world, view, known.view if known is not None and _live(world, known) else None)

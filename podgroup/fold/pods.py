@@ -84,7 +84,7 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
         return
     if world.meta.refused and not view.unread:
         mended(world, uid, known)
-    if world.policy.device_classes:
+    if world.policy.device_classes or view.device_requests:
         view = seen(world, view)
     if view.phase == "Failed" and world.policy.deleted_node_timeout_s:
         view = _outliving(world, here, view, known)
@@ -152,7 +152,7 @@ def pod_deleted(
     pod = world.pods.get(uid)
     if pod is None:
         return
-    if world.policy.device_classes:
+    if world.policy.device_classes or view.device_requests:
         view = seen(world, view)
     group = world.groups[pod.group]
     # Past its gate, or its gate is being removed: it may run by now.

@@ -489,7 +489,15 @@ def first_flavors(
         if asked.keys() != flavors.keys():
             return None
         usage = {name: asked[name] for name in sorted(flavors)}
-        found.append(Assignment(name=one.name, flavors=flavors, usage=usage, count=one.count))
+        found.append(
+            Assignment(
+                name=one.name,
+                flavors=flavors,
+                usage=usage,
+                count=one.count,
+                shared=dict(one.shared),
+            )
+        )
     return tuple(found)
 
 
@@ -601,16 +609,25 @@ def _suspects(world: World, group: Group, unwell: Iterable[str]) -> set[str]:
 
 def _pod_set(world: World, group: Group, role: Role, count: int) -> PodSet:
     name = SINGLE_PODSET if group.single else role.name.lower()
-    requests = sorted((r, n) for r, n in role.requests.items() if counted(world, r))
-    devices = device_resources(world)
     shape = shaped_like(sample_of(world, group, role), name, count)
     given = _merged(world, group, role)
     return msgspec.structs.replace(
-        shape,
-        requests=tuple(one for one in requests if one[0] not in devices),
-        devices=tuple(one for one in requests if one[0] in devices),
+        asking(world, shape, role.requests),
         topology=role.topology,
         node_selector=tuple(one for one in shape.node_selector if one[0] not in given),
+    )
+
+
+def asking(world: World, shape: PodSet, requests: Mapping[str, int]) -> PodSet:
+    """Return pods of a shape that request so much each, as far as it is held against quota."""
+    amounts = tuple(sorted((r, n) for r, n in requests.items() if counted(world, r)))
+    devices = device_resources(world)
+    if not devices:
+        return msgspec.structs.replace(shape, requests=amounts)
+    return msgspec.structs.replace(
+        shape,
+        requests=tuple(one for one in amounts if one[0] not in devices),
+        devices=tuple(one for one in amounts if one[0] in devices),
     )
 
 
