@@ -44,6 +44,7 @@ from podgroup.model.least_run import read
 from podgroup.model.names import (
     ACTIVE_NODES_NOT_LISTED,
     ACTIVE_TOPOLOGY_NOT_FOUND,
+    ADMISSION_GATE,
     SINGLE_PODSET,
     STATEFUL_SET,
 )
@@ -536,17 +537,19 @@ def devices_unknown(world: World, group: Group) -> tuple[str, str] | None:
 
 
 def claims_differ(world: World, group: Group) -> str:
-    """Say of the first role whose claims hold something else than their template says now."""
+    """Say where a claim holds something else than its template says now, if that is charged.
+
+    That is of the first pod of a group that waits, and of one that takes more than it was given.
+    """
     if not counting(world):
         return ""
-    larger = world.members[group.id].listed(Flag.LARGER)[:1]
-    shown = [world.pods[PodUID(uid)].view for uid in larger]
-    shown += [
-        one
-        for name in sorted(group.roles)
-        if isinstance(one := sample_of(world, group, group.roles[name]), PodView)
-    ]
-    return next((said for view in shown if (said := differing(world, view))), "")
+    members = world.members[group.id]
+    if group.quota.holding is not None:
+        larger = members.listed(Flag.LARGER)
+        return differing(world, world.pods[PodUID(larger[0])].view) if larger else ""
+    first = members.first()
+    view = world.pods[first].view if first is not None else None
+    return differing(world, view) if view is not None and ADMISSION_GATE in view.gates else ""
 
 
 def shaped_like(shown: PodView | DeclaredSet | None, name: str, count: int = 1) -> PodSet:

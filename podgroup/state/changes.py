@@ -86,6 +86,7 @@ def runs(world: World, group: Group) -> bool:
         and not spec.serving
         and not mirror.lost
         and not world.policy.pods_ready_timeout_s
+        and Flag.LARGER not in world.members[group.id].sets  # what they take more is said
         and _undisturbed(group)
     )
 

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from podgroup.model.ids import GroupID
-from podgroup.model.names import ADMISSION_GATE, PENDING_MISCONFIGURED
+from podgroup.model.names import PENDING_MISCONFIGURED
 from podgroup.model.objects import (
     DeclaredSet,
     DeviceClassView,
@@ -94,12 +94,12 @@ def uncounted(world: World, namespace: str, asked: PodView | DeclaredSet) -> tup
     if isinstance(asked, PodView):
         made = asked.generated_claims
         if asked.devices and not asked.resource_claims:
-            said = f"pod {asked.name}: spec.resourceClaims was not read when the pod was seen last"
+            said = "spec.resourceClaims was not read when the pod was seen last"
             return CLAIM_NOT_FOUND, f"{said}; any change of the pod has it read"
     classes = resource_of_classes(world.policy.device_classes)
-    what = "pod" if isinstance(asked, PodView) else "set"
+    of = "" if isinstance(asked, PodView) else f"set {asked.name}: "
     for index, entry in enumerate(asked.resource_claims):
-        path = f"{what} {asked.name}: spec.resourceClaims[{index}]"
+        path = f"{of}spec.resourceClaims[{index}]"
         found = list(_sources(world, namespace, entry, made))
         if entry.claim and world.policy.compatibility == "kueue":
             said = "ResourceClaims are not counted with queueing.compatibility kueue, templates are"
@@ -112,10 +112,10 @@ def uncounted(world: World, namespace: str, asked: PodView | DeclaredSet) -> tup
             if view is None:
                 continue
             if view.problem:
-                return DEVICES_NOT_COUNTED, f"{what} {asked.name}: {one.named}: {view.problem}"
+                return DEVICES_NOT_COUNTED, f"{of}{one.named}: {view.problem}"
             for name in sorted(view.devices):
                 if name not in classes:
-                    said = f"{what} {asked.name}: {one.named} asks for devices of DeviceClass"
+                    said = f"{of}{one.named} asks for devices of DeviceClass"
                     said += f" {name}, which queueing.device_classes does not name"
                     return DEVICE_CLASS_NOT_MAPPED, said
     return None
@@ -131,8 +131,7 @@ def differing(world: World, view: PodView) -> str:
         (template, says), (claim, holds) = (
             (one, resources(world.policy, seen.devices)) for one, seen in known
         )
-        more = any(amount > says.get(resource, 0) for resource, amount in holds.items())
-        if says != holds and (more or ADMISSION_GATE in view.gates):
+        if says != holds:
             return (
                 f"{claim.named} of pod {view.name} holds {_amounts(holds)}, {template.named} says "
                 f"{_amounts(says)}: the larger is charged"

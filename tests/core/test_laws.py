@@ -16,7 +16,14 @@ from podgroup.folding import replay
 from podgroup.log.codec import decode_batch
 from podgroup.log.events import Batch, Event
 from podgroup.model.names import POD_GROUP_ROLE, PRIORITY_CLASS, RETRIABLE_IN_GROUP
-from podgroup.model.objects import SPELT_OUT, DeclaredSet, OwnerRef, WorkloadView, split_owners
+from podgroup.model.objects import (
+    QUEUE_KINDS,
+    SPELT_OUT,
+    DeclaredSet,
+    OwnerRef,
+    WorkloadView,
+    split_owners,
+)
 from podgroup.model.policy import Policy
 from podgroup.model.standing import StandingReport
 from podgroup.state.group import Group
@@ -81,18 +88,7 @@ def reloaded(world: World) -> World:
             decode(encode(world.meta), type=Meta),
             [decode(encode(g), type=Group) for g in world.groups.values()],
             [decode(encode(p), type=Pod) for p in world.pods.values()],
-            [
-                *world.local_queues.values(),
-                *world.cluster_queues.values(),
-                *world.cohorts.values(),
-                *world.checks.values(),
-                *world.flavors.values(),
-                *world.workload_classes.values(),
-                *world.classes.values(),
-                *world.namespaces.values(),
-                *world.cohorts.values(),
-                *world.stateful_sets.values(),
-            ],
+            [one for kind in QUEUE_KINDS for one in world.objects_of(kind).values()],
             list(world.workloads.values()),
             decode(
                 encode(list(world.standings.items())), type=list[tuple[QueueKey, StandingReport]]
