@@ -10,7 +10,7 @@ Invariant: parameters are named, every list has a LIMIT, and order ends in the i
 
 from collections.abc import Sequence
 
-from gatelog.readmodel.statements import GROUP_COLUMNS, OF_POD, OF_WORKLOAD, lives
+from gatelog.readmodel.statements import GROUP_COLUMNS, OF_GROUP, OF_POD, OF_WORKLOAD, lives
 from projector.schema.pending import in_line, is_admitted, is_pending
 
 FIRST_LABELS = """(SELECT p.labels FROM pods p WHERE p.cluster = g.cluster AND p.group_id = g.id
@@ -19,6 +19,10 @@ FIRST_LABELS = """(SELECT p.labels FROM pods p WHERE p.cluster = g.cluster AND p
 LIFE_COLUMNS = f"""{GROUP_COLUMNS}, g.created_seq,
        {FIRST_LABELS} AS labels,
        e.expected_at, e.earliest_at, e.latest_at, e.never, f.at AS forecast_at"""
+_SEEN_COLUMNS = f"""{LIFE_COLUMNS},
+       (SELECT n.reason {OF_GROUP}
+         GROUP BY n.reason ORDER BY count(*) DESC, n.reason LIMIT 1) AS pods_wait_for,
+       (SELECT count(*) {OF_GROUP}) AS pods_waiting"""
 
 STANDING = "e.came = '' AND e.replaced_at IS NULL"
 """Condition on an estimate: it holds now."""
@@ -82,7 +86,7 @@ SELECT seq, written_at
 """
 
 CHANGED = f"""
-SELECT {LIFE_COLUMNS}
+SELECT {_SEEN_COLUMNS}
   FROM {_GROUPS}
  WHERE g.cluster = :cluster AND g.id IN (
        SELECT c.id FROM groups c
@@ -94,9 +98,9 @@ SELECT {LIFE_COLUMNS}
  ORDER BY g.as_of_seq, g.id LIMIT :limit
 """
 
-LIFE = lives(LIFE_COLUMNS, _GROUPS)
-LIFE_OF_POD = lives(LIFE_COLUMNS, _GROUPS, OF_POD)
-LIFE_OF_WORKLOAD = lives(LIFE_COLUMNS, _GROUPS, OF_WORKLOAD)
+LIFE = lives(_SEEN_COLUMNS, _GROUPS)
+LIFE_OF_POD = lives(_SEEN_COLUMNS, _GROUPS, OF_POD)
+LIFE_OF_WORKLOAD = lives(_SEEN_COLUMNS, _GROUPS, OF_WORKLOAD)
 
 LIVE = "g.gone_at IS NULL"
 NEWEST = """NOT EXISTS (
@@ -117,7 +121,7 @@ def group_page(conditions: Sequence[str], labels: Sequence[str]) -> str:
     kept = "".join(f" AND {one}" for one in labels)
     known = f", {FIRST_LABELS} AS labels" if labels else ""
     return f"""
-SELECT {LIFE_COLUMNS}
+SELECT {_SEEN_COLUMNS}
   FROM {_GROUPS}
  WHERE g.cluster = :cluster AND g.id IN (
        SELECT x.id

@@ -467,6 +467,9 @@ class LifeRow(GroupRow, frozen=True, kw_only=True):
     never: str | None = None
     """Of an estimate: while what it does not start; None: there is no estimate."""
     forecast_at: datetime | None = None
+    pods_wait_for: str | None = None
+    """What most of its pods wait for that were let go and do not run; None: nothing to tell."""
+    pods_waiting: int = 0
 
     def label_texts(self) -> dict[str, str]:
         """Labels by key; SQLite keeps a document as text."""

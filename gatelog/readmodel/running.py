@@ -13,6 +13,7 @@ from itertools import groupby
 import msgspec
 
 from gatelog.readmodel.rows import PendingRow
+from gatelog.readmodel.statements import NOT_FOR_LISTS
 from podgroup.model import podwaits
 from projector.schema.running_views import not_running
 
@@ -28,17 +29,13 @@ SELECT n.group_id, n.reason, n.subject, n.message, count(*) AS pods, sum(n.runs)
 """
 NOW = _SUMMED.format(pods="v_not_running")
 AT = _SUMMED.format(pods=f"({not_running(':at')})")
-_NOT_FOR_LISTS = ", ".join(
-    f"'{reason}'" for reason in (podwaits.STARTING, podwaits.NOT_SCHEDULED, podwaits.INITIALIZING)
-)
-"""What every pod goes through: no list of what needs a look has that."""
 LISTED = f"""
 SELECT n.namespace, n.name, n.kind, n.state, n.queue, n.cluster_queue, n.priority, n.group_id,
        n.pods_running, n.reason, n.subject, n.message, count(*) AS pods, sum(n.runs) AS runs,
        min(n.pod) AS pod, min(n.since) AS since
   FROM v_not_running n
  WHERE n.cluster = :cluster AND (n.namespace = :namespace OR :namespace = '')
-   AND n.reason NOT IN ({_NOT_FOR_LISTS}) AND n.since <= :before
+   AND n.reason NOT IN ({NOT_FOR_LISTS}) AND n.since <= :before
  GROUP BY n.namespace, n.name, n.kind, n.state, n.queue, n.cluster_queue, n.priority, n.group_id,
           n.pods_running, n.reason, n.subject, n.message
  ORDER BY n.namespace, n.name, n.group_id, count(*) DESC, n.reason, n.subject, n.message

@@ -11,6 +11,7 @@ from textwrap import fill
 from typing import Any
 
 from gatelog.readmodel.rows import GroupRow
+from podgroup.model import podwaits
 from podgroup.model.reasons import LARGER_THAN_ADMITTED, RUNNING_UNADMITTED
 from projector.schema import failing
 from projector.schema.cause_views import causes
@@ -185,6 +186,14 @@ SELECT namespace, name, 'group' AS kind, 'Admitted' AS state, '' AS stage, queue
    AND (cluster_queue = :queue OR :queue = '')
  ORDER BY since, group_id LIMIT :limit
 """
+
+NOT_FOR_LISTS = ", ".join(
+    f"'{reason}'" for reason in (podwaits.STARTING, podwaits.NOT_SCHEDULED, podwaits.INITIALIZING)
+)
+"""What every pod goes through: no list of what needs a look has that."""
+OF_GROUP = f"""FROM v_not_running n
+         WHERE n.cluster = g.cluster AND n.group_id = g.id AND n.reason NOT IN ({NOT_FOR_LISTS})"""
+"""Pods of group `g` that a list tells of."""
 
 WAITS = """
 SELECT reason, message, from_at, to_at

@@ -10,6 +10,9 @@ from gatelog.readmodel.explain import explain, lines
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.running import pending
 from gatelog.readmodel.timeline import story_lines
+from gatelog.serve.api import finding, finding_queues
+from gatelog.serve.api.kinds import BY_PLURAL
+from gatelog.serve.api.params import Listing
 from ingest.translate.pods import PodWire, pod_view
 from podgroup.model.objects import Condition, ContainerEnd, ContainerWait, PodView
 from podgroup.model.podwaits import WORDINGS, pod_reason, words
@@ -235,3 +238,27 @@ def test_restarts_of_a_crash_loop_are_looked_past_and_pruned_while_the_pod_lives
     (left,) = ask(url, "SELECT * FROM pod_waits")
     assert left["to_at"] is None
     assert "crash" in said(url, "a", toy)[0][1]
+
+
+def test_lists_of_the_api_tell_of_pods_after_their_admission(url: str) -> None:
+    """`kubectl get podgroups` says why pods do not run, and queues how long groups waited."""
+    toy = Toy(cpu=4)
+    for index in range(3):
+        toy.pod(f"a{index}", "a", 3)
+    toy.pod("waits", cpu=2)
+    toy.run("a0")
+    toy.unfit("a1")
+    toy.unfit("a2")
+    toy.wait(600)
+    toy.end("a0")
+    toy.pod("later")
+    Writer(url).feed(toy.messages)
+    with ReadModel(url, "test") as model:
+        found, _ = finding.groups_page(model, "ns", Listing(limit=10))
+        told = next(one for one in found if one.metadata.name == "a")
+        shown = {one.name: one.cell(told) for one in BY_PLURAL["podgroups"].shown}
+        assert (shown["Why"], shown["Not-Running"]) == ("Unschedulable", "2")
+        (queue,), _ = finding_queues.cluster_queues_page(model, "", Listing(limit=10))
+        shown = {one.name: one.cell(queue) for one in BY_PLURAL["clusterqueueusages"].shown}
+        assert shown["Wait-P50"] == "0s" and shown["Wait-P90"] == "10m"
+        assert queue.waits is not None and (queue.waits.waits, queue.waits.still) == (3, 1)

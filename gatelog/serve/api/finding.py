@@ -162,6 +162,9 @@ def podgroup(row: LifeRow) -> o.PodGroup:
                 excess=row.pods_excess,
                 replaced=row.pods_replaced,
             ),
+            pods_waiting=o.PodsWaiting(reason=row.pods_wait_for, pods=row.pods_waiting)
+            if row.pods_wait_for
+            else None,
             parked=row.parked,
             complete_time=rfc(row.complete_at),
             queued_time=rfc(row.queued_at),

@@ -7,10 +7,12 @@ Invariant: reads only; what is made is bounded by the page's limit.
 
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from gatelog.readmodel import pages
+import msgspec
+
+from gatelog.readmodel import moments, pages
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.quota import QuotaRow
 from gatelog.readmodel.rows import (
@@ -27,6 +29,8 @@ from podgroup.model.lifecycle import QUEUED, STAGES
 from podgroup.model.objects import ClusterQueueView, LocalQueueView
 
 _AT_ONCE = 1000
+LATELY = timedelta(days=7)
+"""For so long admissions count as lately."""
 
 
 def queues_page(model: ReadModel, namespace: str, asked: Listing) -> Page:
@@ -64,7 +68,31 @@ def cluster_queues_page(model: ReadModel, _: str, asked: Listing) -> Page:
     stood: dict[str, list[QuotaRow]] = defaultdict(list)
     for one in model.quota("ClusterQueue"):
         stood[one.name].append(one)
-    return [cluster_queue(row, counts[row.name], stood[row.name]) for row in rows], going_on
+    waited = _waited(model)
+    found = [
+        msgspec.structs.replace(
+            cluster_queue(row, counts[row.name], stood[row.name]), waits=waited.get(row.name)
+        )
+        for row in rows
+    ]
+    return found, going_on
+
+
+def _waited(model: ReadModel) -> dict[str, o.QueueWaits]:
+    """Return how long groups waited lately, by ClusterQueue: as `gatelog list queues -o wide`."""
+    now = model.clock()
+    given = {"since": now - LATELY, "at": now, "namespace": "", "limit": MOST_ROWS}
+    rows = model.rows(moments.WaitedRow, moments.waited(model.dialect, past=False), given)
+    return {
+        row.cluster_queue: o.QueueWaits(
+            waits=row.waits,
+            still=row.still,
+            p50_seconds=row.half or 0.0,
+            p90_seconds=row.most or 0.0,
+            longest_seconds=row.worst or 0.0,
+        )
+        for row in rows
+    }
 
 
 def cluster_queue_of(row: ObjectRow) -> str:

@@ -139,8 +139,22 @@ def _pods(one: o.PodGroup) -> str:
 
 
 def _why(one: o.PodGroup) -> str:
-    waiting = one.status.waiting
-    return waiting.reason if waiting is not None else one.status.reason
+    status = one.status
+    if status.waiting is not None:
+        return status.waiting.reason
+    return status.pods_waiting.reason if status.pods_waiting is not None else status.reason
+
+
+def _not_running(one: o.PodGroup) -> str:
+    waiting = one.status.pods_waiting
+    return "" if waiting is None else str(waiting.pods)
+
+
+def _lasted(name: str) -> Cell:
+    def lasted(one: o.ClusterQueueUsage) -> str:
+        return "" if one.waits is None else span(getattr(one.waits, name))
+
+    return lasted
 
 
 def _standing(one: o.PodGroup) -> str:
@@ -251,6 +265,7 @@ KINDS: tuple[Kind, ...] = (
                 "When it is expected to start, of those that wait",
                 1,
             ),
+            Column("Not-Running", _not_running, "Pods that were let go and do not run", 1),
             Column("Message", _message, "The same in words", 1),
         ),
         one=_group,
@@ -362,6 +377,8 @@ KINDS: tuple[Kind, ...] = (
             Column("Usage", _usage, "Held of nominal quota, by resource and flavor"),
             Column("Strategy", "strategy", "Queueing strategy", 1),
             _BLOCKED,
+            Column("Wait-P50", _lasted("p50_seconds"), "Half waited no longer, in 7 days", 1),
+            Column("Wait-P90", _lasted("p90_seconds"), "Nine in ten waited no longer", 1),
         ),
         one=_named(finding_queues.cluster_queues_page),
         page=finding_queues.cluster_queues_page,

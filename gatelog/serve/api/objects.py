@@ -109,6 +109,15 @@ class PodCounts(Part, frozen=True, kw_only=True, omit_defaults=False):
     replaced: Annotated[int, Meta(description="Failed or lost, and replaced by another.")] = 0
 
 
+class PodsWaiting(Part, frozen=True, kw_only=True, omit_defaults=False):
+    """Pods that were let go and do not run."""
+
+    reason: Annotated[
+        str, Meta(description="What most of them wait for: ImagePullBackOff, Unschedulable, ...")
+    ]
+    pods: Annotated[int, Meta(description="How many do not run.")]
+
+
 class PodGroupStatus(Part, frozen=True, kw_only=True):
     """State of the group."""
 
@@ -134,6 +143,9 @@ class PodGroupStatus(Part, frozen=True, kw_only=True):
         ExpectedStart | None, Meta(description="When it starts; absent: no forecast knows it.")
     ] = None
     pods: Annotated[PodCounts, Meta(description="Pods by what became of them.")] = PodCounts()
+    pods_waiting: Annotated[
+        PodsWaiting | None, Meta(description="Why pods do not run that were let go.")
+    ] = None
     parked: Annotated[
         str, Meta(description="Why nothing is decided for it until an operator releases it.")
     ] = ""
@@ -281,6 +293,16 @@ class QueueUsage(Object, frozen=True, kw_only=True):
     usage: Annotated[list[FlavorUsage], Meta(description="What its groups hold.")]
 
 
+class QueueWaits(Part, frozen=True, kw_only=True, omit_defaults=False):
+    """How long groups waited for quota that were admitted in the last seven days, or wait yet."""
+
+    waits: Annotated[int, Meta(description="How many waits are counted.")]
+    still: Annotated[int, Meta(description="How many of them go on.")]
+    p50_seconds: Annotated[float, Meta(description="Half of them took no longer.")]
+    p90_seconds: Annotated[float, Meta(description="Nine in ten took no longer.")]
+    longest_seconds: Annotated[float, Meta(description="The longest.")]
+
+
 class ClusterQueueUsage(Object, frozen=True, kw_only=True):
     """A ClusterQueue: quota, what is used, borrowed and idle, and who waits."""
 
@@ -288,6 +310,9 @@ class ClusterQueueUsage(Object, frozen=True, kw_only=True):
     strategy: Annotated[str, Meta(description="BestEffortFIFO or StrictFIFO.")]
     groups: Annotated[QueueCounts, Meta(description="Groups by what they do.")]
     usage: Annotated[list[FlavorUsage], Meta(description="Quota by flavor and resource.")]
+    waits: Annotated[
+        QueueWaits | None, Meta(description="How long groups waited; absent: none did.")
+    ] = None
 
 
 class ResourceHours(Part, frozen=True, kw_only=True, omit_defaults=False):
