@@ -9,7 +9,13 @@ import pytest
 from podgroup.log.codec import decode_batch, encode_batch
 from podgroup.log.events import Batch, DeltaRefused, PodApplied, Undecodable
 from podgroup.model.commands import CreateWorkload
-from podgroup.model.names import GROUP_NAME, GROUP_TOTAL_COUNT, MAX_EXEC_SECONDS, ROLE_HASH
+from podgroup.model.names import (
+    EVENT_ERR_WORKLOAD_COMPOSE,
+    GROUP_NAME,
+    GROUP_TOTAL_COUNT,
+    MAX_EXEC_SECONDS,
+    ROLE_HASH,
+)
 from podgroup.model.objects import NodeTerm, Requirement
 from podgroup.model.policy import Policy
 from podgroup.state.members import Flag
@@ -46,6 +52,13 @@ def test_a_pod_of_a_podgroup_of_kubernetes_does_not_start_alone(workloads: str, 
     assert (why, toy.group("one").explained.state) == ("UnreadPodGroup", "Blocked")
     assert "pod one: spec.schedulingGroup names PodGroup gang" in message
     assert toy.gated("one") and not toy.workloads
+    toy.wait(5)
+    (said,) = (
+        text
+        for name, event, text in toy.said
+        if (name, event) == ("one", EVENT_ERR_WORKLOAD_COMPOSE)
+    )
+    assert f"label {GROUP_NAME}: gang and annotation {GROUP_TOTAL_COUNT}" in said
     # With a group of ours, the group is what is admitted together.
     toy.pod("two", "ours", 1, scheduling_group="gang")
     assert reason(toy, "ours")[0] != "UnreadPodGroup"

@@ -69,7 +69,9 @@ def of_another_group(ctx: RuleContext, group: Group) -> tuple[str, str] | None:
     return (
         "UnreadPodGroup",
         f"pod {view.name}: spec.schedulingGroup names PodGroup {view.scheduling_group}, which "
-        "gatelog does not read: alone the pod would be admitted without the others",
+        "gatelog does not read: alone the pod would be admitted without the others. Put label "
+        f"{GROUP_NAME}: {view.scheduling_group} and annotation {GROUP_TOTAL_COUNT} (its number of "
+        "pods) on each pod of the group",
     )
 
 
