@@ -40,7 +40,14 @@ from podgroup.log.records import (
     Used,
 )
 from podgroup.model.ids import decision_id
-from podgroup.model.names import JOB_UID, PODSET_LABEL, ROLE_HASH, workload_name
+from podgroup.model.names import (
+    GROUP_OWNER,
+    JOB_UID,
+    POD_GROUP_ROLE,
+    PODSET_LABEL,
+    ROLE_HASH,
+    workload_name,
+)
 from podgroup.model.objects import MARK_TIMER, Assignment, mark_timer
 from podgroup.model.standing import Standing
 from projector.replay.log import Entry
@@ -60,7 +67,7 @@ _KEPT = frozenset(("pod_sets", "assignments", "updates", "sets", "ends"))
 """Lists whose items are named by roles or containers, not by users."""
 _SAID = frozenset(("message", "sets_problem", "unread"))
 _GROUP_IDS = ("group-", "single-")
-_AS_IT_IS = frozenset((ROLE_HASH, PODSET_LABEL, JOB_UID))
+_AS_IT_IS = frozenset((ROLE_HASH, PODSET_LABEL, POD_GROUP_ROLE, JOB_UID))
 """Keys whose values are roles or uids."""
 _LEFT_OUT = "(left out)"
 _PLAIN = re.compile(r"|true|false|[0-9]+|\*")
@@ -223,7 +230,7 @@ class Pseudonyms:
 
     def _field(self, key: str, value: Any, within: str) -> Any:
         if key in _MAPS and isinstance(value, dict):
-            return {k: v if k in _AS_IT_IS else self.name(v) for k, v in value.items()}
+            return {k: self._marked(k, v) for k, v in value.items()}
         if key == "taken" and isinstance(value, dict):
             nodes = any(isinstance(amounts, dict) for amounts in value.values())
             return {self.name(k): v for k, v in value.items()} if nodes else value
@@ -246,6 +253,14 @@ class Pseudonyms:
                 else self.name(value)
             )
         return self._walk(value, key)
+
+    def _marked(self, key: str, value: str) -> str:
+        """Replace the value of a label, annotation or selector."""
+        if key == GROUP_OWNER:
+            kind, slash, rest = value.partition("/")
+            name, more, size = rest.partition("/")
+            return f"{kind}{slash}{self.name(name)}{more}{size}"
+        return value if key in _AS_IT_IS else self.name(value)
 
     def _text(self, text: str, field: str) -> str:
         if field in _NAMES:

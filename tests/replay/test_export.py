@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from podgroup.engine import new_world, step
 from podgroup.log.events import Batch, TimerFired, Undecodable
 from podgroup.log.records import Concluded, Kept, Used
 from podgroup.model.objects import Assignment, mark_timer
@@ -26,6 +27,7 @@ from projector.storage.database import reader
 from tests.projector.support import busy_toy
 from tests.replay.conftest import Ran
 from tests.replay.support import CLUSTER, Played, log_of
+from tests.support.owned import OWNED, Owners
 from tests.support.toy import T0
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
@@ -371,3 +373,21 @@ def test_records_of_kept_quota_and_of_past_use_name_nobody_under_pseudonyms() ->
     assert kept.assignments[0].flavors == {"cpu": names.name("spot-eu")}
     assert kept.assignments[0].usage == given.usage and kept.victims == ("group-2",)
     assert used.queue == f"{names.name('team-red')}/{names.name('slow')}"
+
+
+def test_a_set_and_the_group_of_its_pods_have_one_pseudonym() -> None:
+    toy = Owners(cpu=2)
+    toy.scale("web", 1)
+    toy.scale("web", 2)
+    names = Pseudonyms(b"key")
+    entries = [Entry(position, at, batch, {}, None) for position, at, batch in toy.messages]
+    for one in entries:
+        names.learn(one)
+    world = new_world("test", policy=OWNED)
+    for one in map(names.entry, entries):
+        step(world, one.position, one.at, one.batch)
+    (group,) = world.groups.values()
+    hidden = names.name("web")
+    assert hidden != "web"
+    assert (group.name, group.spec.owner) == (hidden, f"StatefulSet/{hidden}")
+    assert group.composition.total == 2 and group.roles["main"].count == 2
