@@ -16,6 +16,7 @@ Invariant: what has no rate costs nothing, and is reported (`Rates.unknown`).
 import tomllib
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -29,6 +30,7 @@ _PER_HOUR = {"cpu": 1000, "memory": _GIB, "ephemeral-storage": _GIB}
 """How many of an amount as the tables have it are one as people count it; others are themselves."""
 
 
+@lru_cache(1000)
 def unit(resource: str) -> int:
     """Return how many of the tables' amounts make what people call one."""
     if resource.startswith("hugepages-"):

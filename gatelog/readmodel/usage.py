@@ -265,9 +265,10 @@ def totals(shares: Iterable[Share]) -> list[Share]:
         total.spent.plus(share.spent)
         total.pods += share.pods
         total.capped = total.capped or share.capped
-        total.cost += share.cost
-        total.cost_of_held += share.cost_of_held
-        total.cost_of_wasted += share.cost_of_wasted
+        if share.cost:  # fractions are dear to add up, and most places have no rates
+            total.cost += share.cost
+            total.cost_of_held += share.cost_of_held
+            total.cost_of_wasted += share.cost_of_wasted
     return [found[resource] for resource in sorted(found)]
 
 

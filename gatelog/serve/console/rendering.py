@@ -44,14 +44,22 @@ class Page(Struct, frozen=True, kw_only=True):
     """A page: its title, its data, and how it is shown."""
 
     title: str
-    data: Any
+    told: Any
     body: Markup
+
+    @property
+    def data(self) -> Any:
+        """What the page tells, for programs; worked out when it is asked for."""
+        return self.told() if callable(self.told) else self.told
 
 
 def page(title: str, data: Any, seen: PageView, template: str, **shown: Any) -> Page:
-    """Return a page of a template, under its title unless `heading` is another."""
+    """Return a page of a template, under its title unless `heading` is another.
+
+    `data` that takes work is a function that returns it: most pages are looked at.
+    """
     given = {"title": title, "heading": title, **shown}
-    return Page(title=title, data=data, body=render(template, seen, **given))
+    return Page(title=title, told=data, body=render(template, seen, **given))
 
 
 def render(template: str, seen: PageView, **shown: Any) -> Markup:

@@ -74,15 +74,18 @@ def usage(asked: Asked, seen: PageView) -> Page:
         "capped": sums.capped(shares),
         "link": lambda key: _groups(seen, by, key, namespace),
     }
-    data = {
-        "day": day.isoformat(),
-        "since": since,
-        "until": until,
-        "by": by,
-        "currency": rates.currency if rates else None,
-        "usage": [_numbers(one, priced=rates is not None) for one in shares],
-        period: [_numbers(one, priced=rates is not None) for one in periods],
-    }
+
+    def data() -> dict[str, Any]:
+        return {
+            "day": day.isoformat(),
+            "since": since,
+            "until": until,
+            "by": by,
+            "currency": rates.currency if rates else None,
+            "usage": [_numbers(one, priced=rates is not None) for one in shares],
+            period: [_numbers(one, priced=rates is not None) for one in periods],
+        }
+
     return page(title, data, seen, "usage", **body)
 
 
