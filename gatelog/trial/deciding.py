@@ -20,9 +20,15 @@ from podgroup.log.events import Batch, Decision, Event, PodApplied
 from podgroup.model.commands import DeletePod, EvictGroup, UngatePod
 from podgroup.model.ids import GroupID, PodUID
 from podgroup.model.objects import PodView
+from podgroup.model.reasons import (
+    LARGER_THAN_DECLARED,
+    SCALE_UP_PENDING,
+    UNKNOWN_ROLE,
+    WAITING_FOR_PLACE,
+)
 from podgroup.model.topology import placed_at
 from podgroup.model.wording import short_of
-from podgroup.state.facts import cluster_queue_name
+from podgroup.state.facts import UNPLACED, beyond, cluster_queue_name, grows
 from podgroup.state.group import SINGLE, Group, QuotaReservation
 from podgroup.state.world import World
 
@@ -62,6 +68,8 @@ def group_of(
     verdict, said = _verdict(world, decided, group, tried)
     wait, holding = group.explained.wait, group.quota.holding
     reason = "" if verdict == "starts" else wait.reason if wait is not None else ""
+    if verdict == "waits" and wait is None and holding is not None:
+        reason = _left_out(world, group, tried)
     return TriedGroup(
         namespace=group.namespace,
         name=group.name,
@@ -115,6 +123,18 @@ def _joining(decided: Decided, tried: set[str]) -> tuple[Verdict, tuple[str, ...
     if not let_in:
         return "waits", (*said, "its group is admitted, and has no place free for these pods")
     return "starts", (*said, "its group is admitted already")
+
+
+def _left_out(world: World, group: Group, tried: set[str]) -> str:
+    """Return why pods of an admitted group stay at their gate, as the first that was tried says."""
+    pods = (world.pods[uid] for uid in world.members[group.id].flags if str(uid) in tried)
+    pod = next(pods, None)
+    if pod is None or group.ending.finish is not None:
+        return ""
+    if not group.roles[pod.role].count:
+        larger = beyond(group, pod.role.removeprefix(UNPLACED), pod.view)
+        return LARGER_THAN_DECLARED if larger else UNKNOWN_ROLE
+    return SCALE_UP_PENDING if grows(group) else WAITING_FOR_PLACE
 
 
 def _given(group: Group, holding: QuotaReservation) -> tuple[Given, ...]:

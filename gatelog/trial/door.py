@@ -26,6 +26,7 @@ from ingest.webhook.pod import OwnerRef
 from ingest.webhook.policy import OwnerKind, WebhookPolicy
 from ingest.webhook.settings import policy_for
 from podgroup.log.events import DeltaRefused, Event, PodApplied
+from podgroup.model.names import ADMISSION_GATE, TOPOLOGY_GATE
 from podgroup.model.objects import PodView
 from podgroup.state.world import World
 from runtime.settings import Settings
@@ -170,6 +171,13 @@ class Door:
         mutated = _said(self._webhooks.mutate(asked))
         if self._refused(made, mutated.response, answered):
             return
+        if mutated.outcome != Disposition.GATED.value:  # what is gated, the webhook has read
+            read = self._translators["Pod"].listed(
+                _encoded({**raw, "status": _NEW}, number, at), ""
+            )
+            if isinstance(read, DeltaRefused):
+                answered.refused.append(_refusal(made, read.field, read.message))
+                return
         whole = patched(raw, _patch(mutated.response))
         validated = _said(self._webhooks.validate(msgspec.structs.replace(asked, object=whole)))
         if self._refused(made, validated.response, answered):
@@ -183,6 +191,10 @@ class Door:
             answered.refused.append(_refusal(made, event.field, event.message))
             return
         assert isinstance(event, PodApplied)
+        for gate in event.pod.gates:
+            said = f"{made.title} starts once its scheduling gate {gate} is taken off, too"
+            if gate not in _OF_GATELOG and said not in answered.warnings:
+                answered.warnings.append(said)
         answered.arrived.append(Arrived(made, event.pod))
 
     def _refused(self, made: MadePod, response: review.Response, answered: Answered) -> bool:
@@ -196,6 +208,7 @@ class Door:
         return True
 
 
+_OF_GATELOG = (ADMISSION_GATE, TOPOLOGY_GATE)
 _NEW = {"phase": "Pending"}
 _NEWER = 2**62
 """A resource version above any that the log has: what is older is taken for known."""

@@ -4,6 +4,9 @@ Theory. People submit Jobs, Deployments and sets, and what waits is pods. Each k
 has a row that says where its templates are and how many pods come of each, with the names, labels
 and owner that its controller gives them. Objects without pods (a Service, a ConfigMap) are passed
 over by name. The API server's own validation is not made: `kubectl apply --dry-run=server` has it.
+Where a controller makes pods later than its object is made, a warning says when. Single pods are
+tried as if they came at once; of a group that waits for pods which come only after others are
+ready, those others alone are there, as in the cluster.
 
 Invariant: pure; a text makes `MOST_PODS` pods at most, or is refused with the place.
 """
@@ -44,8 +47,10 @@ class MadePod(Struct, frozen=True):
     title: str
     line: int
     path: str = ""
-    owned: bool = False
-    """A controller makes it, under a name of its own."""
+    controller: str = ""
+    """Kind of the object that makes it, "" for a Pod."""
+    named: bool = True
+    """The name is what it will be; a controller's may end in random letters."""
 
     def field(self, path: str) -> str:
         """Return the path in the manifest of a field of the pod."""
@@ -63,23 +68,30 @@ class SeenObject(Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True):
-    """The pods of a text, what else is seen of it, and the objects that are passed over."""
+    """The pods of a text, what else is seen of it, and the objects that are passed over.
+
+    `warnings` say which objects make their pods later than now.
+    """
 
     pods: list[MadePod]
     seen: list[SeenObject]
     passed_over: list[str]
+    warnings: list[str]
 
 
 class _Template(NamedTuple):
     """A pod template: the fields of its pods, its path, how many of which name, and what is added.
 
-    `marked` returns labels and annotations of the pod of a number.
+    `marked` returns labels and annotations of the pod of a number; `named`: the names are those
+    that the pods will have; `later` says when they are made, "" for at once.
     """
 
     template: Any
     path: str
     names: list[str]
     marked: Callable[[int], tuple[dict[str, str], dict[str, str]]]
+    named: bool = False
+    later: str = ""
 
 
 class _Object(NamedTuple):
@@ -121,6 +133,9 @@ def read_manifest(text: str, namespace: str, labelled: Labelled) -> Manifest:
     pods: list[MadePod] = []
     seen: list[SeenObject] = []
     passed_over: list[str] = []
+    warnings: list[str] = []
+    idle: list[_Object] = []
+    titles: set[str] = set()
     for one in _objects(text):
         kind = _KINDS.get((one.group, one.kind))
         if (one.group, one.kind) in SEEN:
@@ -136,15 +151,24 @@ def read_manifest(text: str, namespace: str, labelled: Labelled) -> Manifest:
                 raise one.refuse("kind", "makes as many pods as there are nodes: try one Pod of it")
             passed_over.append(f"{one.kind} {one.name}")
             continue
-        for pod in _made(one, kind, namespace, labelled):
+        before = len(pods)
+        for pod in _made(one, kind, namespace, labelled, warnings):
             pods.append(pod)
             if len(pods) > MOST_PODS:
                 raise one.refuse("", f"more than {MOST_PODS} pods cannot be tried at once")
+        if len(pods) == before:
+            idle.append(one)
+        elif pods[-1].title in titles and one.data["metadata"].get("name"):
+            raise one.refuse("metadata.name", "is that of an object before it: each needs its own")
+        else:
+            titles.add(pods[-1].title)
+    if not pods and idle:
+        raise idle[0].refuse("spec", "makes no pods: it asks for 0 of them")
     if not pods:
         there = f" ({', '.join(passed_over[:5])})" if passed_over else ""
         known = ", ".join(dict.fromkeys(kind for _, kind in _KINDS))
         raise Unreadable(1, "kind", f"no object that makes pods{there}: {known} do")
-    return Manifest(pods, seen, passed_over)
+    return Manifest(pods, seen, passed_over, warnings)
 
 
 def _objects(text: str) -> Iterator[_Object]:
@@ -189,7 +213,9 @@ def _object(data: Any, line: int, path: str) -> _Object:
     return _Object(data, group, str(kind), name, line, path)
 
 
-def _made(one: _Object, kind: "_Kind", namespace: str, labelled: Labelled) -> Iterator[MadePod]:
+def _made(
+    one: _Object, kind: "_Kind", namespace: str, labelled: Labelled, warnings: list[str]
+) -> Iterator[MadePod]:
     meta = one.data.get("metadata") or {}
     within = meta.get("namespace") or namespace
     if not isinstance(within, str):
@@ -197,28 +223,50 @@ def _made(one: _Object, kind: "_Kind", namespace: str, labelled: Labelled) -> It
     title = f"{one.kind} {within}/{one.name}"
     if one.kind == "Pod":
         raw = {**one.data, "metadata": {**meta, "name": one.name, "namespace": within}}
-        yield MadePod(raw, title, one.line, one.path)
+        yield MadePod(raw, title, one.line, one.path, named=bool(meta.get("name")))
         return
+    for field in _HELD.get((one.group, one.kind), ()):
+        if _at(one.data, *field.split(".")) is True:
+            said = f"{title} makes no pods while {field} is true: tried is what it makes then"
+            warnings.append(said)
     owned = one._replace(data=patched(one.data, labelled(one.group, one.kind, one.data)))
     uid = f"try-{one.kind}-{within}-{one.name}"
     owner = {"apiVersion": one.data["apiVersion"], "kind": one.kind, "name": one.name, "uid": uid}
-    for template, path, called, marked in kind(owned):
+    for made in kind(owned):
+        template, path = made.template, made.path
         if not isinstance(template, dict):
             raise one.refuse(path, "is missing: the template of the pods")
-        own = template.get("metadata") or {}
-        if not isinstance(own, dict):
-            raise one.refuse(f"{path}.metadata", "must be an object")
-        for number, name in enumerate(called):
-            labels, annotations = marked(number)
-            known = {
-                "labels": {**(own.get("labels") or {}), **labels},
-                "annotations": {**(own.get("annotations") or {}), **annotations},
-            }
+        own = _mapping(one, template.get("metadata"), f"{path}.metadata")
+        labels = _mapping(one, own.get("labels"), f"{path}.metadata.labels")
+        annotations = _mapping(one, own.get("annotations"), f"{path}.metadata.annotations")
+        if made.later and made.names:
+            grouped = bool(names.group_name(labels, annotations))
+            tried = "not tried" if grouped else "tried as if they came at once"
+            warnings.append(f"{title} makes {_some(made.names)} {made.later}: {tried}")
+            if grouped:
+                continue
+        for number, name in enumerate(made.names):
+            marks, notes = made.marked(number)
+            known = {"labels": {**labels, **marks}, "annotations": {**annotations, **notes}}
             identity = {"name": name, "namespace": within}
             owners = {"ownerReferences": [{**owner, "controller": True}]}
             found = {k: v for k, v in known.items() if v}
             raw = {"metadata": {**own, **found, **identity, **owners}, "spec": template.get("spec")}
-            yield MadePod(raw, title, one.line, f"{one.path}{path}.", owned=True)
+            where = f"{one.path}{path}."
+            yield MadePod(raw, title, one.line, where, controller=one.kind, named=made.named)
+
+
+def _mapping(one: _Object, found: Any, field: str) -> dict[str, Any]:
+    """Return an object of the manifest, {} for none."""
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise one.refuse(field, "must be an object")
+    return found
+
+
+def _some(called: list[str]) -> str:
+    return called[0] if len(called) == 1 else f"{called[0]} to {called[-1]}"
 
 
 def patched(data: Any, patch: tuple[PatchOp, ...]) -> Any:
@@ -289,27 +337,46 @@ def _replicas(one: _Object) -> Iterator[_Template]:
 
 
 def _stateful_set(one: _Object) -> Iterator[_Template]:
+    first = one.whole("spec.ordinals.start", 0)
+
     def marked(number: int) -> tuple[dict[str, str], dict[str, str]]:
-        name = f"{one.name}-{number}"
+        name = f"{one.name}-{first + number}"
         return {
-            "apps.kubernetes.io/pod-index": str(number),
+            "apps.kubernetes.io/pod-index": str(first + number),
             "statefulset.kubernetes.io/pod-name": name,
         }, {}
 
-    for found in _replicas(one):
-        yield found._replace(marked=marked)
+    count = one.whole("spec.replicas", 1)
+    called = [f"{one.name}-{first + number}" for number in range(count)]
+    template = _at(one.data, "spec", "template")
+    whole = _Template(template, "spec.template", called, marked, named=True)
+    if _at(one.data, "spec", "podManagementPolicy") == "Parallel":
+        yield whole
+        return
+    yield whole._replace(names=called[:1])
+    yield whole._replace(
+        names=called[1:],
+        marked=lambda number: marked(number + 1),
+        later="each when the one before is ready (podManagementPolicy: Parallel: all at once)",
+    )
 
 
 def _job_set(one: _Object) -> Iterator[_Template]:
     jobs = _at(one.data, "spec", "replicatedJobs")
+    in_order = _at(one.data, "spec", "startupPolicy", "startupPolicyOrder") == "InOrder"
     for place, job in enumerate(jobs if isinstance(jobs, list) else ()):
         data = job if isinstance(job, dict) else {}
         within = one._replace(data=data, path=f"{one.path}spec.replicatedJobs[{place}].")
         name = str(data.get("name") or place)
+        later = ""
+        if data.get("dependsOn") or (in_order and place):
+            why = "dependsOn" if data.get("dependsOn") else "startupPolicyOrder: InOrder"
+            later = f"when the replicatedJobs before are ready or over ({why})"
         for number in range(within.whole("replicas", 1)):
             template = _of_job(within, "template.spec", f"{one.name}-{name}-{number}")
             path = f"spec.replicatedJobs[{place}].{template.path}"
-            yield template._replace(path=path, marked=_in_job_set(one.name, name, template))
+            marked = _in_job_set(one.name, name, template)
+            yield template._replace(path=path, marked=marked, later=later)
 
 
 def _in_job_set(
@@ -331,10 +398,18 @@ def _leader_worker_set(one: _Object) -> Iterator[_Template]:
     leader = _at(template, "leaderTemplate") or worker
     leads = f"{path}.{'leaderTemplate' if _at(template, 'leaderTemplate') else 'workerTemplate'}"
     size = max(1, one.whole(f"{path}.size", 1))
+    after = _at(one.data, "spec", "startupPolicy") == "LeaderReady"
+    later = "when their leader is ready (startupPolicy: LeaderReady)" if after else ""
     for group in range(one.whole("spec.replicas", 1)):
         name = f"{one.name}-{group}"
         marked = _in_leader_worker_set(one.name, group, size)
-        yield _Template(leader, leads, [name], lambda _, m=marked: m(0))  # type: ignore[misc]
+        yield _Template(
+            leader,
+            leads,
+            [name],
+            lambda _, m=marked: m(0),  # type: ignore[misc]
+            named=True,
+        )
         workers = [f"{name}-{number}" for number in range(1, size)]
         if workers:
             yield _Template(
@@ -342,6 +417,8 @@ def _leader_worker_set(one: _Object) -> Iterator[_Template]:
                 f"{path}.workerTemplate",
                 workers,
                 lambda number, m=marked: m(number + 1),  # type: ignore[misc]
+                named=True,
+                later=later,
             )
 
 
@@ -381,3 +458,10 @@ SEEN = {
 }
 """Kinds whose objects say of pods how many belong together, or which devices they ask for."""
 _UNKNOWN_COUNT = {("apps", "DaemonSet")}
+_HELD = {
+    ("batch", "Job"): ("spec.suspend",),
+    ("batch", "CronJob"): ("spec.suspend", "spec.jobTemplate.spec.suspend"),
+    ("apps", "Deployment"): ("spec.paused",),
+    ("jobset.x-k8s.io", "JobSet"): ("spec.suspend",),
+}
+"""Fields that keep a kind from making pods while they are true."""

@@ -66,9 +66,8 @@ def tried(world: World, asked: Asked, settings: Settings, starts: Starts | None 
             object=error.title, line=error.line, field=error.field, message=str(error)
         )
         return Answer(verdict="refused", at=at, seq=seq, mode=world.mode, refusals=(refusal,))
-    answered = Answered([], [], [])
-    there = {(pod.view.namespace, pod.view.name) for pod in world.pods.values()}
-    pods = [pod for pod in manifest.pods if _may_be_made(pod, there, asked, answered)]
+    answered = Answered([], [], manifest.warnings)
+    pods = _makeable(world, manifest.pods, asked, answered)
     said = door.ask(pods, at, asked.user)
     seen, unread = door.see(manifest.seen, at)
     refusals = [*answered.refused, *said.refused, *unread]
@@ -80,30 +79,83 @@ def tried(world: World, asked: Asked, settings: Settings, starts: Starts | None 
         seq=seq,
         mode=world.mode,
         refusals=tuple(dict.fromkeys(refusals)),
-        warnings=tuple(said.warnings),
+        warnings=(*answered.warnings, *said.warnings),
         groups=tuple(groups),
         passed_over=tuple(manifest.passed_over),
     )
 
 
-def _may_be_made(
-    pod: MadePod, there: Collection[tuple[str, str]], asked: Asked, answered: Answered
-) -> bool:
-    """Tell whether a pod may be made: in a namespace of the question, under a name that is free."""
+def _makeable(world: World, pods: list[MadePod], asked: Asked, answered: Answered) -> list[MadePod]:
+    """Return pods that may be made; what is wrong with others is `answered`."""
+    views = [pod.view for pod in world.pods.values()]
+    there = {(view.namespace, view.name) for view in views}
+    jobs = {
+        (view.namespace, owner.name)
+        for view in views
+        if view.deleted_at is None
+        for owner in view.owners
+        if owner.kind == "Job"
+    }
+    known: dict[str, list[str]] = {}
+    found: list[MadePod] = []
+    for pod in pods:
+        meta = pod.raw["metadata"]
+        namespace, name = meta["namespace"], meta["name"]
+        wrong = _wrong(world, pod, asked, there, jobs)
+        if wrong is not None:
+            answered.refused.append(wrong)
+        elif pod.controller and pod.named and (namespace, name) in there:
+            known.setdefault(pod.title, []).append(name)
+        else:
+            found.append(pod)
+    for pod in pods:
+        if (called := known.pop(pod.title, None)) is None:
+            continue
+        if any(one.title == pod.title for one in found):
+            answered.warnings.append(
+                f"{pod.title}: {', '.join(called[:5])}{', …' * (len(called) > 5)} "
+                "there already: not tried"
+            )
+        else:
+            said = "is there already, with all its pods: choose another name"
+            answered.refused.append(_refusal(pod, "metadata.name", said))
+    return found
+
+
+def _wrong(
+    world: World,
+    pod: MadePod,
+    asked: Asked,
+    there: Collection[tuple[str, str]],
+    jobs: Collection[tuple[str, str]],
+) -> Refusal | None:
+    """Return why the API server or the question does not let a pod be made, as far as is known."""
     meta = pod.raw["metadata"]
     namespace, name = meta["namespace"], meta["name"]
-    field = message = ""
     if asked.bound and namespace != asked.namespace:
-        field = "metadata.namespace"
-        message = f"is {namespace}: objects of namespace {asked.namespace} can be tried here"
-    elif not pod.owned and (namespace, name) in there:
-        field = "metadata.name"
-        message = f"pod {namespace}/{name} is there already: choose another name"
-    if message:
-        answered.refused.append(
-            Refusal(object=pod.title, line=pod.line, field=field, message=message)
-        )
-    return not message
+        said = f"is {namespace}: objects of namespace {asked.namespace} can be tried here"
+        return _refusal(pod, "metadata.namespace", said)
+    if namespace not in world.namespaces:
+        said = f"namespace {namespace} is not there: make it first, with its LocalQueue"
+        return _refusal(pod, "metadata.namespace", said)
+    if not pod.controller and pod.named and (namespace, name) in there:
+        said = f"pod {namespace}/{name} is there already: choose another name"
+        return _refusal(pod, "metadata.name", said)
+    for owner in meta.get("ownerReferences") or () if pod.controller == "Job" else ():
+        if (namespace, owner["name"]) in jobs:
+            said = f"Job {namespace}/{owner['name']} is there already: choose another name"
+            return _refusal(pod, "metadata.name", said)
+    spec = pod.raw.get("spec")
+    name_of_class = spec.get("priorityClassName") if isinstance(spec, dict) else None
+    if isinstance(name_of_class, str) and name_of_class and name_of_class not in world.classes:
+        said = f"no PriorityClass has the name {name_of_class}: kubectl get priorityclasses"
+        field = pod.field("spec.priorityClassName")
+        return _refusal(pod, field, said)
+    return None
+
+
+def _refusal(pod: MadePod, field: str, message: str) -> Refusal:
+    return Refusal(object=pod.title, line=pod.line, field=field, message=message)
 
 
 def _groups(

@@ -21,6 +21,7 @@ from podgroup.model.objects import (
     FlavorQuotas,
     FlavorView,
     LocalQueueView,
+    OwnerRef,
     Quota,
     ResourceGroup,
     Toleration,
@@ -173,6 +174,99 @@ def test_an_incomplete_group_waits_for_its_pods() -> None:
     text = job(2).replace('count": "2"', 'count": "4"')
     answer = asked(text)
     assert answer.groups[0].reason == "WaitingForPods"
+
+
+def made_by(kind: str, text: str, **spec: Any) -> str:
+    """The pods of a Job, made by another kind."""
+    data = json.loads(text)
+    spec = {"replicas": data["spec"]["parallelism"], "template": data["spec"]["template"], **spec}
+    version = "batch/v1" if kind == "Job" else "apps/v1"
+    if kind == "Job":
+        spec["parallelism"] = spec.pop("replicas")
+    return json.dumps({**data, "apiVersion": version, "kind": kind, "spec": spec})
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "field"),
+    [
+        ("Job", {"suspend": True}, "spec.suspend"),
+        ("Deployment", {"paused": True}, "spec.paused"),
+    ],
+)
+def test_who_makes_no_pods_yet_is_said(kind: str, spec: dict[str, Any], field: str) -> None:
+    answer = asked(made_by(kind, job(1), **spec))
+    assert answer.verdict == "starts"
+    (said,) = answer.warnings
+    assert said.startswith(f"{kind} ns/new makes no pods while {field} is true")
+    assert asked(made_by(kind, job(1))).warnings == ()
+
+
+def test_a_group_waits_for_pods_that_come_once_others_are_ready() -> None:
+    """A StatefulSet makes its second pod when the first is ready, which is at its gate."""
+    answer = asked(made_by("StatefulSet", job(3)))
+    assert (answer.verdict, answer.groups[0].reason) == ("waits", "WaitingForPods")
+    assert "ns/new makes new-1 to new-2 each when" in lines(answer)["warning"]
+    assert lines(answer)["warning"].endswith("all at once): not tried")
+    answer = asked(made_by("StatefulSet", job(3), podManagementPolicy="Parallel"))
+    assert (answer.verdict, answer.warnings) == ("starts", ())
+    answer = asked(made_by("StatefulSet", job(3, group=False), ordinals={"start": 5}))
+    assert [one.name for one in answer.groups] == ["new-5", "new-6", "new-7"]
+    assert (answer.verdict, len(answer.warnings)) == ("starts", 1)
+
+
+@pytest.mark.parametrize(
+    ("startup", "dependent", "verdict"),
+    [("AnyOrder", {}, "starts"), ("InOrder", {}, "waits"), ("", {"dependsOn": [{}]}, "waits")],
+)
+def test_jobs_of_a_set_that_start_in_order(
+    startup: str, dependent: dict[str, Any], verdict: str
+) -> None:
+    spec = json.loads(job(1).replace('count": "1"', 'count": "2"'))["spec"]
+    jobs = [
+        {"name": n, "template": {"spec": spec}, **more} for n, more in (("a", {}), ("b", dependent))
+    ]
+    given = {"replicatedJobs": jobs, "startupPolicy": {"startupPolicyOrder": startup}}
+    made = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "s"}}
+    answer = asked(json.dumps(made | {"spec": given}))
+    assert (answer.verdict, len(answer.warnings)) == (verdict, verdict == "waits")
+
+
+def test_pods_of_a_set_that_are_there_are_not_tried_again() -> None:
+    toy = Toy(cpu=3)
+    for number in range(2):
+        toy.pod(f"new-{number}")
+    text = made_by("StatefulSet", job(3, group=False), podManagementPolicy="Parallel")
+    answer = asked(text, toy)
+    assert [(one.name, one.verdict) for one in answer.groups] == [("new-2", "starts")]
+    assert answer.warnings == ("StatefulSet ns/new: new-0, new-1 there already: not tried",)
+    toy.pod("new-2")
+    (refusal,) = asked(text, toy).refusals
+    assert refusal.message == "is there already, with all its pods: choose another name"
+    assert asked(job(1, group=False), toy).refusals == ()  # a Job's pods end in random letters
+
+
+def test_a_job_that_is_there_is_not_made_again() -> None:
+    toy = Toy()
+    owner = OwnerRef(kind="Job", name="new", uid="j", controller=True)
+    toy.pod("new-x7k2p", owners=(owner,))
+    (refusal,) = asked(job(1), toy).refusals
+    assert (refusal.field, refusal.object) == ("metadata.name", "Job ns/new")
+    assert asked(made_by("Deployment", job(1)), toy).refusals == ()
+
+
+def test_another_gate_keeps_a_pod_that_is_admitted() -> None:
+    answer = asked(job(2, schedulingGates=[{"name": "example.com/data"}]))
+    assert answer.verdict == "starts"
+    assert lines(answer)["warning"] == (
+        "Job ns/new starts once its scheduling gate example.com/data is taken off, too"
+    )
+
+
+def test_pods_beyond_an_admitted_group_say_why_they_wait() -> None:
+    toy = Toy()
+    toy.pod("a", group="new", total=1)
+    answer = asked(job(1, cpu=2), toy)
+    assert (answer.verdict, answer.groups[0].reason) == ("waits", "UnknownRole")
 
 
 def test_beside_kueue_the_pods_are_judged_and_kueue_decides() -> None:

@@ -9,6 +9,8 @@ from gatelog.trial.answers import Answer
 from gatelog.trial.state import decidable
 from gatelog.trial.trying import Asked, tried
 from ingest.webhook.settings import policy_for
+from podgroup.log import events as e
+from podgroup.model.objects import NamespaceView, PriorityClassView
 from runtime.settings import Settings
 from tests.core.test_laws import reloaded
 from tests.support.toy import Toy
@@ -28,6 +30,15 @@ WHOLE = 10**18
 """Numbers from here on are read from a manifest as decimals, so another check refuses them."""
 
 
+def with_namespace(name: str, toy: Toy | None = None) -> Toy:
+    """A toy that has a namespace besides its own."""
+    toy = toy or Toy()
+    if name != "ns":
+        there = NamespaceView(uid=name, name=name, resource_version=toy.bump())
+        toy.do(e.ObjectApplied(object=there))
+    return toy
+
+
 def cases() -> list[RAW]:
     """Pods of the webhook's own tests, and of a real API server."""
     found = [*(one.values[0] for one in CREATE), *REVIEWED]
@@ -39,7 +50,7 @@ async def test_the_webhook_refuses_the_same(raw: RAW) -> None:
     policy = policy_for(Settings())
     result, after = await mutated(raw, Cluster(), policy)
     errors = result.errors or created(after, policy).errors
-    said = asked(json.dumps(raw))
+    said = asked(json.dumps(raw), with_namespace(raw["metadata"].get("namespace", "ns")))
     assert [(one.field, one.message) for one in said.refusals] == [
         (error.path, error.message()) for error in dict.fromkeys(errors)
     ]
@@ -59,7 +70,23 @@ JOB: dict[str, Any] = {
 }
 
 
-NAMESPACE = "metadata.namespace"
+NAMESPACE, TEMPLATE = "metadata.namespace", "spec.template.metadata"
+
+
+def templated(meta: Any) -> dict[str, Any]:
+    """A Job whose template has these metadata."""
+    return JOB | {"spec": {"template": {**JOB["spec"]["template"], "metadata": meta}}}
+
+
+QUEUED = templated({})
+"""A Job whose label is copied to its pods."""
+
+
+@pytest.mark.parametrize("containers", [3, [None], [{"resources": 1}], {"a": 1}])
+def test_what_no_api_server_would_take_does_not_stop_the_webhook(containers: Any) -> None:
+    template = {"spec": {"containers": containers}}
+    answer = asked(json.dumps(JOB | {"metadata": {"name": "j"}, "spec": {"template": template}}))
+    assert answer.verdict in ("passes", "refused")
 
 
 def test_a_field_is_named_where_it_is_in_the_object() -> None:
@@ -84,6 +111,11 @@ def test_a_field_is_named_where_it_is_in_the_object() -> None:
         (json.dumps(JOB | {"spec": {"parallelism": 10**6}}), 1, "spec.parallelism", "at once"),
         (json.dumps(JOB | {"spec": {}}), 1, "spec.template", "is missing"),
         (json.dumps(JOB | {"metadata": {"name": "j", "namespace": 1}}), 1, NAMESPACE, "text"),
+        (json.dumps(JOB | {"spec": JOB["spec"] | {"parallelism": 0}}), 1, "spec", "makes no pods"),
+        (f"{json.dumps(QUEUED)}\n---\n{json.dumps(QUEUED)}", 3, "metadata.name", "before it"),
+        (json.dumps(templated({"labels": 4})), 1, f"{TEMPLATE}.labels", "must be an object"),
+        (json.dumps(templated({"annotations": [1]})), 1, f"{TEMPLATE}.annotations", "an object"),
+        (json.dumps(templated([])), 1, TEMPLATE, "must be an object"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_place(
@@ -106,6 +138,21 @@ def test_a_name_that_is_taken_and_a_namespace_of_others_are_refused() -> None:
     (refusal,) = asked(json.dumps(pod), toy).refusals
     assert refusal.field == "metadata.name"
     pod["metadata"] = {"name": "new", "namespace": "other"}
+    (refusal,) = asked(json.dumps(pod), toy).refusals
+    assert (refusal.field, "is not there" in refusal.message) == (NAMESPACE, True)
+    toy = with_namespace("other", toy)
     assert asked(json.dumps(pod), toy).refusals == ()
     (refusal,) = asked(json.dumps(pod), toy, bound=True).refusals
-    assert refusal.field == "metadata.namespace"
+    assert (refusal.field, "can be tried here" in refusal.message) == (NAMESPACE, True)
+
+
+def test_a_priority_class_that_is_not_there_is_refused_as_by_the_api_server() -> None:
+    spec = JOB["spec"]["template"]["spec"] | {"priorityClassName": "urgent"}
+    job = JOB | {"spec": {"template": {"metadata": {}, "spec": spec}}}
+    toy = Toy()
+    (refusal,) = asked(json.dumps(job), toy).refusals
+    assert refusal.field == "spec.template.spec.priorityClassName"
+    urgent = PriorityClassView(uid="u", name="urgent", resource_version=toy.bump(), value=9)
+    toy.do(e.ObjectApplied(object=urgent))
+    answer = asked(json.dumps(job), toy)
+    assert (answer.refusals, answer.groups[0].priority) == ((), 9)
