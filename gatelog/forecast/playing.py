@@ -178,7 +178,7 @@ class _End(Struct, frozen=True, eq=False):
     stopped: bool
 
 
-_ENDS, _COMES = range(2)
+_ENDS, _COMES, _LOOKS = range(3)
 
 
 class QuotaPlay:
@@ -187,7 +187,7 @@ class QuotaPlay:
     def __init__(self, scheduler: Scheduler, course: Course) -> None:
         self._scheduler = scheduler
         self._course = course
-        self._agenda: Agenda[float, _End | Workload] = Agenda()
+        self._agenda: Agenda[float, _End | Workload | None] = Agenda()
         self._current: dict[str, _End] = {}
         """Which of its ends counts, of each that holds quota."""
 
@@ -219,11 +219,18 @@ class QuotaPlay:
         for admission in verdicts.admitted:
             holding = self._scheduler.cache.reservations.admitted.get(admission.id)
             if holding is not None and holding.evicted is None:
+                holding.began = now
                 self.ends(admission.id, now + self._course.runs(admission.id, 0.0))
+        for claim in self._scheduler.cache.claims.by_id.values():
+            if claim.until > now:
+                self._agenda.add(claim.until, None, _LOOKS)
         return verdicts
 
-    def _happen(self, what: _End | Workload) -> None:
+    def _happen(self, what: _End | Workload | None) -> None:
+        """Let something happen; None: others have run for long enough to give way."""
         cache = self._scheduler.cache
+        if what is None:
+            return
         if isinstance(what, Workload):
             cache.submit(what)
             self._follow()

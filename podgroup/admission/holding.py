@@ -56,6 +56,7 @@ class PendingWorkload:
         "namespace",
         "owner_uid",
         "place",
+        "priority_class",
         "queue",
         "reason",
         "selected",
@@ -77,6 +78,7 @@ class PendingWorkload:
         self.evicted = workload.evicted
         self.waiting_until = workload.waiting_until
         self.invalid = workload.invalid
+        self.priority_class = workload.priority_class
         self.shape = shape
         self.since = queued_since(workload.created, workload.evicted, requeue_by)
         self.last: Resumption | None = None
@@ -112,6 +114,7 @@ class PendingWorkload:
             priority=self.priority,
             pod_sets=self.shape.pod_sets,
             owner_uid=self.owner_uid,
+            priority_class=self.priority_class,
         )
 
     @property
@@ -152,7 +155,7 @@ class AdmittedWorkload:
         self.at = reservation.at
         self.began: float | None = None
         """When it was admitted, in seconds; None: not yet, or in the pass that is under way."""
-        self.priority_class = ""
+        self.priority_class = workload.priority_class
         """Its WorkloadPriorityClass, by name."""
         self.reservation = reservation
         self.given = given(workload.pod_sets, reservation.pod_sets)

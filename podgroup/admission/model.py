@@ -162,6 +162,7 @@ class Workload(Struct, frozen=True, kw_only=True):
     its back-off is over; None: it is not to be tried before it is submitted anew. `invalid` says
     what is wrong with it, "" if nothing. `fixed`: it holds quota and is never asked to give it
     back. `unadmitted`: it runs without quota, and takes what its own ClusterQueue has and no more.
+    `priority_class` is its WorkloadPriorityClass, by name.
     """
 
     id: str
@@ -177,6 +178,7 @@ class Workload(Struct, frozen=True, kw_only=True):
     invalid: str = ""
     fixed: bool = False
     unadmitted: bool = False
+    priority_class: str = ""
 
 
 class PodSetAssignment(Struct, frozen=True, kw_only=True):

@@ -3,13 +3,15 @@
 Theory. The head waits until they have, with the claim that it would have had: what else is free for
 it goes to no other meanwhile, or there would be others at that moment that have just begun to run.
 Nothing was evicted for such a claim, so nothing is lost when it is given up, and nothing else rests
-on it: who has room only once its victims are gone waits as well. It is decided anew at its moment,
-and whenever something becomes free in its tree. A head that comes before it takes part in that:
-claims behind it are lifted, and end where the head gets more, or sooner, without them. The round
-stops there, so that those who lose a claim are tried before all that come after them.
+on it: who has room only once its victims are gone waits for that, without a claim. It is decided
+anew at its moment, and whenever something becomes free in its tree. A head that comes before it
+takes part in that: claims behind it are lifted, and end where the head gets more, or sooner,
+without them. The round stops there, so that those who lose a claim are tried before all that come
+after them.
 
-Invariant: a postponed claim ends for a head that comes before it only, so claims do not go in a
-circle; without such claims, all that is admitted and all other claims fit.
+Of two, one ends the claim of the other once in a pass at most.
+
+Invariant: without postponed claims, all that is admitted and all other claims fit.
 """
 
 from collections.abc import Sequence
@@ -18,11 +20,12 @@ from podgroup.admission import order
 from podgroup.admission.cache.claims import Claim
 from podgroup.admission.cache.scheduler_cache import SchedulerCache
 from podgroup.admission.head import Head
+from podgroup.admission.holding import PendingWorkload
 from podgroup.admission.nominate import Nominator
 from podgroup.admission.plan import Mode
 from podgroup.admission.share import share_of, turn
 from podgroup.admission.topology.places import given
-from podgroup.admission.tree import sides
+from podgroup.admission.tree import Node, Usage, sides
 from podgroup.admission.victims import has_room
 from podgroup.model.reasons import effect_of
 
@@ -41,7 +44,12 @@ def postpone(cache: SchedulerCache, nominator: Nominator, head: Head) -> bool:
     if _ready_at(head) == _NEVER:
         nominator.nominate(head, None, later=True)
     _rest(cache, head, claims)
-    behind = [one for one in claims if _before(cache, head, one)] if _ready_at(head) else []
+    overtaken = cache.claims.overtaken
+    behind = []
+    if claims and _ready_at(head):
+        with cache.claims.without(claims):
+            behind = [one for one in claims if _before(cache, head, one)]
+        behind = [one for one in behind if _pair(head, one) not in overtaken]
     if not behind:
         return False
     other = Head(head.waiter, head.offer, head.node, head.preemptor)
@@ -53,15 +61,20 @@ def postpone(cache: SchedulerCache, nominator: Nominator, head: Head) -> bool:
     head.plan, head.message = other.plan, other.message
     head.targets, head.deferred, head.until = other.targets, other.deferred, other.until
     for claim in behind:
+        overtaken.add(_pair(head, claim))
         cache.claims.end(claim.waiter.id)
         cache.queues.place(claim.waiter)
     return True
 
 
+def _pair(head: Head, claim: Claim) -> frozenset[str]:
+    return frozenset((head.waiter.id, claim.waiter.id))
+
+
 def _ready_at(head: Head) -> float:
     """Return from when on a head fits, or others may be evicted for it; 0: now."""
     fits = head.planned.mode is Mode.FIT or head.deferred or head.targets
-    return head.until if fits else _NEVER
+    return head.until or (0.0 if fits else _NEVER)
 
 
 def _rest(cache: SchedulerCache, head: Head, claims: Sequence[Claim]) -> None:
@@ -82,20 +95,41 @@ def _rest(cache: SchedulerCache, head: Head, claims: Sequence[Claim]) -> None:
             forest.queues[one.cluster_queue].take(one.usage)
     if not room:
         head.until = max(claim.until for claim in claims)
+        head.targets, head.deferred = [], False
 
 
 def _before(cache: SchedulerCache, head: Head, claim: Claim) -> bool:
-    """Tell whether a head comes before who has a claim."""
-    waiter, objects = head.waiter, cache.objects
+    """Tell whether a head comes before who has a claim; without postponed claims in the tree.
+
+    So it hangs on what both ask for, and not on which of them has a claim.
+    """
+    queues = cache.objects.forest.queues
     if claim.queue == head.node.name:
-        queue = objects.cluster_queues[claim.queue]
-        return cache.queues.before(queue, waiter, claim.waiter)
-    borrowing = head.planned.borrowing
+        queue = cache.objects.cluster_queues[claim.queue]
+        return cache.queues.before(queue, head.waiter, claim.waiter)
+    ours, theirs = head.planned.usage, claim.usage
+    other = queues[claim.queue]
     if not cache.configuration.fair_sharing:
-        return order.rank(borrowing, waiter) < order.rank(claim.borrowing, claim.waiter)
-    asked = head.planned.usage
-    head.node.take(asked)
-    ours, theirs = sides(head.node, objects.forest.queues[claim.queue])
-    first = turn(share_of(ours), asked) < turn(share_of(theirs), claim.usage)
-    head.node.give(asked)
-    return first
+        first = order.rank(_beyond_own(head.node, ours, head.waiter), head.waiter)
+        return first < order.rank(_beyond_own(other, theirs, claim.waiter), claim.waiter)
+    head.node.take(ours)
+    other.take(theirs)
+    side, beside = sides(head.node, other)
+    before = turn(share_of(side), ours) < turn(share_of(beside), theirs)
+    other.give(theirs)
+    head.node.give(ours)
+    return before
+
+
+def _beyond_own(node: Node, usage: Usage, waiter: PendingWorkload) -> int:
+    """Return 1 if a workload asks for more than its ClusterQueue's own quota, else 0.
+
+    Beside those of its ClusterQueue that do not give way to its priority.
+    """
+    staying = [one for one in node.holdings.values() if one.priority >= waiter.priority]
+    return int(
+        any(
+            amount + sum(one.usage.get(key, 0) for one in staying) > node.nominal.get(key, 0)
+            for key, amount in usage.items()
+        )
+    )

@@ -97,8 +97,10 @@ class ReservingCycle:
         ]
         head.waits_for = min(last, default="")
         message = postponed(head.message, len(head.targets), head.until)
-        head.rejected(PENDING_LEAST_RUN_TIME, message, PENDING_LEAST_RUN)
-        self._touched.add(head.node.root)
+        claims = PENDING_LEAST_RUN if head.targets else NO_CANDIDATES
+        head.rejected(PENDING_LEAST_RUN_TIME, message, claims)
+        if head.targets:
+            self._touched.add(head.node.root)
 
     def _gives_way(self, head: Head) -> bool:
         """Tell whether a workload that waits would reclaim what a head is about to get."""
@@ -109,6 +111,7 @@ class ReservingCycle:
             return False
         name = self._cache.objects.local_queues[lender.local_queue].cluster_queue
         head.rejected(PENDING_WAITING_FOR_QUOTA, lender_waits(name), NO_CANDIDATES)
+        head.until = 0.0
         self._reclaimers.give_way(head.node.name, lender)
         return True
 

@@ -12,13 +12,14 @@ Invariant: nothing is admitted beyond what is available at that moment.
 """
 
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from msgspec.structs import replace
 
 from podgroup.admission import order, second_pass
 from podgroup.admission.cache.cached_queue import CachedQueue
+from podgroup.admission.cache.claims import Claim
 from podgroup.admission.cache.scheduler_cache import Entered, SchedulerCache
 from podgroup.admission.head import Head
 from podgroup.admission.holding import AdmittedWorkload, PendingWorkload, unadmitted_id
@@ -105,9 +106,9 @@ class Scheduler:
         while (
             cache.claims.end_lost()
             or self._reclaimers.reconsider()
-            or self.withdrawn.total() > taken_up
+            or self.withdrawn.total() + len(cache.claims.overtaken) > taken_up
         ):
-            taken_up = self.withdrawn.total()
+            taken_up = self.withdrawn.total() + len(cache.claims.overtaken)
             self._look_again(heads, admitted, evicted)
             manager.try_released()
             self._run_rounds(heads, admitted, evicted)
@@ -126,6 +127,7 @@ class Scheduler:
         self._new.clear()
         self.withdrawn.clear()
         self._nominator.spared.clear()
+        self.cache.claims.overtaken.clear()
 
     def settle(self, now: float, occasion: int) -> Verdicts:
         """Run passes at `now` until there is a verdict to report, or nothing new would come of it.
@@ -218,13 +220,13 @@ class Scheduler:
         for head in popped:
             if head in untried:
                 cache.queues.place(head.waiter)
+            if head.waiter.place is not None:  # or what it got was taken back by one after it
+                progress = True
                 continue
             before = len(admitted) + len(evicted)
             if isinstance(processing, KueueCycle):
                 self._enter(head, admitted, evicted)
-            if head.waiter.place is not None:
-                progress = True  # it lost its claim to one that came after it
-            elif head.status != ASSUMED and head.waiter.id not in cache.claims.by_id:
+            if head.status != ASSUMED and head.waiter.id not in cache.claims.by_id:
                 progress = self._put_back(head) or progress
             else:
                 progress = True
@@ -413,11 +415,26 @@ class Scheduler:
         admitted: list[AdmissionVerdict],
         evicted: list[PreemptionVerdict],
     ) -> None:
-        """Decide anew about postponed preemptions that are due, or where something became free."""
-        cache = self.cache
-        ready = cache.claims.ready() if cache.objects.least_run.on else []
-        for claim in ready:
-            cache.claims.end(claim.waiter.id)
-        for claim in sorted(ready, key=lambda one: order.rank(one.borrowing, one.waiter)):
+        """Decide anew about postponed preemptions that are due, or where something became free.
+
+        Those that are not due are looked at one by one, with the claims of all others as they are:
+        where nothing is other than it was, each gets what it had.
+        """
+        cache, manager = self.cache, self.cache.queues
+        due, early = cache.claims.ready() if cache.objects.least_run.on else ((), ())
+        for claim in due:
+            cache.claims.end(claim.waiter.id, anew=True)
+        for claim in (*_by_rank(due), *_by_rank(early)):
+            waiter = claim.waiter
+            if cache.claims.by_id.get(waiter.id) is claim:
+                cache.claims.end(waiter.id, anew=True)
+            elif waiter.place is not None or waiter.id in cache.claims.by_id:
+                continue  # one that was decided about before has taken its claim over
             queue = cache.objects.cluster_queues[claim.queue]
-            self._decide([(queue, claim.waiter)], heads, admitted, evicted)
+            self._decide([(queue, waiter)], heads, admitted, evicted)
+            if waiter.id in manager.waiting and waiter.id not in cache.claims.by_id:
+                cache.wake_ups.released.add(claim.queue)
+
+
+def _by_rank(claims: Iterable[Claim]) -> list[Claim]:
+    return sorted(claims, key=lambda one: order.rank(one.borrowing, one.waiter))

@@ -75,7 +75,8 @@ def pending_preemption(message: str, victims: int) -> str:
 def postponed(message: str, victims: int, until: float) -> str:
     """Add to a message how many give way, and not before when (seconds)."""
     at = datetime.fromtimestamp(until, UTC).isoformat(timespec="seconds")
-    return f"{pending_preemption(message or EVICTIONS_UNDER_WAY, victims)}, not before {at}"
+    said = pending_preemption(message, victims) if victims else EVICTIONS_UNDER_WAY
+    return f"{said}, not before {at}"
 
 
 def gave_way(uid: str) -> str:

@@ -20,7 +20,7 @@ from podgroup.admission.cache.ledger import Ledger
 from podgroup.admission.cache.scheduler_cache import SchedulerCache
 from podgroup.admission.holding import grown_id
 from podgroup.admission.verdicts import AdmissionVerdict, PreemptionVerdict, Verdicts
-from podgroup.admission.wording import ASSUMED, PENDING_LEAST_RUN
+from podgroup.admission.wording import ASSUMED
 from podgroup.log.events import Decision
 from podgroup.log.records import Used
 from podgroup.model.commands import AdmitGroup, ResizeGroup
@@ -139,7 +139,7 @@ def _carry_out(ctx: RuleContext, scheduler: Scheduler, verdicts: Verdicts) -> Co
             why = head.reason, head.message
             victims = len(head.targets) if effect_of(head.reason).yields else 0
             said = plainly(ctx.world, group, why, head.shortages, victims)
-            if head.requeue == PENDING_LEAST_RUN:
+            if head.until:
                 last = ctx.world.groups.get(GroupID(head.waits_for))
                 until = datetime.fromtimestamp(head.until, UTC)
                 words = in_words(ctx, group, last, len(head.targets), until)

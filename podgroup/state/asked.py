@@ -81,6 +81,7 @@ from podgroup.state.facts import (
     nodes_listed,
     place_of,
     places_left,
+    priority_class_of,
     role_of,
     set_named,
     succeeded,
@@ -240,6 +241,7 @@ def workload(world: World, group: Group, *, asleep: bool = False) -> Workload:
         evicted=eviction(group),
         waiting_until=None if asleep else 0,
         fixed=group.quota.holding is None,
+        priority_class=priority_class_of(group),
     )
 
 

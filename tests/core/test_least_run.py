@@ -26,6 +26,7 @@ from podgroup.admission.model import (
     LocalQueue,
     Preemption,
 )
+from podgroup.admission.verdicts import Verdicts
 from podgroup.log import events as e
 from podgroup.model import commands as c
 from podgroup.model.least_run import MOST_S, REASONS, by_reason, read
@@ -122,7 +123,17 @@ class Market:
 
     def _decide(self, now: float) -> None:
         cache = self.scheduler.cache
-        verdicts = self.scheduler.decide(now)
+        self._carry_out(self.scheduler.decide(now), now)
+        self._comes_to_rest(now)
+        cache.wake_ups.release_all()
+        self._comes_to_rest(now)
+        for claim in cache.claims.by_id.values():
+            assert not claim.until or claim.until > now, "a claim that is overdue"
+            if claim.until:
+                heapq.heappush(self.due, (claim.until, 0, "looks", claim.waiter.id))
+
+    def _carry_out(self, verdicts: Verdicts, now: float) -> None:
+        cache = self.scheduler.cache
         check_limits(self.scheduler, self.objects)
         for one in verdicts.preempted:
             holding = cache.reservations.admitted[one.id]
@@ -137,10 +148,20 @@ class Market:
             if self.lasts[admitted.id]:
                 end = now + self.lasts[admitted.id]
                 heapq.heappush(self.due, (end, 0, "ends", admitted.id))
-        for claim in cache.claims.by_id.values():
-            assert not claim.until or claim.until > now, "a claim that is overdue"
-            if claim.until:
-                heapq.heappush(self.due, (claim.until, 0, "looks", claim.waiter.id))
+
+    def _comes_to_rest(self, now: float) -> None:
+        """Passes without news soon decide nothing: what they decide is news itself."""
+        for _ in range(6):
+            kept = self._postponed()
+            again = self.scheduler.decide(now)
+            self._carry_out(again, now)
+            if not again.changing and self._postponed() == kept:
+                return
+        raise AssertionError("decides otherwise each time")
+
+    def _postponed(self) -> dict[str, tuple[float, tuple[str, ...]]]:
+        by_id = self.scheduler.cache.claims.by_id
+        return {id: (one.until, one.victims) for id, one in by_id.items() if one.until}
 
     def first(self, name: str) -> PendingWorkload | None:
         """Who comes first of those that wait in a ClusterQueue."""

@@ -96,6 +96,8 @@ class Claims:
         """By victim, whom it lets in before it is tried itself."""
         self.reconsidered: set[str] = set()
         """Whose preemption is postponed, and decided anew as something became free."""
+        self.overtaken: set[frozenset[str]] = set()
+        """Pairs of whom one has ended the other's postponed claim in this pass."""
         self.changed: set[str] = set()
         """For whom something is kept or not kept any more since this was read last."""
         self._objects = objects
@@ -116,8 +118,11 @@ class Claims:
         if not claim.until:
             self._hold_back(claim.victims, id)
 
-    def end(self, id: str) -> None:
-        """Keep no quota for a workload any more, and let its victims be tried again."""
+    def end(self, id: str, *, anew: bool = False) -> None:
+        """Keep no quota for a workload any more, and let its victims be tried again.
+
+        `anew`: it is decided about at once, and what that leaves is released then.
+        """
         claim = self.by_id.pop(id, None)
         if claim is None:
             return
@@ -127,7 +132,7 @@ class Claims:
             queue.claims.discard(id)
             self._wake_ups.due.add(claim.queue)
         self._count(claim, -1)
-        if queue is not None:
+        if queue is not None and not anew:
             self._wake_ups.released.add(claim.queue)
         self._let_go(claim.victims, id)
 
@@ -141,16 +146,15 @@ class Claims:
         """Let postponed preemptions of a ClusterQueue be decided anew."""
         self.reconsidered.update(id for id in queue.claims if self.by_id[id].until)
 
-    def ready(self) -> list[Claim]:
-        """Return postponed claims that are to be decided anew now."""
+    def ready(self) -> tuple[list[Claim], list[Claim]]:
+        """Return postponed claims that are due, and those that are decided anew before that."""
         now = self._wake_ups.now
-        found = [
-            claim
-            for id, claim in self.by_id.items()
-            if claim.until and (claim.until <= now or id in self.reconsidered)
-        ]
+        postponed = [claim for claim in self.by_id.values() if claim.until]
+        due = [one for one in postponed if one.until <= now]
+        early = [one for one in postponed if one.until > now]
+        early = [one for one in early if one.waiter.id in self.reconsidered]
         self.reconsidered.clear()
-        return found
+        return due, early
 
     @contextmanager
     def without(self, claims: Iterable[Claim]) -> Iterator[None]:
