@@ -27,6 +27,7 @@ from podgroup.model.names import (
 )
 from podgroup.model.objects import Assignment, Since, WorkloadView
 from podgroup.state.asked import charge_of
+from podgroup.state.devices import paid_claims
 from podgroup.state.facts import (
     KUEUE,
     ran_s,
@@ -46,7 +47,12 @@ def take_over_admission(
     world: World, here: At, group: Group, view: WorkloadView, *, decided_by: str
 ) -> None:
     """Take an admission over from a Workload's status."""
-    admission = Admission(cluster_queue=view.cluster_queue, assignments=view.assignments)
+    given = view.assignments
+    if given and group.id in world.sharing.claims:
+        paid = paid_claims(world, group.id)
+        shared = {r: min(paid[r], n) for r, n in given[0].usage.items() if r in paid}
+        given = (replace(given[0], shared=shared), *given[1:])
+    admission = Admission(cluster_queue=view.cluster_queue, assignments=given)
     admit(world, here, group, admission, decided_by)
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from podgroup.folding import Stored, load_world
 from podgroup.log import events as e
 from podgroup.log.events import Decision
+from podgroup.model.names import PODSET_LABEL
 from podgroup.model.objects import (
     QUEUE_KINDS,
     DeclaredSet,
@@ -26,7 +27,7 @@ from podgroup.model.objects import (
 )
 from podgroup.model.policy import Policy
 from podgroup.model.quantities import MAX_INT64
-from podgroup.state.asked import charge_of
+from podgroup.state.asked import charge_of, workload
 from podgroup.state.quota import Charge
 from tests.core.test_due import same
 from tests.support.examples import examples
@@ -349,6 +350,56 @@ def test_a_shared_claim_too_large_for_what_is_left_is_waited_for(toy: Devices) -
     toy.run("first")
     toy.end("first")
     assert toy.admitted("a") and toy.charged() == 3
+
+
+def test_pods_that_ran_before_are_charged_for_their_claim_once(toy: Devices) -> None:
+    toy.claim("shared", 3)
+    entry = PodClaim(name="devices", claim="shared")
+    for name in ("a", "b"):
+        toy.pod(
+            name,
+            "g",
+            2,
+            gated=False,
+            labels={PODSET_LABEL: "r1"},
+            resource_claims=(entry,),
+            devices=True,
+            node="node",
+            phase="Running",
+        )
+    assert toy.charged() == 3
+    toy.end("a")
+    assert toy.charged() == 3
+
+
+def test_an_admission_of_before_the_log_holds_its_claim_once(toy: Devices) -> None:
+    toy.claim("shared", 3)
+    for name in ("a", "b"):
+        toy.asks(name, claim="shared", group="g", total=2)
+    toy.run("a", "b")
+    there = Devices()
+    there.claim("shared", 3)
+    there.pods, there.last = dict(toy.pods), dict(toy.last)
+    there.version = toy.version + 100
+    there.put_workload(toy.workloads["g"])
+    for pod in toy.pods.values():
+        there.do(e.PodApplied(pod=msgspec.structs.replace(pod, resource_version=there.bump())))
+    assert there.charged() == 3
+    (group,) = there.world.groups.values()
+    assert group.quota.holding is not None and group.quota.holding.decided_by == "adopted"
+    there.end("a", "b")
+    assert there.charged() == 0
+
+
+def test_devices_are_nothing_that_nodes_are_asked_for(toy: Devices) -> None:
+    toy.claim("shared", 1)
+    entries = (PodClaim(name="own", template="two"), PodClaim(name="all", claim="shared"))
+    toy.asks("a", resource_claims=entries)
+    (group,) = toy.world.groups.values()
+    (asked,) = workload(toy.world, group).pod_sets
+    assert asked.requests == (("cpu", 1000),)
+    assert (asked.devices, asked.shared) == ((("gpus", 2),), (("gpus", 1),))
+    assert toy.charged() == 3
 
 
 # -- extended resources ---

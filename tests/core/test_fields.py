@@ -32,6 +32,8 @@ HIGH = {"kueue.x-k8s.io/priority-class": "high"}
 META = {"uid": "u", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
 QUOTA = {"name": "cpu", "nominalQuota": "2"}
 GROUP = {"coveredResources": ["cpu"], "flavors": [{"name": "f", "resources": [QUOTA]}]}
+GPU = "gpu.example.com"
+EXACTLY = {"name": "gpu", "exactly": {"deviceClassName": GPU, "count": 1}}
 OBJECTS: dict[str, RAW] = {
     "Namespace": {"metadata": {"name": "ns"}},
     "PriorityClass": {"metadata": {"name": "odd"}, "value": 1},
@@ -53,9 +55,19 @@ OBJECTS: dict[str, RAW] = {
         "metadata": {"name": "lq", "namespace": "ns"},
         "spec": {"clusterQueue": "cq"},
     },
+    "DeviceClass": {"metadata": {"name": GPU}, "spec": {"extendedResourceName": "example.com/g"}},
+    "ResourceClaimTemplate": {
+        "metadata": {"name": "gpu", "namespace": "ns"},
+        "spec": {"spec": {"devices": {"requests": [EXACTLY]}}},
+    },
+    "ResourceClaim": {
+        "metadata": {"name": "gpu", "namespace": "ns"},
+        "spec": {"devices": {"requests": [EXACTLY]}},
+        "status": {"allocation": {"devices": {"results": [{"request": "all"}]}}},
+    },
 }
 TRANSLATORS: dict[str, Any] = {
-    row.kind: row.translator for row in (*watched_kinds(""), node_kind())
+    row.kind: row.translator for row in (*watched_kinds("", devices=True), node_kind())
 }
 
 
@@ -138,7 +150,8 @@ def raw_of_workload(view: WorkloadView) -> RAW:
 
 def staged(stage: str) -> Toy:
     """Pods `odd0` and `odd1`, of one group, have come to a stage; a neighbour has a queue."""
-    toy = Toy(cpu=2, policy=Policy(pods_ready_timeout_s=600, status_interval_s=30))
+    policy = Policy(pods_ready_timeout_s=600, status_interval_s=30, device_classes=(f"{GPU}=gpus",))
+    toy = Toy(cpu=2, policy=policy)
     toy.slow = True
     other = toy.cluster_queue(1)
     flavor = msgspec.structs.replace(toy.world.flavors["f"], name="f2", uid="f2")

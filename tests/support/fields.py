@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import inspect
 
+from ingest.translate.claims import DeviceClassWire, ResourceClaimTemplateWire, ResourceClaimWire
 from ingest.translate.nodes import NodeWire
 from ingest.translate.pods import PodWire
 from ingest.translate.queues import (
@@ -45,6 +46,9 @@ WIRES: Final[Mapping[str, type]] = {
     "AdmissionCheck": AdmissionCheckWire,
     "ClusterQueue": ClusterQueueWire,
     "LocalQueue": LocalQueueWire,
+    "DeviceClass": DeviceClassWire,
+    "ResourceClaimTemplate": ResourceClaimTemplateWire,
+    "ResourceClaim": ResourceClaimWire,
     "Workload": WorkloadWire,
     "Pod": PodWire,
 }
