@@ -1,7 +1,11 @@
 """Preemptions: who preempted whom, as long as both are known.
 
+What grows preempts as the workload that it is the growth of, before it is granted and after.
+
 Invariant: a preemption is entered for both sides, or for neither.
 """
+
+from podgroup.admission.holding import grown_id
 
 
 class Preemptions:
@@ -13,6 +17,7 @@ class Preemptions:
 
     def add(self, victim: str, preemptor: str) -> None:
         """Enter that a workload was preempted for another one."""
+        preemptor = grown_id(preemptor)
         self._preemptors.setdefault(victim, set()).add(preemptor)
         self._victims.setdefault(preemptor, set()).add(victim)
 
@@ -25,6 +30,7 @@ class Preemptions:
 
         Those are its victims, and its preemptors, directly or through others.
         """
+        id = grown_id(id)
         found = set(self._victims.get(id, ()))
         waiting = [id]
         while waiting:
