@@ -11,6 +11,8 @@ charged.
 
 from collections.abc import Mapping
 
+import msgspec
+
 from podgroup.log.records import Wanted
 from podgroup.model.commands import ResizeGroup
 from podgroup.model.objects import Assignment
@@ -63,14 +65,15 @@ def _other(group: Group, wanted: Mapping[str, int]) -> dict[str, int]:
 
 
 def _fewer(given: Assignment, count: int | None) -> Assignment:
+    """Return what is left of an assignment; what pods share is all of it for each that is left."""
     if count is None or not given.count:
         return given
-    return Assignment(
-        name=given.name,
-        flavors=given.flavors,
-        usage={name: amount // given.count * count for name, amount in given.usage.items()},
+    shared = {name: given.shared.get(name, 0) for name in given.usage}
+    own = {name: (given.usage[name] - shared[name]) // given.count for name in given.usage}
+    return msgspec.structs.replace(
+        given,
+        usage={name: own[name] * count + shared[name] for name in own},
         count=count,
-        topology=given.topology,
         place=fewer(given.place, count) if given.place is not None else None,
     )
 

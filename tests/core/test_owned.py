@@ -9,9 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podgroup.admission.holding import growth_id
+from podgroup.fold import account
 from podgroup.log import events as e
 from podgroup.model import commands as c
-from podgroup.model.objects import WATCHED_KINDS
+from podgroup.model.objects import (
+    WATCHED_KINDS,
+    DeviceClassView,
+    FlavorQuotas,
+    PodClaim,
+    Quota,
+    ResourceClaimView,
+    ResourceGroup,
+)
 from podgroup.model.policy import Policy
 from podgroup.model.topology import TopologyAssignment, TopologyDomain, both, fewer
 from podgroup.rules import decides_by
@@ -19,6 +29,7 @@ from podgroup.state.facts import grows
 from tests.core.test_due import same
 from tests.support.examples import examples
 from tests.support.owned import OWNED, Owners
+from tests.support.toy import T0, taken
 
 
 def resized(toy: Owners) -> list[dict[str, int]]:
@@ -85,6 +96,29 @@ def test_shrinking_frees_quota_once_what_ran_has_ended() -> None:
     assert toy.charged() == 3 and [p.name for p in toy.of("web")] == ["web-0"]
 
 
+def test_what_pods_share_stays_charged_while_their_set_shrinks_and_grows() -> None:
+    """Each pod takes a core, all of them the two devices of one ResourceClaim."""
+    toy = Owners(policy=msgspec.structs.replace(OWNED, device_classes=("gpu.example.com=gpus",)))
+    quotas = {"cpu": Quota(nominal=10_000), "gpus": Quota(nominal=2)}
+    groups = (
+        ResourceGroup(covered=tuple(quotas), flavors=(FlavorQuotas(name="f", resources=quotas),)),
+    )
+    queue = msgspec.structs.replace(
+        toy.world.cluster_queues["cq"], groups=groups, resource_version=toy.bump()
+    )
+    gpu, shared = "gpu.example.com", {"namespace": "ns", "name": "shared"}
+    claim = ResourceClaimView(uid="shared", resource_version=toy.bump(), devices={gpu: 2}, **shared)
+    kind = DeviceClassView(uid=gpu, name=gpu, resource_version=toy.bump(), created_at=T0)
+    toy.do(*(e.ObjectApplied(object=view) for view in (queue, kind, claim)))
+    toy.fields = {"resource_claims": (PodClaim(name="d", claim="shared"),), "devices": True}
+    for replicas in (3, 2, 1, 4):
+        toy.scale("web", replicas)
+        assert not toy.waiting()
+        assert taken(toy.world, "cq") == {("f", "cpu"): replicas * 1000, ("f", "gpus"): 2}
+        (given,) = toy.group("web").quota.holding.admission.assignments
+        assert given.usage == {"cpu": replicas * 1000, "gpus": 2} and given.shared == {"gpus": 2}
+
+
 def test_a_set_scaled_to_nothing_gives_all_back_and_is_admitted_anew_from_there() -> None:
     toy = Owners(cpu=2)
     toy.scale("web", 2)
@@ -149,6 +183,23 @@ def test_growth_preempts_as_its_group_would_and_never_its_own_group() -> None:
     assert (evicted.name, evicted.command.preempted_by) == ("lower", toy.group("web").id)
     toy.reconcile("web")
     assert toy.charged() == 3 and not toy.gated("web-2")
+
+
+def test_who_gave_way_to_growth_gave_way_to_its_group() -> None:
+    """So is it known after a restart: neither preempts the other in turn."""
+    toy = Owners(cpu=4, within="LowerOrNewerEqualPriority")
+    toy.classes["web"] = "high"
+    toy.scale("web", 2)
+    toy.pod("lower", cpu=2)
+    toy.run("lower")
+    toy.slow = True  # it goes on running while it is evicted
+    toy.scale("web", 3)
+    lower, web = (toy.group(name).id for name in ("lower", "web"))
+    restarted = account.known(toy.world).scheduler
+    for scheduler in (toy.world.quotas.scheduler, restarted):
+        preemptions = scheduler.cache.preemptions
+        assert preemptions.exempt(growth_id(web)) == preemptions.exempt(web) == {lower}
+        assert preemptions.exempt(lower) == {web}
 
 
 def test_what_grows_and_is_preempted_waits_for_all_of_it() -> None:

@@ -30,6 +30,8 @@ class Owners(Toy):
         self.sizes: dict[str, int] = {}
         self.classes: dict[str, str] = {}
         """WorkloadPriorityClass of sets that have one."""
+        self.fields: dict[str, Any] = {}
+        """What else their pods say."""
 
     def scale(self, name: str, replicas: int, cpu: int | None = None) -> None:
         """Create a StatefulSet, or give it another number of replicas or another template."""
@@ -91,6 +93,7 @@ class Owners(Toy):
             labels=labels,
             annotations={GROUP_OWNER: f"StatefulSet/{name}", SERVING: "true"},
             owners=(self._owner(name),),
+            **self.fields,
         )
 
     def leader(self, name: str, number: int, size: int, cpu: int = 1) -> PodView:
