@@ -166,11 +166,12 @@ class _Entry:
 
     def group(self, identity: str) -> None:
         """Enter what a group is charged, and that it waits or does not."""
-        if self.charged(identity):
-            self._growth(identity)
-            return
-        self._cache.remove(growth_id(identity))
         world, cache = self._world, self._cache
+        if not self._new or identity in world.quotas.charges:
+            if self.charged(identity):
+                self._growth(identity)
+                return
+            cache.remove(growth_id(identity))
         group = world.groups[GroupID(identity)]
         if identity in world.quotas.waiting:
             if group.namespace not in cache.objects.namespaces:

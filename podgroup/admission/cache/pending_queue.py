@@ -204,6 +204,18 @@ class PendingQueue:
             bucket.active, bucket.aside = _joined(bucket.aside, bucket.active)
             self._note_aside(bucket)
 
+    def drop_aside(self) -> list[PendingWorkload]:
+        """Let all out at once that are inadmissible, and return them."""
+        dropped: list[PendingWorkload] = []
+        for lane in self.lanes.values():
+            for bucket in lane.buckets.values():
+                dropped += bucket.aside
+                bucket.aside = ShapeHeap()
+        for waiter in dropped:
+            waiter.place = None
+        self.waiting_aside.clear()
+        return dropped
+
     def try_again(self) -> None:
         """Let all be tried again that were inadmissible."""
         for bucket in self.waiting_aside:

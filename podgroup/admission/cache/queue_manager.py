@@ -158,6 +158,12 @@ class QueueManager:
         shape = self.shapes.intern(workload.priority, workload.pod_sets)
         return PendingWorkload(workload, shape, self._requeue_by)
 
+    def forget_inadmissible(self) -> None:
+        """Forget all that are inadmissible: in a copy where nothing is released none is tried."""
+        for queue in self._objects.cluster_queues.values():
+            for waiter in queue.lines.drop_aside():
+                del self.waiting[waiter.id]
+
     # Where they wait
 
     def queue_of(self, waiter: PendingWorkload) -> CachedQueue | None:
