@@ -27,6 +27,7 @@ from bench import (
     rebuilding,
     resident,
     sizes,
+    trying,
 )
 from bench.figures import Figure, commit_of, kept, printed, read, show, write
 from bench.processes import machine
@@ -62,6 +63,7 @@ PARTS: dict[str, Callable[[], AsyncIterator[Figure]]] = {
     "queries": questions.run,
     "forecast": forecasting.run,
     "pending": pending.run,
+    "trial": trying.run,
     "console": consoling.run,
     "kueue-load": load.run,
     "kueue-load-groups": partial(load.run, "groups"),

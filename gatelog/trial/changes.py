@@ -42,7 +42,7 @@ class Chances:
         if not self._begin:
             whole: Scheduler = pickle.loads(self._whole)
             whole.give_no_reasons()
-            _without_hopeless(whole)
+            whole.cache.queues.forget_inadmissible()
             self._begin = pickle.dumps(whole)
         copy: Scheduler = pickle.loads(self._begin)
         return copy
@@ -54,17 +54,6 @@ class Chances:
         scheduler.cache.submit(workload)
         verdicts = scheduler.settle(self._now, self._occasion)
         return next((one for one in verdicts.admitted if one.id == workload.id), None)
-
-
-def _without_hopeless(scheduler: Scheduler) -> None:
-    """Take out who was tried and waits for something that becomes free; a head holds others up."""
-    queues = scheduler.cache.queues
-    for waiter in list(queues.waiting.values()):
-        queue = queues.queue_of(waiter)
-        if queue is None or queue.strict or queue.lines.is_active(waiter):
-            continue
-        if waiter.id not in queues.claims.by_id and waiter.id not in queues.claims.held_back:
-            queues.remove(waiter.id)
 
 
 def changes(world: World, identity: GroupID, chances: Chances) -> Iterator[Change]:

@@ -1,6 +1,7 @@
 """What is said of pods that are tried, in words, and what is not said to whom."""
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from podgroup.model.objects import (
 )
 from podgroup.model.policy import Policy
 from runtime.settings import Settings
+from tests.core.test_laws import reloaded
 from tests.forecast.test_forecast import RUN_S, one_at_a_time
 from tests.projector.support import Writer
 from tests.support.databases import migrated
@@ -368,3 +370,18 @@ def test_when_it_starts_is_of_plays(tmp_path: Path, capsys: pytest.CaptureFixtur
     where = ["--db", url, "--cluster", "test"]
     assert cli.run(["try", "-f", str(file), "--budget", "0s", *where]) == 1
     assert "expected" not in capsys.readouterr().out
+
+
+def test_changes_are_looked_for_without_who_waits_in_vain() -> None:
+    """Thousands wait: a copy of the scheduler for each change holds none of them."""
+    toy = Toy(cpu=2)
+    toy.pod("big", cpu=1)
+    for number in range(400):
+        toy.pod(f"waits-{number}", cpu=2, settle=False)
+    world = decidable(reloaded(toy.world))
+    scheduler = world.quotas.scheduler
+    whole = len(pickle.dumps(scheduler))
+    scheduler.cache.queues.forget_inadmissible()
+    assert not scheduler.cache.queues.waiting
+    assert len(pickle.dumps(scheduler)) < whole / 2
+    assert lines(asked(job(3), toy))["would start"] == "at once with 1 pod"
