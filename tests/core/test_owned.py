@@ -322,6 +322,22 @@ def test_without_the_setting_and_as_kueue_decides_no_group_is_resized(policy: Po
     assert not toy.waiting() and toy.charged() == 3
 
 
+def test_in_kueue_mode_kueue_decides_about_the_size_of_the_first_moment() -> None:
+    toy = Owners(mode="kueue")
+    toy.scale("web", 2)
+    assert [(one.name, one.count) for one in toy.workloads["web"].pod_sets] == [("main", 2)]
+    assert toy.waiting() == ["web-0"]
+    toy.admit("web")
+    toy.reconcile("web")
+    assert not toy.waiting()
+    toy.scale("web", 3)
+    toy.wait(5)
+    assert toy.waiting() == ["web-2"] and not resized(toy)
+    assert ("web-2", "WaitingForPlace") in [(name, reason) for name, reason, _ in toy.said]
+    toy.scale("web", 0)
+    assert not toy.workloads
+
+
 def test_stateful_sets_are_listed_first_where_the_setting_names_a_kind() -> None:
     assert decides_by("builtin", Policy(), "1").kinds == WATCHED_KINDS
     assert decides_by("builtin", OWNED, "1").kinds == ("StatefulSet", *WATCHED_KINDS)
