@@ -3,6 +3,7 @@
 Invariant: reads only; nothing is written but an empty database that was named for it.
 """
 
+import dataclasses
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,7 +26,10 @@ UNION SELECT cluster_queue FROM quotas WHERE cluster = :cluster ORDER BY 1 LIMIT
 
 if TYPE_CHECKING:
     from gatelog.terminal.printing import Form
+    from gatelog.whatif.sweeping import Sweep
+    from gatelog.whatif.tallying import Tally
     from podgroup.model.policy import Policy
+    from projector.replay.sink import Sink
     from runtime.settings import Settings
 
 EXAMPLES = """
@@ -37,6 +41,8 @@ gatelog what-if --trace jobs.csv --objects queues.yaml --set clusterqueue/resear
 gatelog what-if --trace jobs.csv --objects queues.yaml --change smaller.yaml --json
 gatelog what-if --trace archive.swf --queue hpc/batch --objects queues.yaml
 gatelog what-if --trace jobs.csv --objects queues.yaml --db played.sqlite3
+gatelog what-if --since 7d --sweep queueing.least_run_s=0,300,600,1800
+gatelog what-if --trace jobs.csv --objects queues.yaml --sweep clusterqueue/research:cpu=40,60,80
 """
 
 
@@ -122,6 +128,13 @@ class ChangeOptions:
     runtime: Annotated[
         float, typer.Option(metavar="FACTOR", help="Everything runs so many times as long.")
     ] = 1.0
+    sweep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=VALUE,VALUE…",
+            help="Play several values of what --set takes, and show a table of what each costs.",
+        ),
+    ] = None
 
     def small(self) -> list[str]:
         """Return those of `--set` that change an object."""
@@ -183,15 +196,21 @@ def what_if(
         raise UsageFailed(f"--runtime {changed.runtime:g}: give a factor above 0 and up to 1000")
     named = changed.settings()
     where = place.settings(named)
-    wanted = Wanted(
-        changed.change or [],
-        changed.small(),
-        _policy(where, named),
-        changed.runtime,
-        played.label,
-        options.database_option(played.db),
-        played.form,
-    )
+    wanted = _wanted(changed, played, place)
+    if changed.sweep is not None:
+        from gatelog.whatif import sweeping
+
+        sweep = sweeping.read(changed.sweep)
+        if wanted.db is not None:
+            raise UsageFailed("--db is for one play: leave it out, or --sweep")
+        given = changed.assign or []
+        each = [
+            dataclasses.replace(changed, assign=[*given, sweep.assigned(value)])
+            for value in sweep.values
+        ]
+        variants = [_wanted(one, played, place) for one in each]
+        wanted = wanted._replace(sweep=sweep, variants=variants)
+        named = each[0].settings()
     objects = jobs.objects or []
     if jobs.trace is not None:
         if file or period.since or period.until:
@@ -225,6 +244,22 @@ class Wanted(NamedTuple):
     label: str
     db: str | None
     output: "Form | None"
+    sweep: "Sweep | None" = None
+    variants: "list[Wanted] | None" = None
+    """What is asked with each value of the sweep."""
+
+
+def _wanted(changed: ChangeOptions, played: PlayedOptions, place: PlaceOptions) -> Wanted:
+    named = changed.settings()
+    return Wanted(
+        changed.change or [],
+        changed.small(),
+        _policy(place.settings(named), named),
+        changed.runtime,
+        played.label,
+        options.database_option(played.db),
+        played.form,
+    )
 
 
 def _policy(settings: "Settings", texts: list[str]) -> dict[str, Any]:
@@ -247,31 +282,50 @@ def _of_trace(
     from gatelog.whatif.trace import Trace
 
     base = read_objects(objects)
-    other = changed(merged(base, wanted.change), wanted.small)
     jobs = Trace(trace, wanted.runtime, queue)
     jobs.check_queues(base)
-    base += jobs.classes(base)
-    other += jobs.classes(other)
+
+    def played(
+        name: str, one: Wanted | None, counted: scenarios.Counted, sink: "Sink | None" = None
+    ) -> "Tally":
+        """Return what comes of the jobs as they are, or on what is other."""
+        there = base if one is None else changed(merged(base, one.change), one.small)
+        with ProgressReport(f"playing {name}".rstrip()) as shown:
+            progress = shown.until(jobs.begin, jobs.last)
+            scenario = Scenario(
+                source=jobs,
+                objects=with_namespaces(there + jobs.classes(there), jobs.namespaces),
+                begin=jobs.begin,
+                policy=policy if one is None else replace(policy, **one.policy),
+            )
+            return scenarios.play(scenario, counted, sink=sink, progress=progress)[0]
+
+    if wanted.sweep is not None:
+        counted = scenarios.Counted(label=wanted.label)
+        pairs = zip(wanted.sweep.values, wanted.variants or (), strict=True)
+        _show_sweep(wanted, [played(value, one, counted) for value, one in pairs])
+        return
     two = bool(wanted.change or wanted.small or wanted.policy)
     counted = scenarios.Counted(label=wanted.label, starts=two)
-    tallies = []
     with scenarios.written_to(wanted.db) as sink:
-        plays = [("", base, policy, sink)]
         if two:
-            changed_policy = replace(policy, **wanted.policy)
-            plays = [("as it is", base, policy, None), ("changed", other, changed_policy, sink)]
-        for name, there, rules, written in plays:
-            with ProgressReport(f"playing {name}".rstrip()) as shown:
-                progress = shown.until(jobs.begin, jobs.last)
-                scenario = Scenario(
-                    source=jobs,
-                    objects=with_namespaces(there, jobs.namespaces),
-                    begin=jobs.begin,
-                    policy=rules,
-                )
-                tally, _ = scenarios.play(scenario, counted, sink=written, progress=progress)
-            tallies.append(tally)
+            tallies = [played("as it is", None, counted), played("changed", wanted, counted, sink)]
+        else:
+            tallies = [played("", None, counted, sink)]
     _show(jobs, tallies, wanted.output)
+
+
+def _show_sweep(wanted: Wanted, tallies: "list[Tally]") -> None:
+    from gatelog.terminal.printing import document
+    from gatelog.whatif import sweeping
+
+    assert wanted.sweep is not None, "a sweep was asked for"
+    pairs = zip(wanted.sweep.values, tallies, strict=True)
+    rows = [sweeping.row(value, tally) for value, tally in pairs]
+    if wanted.output is not None:
+        sys.stdout.write(document(sweeping.as_values(wanted.sweep, rows), wanted.output))
+    else:
+        sweeping.show(wanted.sweep, rows, sys.stdout)
 
 
 def _of_log(
@@ -288,8 +342,9 @@ def _of_log(
     since, until = period.since or "7d", period.until or ""
     asked = reading.Asked(since, until, wanted.label, period.calibrate)
     now = datetime.now(UTC)
+    every = wanted.variants or [wanted]
     if file is None:
-        _check_names(settings, wanted.small)
+        _check_names(settings, [text for one in every for text in one.small])
     with ProgressReport("reading the log") as shown:
         progress = shown.until(None, now)
         if file is not None:
@@ -298,17 +353,24 @@ def _of_log(
             past = asyncio.run(reading.read_log(settings, asked, progress))
     for text in past.unread:
         sys.stderr.write(f"gatelog: {file}: {text}\n")
-    found = replaying.alternatives(
-        past,
-        replaying.Change(
-            given=objects,
-            objects=wanted.change,
-            small=wanted.small,
-            policy=wanted.policy,
-            factor=wanted.runtime,
-        ),
-        db=wanted.db,
-    )
+    plays = [
+        replaying.alternatives(
+            past,
+            replaying.Change(
+                given=objects,
+                objects=one.change,
+                small=one.small,
+                policy=one.policy,
+                factor=one.runtime,
+            ),
+            db=one.db,
+        )
+        for one in every
+    ]
+    if wanted.sweep is not None:
+        _show_sweep(wanted, [found.other or found.same for found in plays])
+        return FAILED if past.unread else None
+    (found,) = plays
     if wanted.output is not None:
         from gatelog.terminal.printing import document
 

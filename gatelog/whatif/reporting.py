@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from gatelog.readmodel.timeline import duration
 from gatelog.terminal.printing import table
-from gatelog.whatif.tallying import Key, Kind, Quota, Spread, Tally
+from gatelog.whatif.tallying import Key, Kind, Quota, Spread, Tally, hours
 
 MOST = 10
 """Groups that are named among those that gain or lose."""
@@ -59,7 +59,7 @@ def as_values(tally: Tally) -> dict[str, Any]:
         "quota": [
             {"queue": key.queue, "flavor": key.flavor, "resource": key.resource}
             | {
-                f"{name}_hours": round(_hours(key, getattr(quota, name)), 6)
+                f"{name}_hours": round(hours(key, getattr(quota, name)), 6)
                 for name in Quota.__struct_fields__
             }
             for key, quota in sorted(tally.quota.items())
@@ -92,7 +92,8 @@ def show(tally: Tally, other: Tally | None, out: TextIO) -> None:
         ]
         for key in sorted({key for each in tallies for key in each.quota})
     ]
-    heads = ["queue", "flavor", "resource", "nominal", "used", "idle", "borrowed", "lent", "used %"]
+    heads = ["queue", "flavor", "resource", "nominal", "used", "idle", "borrowed", "lent", "lost"]
+    heads.append("used %")
     table(heads, cells, headers=True, out=out)
     queues = sorted({q for each in tallies for q in (*each.preempted, *each.evicted)})
     out.write("\npreemptions\n" if queues else "\npreemptions: none\n")
@@ -126,11 +127,7 @@ def _waits(found: Any) -> tuple[str, ...]:
 
 def _quota(key: Key, quota: Quota | None) -> tuple[str, ...]:
     quota = quota or Quota()
-    names = ("nominal", "used", "idle", "borrowed", "lent")
-    amounts = [f"{_hours(key, getattr(quota, name)):,.2f}" for name in names]
+    names = ("nominal", "used", "idle", "borrowed", "lent", "lost")
+    amounts = [f"{hours(key, getattr(quota, name)):,.2f}" for name in names]
     share = f"{100 * quota.used / quota.nominal:.1f}" if quota.nominal else "-"
     return *amounts, share
-
-
-def _hours(key: Key, amount: float) -> float:
-    return amount / 3600 / (1000 if key.resource == "cpu" else 1)

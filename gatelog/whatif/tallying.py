@@ -4,7 +4,8 @@ Theory. Waits are counted per admission, from the group's place in the queue to 
 `v_admission_latency.queue_seconds` counts them. Quota is integrated over time whenever a
 ClusterQueue's usage changes: `used` is what is charged, `borrowed` what of that is beyond the
 nominal quota, `idle` what of the nominal quota is unused, `lent` a queue's share, by what it has
-idle, of what others of its cohort borrow. Amounts are resource-seconds, cpu in thousandths.
+idle, of what others of its cohort borrow. `lost` is what preempted groups had held since their
+admission, as `v_preemptions` has it. Amounts are resource-seconds, cpu in thousandths.
 
 Invariant: for each ClusterQueue, flavor and resource `used - borrowed + idle` is `nominal`, at each
 moment and so in sum; `lent` is a part of `idle`.
@@ -24,7 +25,7 @@ from podgroup.model.ids import GroupID
 from podgroup.model.objects import ClusterQueueView
 from podgroup.model.reasons import effect_of
 from podgroup.state.facts import cluster_queue_name
-from podgroup.state.group import Group
+from podgroup.state.group import Group, QuotaReservation
 from podgroup.state.world import World
 
 
@@ -52,6 +53,12 @@ class Quota(Struct):
     borrowed: float = 0.0
     idle: float = 0.0
     lent: float = 0.0
+    lost: float = 0.0
+
+
+def hours(key: Key, amount: float) -> float:
+    """Return resource-seconds as hours in people's units."""
+    return amount / 3600 / (1000 if key.resource == "cpu" else 1)
 
 
 class Start(Struct, frozen=True, gc=False):
@@ -145,6 +152,17 @@ class Counting:
                 queue = cluster_queue_name(world, group) if group is not None else ""
                 preempted = command.effect.preempts or command.preempted_by
                 (tally.preempted if preempted else tally.evicted)[queue] += 1
+                if preempted and group is not None and group.quota.holding is not None:
+                    self._lost(group.quota.holding, now)
+
+    def _lost(self, holding: QuotaReservation, now: datetime) -> None:
+        """Count what a preempted group has held since its admission."""
+        seconds = (now - (holding.admitted_at or holding.at)).total_seconds()
+        for given in holding.admission.assignments if holding.admitted else ():
+            for resource, flavor in given.flavors.items():
+                key = Key(holding.admission.cluster_queue, flavor, resource)
+                sums = self.tally.quota.setdefault(key, Quota())
+                sums.lost += given.usage.get(resource, 0) * seconds
 
     def finish(self, world: World, end: datetime) -> None:
         """Count who waits still, and quota up to the end."""
