@@ -42,6 +42,7 @@ from gatelog.readmodel.rows import (
     RepeatedRow,
     ReplicaRow,
     SayingRow,
+    ShortageRow,
     ShortRow,
     StandingRow,
     SummaryRow,
@@ -51,7 +52,7 @@ from gatelog.readmodel.rows import (
     WaitRow,
 )
 from gatelog.readmodel.running import NotRunningRow, StillRow
-from gatelog.readmodel.shared import Shared
+from gatelog.readmodel.shared import Shared, as_of_now, by_group
 from gatelog.readmodel.timeline import TimelineEntry
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.whereabouts import read_model_at
@@ -156,9 +157,22 @@ class ReadModel:
 
     def pending(self, namespace: str = "", limit: int = 1000) -> list[PendingRow]:
         """Return what is not admitted, in a namespace or everywhere, by queue and its order."""
-        return list(
-            self.rows(PendingRow, statements.PENDING, {"namespace": namespace, "limit": limit})
-        )
+        rows = self.rows(PendingRow, statements.PENDING, {"namespace": namespace, "limit": limit})
+        short = by_group(self.shortages(namespace))
+        return [
+            msgspec.structs.replace(
+                row,
+                message=as_of_now(
+                    row.reason, row.message, short.get((row.namespace, row.name), ())
+                ),
+            )
+            for row in rows
+        ]
+
+    def shortages(self, namespace: str = "") -> list[ShortageRow]:
+        """Return what groups that wait are short of, in a namespace or everywhere."""
+        given = {"namespace": namespace, "limit": MOST_HELD}
+        return list(self.rows(ShortageRow, statements.SHORTAGES, given))
 
     def listed(
         self, namespace: str, queue: str = "", state: str = "", *, gone: bool = False, limit: int
@@ -478,7 +492,10 @@ class ReadModel:
     def _why(self, error: QuestionFailed) -> str:
         said = next(iter(str(error).splitlines()), "")
         if _NO_TABLE.search(said):
-            return f"{self.place} has no read model of gatelog yet: run `gatelog migrate`"
+            return (
+                f"{self.place} has no read model of gatelog yet, or one of an older gatelog "
+                f"({said}): run `gatelog migrate`"
+            )
         if "interrupted" in said or "statement timeout" in said:
             return f"{self.place} took too long to answer: ask for less at once"
         return f"cannot read {self.place}: {said}"

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from gatelog.readmodel import moments, running, statements
-from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.model import MOST_HELD, ReadModel
 from gatelog.readmodel.overtaking import AdmittedRow
 from gatelog.readmodel.rows import (
     BorrowerRow,
@@ -27,6 +27,7 @@ from gatelog.readmodel.rows import (
     GroupRow,
     HolderRow,
     PoolRow,
+    ShortageRow,
     ShortRow,
     WaitRow,
 )
@@ -66,6 +67,7 @@ def of_moment(query: str) -> str:
 
 
 _SHORT = of_moment(statements.SHORT)
+_SHORTAGES = of_moment(statements.SHORTAGES)
 _POOLS = of_moment(statements.POOLS)
 
 
@@ -196,6 +198,11 @@ class Past:
             list(rows(BorrowerRow, _BORROWERS[self._model.dialect], given)),
             self._model.reclaims(short[0].cluster_queue),
         )
+
+    def shortages(self, namespace: str = "") -> list[ShortageRow]:
+        """Return what groups that waited were short of."""
+        given = {"namespace": namespace, "limit": MOST_HELD, "at": self._at}
+        return list(self._model.rows(ShortageRow, _SHORTAGES, given))
 
     def waits(self, group_id: str) -> list[WaitRow]:
         """Return the waits that had begun; one that was not over by then goes on."""

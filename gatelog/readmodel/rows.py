@@ -208,6 +208,13 @@ class ShortRow(msgspec.Struct, frozen=True):
         return self.available if self.ever or self.room is None else max(0, self.room)
 
 
+class ShortageRow(ShortRow, frozen=True, kw_only=True):
+    """The same, and of which group."""
+
+    group_namespace: str
+    group_name: str
+
+
 class PoolRow(msgspec.Struct, frozen=True):
     """A ClusterQueue or Cohort of the tree that a group waits in, and its state now."""
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from gatelog.readmodel.rows import BorrowerRow, PoolRow, ShortRow
+from gatelog.readmodel.rows import BorrowerRow, PoolRow, ShortageRow, ShortRow
 from podgroup.model import wording
 from podgroup.model.quantities import MAX_INT64
 from podgroup.model.shortage import Shortage
@@ -51,6 +51,23 @@ def sentences(shared: Shared, priority: int) -> Iterator[tuple[str, str]]:
 def short_of(reason: str, rows: Iterable[ShortRow]) -> list[str]:
     """Say what a group needs, what is free of it and where, and which limit keeps it from more."""
     return wording.short_of(reason, map(_shortage, rows))
+
+
+def by_group(rows: Iterable[ShortageRow]) -> dict[tuple[str, str], list[ShortageRow]]:
+    """Return what groups are short of, by namespace and name."""
+    found: dict[tuple[str, str], list[ShortageRow]] = {}
+    for row in rows:
+        found.setdefault((row.group_namespace, row.group_name), []).append(row)
+    return found
+
+
+def as_of_now(reason: str, message: str, rows: Iterable[ShortRow]) -> str:
+    """Return the message of a wait with amounts of the moment; as it was said where none is known.
+
+    A message has the amounts of when the wait began.
+    """
+    said = "; ".join(short_of(reason, rows))
+    return wording.joined(said, message) if said and wording.KUEUES in message else message
 
 
 def freed(shared: Shared, *, own_only: bool = False) -> str:

@@ -267,18 +267,27 @@ SELECT g.namespace, g.name, g.state, g.priority, w.from_at AS since,
  ORDER BY w.from_at, g.id, p.uid LIMIT :limit
 """
 
-SHORT = """
-SELECT s.cluster_queue, s.kind, s.name, s.flavor, s.resource, s.requested, s.available,
+_SHORT = """s.cluster_queue, s.kind, s.name, s.flavor, s.resource, s.requested, s.available,
        s.limited_by, s.without_limit, s.lender, s.ever, s.from_at,
        CASE s.limited_by WHEN 'cohort' THEN u.spare
             WHEN 'nominal' THEN u.nominal - u.reserved - u.unadmitted END AS room
   FROM shortages s
   LEFT JOIN usage u ON u.cluster = s.cluster AND u.kind = s.kind AND u.namespace = ''
-   AND u.name = s.name AND u.flavor = s.flavor AND u.resource = s.resource AND u.to_at IS NULL
+   AND u.name = s.name AND u.flavor = s.flavor AND u.resource = s.resource AND u.to_at IS NULL"""
+SHORT = f"""
+SELECT {_SHORT}
  WHERE s.cluster = :cluster AND s.group_id = :group_id AND s.to_at IS NULL
  ORDER BY s.from_seq, s.flavor, s.resource LIMIT :limit
 """
 """What it fell short of when it was tried, and the room there is at the moment by the ledger."""
+
+SHORTAGES = f"""
+SELECT g.namespace AS group_namespace, g.name AS group_name, {_SHORT}
+  JOIN groups g ON g.cluster = s.cluster AND g.id = s.group_id
+ WHERE s.cluster = :cluster AND s.to_at IS NULL AND (g.namespace = :namespace OR :namespace = '')
+ ORDER BY s.group_id, s.from_seq, s.flavor, s.resource LIMIT :limit
+"""
+"""The same of all groups that wait."""
 
 _POOLS = """
   FROM shortages s

@@ -27,7 +27,9 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 _TOGETHER = timedelta(seconds=0.3)
 NO_WAIT = timedelta(seconds=0.05)
 """Shorter waits are not reported: pods of a group are never created in the same instant."""
-_IDENTITY = re.compile(r" \((?:group )?(?:group|single)-[0-9a-f-]{36}\)")
+_IDENTITY = re.compile(
+    r" \((?:(?:group )?(?:group|single)-[0-9a-f-]{36}|group (?:group|single)-[^\s)]+)\)"
+)
 _PREEMPTED = re.compile(r"(preempted by \S+ \([^)]*\)) in \S*(?=: )")
 _PREEMPTED_FOR = re.compile(
     r"Preempted to accommodate a workload \(UID: [^)]*\) due to ([^;]+)"

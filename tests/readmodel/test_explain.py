@@ -17,11 +17,13 @@ from gatelog.serve.console.group import group
 from gatelog.serve.console.groups import groups
 from gatelog.serve.console.preemptions import preemptions
 from gatelog.serve.console.view import PageView
+from gatelog.serve.console.waiting import who_waits
 from gatelog.viacluster import answers
 from podgroup.log.events import ObjectApplied
 from podgroup.model.names import POD_GROUP_ROLE as ROLE
 from podgroup.model.objects import DeclaredSet, LocalQueueView, NamespaceView
 from podgroup.model.policy import Policy
+from podgroup.model.wording import first
 from tests.core.test_dialects import workers
 from tests.projector.support import Writer, busy_toy
 from tests.support.toy import Toy
@@ -239,3 +241,26 @@ def test_who_waits_for_other_pods_than_so_many_is_told_which(url: str) -> None:
         assert words in text and f"it takes: {takes}" in text
         assert words in rows[name] and words in listed
     assert "pods exist" not in listed
+
+
+def test_a_list_of_who_waits_has_amounts_of_the_moment(url: str) -> None:
+    """Each wait began with other amounts free: side by side they are those of now."""
+    toy = Toy(cpu=4, policy=Policy(status_interval_s=1))
+    toy.wait(2)
+    toy.pod("one", cpu=1)
+    toy.pod("wide", cpu=4)
+    toy.pod("two", cpu=2)
+    toy.pod("wider", cpu=4)
+    toy.wait(2)
+    toy.run("one")
+    toy.end("one")
+    toy.wait(2)
+    Writer(url).feed(toy.messages)
+    with ReadModel(url, "test") as model:
+        said = {row.name: first(row.message) for row in model.pending("ns")}
+        assert said == dict.fromkeys(
+            ("wide", "wider"), "needs 4 cpu; 2 are free in ClusterQueue cq (flavor f)"
+        )
+        seen = PageView(at=None, query={}, now=model.clock())
+        shown = {row.name: first(row.message) for row in who_waits(Asked(model), seen, "cq", 9, 0)}
+        assert shown == said
