@@ -172,8 +172,8 @@ def _root(
         bool,
         typer.Option(
             VIA_CLUSTER,
-            help="Ask through the API server, as `kubectl gatelog` does: why, history, queue, "
-            "usage, top, watch.",
+            help="Ask through the API server, as `kubectl gatelog` does: why, history, try, "
+            "queue, usage, top, watch.",
         ),
     ] = False,
 ) -> None:

@@ -22,8 +22,13 @@ from gatelog.viacluster.apiserver import BASE
 from runtime.kube import KubeError, connect
 from runtime.settings import Settings
 
-_SHORT = {"--json": ("-o", "json"), "--namespace": ("-n",), "--output": ("-o",)}
-_WITH_VALUE = {"-n", "-o"}
+_SHORT = {
+    "--json": ("-o", "json"),
+    "--namespace": ("-n",),
+    "--output": ("-o",),
+    "--filename": ("-f",),
+}
+_WITH_VALUE = {"-n", "-o", "-f"}
 _ALONE = {"-A", "--all-namespaces"}
 
 
@@ -50,7 +55,11 @@ def ask(arguments: Sequence[str], error: NotHere) -> int:
         from gatelog.viacluster.app import run
 
         return run([*plain, *where])
+    asked, fed = _fed(asked)
     command = there.installed.run(shlex.join(["gatelog", *asked]))
+    if fed and " exec " in command:
+        command = command.replace(" exec ", " exec -i ", 1)
+    command += fed if command else ""
     if where:
         command = command.replace("kubectl ", f"kubectl {shlex.join(where)} ", 1)
     if not command:
@@ -85,13 +94,23 @@ def _without_place(arguments: Sequence[str]) -> list[str]:
     return kept
 
 
+def _fed(arguments: Sequence[str]) -> tuple[list[str], str]:
+    """Return a command line that reads stdin in place of a file, and what feeds the file to it."""
+    asked = list(arguments)
+    at = next((n for n, word in enumerate(asked) if word in ("-f", "--filename")), len(asked))
+    if asked[:1] != ["try"] or at + 1 >= len(asked) or asked[at + 1] == "-":
+        return asked, ""
+    file, asked[at + 1] = asked[at + 1], "-"
+    return asked, f" < {shlex.quote(file)}"
+
+
 def translated(arguments: Sequence[str]) -> list[str] | None:
     """Return a command line of `kubectl gatelog` that asks the same; None: it has none.
 
     There a namespace that is not named is the context's, here it is all of them.
     """
     command, *rest = [*arguments, ""]
-    if command not in ("why", "history"):
+    if command not in ("why", "history", "try"):
         return None
     names: list[str] = []
     options: list[str] = []
@@ -108,6 +127,8 @@ def translated(arguments: Sequence[str]) -> list[str] | None:
             return None
         given = [*short[1:], *([value] if equals else [])] or [next(words, "")]
         options += [short[0], *given]
+    if command == "try" and "-n" not in options:
+        options += ["-n", "default"]
     if command == "why" and "-n" not in options:
         if not names:
             options.append("-A")

@@ -5,6 +5,7 @@ Invariant: nothing is written anywhere.
 
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,14 +33,15 @@ class TrialOptions:
     """What is tried, and as of when."""
 
     filename: Annotated[
-        str,
+        Path | None,
         typer.Option(
             "--filename",
             "-f",
             metavar="FILE",
             help="Manifest of pods, or of what makes them: Jobs, Deployments, sets; - is stdin.",
+            allow_dash=True,
         ),
-    ] = ""
+    ] = None
     namespace: Annotated[
         str,
         typer.Option(
@@ -74,7 +76,7 @@ def try_(
     from gatelog.trial.answers import EXIT_CODES
     from gatelog.trial.commandline import print_answer, read_text
 
-    text = read_text(given.filename)
+    text = read_text(str(given.filename or ""))
     settings = where.settings(search=True)
     lookup.say_where(settings, answer.form)
     found = _answer(given, text, settings)

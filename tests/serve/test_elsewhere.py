@@ -10,7 +10,7 @@ import yaml
 
 from gatelog import cli
 from gatelog.cluster.installation import described
-from gatelog.commands.elsewhere import translated
+from gatelog.commands.elsewhere import _fed, translated
 from gatelog.shell.named import by_kubeconfig
 from gatelog.shell.statedir import StateDir
 from tests.projector.support import Writer, busy_toy
@@ -154,12 +154,23 @@ async def test_a_cluster_that_does_not_answer_is_named(
         ("history train --namespace team-a", "history train -n team-a"),
         ("history a/b --all", None),
         ("why --watch", None),
+        ("try -f job.yaml", "try -f job.yaml -n default"),
+        ("try --filename=job.yaml --namespace team-a --json", "try -f job.yaml -n team-a -o json"),
+        ("try -f job.yaml --at 1h", None),
         ("parked", None),
     ],
 )
 def test_a_command_line_is_put_as_the_plugin_takes_it(typed: str, asked: str | None) -> None:
     found = translated(typed.split())
     assert (None if found is None else " ".join(found)) == asked
+
+
+def test_a_file_is_fed_to_the_pod_that_answers() -> None:
+    """What is on this machine is not there."""
+    asked = ["try", "-f", "a job.yaml", "--at", "1h"]
+    assert _fed(asked) == (["try", "-f", "-", "--at", "1h"], " < 'a job.yaml'")
+    assert _fed(["try", "-f", "-"]) == (["try", "-f", "-"], "")
+    assert _fed(["why", "-f", "x"]) == (["why", "-f", "x"], "")
 
 
 def test_how_it_was_installed_is_read_from_its_objects() -> None:
