@@ -43,7 +43,7 @@ from podgroup.rules.helpers.rule import Rule, RuleDoc
 from podgroup.rules.helpers.wording import growth, workload_refused, write_refused
 from podgroup.state.asked import claims_differ
 from podgroup.state.changes import ALL_RELEASED, FIRST_RUNS, WINDS_UP
-from podgroup.state.facts import beyond_admission, grows
+from podgroup.state.facts import beyond_admission, grows, larger_claims
 from podgroup.state.group import Group
 from podgroup.state.members import Flag
 
@@ -213,14 +213,18 @@ def _unmanaged(ctx: RuleContext, group: Group) -> str:
 
 
 def _beyond(ctx: RuleContext, group: Group) -> str:
-    """Say how much more than it was given a group takes, since its pods were resized."""
-    if (
-        group.quota.holding is None
-        or Flag.LARGER not in ctx.members(group).sets
-        or ctx.world.mode == "kueue"
-    ):
+    """Say how much more than it was given a group takes, since pods or claims are larger."""
+    holding, claims = group.quota.holding, ctx.world.sharing.claims
+    if holding is None or ctx.world.mode == "kueue":
         return ""
-    more = beyond_admission(ctx.world, group, group.quota.holding.admission)
+    if Flag.LARGER not in ctx.members(group).sets and group.id not in claims:
+        return ""
+    of_pods = beyond_admission(ctx.world, group, holding.admission)
+    of_claims = larger_claims(ctx.world, group, holding.admission)
+    more = {
+        key: of_pods.get(key, 0) + of_claims.get(key, 0)
+        for key in of_pods.keys() | of_claims.keys()
+    }
     amounts = ", ".join(
         f"{quantity(resource, more[flavor, resource])} {resource} of {flavor}"
         for flavor, resource in sorted(more)

@@ -292,6 +292,18 @@ def charged_claims(world: World, group: Group, admission: Admission) -> dict[tup
     return found
 
 
+def larger_claims(world: World, group: Group, admission: Admission) -> dict[tuple[str, str], int]:
+    """Return what shared claims hold above what they were admitted with, by flavor."""
+    given: dict[tuple[str, str], int] = {}
+    for one in admission.assignments:
+        for resource, amount in one.shared.items():
+            given[one.flavors.get(resource, ""), resource] = amount
+    if not given:
+        return {}
+    now = charged_claims(world, group, admission)
+    return {key: now[key] - given[key] for key in given if now.get(key, 0) > given[key]}
+
+
 def _flavor_for(
     queue: ClusterQueueView | None, assignment: Assignment | None, resource: str
 ) -> str:

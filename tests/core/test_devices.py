@@ -342,6 +342,22 @@ def test_a_shared_claim_deleted_under_its_pods_stays_charged(toy: Devices) -> No
     assert toy.charged() == 3
 
 
+def test_a_shared_claim_made_anew_with_more_is_charged_and_said(toy: Devices) -> None:
+    toy.claim("shared", 1)
+    toy.asks("a", claim="shared")
+    toy.asks("b", claim="shared")
+    toy.run("a", "b")
+    toy.drop("ResourceClaim", "shared")
+    toy.claim("shared", 4)
+    assert toy.charged() == 4
+    reason, message = toy.why("a")
+    assert reason == "LargerThanAdmitted"
+    assert "it takes 3 gpus of f more than it was given" in message
+    assert toy.why("b")[0] == "", "it pays for none"
+    toy.asks("c", "one")
+    assert not toy.admitted("c")
+
+
 def test_a_shared_claim_too_large_for_what_is_left_is_waited_for(toy: Devices) -> None:
     toy.asks("first", "two")
     toy.claim("shared", 3)
