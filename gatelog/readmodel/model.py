@@ -252,7 +252,7 @@ class ReadModel:
         return list(self.rows(WaitRow, statements.WAITS, {"group_id": group_id, "limit": 50}))
 
     def holders(self, cluster_queue: str, limit: int = 5) -> list[HolderRow]:
-        """Return who holds quota of a ClusterQueue, oldest admission first.
+        """Return who holds quota of a ClusterQueue, oldest admission first; none who holds nothing.
 
         Before them who runs in it or its cohort without having been admitted.
         """
@@ -262,7 +262,7 @@ class ReadModel:
             new = HolderRow(pod.namespace, pod.name, pod.state, pod.priority, pod.since, {})
             _add(found.setdefault((pod.namespace, pod.name), new).resources, {"": pod.resources})
         admitted = self.rows(HolderRow, statements.HOLDERS[self.dialect], given | {"limit": limit})
-        return [*list(found.values())[:limit], *admitted]
+        return [*list(found.values())[:limit], *(one for one in admitted if one.resources)]
 
     def shared(self, group_id: str, limit: int = 200) -> Shared:
         """Return what a group that waits is short of, the state of its tree, and who could give."""

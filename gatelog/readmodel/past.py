@@ -183,7 +183,8 @@ class Past:
     def holders(self, cluster_queue: str, limit: int = 5) -> list[HolderRow]:
         """Return who held quota of a ClusterQueue then, oldest admission first."""
         given = {"cluster_queue": cluster_queue, "at": self._at, "limit": limit}
-        return list(self._model.rows(HolderRow, _HELD[self._model.dialect], given))
+        rows = self._model.rows(HolderRow, _HELD[self._model.dialect], given)
+        return [one for one in rows if one.resources]
 
     def shared(self, group_id: str, limit: int = 200) -> Shared:
         """Return what a group was short of, the state of its tree, and who could have given."""

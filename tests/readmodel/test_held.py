@@ -58,6 +58,20 @@ def test_what_ended_pods_gave_back_is_held_by_nobody(told: tuple[str, Toy]) -> N
         assert stood.held == 2000, "the ledger says the same"
 
 
+def test_who_asks_for_nothing_holds_nothing(url: str) -> None:
+    """It is admitted, and no holder that anybody waits for."""
+    toy = Toy(cpu=2)
+    toy.pod("free", cpu=0)
+    toy.pod("runs", cpu=2)
+    toy.pod("next", cpu=1)
+    Writer(url).feed(toy.messages)
+    with ReadModel(url, "test") as model:
+        (waiting,) = model.groups("ns", "next")
+        for past in (False, True):
+            holders = explain(model, waiting, toy.now, past=past).holders
+            assert [one.name for one in holders] == ["runs"]
+
+
 def test_a_past_moment_has_what_was_held_then(told: tuple[str, Toy]) -> None:
     url, toy = told
     with ReadModel(url, "test") as model:
