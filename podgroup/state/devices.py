@@ -66,6 +66,10 @@ class Source(NamedTuple):
         return f"{self.kind} {self.name}"
 
 
+def _as_kueue(world: World) -> bool:
+    return world.policy.compatibility == "kueue"
+
+
 def counting(world: World) -> bool:
     """Tell whether devices are held against quota."""
     return counts_devices(world.mode, world.policy)
@@ -101,7 +105,7 @@ def uncounted(world: World, namespace: str, asked: PodView | DeclaredSet) -> tup
     for index, entry in enumerate(asked.resource_claims):
         path = f"{of}spec.resourceClaims[{index}]"
         found = list(_sources(world, namespace, entry, made))
-        if entry.claim and world.policy.compatibility == "kueue":
+        if entry.claim and _as_kueue(world):
             said = "ResourceClaims are not counted with queueing.compatibility kueue, templates are"
             return PENDING_MISCONFIGURED, f"{path}.resourceClaimName: {said}"
         if found and all(one.view is None for one in found):
@@ -197,7 +201,7 @@ def _counted(
     own = bare(asked)
     more = _renamed(world, own) if counting(world) else {}
     for entry in asked.resource_claims:
-        if not entry.template or not counting(world):
+        if not entry.template or not counting(world) or (known is not None and _as_kueue(world)):
             continue
         largest: dict[str, int] = {}
         sources = [one for one in _sources(world, namespace, entry, made) if one.view is not None]
@@ -252,7 +256,7 @@ def _class_of(world: World, resource: str) -> str:
 
     Of several the newest, of those made at once the first by name, as kube-scheduler chooses.
     """
-    if resource.startswith(IMPLICIT) and world.policy.compatibility != "kueue":
+    if resource.startswith(IMPLICIT) and not _as_kueue(world):
         name = resource.removeprefix(IMPLICIT)
         return name if name in world.device_classes else ""
     best: DeviceClassView | None = None
@@ -269,7 +273,8 @@ def _sources(world: World, namespace: str, entry: PodClaim, made: Generated) -> 
     if entry.template:
         template = world.claim_templates.get((namespace, entry.template))
         yield Source("ResourceClaimTemplate", entry.template, template)
-        name = dict(made).get(entry.name, "")
+        # Kueue charges what the template says, whatever comes of it.
+        name = "" if _as_kueue(world) else dict(made).get(entry.name, "")
     if name:
         yield Source("ResourceClaim", name, world.resource_claims.get((namespace, name)))
 

@@ -463,6 +463,15 @@ def test_as_kueue_claims_by_name_are_refused() -> None:
     assert toy.admitted("b") and toy.charged() == 1
 
 
+def test_as_kueue_a_template_is_charged_and_not_what_came_of_it() -> None:
+    toy = Devices(msgspec.structs.replace(POLICY, compatibility="kueue"))
+    toy.asks("a", "one")
+    toy.drop("ResourceClaimTemplate", "one")
+    toy.template("one", 4)
+    toy.claim("a-devices", 4, pod="a")
+    assert toy.charged() == 1 and toy.why("a")[0] == ""
+
+
 def test_a_setting_that_comes_later_counts_what_is_there() -> None:
     toy = Devices(Policy())
     toy.asks("a", "two")
