@@ -55,29 +55,35 @@ def epochs(
         _show(line, known)
         for each in inforce.within(went_back, line, lines):
             at = f"{each.at:%Y-%m-%d %H:%M:%S} UTC"
-            sys.stdout.write(f"  cluster restored {at}, seq {each.seq}: {each.message}\n")
+            _say(f"  cluster restored {at}, seq {each.seq}: {each.message}")
     if pruned is not None:
-        sys.stdout.write(f"history before {pruned:%Y-%m-%d %H:%M:%S} UTC was pruned\n")
+        _say(f"history before {pruned:%Y-%m-%d %H:%M:%S} UTC was pruned")
     return None
 
 
+def _say(text: str) -> None:
+    """Print a line, folded where the terminal is narrow."""
+    from gatelog.terminal import console
+
+    console.console().print(text, markup=False, highlight=False)
+
+
 def _show(line: "EpochLine", known: "list[InForce]") -> None:
-    out = sys.stdout
     at = f"{line.at:%Y-%m-%d %H:%M:%S} UTC" if line.at is not None else "at an unknown time"
-    out.write(f"epoch {line.number}  {at}  {line.reason}\n")
+    _say(f"epoch {line.number}  {at}  {line.reason}")
     if line.lost_from is not None:
-        out.write(f"  may be missing: positions {line.lost_from} to {line.lost_to}\n")
+        _say(f"  may be missing: positions {line.lost_from} to {line.lost_to}")
     mine = [one for one in known if one.epoch == line.number]
     if not mine:
-        out.write("  settings: the log does not say, or history was pruned\n")
+        _say("  settings: the log does not say, or history was pruned")
     for number, one in enumerate(mine):
         since = f"{one.at:%Y-%m-%d %H:%M:%S} UTC, seq {one.seq}" if one.at else "before history"
         if one.was:
-            out.write(f"  since {since}: {one.changes()}\n")
+            _say(f"  since {since}: {one.changes()}")
         elif one.seq and one is not known[0]:
-            out.write(f"  since {since}: as before\n")
+            _say(f"  since {since}: as before")
         else:
-            out.write(f"  since {since}:\n")
+            _say(f"  since {since}:")
         if number == 0 and not one.was and one is known[0]:
             for name, value in one.settings.items():
-                out.write(f"    {name:<42} {value}\n")
+                _say(f"    {name:<42} {value}")
