@@ -112,6 +112,7 @@ class Scheduler:
             self._look_again(heads, admitted, evicted)
             manager.try_released()
             self._run_rounds(heads, admitted, evicted)
+        cache.claims.reconsidered.clear()  # without news each keeps what it has
         if self._as_kueue:
             for verdict in failures:
                 second_pass.enter(cache, verdict)

@@ -151,7 +151,7 @@ class Market:
 
     def _comes_to_rest(self, now: float) -> None:
         """Passes without news soon decide nothing: what they decide is news itself."""
-        for _ in range(6):
+        for _ in range(4):
             kept = self._postponed()
             again = self.scheduler.decide(now)
             self._carry_out(again, now)

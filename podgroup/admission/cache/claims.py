@@ -147,11 +147,12 @@ class Claims:
         self.reconsidered.update(id for id in queue.claims if self.by_id[id].until)
 
     def ready(self) -> tuple[list[Claim], list[Claim]]:
-        """Return postponed claims that are due, and those that are decided anew before that."""
-        now = self._wake_ups.now
+        """Return postponed claims of trees where one is due, and others to be decided anew."""
+        now, queues = self._wake_ups.now, self._objects.forest.queues
         postponed = [claim for claim in self.by_id.values() if claim.until]
-        due = [one for one in postponed if one.until <= now]
-        early = [one for one in postponed if one.until > now]
+        roots = {queues[one.queue].root for one in postponed if one.until <= now}
+        due = [one for one in postponed if queues[one.queue].root in roots]
+        early = [one for one in postponed if queues[one.queue].root not in roots]
         early = [one for one in early if one.waiter.id in self.reconsidered]
         self.reconsidered.clear()
         return due, early
