@@ -296,6 +296,10 @@ class QueueingSettings(Section, frozen=True, kw_only=True):
     status_interval_s: Annotated[int, Meta(ge=0, le=DAY_S)] = 5
     """Seconds between writes of counts and usage into a queue's status and table usage; 0: never.
     Builtin mode."""
+    longest_wait_s: Annotated[int, Meta(ge=0, le=30 * DAY_S)] = 3600
+    """Seconds that a group waits for quota before it is reserved a start: what would put that off
+    does not pass it any more (docs/queues.md); 0: never. Builtin mode, and not with compatibility
+    kueue."""
     topology_aware_scheduling: bool = True
     """Obey the topology that Kueue assigns (gate TopologyAwareScheduling). Off: remove its gate."""
     elastic_jobs: bool = False

@@ -14,6 +14,7 @@ from gatelog.shell.narrator import Narrator
 EXAMPLES = """
 gatelog demo
 gatelog demo --keep
+gatelog demo --all
 gatelog demo --state-dir /tmp/demo && gatelog history team-a/training --state-dir /tmp/demo
 """
 
@@ -28,6 +29,9 @@ def demo(
         bool,
         typer.Option("--keep", help="Go on when the stories are over, with the console, until ^C."),
     ] = False,
+    more: Annotated[
+        bool, typer.Option("--all", help="More stories, which take longer: a reserved start.")
+    ] = False,
     db: options.Database = None,
     verbose: options.Verbose = False,
 ) -> int | None:
@@ -39,4 +43,4 @@ def demo(
     from runtime.settings import LogSettings
 
     narrator = Narrator(LogSettings(), "demo", verbose=verbose, plain=True)
-    return None if play(state_dir, narrator, keep=keep, database=db or "") else FAILED
+    return None if play(state_dir, narrator, keep=keep, more=more, database=db or "") else FAILED

@@ -339,6 +339,7 @@ def _idle_values(one: "Idle", rates: "Rates | None") -> "dict[str, Any]":
         "quota": UNLIMITED if one.unlimited else hours(one.resource, one.quota),
         "taken": hours(one.resource, one.taken),
         "idle": UNLIMITED if one.unlimited else hours(one.resource, one.idle),
+        "reserved": hours(one.resource, one.reserved),
         **cost,
     }
 
@@ -383,12 +384,16 @@ def _csv(found: _Sums, *, headers: bool) -> None:
     for one in found.idle:
         key = (one.cluster_queue if by == "queue" else one.flavor, one.resource)
         values, sums = _idle_values(one, rates), quota.setdefault(key, {})
-        for name in ("quota", "idle", "cost_of_idle"):
+        for name in ("quota", "idle", "reserved", "cost_of_idle"):
             more, known_yet = values.get(name, 0), sums.get(name, 0)
             words = [one for one in (more, known_yet) if isinstance(one, str)]
             sums[name] = words[0] if words else known_yet + more
     known = {(share.key, share.resource): share for share in found.shares}
-    none = {"quota": 0, "idle": 0, "cost_of_idle": 0} if by in ("queue", "flavor") else {}
+    none = (
+        {"quota": 0, "idle": 0, "reserved": 0, "cost_of_idle": 0}
+        if by in ("queue", "flavor")
+        else {}
+    )
     rows = [
         _values(known.get(key) or Share(key=key[0], resource=key[1])) | none | quota.get(key, {})
         for key in sorted(known.keys() | quota.keys())
@@ -427,7 +432,7 @@ def _table(found: _Sums, *, wide: bool, headers: bool) -> None:
     table(heads, rows, headers=headers, out=sys.stdout)
     if found.idle:
         sys.stdout.write("\n")
-        heads = ["QUEUE", "FLAVOR", "RESOURCE", "UNIT", "QUOTA", "TAKEN", "IDLE"]
+        heads = ["QUEUE", "FLAVOR", "RESOURCE", "UNIT", "QUOTA", "TAKEN", "IDLE", "RESERVED"]
         heads += [f"COST OF IDLE {currency}".rstrip()] if rates is not None else []
         lines = [
             [

@@ -8,6 +8,7 @@ Invariant: a wait that runs out raises `StoryFailed` with what was expected and 
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from gatelog.readmodel.model import ReadModel
@@ -16,6 +17,7 @@ from podgroup.model.names import (
     ADMISSION_GATE,
     GROUP_NAME,
     GROUP_TOTAL_COUNT,
+    MAX_EXEC_SECONDS,
     POD_FINALIZER,
     PRIORITY_CLASS,
     QUEUE_NAME,
@@ -30,7 +32,7 @@ FLAVOR = "default-flavor"
 QUOTA_CPU = 10
 _KUEUE = "kueue.x-k8s.io/v1beta2"
 _SCRIPT = "simcluster/script"
-PATIENCE_S = 12.0
+PATIENCE_S = 15.0
 
 
 class StoryFailed(Exception):
@@ -118,6 +120,18 @@ class Stage:
             labels[GROUP_NAME], annotations[GROUP_TOTAL_COUNT] = of.name, str(of.total)
         if priority:
             labels[PRIORITY_CLASS] = priority
+        await self._create(name, labels, annotations, cpu, image)
+
+    async def bounded(
+        self, name: str, at_most_s: int, *, cpu: str = "1", does: str = "run=0.5s,succeed"
+    ) -> None:
+        """Create a pod with a time limit."""
+        labels = {QUEUE_NAME: QUEUE, MAX_EXEC_SECONDS: str(at_most_s)}
+        await self._create(name, labels, {_SCRIPT: does}, cpu, "job")
+
+    async def _create(
+        self, name: str, labels: dict[str, str], annotations: dict[str, str], cpu: str, image: str
+    ) -> None:
         container = {"name": "main", "image": image, "resources": {"requests": {"cpu": cpu}}}
         await self._client.create(
             "pods",
@@ -151,6 +165,12 @@ class Stage:
         """Tell whether a pod runs."""
         pod = await self._get(name)
         return pod is not None and pod["status"].get("phase") == "Running"
+
+    async def reserved(self, pod: str) -> bool:
+        """Tell whether the group of a pod is reserved a start."""
+        name = pod.rpartition("-")[0]
+        row, now = await self.group(name), datetime.now(UTC)
+        return row is not None and bool(await asyncio.to_thread(self._model.reserved, row.id, now))
 
     async def group(self, name: str) -> GroupRow | None:
         """Return the newest life of a group or single pod, as the read model has it."""

@@ -10,14 +10,14 @@ Invariant: the directory is emptied only if an earlier demo made it.
 import asyncio
 import shutil
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from gatelog.allinone import Setup, run_up
 from gatelog.demo import report
 from gatelog.demo.cluster import Stage, StoryFailed, cluster_settings, set_up_queues
 from gatelog.demo.report import Played
-from gatelog.demo.stories import STORIES, Story
+from gatelog.demo.stories import LONGEST_WAIT_S, MORE, STORIES, Story
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.readiness import Ready
 from gatelog.readmodel.timeline import duration
@@ -27,6 +27,7 @@ from gatelog.shell.narrator import Narrator
 from runtime.settings import (
     DatabaseSettings,
     KubernetesSettings,
+    QueueingSettings,
     Settings,
     WebhookSettings,
 )
@@ -42,12 +43,13 @@ def play(
     narrator: Narrator,
     *,
     keep: bool = False,
+    more: bool = False,
     database: str = "",
 ) -> bool:
     """Run the demo; tell whether every story came out as it should.
 
-    `keep`: everything goes on behind the report, until a signal. `database` is the URL of another
-    one than the file in the directory.
+    `keep`: everything goes on behind the report, until a signal. `more`: `MORE` too. `database` is
+    the URL of another one than the file in the directory.
     """
     place = _fresh(Path(directory))
     settings = Settings(
@@ -55,23 +57,25 @@ def play(
         kubernetes=KubernetesSettings(kubeconfig=str(place / "kubeconfig")),
         webhook=WebhookSettings(port=0),
         database=DatabaseSettings(url=database),
+        queueing=QueueingSettings(longest_wait_s=LONGEST_WAIT_S) if more else QueueingSettings(),
     )
+    stories = (*STORIES, *MORE) if more else STORIES
     began = time.monotonic()
     played: list[Played] = []
 
     async def main(stop: asyncio.Event) -> None:
-        await _perform(settings, stop, narrator, over)
+        await _perform(settings, stories, stop, narrator, over)
 
     async def over(found: list[Played], stop: asyncio.Event) -> None:
         played.extend(found)
-        if len(played) == len(STORIES):
+        if len(played) == len(stories):
             report.show(settings, played, time.monotonic() - began)
             if keep:
                 narrator.say("It goes on until Ctrl-C; the console above shows it in a browser.")
                 await stop.wait()
 
     runner.run(main)
-    if len(played) < len(STORIES):
+    if len(played) < len(stories):
         raise CommandFailed("the demo was stopped before its end")
     return not any(one.problem for one in played)
 
@@ -96,6 +100,7 @@ Over = Callable[[list[Played], asyncio.Event], Awaitable[None]]
 
 async def _perform(
     settings: Settings,
+    stories: Sequence[Story],
     stop: asyncio.Event,
     narrator: Narrator,
     over: Over,
@@ -118,7 +123,7 @@ async def _perform(
                 return
             async with Client(cluster.url, cluster.token, "users/1") as client:
                 await set_up_queues(client)
-                played = await _all(settings, client, up, stop, narrator)
+                played = await _all(settings, stories, client, up, stop, narrator)
                 await over(played, stop)
         finally:
             up_stop.set()
@@ -146,6 +151,7 @@ async def _first(up: asyncio.Task[None], ready: asyncio.Event, stop: asyncio.Eve
 
 async def _all(
     settings: Settings,
+    stories: Sequence[Story],
     client: Client,
     up: asyncio.Task[None],
     stop: asyncio.Event,
@@ -156,10 +162,10 @@ async def _all(
     played: list[Played] = []
     with ReadModel(database_url(settings), settings.cluster) as model:
         stage = Stage(client, model)
-        for number, story in enumerate(STORIES, 1):
+        for number, story in enumerate(stories, 1):
             if stop.is_set() or up.done():
                 break
-            with narrator.working(f"{number}/{len(STORIES)} {story.title}"):
+            with narrator.working(f"{number}/{len(stories)} {story.title}"):
                 one = await _one(story, stage)
             played.append(one)
             if one.problem:

@@ -111,6 +111,29 @@ async def preempted_and_back(stage: Stage) -> None:
     await stage.state("urgent", "Finished")
 
 
+async def start_reserved(stage: Stage) -> None:
+    """A large group has waited too long: only what ends before its start passes it any more."""
+    await stage.bounded("steady", 60, cpu="6", does="run=12s,succeed")
+    await stage.until("running", stage.running, "steady")
+    for number in (0, 1):
+        await stage.pod(f"large-{number}", Gang("large", 2), cpu="4500m")
+    await stage.state("large", "Queued", reason="WaitingForQuota")
+    await stage.pod("early")
+    await stage.state("early", "Finished")
+    await stage.until("reserved a start", stage.reserved, "large-0")
+    await stage.pod("late", cpu="2")
+    await stage.bounded("brief", 5, cpu="2")
+    await stage.state("brief", "Finished")
+    expect(await stage.gated("late"), "late should be gated: when it ends is not known")
+    large, late = await stage.state("large", "Finished"), await stage.state("late", "Finished")
+    expect(
+        large.admitted_at is not None
+        and late.admitted_at is not None
+        and large.admitted_at <= late.admitted_at,
+        "large should be admitted before late",
+    )
+
+
 async def _failed(stage: Stage, name: str) -> bool:
     row = await stage.group(name)
     return row is not None and row.pods_failed > 0
@@ -125,3 +148,10 @@ STORIES = (
     Story("a preemption, and the way back", ("night", "urgent"), preempted_and_back),
 )
 """The stories in the order they are played."""
+MORE = (
+    Story(
+        "a start is reserved for who waited too long", ("large", "brief", "late"), start_reserved
+    ),
+)
+"""What `--all` plays after them, with `LONGEST_WAIT_S`."""
+LONGEST_WAIT_S = 3

@@ -71,6 +71,7 @@ def read(
     world = load_world(cluster, loaded.checkpoint.mode, loaded)
     if world.mode == "kueue":
         world.mode = "builtin"
+        world.policy = msgspec.structs.replace(world.policy, longest_wait_s=0)
         line_up(world)
     for derived in prepare(world):
         apply_derived(world, derived)

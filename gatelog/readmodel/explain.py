@@ -13,12 +13,13 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from gatelog.readmodel import heldup, overtaking, repeats, running, starts
+from gatelog.readmodel import heldup, overtaking, repeats, reserving, running, starts
 from gatelog.readmodel.advice import pods_exist, remedy, replacements
 from gatelog.readmodel.gaps import missing
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.overtaking import Record
 from gatelog.readmodel.past import Past
+from gatelog.readmodel.reserving import ReservedRow
 from gatelog.readmodel.rows import (
     CauseRow,
     EndingRow,
@@ -72,6 +73,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     group: GroupRow
     takes: str
     position: int | None
+    reserved: ReservedRow | None
+    """The start that is reserved for it, as it has waited too long."""
     expected: ExpectedRow | None
     record: Record | None
     """Of what waits for quota and was overtaken: by how many, and how others of its size fared."""
@@ -124,6 +127,7 @@ def explain(
         group=group,
         takes=remedy(group) if pending else "",
         position=position,
+        reserved=known.reserved(group.id, now) if in_queue else None,
         expected=_expected(known, group, now, position) if pending else None,
         record=_record(known, group, shared, now) if overtaken else None,
         holders=known.holders(group.cluster_queue) if in_queue else [],
@@ -261,6 +265,9 @@ def _queue(found: Explanation, now: datetime, own_only: bool) -> Iterator[Explan
     group, expected = found.group, found.expected
     if found.position is not None:
         yield ExplanationLine("position", f"{found.position} in ClusterQueue {group.cluster_queue}")
+    if (reserved := found.reserved) is not None:
+        since = _when(reserved.from_at, now)
+        yield ExplanationLine("reserved", f"since {since}: {reserving.sentence(reserved, now)}")
     for number, one in enumerate(found.giving_way):
         yield ExplanationLine("" if number else "makes room", making_room(one, now, own_only))
     last = ""

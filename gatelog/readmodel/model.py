@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gatelog.readmodel import overtaking, quota, repeats, running, statements
+from gatelog.readmodel import overtaking, quota, repeats, reserving, running, statements
 from gatelog.readmodel.overtaking import AdmittedRow
 from gatelog.readmodel.quota import QuotaRow
 from gatelog.readmodel.rates import Rates
+from gatelog.readmodel.reserving import ReservedRow
 from gatelog.readmodel.rows import (
     BorrowerRow,
     CauseRow,
@@ -291,6 +292,17 @@ class ReadModel:
     def expected(self, group_id: str) -> ExpectedRow | None:
         """Return when a group that waits is expected to start, None without an estimate."""
         return next(self.rows(ExpectedRow, statements.EXPECTED, {"group_id": group_id}), None)
+
+    def reserved(self, group_id: str, now: datetime) -> ReservedRow | None:
+        """Return the start that is reserved for a group, and how many may still pass it."""
+        given = {"group_id": group_id}
+        row = next(self.rows(ReservedRow, reserving.RESERVED, given), None)
+        if row is None or row.start_by is None:
+            return row
+        left_s = int((row.start_by - now).total_seconds())
+        asked = {**given, "cluster_queue": row.cluster_queue, "left_s": left_s}
+        passing = int(self._value(reserving.PASSING, asked))
+        return msgspec.structs.replace(row, passing=passing)
 
     def forecast(self) -> MadeRow | None:
         """Return the latest forecast, None if none was ever made."""

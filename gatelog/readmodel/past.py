@@ -16,9 +16,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gatelog.readmodel import moments, running, statements
+from gatelog.readmodel import moments, reserving, running, statements
 from gatelog.readmodel.model import MOST_HELD, ReadModel
 from gatelog.readmodel.overtaking import AdmittedRow
+from gatelog.readmodel.reserving import ReservedRow
 from gatelog.readmodel.rows import (
     BorrowerRow,
     EndingRow,
@@ -80,6 +81,7 @@ def _held_at(query: str) -> dict[str, str]:
 
 
 _BORROWERS = _held_at(of_moment(statements.BORROWERS_GIVEN))
+_RESERVED = of_moment(reserving.RESERVED)
 _ENDING = of_moment(statements.ENDING)
 _GIVING_WAY = of_moment(swapped(statements.GIVING_WAY, "g.state = 'Evicted'", "x.at <= :at"))
 
@@ -175,6 +177,11 @@ class Past:
         """Return when it was expected to start then."""
         given = {"group_id": group_id, "at": self._at}
         return next(self._model.rows(ExpectedRow, _EXPECTED, given), None)
+
+    def reserved(self, group_id: str, now: datetime) -> ReservedRow | None:
+        """Return the start that was reserved for a group then."""
+        given = {"group_id": group_id, "at": self._at}
+        return next(self._model.rows(ReservedRow, _RESERVED, given), None)
 
     def admitted(self, group: GroupRow, at: datetime) -> list[AdmittedRow]:
         """Return the newest admissions of others in its ClusterQueue up to a moment."""

@@ -26,6 +26,7 @@ NOTES = {
     "GateAdded": ("gate added {pods}", ""),
     "GroupComplete": ("group complete", ""),
     "QuotaReserved": ("quota reserved", ""),
+    "StartReserved": ("start reserved", "good"),
     "GroupAdmitted": ("admitted", "good"),
     "GroupEvicted": ("evicted", "bad"),
     "GroupFinished": ("finished", "good"),

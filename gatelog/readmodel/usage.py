@@ -117,6 +117,8 @@ class Idle(Struct, kw_only=True):
     resource: str
     quota: int = 0
     taken: int = 0
+    reserved: int = 0
+    """What was idle for starts that were reserved."""
     unlimited: bool = False
 
     @property
@@ -196,6 +198,11 @@ def quota_query(d: Dialect) -> str:
 SELECT s.cluster_queue, s.flavor, s.resource, s.amount, 'quota' AS what,
        CAST(sum({length}) AS BIGINT) AS micros
   FROM v_quota_spans s
+ WHERE s.cluster = :cluster AND s.from_at < {until} AND s.to_at > {since}
+ GROUP BY s.cluster_queue, s.flavor, s.resource, s.amount
+UNION ALL
+SELECT s.cluster_queue, s.flavor, s.resource, s.amount, 'reserved', CAST(sum({length}) AS BIGINT)
+  FROM v_reserved_idle s
  WHERE s.cluster = :cluster AND s.from_at < {until} AND s.to_at > {since}
  GROUP BY s.cluster_queue, s.flavor, s.resource, s.amount
 UNION ALL
@@ -282,6 +289,8 @@ def idle(rows: Iterable[dict[str, Any]]) -> list[Idle]:
         if row["what"] == "quota":
             one.quota += amount
             one.unlimited = one.unlimited or int(row["amount"]) >= quantities.MAX_INT64
+        elif row["what"] == "reserved":
+            one.reserved += amount
         else:
             one.taken += amount
     return [found[key] for key in sorted(found)]

@@ -64,11 +64,20 @@ _SHOWN: Final = (
     r.PodRefused,
     r.Counted,
     r.CountsTimed,
+    r.StartsTimed,
+    r.StartReserved,
     r.Kept,
     r.Used,
 )
 """Records that show how things stand, or when that is to be shown."""
-_REMEMBERED: Final = (r.Kept, r.Used, r.Counted, r.CountsTimed)
+_REMEMBERED: Final = (
+    r.Kept,
+    r.Used,
+    r.Counted,
+    r.CountsTimed,
+    r.StartsTimed,
+    r.StartReserved,
+)
 """Those of them that say what scheduler and queues came to, and not one group: once some have left
 the record they are the play's own."""
 

@@ -20,7 +20,7 @@ from gatelog.whatif.arrivals import AT_ONCE, Arrival, Later, Scenario, Write
 from gatelog.whatif.cluster import Asked, Cluster, Hooks, Simulated
 from podgroup.engine import new_world, step
 from podgroup.log import events as e
-from podgroup.log.records import Concluded, CountsTimed, Timed
+from podgroup.log.records import Concluded, CountsTimed, StartsTimed, Timed
 from podgroup.model.commands import (
     AnyCommand,
     CreateWorkload,
@@ -28,7 +28,7 @@ from podgroup.model.commands import (
     UngatePod,
 )
 from podgroup.model.objects import CheckView, FlavorView, kind_of
-from podgroup.model.standing import COUNTS_TIMER
+from podgroup.model.standing import COUNTS_TIMER, STARTS_TIMER
 from podgroup.rules import decides_by
 from podgroup.state.world import World
 
@@ -327,6 +327,8 @@ class Play:
                     self._set_timer(f"{record.purpose}/{record.group}/", record.at)
                 elif isinstance(record, CountsTimed):
                     self._set_timer(COUNTS_TIMER, record.at)
+                elif isinstance(record, StartsTimed) and record.at is not None:
+                    self._set_timer(STARTS_TIMER, record.at)
         for event in said:
             if isinstance(event, e.OutcomeRecorded) and event.status != "applied":
                 for name in (f"retry/{event.group}/", f"retry/{event.group}/{event.uid}"):

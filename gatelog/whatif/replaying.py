@@ -189,6 +189,7 @@ def _by_gatelog(
     base, later, wanted, differ = objects
     begin = past.gathered.begin or past.end
     source = History(past.gathered)
+    policy = replace(past.policy, longest_wait_s=0)  # Kueue reserves no starts
     counted = Counted(since=past.since, label=past.then.label, starts=True)
     with ProgressReport("playing as it was") as shown:
         was_so = Scenario(
@@ -197,7 +198,7 @@ def _by_gatelog(
             later=[*later, *_writes(past)],
             begin=begin,
             until=past.measured,
-            policy=past.policy,
+            policy=policy,
         )
         same, events = scenarios.play(was_so, counted, progress=shown.until(begin, past.end))
     swapped = [v for v in base if key_of(v) not in differ]
@@ -210,7 +211,7 @@ def _by_gatelog(
             later=[*others, *_writes(past)],
             begin=begin,
             until=past.end,
-            policy=replace(past.policy, **change.policy),
+            policy=replace(policy, **change.policy),
         )
         progress = shown.until(begin, past.end)
         other, more = scenarios.play(changed_so, counted, sink=sink, progress=progress)

@@ -25,6 +25,7 @@ class Head:
         "preemptor",
         "reason",
         "requeue",
+        "reserved",
         "status",
         "targets",
         "until",
@@ -32,11 +33,21 @@ class Head:
         "waits_for",
     )
 
-    def __init__(self, waiter: PendingWorkload, offer: Offer, node: Node, preemptor: bool) -> None:
+    def __init__(
+        self,
+        waiter: PendingWorkload,
+        offer: Offer,
+        node: Node,
+        preemptor: bool,
+        *,
+        reserved: bool = False,
+    ) -> None:
         self.waiter = waiter
         self.offer = offer
         self.node = node
         self.preemptor = preemptor
+        self.reserved = reserved
+        """It is reserved a start."""
         self.plan: Plan | None = None
         self.deferred = False
         """It fits once evictions are complete that were decided before."""

@@ -115,7 +115,13 @@ class PendingWorkload:
             pod_sets=self.shape.pod_sets,
             owner_uid=self.owner_uid,
             priority_class=self.priority_class,
+            run_s=self.run_s,
         )
+
+    @property
+    def run_s(self) -> float | None:
+        """For how many seconds at most it holds quota once it is admitted; None: any time."""
+        return self.shape.run_s
 
     @property
     def priority(self) -> int:

@@ -163,6 +163,7 @@ class Workload(Struct, frozen=True, kw_only=True):
     what is wrong with it, "" if nothing. `fixed`: it holds quota and is never asked to give it
     back. `unadmitted`: it runs without quota, and takes what its own ClusterQueue has and no more.
     `priority_class` is its WorkloadPriorityClass, by name.
+    `run_s` is for how many seconds at most it holds quota once it is admitted, None for any time.
     """
 
     id: str
@@ -179,6 +180,7 @@ class Workload(Struct, frozen=True, kw_only=True):
     fixed: bool = False
     unadmitted: bool = False
     priority_class: str = ""
+    run_s: float | None = None
 
 
 class PodSetAssignment(Struct, frozen=True, kw_only=True):
@@ -192,11 +194,12 @@ class PodSetAssignment(Struct, frozen=True, kw_only=True):
 
 
 class Reservation(Struct, frozen=True, kw_only=True):
-    """What a workload holds, where, and since when."""
+    """What a workload holds, where, since when, and by when it gives it back (None: any time)."""
 
     cluster_queue: str
     at: float
     pod_sets: tuple[PodSetAssignment, ...] = ()
+    ends_by: float | None = None
 
 
 class UsageSharing(Struct, frozen=True, kw_only=True):
@@ -214,6 +217,7 @@ class Configuration(Struct, frozen=True, kw_only=True):
 
     `as_kueue`: everything is decided exactly as Kueue's scheduler does it, weak points included.
     Where that makes a difference the row of docs/differences.md stands beside it (`# Q1`).
+    `longest_wait_s`: who has waited for so many seconds is reserved a start; 0: none is.
     """
 
     fair_strategies: tuple[Strategy, ...] | None = None
@@ -221,6 +225,7 @@ class Configuration(Struct, frozen=True, kw_only=True):
     requeue_by: Literal["Eviction", "Creation"] = "Eviction"
     as_kueue: bool = False
     least_run: Times = ()
+    longest_wait_s: float = 0
 
     @property
     def fair_sharing(self) -> bool:

@@ -21,6 +21,7 @@ from podgroup.admission.located import Wanted, located, wanted
 from podgroup.admission.matching import selects
 from podgroup.admission.model import FlavorResource
 from podgroup.admission.plan import Mode, Plan
+from podgroup.admission.starts import Starts
 from podgroup.admission.tree import Node, Usage
 from podgroup.admission.victims import NEVER, Field, Preemptor, Victim, has_room
 from podgroup.admission.wording import (
@@ -52,6 +53,7 @@ class Nominator:
         self._find = fair.search if cache.configuration.fair_sharing else classical.search
         objects = cache.objects
         self._assigner = Assigner(objects.flavors, cache.configuration, objects.places)
+        self.starts = Starts(cache, self._as_it_is)
 
     def examine(self, head: Head) -> bool:
         """Tell whether a head is to be held against quota; note on it why not."""
@@ -92,8 +94,26 @@ class Nominator:
         """Find flavors and victims for a head, and note where the search stopped.
 
         `only` limits the flavors, `gone` are workloads that are not there to be preempted.
-        `later`: where none may be preempted now, those are found that may be soonest.
+        `later`: where none may be preempted now, those are found that may be soonest. What would
+        put a reserved start off is not to be had.
         """
+        self._freely(head, resume, only, gone, later=later)
+        if self._cache.starts.by_id and self.starts.put_off(head):
+            self.starts.keep_off(head)
+
+    def _as_it_is(self, head: Head, only: Sequence[Mapping[str, str]] | None) -> None:
+        self._freely(head, None, only, frozenset())
+
+    def _freely(
+        self,
+        head: Head,
+        resume: Resumption | None,
+        only: Sequence[Mapping[str, str]] | None,
+        gone: Set[str],
+        *,
+        later: bool = False,
+    ) -> None:
+        """Nominate a head without regard to reserved starts."""
         head.until = 0.0
         if not self.gives_reasons and self._in_vain(head):
             head.plan = Plan([], {}, PENDING_WAITING_FOR_QUOTA)

@@ -1,9 +1,10 @@
 """In which order the heads of a pass are processed: first come, first served along this order.
 
-Theory. Without fair sharing: who borrows from nearer goes first, then higher priority, then who
-queues longer. With fair sharing a tournament: at each cohort the winners of its children compete;
-who would not borrow goes before who would, then the smaller share with the head's request counted,
-then priority and time. After each winner all is reckoned anew, since it has taken what it asks for.
+Theory. Without fair sharing: who borrows from nearer goes first, then who is reserved a start, then
+higher priority, then who queues longer. With fair sharing a tournament: at each cohort the winners
+of its children compete; who would not borrow goes before who would, then the smaller share with the
+head's request counted, then priority and time. After each winner all is reckoned anew, since it has
+taken what it asks for.
 
 Invariant: every order ends in the uid.
 """
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
 
 def classical(heads: Iterable["Head"]) -> Iterator["Head"]:
     """Yield heads in the order without fair sharing."""
-    yield from sorted(heads, key=lambda h: rank(h.planned.borrowing, h.waiter))
+    yield from sorted(heads, key=lambda h: rank(h.planned.borrowing, h.waiter, reserved=h.reserved))
 
 
-def rank(borrowing: int, waiter: PendingWorkload) -> tuple[int, int, float, str]:
+def rank(
+    borrowing: int, waiter: PendingWorkload, *, reserved: bool = False
+) -> tuple[int, bool, int, float, str]:
     """Return by what workloads are ordered without fair sharing."""
-    return borrowing, -waiter.priority, waiter.since, waiter.uid
+    return borrowing, not reserved, -waiter.priority, waiter.since, waiter.uid
 
 
 def fair(heads: Iterable["Head"]) -> Iterator["Head"]:

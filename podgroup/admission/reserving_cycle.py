@@ -116,7 +116,7 @@ class ReservingCycle:
         return True
 
     def _still_fits(self, head: Head) -> bool:
-        if head.planned.mode is not Mode.FIT:
+        if head.planned.mode is not Mode.FIT or self._nominator.starts.concern(head):
             return False
         present = self._cache.objects.present.queues[head.node.name]
         usage = head.planned.usage

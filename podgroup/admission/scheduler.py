@@ -89,6 +89,8 @@ class Scheduler:
         waiting = manager.waiting or cache.claims.by_id or cache.claims.lost
         if not (waiting or cache.reservations.failed_nodes):
             return _NOTHING  # most releases, where quota is plenty: 2 us of 5 less each
+        if cache.starts.by_id or now >= cache.starts.due_at:
+            self._nominator.starts.review()
         heads: list[HeadVerdict] = []
         admitted: list[AdmissionVerdict] = []
         evicted: list[PreemptionVerdict] = []
@@ -116,6 +118,8 @@ class Scheduler:
         if self._as_kueue:
             for verdict in failures:
                 second_pass.enter(cache, verdict)
+        if self.withdrawn and now >= cache.starts.due_at:
+            self._nominator.starts.review()  # whose admission was withdrawn has its turn again
         return Verdicts(
             heads=tuple(heads),
             admitted=tuple(admitted),
@@ -227,6 +231,9 @@ class Scheduler:
             before = len(admitted) + len(evicted)
             if isinstance(processing, KueueCycle):
                 self._enter(head, admitted, evicted)
+            if head.status == ASSUMED and head.waiter.id not in self._new:
+                progress = True  # it was withdrawn for another one of this round
+                continue
             if head.status != ASSUMED and head.waiter.id not in cache.claims.by_id:
                 progress = self._put_back(head) or progress
             else:
@@ -237,7 +244,8 @@ class Scheduler:
 
     def _head(self, queue: CachedQueue, waiter: PendingWorkload) -> Head:
         node = self.cache.objects.forest.queues[queue.spec.name]
-        return Head(waiter, queue.offer, node, queue.preemptor == waiter.id)
+        preemptor, reserved = queue.preemptor == waiter.id, waiter.id in queue.starts
+        return Head(waiter, queue.offer, node, preemptor, reserved=reserved)
 
     def _nominates(self, head: Head) -> bool:
         """Find flavors and victims for a head, if it may be admitted here; tell whether it may."""
@@ -371,10 +379,17 @@ class Scheduler:
         pod_sets: tuple[PodSetAssignment, ...],
         borrowing: int,
     ) -> AdmissionVerdict:
+        now, run_s = self.cache.wake_ups.now, waiter.run_s
         reservation = Reservation(
-            cluster_queue=queue, at=self.cache.wake_ups.now, pod_sets=pod_sets
+            cluster_queue=queue,
+            at=now,
+            pod_sets=pod_sets,
+            ends_by=None if run_s is None else now + run_s,
         )
         self._new[waiter.id] = self.cache.admit(waiter, reservation)
+        if waiter.id in self.cache.starts.by_id:
+            # The next one has its turn before any other is tried.
+            self._nominator.starts.review(amid=True)
         return AdmissionVerdict(
             id=waiter.id, cluster_queue=queue, pod_sets=pod_sets, borrowing=borrowing
         )

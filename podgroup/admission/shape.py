@@ -2,13 +2,17 @@
 
 Theory. Workloads with equal podsets and equal priority get the same answer in the same state, save
 for what their times decide. So they share one `Shape`, and an answer for one is an answer for all
-(Kueue calls it scheduling equivalence).
+(Kueue calls it scheduling equivalence). Where starts are reserved, how long a workload may run
+decides as well, and is part of its shape.
 
-Invariant: two workloads have the same `Shape` object if and only if podsets and priority are equal.
+Invariant: two workloads have the same `Shape` object if and only if podsets, priority and bound
+on running are equal.
 """
 
 from podgroup.admission.amounts import PODS, ordered
 from podgroup.admission.model import PodSet
+
+_Key = tuple[int, tuple[PodSet, ...], float | None]
 
 
 def asked(pod_set: PodSet) -> dict[str, int]:
@@ -23,11 +27,14 @@ def asked(pod_set: PodSet) -> dict[str, int]:
 class Shape:
     """Podsets and a priority; what they ask for is worked out once."""
 
-    __slots__ = ("_with_pods", "_without", "pod_sets", "priority")
+    __slots__ = ("_with_pods", "_without", "pod_sets", "priority", "run_s")
 
-    def __init__(self, priority: int, pod_sets: tuple[PodSet, ...]) -> None:
+    def __init__(
+        self, priority: int, pod_sets: tuple[PodSet, ...], run_s: float | None = None
+    ) -> None:
         self.priority = priority
         self.pod_sets = pod_sets
+        self.run_s = run_s
         totals = [asked(one) for one in pod_sets]
         self._without = [{name: total[name] for name in ordered(total)} for total in totals]
         self._with_pods: list[dict[str, int]] = []
@@ -55,23 +62,25 @@ class Shapes:
     """The shapes that are in use."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, tuple[PodSet, ...]], tuple[Shape, list[int]]] = {}
+        self._known: dict[_Key, tuple[Shape, list[int]]] = {}
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def intern(self, priority: int, pod_sets: tuple[PodSet, ...]) -> Shape:
+    def intern(
+        self, priority: int, pod_sets: tuple[PodSet, ...], run_s: float | None = None
+    ) -> Shape:
         """Return the shape, for one more workload."""
-        key = (priority, pod_sets)
+        key = (priority, pod_sets, run_s)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = (Shape(priority, pod_sets), [0])
+            found = self._known[key] = (Shape(*key), [0])
         found[1][0] += 1
         return found[0]
 
     def give_back(self, shape: Shape) -> None:
         """Forget the shape with its last workload."""
-        key = (shape.priority, shape.pod_sets)
+        key = (shape.priority, shape.pod_sets, shape.run_s)
         users = self._known[key][1]
         users[0] -= 1
         if not users[0]:

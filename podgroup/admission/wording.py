@@ -34,11 +34,14 @@ SKIPPED: Final = "skipped"
 DEFERRED: Final = f"{OVERLAP}, but will fit after these preemptions complete"
 BYPASSED: Final = "Bypassed scheduling evaluation because an equivalent workload recently failed"
 EVICTIONS_UNDER_WAY: Final = "Workload fits once evictions under way are complete"
+KEPT_FOR_LONGER_WAIT: Final = "Workload would put off a start that is reserved for another one"
 
 PLAINLY: Final = {
     OVERLAP: "groups that would give way for it give way for another one already",
     DEFERRED: "fits once groups that are being preempted have ended",
     EVICTIONS_UNDER_WAY: "fits once groups that are being preempted have ended",
+    KEPT_FOR_LONGER_WAIT: "a group that has waited for longer is reserved a start, which this one "
+    "would put off (queueing.longest_wait_s)",
     NO_LONGER_FITS: "another group took at the same moment what it needs",
     NOT_SELECTED: "its ClusterQueue takes no groups of this namespace",
 }

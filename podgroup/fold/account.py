@@ -26,6 +26,7 @@ import msgspec
 
 from podgroup.admission import Scheduler
 from podgroup.admission.cache.queue_manager import Refusal
+from podgroup.admission.cache.reserved_starts import NEVER
 from podgroup.admission.holding import growth_id, unadmitted_id
 from podgroup.admission.model import (
     ClusterQueue,
@@ -40,6 +41,8 @@ from podgroup.admission.model import (
 )
 from podgroup.model.ids import GroupID
 from podgroup.model.objects import QUEUE_KINDS, Assignment, NodeView
+from podgroup.model.policy import reserves_starts
+from podgroup.model.standing import STARTS_TIMER
 from podgroup.model.wording import kueues
 from podgroup.state import asked
 from podgroup.state.changes import EVERYTHING
@@ -58,6 +61,9 @@ def enter(world: World, at: float | None = None) -> None:
     if quotas.deciding is None:
         quotas.deciding = known(world)
     deciding = quotas.deciding
+    timer = world.meta.timers.get(STARTS_TIMER)
+    due_at = timer.due_at.timestamp() if timer is not None else NEVER
+    deciding.scheduler.cache.starts.due_at = 0 if quotas.overdue else due_at
     for identity in list(deciding.ill):
         group = world.groups.get(GroupID(identity))
         if group is None or group.parked:
@@ -108,6 +114,7 @@ def known(world: World) -> Deciding:
     cache.restore(
         {ids[identity] for identity, quota in waiting.items() if quota.effect.tried},
         {ids[one]: asked.kept_quota(quota.kept) for one, quota in waiting.items() if quota.kept},
+        [asked.reserved_start(one.start.start) for one in waiting.values() if one.start],
     )
     if cache.configuration.as_kueue:
         cache.queues.mark_inadmissible(waiting)
@@ -225,6 +232,8 @@ class _Entry:
             if held.began is None and holding.admitted:
                 held.began = (holding.admitted_at or holding.at).timestamp()
             held.priority_class = priority_class_of(group)
+            if reserves_starts(world.policy):
+                cache.reservations.bound(group.id, asked.ends_by(world, group, holding))
             return True
         self._locate(identity, ())
         if identity in cache.reservations.admitted:

@@ -8,7 +8,15 @@ from typing import Final, NamedTuple
 
 from podgroup.fold.group import mirror, quota
 from podgroup.log.dialects import declaration
-from podgroup.log.journal import AdmissionRow, At, Note, ParkedRow, PlacementRow, ShortageRow
+from podgroup.log.journal import (
+    AdmissionRow,
+    At,
+    Note,
+    ParkedRow,
+    PlacementRow,
+    ShortageRow,
+    StartRow,
+)
 from podgroup.model.ids import GroupID, PodUID, newer
 from podgroup.model.names import (
     ADMISSION_GATE,
@@ -20,7 +28,7 @@ from podgroup.model.names import (
 from podgroup.model.objects import Since
 from podgroup.state.changes import EVERYTHING
 from podgroup.state.facts import role_of
-from podgroup.state.group import Group, QuotaReservation, QuotaShortage
+from podgroup.state.group import Group, HeldStart, QuotaReservation, QuotaShortage
 from podgroup.state.members import Flag, Members
 from podgroup.state.pod import Expectation, Pod
 from podgroup.state.world import World
@@ -359,6 +367,29 @@ def write_shortage(
             to_at=None if until is None else max(shortage.from_at, until.at),
             to_seq=None if until is None else until.position,
         )
+
+
+def end_start(world: World, here: At, group: Group, why: str) -> None:
+    """End the start that is reserved for a group, if one is; `why` is a word of column `ended`."""
+    if group.quota.start is not None:
+        write_start(world, group, group.quota.start, until=here, why=why)
+        quota.start_held(group, None)
+
+
+def write_start(
+    world: World, group: Group, held: HeldStart, *, until: At | None = None, why: str = ""
+) -> None:
+    """Have the row written of a start that is reserved, or was `until` then."""
+    world.journal.starts[group.id, held.from_seq] = StartRow(
+        group=group.id,
+        start=held.start,
+        queued_at=group.requeueing.queued_at,
+        from_at=held.from_at,
+        from_seq=held.from_seq,
+        to_at=None if until is None else max(held.from_at, until.at),
+        to_seq=None if until is None else until.position,
+        ended=why,
+    )
 
 
 def write_admission(

@@ -18,6 +18,7 @@ from podgroup.fold.common import (
     EXCESS,
     REPLACED,
     end_shortage,
+    end_start,
     expect,
     index,
     mark,
@@ -55,6 +56,7 @@ from podgroup.model.commands import (
     WriteQueueStatus,
 )
 from podgroup.model.ids import PodUID
+from podgroup.model.names import LEFT
 from podgroup.model.objects import Since
 from podgroup.model.reasons import replaces
 from podgroup.model.shortage import Preempted
@@ -258,6 +260,7 @@ def _finished(world: World, group: Group, decision: Decision, command: FinishGro
     ending.finished(group, finish, here.at, cluster_queue_name(world, group))
     ending.start_failed(group, "")
     end_shortage(world, here, group)
+    end_start(world, here, group, LEFT)
     _note(world, here, group, "GroupFinished", decision, command)
     release(world, here, group, "Finished")
     world.quotas.dequeue(group.id)

@@ -28,7 +28,7 @@ from podgroup.model.ids import GroupID, newer
 from podgroup.model.names import WORKLOAD_FINALIZER
 from podgroup.model.objects import MARK_TIMER, WorkloadView
 from podgroup.model.reasons import PARKED_DECISION
-from podgroup.model.standing import COUNTS_TIMER
+from podgroup.model.standing import COUNTS_TIMER, STARTS_TIMER
 from podgroup.model.wording import unparked
 from podgroup.state.changes import of_pod, of_workload
 from podgroup.state.group import Group
@@ -242,6 +242,9 @@ def timer_fired(world: World, here: At, event: TimerFired) -> None:
     del world.meta.timers[event.timer]
     if timer.purpose == COUNTS_TIMER:
         world.quotas.moved = True
+        return
+    if timer.purpose == STARTS_TIMER:
+        world.quotas.overdue = True
         return
     if timer.purpose == MARK_TIMER:
         marking.due(world, event.timer)

@@ -11,7 +11,15 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from podgroup.fold import sentences as say
-from podgroup.fold.common import Cause, end_shortage, note, park, write_shortage
+from podgroup.fold.common import (
+    Cause,
+    end_shortage,
+    end_start,
+    note,
+    park,
+    write_shortage,
+    write_start,
+)
 from podgroup.fold.group import (
     composition,
     departures,
@@ -30,8 +38,9 @@ from podgroup.fold.queues import record_status
 from podgroup.log import records as r
 from podgroup.log.journal import At, WaitRow
 from podgroup.model.ids import GroupID
-from podgroup.model.standing import COUNTS_TIMER
-from podgroup.state.group import Group, QuotaShortage, Wait
+from podgroup.model.names import LEFT, WITHDRAWN, WORKED_OUT_ANEW
+from podgroup.model.standing import COUNTS_TIMER, STARTS_TIMER
+from podgroup.state.group import Group, HeldStart, QuotaShortage, Wait
 from podgroup.state.meta import Timer
 from podgroup.state.world import World
 
@@ -61,6 +70,10 @@ def apply_record(world: World, here: At, record: r.AnyRecord) -> None:
         record_status(world, here, key, record.uid, record.standing)
     elif isinstance(record, r.CountsTimed):
         world.meta.timers[COUNTS_TIMER] = Timer(record.at, "", COUNTS_TIMER)
+    elif isinstance(record, r.StartsTimed):
+        world.meta.timers.pop(STARTS_TIMER, None)
+        if record.at is not None:
+            world.meta.timers[STARTS_TIMER] = Timer(record.at, "", STARTS_TIMER)
 
 
 def _explained(world: World, here: At, group: Group, record: r.Explained) -> None:
@@ -95,6 +108,20 @@ def _pending(world: World, _: At, group: Group, record: r.Pending) -> None:
 
 def _kept(world: World, _: At, group: Group, record: r.Kept) -> None:
     quota.kept(group, None if record.assignments is None else record)
+
+
+def _start_reserved(world: World, here: At, group: Group, record: r.StartReserved) -> None:
+    if record.assignments is None:
+        end_start(world, here, group, WITHDRAWN)
+        return
+    if group.quota.start is not None and group.quota.start.from_seq == here.position:
+        quota.start_held(group, None)  # worked out twice after one message: the row is the last one
+    end_start(world, here, group, WORKED_OUT_ANEW)
+    held = HeldStart(record, here.at, here.position)
+    quota.start_held(group, held)
+    write_start(world, group, held)
+    said = say.start_reserved(record.cluster_queue, record.by)
+    note(world, here, "StartReserved", group=group.id, message=said)
 
 
 def _shortage_changed(world: World, here: At, group: Group, record: r.ShortageChanged) -> None:
@@ -185,6 +212,7 @@ def _parked(world: World, here: At, group: Group, record: r.Parked) -> None:
     """Stop deciding for a group that the rules cannot deal with, and say so in the open."""
     world.quotas.dequeue(group.id)
     end_shortage(world, here, group)
+    end_start(world, here, group, LEFT)
     why = Cause(record.ordinal, record.reason, record.message, record.name)
     park(world, here, why, group)
 
@@ -201,6 +229,7 @@ _APPLIED: Final[dict[type[r.Record], Callable[[World, At, Group, Any], None]]] =
     r.Explained: _explained,
     r.Pending: _pending,
     r.Kept: _kept,
+    r.StartReserved: _start_reserved,
     r.ShortageChanged: _shortage_changed,
     r.Timed: _timed,
     r.Requeued: _requeued,

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from podgroup.fold import sentences as say
 from podgroup.fold.common import (
     end_shortage,
+    end_start,
     mark,
     note,
     write_admission,
@@ -89,6 +90,7 @@ def admit(
     write_places(world, group, holding)
     requeueing.admitted(group)
     end_shortage(world, here, group)
+    end_start(world, here, group, ADMITTED)
     if checks:
         note(
             world,

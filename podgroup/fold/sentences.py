@@ -9,6 +9,7 @@ own here.
 Invariant: a sentence depends on its arguments alone.
 """
 
+from datetime import datetime
 from typing import Final
 
 from podgroup.model.names import MANAGED_LABEL
@@ -73,6 +74,14 @@ def recounted(pod: str, old: str, new: str, total: int) -> str:
 def counts(roles: list[tuple[int, str]]) -> str:
     """The counts of an adopted group's roles."""
     return ", ".join(f"{count} x {name}" for count, name in roles)
+
+
+def start_reserved(queue: str, by: datetime | None) -> str:
+    """A group that has waited too long is to start by a time; None: that has no bound."""
+    when = (
+        "once what runs has ended" if by is None else f"by {by:%Y-%m-%d %H:%M:%S} UTC at the latest"
+    )
+    return f"in ClusterQueue {queue}, {when}"
 
 
 def workload(name: str) -> str:

@@ -41,6 +41,7 @@ from podgroup.model.names import (
     WORKLOAD_FINALIZER,
 )
 from podgroup.model.objects import Since, WorkloadView
+from podgroup.model.policy import reserves_starts
 from podgroup.state.changes import EVERYTHING, of_new_workload, of_workload, same_but_status
 from podgroup.state.facts import (
     KUEUE,
@@ -216,6 +217,9 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
     mirror.seen(group, view, first=before is None)
     if group.quota.holding is not None and priority_class_of(group) != ranked_by:
         world.quotas.news[group.id] = None
+    bound = before.max_execution_s if before is not None else None
+    if view.max_execution_s != bound and reserves_starts(world.policy):
+        world.quotas.bounded(group.id)
     if before is None:
         note(world, here, "WorkloadSeen", group=group.id, message=say.workload(view.name))
     owned = _take_owners(world, group, before, view)

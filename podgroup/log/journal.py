@@ -14,7 +14,7 @@ from datetime import datetime
 from msgspec import Struct, field
 
 from podgroup.log.events import Decision
-from podgroup.log.records import Concluded
+from podgroup.log.records import Concluded, StartReserved
 from podgroup.model.objects import Assignment, NodeView, TopologyView
 from podgroup.model.shortage import Preempted, Shortage
 from podgroup.model.standing import Amount, Standing, StandingReport
@@ -200,6 +200,19 @@ class ShortageRow(Struct, frozen=True, gc=False, kw_only=True):
     to_seq: int | None = None
 
 
+class StartRow(Struct, frozen=True, gc=False, kw_only=True):
+    """A start that was reserved, until `to_at` (None: it still is), which `ended` says why."""
+
+    group: str
+    start: StartReserved
+    queued_at: datetime | None
+    from_at: datetime
+    from_seq: int
+    to_at: datetime | None = None
+    to_seq: int | None = None
+    ended: str = ""
+
+
 class PreemptionRow(Struct, frozen=True, gc=False, kw_only=True):
     """Who had to give way to whom. (namespace, name, priority) of each, as they were then."""
 
@@ -239,6 +252,8 @@ class Journal(Struct, kw_only=True):
     """How queues and cohorts stand, by kind, namespace and name."""
     shortages: dict[tuple[str, int, str, str], ShortageRow] = field(default_factory=dict)
     """By group, position, flavor and resource."""
+    starts: dict[tuple[str, int], StartRow] = field(default_factory=dict)
+    """By group and position."""
     places: dict[tuple[str, str, int], tuple[NodeView | TopologyView, At | None]] = field(
         default_factory=dict
     )

@@ -77,6 +77,20 @@ class Kept(Record, frozen=True, tag="kept"):
     until: datetime | None = None
 
 
+class StartReserved(Record, frozen=True, tag="start_reserved"):
+    """It is to start in these flavors by a time, worked out `at`; no start is reserved if None.
+
+    `by` None: once what ran at that time has ended, which has no bound. `rank` orders those to
+    whom starts are reserved at once.
+    """
+
+    cluster_queue: str = ""
+    assignments: tuple[Assignment, ...] | None = None
+    at: datetime | None = None
+    by: datetime | None = None
+    rank: int = 0
+
+
 class ShortageChanged(Record, frozen=True, tag="lacking"):
     """What a group, or its equal, fell short of in a ClusterQueue; empty: the shortage is over."""
 
@@ -202,6 +216,12 @@ class CountsTimed(Record, frozen=True, tag="counts_timed"):
     at: datetime
 
 
+class StartsTimed(Record, frozen=True, tag="starts_timed"):
+    """When some group may have waited too long; None: none waits."""
+
+    at: datetime | None = None
+
+
 class AsOf(Record, frozen=True, tag="as_of"):
     """What follows holds as of another time than that of the message: after a start."""
 
@@ -220,6 +240,7 @@ AnyRecord = (
     Explained
     | Pending
     | Kept
+    | StartReserved
     | ShortageChanged
     | Timed
     | Requeued
@@ -240,6 +261,7 @@ AnyRecord = (
     | Parked
     | Counted
     | CountsTimed
+    | StartsTimed
     | AsOf
     | Renewed
     | Retired

@@ -152,6 +152,12 @@ FINISHED_FAILED_TO_START: Final[str] = "FailedToStart"
 
 # -- reasons of Evicted ------------------------------------------------------------------------
 EVICTED_PREEMPTED: Final[str] = "Preempted"
+LEFT: Final[str] = "Left"
+"""A reserved start ended with its group."""
+WITHDRAWN: Final[str] = "Withdrawn"
+"""It ended because the group does not fit any more, or is not in its ClusterQueue."""
+WORKED_OUT_ANEW: Final[str] = "WorkedOutAnew"
+"""Another start of the group took its place."""
 EVICTED_PODS_READY_TIMEOUT: Final[str] = "PodsReadyTimeout"
 EVICTED_ADMISSION_CHECK: Final[str] = "AdmissionCheck"
 EVICTED_CLUSTER_QUEUE_STOPPED: Final[str] = "ClusterQueueStopped"

@@ -61,6 +61,10 @@ class Policy(Struct, frozen=True, kw_only=True):
     `device_classes` are pairs `class=resource`: devices of a DeviceClass are counted against quota
     as that resource. Builtin mode only; none: devices of ResourceClaims are charged nothing.
 
+    `longest_wait_s` is how long a group waits for quota before it is reserved a start. Builtin mode
+    only, and not with `compatibility` "kueue"; 0 is never, as logs from before the setting were
+    decided.
+
     `owned_groups` are the kinds whose pods are one group that follows its owner's size. Builtin
     mode alone resizes groups; with `compatibility` "kueue" none is.
 
@@ -102,6 +106,12 @@ class Policy(Struct, frozen=True, kw_only=True):
     namespace_memory_mib: int = 0
     device_classes: tuple[str, ...] = ()
     owned_groups: tuple[str, ...] = ()
+    longest_wait_s: int = 0
+
+
+def reserves_starts(policy: Policy) -> bool:
+    """Tell whether who waits too long is reserved a start."""
+    return bool(policy.longest_wait_s) and policy.compatibility != "kueue"
 
 
 def weights_of(policy: Policy) -> tuple[tuple[str, float], ...]:

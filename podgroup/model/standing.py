@@ -14,6 +14,8 @@ from msgspec import Struct
 
 COUNTS_TIMER = "counts//"
 """Name and purpose of the timer by which the standing of queues is reported."""
+STARTS_TIMER = "starts//"
+"""Name and purpose of the timer by which a group may have waited too long."""
 
 
 class Amount(Struct, frozen=True, array_like=True, gc=False):

@@ -17,18 +17,19 @@ from functools import lru_cache
 
 from podgroup.admission import Scheduler
 from podgroup.admission.cache.ledger import Ledger
+from podgroup.admission.cache.reserved_starts import NEVER
 from podgroup.admission.cache.scheduler_cache import SchedulerCache
 from podgroup.admission.holding import grown_id
 from podgroup.admission.verdicts import AdmissionVerdict, PreemptionVerdict, Verdicts
 from podgroup.admission.wording import ASSUMED
 from podgroup.log.events import Decision
-from podgroup.log.records import Used
+from podgroup.log.records import StartsTimed, Used
 from podgroup.model.commands import AdmitGroup, ResizeGroup
 from podgroup.model.ids import GroupID
 from podgroup.model.names import PENDING_ON_HOLD
 from podgroup.model.objects import ClusterQueueView
 from podgroup.model.reasons import CLUSTER_QUEUE_INACTIVE, effect_of
-from podgroup.model.standing import COUNTS_TIMER
+from podgroup.model.standing import COUNTS_TIMER, STARTS_TIMER
 from podgroup.model.topology import placed_at
 from podgroup.model.wording import joined, kueues
 from podgroup.rules.helpers.activity import without_root
@@ -106,6 +107,8 @@ def admit(ctx: RuleContext) -> Conclusions:
             judged = cache.queues.judged
             without_verdict.update(map(grown_id, judged))
             judged.clear()
+    if quotas.deciding is not None:
+        yield from _time_starts(ctx, quotas.scheduler.cache)
     for identity in sorted(without_verdict):  # the order of conclusions hangs on no hash
         if identity in quotas.waiting:
             yield from _explain_wait(ctx, identity)
@@ -159,6 +162,9 @@ def _carry_out(ctx: RuleContext, scheduler: Scheduler, verdicts: Verdicts) -> Co
     for identity in sorted(cache.claims.changed):
         yield from _record_kept(ctx, identity, cache)
     cache.claims.changed.clear()
+    for identity in sorted(cache.starts.changed):
+        yield from _record_start(ctx, identity, cache)
+    cache.starts.changed.clear()
     ledger = cache.reservations.ledger
     if ledger is not None:
         for key in sorted(ledger.marked):
@@ -175,6 +181,25 @@ def _record_kept(ctx: RuleContext, identity: str, cache: SchedulerCache) -> Conc
     record = asked.kept_record(group.id, kept)
     if group.quota.kept != (None if kept is None else record):
         yield record
+
+
+def _record_start(ctx: RuleContext, identity: str, cache: SchedulerCache) -> Conclusions:
+    """Conclude that a start is reserved for a group, or no longer: that outlives a restart."""
+    group = ctx.world.groups.get(GroupID(identity))
+    if group is None or group.quota.holding is not None:
+        return
+    start, known = cache.starts.by_id.get(identity), group.quota.start
+    record = asked.start_record(group.id, start)
+    if (None if known is None else known.start) != (None if start is None else record):
+        yield record
+
+
+def _time_starts(ctx: RuleContext, cache: SchedulerCache) -> Conclusions:
+    """Have it looked for who has waited too long, at the time when one may have."""
+    due, timer = cache.starts.due_at, ctx.world.meta.timers.get(STARTS_TIMER)
+    at = asked.moment(due) if cache.queues.waiting and due != NEVER else None
+    if at != (None if timer is None else timer.due_at):
+        yield StartsTimed("", at)
 
 
 def _record_use(ctx: RuleContext, ledger: Ledger, key: tuple[str, str]) -> Conclusions:
@@ -312,7 +337,7 @@ def _news(world: World) -> bool:
     quotas, policy = world.quotas, world.policy
     if world.mode != BUILTIN:
         return False
-    if quotas.news or quotas.objects:
+    if quotas.news or quotas.objects or quotas.overdue:
         return True
     if not quotas.charged:
         return False

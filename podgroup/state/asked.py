@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import combinations
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from podgroup.admission.cache.claims import KeptQuota
+from podgroup.admission.cache.reserved_starts import ReservedStart
 from podgroup.admission.holding import growth_id, usage_of
 from podgroup.admission.matching import contradiction, unsuitable, untolerated
 from podgroup.admission.model import (
@@ -38,7 +39,7 @@ from podgroup.admission.model import (
     Workload,
 )
 from podgroup.admission.shape import asked as total_of
-from podgroup.log.records import Kept
+from podgroup.log.records import Kept, StartReserved
 from podgroup.model.ids import GroupID, PodUID
 from podgroup.model.least_run import read
 from podgroup.model.names import (
@@ -65,7 +66,7 @@ from podgroup.model.objects import (
     TopologyView,
     WorkloadPriorityClassView,
 )
-from podgroup.model.policy import Policy, weights_of
+from podgroup.model.policy import Policy, reserves_starts, weights_of
 from podgroup.model.topology import HOSTNAME, TopologyAssignment, both
 from podgroup.state.devices import (
     counting,
@@ -77,6 +78,7 @@ from podgroup.state.devices import (
 from podgroup.state.facts import (
     beyond_admission,
     charged_claims,
+    cluster_queue_of,
     grows,
     nodes_listed,
     place_of,
@@ -89,6 +91,7 @@ from podgroup.state.facts import (
 from podgroup.state.group import Group, QuotaReservation, Role
 from podgroup.state.members import Flag
 from podgroup.state.quota import Charge, FlavorResource
+from podgroup.state.termination import grace_of
 from podgroup.state.world import World
 
 _NO_SHARED: Mapping[str, Requests] = {}
@@ -109,6 +112,7 @@ def configuration(policy: Policy) -> Configuration:
         usage_sharing=sharing,
         as_kueue=policy.compatibility == "kueue",
         least_run=(("", policy.least_run_s), *read(",".join(policy.least_run_by_reason))),
+        longest_wait_s=policy.longest_wait_s if reserves_starts(policy) else 0,
     )
 
 
@@ -242,7 +246,34 @@ def workload(world: World, group: Group, *, asleep: bool = False) -> Workload:
         waiting_until=None if asleep else 0,
         fixed=group.quota.holding is None,
         priority_class=priority_class_of(group),
+        run_s=None if asleep else most_run_s(world, group),
     )
+
+
+def most_run_s(world: World, group: Group) -> float | None:
+    """Return for how many seconds at most a group holds quota from its admission on, None: any.
+
+    Its bound on execution, what its pods have to end then, and until that is seen. Nothing asks
+    for it where no start is reserved; while admission checks are open the bound does not run.
+    """
+    workload = group.mirror.workload
+    if workload is None or not workload.max_execution_s or world.mode == "kueue":
+        return None
+    if not reserves_starts(world.policy):
+        return None
+    queue = cluster_queue_of(world, group)
+    if group.quota.holding is None and queue is not None and queue.checks:
+        return None
+    samples = (sample_of(world, group, role) for role in group.roles.values())
+    graces = [one.termination_grace_s for one in samples if isinstance(one, PodView)]
+    grace_s = max((grace_of(world.policy, seconds) for seconds in graces), default=0)
+    return max(0, workload.max_execution_s - group.quota.executed_s) + grace_s + _SEEN_S
+
+
+def ends_by(world: World, group: Group, holding: QuotaReservation) -> float | None:
+    """Return by when a group that holds quota gives it back (seconds), None: at any time."""
+    run_s = most_run_s(world, group) if holding.admitted else None
+    return None if run_s is None else _seconds(holding.admitted_at or holding.at) + run_s
 
 
 def growth(world: World, group: Group) -> Workload:
@@ -431,16 +462,7 @@ def kept_record(group: GroupID, kept: KeptQuota | None) -> Kept:
 
 def kept_quota(record: Kept) -> KeptQuota:
     """Return what the log says is kept for a group: the opposite of `kept_record`."""
-    pod_sets = tuple(
-        PodSetAssignment(
-            name=one.name,
-            count=one.count,
-            flavors=one.flavors,
-            usage=one.usage,
-            topology=one.place,
-        )
-        for one in record.assignments or ()
-    )
+    pod_sets = _given(record.assignments or ())
     return KeptQuota(
         record.cluster_queue,
         () if record.head else pod_sets,
@@ -451,6 +473,42 @@ def kept_quota(record: Kept) -> KeptQuota:
         record.lost_to,
         0.0 if record.until is None else _seconds(record.until),
     )
+
+
+def _given(assignments: Iterable[Assignment]) -> tuple[PodSetAssignment, ...]:
+    return tuple(
+        PodSetAssignment(
+            name=one.name,
+            count=one.count,
+            flavors=one.flavors,
+            usage=one.usage,
+            topology=one.place,
+        )
+        for one in assignments
+    )
+
+
+def start_record(group: GroupID, start: ReservedStart | None) -> StartReserved:
+    """Return the start that is reserved for a group, as the log has it; None: none is."""
+    if start is None:
+        return StartReserved(group)
+    by = None if start.by is None else moment(start.by)
+    given = assignments(start.pod_sets)
+    return StartReserved(group, start.queue, given, moment(start.at), by, start.rank)
+
+
+def reserved_start(record: StartReserved) -> ReservedStart:
+    """Return the start that the log says is reserved: the opposite of `start_record`."""
+    assert record.at is not None
+    by = None if record.by is None else record.by.timestamp()
+    given = _given(record.assignments or ())
+    at = record.at.timestamp()
+    return ReservedStart(record.group, record.cluster_queue, given, at, by, record.rank)
+
+
+def moment(seconds: float) -> datetime:
+    """Return a time of admission as the log has it."""
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 def usable_flavor(world: World, resources: ResourceGroup, shape: PodSet) -> str:
@@ -647,6 +705,10 @@ def _merged(world: World, group: Group, role: Role) -> set[str]:
     flavors = {f for one in group.quota.holding.admission.assignments for f in one.flavors.values()}
     known = (world.flavors[name].node_labels for name in flavors if name in world.flavors)
     return {*place.levels, *(key for labels in known for key in labels)}
+
+
+_SEEN_S: Final = 15
+"""Seconds until it is seen that pods have ended which must: watch, actuator and kubelet."""
 
 
 def _seconds(at: datetime) -> float:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
-from podgroup.log.records import Kept
+from podgroup.log.records import Kept, StartReserved
 from podgroup.model.commands import Admission
 from podgroup.model.ids import GroupID, PodUID
 from podgroup.model.objects import DeclaredSet, Since, WorkloadView
@@ -118,6 +118,14 @@ class QuotaShortage(Struct, frozen=True, gc=False):
     from_seq: int
 
 
+class HeldStart(Struct, frozen=True, gc=False):
+    """A start that is reserved for a group, and since when it is that one."""
+
+    start: StartReserved
+    from_at: datetime
+    from_seq: int
+
+
 class Part(Struct, gc=False):
     """A part of a group, which one module of the fold writes and all others read.
 
@@ -205,6 +213,8 @@ class HeldQuota(Part):
     shortage: QuotaShortage | None = field(default=None, name="lack")
     kept: Kept | None = None
     """Quota that waits for it, until others have given it back."""
+    start: HeldStart | None = field(default=None, name="reserved_start")
+    """The start that is reserved for it."""
     held_in: str = ""
     """ClusterQueue that it held quota of last: what runs of it was started there."""
     told: Effect | None = field(default=None, name="queue_effect")

@@ -117,6 +117,8 @@ class Quotas(Struct):
     """So may all others: an object changed, or all this was made anew."""
     moved: bool = True
     """One of the two since the last look, or it is time to look again."""
+    overdue: bool = False
+    """A group may have waited too long."""
     deciding: Deciding | None = None
     """All of this as it was entered last; None before that, and where Kueue decides."""
 
@@ -176,6 +178,11 @@ class Quotas(Struct):
         """Let every queue be looked at that may stand otherwise than was reported."""
         self.unsure = self.moved = True
 
+    def bounded(self, group: str) -> None:
+        """Have it looked at again by when a group gives its quota back."""
+        if group in self.charges:
+            self.charged[group] = None
+
     def recall(self) -> None:
         """Have every waiting group looked at again."""
         self.news.update(dict.fromkeys(self.waiting))
@@ -194,6 +201,7 @@ class Quotas(Struct):
         """All of it was taken notice of."""
         self.reported()
         self.charged.clear()
+        self.overdue = False
 
     def charge(self, group: str, charge: Charge) -> None:
         """Charge quota to `group`, in place of what it was charged before."""

@@ -61,6 +61,7 @@ OVER = {
     "roles": "(SELECT g.gone_at FROM groups g WHERE g.cluster = t.cluster AND g.id = t.group_id)",
     "waits": "t.to_at",
     "shortages": "t.to_at",
+    "reserved_starts": "t.to_at",
     "nodes": "t.to_at",
     "topologies": "t.to_at",
     "preemptions": "t.at",

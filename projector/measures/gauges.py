@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from podgroup.fold.relists import unlisted
-from podgroup.model.ids import PodUID
+from podgroup.model.ids import GroupID, PodUID
 from podgroup.model.lifecycle import PENDING, stage_of
 from podgroup.model.quantities import MAX_INT64, in_base_units
 from podgroup.state.facts import cluster_queue_name
@@ -35,6 +35,12 @@ def declare(metrics: Metrics, world: Callable[[], World]) -> None:
             "Pending groups, by stage and reason.",
             ("cluster_queue", "stage", "reason"),
             pending_groups,
+        ),
+        (
+            "gatelog_reserved_starts",
+            "Groups that have waited too long and are reserved a start (builtin mode).",
+            ("cluster_queue",),
+            reserved_starts,
         ),
         ("gatelog_groups", "Groups that exist, by their state.", ("state",), groups),
         ("gatelog_pods", "Pods that exist.", (), pods),
@@ -96,6 +102,12 @@ def pending_groups(world: World) -> Counter[Labels]:
             said = reason or group.explained.reason
             found[cluster_queue_name(world, group), stage_of(state, reason), said] += 1
     return found
+
+
+def reserved_starts(world: World) -> Counter[Labels]:
+    """Return the groups that are reserved a start, by ClusterQueue."""
+    waiting = (world.groups[GroupID(one)].quota.start for one in world.quotas.waiting)
+    return Counter((one.start.cluster_queue,) for one in waiting if one is not None)
 
 
 def groups(world: World) -> Counter[Labels]:

@@ -37,6 +37,7 @@ from podgroup.log.records import (
     Kept,
     ShortageChanged,
     Shortened,
+    StartReserved,
     Used,
 )
 from podgroup.model.ids import decision_id
@@ -156,7 +157,7 @@ class Pseudonyms:
                 for one in record.shortages
             ]
             return ShortageChanged(record.group, self.name(record.cluster_queue), tuple(short))
-        if isinstance(record, Kept):
+        if isinstance(record, Kept | StartReserved):
             plain = msgspec.to_builtins(record.assignments)
             assignments = msgspec.convert(
                 self._walk(plain, "assignments"), tuple[Assignment, ...] | None

@@ -51,6 +51,7 @@ _OF_BEFORE = {
     "nodes": "nodes.from_seq <= :floor",
     "topologies": "topologies.from_seq <= :floor",
     "shortages": f"NOT {_since('shortages')}",
+    "reserved_starts": f"NOT {_since('reserved_starts')}",
     "preemptions": f"NOT {_since('preemptions', 'victim_id')}",
     "outcomes": "NOT EXISTS (SELECT 1 FROM decisions d WHERE d.cluster = outcomes.cluster "
     f"AND d.id = outcomes.decision_id AND {_since('d')})",

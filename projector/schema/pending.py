@@ -1,10 +1,10 @@
 """Who is pending and in which order queues take them: conditions and an order, as SQL.
 
 Theory. The states are those of `podgroup.model.lifecycle`, the order is that of
-`podgroup.admission.cache.queue_manager`: first for whom quota is kept until others have stopped;
-then, where LocalQueues share by use, the LocalQueue that used least; then for whom others stopped;
-priority, highest first; since when; id. Views and questions of the read side take both from here,
-so a position is the same everywhere.
+`podgroup.admission.cache.queue_manager`: first for whom quota is kept until others have stopped,
+and for whom a start is reserved; then, where LocalQueues share by use, the LocalQueue that used
+least; then for whom others stopped; priority, highest first; since when; id. Views and questions of
+the read side take both from here, so a position is the same everywhere.
 
 Invariant: texts of our own only, nothing of a user; an order ends in the id.
 """
@@ -52,9 +52,11 @@ USE: Final = """LEFT JOIN objects cq ON cq.cluster = g.cluster AND cq.shard = g.
    AND lq.kind = 'LocalQueue' AND lq.namespace = g.namespace AND lq.name = g.queue"""
 """What `ORDER` needs of the queues of groups `g`."""
 
-ORDER: Final = """CASE WHEN g.precedence = 2 THEN 0 ELSE 1 END,
+ORDER: Final = """CASE g.precedence WHEN 2 THEN 0 WHEN 3 THEN 1 ELSE 2 END,
                 CASE WHEN cq.used IS NULL THEN 0 ELSE coalesce(lq.used, 0) END,
-                g.precedence DESC, g.priority DESC, coalesce(g.queued_at, g.created_at), g.id"""
+                CASE WHEN g.precedence = 1 THEN 0 ELSE 1 END, g.priority DESC,
+                CASE WHEN g.precedence = 4 THEN 0 ELSE 1 END,
+                coalesce(g.queued_at, g.created_at), g.id"""
 """The order of `g` in its queue."""
 
 _PODS_THERE: Final = " + ".join(f"g.{counter}" for counter in THERE)

@@ -68,11 +68,54 @@ SELECT {keys}, s.begins AS hour, sum(s.seconds) AS seconds, {means},
 """
 
 
-VIEWS = {"v_borrowed": borrowed, "v_share_hourly": shares}
+def reserved_idle(d: Dialect) -> str:
+    """Return the view of quota that was free, and kept for starts that were reserved.
+
+    Free of the ClusterQueue, or of the whole tree that it is in. Of several that are reserved at
+    once in a tree it is kept for the first: nothing is counted twice.
+    """
+    flavors = d.each.format(doc="s.resources", alias="f")
+    amounts = d.each.format(doc=d.nested.format(doc="f.value"), alias="r")
+    wanted = d.whole.format(x=d.value.format(doc="r.value"))
+    begin = d.last.format(a="w.from_at", b="u.from_at")
+    end = d.first.format(a="w.to_at", b=f"coalesce(u.to_at, {d.now})")
+    own = "u.nominal - u.reserved - u.unadmitted"
+    free = f"CASE WHEN u.kind = 'Cohort' THEN u.spare ELSE {own} END"
+    return f"""
+WITH wanted AS (
+SELECT s.cluster, s.group_id, s.cluster_queue, coalesce(z.root, '') AS root, f.key AS flavor,
+       r.key AS resource, {wanted} AS amount, s.from_at, coalesce(s.to_at, {d.now}) AS to_at
+  FROM reserved_starts s
+  LEFT JOIN standings z ON z.cluster = s.cluster AND z.kind = 'ClusterQueue'
+   AND z.namespace = '' AND z.name = s.cluster_queue
+  {flavors} {amounts}),
+one AS (
+SELECT w.cluster, w.group_id, w.cluster_queue, w.root, w.flavor, w.resource, w.amount, w.to_at,
+       coalesce((SELECT max(e.to_at) FROM wanted e
+          WHERE e.cluster = w.cluster AND e.flavor = w.flavor AND e.resource = w.resource
+            AND (e.cluster_queue = w.cluster_queue OR (e.root = w.root AND e.root <> ''))
+            AND e.to_at > w.from_at AND (e.from_at < w.from_at
+             OR (e.from_at = w.from_at AND e.group_id < w.group_id))), w.from_at) AS from_at
+  FROM wanted w),
+cut AS (
+SELECT w.cluster, w.group_id, w.cluster_queue, w.flavor, w.resource,
+       {d.first.format(a="w.amount", b=free)} AS amount, {begin} AS from_at, {end} AS to_at
+  FROM one w
+  JOIN usage u ON u.from_at < w.to_at AND coalesce(u.to_at, {d.now}) > w.from_at
+   AND u.cluster = w.cluster AND u.flavor = w.flavor AND u.resource = w.resource
+   AND u.namespace = '' AND u.kind = CASE WHEN w.root = '' THEN 'ClusterQueue' ELSE 'Cohort' END
+   AND u.name = CASE WHEN w.root = '' THEN w.cluster_queue ELSE w.root END)
+SELECT c.* FROM cut c WHERE c.amount > 0 AND c.to_at > c.from_at
+"""
+
+
+VIEWS = {"v_borrowed": borrowed, "v_share_hourly": shares, "v_reserved_idle": reserved_idle}
 
 COMMENTS = {
     "v_borrowed": "What ClusterQueues borrowed, and of whom it can have been, from when to when: "
     "who of the same tree did not use its quota meanwhile; amounts are the most it can have been",
+    "v_reserved_idle": "Quota that was free and kept for a group that is reserved a start, from "
+    "when to when: what that costs; amounts as in the tables",
     "v_share_hourly": "Quota, what was held and borrowed and the weighted share (thousandths) of "
     "each ClusterQueue and Cohort per hour (UTC), means over the seconds that it was reported for",
 }

@@ -59,6 +59,7 @@ def policy_of(settings: QueueingSettings) -> Policy:
         namespace_memory_mib=settings.namespace_memory_mib,
         device_classes=settings.device_classes,
         owned_groups=settings.owned_groups,
+        longest_wait_s=settings.longest_wait_s,
     )
 
 

@@ -63,9 +63,17 @@ groups = Table(
     time("queued_at", "Since when it has queued, for its present or latest place in the queue"),
     count(
         "precedence",
-        "2: quota is kept for it until others have stopped for it; 1: others stopped for it and it "
-        "goes first for what they free; 0: neither. Higher comes first in the queue",
+        "2: quota is kept for it until others have stopped for it; 3: a start is reserved for it; "
+        "1: others stopped for it and it goes first for what they free; 4: a start is reserved for "
+        "it, and it goes before those of its priority; 0: none of these. That is the order in the "
+        "queue",
         default=0,
+    ),
+    number(
+        "most_run_s",
+        "Seconds for which it holds quota at most from an admission on: what is left of its "
+        "max-exec-time-seconds, and what its pods have to end; null: any, or no start is reserved",
+        null=True,
     ),
     time("admitted_at", "Latest admission"),
     time("finished_at", "When it was over"),

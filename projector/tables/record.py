@@ -93,6 +93,32 @@ admissions = Table(
     info=rows("replace", compared=True, owner=("group_id", "groups", "id")),
 )
 
+reserved_starts = Table(
+    "reserved_starts",
+    metadata,
+    cluster(),
+    text("group_id", "Group that has waited too long", key=True),
+    number("from_seq", "Position from which this start was reserved", key=True),
+    text("cluster_queue", "ClusterQueue that it waits in"),
+    document(
+        "resources", "Flavor -> resource -> amount to be had: cpu in thousandths, else whole units"
+    ),
+    time("queued_at", "Since when it has queued"),
+    time("from_at", "When it was reserved", null=False),
+    time("start_by", "When it starts at the latest; null: once what ran then has ended"),
+    time("to_at", "End; null: it is reserved still"),
+    number("to_seq", "Position at which it ended", null=True),
+    text(
+        "ended",
+        "Admitted; WorkedOutAnew: others came in by right, or ran for longer than they may; "
+        "Withdrawn: the group does not fit any more, or queues elsewhere; Left: it is over; "
+        "empty: it is reserved still",
+    ),
+    comment="One row per start that was reserved for a group that had waited for "
+    "queueing.longest_wait_s (builtin mode)",
+    info=rows("replace", compared=True, owner=("group_id", "groups", "id")),
+)
+
 placements = Table(
     "placements",
     metadata,
@@ -162,6 +188,15 @@ Index(
     _a.cluster_queue,
     postgresql_where=_a.released_at.is_(None),
     sqlite_where=_a.released_at.is_(None),
+)
+
+_r = reserved_starts.c
+Index("ix_reserved_starts_at", _r.cluster, _r.from_at)
+Index(
+    "ix_reserved_starts_held",
+    _r.cluster,
+    postgresql_where=_r.to_at.is_(None),
+    sqlite_where=_r.to_at.is_(None),
 )
 
 shortages = Table(

@@ -12,6 +12,7 @@ from podgroup.log.journal import (
     PlacementRow,
     PreemptionRow,
     ShortageRow,
+    StartRow,
     UsageRow,
 )
 from podgroup.model.objects import Assignment, NodeView, TopologyView
@@ -25,6 +26,7 @@ from projector.writing.values import Json, as_json, int64, key_text
 _admission_row = row_of(tables.admissions)
 _placement = row_of(tables.placements)
 _usage_row = row_of(tables.usage)
+_start_row = row_of(tables.reserved_starts)
 _shortage_row = row_of(tables.shortages)
 _preemption_row = row_of(tables.preemptions)
 _node_row = row_of(tables.nodes)
@@ -141,6 +143,24 @@ def row_of_shortage(cluster: str, row: ShortageRow) -> Row:
         from_at=row.from_at,
         to_at=row.to_at,
         to_seq=row.to_seq,
+    )
+
+
+def row_of_start(cluster: str, row: StartRow) -> Row:
+    """Return the row of a start that is or was reserved."""
+    start = row.start
+    return _start_row(
+        cluster=cluster,
+        group_id=row.group,
+        from_seq=row.from_seq,
+        cluster_queue=start.cluster_queue,
+        resources=_held(start.assignments or ()),
+        queued_at=row.queued_at,
+        from_at=row.from_at,
+        start_by=start.by,
+        to_at=row.to_at,
+        to_seq=row.to_seq,
+        ended=row.ended,
     )
 
 

@@ -25,6 +25,7 @@ from projector.writing.quota_rows import (
     row_of_node,
     row_of_preemption,
     row_of_shortage,
+    row_of_start,
     row_of_topology,
     row_of_usage,
     rows_of_places,
@@ -115,6 +116,7 @@ def build(journal: Journal, cluster: str, resolved: dict[str, Resolution]) -> di
         ],
         "outcomes": _outcomes(journal.outcomes, cluster=cluster),
         "usage": [row_of_usage(cluster, row) for row in journal.usage.values()],
+        "reserved_starts": [row_of_start(cluster, row) for row in journal.starts.values()],
         "shortages": [row_of_shortage(cluster, row) for row in journal.shortages.values()],
         "nodes": [
             row_of_node(cluster, view, end)

@@ -18,7 +18,14 @@ from podgroup.folding import PendingWrites
 from podgroup.model.ids import GroupID, PodUID
 from podgroup.model.objects import ClusterQueueView, LocalQueueView, PodView
 from podgroup.model.standing import Standing, StandingReport
-from podgroup.state.facts import cluster_queue_name, find_object, shares_by_use, used_lately
+from podgroup.state.asked import most_run_s
+from podgroup.state.facts import (
+    cluster_queue_name,
+    cluster_queue_of,
+    find_object,
+    shares_by_use,
+    used_lately,
+)
 from podgroup.state.group import Group, Role
 from podgroup.state.members import Flag, Members
 from podgroup.state.pod import Pod
@@ -183,7 +190,8 @@ def _group(world: World, group: Group, admitted: dict[str, Any]) -> Row:
         created_seq=group.created_seq,
         complete_at=group.composition.complete_at,
         queued_at=group.requeueing.queued_at,
-        precedence=_precedence(group),
+        precedence=_precedence(world, group),
+        most_run_s=most_run_s(world, group),
         # Null keeps what the row has: the time of an admission outlives the admission.
         admitted_at=holding.at if holding is not None else admitted.get(group.id),
         finished_at=group.ending.finished_at,
@@ -193,8 +201,15 @@ def _group(world: World, group: Group, admitted: dict[str, Any]) -> Row:
     )
 
 
-def _precedence(group: Group) -> int:
+def _precedence(world: World, group: Group) -> int:
     kept = group.quota.kept
+    if group.quota.start is not None and (kept is None or kept.head or kept.lost_to):
+        queue = cluster_queue_of(world, group)
+        if queue is not None and (
+            queue.within_cluster_queue in ("", "Never") or shares_by_use(world, queue)
+        ):
+            return 3
+        return 4
     if kept is None or kept.lost_to or group.quota.holding is not None:
         return 0
     return 2 if not kept.head else 0 if kept.assignments else 1

@@ -60,6 +60,7 @@ POLICIES = {
         least_run_s=15,
         least_run_by_reason=("InCohortReclamation=5",),
         owned_groups=("StatefulSet",),
+        longest_wait_s=15,
     ),
     "gates": Policy(
         fast_quota_release=True,

@@ -50,6 +50,7 @@ def test_what_is_held_against_the_logs_is_not_little() -> None:
 
 
 NOT_HERE = {
+    ("groups", "most_run_s"),
     ("groups", "parked"),
     ("groups", "precedence"),
     ("history", "cause_seq"),  # of the contract, and nothing fills it

@@ -4,6 +4,7 @@ import inspect
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -69,6 +70,11 @@ MADE = [
         "owners of this pod are read once others of them are gone",
     ),
     (sentences.queue_stopped("ClusterQueue", "q", "why"), "ClusterQueue q: why"),
+    (sentences.start_reserved("q", None), "in ClusterQueue q, once what runs has ended"),
+    (
+        sentences.start_reserved("q", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
+        "in ClusterQueue q, by 2026-01-02 03:04:05 UTC at the latest",
+    ),
 ]
 """As version 0cec161d says them, and those that came since."""
 BY_PLACE = {

@@ -31,7 +31,10 @@ def settings_for(
         database=DatabaseSettings(url=url),
         projector=ProjectorSettings(**projector),
         queueing=QueueingSettings(
-            status_interval_s=status_interval_s, namespace_memory_mib=0, deleted_group_timeout_s=0
+            status_interval_s=status_interval_s,
+            namespace_memory_mib=0,
+            deleted_group_timeout_s=0,
+            longest_wait_s=0,
         ),
     )
 

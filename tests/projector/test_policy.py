@@ -10,7 +10,7 @@ from runtime.settings import QueueingSettings
 def test_defaults_change_nothing() -> None:
     # Logs from before it was told how queues stand do not tell it when they are replayed.
     before = QueueingSettings(
-        status_interval_s=0, namespace_memory_mib=0, deleted_group_timeout_s=0
+        status_interval_s=0, namespace_memory_mib=0, deleted_group_timeout_s=0, longest_wait_s=0
     )
     assert policy_of(before) == Policy()
 

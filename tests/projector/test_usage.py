@@ -257,7 +257,7 @@ def test_the_command_tells_cost_and_idle_quota(
     assert (other["quota"], other["idle"], other["cost_of_idle"]) == ("0.001000",) * 2 + ("0.0005",)
     assert cli.run([*common, "--by", "flavor"]) == 0
     assert capsys.readouterr().out.splitlines()[-2].split() == [
-        *("cq", "spot", "cpu", "core-h", "9.00", "8.00", "1.00", "0.06"),
+        *("cq", "spot", "cpu", "core-h", "9.00", "8.00", "1.00", "0.00", "0.06"),
     ]
     assert told["total"][0]["running"] == row["running"]
 

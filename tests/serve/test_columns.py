@@ -18,6 +18,7 @@ NOT_ASKED = {
     "folded": "private to the projector",
     "created_seq": "`LifeRow` has it: lists go by it",
     "precedence": "`v_queue_position` goes by it",
+    "most_run_s": "who may pass a reserved start is counted by it",
 }
 """Columns of table `groups` that no command, page or object shows by themselves, and why."""
 ELSEWHERE = {

@@ -6,6 +6,7 @@ Theory. `SchedulerCache` is given what happens; each of its parts owns what it r
 - `reservations`: admitted workloads, what they hold, and what LocalQueues have used;
 - `queues`: pending workloads, in line by ClusterQueue (`pending_queue`);
 - `claims`: what is kept for some of these until others have stopped;
+- `starts`: who of them has waited too long, and by when it is to start;
 - `wake_ups`: where something became free, and who is due for a try;
 - `preemptions`: who preempted whom.
 

@@ -40,6 +40,7 @@ class CachedQueue:
         "offer",
         "preemptor",
         "reserved",
+        "starts",
         "sticky",
     )
 
@@ -70,17 +71,29 @@ class CachedQueue:
         """For whom the queue is blocked."""
         self.reserved: Usage = {}
         """What is kept from others while the queue is blocked."""
+        # Reserved starts
+        self.starts: set[str] = set()
+        """Who has a reserved start."""
 
     def carry_over(self, old: "CachedQueue") -> None:
         """Go on from what was remembered before the ClusterQueue changed."""
         self.generation, self.leaving = old.generation, old.leaving
         self.claims = old.claims
         self.preemptor, self.sticky = old.preemptor, old.sticky
+        self.starts = old.starts
 
     @property
     def spec(self) -> ClusterQueue:
         """The ClusterQueue."""
         return self.offer.queue
+
+    @property
+    def first_of_all(self) -> bool:
+        """Whether who is reserved a start goes before all others, not of its priority alone.
+
+        Who has a higher priority goes before where it preempts, unless use over time decides.
+        """
+        return self.lines.by_use or self.spec.preemption.within_cluster_queue in ("", "Never")
 
     @property
     def strict(self) -> bool:

@@ -13,7 +13,7 @@ cost the logarithm of the line's length.
 """
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from podgroup.admission.holding import PendingWorkload
 from podgroup.admission.shape import Shape
@@ -226,9 +226,15 @@ class PendingQueue:
 
     def firsts(self) -> Iterator[PendingWorkload]:
         """Yield of each shape in each lane who is next, to be tried or inadmissible."""
+        return self.oldest(())
+
+    def oldest(self, but: Container[str]) -> Iterator[PendingWorkload]:
+        """Yield of each shape in each lane who queues longest, without some (by id)."""
         for lane in self.lanes.values():
             for bucket in lane.buckets.values():
                 found = [one for one in (bucket.active.first(), bucket.aside.first()) if one]
+                if any(one.id in but for one in found):
+                    found = [one for one in (*bucket.active, *bucket.aside) if one.id not in but]
                 if found:
                     yield min(found, key=lambda one: (one.since, one.uid))
 

@@ -15,6 +15,7 @@ from podgroup.admission.cache.cached_queue import CachedQueue, Failure
 from podgroup.admission.cache.claims import Claims
 from podgroup.admission.cache.objects import Objects
 from podgroup.admission.cache.reservations import Reservations
+from podgroup.admission.cache.reserved_starts import ReservedStarts
 from podgroup.admission.cache.wake_ups import WakeUps
 from podgroup.admission.holding import PendingWorkload
 from podgroup.admission.matching import selects
@@ -43,7 +44,7 @@ BEHIND: Final[Answer] = (
 BACKING_OFF: Final = "backing off"
 HELD_BACK: Final = "held back"
 
-_Rank = tuple[float, bool, int, float, str]
+_Rank = tuple[float, bool, int, bool, float, str]
 
 
 class Refusal(NamedTuple):
@@ -73,6 +74,7 @@ class QueueManager:
         """By shape, who has no verdict yet, where one answers for all as in Kueue (Q10)."""
         self._unplaced: dict[str, PendingWorkload] = {}
         """Whom no queue leads anywhere."""
+        self.starts = ReservedStarts(objects, wake_ups, configuration.longest_wait_s)
         self._objects = objects
         self._wake_ups = wake_ups
         self._used_by = reservations.used_by
@@ -135,7 +137,7 @@ class QueueManager:
 
     def take_back(self, waiter: PendingWorkload) -> None:
         """Let a workload wait again as it did before an admission that is withdrawn."""
-        waiter.shape = self.shapes.intern(waiter.priority, waiter.shape.pod_sets)
+        waiter.shape = self._interned(waiter.shape)
         self.waiting[waiter.id] = waiter
         self.place(waiter)
 
@@ -155,8 +157,11 @@ class QueueManager:
             self.claims.on_leave(queue, id)
 
     def _pending(self, workload: Workload) -> PendingWorkload:
-        shape = self.shapes.intern(workload.priority, workload.pod_sets)
+        shape = self.shapes.intern(workload.priority, workload.pod_sets, workload.run_s)
         return PendingWorkload(workload, shape, self._requeue_by)
+
+    def _interned(self, shape: Shape) -> Shape:
+        return self.shapes.intern(shape.priority, shape.pod_sets, shape.run_s)
 
     def forget_inadmissible(self) -> None:
         """Forget all that are inadmissible: in a copy where nothing is released none is tried."""
@@ -189,6 +194,7 @@ class QueueManager:
             failed = self._as_kueue and waiter.shape in queue.failed
             queue.lines.put(waiter, aside=failed)
             self._wake_ups.due.add(queue.spec.name)
+            self.starts.await_from(waiter.since)
             if queue.blocked and self.first(queue) is waiter:
                 self.claims.unblock(queue)  # it goes before who blocks
 
@@ -272,6 +278,15 @@ class QueueManager:
 
     def first(self, queue: CachedQueue) -> PendingWorkload | None:
         """Return who is to be tried next in a ClusterQueue."""
+        first = self._first(queue)
+        reserved = [self.waiting[id] for id in queue.starts if id in self.waiting]
+        reserved = [one for one in reserved if queue.lines.is_active(one)]
+        best = min(reserved, key=lambda one: self._rank(queue, one), default=None)
+        if best is None or first is None or queue.first_of_all:
+            return best or first
+        return best if best.priority >= first.priority else first
+
+    def _first(self, queue: CachedQueue) -> PendingWorkload | None:
         sticky = self.waiting.get(queue.preemptor) if queue.sticky else None
         if sticky is not None and not queue.lines.is_active(sticky):
             sticky = None
@@ -291,17 +306,22 @@ class QueueManager:
     def line(self, name: str) -> list[PendingWorkload]:
         """Return who waits in a ClusterQueue, in the order in which they are tried.
 
-        First those for whom quota is kept. View `v_queue_position` has the same order.
+        First those for whom quota is kept, then who goes before all others by a reserved start,
+        or else before those of its priority. View `v_queue_position` has the same order.
         """
         queue = self._objects.cluster_queues[name]
         claimed = (self.claims.by_id[id].waiter for id in queue.claims)
-        parts = (claimed, queue.lines)
+        before = queue.starts if queue.first_of_all else ()
+        reserved = [one for one in queue.lines if one.id in before]
+        others = (one for one in queue.lines if one.id not in before)
+        parts = (claimed, reserved, others)
         return [w for part in parts for w in sorted(part, key=lambda one: self._rank(queue, one))]
 
     def _rank(self, queue: CachedQueue, waiter: PendingWorkload) -> _Rank:
         used = self._used_by(waiter.local_queue) if queue.lines.by_use else None
         later = not queue.sticky or waiter.id != queue.preemptor
-        return (used or 0.0, later, -waiter.priority, waiter.since, waiter.uid)
+        behind = waiter.id not in queue.starts
+        return (used or 0.0, later, -waiter.priority, behind, waiter.since, waiter.uid)
 
     def put_back(
         self, waiter: PendingWorkload, requeue: str, reason: str, hopeless: bool = False
@@ -409,7 +429,7 @@ class QueueManager:
 
     def _note_failure(self, queue: CachedQueue, waiter: PendingWorkload, reason: str) -> None:
         if waiter.shape not in queue.failed:
-            self.shapes.intern(waiter.shape.priority, waiter.shape.pod_sets)
+            self._interned(waiter.shape)
         queue.failed[waiter.shape] = Failure(reason, waiter.message, waiter.since, waiter.short)
         self.judged |= self._unjudged.pop(waiter.shape, set())
         older = None if self._as_kueue else waiter.since  # Q10

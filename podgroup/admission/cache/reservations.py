@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from podgroup.admission.cache.ledger import Balance, Ledger
 from podgroup.admission.cache.objects import Objects
 from podgroup.admission.cache.wake_ups import WakeUps
@@ -86,6 +88,13 @@ class Reservations:
         self._count(holding)
         if any(usage.get(key, 0) < amount for key, amount in before.items()):
             self._wake_ups.on_release(holding.local_queue, holding.cluster_queue)
+
+    def bound(self, id: str, ends_by: float | None) -> None:
+        """Enter by when a workload gives its quota back (seconds), None: at any time."""
+        holding = self.admitted.get(id)
+        if holding is not None and holding.reservation.ends_by != ends_by:
+            holding.reservation = replace(holding.reservation, ends_by=ends_by)
+            self._written_anew(holding)
 
     def evict(self, id: str, eviction: Eviction) -> AdmittedWorkload | None:
         """Enter that an eviction begins; return the workload, None if none begins.
@@ -215,11 +224,11 @@ class Reservations:
         if leaving and holding.given:
             self._leaving[holding.id] = holding
         if objects.present is not objects.forest:
-            _enter_usage(objects.present.queues[holding.cluster_queue], holding, 1)
+            enter_usage(objects.present.queues[holding.cluster_queue], holding, 1)
             if leaving:
                 return
         node = objects.forest.queues[holding.cluster_queue]
-        _enter_usage(node, holding, 1)
+        enter_usage(node, holding, 1)
         node.holdings[holding.id] = holding
 
     def _uncount(self, holding: AdmittedWorkload) -> None:
@@ -231,15 +240,15 @@ class Reservations:
         queue.leaving -= holding.evicted is not None
         self._leaving.pop(holding.id, None)
         if objects.present is not objects.forest:
-            _enter_usage(objects.present.queues[holding.cluster_queue], holding, -1)
+            enter_usage(objects.present.queues[holding.cluster_queue], holding, -1)
             if leaving:
                 return
         node = objects.forest.queues[holding.cluster_queue]
-        _enter_usage(node, holding, -1)
+        enter_usage(node, holding, -1)
         del node.holdings[holding.id]
 
 
-def _enter_usage(node: Node, holding: AdmittedWorkload, sign: int) -> None:
+def enter_usage(node: Node, holding: AdmittedWorkload, sign: int) -> None:
     """Enter what a workload takes of a ClusterQueue, or with `sign` -1 that it takes it no more."""
     if holding.workload.unadmitted:
         node.run(holding.usage, sign)

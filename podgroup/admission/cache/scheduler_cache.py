@@ -7,7 +7,7 @@ beginning of a pass, and what is written down of claims and entered again after 
 Invariant: a workload is pending or admitted, never both.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import NamedTuple
 
 from podgroup.admission.cache.cached_queue import CachedQueue
@@ -17,6 +17,7 @@ from podgroup.admission.cache.objects import Objects
 from podgroup.admission.cache.preemptions import Preemptions
 from podgroup.admission.cache.queue_manager import QueueManager, Refusal
 from podgroup.admission.cache.reservations import Reservations
+from podgroup.admission.cache.reserved_starts import ReservedStart
 from podgroup.admission.cache.wake_ups import WakeUps
 from podgroup.admission.holding import (
     AdmittedWorkload,
@@ -65,6 +66,7 @@ class SchedulerCache:
         self.reservations = Reservations(self.objects, self.wake_ups, configuration)
         self.queues = QueueManager(self.objects, self.wake_ups, self.reservations, configuration)
         self.claims = self.queues.claims
+        self.starts = self.queues.starts
         self.preemptions = Preemptions()
 
     # Objects
@@ -267,12 +269,22 @@ class SchedulerCache:
         victims, winner = lost or ((), "")
         return KeptQuota(name, usage=usage, victims=victims, head=bool(usage), lost_to=winner)
 
-    def restore(self, refused: Container[str], kept: Mapping[str, KeptQuota]) -> None:
-        """Enter again what was kept, by id; StrictFIFO queues wait for heads that were `refused`.
+    def restore(
+        self,
+        refused: Container[str],
+        kept: Mapping[str, KeptQuota],
+        starts: Iterable[ReservedStart] = (),
+    ) -> None:
+        """Enter again what was kept, by id, and what starts were reserved.
 
+        StrictFIFO queues wait for heads that were `refused`.
         As Kueue decides, a head blocks no other: it is tried again and again (Q1).
         """
         queues = self.objects.cluster_queues
+        for start in sorted(starts, key=lambda one: one.rank):
+            if start.queue in queues:
+                self.starts.by_id[start.id] = start
+                queues[start.queue].starts.add(start.id)
         for queue in () if self.configuration.as_kueue else queues.values():
             if queue.strict and queue.active and not queue.blocked:
                 first = self.queues.first(queue)

@@ -3,7 +3,7 @@
 from podgroup.log.records import Kept
 from podgroup.model.reasons import Effect, effect_of
 from podgroup.model.wording import kueues
-from podgroup.state.group import Group, QuotaReservation, QuotaShortage
+from podgroup.state.group import Group, HeldStart, QuotaReservation, QuotaShortage
 
 
 def held(group: Group, holding: QuotaReservation) -> None:
@@ -52,6 +52,11 @@ def asked_anew(group: Group) -> None:
 def set_shortage(group: Group, shortage: QuotaShortage | None) -> None:
     """An attempt to admit it fell short of something; None: that is over."""
     group.quota.shortage = shortage
+
+
+def start_held(group: Group, start: HeldStart | None) -> None:
+    """A start is reserved for it; None: none is any more."""
+    group.quota.start = start
 
 
 def kept(group: Group, kept: Kept | None) -> None:

@@ -1,0 +1,388 @@
+"""Starts that are reserved for who has waited too long, and who may still pass.
+
+Theory. As what runs ends, at the latest when its bound says so, the quota that a workload needs
+becomes free at some moment: that is its *reserved start*. What ran before and has no bound ends at
+an unknown time, after all that has one. From then on another workload is admitted only if it
+
+- takes nothing of the same flavors and resources;
+- ends before, for sure;
+- leaves what the workload needs at that moment, when all that is to end by then has ended; or
+- could take it back at once if the workload ran: by its priority in the same ClusterQueue, or as a
+  neighbour within its nominal quota, of which the workload would borrow.
+
+So quota goes on being used, and the workload starts by then. As what runs ends before its bound,
+that moment comes nearer for those that would pass; what was promised stays. Where others came in by
+such a right, or something runs beyond its bound, the start is worked out anew. Who was reserved a
+start earlier goes before: a later one is worked out, and held off, as if the earlier one had
+started already.
+
+Invariant: the cache and the trees are the same after a look ahead as before.
+"""
+
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import takewhile
+from math import inf
+
+from podgroup.admission.cache.cached_queue import CachedQueue
+from podgroup.admission.cache.reservations import enter_usage
+from podgroup.admission.cache.reserved_starts import NEVER, ReservedStart
+from podgroup.admission.cache.scheduler_cache import SchedulerCache
+from podgroup.admission.head import Head
+from podgroup.admission.holding import AdmittedWorkload, PendingWorkload, grown_id, unadmitted_id
+from podgroup.admission.plan import Mode, Plan
+from podgroup.admission.topology.places import given
+from podgroup.admission.victims import NEVER as NO_VICTIMS
+from podgroup.admission.wording import KEPT_FOR_LONGER_WAIT
+from podgroup.model.names import PENDING_WAITING_FOR_QUOTA
+
+Nominate = Callable[[Head, Sequence[Mapping[str, str]] | None], None]
+"""Finds out what a head would get, of some flavors only if they are named, by podset."""
+
+
+class Starts:
+    """Works out reserved starts, and holds heads against them."""
+
+    def __init__(self, cache: SchedulerCache, nominate: Nominate) -> None:
+        self._cache = cache
+        self._starts = cache.starts
+        self._nominate = nominate
+
+    # Who has waited too long
+
+    def review(self, *, amid: bool = False) -> None:
+        """Work out anew what does not hold any more, and reserve starts that are due.
+
+        `amid`: heads are being tried, and who is first in a StrictFIFO queue may be one of them.
+        """
+        cache, starts = self._cache, self._starts
+        for start in list(starts.by_id.values()):
+            waiter = cache.queues.waiting.get(start.id)
+            queue = cache.queues.queue_of(waiter) if waiter is not None else None
+            if waiter is None or queue is None or not self._keeps(queue, waiter, start, amid):
+                starts.end(start.id)
+            elif start.id not in cache.claims.by_id:
+                anew = self._anew(queue, waiter, start)
+                if anew is None or self._taken(queue, anew):
+                    starts.end(start.id)
+                elif anew is not start:
+                    starts.reserve(anew)
+        if cache.wake_ups.now >= starts.due_at:
+            self._look(amid=amid)
+
+    def _look(self, *, amid: bool) -> None:
+        """Reserve starts for the oldest of each ClusterQueue, one in a flavor at most."""
+        cache, starts = self._cache, self._starts
+        now, longest_s = cache.wake_ups.now, starts.longest_wait_s
+        taken = self._flavors_taken
+        starts.due_at = NEVER
+        for _, queue in sorted(cache.objects.cluster_queues.items()):
+            if not queue.active:
+                continue
+            if amid and queue.strict and not queue.first_of_all:
+                starts.due_at = min(starts.due_at, now)
+                continue
+            passed_over = set(queue.starts)
+            # Behind the first one of a StrictFIFO queue none starts whatever its flavor is.
+            while not (queue.offer.flavors <= taken(queue) or (queue.strict and queue.starts)):
+                waiter = min(queue.lines.oldest(passed_over), key=_age, default=None)
+                if waiter is None:
+                    break
+                if now < waiter.since + longest_s:
+                    starts.await_from(waiter.since)
+                    break
+                eligible = _eligible(waiter) and not self._behind(queue, waiter)
+                start = self._worked_out(queue, waiter) if eligible else None
+                if start is not None and not self._taken(queue, start):
+                    starts.reserve(start)
+                    cache.claims.unblock(queue)
+                    passed_over.add(waiter.id)
+                else:  # it may fit another time, and so may those like it
+                    starts.due_at = min(starts.due_at, now + longest_s)
+                    passed_over.update(one.id for one in queue.lines if one.shape is waiter.shape)
+
+    def _keeps(
+        self, queue: CachedQueue, waiter: PendingWorkload, start: ReservedStart, amid: bool
+    ) -> bool:
+        """Tell whether a workload may be tried in the ClusterQueue that its start is in."""
+        here = queue.active and queue.spec.name == start.queue
+        in_line = here and waiter.place is not queue.lines
+        return in_line and (amid or not self._behind(queue, waiter))
+
+    def _behind(self, queue: CachedQueue, waiter: PendingWorkload) -> bool:
+        """Tell whether a workload waits behind another that none passes in a StrictFIFO queue."""
+        queues = self._cache.queues
+        if not queue.strict or queue.first_of_all:
+            return False
+        first = queues.waiting.get(queue.head) if queue.blocked else queues.first(queue)
+        return first is not None and first.priority > waiter.priority
+
+    def _flavors_taken(self, queue: CachedQueue, but: str = "") -> set[str]:
+        by_id = self._starts.by_id
+        return {flavor for id in queue.starts if id != but for flavor in by_id[id].flavors}
+
+    def _taken(self, queue: CachedQueue, start: ReservedStart) -> bool:
+        return not start.flavors.isdisjoint(self._flavors_taken(queue, start.id))
+
+    def _anew(
+        self, queue: CachedQueue, waiter: PendingWorkload, start: ReservedStart
+    ) -> ReservedStart | None:
+        """Return a start that holds as things are now, the same one if it does; None: none."""
+        late = start.by is not None and start.by < self._cache.wake_ups.now
+        if not late and self._seen(start) == start.seen:
+            return start
+        sooner = None if late else self._worked_out(queue, waiter, start)
+        if sooner is None:
+            return self._worked_out(queue, waiter)
+        if start.by is None and sooner.by is not None:
+            return sooner  # all that ran before and has no bound has ended
+        start.soonest = sooner.soonest
+        self._look_anew(start)
+        return start
+
+    def _worked_out(
+        self, queue: CachedQueue, waiter: PendingWorkload, known: ReservedStart | None = None
+    ) -> ReservedStart | None:
+        """Return what a workload gets first as what runs ends; None if it never fits.
+
+        With what is `known` already: by the time that was promised, in the same flavors.
+        """
+        cache, now = self._cache, self._cache.wake_ups.now
+        name, earlier = queue.spec.name, [*self._earlier(queue.spec.name, waiter.id)]
+        at = now if known is None else known.at
+        only = None if known is None else known.flavors_by_set
+        held = self._held(name)
+        if known is not None:
+            held = [one for one in held if self._ends(one, known, known.by)]
+        held.sort(key=lambda one: (self._end_of(one, waiter.id), one.at, one.id))
+
+        def after(ended: int) -> Head | None:
+            """Return it as it fits once so many have ended."""
+            with self._ahead(held[:ended], earlier, name, waiter.id):
+                head = Head(waiter, queue.offer, cache.objects.forest.queues[name], False)
+                self._nominate(head, only)
+                return head if head.planned.mode is Mode.FIT else None
+
+        least, most, found = 0, len(held), after(len(held))
+        while found is not None and least < most:
+            middle = (least + most) // 2
+            sooner = after(middle)
+            if sooner is None:
+                least = middle + 1
+            else:
+                most, found = middle, sooner
+        if found is None:
+            return None
+        # Who fits already starts as soon as it has its turn: there is no end to wait for.
+        by = inf if most == 0 else self._end_of(held[most - 1], waiter.id)
+        pod_sets = found.planned.assignments()
+        start = ReservedStart(waiter.id, name, pod_sets, at, None if by == inf else by)
+        if most == 0:
+            start.soonest = now
+        return start
+
+    def _end_of(self, holding: AdmittedWorkload, id: str) -> float:
+        """Return by when quota is given back, as far as that has a bound that was not overrun.
+
+        What runs of a workload itself that was not admitted is no obstacle to it.
+        """
+        now, by = self._cache.wake_ups.now, holding.reservation.ends_by
+        if holding.id == unadmitted_id(id):
+            return now
+        return inf if by is None or by < now else by
+
+    # Who may pass
+
+    def concern(self, head: Head) -> bool:
+        """Tell whether a start is reserved that a head may put off."""
+        return bool(self._starts.by_id) and any(self._before(head))
+
+    def put_off(self, head: Head) -> bool:
+        """Tell whether a head would put a reserved start off by what it is about to get."""
+        plan = head.planned
+        if plan.mode is Mode.NO_FIT or not (plan.mode is Mode.FIT or head.deferred or head.targets):
+            return False
+        return not all(self._passes(head, start) for start in self._before(head))
+
+    def keep_off(self, head: Head) -> None:
+        """Give a head only what no start is reserved in; note why if that is nothing."""
+        nodes = self._cache.objects.forest.queues
+        before = list(self._before(head))
+        for start in before:
+            nodes[start.queue].take(start.usage)
+        self._nominate(head, None)
+        for start in before:
+            nodes[start.queue].give(start.usage)
+        if head.planned.mode is not Mode.FIT or self.put_off(head):
+            head.plan = Plan([], {}, PENDING_WAITING_FOR_QUOTA)
+            head.targets, head.deferred = [], False
+            head.message = KEPT_FOR_LONGER_WAIT
+
+    def _before(self, head: Head) -> Iterator[ReservedStart]:
+        """Yield the reserved starts that a head is held against.
+
+        To who takes the flavors of its own start these are the earlier ones.
+        """
+        own = self._starts.by_id.get(head.waiter.id)
+        taken = {flavor for flavor, _ in head.planned.usage}
+        if own is not None and taken <= own.flavors:
+            return self._earlier(head.node.name, own.id)
+        return self._in_tree(head.node.name, self._starts.by_id.keys() - {head.waiter.id})
+
+    def _earlier(self, name: str, id: str) -> Iterator[ReservedStart]:
+        """Yield those that were reserved before a workload's, all if it has none."""
+        return self._in_tree(name, {*takewhile(lambda one: one != id, self._starts.by_id)})
+
+    def _in_tree(self, name: str, ids: Container[str]) -> Iterator[ReservedStart]:
+        """Yield those of some workloads that wait in the tree of a ClusterQueue, in order."""
+        cache, queues = self._cache, self._cache.objects.forest.queues
+        root = queues[name].root
+        for start in list(self._starts.by_id.values()):
+            waits = start.id in cache.queues.waiting and start.id not in cache.claims.by_id
+            here = start.queue in queues and queues[start.queue].root is root
+            if start.id in ids and waits and here:
+                yield start
+
+    def _passes(self, head: Head, start: ReservedStart) -> bool:
+        plan, run_s = head.planned, head.waiter.run_s
+        taken = {key: amount for key, amount in plan.usage.items() if amount}
+        if taken.keys().isdisjoint(start.usage) and not plan.places:
+            return True
+        if plan.mode is Mode.FIT and run_s is not None and start.soonest is not None:
+            if self._cache.wake_ups.now + run_s <= start.soonest:
+                return True
+        if self._by_right(head, start):
+            return True
+        if plan.places and self._cache.objects.places.trees:
+            return plan.mode is Mode.FIT and self._fits(start, head)
+        spare = self._spare(start, head.node.name)
+        return all(amount <= spare.get(key, amount) for key, amount in taken.items())
+
+    def _by_right(self, head: Head, start: ReservedStart) -> bool:
+        """Tell whether a head could take back at once what the workload would be given."""
+        waiter = self._cache.queues.waiting[start.id]
+        if head.node.name == start.queue:
+            policy = head.offer.queue.preemption.within_cluster_queue
+            newer = policy == "LowerOrNewerEqualPriority" and head.waiter.since < waiter.since
+            least = waiter.priority + (not newer)
+            return policy not in NO_VICTIMS and head.waiter.priority >= least
+        if head.planned.borrowing:
+            return False
+        with self._at(start):
+            node = self._cache.objects.forest.queues[start.queue]
+            return any(node.borrows(key, amount) for key, amount in start.usage.items())
+
+    # What will be
+
+    def _seen(self, start: ReservedStart) -> object:
+        """Return what is another one when what will be is."""
+        objects = self._cache.objects
+        tree, nodes = objects.tree(start.queue), objects.forest.queues
+        earlier = [one.id for one in self._earlier(start.queue, start.id)]
+        generation = sum(objects.cluster_queues[name].generation for name in tree)
+        return generation, [dict(nodes[name].usage) for name in tree], earlier
+
+    def _look_anew(self, start: ReservedStart) -> None:
+        start.seen = self._seen(start)
+        start.spare.clear()
+
+    def _spare(self, start: ReservedStart, name: str) -> Mapping[tuple[str, str], int]:
+        """Return what a ClusterQueue can have by then beside the workload, of what that needs."""
+        if start.seen != self._seen(start):
+            self._look_anew(start)
+        found = start.spare.get(name)
+        if found is None:
+            queues = self._cache.objects.forest.queues
+            with self._at(start):
+                queues[start.queue].take(start.usage)
+                found = {key: queues[name].available(key) for key in start.usage}
+                queues[start.queue].give(start.usage)
+            start.spare[name] = found
+        return found
+
+    def _fits(self, start: ReservedStart, beside: Head | None) -> bool:
+        """Tell whether the workload fits by then; `beside`: what a head is about to get."""
+        cache = self._cache
+        objects, waiter = cache.objects, cache.queues.waiting[start.id]
+        node = objects.forest.queues[start.queue]
+        with self._at(start, beside):
+            if not objects.places.trees:
+                return node.fits(start.usage)
+            queue = objects.cluster_queues[start.queue]
+            head = Head(waiter, queue.offer, node, False)
+            self._nominate(head, start.flavors_by_set)
+            return head.planned.mode is Mode.FIT
+
+    def _ends(self, holding: AdmittedWorkload, start: ReservedStart, by: float | None) -> bool:
+        """Tell whether quota is given back before a start; `by` None: as it ran before."""
+        if by is None:
+            return holding.at <= start.at
+        return self._end_of(holding, start.id) <= by
+
+    @contextmanager
+    def _at(self, start: ReservedStart, beside: Head | None = None) -> Iterator[None]:
+        """Have things as they will be when the workload starts, before it does."""
+        held = self._held(start.queue)
+        ended = [one for one in held if self._ends(one, start, start.soonest)]
+        earlier = [*self._earlier(start.queue, start.id)]
+        with self._ahead(ended, earlier, start.queue, start.id):
+            if beside is None:
+                yield
+                return
+            places, plan = self._cache.objects.places, beside.planned
+            placed = given(beside.waiter.shape.pod_sets, plan.assignments())
+            beside.node.take(plan.usage)
+            places.charge(placed)
+            yield
+            places.charge(placed, -1)
+            beside.node.give(plan.usage)
+
+    @contextmanager
+    def _ahead(
+        self,
+        ended: Sequence[AdmittedWorkload],
+        earlier: Sequence[ReservedStart],
+        name: str,
+        id: str,
+    ) -> Iterator[None]:
+        """Have some that hold quota ended, evictions complete, and earlier starts made."""
+        cache, objects = self._cache, self._cache.objects
+        queues, nodes = objects.cluster_queues, objects.forest.queues
+        lines = [*((one.queue, one.id) for one in earlier), (name, id)]
+        # What is kept for the first one of a StrictFIFO queue is part of what its start takes.
+        kept = [(nodes[at], queues[at].reserved) for at, head in lines if queues[at].head == head]
+        with cache.reservations.without_leaving():
+            present, objects.present = objects.present, objects.forest
+            for one in ended:
+                enter_usage(nodes[one.cluster_queue], one, -1)
+                objects.places.charge(one.given, -1)
+            for node, usage in kept:
+                node.give(usage)
+            for start in earlier:
+                nodes[start.queue].take(start.usage)
+            try:
+                yield
+            finally:
+                for start in earlier:
+                    nodes[start.queue].give(start.usage)
+                for node, usage in kept:
+                    node.take(usage)
+                for one in ended:
+                    enter_usage(nodes[one.cluster_queue], one, 1)
+                    objects.places.charge(one.given)
+                objects.present = present
+
+    def _held(self, name: str) -> list[AdmittedWorkload]:
+        """Return who holds quota in the tree of a ClusterQueue, and is not being evicted."""
+        objects = self._cache.objects
+        tree = objects.tree(name)
+        return [one for each in tree for one in objects.forest.queues[each].holdings.values()]
+
+
+def _age(waiter: PendingWorkload) -> tuple[float, str]:
+    return waiter.since, waiter.uid
+
+
+def _eligible(waiter: PendingWorkload) -> bool:
+    grows = grown_id(waiter.id) != waiter.id  # it runs, and waits for more
+    return waiter.selected and not waiter.invalid and not grows
