@@ -79,6 +79,8 @@ def try_(
     text = read_text(str(given.filename or ""))
     settings = where.settings(search=True)
     lookup.say_where(settings, answer.form)
+    with lookup.open_model(settings) as model:
+        lookup.say_standstill(model, settings)
     found = _answer(given, text, settings)
     if answer.form is not None:
         sys.stdout.write(printing.document(found, answer.form))

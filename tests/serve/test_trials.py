@@ -129,6 +129,11 @@ async def test_kubectl_gatelog_try(world: World, tmp_path: Path) -> None:
         file.write_text(text)
         done = await world.kubectl("gatelog", "try", "-f", str(file), "-n", "ns", user="ann")
         assert done[0] == code and words in done[1], done
+    body = {**trial(job(1, queue="", group=False)), "metadata": {"namespace": "ns"}}
+    file.write_text(json.dumps(body))
+    create = ("create", "--validate=false", "-f", str(file), "-o", "json")
+    done = await world.kubectl(*create, user="ann")
+    assert done[0] == 0 and json.loads(done[1])["status"]["verdict"] == "passes", done
     file.write_text(job(1))
     told = ["try", "-f", str(file), "-n", "ns", "--kubeconfig", str(world.kubeconfig("bob"))]
     assert await asyncio.to_thread(app.run, told) == 1
