@@ -85,6 +85,7 @@ _NO_TABLE = re.compile(r'no such (table|column)|(relation|column) "[^"]+" does n
 """What either database says of a schema that is not there; a missing role or database is not."""
 
 T = TypeVar("T", bound=msgspec.Struct)
+S = TypeVar("S", bound=ShortRow)
 _DOCUMENTS = frozenset(("resources", "lost_hours"))
 """Columns of any statement that are documents."""
 
@@ -173,7 +174,27 @@ class ReadModel:
     def shortages(self, namespace: str = "") -> list[ShortageRow]:
         """Return what groups that wait are short of, in a namespace or everywhere."""
         given = {"namespace": namespace, "limit": MOST_HELD}
-        return list(self.rows(ShortageRow, statements.SHORTAGES, given))
+        return self.with_room(list(self.rows(ShortageRow, statements.SHORTAGES, given)))
+
+    def with_room(self, rows: list[S], at: datetime | None = None) -> list[S]:
+        """Return rows with what is free, or was at a moment, where no ledger has that.
+
+        Without a ledger (a play of what-if, counts that are off) what admissions hold is added up.
+        """
+        if all(row.room is not None or row.ever for row in rows):
+            return rows
+        free: dict[tuple[str, str, str, str], int] = defaultdict(int)
+        for one in self.quota("ClusterQueue", at=at):
+            left = one.nominal - one.held - one.unadmitted
+            free["ClusterQueue", one.name, one.flavor, one.resource] += left
+            free["Cohort", one.root, one.flavor, one.resource] += left
+        return [
+            msgspec.structs.replace(row, room=free.get(key))
+            if row.room is None and row.limited_by in ("cohort", "nominal")
+            else row
+            for row in rows
+            for key in ((row.kind, row.name, row.flavor, row.resource),)
+        ]
 
     def listed(
         self, namespace: str, queue: str = "", state: str = "", *, gone: bool = False, limit: int
@@ -268,7 +289,7 @@ class ReadModel:
     def shared(self, group_id: str, limit: int = 200) -> Shared:
         """Return what a group that waits is short of, the state of its tree, and who could give."""
         given = {"group_id": group_id, "limit": limit}
-        short = list(self.rows(ShortRow, statements.SHORT, given))
+        short = self.with_room(list(self.rows(ShortRow, statements.SHORT, given)))
         if not short:
             return Shared([], [], [])
         return Shared(

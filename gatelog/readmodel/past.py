@@ -197,7 +197,7 @@ class Past:
         """Return what a group was short of, the state of its tree, and who could have given."""
         given = {"group_id": group_id, "limit": limit, "at": self._at}
         rows = self._model.rows
-        short = list(rows(ShortRow, _SHORT, given))
+        short = self._model.with_room(list(rows(ShortRow, _SHORT, given)), self._at)
         if not short:
             return Shared([], [], [])
         return Shared(
@@ -210,7 +210,9 @@ class Past:
     def shortages(self, namespace: str = "") -> list[ShortageRow]:
         """Return what groups that waited were short of."""
         given = {"namespace": namespace, "limit": MOST_HELD, "at": self._at}
-        return list(self._model.rows(ShortageRow, _SHORTAGES, given))
+        return self._model.with_room(
+            list(self._model.rows(ShortageRow, _SHORTAGES, given)), self._at
+        )
 
     def waits(self, group_id: str) -> list[WaitRow]:
         """Return the waits that had begun; one that was not over by then goes on."""

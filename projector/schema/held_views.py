@@ -54,13 +54,26 @@ def held(d: Dialect, at: str = "") -> str:
         GROUP BY h.flavor) o)"""
 
 
+def given_back(d: Dialect, more: str = "") -> tuple[str, str, str, str]:
+    """Return flavor, resource, amount, and the FROM items of what pods `p` left of `a` of `g`.
+
+    `more`: further items.
+    """
+    opened, its, place = _places(d, "p.role")
+    items = f"""admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
+  JOIN pods p ON p.cluster = a.cluster AND p.group_id = a.group_id AND {_GAVE_BACK}
+  {opened} {more}
+ WHERE {its}"""
+    return d.text.format(doc="x.value"), "y.key", place, items
+
+
 def spans(d: Dialect) -> str:
     """Return the query of what admissions were given and, below zero, of what pods gave back.
 
     Both end with the admission; `admissions` counts these.
     """
     over = f"coalesce(a.released_at, {CLOCK})"
-    opened, its, place = _places(d, "p.role")
+    flavor, resource, place, items = given_back(d)
     return f"""
 SELECT a.cluster, a.cluster_queue, f.key AS flavor, r.key AS resource,
        {d.value.format(doc="r.value")} AS amount, 1 AS admissions, a.admitted_at AS from_at,
@@ -68,13 +81,8 @@ SELECT a.cluster, a.cluster_queue, f.key AS flavor, r.key AS resource,
   FROM admissions a {d.each.format(doc="a.resources", alias="f")}
   {d.each.format(doc=d.nested.format(doc="f.value"), alias="r")}
 UNION ALL
-SELECT a.cluster, a.cluster_queue, {d.text.format(doc="x.value")}, y.key, -{place}, 0, p.ended_at,
-       {over}
-  FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
-  JOIN pods p ON p.cluster = a.cluster AND p.group_id = a.group_id AND {_GAVE_BACK}
-   AND p.ended_at < {over}
-  {opened}
- WHERE {its}"""
+SELECT a.cluster, a.cluster_queue, {flavor}, {resource}, -{place}, 0, p.ended_at, {over}
+  FROM {items} AND p.ended_at < {over}"""
 
 
 def _held(d: Dialect) -> str:

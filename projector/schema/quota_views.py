@@ -2,8 +2,8 @@
 
 Theory. Table `usage` has how each queue and cohort stood, as admission counts it: what ended pods
 gave back is not held. Where Kueue admits (or counts are off) there is no such ledger; then what
-admissions hold is added up instead. Both come as spans that add up, so a moment, a series and the
-view `v_quota` are sums over the same rows.
+admissions hold is added up instead, and what succeeded pods gave back is taken off. Both come as
+spans that add up, so a moment, a series and the view `v_quota` are sums over the same rows.
 
 What is borrowed comes out of one pool of the whole tree of cohorts. It is lent by those who have
 something idle, each by its part of all that is idle, a Cohort's own quota included.
@@ -18,6 +18,7 @@ tables: 2^63-1 stands for that and all that is more, so what is idle of an unlim
 
 from podgroup.model.quantities import MAX_INT64
 from projector.schema.dialect import Dialect
+from projector.schema.held_views import given_back
 
 KEY = "kind, namespace, name, flavor, resource"
 
@@ -37,6 +38,8 @@ def spans(d: Dialect, cluster: str = "{0}.cluster") -> str:
   {d.each.format(doc=d.nested.format(doc="f.value"), alias="r")}"""
     cohort = """LEFT JOIN objects o ON o.cluster = {0}.cluster AND o.kind = 'ClusterQueue'
    AND o.namespace = '' AND o.name = {0}.cluster_queue"""
+    flavor, resource, place, items = given_back(d)
+    left = d.whole.format(x=place)
     return f"""
 SELECT u.cluster, u.kind, u.namespace, u.name, u.root, u.flavor, u.resource, u.nominal,
        u.reserved AS held, u.borrowed, u.unadmitted, 1 AS reported, u.from_at, u.to_at
@@ -53,6 +56,16 @@ SELECT a.cluster, 'LocalQueue', g.namespace, g.queue, '', f.key, r.key, 0, {valu
   FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
   {each}
  WHERE {reported.format("a")}
+UNION ALL
+SELECT a.cluster, 'ClusterQueue', '', a.cluster_queue, coalesce(o.cohort, ''), {flavor}, {resource},
+       0, -{left}, 0, 0, 0, p.ended_at, a.released_at
+  FROM {given_back(d, cohort.format("a"))[3]} AND {reported.format("a")}
+   AND (a.released_at IS NULL OR a.released_at > p.ended_at)
+UNION ALL
+SELECT a.cluster, 'LocalQueue', g.namespace, g.queue, '', {flavor}, {resource}, 0, -{left}, 0, 0, 0,
+       p.ended_at, a.released_at
+  FROM {items} AND {reported.format("a")}
+   AND (a.released_at IS NULL OR a.released_at > p.ended_at)
 UNION ALL
 SELECT q.cluster, 'ClusterQueue', '', q.cluster_queue, coalesce(o.cohort, ''), f.key, r.key,
        {value}, 0, 0, 0, 0, q.at, q.to_at

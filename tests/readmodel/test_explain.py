@@ -243,9 +243,10 @@ def test_who_waits_for_other_pods_than_so_many_is_told_which(url: str) -> None:
     assert "pods exist" not in listed
 
 
-def test_a_list_of_who_waits_has_amounts_of_the_moment(url: str) -> None:
+@pytest.mark.parametrize("every_s", [1, 0], ids=["ledger", "no ledger"])
+def test_a_list_of_who_waits_has_amounts_of_the_moment(url: str, every_s: int) -> None:
     """Each wait began with other amounts free: side by side they are those of now."""
-    toy = Toy(cpu=4, policy=Policy(status_interval_s=1))
+    toy = Toy(cpu=4, policy=Policy(status_interval_s=every_s))
     toy.wait(2)
     toy.pod("one", cpu=1)
     toy.pod("wide", cpu=4)

@@ -18,9 +18,12 @@ from tests.support.toy import Toy
 HOUR = timedelta(hours=1)
 
 
-def half_done() -> Toy:
-    """Of a group of four pods two have succeeded for an hour; `next` waits; it is a day later."""
-    toy = Toy(cpu=4, policy=Policy(status_interval_s=1))
+def half_done(every_s: int = 1) -> Toy:
+    """Of a group of four pods two have succeeded for an hour; `next` waits.
+
+    `every_s`: how often the ledger is told how queues stand; 0: there is none.
+    """
+    toy = Toy(cpu=4, policy=Policy(status_interval_s=every_s))
     toy.wait(2)
     for index in range(4):
         toy.pod(f"a{index}", "a", 4)
@@ -40,9 +43,9 @@ def amounts(value: Any) -> Any:
     return msgspec.json.decode(value) if isinstance(value, str) else value
 
 
-@pytest.fixture
-def told(url: str) -> tuple[str, Toy]:
-    toy = half_done()
+@pytest.fixture(params=[1, 0], ids=["ledger", "no ledger"])
+def told(request: pytest.FixtureRequest, url: str) -> tuple[str, Toy]:
+    toy = half_done(request.param)
     Writer(url).feed(toy.messages)
     return url, toy
 
