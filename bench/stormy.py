@@ -6,6 +6,8 @@ generous.
 Each day, drawn from its seed, is played by `gatelog what-if --trace` twice; what came of it is read
 from the play's read model.
 
+`python -m bench.stormy plain` writes another day for that command: one queue, no priorities.
+
 Invariant: the same seed gives the same jobs.
 """
 
@@ -80,6 +82,26 @@ def write(seed: int, jobs: Path, objects: Path) -> None:
     objects.write_text(_FLAVOR + "".join(queues))
 
 
+def write_plain(jobs: Path, objects: Path) -> None:
+    """Write twelve hours of one queue without priorities: small jobs, and six as large as it is."""
+    draw, at = random.Random(7), 0.0
+    rows: list[tuple[float, float, int, int]] = [
+        (hour * 3600.0 + 600, 1200.0, 12, 1) for hour in range(0, 12, 2)
+    ]
+    while at < 12 * 3600:
+        at += draw.expovariate(1 / 150)
+        runs_s = min(3600.0, 60 * draw.lognormvariate(2.2, 0.6))
+        rows.append((at, runs_s, 1, draw.choice([1, 1, 2, 3])))
+    with jobs.open("w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(["submit", "runtime", "size", "queue", "priority", "cpu", BOUND])
+        for at, runs_s, size, cpu in sorted(rows):
+            bound = int(runs_s * draw.choice([1.2, 2])) + 60
+            out.writerow([f"{at:.0f}", f"{runs_s:.0f}", size, "team-red/main", 0, cpu, bound])
+    queue = _QUEUE.format(name="red", cpu=12, strategy="BestEffortFIFO")
+    objects.write_text(_FLAVOR + queue)
+
+
 def play(seed: int, longest_wait_s: int, folder: Path) -> Path:
     """Play a day, and return the read model of it."""
     jobs, objects = folder / f"{seed}.csv", folder / "queues.yaml"
@@ -132,4 +154,7 @@ def main(seeds: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    main([int(one) for one in sys.argv[1:]])
+    if sys.argv[1:] == ["plain"]:
+        write_plain(Path("plain.csv"), Path("plain.yaml"))
+    else:
+        main([int(one) for one in sys.argv[1:]])
