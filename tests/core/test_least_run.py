@@ -11,11 +11,13 @@ import random
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from ingest.translate.queues import PriorityWire, workload_priority_class_view
 from podgroup.admission import Scheduler
 from podgroup.admission.holding import PendingWorkload
 from podgroup.admission.model import (
@@ -30,8 +32,8 @@ from podgroup.admission.verdicts import Verdicts
 from podgroup.log import events as e
 from podgroup.model import commands as c
 from podgroup.model.least_run import MOST_S, REASONS, by_reason, read
-from podgroup.model.names import PRIORITY_CLASS
-from podgroup.model.objects import FlavorQuotas, Quota, ResourceGroup
+from podgroup.model.names import LEAST_RUN_ANNOTATION, PRIORITY_CLASS
+from podgroup.model.objects import FlavorQuotas, Quota, ResourceGroup, WorkloadPriorityClassView
 from podgroup.model.policy import Policy
 from tests.core.test_checks import check
 from tests.core.test_laws import replayed
@@ -500,3 +502,15 @@ def test_starting_anew_at_any_moment_decides_and_tells_the_same(seed: int) -> No
         ]
     assert postponed, "nothing was postponed"
     replayed(toys[0])
+
+
+def test_the_annotation_of_a_class_is_read_where_the_class_is() -> None:
+    def view(text: str) -> WorkloadPriorityClassView:
+        meta = {"uid": "u", "name": "low", "annotations": {LEAST_RUN_ANNOTATION: text}}
+        wire = msgspec.convert({"metadata": meta, "value": 5}, PriorityWire)
+        return workload_priority_class_view(wire)
+
+    assert view("600, InClusterQueue=5").least_run == (("", 600), ("InClusterQueue", 5))
+    assert view("600").problem == ""
+    assert view("ten minutes").least_run == ()
+    assert "'ten minutes' is no least run time" in view("ten minutes").problem
