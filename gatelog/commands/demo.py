@@ -30,7 +30,10 @@ def demo(
         typer.Option("--keep", help="Go on when the stories are over, with the console, until ^C."),
     ] = False,
     more: Annotated[
-        bool, typer.Option("--all", help="More stories, which take longer: a reserved start.")
+        bool,
+        typer.Option(
+            "--all", help="More stories, which take longer: a reserved start, a least run time."
+        ),
     ] = False,
     db: options.Database = None,
     verbose: options.Verbose = False,

@@ -17,6 +17,7 @@ from podgroup.model.names import (
     ADMISSION_GATE,
     GROUP_NAME,
     GROUP_TOTAL_COUNT,
+    LEAST_RUN_ANNOTATION,
     MAX_EXEC_SECONDS,
     POD_FINALIZER,
     PRIORITY_CLASS,
@@ -83,9 +84,11 @@ async def set_up_queues(client: Client) -> None:
         {"metadata": {"name": QUEUE}, "spec": {"clusterQueue": CLUSTER_QUEUE}},
         NAMESPACE,
     )
-    for name, value in (("urgent", 1000), ("whenever", 1)):
+    for name, value, least_run_s in (("urgent", 1000, 0), ("whenever", 1, 0), ("spared", 1, 4)):
+        notes = {LEAST_RUN_ANNOTATION: str(least_run_s)}
         await client.create(
-            f"workloadpriorityclasses.{_KUEUE}", {"metadata": {"name": name}, "value": value}
+            f"workloadpriorityclasses.{_KUEUE}",
+            {"metadata": {"name": name, "annotations": notes}, "value": value},
         )
 
 

@@ -134,6 +134,21 @@ async def start_reserved(stage: Stage) -> None:
     )
 
 
+async def run_for_a_while(stage: Stage) -> None:
+    """An urgent pod waits until the group that is to stop has run for its least time."""
+    await stage.pod("young", cpu=str(QUOTA_CPU), priority="spared", does="run=forever")
+    young = await stage.state("young", "Running")
+    await stage.pod("hasty", cpu=str(QUOTA_CPU), priority="urgent", does="run=0.5s,succeed")
+    await stage.state("hasty", "Queued", reason="WaitingForLeastRunTime")
+    hasty = await stage.state("hasty", "Finished")
+    expect(
+        young.admitted_at is not None
+        and hasty.admitted_at is not None
+        and (hasty.admitted_at - young.admitted_at).total_seconds() >= 4,
+        "hasty should be admitted when young has run for 4 s, not before",
+    )
+
+
 async def _failed(stage: Stage, name: str) -> bool:
     row = await stage.group(name)
     return row is not None and row.pods_failed > 0
@@ -152,6 +167,7 @@ MORE = (
     Story(
         "a start is reserved for who waited too long", ("large", "brief", "late"), start_reserved
     ),
+    Story("a preemption waits for a least run time", ("young", "hasty"), run_for_a_while),
 )
 """What `--all` plays after them, with `LONGEST_WAIT_S`."""
 LONGEST_WAIT_S = 3
