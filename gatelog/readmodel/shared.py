@@ -66,8 +66,7 @@ def as_of_now(reason: str, message: str, rows: Iterable[ShortRow]) -> str:
 
     A message has the amounts of when the wait began.
     """
-    said = "; ".join(short_of(reason, rows))
-    return wording.joined(said, message) if said and wording.KUEUES in message else message
+    return wording.retold("; ".join(short_of(reason, rows)), message)
 
 
 def freed(shared: Shared, *, own_only: bool = False) -> str:

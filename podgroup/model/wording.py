@@ -123,6 +123,12 @@ def joined(said: str, message: str) -> str:
     return f"{said}{KUEUES}{kueues(message)}" if said else message
 
 
+def retold(said: str, message: str) -> str:
+    """Return a message with other plain words before Kueue's; as it is if it has, or gets, none."""
+    _, mark, of_kueue = message.partition(KUEUES)
+    return joined(said, of_kueue) if said and mark else message
+
+
 def more(message: str, said: str) -> str:
     """Return a message with more plain words, before Kueue's."""
     plain, mark, theirs = message.partition(KUEUES)
