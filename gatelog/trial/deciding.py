@@ -7,7 +7,7 @@ either is kept.
 Invariant: a group `starts` exactly if this message admits it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -36,13 +36,19 @@ KUEUE_DECIDES = "its Workload is made, and Kueue decides when it is admitted"
 
 
 class Decided(Struct, frozen=True):
-    """What the message came to: the decisions of it, and the position and time it had."""
+    """What the message came to: the decisions of it, and the position and time it had.
+
+    `on_pods` are those on a pod, by its uid; `evictions` those that take quota, by the group for
+    which they do.
+    """
 
     position: int
     at: datetime
     decisions: list[Decision]
     groups: list[GroupID]
     """Groups of the pods that were tried, in the order of the pods."""
+    on_pods: dict[str, list[Decision]]
+    evictions: dict[GroupID, list[Decision]]
 
 
 def decide(world: World, views: list[PodView], at: datetime, seen: Sequence[Event] = ()) -> Decided:
@@ -54,7 +60,15 @@ def decide(world: World, views: list[PodView], at: datetime, seen: Sequence[Even
     step(world, position, at, batch)
     found = [world.pods[uid].group for view in views if (uid := PodUID(view.uid)) in world.pods]
     decisions = world.journal.decisions[before:]
-    return Decided(position, at, decisions, list(dict.fromkeys(found)))
+    on_pods: dict[str, list[Decision]] = {}
+    evictions: dict[GroupID, list[Decision]] = {}
+    for decision in decisions:
+        command = decision.command
+        on_pods.setdefault(command.target.uid, []).append(decision)
+        if isinstance(command, EvictGroup) and command.preempted_by:
+            evictions.setdefault(command.preempted_by, []).append(decision)
+    groups = list(dict.fromkeys(found))
+    return Decided(position, at, decisions, groups, on_pods, evictions)
 
 
 def group_of(
@@ -65,16 +79,20 @@ def group_of(
     `position` is its place in line, 0 for none.
     """
     group = world.groups[identity]
-    verdict, said = _verdict(world, decided, group, tried)
+    mine = tried & {str(uid) for uid in world.members[identity].flags}
+    verdict, said = _verdict(world, decided, group, mine)
+    excess = _count(decided, mine, DeletePod)
+    if excess:
+        said = (f"{excess} of its pods are beyond its count, and are deleted", *said)
     wait, holding = group.explained.wait, group.quota.holding
     reason = "" if verdict == "starts" else wait.reason if wait is not None else ""
     if verdict == "waits" and wait is None and holding is not None:
-        reason = _left_out(world, group, tried)
+        reason = _left_out(world, group, mine - decided.on_pods.keys())
     return TriedGroup(
         namespace=group.namespace,
         name=group.name,
         kind=group.kind,
-        pods=len(tried & {str(uid) for uid in world.members[identity].flags}),
+        pods=len(mine),
         verdict=verdict,
         queue=group.spec.queue,
         cluster_queue=cluster_queue_name(world, group),
@@ -85,12 +103,12 @@ def group_of(
         borrows=holding is not None and _borrows(world, holding),
         given=_given(group, holding) if holding is not None else (),
         position=position if verdict == "waits" else 0,
-        victims=tuple(_victims(world, decided, identity)),
+        victims=tuple(_victims(decided, identity)),
     )
 
 
 def _verdict(
-    world: World, decided: Decided, group: Group, tried: set[str]
+    world: World, decided: Decided, group: Group, mine: set[str]
 ) -> tuple[Verdict, tuple[str, ...]]:
     holding, wait = group.quota.holding, group.explained.wait
     if group.parked:
@@ -100,7 +118,7 @@ def _verdict(
     if holding is not None and holding.seq == decided.position and holding.admitted:
         return "starts", ()
     if holding is not None and wait is None:
-        return _joining(decided, tried)
+        return _joining(decided, mine)
     if wait is None:
         kueue = world.mode == "kueue" and group.composition.done
         said = KUEUE_DECIDES if kueue else plain(group.explained.message)
@@ -112,22 +130,26 @@ def _verdict(
     return "waits", tuple(said_of)
 
 
-def _joining(decided: Decided, tried: set[str]) -> tuple[Verdict, tuple[str, ...]]:
+def _joining(decided: Decided, mine: set[str]) -> tuple[Verdict, tuple[str, ...]]:
     """Return what becomes of pods of a group that holds quota already."""
-    let_in = excess = 0
-    for decision in decided.decisions:
-        if decision.command.target.uid in tried:
-            let_in += isinstance(decision.command, UngatePod)
-            excess += isinstance(decision.command, DeletePod)
-    said = [f"{excess} of its pods are beyond its count, and are deleted"] if excess else []
+    let_in = _count(decided, mine, UngatePod)
+    left = len(mine) - let_in - _count(decided, mine, DeletePod)
     if not let_in:
-        return "waits", (*said, "its group is admitted, and has no place free for these pods")
-    return "starts", (*said, "its group is admitted already")
+        return "waits", ("its group is admitted, and has no place free for these pods",)
+    if left:
+        said = f"its group is admitted already, and has places free for {let_in} of these pods"
+        return "waits", (said,)
+    return "starts", ("its group is admitted already",)
 
 
-def _left_out(world: World, group: Group, tried: set[str]) -> str:
-    """Return why pods of an admitted group stay at their gate, as the first that was tried says."""
-    pods = (world.pods[uid] for uid in world.members[group.id].flags if str(uid) in tried)
+def _count(decided: Decided, mine: set[str], kind: type[UngatePod | DeletePod]) -> int:
+    decisions = (one for uid in mine for one in decided.on_pods.get(uid, ()))
+    return sum(isinstance(one.command, kind) for one in decisions)
+
+
+def _left_out(world: World, group: Group, left: set[str]) -> str:
+    """Return why pods of an admitted group stay at their gate, as the first of these says."""
+    pods = (world.pods[uid] for uid in world.members[group.id].flags if str(uid) in left)
     pod = next(pods, None)
     if pod is None or group.ending.finish is not None:
         return ""
@@ -170,12 +192,10 @@ def _borrows(world: World, holding: QuotaReservation) -> bool:
     )
 
 
-def _victims(world: World, decided: Decided, identity: GroupID) -> list[Victim]:
-    found = []
-    for decision in decided.decisions:
+def _victims(decided: Decided, identity: GroupID) -> Iterator[Victim]:
+    for decision in decided.evictions.get(identity, ()):
         command = decision.command
-        if isinstance(command, EvictGroup) and command.preempted_by == identity:
-            policy = command.preemption.policy if command.preemption is not None else ""
-            why = preemption_why(policy)
-            found.append(Victim(namespace=decision.namespace, name=decision.name, why=why))
-    return found
+        assert isinstance(command, EvictGroup)
+        policy = command.preemption.policy if command.preemption is not None else ""
+        why = preemption_why(policy)
+        yield Victim(namespace=decision.namespace, name=decision.name, why=why)

@@ -271,6 +271,29 @@ def test_pods_beyond_an_admitted_group_say_why_they_wait() -> None:
     assert (answer.verdict, answer.groups[0].reason) == ("waits", "UnknownRole")
 
 
+def pods_of(**counts: int) -> str:
+    """Pods of a CPU in groups, as a List."""
+    names = [(group, f"{group}-{n + 5}") for group, count in counts.items() for n in range(count)]
+    items = []
+    for group, name in names:
+        pod = json.loads(job(2))["spec"]["template"]
+        pod["metadata"] |= {"name": name, "namespace": "ns"}
+        pod["metadata"]["labels"]["kueue.x-k8s.io/pod-group-name"] = group
+        items.append({"apiVersion": "v1", "kind": "Pod", **pod})
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+
+
+def test_a_group_has_the_places_that_its_own_pods_get() -> None:
+    """Of a group that is full nothing starts, whatever else of the manifest does."""
+    toy = Toy(cpu=20)
+    for name in ("a", "b"):
+        toy.pod(f"full-{name}", group="full", total=2)
+    found = {one.name: one for one in asked(pods_of(full=1, new=2), toy).groups}
+    assert (found["full"].verdict, found["new"].verdict) == ("waits", "starts")
+    (new,) = asked(pods_of(new=3)).groups
+    assert new.said == ("1 of its pods are beyond its count, and are deleted",)
+
+
 def test_beside_kueue_the_pods_are_judged_and_kueue_decides() -> None:
     toy = Toy(mode="kueue")
     answer = asked(job(2).replace('"batch/v1"', '"example.com/v1"').replace("Job", "Pod"), toy)
