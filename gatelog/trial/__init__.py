@@ -2,6 +2,7 @@
 
     answers    what is said of them, as values
     manifests  YAML or JSON -> the pods that its objects would make
+    defaults   what the API server fills in of a pod that tells roles apart
     door       those pods as the admission webhook and the log's translation take or refuse them
     state      the world of now, from the read model
     deciding   one message with the pods, folded and decided on; what was decided of them

@@ -19,6 +19,7 @@ from podgroup.engine import step
 from podgroup.log.events import Batch, Decision, Event, PodApplied
 from podgroup.model.commands import DeletePod, EvictGroup, UngatePod
 from podgroup.model.ids import GroupID, PodUID
+from podgroup.model.names import EVENT_EXCESS_POD_DELETED
 from podgroup.model.objects import PodView
 from podgroup.model.reasons import (
     LARGER_THAN_DECLARED,
@@ -66,7 +67,7 @@ def decide(world: World, views: list[PodView], at: datetime, seen: Sequence[Even
         command = decision.command
         on_pods.setdefault(command.target.uid, []).append(decision)
         if isinstance(command, EvictGroup) and command.preempted_by:
-            evictions.setdefault(command.preempted_by, []).append(decision)
+            evictions.setdefault(GroupID(command.preempted_by), []).append(decision)
     groups = list(dict.fromkeys(found))
     return Decided(position, at, decisions, groups, on_pods, evictions)
 
@@ -83,7 +84,7 @@ def group_of(
     verdict, said = _verdict(world, decided, group, mine)
     excess = _count(decided, mine, DeletePod)
     if excess:
-        said = (f"{excess} of its pods are beyond its count, and are deleted", *said)
+        said = (f"beyond its count, and deleted: {excess} of these pods", *said)
     wait, holding = group.explained.wait, group.quota.holding
     reason = "" if verdict == "starts" else wait.reason if wait is not None else ""
     if verdict == "waits" and wait is None and holding is not None:
@@ -134,6 +135,8 @@ def _joining(decided: Decided, mine: set[str]) -> tuple[Verdict, tuple[str, ...]
     """Return what becomes of pods of a group that holds quota already."""
     let_in = _count(decided, mine, UngatePod)
     left = len(mine) - let_in - _count(decided, mine, DeletePod)
+    if not let_in and not left:
+        return "waits", ()
     if not let_in:
         return "waits", ("its group is admitted, and has no place free for these pods",)
     if left:
@@ -151,8 +154,10 @@ def _left_out(world: World, group: Group, left: set[str]) -> str:
     """Return why pods of an admitted group stay at their gate, as the first of these says."""
     pods = (world.pods[uid] for uid in world.members[group.id].flags if str(uid) in left)
     pod = next(pods, None)
-    if pod is None or group.ending.finish is not None:
+    if group.ending.finish is not None:
         return ""
+    if pod is None:
+        return EVENT_EXCESS_POD_DELETED
     if not group.roles[pod.role].count:
         larger = beyond(group, pod.role.removeprefix(UNPLACED), pod.view)
         return LARGER_THAN_DECLARED if larger else UNKNOWN_ROLE

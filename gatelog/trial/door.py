@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from gatelog.trial.answers import Refusal
+from gatelog.trial.defaults import completed
 from gatelog.trial.manifests import MadePod, SeenObject, patched
 from ingest.kinds import counts_devices, watched_kinds
 from ingest.webhook import review
@@ -98,6 +99,7 @@ class Door:
         settings = msgspec.structs.replace(settings, mode=mode, queueing=queueing)
         self._policy: WebhookPolicy = policy_for(settings)
         self._known = Known(world)
+        self._classes = world.classes
         self._webhooks = AdmissionWebhooks(self._policy, self._known)
         copied = world.policy.annotation_keys_to_copy
         named = settings.ingest.workload_identifier_annotations
@@ -158,7 +160,7 @@ class Door:
         self, number: int, made: MadePod, at: datetime, user: review.UserInfo, answered: Answered
     ) -> None:
         meta = {k: v for k, v in made.raw["metadata"].items() if k not in _OF_SERVER}
-        raw = {"metadata": meta, "spec": made.raw.get("spec") or {}}
+        raw = {"metadata": meta, "spec": completed(made.raw.get("spec") or {}, self._classes)}
         asked = review.Request(
             uid="try",
             operation="CREATE",

@@ -10,6 +10,7 @@ import pytest
 
 from gatelog import cli
 from gatelog.trial.answers import Answer
+from gatelog.trial.defaults import completed
 from gatelog.trial.starting import by_plays
 from gatelog.trial.state import TooLarge, decidable, world_of
 from gatelog.trial.telling import told
@@ -23,12 +24,15 @@ from podgroup.model.objects import (
     FlavorView,
     LocalQueueView,
     OwnerRef,
+    PriorityClassView,
     Quota,
     ResourceGroup,
     Toleration,
 )
 from podgroup.model.policy import Policy
+from podgroup.model.roles import role_hash
 from runtime.settings import Settings
+from simcluster import poddefaults
 from tests.core.test_laws import reloaded
 from tests.forecast.test_forecast import RUN_S, one_at_a_time
 from tests.projector.support import Writer
@@ -291,7 +295,40 @@ def test_a_group_has_the_places_that_its_own_pods_get() -> None:
     found = {one.name: one for one in asked(pods_of(full=1, new=2), toy).groups}
     assert (found["full"].verdict, found["new"].verdict) == ("waits", "starts")
     (new,) = asked(pods_of(new=3)).groups
-    assert new.said == ("1 of its pods are beyond its count, and are deleted",)
+    assert new.said == ("beyond its count, and deleted: 1 of these pods",)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]},
+        {"nodeSelector": {}, "initContainers": [], "priorityClassName": "urgent"},
+        {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": 1}}}]},
+        {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80}]}]},
+    ],
+)
+def test_pods_have_the_role_that_they_have_at_the_api_server(spec: dict[str, Any]) -> None:
+    """As the stand-in's own defaulting, which follows recorded answers of a real one, has it."""
+    plain = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": 1}}}]}
+    meta = {"name": "p", "namespace": "ns"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": plain | spec}
+    urgent = PriorityClassView(uid="u", name="urgent", resource_version="1", value=9)
+    at_the_server = poddefaults.admitted(poddefaults.defaulted(pod), {"urgent": 9})
+    ours = {"metadata": meta, "spec": completed(pod["spec"], {"urgent": urgent})}
+    assert role_hash(ours) == role_hash(at_the_server)
+    assert role_hash(ours) != role_hash(pod)
+
+
+def test_a_pod_beyond_its_admitted_group_is_deleted() -> None:
+    toy = Toy(cpu=20)
+    spec = json.loads(job(2))["spec"]["template"]["spec"]
+    role = role_hash({"spec": completed(spec, {})})
+    for name in ("a", "b"):
+        toy.pod(f"full-{name}", group="full", total=2, role=role)
+    (found,) = asked(pods_of(full=1), toy).groups
+    assert (found.verdict, found.reason) == ("waits", "ExcessPodDeleted")
+    assert found.said == ("beyond its count, and deleted: 1 of these pods",)
 
 
 def test_beside_kueue_the_pods_are_judged_and_kueue_decides() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gatelog.trial.answers import Answer
+from gatelog.trial.defaults import completed
 from gatelog.trial.state import decidable
 from gatelog.trial.trying import Asked, tried
 from ingest.webhook.settings import policy_for
@@ -48,7 +49,8 @@ def cases() -> list[RAW]:
 @pytest.mark.parametrize("raw", cases())
 async def test_the_webhook_refuses_the_same(raw: RAW) -> None:
     policy = policy_for(Settings())
-    result, after = await mutated(raw, Cluster(), policy)
+    sent = raw | {"spec": completed(raw["spec"], {})}
+    result, after = await mutated(sent, Cluster(), policy)
     errors = result.errors or created(after, policy).errors
     said = asked(json.dumps(raw), with_namespace(raw["metadata"].get("namespace", "ns")))
     assert [(one.field, one.message) for one in said.refusals] == [
