@@ -86,11 +86,13 @@ def read(text: str) -> Document:
 
 def documents(text: str) -> Iterator[tuple[str, int]]:
     """Yield the text of each YAML document, and how many lines are before it."""
-    start = 0
+    start = before = 0
     for mark in [*_SPLIT.finditer(text), None]:
         end = mark.start() if mark is not None else len(text)
-        yield text[start:end], text.count("\n", 0, start)
-        start = mark.end() if mark is not None else end
+        yield text[start:end], before
+        if mark is not None:
+            before += text.count("\n", start, mark.end())
+            start = mark.end()
 
 
 def _yaml_or_mixed(text: str) -> Document:
