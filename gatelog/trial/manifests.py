@@ -8,7 +8,8 @@ Where a controller makes pods later than its object is made, a warning says when
 tried as if they came at once; of a group that waits for pods which come only after others are
 ready, those others alone are there, as in the cluster.
 
-Invariant: pure; a text makes `MOST_PODS` pods at most, or is refused with the place.
+Invariant: pure; a text makes `MOST_PODS` pods at most, later ones included, or is refused with the
+place.
 """
 
 from collections.abc import Callable, Iterator
@@ -136,6 +137,7 @@ def read_manifest(text: str, namespace: str, labelled: Labelled) -> Manifest:
     warnings: list[str] = []
     idle: list[_Object] = []
     titles: set[str] = set()
+    bound = _Bound()
     for one in _objects(text):
         kind = _KINDS.get((one.group, one.kind))
         if (one.group, one.kind) in SEEN:
@@ -152,10 +154,7 @@ def read_manifest(text: str, namespace: str, labelled: Labelled) -> Manifest:
             passed_over.append(f"{one.kind} {one.name}")
             continue
         before = len(pods)
-        for pod in _made(one, kind, namespace, labelled, warnings):
-            pods.append(pod)
-            if len(pods) > MOST_PODS:
-                raise one.refuse("", f"more than {MOST_PODS} pods cannot be tried at once")
+        pods.extend(_made(one, kind, namespace, labelled, warnings, bound))
         if len(pods) == before:
             idle.append(one)
         elif pods[-1].title in titles and one.data["metadata"].get("name"):
@@ -213,8 +212,31 @@ def _object(data: Any, line: int, path: str) -> _Object:
     return _Object(data, group, str(kind), name, line, path)
 
 
+class _Bound:
+    """Counts the pods of a text, and each template without any: it takes work as a pod does."""
+
+    def __init__(self) -> None:
+        self._counted = 0
+
+    def count(self, one: _Object, pods: int) -> None:
+        """Count pods of a template.
+
+        Raises:
+            Unreadable: they are too many, with those before them.
+        """
+        self._counted += max(1, pods)
+        if self._counted > MOST_PODS:
+            said = f"more than {MOST_PODS} pods, or templates without any, cannot be tried at once"
+            raise one.refuse("", said)
+
+
 def _made(
-    one: _Object, kind: "_Kind", namespace: str, labelled: Labelled, warnings: list[str]
+    one: _Object,
+    kind: "_Kind",
+    namespace: str,
+    labelled: Labelled,
+    warnings: list[str],
+    bound: _Bound,
 ) -> Iterator[MadePod]:
     meta = one.data.get("metadata") or {}
     within = meta.get("namespace") or namespace
@@ -222,6 +244,7 @@ def _made(
         raise one.refuse("metadata.namespace", "must be a text")
     title = f"{one.kind} {within}/{one.name}"
     if one.kind == "Pod":
+        bound.count(one, 1)
         raw = {**one.data, "metadata": {**meta, "name": one.name, "namespace": within}}
         yield MadePod(raw, title, one.line, one.path, named=bool(meta.get("name")))
         return
@@ -233,6 +256,7 @@ def _made(
     uid = f"try-{one.kind}-{within}-{one.name}"
     owner = {"apiVersion": one.data["apiVersion"], "kind": one.kind, "name": one.name, "uid": uid}
     for made in kind(owned):
+        bound.count(one, len(made.names))
         template, path = made.template, made.path
         if not isinstance(template, dict):
             raise one.refuse(path, "is missing: the template of the pods")
@@ -354,11 +378,12 @@ def _stateful_set(one: _Object) -> Iterator[_Template]:
         yield whole
         return
     yield whole._replace(names=called[:1])
-    yield whole._replace(
-        names=called[1:],
-        marked=lambda number: marked(number + 1),
-        later="each when the one before is ready (podManagementPolicy: Parallel: all at once)",
-    )
+    if called[1:]:
+        yield whole._replace(
+            names=called[1:],
+            marked=lambda number: marked(number + 1),
+            later="each when the one before is ready (podManagementPolicy: Parallel: all at once)",
+        )
 
 
 def _job_set(one: _Object) -> Iterator[_Template]:

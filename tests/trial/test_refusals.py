@@ -98,6 +98,19 @@ def test_a_field_is_named_where_it_is_in_the_object() -> None:
     assert refusal.field == "items[0].spec.template.metadata.labels[kueue.x-k8s.io/pod-group-name]"
 
 
+def job_set(jobs: int, *, replicas: int, parallelism: int) -> str:
+    """A JobSet whose jobs wait for one another, with pods of one group."""
+    labels = {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/pod-group-name": "g"}
+    template = {"parallelism": parallelism, "template": {"metadata": {"labels": labels}}}
+    found = [
+        {"name": f"j{n}", "dependsOn": [{}], "replicas": replicas, "template": {"spec": template}}
+        for n in range(jobs)
+    ]
+    meta, spec = {"name": "s", "namespace": "ns"}, {"replicatedJobs": found}
+    kind = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
+    return json.dumps({**kind, "metadata": meta, "spec": spec})
+
+
 @pytest.mark.parametrize(
     ("text", "line", "field", "words"),
     [
@@ -118,6 +131,8 @@ def test_a_field_is_named_where_it_is_in_the_object() -> None:
         (json.dumps(templated({"labels": 4})), 1, f"{TEMPLATE}.labels", "must be an object"),
         (json.dumps(templated({"annotations": [1]})), 1, f"{TEMPLATE}.annotations", "an object"),
         (json.dumps(templated([])), 1, TEMPLATE, "must be an object"),
+        (job_set(2, replicas=1001, parallelism=0), 1, "", "templates without any"),
+        (job_set(2, replicas=1, parallelism=1001), 1, "", "more than 2000 pods"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_place(
