@@ -24,6 +24,7 @@ from podgroup.state.group import SINGLE
 from podgroup.state.world import World
 from runtime.settings import Settings
 
+_NAMESPACE = "metadata.namespace"
 MOST_CHANGED = 3
 """Groups of one manifest for which changes are looked for, and starts."""
 Starts = Callable[[World, GroupID, int], Start]
@@ -69,6 +70,12 @@ def tried(world: World, asked: Asked, settings: Settings, starts: Starts | None 
     answered = Answered([], [], manifest.warnings)
     pods = _makeable(world, manifest.pods, asked, answered)
     said = door.ask(pods, at, asked.user)
+    for one in manifest.seen:
+        if elsewhere := _elsewhere(one.raw["metadata"]["namespace"], asked):
+            field = f"{one.path}{_NAMESPACE}"
+            answered.refused.append(
+                Refusal(object=one.title, line=one.line, field=field, message=elsewhere)
+            )
     seen, unread = door.see(manifest.seen, at)
     refusals = [*answered.refused, *said.refused, *unread]
     groups = [] if refusals else _groups(world, said.arrived, seen, at, starts)
@@ -132,12 +139,11 @@ def _wrong(
     """Return why the API server or the question does not let a pod be made, as far as is known."""
     meta = pod.raw["metadata"]
     namespace, name = meta["namespace"], meta["name"]
-    if asked.bound and namespace != asked.namespace:
-        said = f"is {namespace}: objects of namespace {asked.namespace} can be tried here"
-        return _refusal(pod, "metadata.namespace", said)
+    if elsewhere := _elsewhere(namespace, asked):
+        return _refusal(pod, _NAMESPACE, elsewhere)
     if namespace not in world.namespaces:
         said = f"namespace {namespace} is not there: make it first, with its LocalQueue"
-        return _refusal(pod, "metadata.namespace", said)
+        return _refusal(pod, _NAMESPACE, said)
     if not pod.controller and pod.named and (namespace, name) in there:
         said = f"pod {namespace}/{name} is there already: choose another name"
         return _refusal(pod, "metadata.name", said)
@@ -152,6 +158,13 @@ def _wrong(
         field = pod.field("spec.priorityClassName")
         return _refusal(pod, field, said)
     return None
+
+
+def _elsewhere(namespace: object, asked: Asked) -> str:
+    """Say that an object is of a namespace that is not asked about, "" if it may be tried."""
+    if not asked.bound or namespace == asked.namespace:
+        return ""
+    return f"is {namespace}: objects of namespace {asked.namespace} can be tried here"
 
 
 def _refusal(pod: MadePod, field: str, message: str) -> Refusal:
