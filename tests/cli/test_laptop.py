@@ -169,7 +169,7 @@ async def test_the_user_of_gatelog_up_gets_the_rights_that_the_printed_line_give
         assert "this user, stranger, may not" in before["cluster", "may ingest"]["detail"]
         line = remedy("rights", Installation(how="up"))
         assert "gatelog rights USER | kubectl apply --server-side -f -" in line
-        code, out, err = await asyncio.to_thread(gatelog, "rights", "stranger", *words[-4:])
+        code, out, err = await asyncio.to_thread(gatelog, "rights", "stranger", *words[-6:])
         assert (code, err) == (0, "")
         for obj in yaml.safe_load_all(out):
             plural = f"{obj['kind'].lower()}s"
