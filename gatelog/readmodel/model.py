@@ -357,7 +357,8 @@ class ReadModel:
         """Return the moment that the read model tells of, by its database's clock.
 
         It is now while gatelog's parts are heard; of a copy (an import, a replay up to a position,
-        the file of a gatelog that ended) it is the last that it knows of (`schema.clock`).
+        the file of a gatelog that ended) it is the last that it knows of
+        (`projector.schema.clock`).
         """
         with self._asked(statements.CLOCK[self.dialect], {}) as rows:
             found = rows[0]["at"]
