@@ -142,8 +142,8 @@ def _check(question: "Question", given: list[str]) -> None:
 
 def _scope(question: "Question", model: "ReadModel", about: AboutOptions) -> "Scope":
     """Return what is asked of, with defaults that fit the data."""
-    from gatelog.readmodel.moments import STORY, StoryRow
     from gatelog.readmodel.questions import Scope
+    from gatelog.readmodel.statements.position import STORY, StoryRow
     from gatelog.shell.since import moment
 
     since, until = about.since, about.until

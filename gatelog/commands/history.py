@@ -82,7 +82,7 @@ def history(
     """
     from gatelog.readmodel.gaps import missing
     from gatelog.readmodel.inforce import of_group
-    from gatelog.readmodel.statements import ENTRIES
+    from gatelog.readmodel.statements.story import ENTRIES
     from gatelog.terminal import console, lookup
 
     output = answer.form

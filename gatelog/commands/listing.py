@@ -277,14 +277,14 @@ def _with_waits(
 
     import msgspec
 
-    from gatelog.readmodel import moments
+    from gatelog.readmodel.statements.waiting import WaitedRow, waited
 
-    query = moments.waited(model.dialect, past=False)
+    query = waited(model.dialect, past=False)
     given = {"since": now - timedelta(days=7), "at": now, "namespace": "", "limit": limit}
-    waited = {row.cluster_queue: row for row in model.rows(moments.WaitedRow, query, given)}
+    took = {row.cluster_queue: row for row in model.rows(WaitedRow, query, given)}
     return [
         msgspec.structs.replace(queue, wait_half_s=row.half, wait_most_s=row.most)
-        if queue.kind == "ClusterQueue" and (row := waited.get(queue.name))
+        if queue.kind == "ClusterQueue" and (row := took.get(queue.name))
         else queue
         for queue in queues
     ]

@@ -59,7 +59,7 @@ def why(
     who holds the quota, and what it waited for before. Without NAME: everything that waits.
     """
     from gatelog.readmodel.explain import explain, lines
-    from gatelog.readmodel.statements import WHY
+    from gatelog.readmodel.statements.waiting import WHY
     from gatelog.shell.remedies import here
     from gatelog.terminal import console, lookup, printing
 
@@ -125,7 +125,7 @@ def _everything(
     watch: bool,
 ) -> int | None:
     """Show what waits, in a namespace or everywhere."""
-    from gatelog.readmodel.statements import PENDING
+    from gatelog.readmodel.statements.waiting import PENDING
     from gatelog.terminal import console, following, lookup
 
     if sql:

@@ -9,8 +9,8 @@
     standstill, readiness, inforce    what of gatelog does not work or follow, and its settings
     questions, freehand       questions with a name, and those that people write
 
-    statements, pages, moments    SQL by who asks: command line, API, console
-    rows                          what SQL gives
+    statements      SQL, by question
+    rows, asked     what SQL gives; what a page of the console has asked
 
 Theory. Tables and views are the contract with people (docs/sql.md); what is asked here can be
 shown and pasted. Columns named `folded` are the projector's own: a row of `rows` has them, unpacks

@@ -14,9 +14,9 @@ from typing import Final
 
 import msgspec
 
-from gatelog.readmodel.pages import ESTIMATED, FIRST_LABELS, LIFE_COLUMNS
 from gatelog.readmodel.rows import LifeRow
-from gatelog.readmodel.statements import counted
+from gatelog.readmodel.statements.groups import ESTIMATED, FIRST_LABELS, LIFE_COLUMNS
+from gatelog.readmodel.statements.pods import counted
 from projector.schema.dialect import IN_HALVES
 from projector.schema.pending import is_pending
 

@@ -81,11 +81,11 @@ def epochs(model: "ReadModel") -> list[EpochLine]:
 
     Where gatelog never ran (an import, a replay) they are those that the log itself tells of.
     """
-    kept = list(model.rows(EpochLine, statements.EPOCHS, {"limit": MOST}))
+    kept = list(model.rows(EpochLine, statements.settings.EPOCHS, {"limit": MOST}))
     checkpoint = model.checkpoint()
     if kept or checkpoint is None:
         return kept
-    rows = list(model.rows(SaidRow, statements.SETTINGS, {"limit": MOST}))[::-1]
+    rows = list(model.rows(SaidRow, statements.settings.SETTINGS, {"limit": MOST}))[::-1]
     starts = [row for row in rows if row.kind == STARTED]
     first = checkpoint.epoch - len(starts)
     found = [
@@ -100,7 +100,7 @@ def epochs(model: "ReadModel") -> list[EpochLine]:
 
 def restores(model: "ReadModel") -> list[RestoreLine]:
     """Return when the cluster went back, or became another, by position."""
-    return list(model.rows(RestoreLine, statements.RESTORES, {"limit": MOST}))
+    return list(model.rows(RestoreLine, statements.settings.RESTORES, {"limit": MOST}))
 
 
 def within(
@@ -114,7 +114,7 @@ def within(
 
 def in_force(model: "ReadModel") -> list[InForce]:
     """Return what was in force when, oldest first."""
-    rows = list(model.rows(SaidRow, statements.SETTINGS, {"limit": MOST}))[::-1]
+    rows = list(model.rows(SaidRow, statements.settings.SETTINGS, {"limit": MOST}))[::-1]
     checkpoint = model.checkpoint()
     if checkpoint is None:
         return []

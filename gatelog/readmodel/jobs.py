@@ -10,7 +10,7 @@ to `until`.
 from datetime import datetime
 
 from gatelog.readmodel.rows import GroupRow
-from gatelog.readmodel.statements import GROUP_COLUMNS, of_page
+from gatelog.readmodel.statements.groups import GROUP_COLUMNS, of_page
 from projector.schema.dialect import home
 from projector.schema.ended import ended_as
 

@@ -72,8 +72,8 @@ from projector.times import bound
 MOST_ENTRIES = 20_000
 MOST_UNADMITTED = 500
 """Pods that run unadmitted and are looked at as holders."""
-MOST_HELD = 200_000
-"""Rows of queues, flavors and resources that are read at most."""
+MOST_HELD = MOST_OBJECTS = 200_000
+"""Rows of queues, flavors and resources, and objects, that are read at most."""
 
 Note = Callable[[str, str, Mapping[str, Any]], None]
 """Takes a title, a statement and its parameters: for those who show what was asked."""
@@ -128,9 +128,9 @@ class ReadModel:
         """Return the lives of a name, newest first; names of pods and Workloads find them."""
         given = {"namespace": namespace, "name": name, "limit": limit}
         for query in (
-            statements.GROUPS,
-            statements.GROUPS_OF_POD,
-            statements.GROUPS_OF_WORKLOAD,
+            statements.groups.GROUPS,
+            statements.groups.GROUPS_OF_POD,
+            statements.groups.GROUPS_OF_WORKLOAD,
         ):
             found = list(self.rows(GroupRow, query, given))
             if found:
@@ -140,13 +140,13 @@ class ReadModel:
     def newest(self, namespace: str = "") -> GroupRow | None:
         """Return the group that was seen last, in a namespace or anywhere."""
         given = {"namespace": namespace, "limit": 1}
-        return next(self.rows(GroupRow, statements.NEWEST_GROUP, given), None)
+        return next(self.rows(GroupRow, statements.groups.NEWEST_GROUP, given), None)
 
     def similar(self, namespace: str, name: str) -> list[str]:
         """Return `namespace/name` of groups that may have been meant, best first."""
         import difflib
 
-        with self._asked(statements.RECENT_NAMES, {"limit": 2000}) as rows:
+        with self._asked(statements.groups.RECENT_NAMES, {"limit": 2000}) as rows:
             known = [f"{row['namespace']}/{row['name']}" for row in rows]
         wanted = f"{namespace}/{name}"
         same_name = [title for title in known if title.partition("/")[2] == name]
@@ -155,11 +155,13 @@ class ReadModel:
 
     def knows(self, namespace: str) -> bool:
         """Tell whether a group of a namespace was ever seen."""
-        return bool(self._value(statements.KNOWS, {"namespace": namespace}))
+        return bool(self._value(statements.groups.KNOWS, {"namespace": namespace}))
 
     def pending(self, namespace: str = "", limit: int = 1000) -> list[PendingRow]:
         """Return what is not admitted, in a namespace or everywhere, by queue and its order."""
-        rows = self.rows(PendingRow, statements.PENDING, {"namespace": namespace, "limit": limit})
+        rows = self.rows(
+            PendingRow, statements.waiting.PENDING, {"namespace": namespace, "limit": limit}
+        )
         short = by_group(self.shortages(namespace))
         return [
             msgspec.structs.replace(
@@ -174,7 +176,7 @@ class ReadModel:
     def shortages(self, namespace: str = "") -> list[ShortageRow]:
         """Return what groups that wait are short of, in a namespace or everywhere."""
         given = {"namespace": namespace, "limit": MOST_HELD}
-        return self.with_room(list(self.rows(ShortageRow, statements.SHORTAGES, given)))
+        return self.with_room(list(self.rows(ShortageRow, statements.shared.SHORTAGES, given)))
 
     def with_room(self, rows: list[S], at: datetime | None = None) -> list[S]:
         """Return rows with what is free, or was at a moment, where no ledger has that.
@@ -201,12 +203,12 @@ class ReadModel:
     ) -> list[GroupRow]:
         """Return groups by namespace and name, newest life first; `gone`: ended ones as well."""
         given = {"namespace": namespace, "queue": queue, "state": state, "gone": int(gone)}
-        return list(self.rows(GroupRow, statements.LISTED_GROUPS, {**given, "limit": limit}))
+        return list(self.rows(GroupRow, statements.groups.LISTED_GROUPS, {**given, "limit": limit}))
 
     def queues(self, namespace: str, limit: int) -> list[QueueRow]:
         """Return ClusterQueues (not with a namespace) and LocalQueues, by kind and name."""
         given = {"namespace": namespace, "limit": limit}
-        rows = list(self.rows(QueueRow, statements.LISTED_QUEUES, given))
+        rows = list(self.rows(QueueRow, statements.objects.LISTED_QUEUES, given))
         Key = tuple[str, str, str]
         nominal: dict[Key, Held] = defaultdict(lambda: defaultdict(dict))
         held: dict[Key, Held] = defaultdict(lambda: defaultdict(dict))
@@ -253,7 +255,7 @@ class ReadModel:
         where the caller has asked already.
         """
         given = {"group_id": group_id, "own_only": int(own_only), "limit": MOST_ENTRIES}
-        with self._asked(statements.ENTRIES, given) as rows:
+        with self._asked(statements.story.ENTRIES, given) as rows:
             entries = [_entry(row) for row in rows]
         told = [
             TimelineEntry(
@@ -271,7 +273,9 @@ class ReadModel:
 
     def waits(self, group_id: str) -> list[WaitRow]:
         """Return the waits of a group, newest first."""
-        return list(self.rows(WaitRow, statements.WAITS, {"group_id": group_id, "limit": 50}))
+        return list(
+            self.rows(WaitRow, statements.waiting.WAITS, {"group_id": group_id, "limit": 50})
+        )
 
     def holders(self, cluster_queue: str, limit: int = 5) -> list[HolderRow]:
         """Return who holds quota of a ClusterQueue, oldest admission first; none who holds nothing.
@@ -280,39 +284,56 @@ class ReadModel:
         """
         given = {"cluster_queue": cluster_queue, "limit": MOST_UNADMITTED}
         found: dict[tuple[str, str], HolderRow] = {}
-        for pod in self.rows(UnadmittedRow, statements.UNADMITTED, given):
+        for pod in self.rows(UnadmittedRow, statements.holders.UNADMITTED, given):
             new = HolderRow(pod.namespace, pod.name, pod.state, pod.priority, pod.since, {})
             _add(found.setdefault((pod.namespace, pod.name), new).resources, {"": pod.resources})
-        admitted = self.rows(HolderRow, statements.HOLDERS[self.dialect], given | {"limit": limit})
+        admitted = self.rows(
+            HolderRow, statements.holders.HOLDERS[self.dialect], given | {"limit": limit}
+        )
         return [*list(found.values())[:limit], *(one for one in admitted if one.resources)]
 
     def shared(self, group_id: str, limit: int = 200) -> Shared:
         """Return what a group that waits is short of, the state of its tree, and who could give."""
         given = {"group_id": group_id, "limit": limit}
-        short = self.with_room(list(self.rows(ShortRow, statements.SHORT, given)))
+        short = self.with_room(list(self.rows(ShortRow, statements.shared.SHORT, given)))
         if not short:
             return Shared([], [], [])
         return Shared(
             short,
-            list(self.rows(PoolRow, statements.POOLS, given)),
-            list(self.rows(BorrowerRow, statements.BORROWERS[self.dialect], given)),
+            list(self.rows(PoolRow, statements.shared.POOLS, given)),
+            list(self.rows(BorrowerRow, statements.shared.BORROWERS[self.dialect], given)),
             self.reclaims(short[0].cluster_queue),
         )
 
     def reclaims(self, cluster_queue: str) -> str:
         """Return whom a ClusterQueue takes its own back from, "" if it is not known."""
-        found = next(self.rows(ObjectRow, statements.QUEUE_OBJECT, {"name": cluster_queue}), None)
+        found = next(self.objects("ClusterQueue", name=cluster_queue, limit=1), None)
         view = None if found is None else found.view
         return view.reclaim_within_cohort if isinstance(view, ClusterQueueView) else ""
 
+    def objects(
+        self,
+        kind: str,
+        namespace: str = "",
+        name: str = "",
+        after: tuple[str, str] = ("", ""),
+        limit: int = MOST_OBJECTS,
+    ) -> Iterator[ObjectRow]:
+        """Yield objects of a kind by namespace and name, from behind the names `after`."""
+        given = {"kind": kind, "namespace": namespace, "name": name, "limit": limit}
+        given |= {"after_namespace": after[0], "after_name": after[1]}
+        return self.rows(ObjectRow, statements.objects.OBJECTS, given)
+
     def position(self, group_id: str) -> int | None:
         """Return the position of a group in its ClusterQueue, from 1; None: it has none."""
-        with self._asked(statements.POSITION, {"group_id": group_id}) as rows:
+        with self._asked(statements.waiting.POSITION, {"group_id": group_id}) as rows:
             return int(rows[0]["position"]) if rows else None
 
     def expected(self, group_id: str) -> ExpectedRow | None:
         """Return when a group that waits is expected to start, None without an estimate."""
-        return next(self.rows(ExpectedRow, statements.EXPECTED, {"group_id": group_id}), None)
+        return next(
+            self.rows(ExpectedRow, statements.starts.EXPECTED, {"group_id": group_id}), None
+        )
 
     def reserved(self, group_id: str, now: datetime) -> ReservedRow | None:
         """Return the start that is reserved for a group, and how many may still pass it."""
@@ -327,7 +348,7 @@ class ReadModel:
 
     def forecast(self) -> MadeRow | None:
         """Return the latest forecast, None if none was ever made."""
-        return next(self.rows(MadeRow, statements.MADE, {}), None)
+        return next(self.rows(MadeRow, statements.starts.MADE, {}), None)
 
     def admitted(self, group: GroupRow, at: datetime) -> list[AdmittedRow]:
         """Return the newest admissions of others in a group's ClusterQueue up to a moment."""
@@ -337,21 +358,21 @@ class ReadModel:
 
     def without_workload(self) -> int:
         """Return how many single pods do without a Workload."""
-        return int(self._value(statements.SPARED, {}))
+        return int(self._value(statements.stuck.SPARED, {}))
 
     def summary(self, since_seq: int = 0, limit: int = 1000) -> list[SummaryRow]:
         """Return the groups first seen after a position, in that order."""
         given = {"since": since_seq, "limit": limit}
-        return list(self.rows(SummaryRow, statements.SUMMARY, given))
+        return list(self.rows(SummaryRow, statements.groups.SUMMARY, given))
 
     def changes(self, after: int, limit: int = 500) -> list[ChangeRow]:
         """Return changes of groups' states at positions above `after`, oldest first."""
         given = {"after": after, "limit": limit}
-        return list(self.rows(ChangeRow, statements.CHANGES, given))
+        return list(self.rows(ChangeRow, statements.groups.CHANGES, given))
 
     def checkpoint(self) -> CheckpointRow | None:
         """Return the checkpoint, None before the first one."""
-        return next(self.rows(CheckpointRow, statements.CHECKPOINT, {}), None)
+        return next(self.rows(CheckpointRow, statements.position.CHECKPOINT, {}), None)
 
     def clock(self) -> datetime:
         """Return the moment that the read model tells of, by its database's clock.
@@ -360,7 +381,7 @@ class ReadModel:
         the file of a gatelog that ended) it is the last that it knows of
         (`projector.schema.clock`).
         """
-        with self._asked(statements.CLOCK[self.dialect], {}) as rows:
+        with self._asked(statements.position.CLOCK[self.dialect], {}) as rows:
             found = rows[0]["at"]
         at = datetime.fromisoformat(found) if isinstance(found, str) else found
         assert isinstance(at, datetime), "the view always has a moment"
@@ -368,18 +389,18 @@ class ReadModel:
 
     def clusters(self) -> list[str]:
         """Return the clusters this database knows."""
-        with self._asked(statements.CLUSTERS, {}) as rows:
+        with self._asked(statements.position.CLUSTERS, {}) as rows:
             return [str(row["cluster"]) for row in rows]
 
     def pruned(self) -> datetime | None:
         """Return the time before which history was pruned, None if it never was."""
-        with self._asked(statements.PRUNED, {}) as rows:
+        with self._asked(statements.position.PRUNED, {}) as rows:
             found = next((row["before"] for row in rows), None)
         return datetime.fromisoformat(found) if isinstance(found, str) else found
 
     def parked(self) -> ParkedCount:
         """Return how many events are parked and wait for a person, and how many stop a group."""
-        return next(self.rows(ParkedCount, statements.PARKED_COUNT, {}))
+        return next(self.rows(ParkedCount, statements.stuck.PARKED_COUNT, {}))
 
     def parked_of(self, namespace: str, name: str, group_id: str = "") -> list[ParkedOfRow]:
         """Return what was parked of a group or pod and not accepted since, newest first.
@@ -388,12 +409,12 @@ class ReadModel:
         """
         pods = f"Pod {namespace}/"
         given = {"group_id": group_id or "-", "name": name, "pods": pods, "pod": pods + name}
-        return list(self.rows(ParkedOfRow, statements.PARKED_OF, {**given, "limit": 5}))
+        return list(self.rows(ParkedOfRow, statements.stuck.PARKED_OF, {**given, "limit": 5}))
 
     def unstarted(self, group_id: str) -> list[UnstartedRow]:
         """Return pods of a group that are there and at their gate, newest first; five at most."""
         return list(
-            self.rows(UnstartedRow, statements.UNSTARTED, {"group_id": group_id, "limit": 5})
+            self.rows(UnstartedRow, statements.pods.UNSTARTED, {"group_id": group_id, "limit": 5})
         )
 
     def not_running(self, group_id: str) -> list[NotRunningRow]:
@@ -412,40 +433,40 @@ class ReadModel:
         """Return pods of a group that its admission does not let start, oldest first; five."""
         words = dict(zip(("role", "larger", "place", "flavor", "size"), KEPT_AT_GATE, strict=True))
         given = {"group_id": group_id, "limit": 5, **words}
-        return list(self.rows(KeptRow, statements.KEPT, given))
+        return list(self.rows(KeptRow, statements.pods.KEPT, given))
 
     def unreplaced(self, group_id: str) -> list[UnreplacedRow]:
         """Return pods of a group that failed and are kept for a replacement; five at most."""
         given = {"group_id": group_id, "limit": 5}
-        return list(self.rows(UnreplacedRow, statements.UNREPLACED, given))
+        return list(self.rows(UnreplacedRow, statements.pods.UNREPLACED, given))
 
     def ending(self, group_id: str) -> list[EndingRow]:
         """Return pods of a group that are being deleted and have not ended; five at most."""
         given = {"group_id": group_id, "limit": 5}
-        return list(self.rows(EndingRow, statements.ENDING, given))
+        return list(self.rows(EndingRow, statements.pods.ENDING, given))
 
     def placed(self, group_id: str) -> bool:
         """Tell whether pods of a group ever had places."""
-        with self._asked(statements.PLACED, {"group_id": group_id}) as rows:
+        with self._asked(statements.pods.PLACED, {"group_id": group_id}) as rows:
             return bool(rows)
 
     def causes(self, group_id: str) -> list[CauseRow]:
         """Return what let a group in, admission by admission, in order of the log."""
         given = {"group_id": group_id, "limit": MOST_ENTRIES}
-        return list(self.rows(CauseRow, statements.CAUSES[self.dialect], given))
+        return list(self.rows(CauseRow, statements.story.CAUSES[self.dialect], given))
 
     def giving_way(self, preemptor: str = "", limit: int = 5) -> list[GivingWayRow]:
         """Return preempted groups that still stop, for one group or for all, first to end first."""
         given = {"group_id": preemptor, "limit": limit}
-        return list(self.rows(GivingWayRow, statements.GIVING_WAY, given))
+        return list(self.rows(GivingWayRow, statements.holders.GIVING_WAY, given))
 
     def unresolved(self, before: datetime) -> int:
         """Return how many decisions from before a time have no outcome yet."""
-        return int(self._value(statements.UNRESOLVED_COUNT, {"before": before}))
+        return int(self._value(statements.stuck.UNRESOLVED_COUNT, {"before": before}))
 
     def repeated(self, now: datetime, group_id: str = "", limit: int = 100) -> list[RepeatedRow]:
         """Return writes that go on without effect, of a group or of all, most often tried first."""
-        query = statements.REPEATED_OF_GROUP if group_id else statements.REPEATED
+        query = statements.stuck.REPEATED_OF_GROUP if group_id else statements.stuck.REPEATED
         given = {"group_id": group_id, "times": repeats.TIMES, "limit": limit}
         times = {"since": now - repeats.WINDOW, "lately": now - repeats.LATELY}
         return list(self.rows(RepeatedRow, query, {**given, **times}))
@@ -455,34 +476,38 @@ class ReadModel:
     ) -> list[HeldUpRow]:
         """Return admitted groups whose pods should have lost their gate before a time."""
         given = {"namespace": namespace, "group_id": group_id, "before": before, "limit": limit}
-        return list(self.rows(HeldUpRow, statements.HELD_UP, given))
+        return list(self.rows(HeldUpRow, statements.stuck.HELD_UP, given))
 
     def idle(self, namespace: str = "", queue: str = "", limit: int = 100) -> list[PendingRow]:
         """Return who holds quota and runs nothing until failed pods are replaced, longest first."""
         given = {"namespace": namespace, "queue": queue, "limit": limit}
-        return list(self.rows(PendingRow, statements.IDLE, given))
+        return list(self.rows(PendingRow, statements.holders.IDLE, given))
 
     def replicas(self) -> list[ReplicaRow]:
         """Return what the replicas of all parts say of themselves, by part and instance."""
-        return list(self.rows(ReplicaRow, statements.REPLICAS, {"limit": 1000}))
+        return list(self.rows(ReplicaRow, statements.position.REPLICAS, {"limit": 1000}))
 
     def standing(self, before: datetime, limit: int = 100) -> list[StandingRow]:
         """Return groups that are parked, or over since before a time and not released yet."""
-        return list(self.rows(StandingRow, statements.STANDING, {"before": before, "limit": limit}))
+        return list(
+            self.rows(StandingRow, statements.stuck.STANDING, {"before": before, "limit": limit})
+        )
 
     def refused(self, limit: int = 100) -> list[SayingRow]:
         """Return groups of which the API server refuses a write, by their reason now."""
         words = {"one": WRITE_REFUSED, "two": WORKLOAD_REFUSED, "three": WORKLOAD_TOO_LARGE}
-        return list(self.rows(SayingRow, statements.SAYING, {**words, "limit": limit}))
+        return list(self.rows(SayingRow, statements.stuck.SAYING, {**words, "limit": limit}))
 
     def too_large(self, limit: int = 100) -> list[SayingRow]:
         """Return groups whose pods take too much memory to be read, by their reason now."""
         words = {"one": POD_TOO_LARGE, "two": NAMESPACE_TOO_LARGE, "three": NAMESPACE_TOO_LARGE}
-        return list(self.rows(SayingRow, statements.SAYING, {**words, "limit": limit}))
+        return list(self.rows(SayingRow, statements.stuck.SAYING, {**words, "limit": limit}))
 
     def statement(self, query: str, given: Mapping[str, Any]) -> str:
         """Return a statement as it may be pasted into sqlite3 or psql."""
-        return statements.filled(query, {"cluster": self.cluster, "limit": MOST_ENTRIES, **given})
+        return statements.shown.filled(
+            query, {"cluster": self.cluster, "limit": MOST_ENTRIES, **given}
+        )
 
     def rows(self, kind: type[T], query: str, given: Mapping[str, Any]) -> Iterator[T]:
         """Run a statement; its columns are the fields of `kind`."""

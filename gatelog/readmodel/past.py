@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gatelog.readmodel import moments, reserving, running, statements
+from gatelog.readmodel import reserving, running, statements
 from gatelog.readmodel.model import MOST_HELD, ReadModel
 from gatelog.readmodel.overtaking import AdmittedRow
 from gatelog.readmodel.reserving import ReservedRow
@@ -34,7 +34,7 @@ from gatelog.readmodel.rows import (
 )
 from gatelog.readmodel.running import NotRunningRow
 from gatelog.readmodel.shared import Shared
-from gatelog.readmodel.statements import pods_then
+from gatelog.readmodel.statements.pods import pods_then
 from podgroup.model.lifecycle import OVER
 from projector.schema.dialect import home, swapped
 from projector.schema.held_views import held
@@ -67,9 +67,9 @@ def of_moment(query: str) -> str:
     return _ASKED.sub(r"\1deleted_at IS NOT NULL AND \1failed_at <= :at", then)
 
 
-_SHORT = of_moment(statements.SHORT)
-_SHORTAGES = of_moment(statements.SHORTAGES)
-_POOLS = of_moment(statements.POOLS)
+_SHORT = of_moment(statements.shared.SHORT)
+_SHORTAGES = of_moment(statements.shared.SHORTAGES)
+_POOLS = of_moment(statements.shared.POOLS)
 
 
 def _held_at(query: str) -> dict[str, str]:
@@ -80,10 +80,12 @@ def _held_at(query: str) -> dict[str, str]:
     }
 
 
-_BORROWERS = _held_at(of_moment(statements.BORROWERS_GIVEN))
+_BORROWERS = _held_at(of_moment(statements.shared.BORROWERS_GIVEN))
 _RESERVED = of_moment(reserving.RESERVED)
-_ENDING = of_moment(statements.ENDING)
-_GIVING_WAY = of_moment(swapped(statements.GIVING_WAY, "g.state = 'Evicted'", "x.at <= :at"))
+_ENDING = of_moment(statements.pods.ENDING)
+_GIVING_WAY = of_moment(
+    swapped(statements.holders.GIVING_WAY, "g.state = 'Evicted'", "x.at <= :at")
+)
 
 
 _STATE = """
@@ -130,7 +132,7 @@ SELECT g.namespace, g.name, CASE WHEN EXISTS (
 _EXPECTED = f"""
 SELECT e.expected_at, e.earliest_at, e.latest_at, e.never, e.position, e.given_at AS as_of
   FROM estimates e
- WHERE e.cluster = :cluster AND e.group_id = :group_id AND {moments.STOOD}
+ WHERE e.cluster = :cluster AND e.group_id = :group_id AND {statements.starts.STOOD}
  ORDER BY e.given_at DESC LIMIT 1
 """
 
@@ -170,7 +172,9 @@ class Past:
 
     def position(self, group_id: str) -> int | None:
         """Return the position of a group in its ClusterQueue then."""
-        found = self._model.dicts(moments.POSITION_AT, {"group_id": group_id, "at": self._at})
+        found = self._model.dicts(
+            statements.waiting.POSITION_AT, {"group_id": group_id, "at": self._at}
+        )
         return None if not found or found[0]["position"] is None else int(found[0]["position"])
 
     def expected(self, group_id: str) -> ExpectedRow | None:

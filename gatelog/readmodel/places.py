@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct, field
 
-from gatelog.readmodel.rows import ObjectRow, RolesRow
+from gatelog.readmodel.rows import RolesRow
 from podgroup.admission.amounts import PODS
 from podgroup.admission.model import Flavor, PodSet, PodSetAssignment
 from podgroup.admission.topology.domains import DomainTree, Path
@@ -61,11 +61,6 @@ SELECT t.name, CAST(t.levels AS TEXT) AS levels
   FROM topologies t
  WHERE t.cluster = :cluster AND {_HOLDS.format(t="t")}
  ORDER BY t.name, t.from_seq LIMIT :limit
-"""
-_FLAVORS = """
-SELECT namespace, name, uid, folded
-  FROM objects
- WHERE cluster = :cluster AND kind = 'ResourceFlavor' ORDER BY name LIMIT :limit
 """
 _PLACED = f"""
 SELECT g.id, g.namespace, g.name, p.domain, p.level, p.flavor, p.pods, p.from_at AS since,
@@ -229,7 +224,7 @@ def rooms(model: "ReadModel", at: datetime, note: "Note | None" = None) -> list[
     }
     if not topologies:
         return []
-    views = [row.view for row in model.rows(ObjectRow, _FLAVORS, {"limit": _MOST})]
+    views = [row.view for row in model.objects("ResourceFlavor")]
     flavors = [
         Flavor(name=view.name, labels=view.node_labels, topology=view.topology)
         for view in views

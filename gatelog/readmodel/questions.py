@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from gatelog.readmodel.grouplist import key_parameter
 from gatelog.readmodel.rates import hours_text, unit, unit_name
-from gatelog.readmodel.statements import filled
+from gatelog.readmodel.statements.shown import filled
 from gatelog.readmodel.timeline import plain
 from podgroup.model.quantities import MAX_INT64
 from podgroup.model.wording import UNLIMITED, quantity

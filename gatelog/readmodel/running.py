@@ -13,7 +13,7 @@ from itertools import groupby
 import msgspec
 
 from gatelog.readmodel.rows import PendingRow
-from gatelog.readmodel.statements import NOT_FOR_LISTS
+from gatelog.readmodel.statements.groups import NOT_FOR_LISTS
 from podgroup.model import podwaits
 from projector.schema.running_views import not_running
 

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from gatelog.readmodel import pages
+from gatelog.readmodel import statements
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.rows import LifeRow, PositionRow
 from gatelog.serve.questions import Busy, Questions
@@ -34,7 +34,7 @@ class TooOld(Exception):
 
 def position(model: ReadModel) -> int:
     """Return how far the log is folded, 0 before the first commit."""
-    return next((row.seq for row in model.rows(PositionRow, pages.POSITION, {})), 0)
+    return next((row.seq for row in model.rows(PositionRow, statements.position.POSITION, {})), 0)
 
 
 def changed(model: ReadModel, after: int) -> list[LifeRow]:
@@ -44,7 +44,7 @@ def changed(model: ReadModel, after: int) -> list[LifeRow]:
         TooOld: there are too many.
     """
     given = {"after": after, "limit": AT_ONCE + 1}
-    rows = list(model.rows(LifeRow, pages.CHANGED, given))
+    rows = list(model.rows(LifeRow, statements.groups.CHANGED, given))
     if len(rows) > AT_ONCE:
         raise TooOld(f"more than {AT_ONCE} groups changed since: list again")
     return rows

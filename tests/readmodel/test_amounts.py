@@ -9,9 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from gatelog.readmodel import quota, usage
+from gatelog.readmodel.asked import Asked
 from gatelog.readmodel.cohorts import pools
 from gatelog.readmodel.model import ReadModel
-from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.rates import Rates
 from gatelog.serve.api import finding_queues
 from gatelog.serve.api.params import Listing

@@ -4,9 +4,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gatelog.readmodel.asked import Asked
 from gatelog.readmodel.cohorts import Pool, debts, pools
 from gatelog.readmodel.model import ReadModel
-from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.quota import QuotaRow
 from gatelog.serve.console.cohort import cohorts
 from gatelog.serve.console.view import PageView

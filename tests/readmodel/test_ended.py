@@ -8,9 +8,9 @@ from typing import Final
 import pytest
 
 from gatelog import cli
-from gatelog.readmodel import grouplist, pages, statements
+from gatelog.readmodel import grouplist, statements
+from gatelog.readmodel.asked import Asked
 from gatelog.readmodel.model import ReadModel
-from gatelog.readmodel.moments import Asked
 from gatelog.serve.api import finding
 from gatelog.serve.api.kinds import BY_PLURAL
 from gatelog.serve.api.params import Listing
@@ -112,16 +112,16 @@ def work(database: sqlite3.Connection, query: str, given: dict[str, object]) -> 
 PAGE: Final = {"after_namespace": "", "after_name": "", "after_id": ""}
 LISTED: Final = {"namespace": "", "queue": "", "gone": 1, "limit": 10}
 ASKED: Final = {
-    "why": (statements.GROUPS, {"namespace": "ns", "name": "g1", "limit": 10}),
-    "newest": (statements.NEWEST_GROUP, {"namespace": "", "limit": 1}),
-    "list": (statements.LISTED_GROUPS, {**LISTED, "state": ""}),
-    "list running": (statements.LISTED_GROUPS, {**LISTED, "state": "Running"}),
+    "why": (statements.groups.GROUPS, {"namespace": "ns", "name": "g1", "limit": 10}),
+    "newest": (statements.groups.NEWEST_GROUP, {"namespace": "", "limit": 1}),
+    "list": (statements.groups.LISTED_GROUPS, {**LISTED, "state": ""}),
+    "list running": (statements.groups.LISTED_GROUPS, {**LISTED, "state": "Running"}),
     "console": (
         grouplist.page(False, (), "age"),
         {"namespace": "", "gone": 1, "resource": '$."cpu"', "until": "", "limit": 9, "offset": 0},
     ),
-    "api": (pages.group_page((), ()), {**PAGE, "limit": 10}),
-    "api by label": (pages.group_page((), ("x.labels <> ''",)), {**PAGE, "limit": 10}),
+    "api": (statements.groups.group_page((), ()), {**PAGE, "limit": 10}),
+    "api by label": (statements.groups.group_page((), ("x.labels <> ''",)), {**PAGE, "limit": 10}),
 }
 
 

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from gatelog.examine.stuck import examine
+from gatelog.readmodel.asked import Asked
 from gatelog.readmodel.explain import Explanation, explain, lines
 from gatelog.readmodel.model import ReadModel
-from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.rows import PoolRow, ShortRow
 from gatelog.readmodel.shared import Shared, freed
 from gatelog.serve.api import finding

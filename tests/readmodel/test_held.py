@@ -10,7 +10,7 @@ import pytest
 
 from gatelog.readmodel.explain import explain
 from gatelog.readmodel.model import ReadModel
-from gatelog.readmodel.moments import HOLDING, HoldingRow
+from gatelog.readmodel.statements.holders import HOLDING, HoldingRow
 from podgroup.model.policy import Policy
 from tests.projector.support import Writer
 from tests.support.toy import Toy

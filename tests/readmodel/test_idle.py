@@ -10,9 +10,9 @@ import pytest
 
 from gatelog import cli
 from gatelog.examine import stuck
+from gatelog.readmodel.asked import Asked
 from gatelog.readmodel.explain import explain, lines
 from gatelog.readmodel.model import ReadModel
-from gatelog.readmodel.moments import Asked
 from gatelog.serve.api import finding
 from gatelog.serve.console import group as group_page
 from gatelog.serve.console import queue as queue_page

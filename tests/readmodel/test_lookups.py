@@ -35,7 +35,7 @@ def test_no_part_of_a_story_reads_all_rows_of_the_cluster(tmp_path: Path) -> Non
     migrate.upgrade(f"sqlite:///{tmp_path}/read-model.sqlite3")
     given = {"cluster": "test", "group_id": "one", "own_only": 0, "limit": 10}
     with closing(sqlite3.connect(tmp_path / "read-model.sqlite3")) as database:
-        plan = database.execute(f"EXPLAIN QUERY PLAN {statements.ENTRIES}", given)
+        plan = database.execute(f"EXPLAIN QUERY PLAN {statements.story.ENTRIES}", given)
         steps = [str(row[3]) for row in plan]
     reads = [one for one in steps if one.startswith(("SEARCH", "SCAN"))]
     assert len(reads) == 10
@@ -46,7 +46,7 @@ def test_what_let_a_group_in_is_sought_in_its_message_alone(tmp_path: Path) -> N
     migrate.upgrade(f"sqlite:///{tmp_path}/read-model.sqlite3")
     given = {"cluster": "test", "group_id": "one", "limit": 10}
     with closing(sqlite3.connect(tmp_path / "read-model.sqlite3")) as database:
-        plan = database.execute(f"EXPLAIN QUERY PLAN {statements.CAUSES['sqlite']}", given)
+        plan = database.execute(f"EXPLAIN QUERY PLAN {statements.story.CAUSES['sqlite']}", given)
         steps = [str(row[3]).split(" USING ") for row in plan]
     reads = [(step[0].split()[1], step[1]) for step in steps if step[0].startswith("SEARCH")]
     # Of objects, standings and quotas there are as many as queues.

@@ -24,9 +24,9 @@ import sqlalchemy as sa
 
 from gatelog import cli
 from gatelog.readmodel import usage
+from gatelog.readmodel.asked import Asked
 from gatelog.readmodel.explain import explain
 from gatelog.readmodel.model import ReadModel
-from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.rates import unit
 from gatelog.serve import spending
 from gatelog.serve.api import finding, finding_queues, finding_usage, visibility

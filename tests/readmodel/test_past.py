@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import asdict
 
 from gatelog import cli
+from gatelog.readmodel.asked import Asked
 from gatelog.readmodel.explain import explain, lines
 from gatelog.readmodel.model import ReadModel
-from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.past import of_moment
 from gatelog.serve.console import group, groups
 from gatelog.serve.console.view import PageView

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from gatelog import cli
-from gatelog.readmodel import moments
+from gatelog.readmodel import statements
+from gatelog.readmodel.asked import Asked
 from gatelog.readmodel.model import ReadModel
-from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.rates import hours_text
 from gatelog.serve.console.preemptions import preemptions
 from gatelog.serve.console.rendering import Page
@@ -116,7 +116,7 @@ def test_a_page_asks_the_view_of_its_own_rows(tmp_path: Path) -> None:
     names = ("cluster", "since", "until", "group_id", "namespace", "own", "limit")
     with closing(sqlite3.connect(tmp_path / "read-model.sqlite3")) as database:
         given = dict.fromkeys(names, "")
-        plan = database.execute(f"EXPLAIN QUERY PLAN {moments.PREEMPTED}", given)
+        plan = database.execute(f"EXPLAIN QUERY PLAN {statements.preempted.PREEMPTED}", given)
         steps = [str(row[3]) for row in plan]
     assert [one for one in steps if one.startswith("MATERIALIZE")] == ["MATERIALIZE page"]
     of_view = [one for one in steps if "preemptions" in one]

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gatelog.readmodel import pages
+from gatelog.readmodel import statements
 from gatelog.readmodel.explain import explain, lines
 from gatelog.readmodel.model import Note, ReadModel
 from gatelog.readmodel.rows import (
@@ -35,7 +35,11 @@ T = TypeVar("T", bound=msgspec.Struct)
 def life(model: ReadModel, namespace: str, name: str) -> LifeRow | None:
     """Return the newest life of a group, by its name or that of a pod or its Workload."""
     given = {"namespace": namespace, "name": name, "limit": 1}
-    for query in (pages.LIFE, pages.LIFE_OF_POD, pages.LIFE_OF_WORKLOAD):
+    for query in (
+        statements.groups.LIFE,
+        statements.groups.LIFE_OF_POD,
+        statements.groups.LIFE_OF_WORKLOAD,
+    ):
         for row in model.rows(LifeRow, query, given):
             return row
     return None
@@ -54,15 +58,15 @@ def lives(
     conditions, given = field_conditions(asked.fields)
     labels, label_values = label_conditions(asked.labels, model.dialect)
     if namespace:
-        conditions.append(pages.IN_NAMESPACE)
+        conditions.append(statements.groups.IN_NAMESPACE)
     if equal(asked.fields, "metadata.name"):
-        conditions.append(pages.NEWEST)
+        conditions.append(statements.groups.NEWEST)
     elif not any(equal(asked.fields, f) for f in ("metadata.uid", "status.state")):
-        conditions.append(pages.LIVE)
+        conditions.append(statements.groups.LIVE)
     if queued:
-        conditions.append(pages.QUEUED)
-    page = pages.group_page(conditions, labels)
-    query = pages.placed(page) if queued else page
+        conditions.append(statements.groups.QUEUED)
+    page = statements.groups.group_page(conditions, labels)
+    query = statements.groups.placed(page) if queued else page
     after = asked.after
     parameters = {
         **given,
@@ -248,7 +252,7 @@ def admissions(model: ReadModel, row: LifeRow, name: str = "") -> o.PodGroupAdmi
                 for flavor, held in _document(one.resources).items()
             },
         )
-        for one in model.rows(AdmissionRow, pages.ADMISSIONS, given)
+        for one in model.rows(AdmissionRow, statements.holders.ADMISSIONS, given)
     ]
     return o.PodGroupAdmissions(
         kind="PodGroupAdmissions",

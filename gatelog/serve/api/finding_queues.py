@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from gatelog.readmodel import moments, pages
+from gatelog.readmodel import statements
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.quota import QuotaRow
 from gatelog.readmodel.rows import (
@@ -20,6 +20,7 @@ from gatelog.readmodel.rows import (
     LineRow,
     ObjectRow,
 )
+from gatelog.readmodel.statements.waiting import WaitedRow
 from gatelog.serve.api import objects as o
 from gatelog.serve.api.params import MOST_ROWS, Listing, Page, PageStart
 from gatelog.serve.api.selectors import equal, holds
@@ -36,7 +37,7 @@ LATELY = timedelta(days=7)
 def queues_page(model: ReadModel, namespace: str, asked: Listing) -> Page:
     """Return a page of LocalQueues with who waits and what is held."""
     rows, going_on = _objects(model, "LocalQueue", namespace, asked)
-    counts = model.rows(CountRow, pages.COUNTS, _scope(namespace, ""))
+    counts = model.rows(CountRow, statements.waiting.COUNTS, _scope(namespace, ""))
     by_queue: dict[tuple[str, str], list[CountRow]] = defaultdict(list)
     for count in counts:
         by_queue[count.namespace, count.queue].append(count)
@@ -63,7 +64,7 @@ def cluster_queues_page(model: ReadModel, _: str, asked: Listing) -> Page:
     """Return a page of ClusterQueues with quota, usage and who waits."""
     rows, going_on = _objects(model, "ClusterQueue", "", asked)
     counts: dict[str, list[CountRow]] = defaultdict(list)
-    for count in model.rows(CountRow, pages.COUNTS, _scope("", "")):
+    for count in model.rows(CountRow, statements.waiting.COUNTS, _scope("", "")):
         counts[count.cluster_queue].append(count)
     stood: dict[str, list[QuotaRow]] = defaultdict(list)
     for one in model.quota("ClusterQueue"):
@@ -82,7 +83,7 @@ def _waited(model: ReadModel) -> dict[str, o.QueueWaits]:
     """Return how long groups waited lately, by ClusterQueue: as `gatelog list queues -o wide`."""
     now = model.clock()
     given = {"since": now - LATELY, "at": now, "namespace": "", "limit": MOST_ROWS}
-    rows = model.rows(moments.WaitedRow, moments.waited(model.dialect, past=False), given)
+    rows = model.rows(WaitedRow, statements.waiting.waited(model.dialect, past=False), given)
     return {
         row.cluster_queue: o.QueueWaits(
             waits=row.waits,
@@ -190,15 +191,8 @@ def queue_objects(
 ) -> list[ObjectRow]:
     """Return queue objects of a kind, by namespace and name, `limit` of them."""
     begin = after or PageStart()
-    given = {
-        "kind": kind,
-        "namespace": namespace,
-        "name": name,
-        "after_namespace": begin.namespace,
-        "after_name": begin.name,
-        "limit": limit,
-    }
-    return list(model.rows(ObjectRow, pages.OBJECTS, given))
+    names = (begin.namespace, begin.name)
+    return list(model.objects(kind, namespace, name, names, limit))
 
 
 def all_queues(

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gatelog.readmodel import pages
+from gatelog.readmodel import statements
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.rows import LineRow
 from gatelog.serve.api import finding_queues
@@ -83,7 +83,7 @@ def pending(
         singular = plural.removesuffix("s")
         details = {"name": name, "group": GROUP, "kind": singular}
         raise Refused(404, f'{singular}.{GROUP} "{name}" not found', details)
-    query = pages.IN_LOCAL_QUEUE if namespace else pages.IN_CLUSTER_QUEUE
+    query = statements.waiting.IN_LOCAL_QUEUE if namespace else statements.waiting.IN_CLUSTER_QUEUE
     rows = finding_queues.line(model, query, limit, offset, name, namespace)
     return PendingWorkloadsSummary(
         kind="PendingWorkloadsSummary",

@@ -28,8 +28,8 @@ from aiohttp import web
 from markupsafe import Markup
 from msgspec import structs
 
+from gatelog.readmodel.asked import Asked
 from gatelog.readmodel.model import ReadModel
-from gatelog.readmodel.moments import Asked
 from gatelog.serve.access.callers import Caller, CannotTell, Deed, NotAllowed
 from gatelog.serve.access.reviewing import Reviews
 from gatelog.serve.api import objects, params

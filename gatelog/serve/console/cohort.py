@@ -4,8 +4,8 @@ Invariant: what each borrower owes adds up to what it borrows.
 """
 
 from gatelog.readmodel import cohorts as pools
+from gatelog.readmodel.asked import Asked
 from gatelog.readmodel.cohorts import Debt, Pool
-from gatelog.readmodel.moments import Asked
 from gatelog.serve.api.status import Refused
 from gatelog.serve.console import picture
 from gatelog.serve.console.rendering import Page, page

@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from gatelog.readmodel import moments, pages, timeline
+from gatelog.readmodel import statements, timeline
+from gatelog.readmodel.asked import Asked
 from gatelog.readmodel.explain import Explanation, explain, lines
-from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.phrases import QUIET_ACTIONS
 from gatelog.readmodel.rows import AdmissionRow, CauseRow, LifeRow, WaitRow
+from gatelog.readmodel.statements.preempted import PreemptedRow
+from gatelog.readmodel.statements.starts import EstimateRow
+from gatelog.readmodel.statements.story import DecidedRow
+from gatelog.readmodel.statements.waiting import OvertakerRow
 from gatelog.serve.api import finding
 from gatelog.serve.api.params import Listing
 from gatelog.serve.api.selectors import Term
@@ -41,7 +45,7 @@ def group(asked: Asked, seen: PageView, namespace: str, name: str) -> Page:
     given: dict[str, Any] = {"group_id": life.id, "limit": _DRAWN, "offset": 0}
     pods = [
         pod.as_of(seen.moment) if seen.at else pod
-        for pod in asked.rows("pods", PodRow, moments.PODS, given)
+        for pod in asked.rows("pods", PodRow, statements.pods.PODS, given)
         if pod.born_at <= seen.moment
     ]
     begin = min([pod.born_at for pod in pods], default=begin)
@@ -56,8 +60,8 @@ def group(asked: Asked, seen: PageView, namespace: str, name: str) -> Page:
     ended = _ended(asked, seen, life, preempted)
     estimates = asked.rows(
         "expected starts it was given",
-        moments.EstimateRow,
-        moments.ESTIMATES,
+        EstimateRow,
+        statements.starts.ESTIMATES,
         {"group_id": life.id, "at": seen.moment, "limit": ROWS},
     )
     title = f"{life.namespace}/{life.name}"
@@ -95,9 +99,7 @@ def _axis(seen: PageView, begin: datetime, end: datetime) -> Time:
     return Time(begin, end, seen.moment, past=seen.at is not None, zone=seen.zone)
 
 
-def _preempted(
-    asked: Asked, seen: PageView, life: LifeRow, since: datetime
-) -> list[moments.PreemptedRow]:
+def _preempted(asked: Asked, seen: PageView, life: LifeRow, since: datetime) -> list[PreemptedRow]:
     window = {
         "since": since,
         "until": seen.moment,
@@ -106,12 +108,12 @@ def _preempted(
         "own": "" if seen.quota else life.namespace,
         "limit": ROWS,
     }
-    return asked.rows("preemptions", moments.PreemptedRow, moments.PREEMPTED, window)
+    return asked.rows("preemptions", PreemptedRow, statements.preempted.PREEMPTED, window)
 
 
-def _decisions(asked: Asked, seen: PageView, given: dict[str, Any]) -> list[moments.DecidedRow]:
+def _decisions(asked: Asked, seen: PageView, given: dict[str, Any]) -> list[DecidedRow]:
     of = {**given, "limit": _MOST, "own_only": int(not seen.quota)}
-    rows = asked.rows("decisions", moments.DecidedRow, moments.DECIDED, of)
+    rows = asked.rows("decisions", DecidedRow, statements.story.DECIDED, of)
     return [one for one in rows if one.first_at <= seen.moment]
 
 
@@ -119,7 +121,7 @@ def _ended(
     asked: Asked,
     seen: PageView,
     life: LifeRow,
-    preempted: Sequence[moments.PreemptedRow],
+    preempted: Sequence[PreemptedRow],
 ) -> list[picture.Mark]:
     """Return when admissions were taken back, and why; a preemption leads to who came instead."""
 
@@ -139,7 +141,7 @@ def _ended(
             instead(one.released_at) if one.release_reason == "Preempted" else "",
             namespace=life.namespace,
         )
-        for one in asked.rows("admissions", AdmissionRow, pages.ADMISSIONS, given)
+        for one in asked.rows("admissions", AdmissionRow, statements.holders.ADMISSIONS, given)
         if one.released_at is not None
         and one.released_at <= seen.moment
         and one.release_reason not in ("", "Finished", "Gone")
@@ -179,14 +181,16 @@ def _standing(why: Explanation, seen: PageView) -> dict[str, Any]:
 
 def _overtakers(
     asked: Asked, seen: PageView, life: LifeRow, waits: Sequence[WaitRow]
-) -> list[moments.OvertakerRow]:
+) -> list[OvertakerRow]:
     """Return who came to its ClusterQueue after it and was admitted, the newest first."""
     still = [one for one in waits if one.to_at is None or one.to_at > seen.moment]
     if not still or not life.cluster_queue:
         return []
     since = life.queued_at if life.queued_at and life.queued_at <= seen.moment else still[0].from_at
     given = {"queue": life.cluster_queue, "group_id": life.id, "since": since, "at": seen.moment}
-    return asked.rows("who overtook", moments.OvertakerRow, moments.OVERTOOK, {**given, "limit": 5})
+    return asked.rows(
+        "who overtook", OvertakerRow, statements.waiting.OVERTOOK, {**given, "limit": 5}
+    )
 
 
 def _story(

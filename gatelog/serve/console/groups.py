@@ -9,11 +9,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from gatelog.readmodel import grouplist, moments
+from gatelog.readmodel import grouplist, statements
 from gatelog.readmodel.advice import pods_exist
+from gatelog.readmodel.asked import Asked
 from gatelog.readmodel.grouplist import LabelRow, ListedRow, StateCount
-from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.past import Past
+from gatelog.readmodel.statements.objects import NameRow
 from gatelog.readmodel.timeline import plain
 from gatelog.serve.api import finding
 from gatelog.serve.api.selectors import label_conditions, read_labels
@@ -129,7 +130,7 @@ def suggested(asked: Asked, seen: PageView) -> list[dict[str, str]]:
     rows = asked.rows("groups", ListedRow, query, {**search.given, "limit": 8})
     given = {"text": grouplist.like(words), "limit": 4}
     queues = (
-        asked.rows("queues", moments.NameRow, moments.QUEUES_NAMED, given) if seen.quota else ()
+        asked.rows("queues", NameRow, statements.objects.QUEUES_NAMED, given) if seen.quota else ()
     )
     found = [{"name": one.name, "link": seen.link(f"/queues/{one.name}")} for one in queues]
     found += [

@@ -3,8 +3,11 @@
 Invariant: read only.
 """
 
-from gatelog.readmodel import moments
-from gatelog.readmodel.moments import Asked
+from gatelog.readmodel import statements
+from gatelog.readmodel.asked import Asked
+from gatelog.readmodel.statements.position import CheckpointSummary
+from gatelog.readmodel.statements.settings import GapRow
+from gatelog.readmodel.statements.stuck import ParkedRow, UnresolvedRow
 from gatelog.serve.console.rendering import Page, page
 from gatelog.serve.console.view import ROWS, PageView
 
@@ -13,14 +16,14 @@ def health(asked: Asked, seen: PageView) -> Page:
     """Return what operators look at: how far the projector is, what is parked, what is missing."""
     given = {"limit": ROWS}
     unresolved = asked.rows(
-        "decisions without outcome", moments.UnresolvedRow, moments.UNRESOLVED, given
+        "decisions without outcome", UnresolvedRow, statements.stuck.UNRESOLVED, given
     )
     data = {
         "checkpoints": asked.rows(
-            "checkpoints", moments.CheckpointSummary, moments.CHECKPOINTS, given
+            "checkpoints", CheckpointSummary, statements.position.CHECKPOINTS, given
         ),
-        "parked": asked.rows("parked", moments.ParkedRow, moments.PARKED, given),
+        "parked": asked.rows("parked", ParkedRow, statements.stuck.PARKED, given),
         "unresolved": unresolved,
-        "epochs": asked.rows("beginnings of the log", moments.GapRow, moments.GAPS, given),
+        "epochs": asked.rows("beginnings of the log", GapRow, statements.settings.GAPS, given),
     }
     return page("Health", data, seen, "health", **data)

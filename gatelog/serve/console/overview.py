@@ -10,11 +10,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from gatelog.readmodel import grouplist, moments
+from gatelog.readmodel import grouplist, statements
 from gatelog.readmodel.advice import remedy
+from gatelog.readmodel.asked import Asked
 from gatelog.readmodel.grouplist import ListedRow
-from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.past import Past
+from gatelog.readmodel.statements.waiting import WaitedRow
 from gatelog.serve.api import params
 from gatelog.serve.console.preemptions import preempted
 from gatelog.serve.console.queues import lengths_of
@@ -116,8 +117,8 @@ def _lines(asked: Asked, seen: PageView, window: Range, namespace: str) -> dict[
         **{"since": window.since, "at": seen.moment, "queue": "", "namespace": namespace},
         "limit": params.MOST_ROWS,
     }
-    query = moments.waited(asked.model.dialect, past=seen.at is not None)
-    for waited in asked.rows("how long groups waited", moments.WaitedRow, query, given):
+    query = statements.waiting.waited(asked.model.dialect, past=seen.at is not None)
+    for waited in asked.rows("how long groups waited", WaitedRow, query, given):
         one = line(waited.cluster_queue)
         one.waits, one.half, one.most = waited.waits, waited.half, waited.most
     return dict(sorted(found.items()))

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from gatelog.readmodel import moments
-from gatelog.readmodel.moments import Asked
+from gatelog.readmodel import statements
+from gatelog.readmodel.asked import Asked
 from gatelog.readmodel.rates import hours_text
+from gatelog.readmodel.statements.preempted import PreemptedRow, PreemptedSum
 from gatelog.serve.console.rendering import Page, age, page
 from gatelog.serve.console.view import ROWS, PageView, Range, ordered
 
@@ -29,7 +30,7 @@ def preemptions(asked: Asked, seen: PageView) -> Page:
 
 def preempted(
     asked: Asked, seen: PageView, window: Range, namespace: str
-) -> tuple[list[moments.PreemptedSum], list[moments.PreemptedRow]]:
+) -> tuple[list[PreemptedSum], list[PreemptedRow]]:
     """Return what preemptions of a range add up to, and the newest of them."""
     given = {
         "since": window.since,
@@ -39,11 +40,11 @@ def preempted(
         "own": "" if seen.quota else namespace,
         "limit": ROWS * 2,
     }
-    sums = asked.rows("sums", moments.PreemptedSum, moments.PREEMPTED_SUMS, given)
-    return sums, asked.rows("preemptions", moments.PreemptedRow, moments.PREEMPTED, given)
+    sums = asked.rows("sums", PreemptedSum, statements.preempted.PREEMPTED_SUMS, given)
+    return sums, asked.rows("preemptions", PreemptedRow, statements.preempted.PREEMPTED, given)
 
 
-_ORDERS: dict[str, Callable[[moments.PreemptedSum], Any]] = {
+_ORDERS: dict[str, Callable[[PreemptedSum], Any]] = {
     "preempted": lambda one: (one.victim_namespace, one.victim_queue),
     "for": lambda one: (one.preemptor_namespace, one.preemptor_queue),
     "times": lambda one: one.preemptions,
@@ -62,14 +63,14 @@ _BROUGHT = {
 }
 
 
-def _brought(one: moments.PreemptedRow) -> str:
+def _brought(one: PreemptedRow) -> str:
     """Say whether the preemptor was admitted, after how long, and for how long it ran."""
     words = _BROUGHT.get(one.brought or "", "–").format(ran=age(one.ran_seconds or 0))
     after = one.admitted_after_seconds
     return words if after is None else f"admitted after {age(after)}, {words}"
 
 
-def _lost(one: moments.PreemptedRow) -> str:
+def _lost(one: PreemptedRow) -> str:
     return hours_text(one.lost_hours or {})
 
 

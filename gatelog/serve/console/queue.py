@@ -9,8 +9,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from gatelog.readmodel import moments, quota
-from gatelog.readmodel.moments import Asked
+from gatelog.readmodel import quota, statements
+from gatelog.readmodel.asked import Asked
+from gatelog.readmodel.statements.holders import HoldingRow, TakenBackRow
 from gatelog.serve.api import finding_queues, params
 from gatelog.serve.api.status import Refused
 from gatelog.serve.console import picture
@@ -32,8 +33,8 @@ def queue(asked: Asked, seen: PageView, name: str) -> Page:
     given = {"queue": name, "at": seen.moment, "limit": ROWS + 1, "offset": seen.offset}
     waiting = who_waits(asked, seen, name, ROWS + 1, seen.offset)
     forecast = forecast_line(asked, seen)
-    held = moments.HOLDING[asked.model.dialect]
-    holding = asked.rows("who holds", moments.HoldingRow, held, given)
+    held = statements.holders.HOLDING[asked.model.dialect]
+    holding = asked.rows("who holds", HoldingRow, held, given)
     window = fitting(asked, seen)
     since, until = window.since, window.until
     series = _over_time(asked, name, since, until)
@@ -77,7 +78,7 @@ def _taken_back(asked: Asked, seen: PageView, given: Mapping[str, Any]) -> list[
             f"{one.reason} {one.namespace}/{one.name}",
             seen.link(f"/groups/{one.namespace}/{one.name}", life=one.id),
         )
-        for one in asked.rows("taken back", moments.TakenBackRow, moments.TAKEN_BACK, given)
+        for one in asked.rows("taken back", TakenBackRow, statements.holders.TAKEN_BACK, given)
     ]
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from markupsafe import Markup
 
-from gatelog.readmodel import moments
-from gatelog.readmodel.moments import Asked
+from gatelog.readmodel import statements
+from gatelog.readmodel.asked import Asked
 from gatelog.readmodel.quota import QuotaRow
 from gatelog.readmodel.rows import CountRow
 from gatelog.serve.api import finding_queues, params
@@ -87,7 +87,7 @@ def local_queues(asked: Asked, seen: PageView, namespace: str) -> Page:
 
 def lengths_of(asked: Asked, seen: PageView, namespace: str) -> list[CountRow]:
     """Return how many groups are pending, by queue and stage, since when the first of them."""
-    query = moments.LENGTHS_AT if seen.at else moments.LENGTHS_NOW
+    query = statements.waiting.LENGTHS_AT if seen.at else statements.waiting.LENGTHS_NOW
     given = {"queue": "", "namespace": namespace, "limit": params.MOST_ROWS, "at": seen.moment}
     return asked.rows("how many wait", CountRow, query, given)
 

@@ -7,7 +7,7 @@ level are drawn, and how many more there are is said.
 from typing import Any
 
 from gatelog.readmodel import places
-from gatelog.readmodel.moments import Asked
+from gatelog.readmodel.asked import Asked
 from gatelog.readmodel.places import NAMED, FlavorRoom, Room
 from gatelog.serve.api.status import Refused
 from gatelog.serve.console import picture

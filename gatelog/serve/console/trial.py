@@ -3,7 +3,7 @@
 Invariant: the form is an answer to a GET; a manifest comes in a POST, and is kept nowhere.
 """
 
-from gatelog.readmodel.moments import Asked
+from gatelog.readmodel.asked import Asked
 from gatelog.serve.console.rendering import Page, page
 from gatelog.serve.console.view import PageView
 from gatelog.trial.answers import Answer

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from msgspec import structs
 
 from gatelog.readmodel import usage as sums
-from gatelog.readmodel.moments import Asked
+from gatelog.readmodel.asked import Asked
 from gatelog.readmodel.rates import Rates, missing, unit_name
 from gatelog.serve.api import finding_usage
 from gatelog.serve.console import picture

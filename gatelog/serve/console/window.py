@@ -10,8 +10,9 @@ Invariant: a window ends after it begins.
 from datetime import timedelta
 from typing import Any
 
-from gatelog.readmodel import moments
-from gatelog.readmodel.moments import Asked
+from gatelog.readmodel import statements
+from gatelog.readmodel.asked import Asked
+from gatelog.readmodel.statements.position import StoryRow
 from gatelog.serve.console.view import DAY, PageView, Range
 
 WINDOWS = tuple(timedelta(hours=hours) for hours in (1, 6, 24, 168))
@@ -30,7 +31,7 @@ def fitting(asked: Asked, seen: PageView, *, around: bool = False) -> Range:
     Raises:
         Refused: 400, the range cannot be read.
     """
-    (story,) = asked.rows("the log", moments.StoryRow, moments.STORY, {"limit": 1})
+    (story,) = asked.rows("the log", StoryRow, statements.position.STORY, {"limit": 1})
     chosen = seen.range
     if chosen is not None:
         since, until = chosen.since, chosen.until

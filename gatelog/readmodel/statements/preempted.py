@@ -1,0 +1,100 @@
+"""Who had to go for whom, what that cost, and what it brought.
+
+Invariant: a side that `:own` may not see is "".
+"""
+
+from datetime import datetime
+
+import msgspec
+
+_VICTIM_SEEN, _PREEMPTOR_SEEN = (f":own IN ('', {side}.namespace)" for side in "dp")
+"""Whether a side may be named: `:own` is the one namespace that the asker sees, '' for all."""
+
+
+def _named(column: str) -> str:
+    seen = _VICTIM_SEEN if column[0] in "dv" else _PREEMPTOR_SEEN
+    return f"CASE WHEN {seen} THEN {column} ELSE '' END"
+
+
+def _came_of(column: str) -> str:
+    return f"""(SELECT r.{column} FROM v_preemptions r WHERE r.cluster = d.cluster
+               AND r.victim_id = d.group_id AND r.seq = d.as_of_seq)"""
+
+
+PREEMPTED = f"""
+WITH page AS (
+SELECT d.id, d.issued_at, d.as_of_seq, d.cluster, d.group_id, d.namespace, d.name, d.message,
+       d.command ->> 'message' AS plainly, p.id AS preemptor_id
+  FROM decisions d JOIN groups p ON p.cluster = d.cluster
+   AND p.id = d.command ->> 'preempted_by'
+ WHERE d.cluster = :cluster AND d.rule = 'preempt' AND d.issued_at >= :since
+   AND d.issued_at <= :until
+   AND (d.group_id = :group_id OR p.id = :group_id OR :group_id = '')
+   AND (d.namespace = :namespace OR p.namespace = :namespace OR :namespace = '')
+ ORDER BY d.issued_at DESC, d.id LIMIT :limit)
+SELECT d.issued_at, {_named("d.group_id")} AS victim_id,
+       {_named("d.namespace")} AS victim_namespace, {_named("d.name")} AS victim,
+       {_named("p.id")} AS preemptor_id,
+       {_named("p.namespace")} AS preemptor_namespace, {_named("p.name")} AS preemptor,
+       p.priority,
+       CASE WHEN {_PREEMPTOR_SEEN} THEN d.message ELSE d.plainly END AS message,
+       CASE WHEN {_VICTIM_SEEN} THEN {_came_of("lost_hours")} END AS lost_hours,
+       CASE WHEN {_PREEMPTOR_SEEN} THEN {_came_of("brought")} END AS brought,
+       CASE WHEN {_PREEMPTOR_SEEN} THEN {_came_of("admitted_after_seconds")} END
+       AS admitted_after_seconds,
+       CASE WHEN {_PREEMPTOR_SEEN} THEN {_came_of("ran_seconds")} END AS ran_seconds
+  FROM page d JOIN groups p ON p.cluster = d.cluster AND p.id = d.preemptor_id
+ ORDER BY d.issued_at DESC, d.id
+"""
+"""The page comes first, and the view is asked of its rows by key: beside a left join SQLite works
+out all of it."""
+
+PREEMPTED_SUMS = f"""
+SELECT {_named("d.namespace")} AS victim_namespace, {_named("v.cluster_queue")} AS victim_queue,
+       {_named("p.namespace")} AS preemptor_namespace,
+       {_named("p.cluster_queue")} AS preemptor_queue,
+       count(*) AS preemptions, count(DISTINCT d.group_id) AS victims, max(d.issued_at) AS last_at
+  FROM decisions d
+  JOIN groups p ON p.cluster = d.cluster AND p.id = d.command ->> 'preempted_by'
+  JOIN groups v ON v.cluster = d.cluster AND v.id = d.group_id
+ WHERE d.cluster = :cluster AND d.rule = 'preempt' AND d.issued_at >= :since
+   AND d.issued_at <= :until
+   AND (d.namespace = :namespace OR p.namespace = :namespace OR :namespace = '')
+ GROUP BY 1, 2, 3, 4
+ ORDER BY 5 DESC, 1, 2, 3, 4 LIMIT :limit
+"""
+
+
+class PreemptedRow(msgspec.Struct, frozen=True):
+    """Who had to go, and for whom; "" for what is of a namespace that the asker may not see."""
+
+    issued_at: datetime
+    victim_id: str
+    victim_namespace: str
+    victim: str
+    preemptor_id: str
+    preemptor_namespace: str
+    preemptor: str
+    priority: int
+    message: str
+    lost_hours: dict[str, float] | None
+    """What the victim had held, by resource; None: not seen, or the log does not say."""
+    brought: str | None
+    """As `v_preemptions` says, also of a past moment: what came of it."""
+    admitted_after_seconds: float | None
+    ran_seconds: float | None
+
+
+class PreemptedSum(msgspec.Struct, frozen=True):
+    """Preemptions of one namespace and ClusterQueue for another, added up.
+
+    Of namespaces that the asker may not see, one sum with "" for their names.
+    """
+
+    victim_namespace: str
+    victim_queue: str
+    preemptor_namespace: str
+    preemptor_queue: str
+    preemptions: int
+    victims: int
+    last_at: datetime

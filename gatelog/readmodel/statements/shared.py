@@ -1,0 +1,63 @@
+"""What a group is short of, and who of its tree has it.
+
+Invariant: only rows that are open are read.
+"""
+
+from projector.schema.dialect import home, swapped
+from projector.schema.held_views import held
+
+_SHORT = """s.cluster_queue, s.kind, s.name, s.flavor, s.resource, s.requested, s.available,
+       s.limited_by, s.without_limit, s.lender, s.ever, s.from_at,
+       CASE s.limited_by WHEN 'cohort' THEN u.spare
+            WHEN 'nominal' THEN u.nominal - u.reserved - u.unadmitted END AS room
+  FROM shortages s
+  LEFT JOIN usage u ON u.cluster = s.cluster AND u.kind = s.kind AND u.namespace = ''
+   AND u.name = s.name AND u.flavor = s.flavor AND u.resource = s.resource AND u.to_at IS NULL"""
+
+SHORT = f"""
+SELECT {_SHORT}
+ WHERE s.cluster = :cluster AND s.group_id = :group_id AND s.to_at IS NULL
+ ORDER BY s.from_seq, s.flavor, s.resource LIMIT :limit
+"""
+"""What it fell short of when it was tried, and the room there is at the moment by the ledger."""
+
+SHORTAGES = f"""
+SELECT g.namespace AS group_namespace, g.name AS group_name, {_SHORT}
+  JOIN groups g ON g.cluster = s.cluster AND g.id = s.group_id
+ WHERE s.cluster = :cluster AND s.to_at IS NULL AND (g.namespace = :namespace OR :namespace = '')
+ ORDER BY s.group_id, s.from_seq, s.flavor, s.resource LIMIT :limit
+"""
+"""The same of all groups that wait."""
+
+_POOLS = """
+  FROM shortages s
+  JOIN usage q ON q.cluster = s.cluster AND q.kind = 'ClusterQueue' AND q.namespace = ''
+   AND q.name = s.cluster_queue AND q.flavor = s.flavor AND q.resource = s.resource
+   AND q.to_at IS NULL AND q.root <> ''
+  JOIN usage u ON u.cluster = q.cluster AND u.root = q.root AND u.flavor = q.flavor
+   AND u.resource = q.resource AND u.to_at IS NULL AND u.kind <> 'LocalQueue'
+"""
+
+POOLS = f"""
+SELECT u.kind, u.name, u.flavor, u.resource, u.nominal, u.quota, u.reserved, u.borrowed, u.spare,
+       u.unadmitted
+{_POOLS}
+ WHERE s.cluster = :cluster AND s.group_id = :group_id AND s.to_at IS NULL
+ ORDER BY u.kind DESC, u.name, u.flavor, u.resource LIMIT :limit
+"""
+
+BORROWERS_GIVEN = f"""
+SELECT DISTINCT a.cluster_queue, g.namespace, g.name, g.priority, g.id, a.admitted_at,
+       CAST(a.resources AS TEXT) AS resources
+{_POOLS}
+  JOIN admissions a ON a.cluster = u.cluster AND a.cluster_queue = u.name AND a.released_at IS NULL
+  JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
+ WHERE s.cluster = :cluster AND s.group_id = :group_id AND s.to_at IS NULL
+   AND u.kind = 'ClusterQueue' AND u.borrowed > 0 AND u.name <> s.cluster_queue
+ ORDER BY g.priority, a.admitted_at DESC, g.id LIMIT :limit
+"""
+
+BORROWERS = {
+    name: swapped(BORROWERS_GIVEN, "a.resources", held(home(name)))
+    for name in ("sqlite", "postgresql")
+}
