@@ -16,8 +16,8 @@ from tests.oracle.play import Play
 
 HERE = Path(__file__).parent
 CASES = HERE / "cases.jsonl.gz"
-ALWAYS = {"Q12", "Q14", "Q17"}
-"""Rows that hold whatever `Configuration.as_kueue` says."""
+ALWAYS = {"Q12", "Q14", "Q17", "Q21"}
+"""Rows that hold whatever `Configuration.as_kueue` says, and devices, which are counted before."""
 
 
 def cases() -> list[Recorded]:
