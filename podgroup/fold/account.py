@@ -230,7 +230,7 @@ class _Entry:
                 self._holds(group, charge, holding)
             held = cache.reservations.admitted[identity]
             if held.began is None and holding.admitted:
-                held.began = (holding.admitted_at or holding.at).timestamp()
+                held.began = holding.begin.at.timestamp()
             held.priority_class = priority_class_of(group)
             if reserves_starts(world.policy):
                 cache.reservations.bound(group.id, asked.ends_by(world, group, holding))

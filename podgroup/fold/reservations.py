@@ -135,6 +135,7 @@ def resize(
         admitted_at=here.at,
         seq=here.position,
         moved=since if held.moved is not None else None,
+        first=held.begin,
         decided_by=decided_by,
     )
     quota.resized(group, holding, ran_s(held, here.at))

@@ -35,7 +35,7 @@ def in_words(
         return f"waits until {_moment(ctx, until)}, when groups that give way to others have run"
     near, holding = last.namespace == group.namespace, last.quota.holding
     who = f"{last.namespace}/{last.name}" if near else "a group of another namespace"
-    began = until if holding is None else holding.admitted_at or holding.at
+    began = until if holding is None else holding.begin.at
     ran = _duration(round((until - began).total_seconds()))
     said = f"waits until {_moment(ctx, until)}, when {who} has run for {ran}"
     return said if victims == 1 else f"{said}; then {victims} groups give way for it"

@@ -169,7 +169,7 @@ def rank_of(group: Group) -> Rank | None:
     if holding is None:
         return None
     counted_then = any(one.shared for one in holding.admission.assignments)
-    return holding.seq, not counted_then, group.id
+    return holding.begin.seq, not counted_then, group.id
 
 
 def held_by(world: World, key: Key) -> dict[str, int]:

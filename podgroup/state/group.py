@@ -53,6 +53,13 @@ class Role(Struct, gc=False):
     succeeded_gone: int = 0
 
 
+class Begin(Struct, frozen=True, gc=False):
+    """Where in the log a group was given quota, and when its admission was complete."""
+
+    seq: int
+    at: datetime
+
+
 class QuotaReservation(Struct, frozen=True, gc=False):
     """Quota held by a group: the `number`-th admission of its life."""
 
@@ -70,6 +77,13 @@ class QuotaReservation(Struct, frozen=True, gc=False):
     """Its pods ran already and bore the marks of a start, which others can write as well."""
     moved: Since | None = None
     """From where on pods have other places than they were given first."""
+    first: Begin | None = None
+    """From where on it is held in other sizes before this one."""
+
+    @property
+    def begin(self) -> Begin:
+        """From where on it is held, in whatever size."""
+        return self.first or Begin(seq=self.seq, at=self.admitted_at or self.at)
 
 
 class Eviction(Struct, frozen=True, gc=False):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gatelog.trial.state import decidable
 from podgroup.admission.holding import growth_id
 from podgroup.fold import account
 from podgroup.log import events as e
@@ -27,6 +28,7 @@ from podgroup.model.topology import TopologyAssignment, TopologyDomain, both, fe
 from podgroup.rules import decides_by
 from podgroup.state.facts import grows
 from tests.core.test_due import same
+from tests.core.test_laws import reloaded
 from tests.support.examples import examples
 from tests.support.owned import OWNED, Owners
 from tests.support.toy import T0, taken
@@ -117,6 +119,37 @@ def test_what_pods_share_stays_charged_while_their_set_shrinks_and_grows() -> No
         assert taken(toy.world, "cq") == {("f", "cpu"): replicas * 1000, ("f", "gpus"): 2}
         (given,) = toy.group("web").quota.holding.admission.assignments
         assert given.usage == {"cpu": replicas * 1000, "gpus": 2} and given.shared == {"gpus": 2}
+
+
+def test_a_group_of_another_size_pays_for_claims_and_runs_since_it_began() -> None:
+    """After a restart as before: another size is no other beginning."""
+    policy = msgspec.structs.replace(
+        OWNED, device_classes=("gpu.example.com=gpus",), least_run_s=600
+    )
+    toy = Owners(policy=policy)
+    quotas = {"cpu": Quota(nominal=10_000), "gpus": Quota(nominal=2)}
+    groups = (
+        ResourceGroup(covered=tuple(quotas), flavors=(FlavorQuotas(name="f", resources=quotas),)),
+    )
+    queue = msgspec.structs.replace(
+        toy.world.cluster_queues["cq"], groups=groups, resource_version=toy.bump()
+    )
+    gpu, shared = "gpu.example.com", {"namespace": "ns", "name": "shared"}
+    claim = ResourceClaimView(uid="shared", resource_version=toy.bump(), devices={gpu: 2}, **shared)
+    kind = DeviceClassView(uid=gpu, name=gpu, resource_version=toy.bump(), created_at=T0)
+    toy.do(*(e.ObjectApplied(object=view) for view in (queue, kind, claim)))
+    toy.fields = {"resource_claims": (PodClaim(name="d", claim="shared"),), "devices": True}
+    toy.scale("web", 2)
+    toy.scale("later", 1)
+    toy.wait(300)
+    for replicas in (3, 1):
+        toy.scale("web", replicas)
+        again = decidable(reloaded(toy.world))
+        web = toy.group("web").id
+        for world in (toy.world, again):
+            assert world.sharing.payer(("ns", "shared")) == web
+        held = [w.quotas.scheduler.cache.reservations.admitted[web] for w in (toy.world, again)]
+        assert held[0].began == held[1].began
 
 
 def test_a_set_scaled_to_nothing_gives_all_back_and_is_admitted_anew_from_there() -> None:
