@@ -11,6 +11,7 @@ from rich.text import Text
 from gatelog.shell.errors import UsageFailed
 from gatelog.terminal import console
 from gatelog.trial.answers import Answer
+from gatelog.trial.manifests import MOST_BYTES
 from gatelog.trial.telling import told
 
 _STYLES = {"starts": console.GOOD, "waits": console.WAIT, "refused": f"bold {console.BAD}"}
@@ -25,9 +26,15 @@ def read_text(name: str) -> str:
     if not name:
         raise UsageFailed("-f FILE: name the manifest to try; - is stdin")
     try:
-        raw = sys.stdin.buffer.read() if name == "-" else Path(name).expanduser().read_bytes()
+        if name == "-":
+            raw = sys.stdin.buffer.read(MOST_BYTES + 1)
+        else:
+            with Path(name).expanduser().open("rb") as file:
+                raw = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise UsageFailed(f"-f {name}: {error.strerror}") from None
+    if len(raw) > MOST_BYTES:
+        raise UsageFailed(f"-f {name}: is larger than {MOST_BYTES} bytes: leave objects out")
     try:
         return raw.decode()
     except UnicodeDecodeError as error:

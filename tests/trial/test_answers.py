@@ -377,6 +377,13 @@ def test_the_command_answers_and_writes_nothing(
     assert not journal.exists() or journal.stat().st_size == 0
 
 
+def test_a_file_without_an_end_is_not_read_to_it(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["try", "-f", "/dev/zero", "--db", url, "--cluster", "test"]) == 2
+    assert "is larger than 1048576 bytes" in capsys.readouterr().err
+
+
 def test_a_world_of_too_many_pods_is_not_read(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/two.sqlite3"
     migrated(url)
