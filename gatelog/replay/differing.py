@@ -83,7 +83,7 @@ def said_of(record: Struct, titles: Mapping[str, str] = {}) -> str:
 def _plain(value: object, titles: Mapping[str, str], left_out: str = "") -> str:
     """Return a value in words; ids of groups as their names."""
     match value:
-        case None | "" | () | [] | {}:
+        case None | "" | () | []:
             return "none"
         case str():
             return titles.get(value, value)
@@ -97,7 +97,8 @@ def _plain(value: object, titles: Mapping[str, str], left_out: str = "") -> str:
             told = ((f.name, one) for f, one in given if one != f.default and one is not None)
             return ", ".join(f"{_words(name)} {_plain(one, titles)}" for name, one in told)
         case Mapping():
-            return ", ".join(f"{key} {_plain(one, titles)}" for key, one in value.items())
+            entries = (f"{key} {_plain(one, titles)}" for key, one in value.items())
+            return ", ".join(entries) or "none"
         case tuple() | list():
             return "; ".join(_plain(one, titles) for one in value)
         case _:

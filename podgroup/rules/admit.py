@@ -315,7 +315,7 @@ def _enlarge(ctx: RuleContext, group: Group, admission: AdmissionVerdict) -> Dec
     borrowing = ", borrowing from its cohort" if admission.borrowing else ""
     return ctx.decision(
         group,
-        "resize",
+        "admit",
         "OwnerScaled",
         f"{group.spec.owner} wants {wants}; what is more fits the quota of ClusterQueue "
         f"{admission.cluster_queue}{borrowing}{where}",

@@ -71,6 +71,7 @@ def test_every_key_of_the_api_has_the_prefix() -> None:
         names.REASON_BY_ANNOTATION,
         names.TEMPLATE,
         names.GROUP_OWNER,
+        names.LEAST_RUN_ANNOTATION,
         names.LWS_NAME,
         names.LWS_SIZE,
         names.LWS_LEADER,

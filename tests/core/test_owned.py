@@ -62,6 +62,7 @@ def test_no_pod_of_a_stateful_set_starts_before_all_have_quota() -> None:
     assert toy.charged() == 3 and not toy.waiting()
 
 
+@pytest.mark.parity("B36")
 def test_growth_is_charged_before_its_pods_pass() -> None:
     toy = Owners(cpu=4)
     toy.scale("web", 2)
@@ -175,6 +176,7 @@ def test_a_set_that_waits_asks_for_what_it_wants_by_now() -> None:
     assert [d.command.assignments for d in toy.decisions if d.rule == "resize"] == [None]  # type: ignore[union-attr]
 
 
+@pytest.mark.parity("B38")
 def test_a_roll_out_of_a_set_of_one_keeps_its_quota_though_another_waits() -> None:
     """Between the two pods there is none, and the one that waits would have its place."""
     toy = Owners(cpu=1)
@@ -249,6 +251,7 @@ def test_what_grows_and_is_preempted_waits_for_all_of_it() -> None:
     assert group.explained.wait.message.startswith("needs 4 cpu")
 
 
+@pytest.mark.parity("B37")
 def test_a_replica_of_a_leader_worker_set_is_one_group_of_two_roles() -> None:
     toy = Owners(cpu=5)
     toy.leader("llm", 0, size=4, cpu=2)

@@ -440,7 +440,10 @@ B32 Y more labels, annotations and resources than a pod may have
 B33 Y the queue of a Deployment or StatefulSet goes or changes
 B34 Y a pod names a PodGroup of Kubernetes and no group of ours
 B35 Y all pods of a running group are deleted and none comes back
-B36 Y would it start, before it is submitted
+B36 Y a StatefulSet is scaled while it is admitted
+B37 Y pods of a StatefulSet or LeaderWorkerSet
+B38 Y a pod of an old revision during a roll-out of a set
+B39 Y would it start, before it is submitted
 """,
 }
 

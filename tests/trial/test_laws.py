@@ -56,7 +56,7 @@ spec:
 """
 
 
-@pytest.mark.parity("B36")
+@pytest.mark.parity("B39")
 @pytest.mark.parametrize("strategy", ["BestEffortFIFO", "StrictFIFO"])
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 @examples(40, brief=12)
