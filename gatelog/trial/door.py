@@ -64,12 +64,13 @@ class Known:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self.owners: dict[tuple[str, str], Mapping[str, str]] = {}
-        """Labels of the owners that are tried, by kind and name."""
+        self.owners: dict[tuple[str, str, str], Mapping[str, str]] = {}
+        """Labels of the owners that are tried, by kind, namespace and name."""
 
     async def owner(self, namespace: str, ref: OwnerRef, kind: OwnerKind) -> Owner | None:
         """An owner that is tried, with its labels; another one, of which nothing is known."""
-        return Owner(ref.uid, dict(self.owners.get((kind.kind, ref.name), {})), None)
+        labels = self.owners.get((kind.kind, namespace, ref.name), {})
+        return Owner(ref.uid, dict(labels), None)
 
     async def namespace_labels(self, namespace: str) -> Mapping[str, str]:
         """Labels of a namespace; none of one that is not known."""
@@ -115,11 +116,14 @@ class Door:
         self._translators = {row.kind: row.translator for row in rows}
 
     def labelled(self, group: str, kind: str, data: Mapping[str, Any]) -> tuple[PatchOp, ...]:
-        """Return what the webhook changes of an owner; its labels are known from now on."""
-        meta = data.get("metadata")
-        labels = meta.get("labels") if isinstance(meta, dict) else None
-        name = str(meta.get("name", "")) if isinstance(meta, dict) else ""
-        self._known.owners[kind, name] = labels if isinstance(labels, dict) else {}
+        """Return what the webhook changes of an owner; its labels are known from now on.
+
+        The owner has a name and a namespace, be it that the API server gives them.
+        """
+        meta = data["metadata"]
+        labels = meta.get("labels")
+        key = kind, meta["namespace"], meta["name"]
+        self._known.owners[key] = labels if isinstance(labels, dict) else {}
         for one in self._policy.label_kinds:
             if (one.group, one.kind) == (group, kind):
                 where = review.Resource(resource=one.plural, group=group)

@@ -252,7 +252,8 @@ def _made(
         if _at(one.data, *field.split(".")) is True:
             said = f"{title} makes no pods while {field} is true: tried is what it makes then"
             warnings.append(said)
-    owned = one._replace(data=patched(one.data, labelled(one.group, one.kind, one.data)))
+    identified = {**one.data, "metadata": {**meta, "name": one.name, "namespace": within}}
+    owned = one._replace(data=patched(one.data, labelled(one.group, one.kind, identified)))
     uid = f"try-{one.kind}-{within}-{one.name}"
     owner = {"apiVersion": one.data["apiVersion"], "kind": one.kind, "name": one.name, "uid": uid}
     for made in kind(owned):

@@ -163,6 +163,22 @@ def test_a_name_that_is_taken_and_a_namespace_of_others_are_refused() -> None:
     assert (refusal.field, "can be tried here" in refusal.message) == (NAMESPACE, True)
 
 
+def test_an_owner_is_known_by_its_namespace_and_by_the_name_that_it_will_have() -> None:
+    """Beside Kueue the pods of a Job that names a queue are Kueue's, and no other Job's of that
+    name are."""
+    toy = with_namespace("other", Toy(mode="kueue"))
+    queued = {"labels": {"kueue.x-k8s.io/queue-name": "lq"}}
+    job = JOB | {"spec": {"template": {"spec": JOB["spec"]["template"]["spec"]}}}
+    jobs = [
+        job | {"metadata": {"generateName": "j-", **queued}},
+        job | {"metadata": {"name": "j", "namespace": "other", **queued}},
+        job | {"metadata": {"name": "j"}},
+    ]
+    answer = asked("\n---\n".join(map(json.dumps, jobs)), toy)
+    said = [(one.namespace, one.verdict, "its owner" in one.said[0]) for one in answer.groups]
+    assert said == [("ns", "passes", True), ("other", "passes", True), ("ns", "passes", False)]
+
+
 def test_a_priority_class_that_is_not_there_is_refused_as_by_the_api_server() -> None:
     spec = JOB["spec"]["template"]["spec"] | {"priorityClassName": "urgent"}
     job = JOB | {"spec": {"template": {"metadata": {}, "spec": spec}}}
