@@ -333,9 +333,11 @@ class Starts:
             placed = given(beside.waiter.shape.pod_sets, plan.assignments())
             beside.node.take(plan.usage)
             places.charge(placed)
-            yield
-            places.charge(placed, -1)
-            beside.node.give(plan.usage)
+            try:
+                yield
+            finally:
+                places.charge(placed, -1)
+                beside.node.give(plan.usage)
 
     @contextmanager
     def _ahead(

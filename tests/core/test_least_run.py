@@ -344,6 +344,21 @@ def test_what_becomes_free_meanwhile_is_kept_for_the_preemptor() -> None:
     replayed(toy)
 
 
+def test_what_is_kept_is_counted_again_after_an_error_without_it() -> None:
+    toy = Toy(2, policy=TEN_MINUTES)
+    toy.pod("low", labels=LOW)
+    toy.run("low")
+    toy.pod("high", labels=HIGH, cpu=2)
+    cache = toy.world.quotas.scheduler.cache
+    (claim,) = cache.claims.by_id.values()
+    usage = cache.objects.forest.queues["cq"].usage
+    kept = dict(usage)
+    with pytest.raises(ZeroDivisionError), cache.claims.without([claim]):
+        assert usage != kept
+        raise ZeroDivisionError
+    assert usage == kept
+
+
 def test_who_is_not_needed_for_the_preemptor_starts_beside_it() -> None:
     toy = Toy(3, policy=TEN_MINUTES)
     toy.pod("low", labels=LOW, cpu=2)

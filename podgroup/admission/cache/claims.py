@@ -163,9 +163,11 @@ class Claims:
         lifted = list(claims)
         for claim in lifted:
             self._count(claim, -1)
-        yield
-        for claim in lifted:
-            self._count(claim, 1)
+        try:
+            yield
+        finally:
+            for claim in lifted:
+                self._count(claim, 1)
 
     def _count(self, claim: Claim, sign: int) -> None:
         """Count a claim as used, and its victims as good as gone; or with -1 no longer."""
