@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from podgroup.log.events import Event, ObjectApplied, ObjectDeleted
+from podgroup.log.events import Event, ObjectApplied, ObjectDeleted, RelistStarted
 from podgroup.model.objects import QueueObject
 
 
@@ -33,6 +33,8 @@ class LastSeen:
                 return bool(event.relist) or known != bare
             case ObjectDeleted(uid=uid):
                 self._views.pop(uid, None)
+            case RelistStarted():
+                self._views.clear()
             case _:
                 pass
         return True

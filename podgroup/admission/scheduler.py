@@ -302,9 +302,11 @@ class Scheduler:
         nodes = [forest.queues[taken.cluster_queue] for forest in forests]
         for node in nodes:
             node.run(usage, -1)
-        yield
-        for node in nodes:
-            node.run(usage)
+        try:
+            yield
+        finally:
+            for node in nodes:
+                node.run(usage)
 
     def _enter(
         self, head: Head, admitted: list[AdmissionVerdict], evicted: list[PreemptionVerdict]

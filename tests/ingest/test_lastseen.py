@@ -5,7 +5,7 @@ import msgspec
 from ingest.kinds import set_kind
 from ingest.lastseen import LastSeen
 from ingest.translate.items import Delta
-from podgroup.log.events import Event, ObjectApplied, ObjectDeleted
+from podgroup.log.events import Event, ObjectApplied, ObjectDeleted, RelistStarted
 from podgroup.model.objects import StatefulSetView
 
 SETS = set_kind().translator
@@ -49,3 +49,12 @@ def test_in_a_list_each_is_news_since_what_a_list_lacks_is_gone() -> None:
     listed = msgspec.structs.replace(one, relist="r")
     assert known.news((one,)) == (one,)
     assert known.news((listed,)) == (listed,)
+
+
+def test_what_a_list_lacks_is_forgotten() -> None:
+    known = LastSeen()
+    one = seen("ADDED", 1, replicas=3)
+    assert isinstance(one, ObjectApplied)
+    begins = RelistStarted(kind="StatefulSet", relist="r", reason="a gap")
+    assert known.news((one, begins)) == (one, begins)
+    assert known.news((one,)) == (one,)
