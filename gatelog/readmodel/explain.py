@@ -208,9 +208,11 @@ def _now(
             "waits for", f"{group.wait_reason}, since {_when(group.wait_since, now)}"
         )
         short = short_of(group.wait_reason, found.shared.short)
-        replaced = effect_of(group.wait_reason).short
+        effect = effect_of(group.wait_reason)
+        if effect.postponed:
+            yield ExplanationLine("", first(plain(group.wait_message)))
         exist, message = pods_exist(group), plain(group.wait_message)
-        for said in short or ([exist, message] if exist and replaced else [exist or message]):
+        for said in short or ([exist, message] if exist and effect.short else [exist or message]):
             yield ExplanationLine("", said)
         # Kueue's sentence has the amounts of when it was tried: what is no longer so is not said.
         tried = all(one.free == one.available for one in found.shared.short)

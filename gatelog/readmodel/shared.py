@@ -15,6 +15,7 @@ from msgspec import Struct
 from gatelog.readmodel.rows import BorrowerRow, PoolRow, ShortageRow, ShortRow
 from podgroup.model import wording
 from podgroup.model.quantities import MAX_INT64
+from podgroup.model.reasons import effect_of
 from podgroup.model.shortage import Shortage
 from podgroup.model.wording import allowed, shown
 
@@ -64,8 +65,10 @@ def by_group(rows: Iterable[ShortageRow]) -> dict[tuple[str, str], list[Shortage
 def as_of_now(reason: str, message: str, rows: Iterable[ShortRow]) -> str:
     """Return the message of a wait with amounts of the moment; as it was said where none is known.
 
-    A message has the amounts of when the wait began.
+    A message has the amounts of when the wait began, or says until when others run.
     """
+    if effect_of(reason).postponed:
+        return message
     return wording.retold("; ".join(short_of(reason, rows)), message)
 
 

@@ -589,6 +589,8 @@ class Effect(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
     """Pods take more than their admission gave them: a Warning, once."""
     inactive: bool = False
     """Its ClusterQueue admits nothing."""
+    postponed: bool = False
+    """Groups that are to give way for it run for a while first; the message says until when."""
     grows: bool = False
     """What is admitted goes on, and more pods of it wait for quota."""
 
@@ -617,7 +619,7 @@ _EFFECTS: Final = {
     PENDING_WAITING_FOR_QUOTA: Effect(tried=True),
     PENDING_WAITING_FOR_TOPOLOGY: Effect(tried=True),
     PENDING_PREEMPTED_WORKLOADS: Effect(tried=True, passing=True, yields=True),
-    PENDING_LEAST_RUN_TIME: Effect(tried=True),
+    PENDING_LEAST_RUN_TIME: Effect(tried=True, postponed=True),
     PENDING_EXCEEDS_MAX_QUOTA: Effect(tried=True, hopeless=True),
     PENDING_NO_MATCHING_FLAVOR: Effect(tried=True, hopeless=True),
     PENDING_TOPOLOGY_FAILED: Effect(tried=True, hopeless=True),

@@ -21,6 +21,7 @@ from gatelog.serve.console.waiting import who_waits
 from gatelog.viacluster import answers
 from podgroup.log.events import ObjectApplied
 from podgroup.model.names import POD_GROUP_ROLE as ROLE
+from podgroup.model.names import PRIORITY_CLASS
 from podgroup.model.objects import DeclaredSet, LocalQueueView, NamespaceView
 from podgroup.model.policy import Policy
 from podgroup.model.wording import first
@@ -265,3 +266,18 @@ def test_a_list_of_who_waits_has_amounts_of_the_moment(url: str, every_s: int) -
         seen = PageView(at=None, query={}, now=model.clock())
         shown = {row.name: first(row.message) for row in who_waits(Asked(model), seen, "cq", 9, 0)}
         assert shown == said
+
+
+def test_who_waits_until_others_have_run_is_told_until_when(url: str) -> None:
+    """Tried on a real control plane: amounts of the moment took the place of the moment."""
+    toy = Toy(cpu=2, policy=Policy(least_run_s=600))
+    toy.pod("young", cpu=2, labels={PRIORITY_CLASS: "low"})
+    toy.run("young")
+    toy.pod("urgent", cpu=2, labels={PRIORITY_CLASS: "high"})
+    toy.wait(5)
+    Writer(url).feed(toy.messages)
+    until = "when ns/young has run for 10 min"
+    text = said(asked(url, "urgent"))
+    assert until in text and "needs 2 cpu; 0 are free" in text
+    with ReadModel(url, "test") as model:
+        assert until in {row.name: row.message for row in model.pending("ns")}["urgent"]
