@@ -52,5 +52,7 @@ def sentence(row: ReservedRow, now: datetime) -> str:
     said = f"starts by {row.start_by:%H:%M:%S} UTC at the latest (in {duration(left_s)})"
     if row.passing is None:
         return said
-    groups = "1 group" if row.passing == 1 else f"{row.passing or 'no'} groups"
+    if not row.passing:
+        return f"{said}; no group in line may pass it any more"
+    groups = "1 group" if row.passing == 1 else f"{row.passing} groups"
     return f"{said}; {groups} in line may still pass it, ending before"

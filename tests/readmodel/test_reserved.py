@@ -3,11 +3,13 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import text
 
 from gatelog.readmodel import usage
 from gatelog.readmodel.explain import explain, lines
 from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.reserving import ReservedRow, sentence
 from podgroup.model.names import MAX_EXEC_SECONDS
 from podgroup.model.policy import Policy
 from projector.schema.dialect import home
@@ -61,6 +63,13 @@ def test_why_says_by_when_it_starts_and_who_may_still_pass(url: str, toy: Toy) -
         assert before.reserved is None
         assert then.reserved is not None and then.reserved.passing is None
     engine.dispose()
+
+
+def test_that_nothing_may_pass_any_more_is_said_so() -> None:
+    reserved = ReservedRow(from_at=T0, start_by=T0 + timedelta(seconds=60), cluster_queue="cq")
+    none = sentence(replace(reserved, passing=0), T0)
+    assert none.endswith("(in 1 m); no group in line may pass it any more")
+    assert "pass" not in sentence(reserved, T0)
 
 
 def test_the_table_keeps_it_and_usage_says_what_it_cost(url: str, toy: Toy) -> None:
