@@ -18,7 +18,8 @@ from gatelog.shell.remedies import Installation, remedy
 from gatelog.viacluster.apiserver import BASE
 from podgroup.admission.matching import contradiction
 from podgroup.admission.model import Flavor
-from podgroup.model.names import ACTIVE, FINISHED
+from podgroup.model import least_run
+from podgroup.model.names import ACTIVE, FINISHED, LEAST_RUN_ANNOTATION
 from runtime.kube import KubeClient
 
 AREA = "deployments"
@@ -84,7 +85,29 @@ async def queues(kube: KubeClient) -> list[Finding]:
         return []
     api = f"/apis/{clusterinfo.KUEUE_GROUP}/{version}"
     found = [await _queues(kube, api, plural) for plural in ("clusterqueues", "localqueues")]
-    return [*found, *await _flavors(kube, api)]
+    return [*found, *await _flavors(kube, api), *await _classes(kube, api)]
+
+
+async def _classes(kube: KubeClient, api: str) -> list[Finding]:
+    """Say whose least run time cannot be read; nothing where all can."""
+    what, broken = "least run times", []
+    for obj in await clusterinfo.every(kube, f"{api}/workloadpriorityclasses") or ():
+        try:
+            least_run.read((obj["metadata"].get("annotations") or {}).get(LEAST_RUN_ANNOTATION, ""))
+        except ValueError as error:
+            broken.append(f"WorkloadPriorityClass {obj['metadata']['name']}: {error}")
+    if not broken:
+        return []
+    more = f"; and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
+    return [
+        warn(
+            QUEUES,
+            what,
+            f"{'; '.join(broken[:_NAMED])}{more}: its groups run as long as "
+            "queueing.least_run_s says",
+            f"write annotation {LEAST_RUN_ANNOTATION} as it is said there, or take it off",
+        )
+    ]
 
 
 async def _flavors(kube: KubeClient, api: str) -> list[Finding]:

@@ -302,6 +302,20 @@ async def test_a_cluster_queue_that_can_admit_nothing_fails(tmp_path: Path) -> N
     assert "namespaceSelector ({} selects every namespace)" in found.remedy
 
 
+async def test_a_least_run_time_that_cannot_be_read_is_named_with_its_class(tmp_path: Path) -> None:
+    async with SimCluster() as cluster:
+        file = cluster.kubeconfig(tmp_path / "kubeconfig")
+        kube = await connect(KubernetesSettings(kubeconfig=str(file)))
+        for name, said in (("good", "600"), ("bad", "10m")):
+            meta = {"name": name, "annotations": {names.LEAST_RUN_ANNOTATION: said}}
+            made: dict[str, Any] = {"metadata": meta, "value": 1}
+            await cluster.create("kueue.x-k8s.io", "workloadpriorityclasses", made)
+        (found,) = [f for f in await installed.queues(kube) if f.what == "least run times"]
+        await kube.close()
+    assert found.verdict == "warn" and "good" not in found.detail
+    assert "WorkloadPriorityClass bad: '10m' is no least run time: write seconds" in found.detail
+
+
 async def test_flavors_that_no_node_can_be_of_are_named_with_their_queue(tmp_path: Path) -> None:
     async with SimCluster() as cluster:
         file = cluster.kubeconfig(tmp_path / "kubeconfig")
