@@ -108,11 +108,11 @@ class SpanOptions:
         from gatelog.shell.since import moment
 
         since = self.since or "7d"
-        end = now if self.until is None else min(moment("--until", self.until, now), now)
+        end = now if self.until is None else moment("--until", self.until, now)
         begin = moment("--since", since, now)
         if begin >= end:
             raise UsageFailed(f"--since {since} is not before --until {self.until or 'now'}")
-        return begin, end
+        return begin, max(begin, min(end, now))  # what comes after a copy's end is not known
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,10 @@ def _rule_modules() -> list[Path]:
 
 
 ELSEWHERE = {
-    "admit.py": {"judged.clear", "cache.claims.changed.clear", "ledger.marked.clear"},
+    "admit.py": {
+        *("judged.clear", "cache.claims.changed.clear", "cache.starts.changed.clear"),
+        "ledger.marked.clear",
+    },
     "context.py": {"self.world", "self.here"},
     "count.py": {f"total.{part}.update" for part in ("reserved", "used", "unadmitted")},
     "mirror.py": {"wanted.append"},

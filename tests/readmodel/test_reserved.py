@@ -1,6 +1,7 @@
 """A start that is reserved, as people read it: why, place in line, table, and what it costs."""
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -12,10 +13,12 @@ from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.reserving import ReservedRow, sentence
 from podgroup.model.names import MAX_EXEC_SECONDS
 from podgroup.model.policy import Policy
+from projector.replay.compare import compare
 from projector.schema.dialect import home
-from projector.storage.database import reader
+from projector.storage.database import reader, writer
 from tests.projector.support import Writer
 from tests.readmodel.test_positions import line, positions
+from tests.support.databases import migrated
 from tests.support.toy import T0, Toy
 
 POLICY = Policy(longest_wait_s=3600, status_interval_s=1)
@@ -109,3 +112,28 @@ def test_a_start_without_a_bound_says_so(url: str) -> None:
         rows = connection.execute(text("SELECT start_by FROM reserved_starts")).all()
     engine.dispose()
     assert [tuple(row) for row in rows] == [(None,)]
+
+
+def test_a_reserved_start_that_was_changed_is_found(url: str, toy: Toy, tmp_path: Path) -> None:
+    """`replay --verify` compares the table as it does the others."""
+    again = f"sqlite:///{tmp_path}/again.sqlite3"
+    for where in (url, migrated(again)):
+        made = Writer(where)
+        made.world.policy = POLICY
+        made.feed(toy.messages)
+
+    def different() -> list[str]:
+        sides = reader(url), reader(again)
+        with sides[0].connect() as live, sides[1].connect() as copy:
+            found = compare(live, copy, "test", 0)
+        for side in sides:
+            side.dispose()
+        assert any(one.rows for one in found if one.table == "reserved_starts")
+        return [one.table for one in found if one.different]
+
+    assert different() == []
+    engine = writer(url)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE reserved_starts SET cluster_queue = 'other'"))
+    engine.dispose()
+    assert different() == ["reserved_starts"]

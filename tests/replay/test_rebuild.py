@@ -15,7 +15,7 @@ from projector.storage.database import reader, writer
 from projector.upkeep.pruning import prune
 from tests.replay.conftest import Ran
 from tests.replay.support import CLUSTER, Played
-from tests.replay.test_verify import TAMPERED
+from tests.replay.test_verify import PLAYED, TAMPERED
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
@@ -76,7 +76,7 @@ def test_whatever_was_changed_lost_or_added_is_made_good(gatelog: Gatelog, playe
     before = everything(played.url)
     engine = writer(played.url)
     with engine.begin() as connection:
-        for table in TABLES:
+        for table in PLAYED:
             column, value = TAMPERED[table.name]
             where = table.c.seq > 5 if table.name == "history" else sa.true()
             rows = connection.execute(sa.select(table).where(where)).mappings().all()
