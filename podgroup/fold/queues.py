@@ -208,9 +208,9 @@ def _concerns(world: World, kind: str, namespace: str, name: str) -> None:
         world.quotas.objects[kind, namespace, name] = None
         return
     if kind == "StatefulSet":
-        for group in sorted(world.groups.values(), key=lambda g: g.id):
-            if group.namespace == namespace and group.spec.owner.partition("/")[2] == name:
-                mark(world, group.id)
+        of_it = (g for g in world.groups.values() if g.spec.owner_name == name)
+        for identity in sorted(g.id for g in of_it if g.namespace == namespace):
+            mark(world, identity)
         return
     if kind == "AdmissionCheck":
         for queue in sorted(world.cluster_queues):

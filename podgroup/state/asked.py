@@ -288,7 +288,7 @@ def growth(world: World, group: Group) -> Workload:
     holding, since = group.quota.holding, group.composition.wanted_at
     admitted = holding.admission.assignments if holding is not None else ()
     given = {role_of(group, one.name): one for one in admitted}
-    by_one = group.spec.owner.startswith(f"{STATEFUL_SET}/")
+    by_one = group.spec.owner_kind == STATEFUL_SET
     sets = []
     for name, count in group.composition.wanted:
         role, held = group.roles[name], given.get(name)

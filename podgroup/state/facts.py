@@ -334,7 +334,7 @@ def set_named(group: Group, name: str) -> DeclaredSet | None:
 
 def set_of(world: World, group: Group) -> StatefulSetView | None:
     """Return the StatefulSet that a group is of, or that has the leaders of its LeaderWorkerSet."""
-    name = group.spec.owner.partition("/")[2]
+    name = group.spec.owner_name
     return world.stateful_sets.get((group.namespace, name)) if name else None
 
 
@@ -343,7 +343,7 @@ def wanted_counts(world: World, group: Group) -> dict[str, int] | None:
 
     A StatefulSet says it itself. The pods of a LeaderWorkerSet say how large their replica is.
     """
-    kind = group.spec.owner.partition("/")[0]
+    kind = group.spec.owner_kind
     if kind == LEADER_WORKER_SET:
         workers = group.spec.declared_count - 1
         return {LEADER_ROLE: 1, WORKER_ROLE: workers} if workers else {LEADER_ROLE: 1}
@@ -355,7 +355,7 @@ def follows_owner(world: World, group: Group) -> bool:
     """Tell whether a group is to have the size that the owner of its pods says (builtin mode)."""
     policy = world.policy
     decides = world.mode != KUEUE and policy.compatibility != "kueue"
-    return decides and group.spec.owner.partition("/")[0] in policy.owned_groups
+    return decides and group.spec.owner_kind in policy.owned_groups
 
 
 def outlasts(world: World, group: Group) -> bool:
@@ -369,7 +369,7 @@ def outlasts(world: World, group: Group) -> bool:
     found = set_of(world, group)
     if found is None:
         return False
-    if group.spec.owner.startswith(f"{STATEFUL_SET}/"):
+    if group.spec.owner_kind == STATEFUL_SET:
         return found.replicas > 0
     number = group.name.rpartition("-")[2]
     return number.isdecimal() and int(number) < found.replicas

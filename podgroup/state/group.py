@@ -157,7 +157,7 @@ class Spec(Part):
     dialect: str = ""
     """How it declares its pods (`podgroup.log.dialects`); "" is the total count."""
     declared: str = ""
-    """The declaration that `dialect` and the next four were taken from."""
+    """The declaration that `dialect` and the next five were taken from."""
     declarer_role: str = ""
     sets: tuple[DeclaredSet, ...] = ()
     declared_roles: int = 0
@@ -167,6 +167,16 @@ class Spec(Part):
     fast: bool = False
     serving: bool = False
     prebuilt: str = ""
+
+    @property
+    def owner_kind(self) -> str:
+        """Kind of `owner`, "" if there is none."""
+        return self.owner.partition("/")[0]
+
+    @property
+    def owner_name(self) -> str:
+        """Name of `owner`, "" if there is none."""
+        return self.owner.partition("/")[2]
 
 
 class Composition(Part):

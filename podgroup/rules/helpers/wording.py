@@ -16,9 +16,9 @@ def growth(group: Group) -> str:
         f"{count} of role {name} in place of {group.roles[name].count}"
         for name, count in group.composition.wanted
     )
-    kind, _, name = group.spec.owner.partition("/")
+    owner = f"{group.spec.owner_kind} {group.spec.owner_name}"
     waits = group.quota.reason[1] or "to be looked at by quota admission"
-    return f"{kind} {name} wants {wants}, and those that are more wait: {waits}"
+    return f"{owner} wants {wants}, and those that are more wait: {waits}"
 
 
 def refusal(group: Group) -> str:
