@@ -336,6 +336,11 @@ class Assignment(View, frozen=True, kw_only=True):
     place: TopologyAssignment | None = None
     shared: Mapping[str, int] = {}
 
+    def each(self, resource: str) -> int:
+        """Return what one pod is given of a resource."""
+        own = self.usage.get(resource, 0) - self.shared.get(resource, 0)
+        return own // max(self.count, 1)
+
 
 class RequeueState(View, frozen=True, kw_only=True):
     """status.requeueState: how often it was not ready in time, and the end of its back-off."""

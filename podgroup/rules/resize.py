@@ -68,11 +68,10 @@ def _fewer(given: Assignment, count: int | None) -> Assignment:
     """Return what is left of an assignment; what pods share is all of it for each that is left."""
     if count is None or not given.count:
         return given
-    shared = {name: given.shared.get(name, 0) for name in given.usage}
-    own = {name: (given.usage[name] - shared[name]) // given.count for name in given.usage}
+    shared = given.shared
     return msgspec.structs.replace(
         given,
-        usage={name: own[name] * count + shared[name] for name in own},
+        usage={name: given.each(name) * count + shared.get(name, 0) for name in given.usage},
         count=count,
         place=fewer(given.place, count) if given.place is not None else None,
     )

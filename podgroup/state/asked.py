@@ -394,8 +394,7 @@ def charge_of(world: World, group: Group, holding: QuotaReservation) -> Charge:
     usage: dict[tuple[str, str], int] = {}
     live = world.members[group.id].count
     for assignment in holding.admission.assignments:
-        count, shared = max(assignment.count, 1), assignment.shared
-        left = count
+        count = left = max(assignment.count, 1)
         if not group.spec.serving:
             # An admission after an eviction is for those alone that had not succeeded by then.
             role = group.roles.get(role_of(group, assignment.name))
@@ -403,9 +402,8 @@ def charge_of(world: World, group: Group, holding: QuotaReservation) -> Charge:
             left = min(count, max(0, all_places - succeeded(world, group, assignment.name)))
         left = max(left, live(Flag.LIVE, role_of(group, assignment.name)))
         for resource, flavor in assignment.flavors.items():
-            per_pod = (assignment.usage.get(resource, 0) - shared.get(resource, 0)) // count
             key = (flavor, resource)
-            usage[key] = usage.get(key, 0) + per_pod * left
+            usage[key] = usage.get(key, 0) + assignment.each(resource) * left
     for key, amount in charged_claims(world, group, holding.admission).items():
         usage[key] = usage.get(key, 0) + amount
     for key, amount in beyond_admission(world, group, holding.admission).items():

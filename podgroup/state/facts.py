@@ -256,10 +256,7 @@ def beyond_admission(
         for resource, amount in {**requests, "pods": 1}.items():
             share = 0
             if assignment is not None:
-                own = assignment.usage.get(resource, 0) - assignment.shared.get(resource, 0)
-                share = own // max(assignment.count, 1)
-                if resource == "pods":
-                    share = 1
+                share = 1 if resource == "pods" else assignment.each(resource)
             flavor = _flavor_for(queue, assignment, resource)
             excluded = resource.startswith(world.policy.exclude_resource_prefixes)
             if amount > share and flavor and (resource == "pods" or not excluded):
