@@ -12,7 +12,6 @@ Invariant: the sum of what is admitted never exceeds what quota, borrowing and l
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from functools import lru_cache
 
 from podgroup.admission import Scheduler
@@ -144,8 +143,7 @@ def _carry_out(ctx: RuleContext, scheduler: Scheduler, verdicts: Verdicts) -> Co
             said = plainly(ctx.world, group, why, head.shortages, victims)
             if head.until:
                 last = ctx.world.groups.get(GroupID(head.waits_for))
-                until = datetime.fromtimestamp(head.until, UTC)
-                words = in_words(ctx, group, last, len(head.targets), until)
+                words = in_words(ctx, group, last, len(head.targets), asked.moment(head.until))
                 said = said[0], joined(words, said[1])
             yield from _refuse(ctx, group, said)
             yield from record_shortage(ctx, group, head.cluster_queue, head.shortages)
@@ -209,7 +207,7 @@ def _record_use(ctx: RuleContext, ledger: Ledger, key: tuple[str, str]) -> Concl
         yield Used("", "/".join(key))
         return
     consumed = tuple((name, str(amount)) for name, amount in sorted(ledger.consumed(key).items()))
-    yield Used("", "/".join(key), consumed, datetime.fromtimestamp(at, UTC))
+    yield Used("", "/".join(key), consumed, asked.moment(at))
 
 
 def _explain_wait(ctx: RuleContext, identity: str) -> Conclusions:

@@ -452,7 +452,7 @@ def kept_record(group: GroupID, kept: KeptQuota | None) -> Kept:
     if kept is None:
         return Kept(group)
     given = assignments(kept.pod_sets or per_flavor(kept.usage))
-    until = datetime.fromtimestamp(kept.until, UTC) if kept.until else None
+    until = moment(kept.until) if kept.until else None
     return Kept(
         group, kept.queue, given, kept.borrowing, kept.victims, kept.head, kept.lost_to, until
     )
@@ -498,9 +498,8 @@ def start_record(group: GroupID, start: ReservedStart | None) -> StartReserved:
 def reserved_start(record: StartReserved) -> ReservedStart:
     """Return the start that the log says is reserved: the opposite of `start_record`."""
     assert record.at is not None
-    by = None if record.by is None else record.by.timestamp()
-    given = _given(record.assignments or ())
-    at = record.at.timestamp()
+    by = None if record.by is None else _seconds(record.by)
+    given, at = _given(record.assignments or ()), _seconds(record.at)
     return ReservedStart(record.group, record.cluster_queue, given, at, by, record.rank)
 
 
