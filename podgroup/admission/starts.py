@@ -20,7 +20,7 @@ Invariant: the cache and the trees are the same after a look ahead as before.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import takewhile
 from math import inf
 
@@ -206,13 +206,8 @@ class Starts:
 
     def keep_off(self, head: Head) -> None:
         """Give a head only what no start is reserved in; note why if that is nothing."""
-        nodes = self._cache.objects.forest.queues
-        before = list(self._before(head))
-        for start in before:
-            nodes[start.queue].take(start.usage)
-        self._nominate(head, None)
-        for start in before:
-            nodes[start.queue].give(start.usage)
+        with self._made(list(self._before(head))):
+            self._nominate(head, None)
         if head.planned.mode is not Mode.FIT or self.put_off(head):
             head.plan = Plan([], {}, PENDING_WAITING_FOR_QUOTA)
             head.targets, head.deferred = [], False
@@ -254,7 +249,7 @@ class Starts:
         if self._by_right(head, start):
             return True
         if plan.places and self._cache.objects.places.trees:
-            return plan.mode is Mode.FIT and self._fits(start, head)
+            return plan.mode is Mode.FIT and self._fits_beside(head, start)
         spare = self._spare(start, head.node.name)
         return all(amount <= spare.get(key, amount) for key, amount in taken.items())
 
@@ -292,26 +287,27 @@ class Starts:
             self._look_anew(start)
         found = start.spare.get(name)
         if found is None:
-            queues = self._cache.objects.forest.queues
-            with self._at(start):
-                queues[start.queue].take(start.usage)
-                found = {key: queues[name].available(key) for key in start.usage}
-                queues[start.queue].give(start.usage)
+            node = self._cache.objects.forest.queues[name]
+            with self._at(start), self._made([start]):
+                found = {key: node.available(key) for key in start.usage}
             start.spare[name] = found
         return found
 
-    def _fits(self, start: ReservedStart, beside: Head | None) -> bool:
-        """Tell whether the workload fits by then; `beside`: what a head is about to get."""
-        cache = self._cache
-        objects, waiter = cache.objects, cache.queues.waiting[start.id]
-        node = objects.forest.queues[start.queue]
-        with self._at(start, beside):
-            if not objects.places.trees:
-                return node.fits(start.usage)
-            queue = objects.cluster_queues[start.queue]
-            head = Head(waiter, queue.offer, node, False)
-            self._nominate(head, start.flavors_by_set)
-            return head.planned.mode is Mode.FIT
+    def _fits_beside(self, head: Head, start: ReservedStart) -> bool:
+        """Tell whether the workload fits by then beside what a head is about to get."""
+        objects, waiter = self._cache.objects, self._cache.queues.waiting[start.id]
+        placed = given(head.waiter.shape.pod_sets, head.planned.assignments())
+        queue, node = objects.cluster_queues[start.queue], objects.forest.queues[start.queue]
+        starting = Head(waiter, queue.offer, node, False)
+        with self._at(start):
+            head.node.take(head.planned.usage)
+            objects.places.charge(placed)
+            try:
+                self._nominate(starting, start.flavors_by_set)
+            finally:
+                objects.places.charge(placed, -1)
+                head.node.give(head.planned.usage)
+        return starting.planned.mode is Mode.FIT
 
     def _ends(self, holding: AdmittedWorkload, start: ReservedStart, by: float | None) -> bool:
         """Tell whether quota is given back before a start; `by` None: as it ran before."""
@@ -319,25 +315,24 @@ class Starts:
             return holding.at <= start.at
         return self._end_of(holding, start.id) <= by
 
-    @contextmanager
-    def _at(self, start: ReservedStart, beside: Head | None = None) -> Iterator[None]:
+    def _at(self, start: ReservedStart) -> AbstractContextManager[None]:
         """Have things as they will be when the workload starts, before it does."""
         held = self._held(start.queue)
         ended = [one for one in held if self._ends(one, start, start.soonest)]
         earlier = [*self._earlier(start.queue, start.id)]
-        with self._ahead(ended, earlier, start.queue, start.id):
-            if beside is None:
-                yield
-                return
-            places, plan = self._cache.objects.places, beside.planned
-            placed = given(beside.waiter.shape.pod_sets, plan.assignments())
-            beside.node.take(plan.usage)
-            places.charge(placed)
-            try:
-                yield
-            finally:
-                places.charge(placed, -1)
-                beside.node.give(plan.usage)
+        return self._ahead(ended, earlier, start.queue, start.id)
+
+    @contextmanager
+    def _made(self, starts: Sequence[ReservedStart]) -> Iterator[None]:
+        """Have some reserved starts made."""
+        nodes = self._cache.objects.forest.queues
+        for start in starts:
+            nodes[start.queue].take(start.usage)
+        try:
+            yield
+        finally:
+            for start in starts:
+                nodes[start.queue].give(start.usage)
 
     @contextmanager
     def _ahead(
@@ -360,13 +355,10 @@ class Starts:
                 objects.places.charge(one.given, -1)
             for node, usage in kept:
                 node.give(usage)
-            for start in earlier:
-                nodes[start.queue].take(start.usage)
             try:
-                yield
+                with self._made(earlier):
+                    yield
             finally:
-                for start in earlier:
-                    nodes[start.queue].give(start.usage)
                 for node, usage in kept:
                     node.take(usage)
                 for one in ended:
