@@ -279,6 +279,8 @@ class QueueManager:
     def first(self, queue: CachedQueue) -> PendingWorkload | None:
         """Return who is to be tried next in a ClusterQueue."""
         first = self._first(queue)
+        if not queue.starts:
+            return first
         reserved = [self.waiting[id] for id in queue.starts if id in self.waiting]
         reserved = [one for one in reserved if queue.lines.is_active(one)]
         best = min(reserved, key=lambda one: self._rank(queue, one), default=None)
