@@ -2,7 +2,7 @@
 
 Theory. A view is given its devices as it is folded (`state.devices.counted`). When an object comes,
 changes or goes that says how many these are, the pods that name it are counted anew, as if they had
-been resized: history tells it, a group that waits asks for what they want now, one that was
+been resized: history says so, a group that waits asks for what they want now, one that was
 admitted is charged what is more than it was given.
 
 Invariant: the requests of every live pod are those that `counted` makes of it now; a pod past its
@@ -24,6 +24,7 @@ from podgroup.model.objects import (
     DeclaredSet,
     PodView,
     QueueObject,
+    ResourceClaimTemplateView,
     ResourceClaimView,
     kind_of,
 )
@@ -56,7 +57,7 @@ def object_applied(world: World, here: At, event: ObjectApplied) -> None:
     queues.object_applied(world, here, view, event.relist)
     now = store.get(key)
     if now is not before and not _alike(before, now):
-        _recount(world, here, kind, now)
+        _recount(world, here, now)
 
 
 def object_deleted(world: World, here: At, event: ObjectDeleted) -> None:
@@ -69,7 +70,7 @@ def object_deleted(world: World, here: At, event: ObjectDeleted) -> None:
     before = store.get(key)
     queues.object_deleted(world, here, event)
     if before is not None and key not in store:
-        _recount(world, here, event.kind, before)
+        _recount(world, here, before)
 
 
 def recount_all(world: World, here: At) -> None:
@@ -87,7 +88,7 @@ def _alike(before: QueueObject | None, now: QueueObject | None) -> bool:
     return replace(before, uid="", resource_version="") == replace(now, uid="", resource_version="")
 
 
-def _recount(world: World, here: At, kind: str, view: QueueObject | None) -> None:
+def _recount(world: World, here: At, view: QueueObject | None) -> None:
     """Count anew what pods ask for that name an object which came, changed or went."""
     if view is None or not counting(world):
         return
@@ -98,7 +99,7 @@ def _recount(world: World, here: At, kind: str, view: QueueObject | None) -> Non
         _count_pods(world, here, [pod] if pod is not None else [])
         return
     pods = list(world.pods.values())
-    if kind == "ResourceClaimTemplate":
+    if isinstance(view, ResourceClaimTemplateView):
         pods = [pod for pod in pods if _names(pod.view, view.namespace, view.name)]
     _count_pods(world, here, pods)
 

@@ -213,8 +213,8 @@ class PodView(View, frozen=True, kw_only=True):
 
     `devices`: it asks for some by `resource_claims` (DRA). `generated_claims` are pairs: an entry
     of these, and the claim that was made for it from its template. `device_requests` is what
-    devices make of `requests`, which includes it: more of one resource, less of one that a
-    DeviceClass stands for. The fold alone sets it, while it counts devices
+    devices make of `requests`, which includes it: more of one resource, less of one by
+    which containers ask for a DeviceClass. The fold alone sets it, while it counts devices
     (`podgroup.state.devices`).
     `unread` says of each field that is over its bound that it is left out, and why. `too_large`
     says which fields are left out because the pod would take too much memory; `crowded`, that they

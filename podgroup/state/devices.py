@@ -8,7 +8,7 @@ counts, and from there on devices are requests like any other: `counted` puts th
 A claim that is made from a template is of one pod. It counts as the larger of what the template
 says now and what the claim holds: a template that was deleted and made anew with another count is
 not what the pods run with. Once the pod is past its gate the claim alone says it. A claim that pods
-name themselves may be of many pods, so it is nobody's request: it counts once, with the group that
+name themselves may be of many pods, so it is no pod's request: it counts once, with the group that
 pays for it (`state.sharing`, `paid_claims`).
 
 A container may also ask for devices as an extended resource that a DeviceClass declares. Where that
@@ -199,16 +199,17 @@ def _counted(
     known: PodView | None = None,
 ) -> _T:
     own = bare(asked)
-    more = _renamed(world, own) if counting(world) else {}
-    for entry in asked.resource_claims:
-        if not entry.template or not counting(world) or (known is not None and _as_kueue(world)):
+    counts = counting(world)
+    more = _renamed(world, own) if counts else {}
+    for entry in asked.resource_claims if counts else ():
+        if not entry.template or (known is not None and _as_kueue(world)):
             continue
         largest: dict[str, int] = {}
-        sources = [one for one in _sources(world, namespace, entry, made) if one.view is not None]
-        for one in sources[-1:] if known is not None else sources:
-            if one.view is not None:
-                for resource, amount in resources(world.policy, one.view.devices).items():
-                    largest[resource] = max(amount, largest.get(resource, 0))
+        sources = _sources(world, namespace, entry, made)
+        views = [one.view for one in sources if one.view is not None]
+        for view in views[-1:] if known is not None else views:
+            for resource, amount in resources(world.policy, view.devices).items():
+                largest[resource] = max(amount, largest.get(resource, 0))
         for resource, amount in largest.items():
             _add(more, resource, amount)
     for resource, amount in known.device_requests.items() if known is not None else ():
@@ -238,7 +239,7 @@ def bare(asked: PodView | DeclaredSet) -> Amounts:
 
 
 def _renamed(world: World, own: Amounts) -> dict[str, int]:
-    """Return what extended resources that a mapped DeviceClass stands for make of requests."""
+    """Return what requests become by extended resources of DeviceClasses that are mapped."""
     more: dict[str, int] = {}
     for resource, amount in own.items():
         if "/" not in resource or not amount:
