@@ -56,7 +56,7 @@ from podgroup.model.commands import (
     WriteQueueStatus,
 )
 from podgroup.model.ids import PodUID
-from podgroup.model.names import LEFT
+from podgroup.model.names import START_LEFT
 from podgroup.model.objects import Since
 from podgroup.model.reasons import replaces
 from podgroup.model.shortage import Preempted
@@ -260,7 +260,7 @@ def _finished(world: World, group: Group, decision: Decision, command: FinishGro
     ending.finished(group, finish, here.at, cluster_queue_name(world, group))
     ending.start_failed(group, "")
     end_shortage(world, here, group)
-    end_start(world, here, group, LEFT)
+    end_start(world, here, group, START_LEFT)
     _note(world, here, group, "GroupFinished", decision, command)
     release(world, here, group, "Finished")
     world.quotas.dequeue(group.id)

@@ -20,7 +20,13 @@ from podgroup.fold.naming import claim_name, give_up_name
 from podgroup.fold.placing import declare
 from podgroup.log.journal import At, WaitRow
 from podgroup.model.ids import GroupID, PodUID, group_id
-from podgroup.model.names import LEFT, PRIORITY_CLASS, QUEUE_NAME, prebuilt_name, workload_name
+from podgroup.model.names import (
+    PRIORITY_CLASS,
+    QUEUE_NAME,
+    START_LEFT,
+    prebuilt_name,
+    workload_name,
+)
 from podgroup.model.objects import PodView
 from podgroup.state.facts import cluster_queue_name
 from podgroup.state.group import GROUP, Group, Mirror, Spec
@@ -147,7 +153,7 @@ def retire(world: World, here: At, identity: GroupID) -> None:
     if group.explained.wait is not None:
         close_wait(world, here, group)
     end_shortage(world, here, group)
-    end_start(world, here, group, LEFT)
+    end_start(world, here, group, START_LEFT)
     del world.groups[identity]
     del world.members[identity]
     key = (group.kind, group.namespace, group.name)

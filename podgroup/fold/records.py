@@ -38,7 +38,7 @@ from podgroup.fold.queues import record_status
 from podgroup.log import records as r
 from podgroup.log.journal import At, WaitRow
 from podgroup.model.ids import GroupID
-from podgroup.model.names import LEFT, WITHDRAWN, WORKED_OUT_ANEW
+from podgroup.model.names import START_LEFT, START_WITHDRAWN, START_WORKED_OUT_ANEW
 from podgroup.model.standing import COUNTS_TIMER, STARTS_TIMER
 from podgroup.state.group import Group, HeldStart, QuotaShortage, Wait
 from podgroup.state.meta import Timer
@@ -112,11 +112,11 @@ def _kept(world: World, _: At, group: Group, record: r.Kept) -> None:
 
 def _start_reserved(world: World, here: At, group: Group, record: r.StartReserved) -> None:
     if record.assignments is None:
-        end_start(world, here, group, WITHDRAWN)
+        end_start(world, here, group, START_WITHDRAWN)
         return
     if group.quota.start is not None and group.quota.start.from_seq == here.position:
         quota.start_held(group, None)  # worked out twice after one message: the row is the last one
-    end_start(world, here, group, WORKED_OUT_ANEW)
+    end_start(world, here, group, START_WORKED_OUT_ANEW)
     held = HeldStart(record, here.at, here.position)
     quota.start_held(group, held)
     write_start(world, group, held)
@@ -212,7 +212,7 @@ def _parked(world: World, here: At, group: Group, record: r.Parked) -> None:
     """Stop deciding for a group that the rules cannot deal with, and say so in the open."""
     world.quotas.dequeue(group.id)
     end_shortage(world, here, group)
-    end_start(world, here, group, LEFT)
+    end_start(world, here, group, START_LEFT)
     why = Cause(record.ordinal, record.reason, record.message, record.name)
     park(world, here, why, group)
 

@@ -150,14 +150,16 @@ FINISHED_OUT_OF_SYNC: Final[str] = "OutOfSync"
 FINISHED_OWNER_NOT_FOUND: Final[str] = "OwnerNotFound"
 FINISHED_FAILED_TO_START: Final[str] = "FailedToStart"
 
+# -- why a reserved start ended, beside ADMITTED -----------------------------------------------
+START_LEFT: Final[str] = "Left"
+"""Its group ended."""
+START_WITHDRAWN: Final[str] = "Withdrawn"
+"""The group does not fit any more, or is not in its ClusterQueue."""
+START_WORKED_OUT_ANEW: Final[str] = "WorkedOutAnew"
+"""Another start of the group took its place."""
+
 # -- reasons of Evicted ------------------------------------------------------------------------
 EVICTED_PREEMPTED: Final[str] = "Preempted"
-LEFT: Final[str] = "Left"
-"""A reserved start ended with its group."""
-WITHDRAWN: Final[str] = "Withdrawn"
-"""It ended because the group does not fit any more, or is not in its ClusterQueue."""
-WORKED_OUT_ANEW: Final[str] = "WorkedOutAnew"
-"""Another start of the group took its place."""
 EVICTED_PODS_READY_TIMEOUT: Final[str] = "PodsReadyTimeout"
 EVICTED_ADMISSION_CHECK: Final[str] = "AdmissionCheck"
 EVICTED_CLUSTER_QUEUE_STOPPED: Final[str] = "ClusterQueueStopped"
