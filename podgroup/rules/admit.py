@@ -39,7 +39,7 @@ from podgroup.rules.helpers.plainly import plainly
 from podgroup.rules.helpers.rule import BUILTIN, ClusterRule, RuleDoc
 from podgroup.rules.helpers.shortages import record_shortage
 from podgroup.rules.helpers.unadmitted import ran_unadmitted
-from podgroup.rules.helpers.wording import because_of
+from podgroup.rules.helpers.wording import because_of, owner_wants
 from podgroup.rules.postpone import in_words
 from podgroup.rules.preempt import DOC as PREEMPT
 from podgroup.rules.preempt import preempt
@@ -279,7 +279,6 @@ def _admit(ctx: RuleContext, group: Group, admission: AdmissionVerdict) -> Decis
         f"{'/'.join(sorted(set(a.flavors.values()))) or 'no flavor'}"
         for a in sets
     )
-    borrowing = ", borrowing from its cohort" if admission.borrowing else ""
     assignments = asked.assignments(sets, asked.shared_of(ctx.world, group))
     checks = required_checks(ctx.world, admission.cluster_queue, assignments) or ()
     waits = f"; waits for admission checks: {', '.join(checks)}" if checks else ""
@@ -290,8 +289,7 @@ def _admit(ctx: RuleContext, group: Group, admission: AdmissionVerdict) -> Decis
         group,
         "admit",
         "QuotaReserved",
-        f"fits the quota of ClusterQueue {admission.cluster_queue}{borrowing}: "
-        f"{amounts}{placed_at(one.topology for one in sets)}{waits}",
+        f"{_fits(admission)}: {amounts}{placed_at(one.topology for one in sets)}{waits}",
         AdmitGroup(
             target=group_ref(group),
             cluster_queue=admission.cluster_queue,
@@ -308,21 +306,23 @@ def _enlarge(ctx: RuleContext, group: Group, admission: AdmissionVerdict) -> Dec
         name: group.roles[name].count + given.get(name.lower(), 0)
         for name, _ in group.composition.wanted
     }
-    wants = ", ".join(f"{count} of role {name}" for name, count in sorted(counts.items()))
     where = placed_at(one.topology for one in admission.pod_sets)
-    borrowing = ", borrowing from its cohort" if admission.borrowing else ""
     return ctx.decision(
         group,
         "admit",
         "OwnerScaled",
-        f"{group.spec.owner} wants {wants}; what is more fits the quota of ClusterQueue "
-        f"{admission.cluster_queue}{borrowing}{where}",
+        f"{owner_wants(group, counts)}; what is more {_fits(admission)}{where}",
         ResizeGroup(
             target=group_ref(group),
             counts=counts,
             assignments=asked.grown(group, admission.pod_sets),
         ),
     )
+
+
+def _fits(admission: AdmissionVerdict) -> str:
+    borrowing = ", borrowing from its cohort" if admission.borrowing else ""
+    return f"fits the quota of ClusterQueue {admission.cluster_queue}{borrowing}"
 
 
 def _news(world: World) -> bool:

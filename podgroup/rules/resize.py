@@ -20,6 +20,7 @@ from podgroup.model.topology import fewer
 from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
 from podgroup.rules.helpers.places import staffed
 from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
+from podgroup.rules.helpers.wording import owner_wants
 from podgroup.state.facts import follows_owner, role_of, wanted_counts
 from podgroup.state.group import Group
 
@@ -42,12 +43,11 @@ def _resize(ctx: RuleContext, group: Group) -> Conclusions:
         if holding is not None:
             given = holding.admission.assignments
             assignments = tuple(_fewer(one, now.get(role_of(group, one.name))) for one in given)
-        said = ", ".join(f"{count} of role {name}" for name, count in sorted(now.items()))
         yield ctx.decision(
             group,
             "resize",
             "OwnerScaled",
-            f"{group.spec.owner} wants {said}",
+            owner_wants(group, now),
             ResizeGroup(target=group_ref(group), counts=now, assignments=assignments),
         )
     wanted = tuple(sorted(larger.items()))

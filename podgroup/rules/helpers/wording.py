@@ -3,11 +3,19 @@
 Invariant: wording is stable: it names what is missing, never how many are there so far.
 """
 
+from collections.abc import Mapping
+
 from podgroup.model.reasons import WORKLOAD_REFUSED, WORKLOAD_TOO_LARGE, WRITE_REFUSED
 from podgroup.rules.helpers.context import RuleContext
 from podgroup.state.group import Group
 from podgroup.state.members import Flag, Members
 from podgroup.state.pod import Pod
+
+
+def owner_wants(group: Group, counts: Mapping[str, int]) -> str:
+    """Say how many pods of each role the owner of a group's pods wants."""
+    said = ", ".join(f"{count} of role {name}" for name, count in sorted(counts.items()))
+    return f"{group.spec.owner} wants {said}"
 
 
 def growth(group: Group) -> str:
