@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podgroup.folding import Stored, load_world
 from podgroup.log import events as e
 from podgroup.log.events import Decision
 from podgroup.model.names import PODSET_LABEL
 from podgroup.model.objects import (
-    QUEUE_KINDS,
     DeclaredSet,
     DeviceClassView,
     FlavorQuotas,
@@ -30,6 +28,7 @@ from podgroup.model.quantities import MAX_INT64
 from podgroup.state.asked import charge_of, workload
 from podgroup.state.quota import Charge
 from tests.core.test_due import same
+from tests.core.test_laws import reloaded
 from tests.support.examples import examples
 from tests.support.toy import T0, Toy, taken
 
@@ -514,13 +513,7 @@ def test_a_restart_knows_who_pays(toy: Devices) -> None:
     toy.claim("shared", 3)
     toy.asks("a", claim="shared")
     toy.asks("b", claim="shared")
-    world = toy.world
-    objects = [one for kind in QUEUE_KINDS for one in world.objects_of(kind).values()]
-    again = load_world(
-        world.cluster,
-        world.mode,
-        Stored(world.meta, world.groups.values(), world.pods.values(), objects),
-    )
+    again = reloaded(toy.world)
     assert again.sharing == toy.world.sharing
     assert taken(again, "cq") == taken(toy.world, "cq")
 

@@ -38,7 +38,15 @@ from podgroup.model.policy import Policy
 from tests.core.test_checks import check
 from tests.core.test_laws import replayed
 from tests.core.test_quota_laws import check_limits, enter, workload
-from tests.core.test_shared_quota import HIGH, LOW, of, resumed, started, team
+from tests.core.test_shared_quota import (
+    HIGH,
+    LOW,
+    decide_and_say_the_same,
+    happens,
+    of,
+    resumed,
+    team,
+)
 from tests.support.examples import examples
 from tests.support.toy import Toy
 
@@ -494,27 +502,11 @@ def test_starting_anew_at_any_moment_decides_and_tells_the_same(seed: int) -> No
         for toy in toys:
             if toy is toys[1] and restart < 0.4:
                 resumed(toy)
-            running = sorted(p.name for p in toy.pods.values() if p.phase == "Running")
-            told = [name for name in running if toy.group(name).requeueing.evicted is not None]
-            match what:
-                case 0 | 1 | 2:
-                    toy.pod(f"p{number}", labels=labels, cpu=cpu)
-                case 3:
-                    toy.run(*(n for n in sorted(started(toy)) if toy.named(n).phase == "Pending"))
-                case 4 if running:
-                    toy.end(running[int(pick * len(running))])
-                case 5 if told:
-                    toy.end(told[int(pick * len(told))], phase="Failed")
-                case 6:
-                    toy.wait(60)
+            happens(toy, what, pick, f"p{number}", labels=labels, cpu=cpu)
         postponed += any(
             g.quota.kept is not None and g.quota.kept.until for g in toys[0].world.groups.values()
         )
-        one, other = ([(d.id, d.rule, d.message) for d in toy.decisions] for toy in toys)
-        assert other == one
-        assert [g.explained.wait for g in toys[1].world.groups.values()] == [
-            g.explained.wait for g in toys[0].world.groups.values()
-        ]
+        decide_and_say_the_same(toys)
     assert postponed, "nothing was postponed"
     replayed(toys[0])
 

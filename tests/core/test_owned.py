@@ -4,6 +4,8 @@ The law at the end plays any order of scaling, deaths and other work: what is pa
 charged, what is charged is within quota, and a restart or a look at everything changes nothing.
 """
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -99,9 +101,11 @@ def test_shrinking_frees_quota_once_what_ran_has_ended() -> None:
     assert toy.charged() == 3 and [p.name for p in toy.of("web")] == ["web-0"]
 
 
-def test_what_pods_share_stays_charged_while_their_set_shrinks_and_grows() -> None:
-    """Each pod takes a core, all of them the two devices of one ResourceClaim."""
-    toy = Owners(policy=msgspec.structs.replace(OWNED, device_classes=("gpu.example.com=gpus",)))
+def sharing(**more: Any) -> Owners:
+    """Sets whose pods take a core each, and all of them the two devices of one ResourceClaim."""
+    gpu, shared = "gpu.example.com", {"namespace": "ns", "name": "shared"}
+    policy = msgspec.structs.replace(OWNED, device_classes=(f"{gpu}=gpus",), **more)
+    toy = Owners(policy=policy)
     quotas = {"cpu": Quota(nominal=10_000), "gpus": Quota(nominal=2)}
     groups = (
         ResourceGroup(covered=tuple(quotas), flavors=(FlavorQuotas(name="f", resources=quotas),)),
@@ -109,11 +113,15 @@ def test_what_pods_share_stays_charged_while_their_set_shrinks_and_grows() -> No
     queue = msgspec.structs.replace(
         toy.world.cluster_queues["cq"], groups=groups, resource_version=toy.bump()
     )
-    gpu, shared = "gpu.example.com", {"namespace": "ns", "name": "shared"}
     claim = ResourceClaimView(uid="shared", resource_version=toy.bump(), devices={gpu: 2}, **shared)
     kind = DeviceClassView(uid=gpu, name=gpu, resource_version=toy.bump(), created_at=T0)
     toy.do(*(e.ObjectApplied(object=view) for view in (queue, kind, claim)))
     toy.fields = {"resource_claims": (PodClaim(name="d", claim="shared"),), "devices": True}
+    return toy
+
+
+def test_what_pods_share_stays_charged_while_their_set_shrinks_and_grows() -> None:
+    toy = sharing()
     for replicas in (3, 2, 1, 4):
         toy.scale("web", replicas)
         assert not toy.waiting()
@@ -124,22 +132,7 @@ def test_what_pods_share_stays_charged_while_their_set_shrinks_and_grows() -> No
 
 def test_a_group_of_another_size_pays_for_claims_and_runs_since_it_began() -> None:
     """After a restart as before: another size is no other beginning."""
-    policy = msgspec.structs.replace(
-        OWNED, device_classes=("gpu.example.com=gpus",), least_run_s=600
-    )
-    toy = Owners(policy=policy)
-    quotas = {"cpu": Quota(nominal=10_000), "gpus": Quota(nominal=2)}
-    groups = (
-        ResourceGroup(covered=tuple(quotas), flavors=(FlavorQuotas(name="f", resources=quotas),)),
-    )
-    queue = msgspec.structs.replace(
-        toy.world.cluster_queues["cq"], groups=groups, resource_version=toy.bump()
-    )
-    gpu, shared = "gpu.example.com", {"namespace": "ns", "name": "shared"}
-    claim = ResourceClaimView(uid="shared", resource_version=toy.bump(), devices={gpu: 2}, **shared)
-    kind = DeviceClassView(uid=gpu, name=gpu, resource_version=toy.bump(), created_at=T0)
-    toy.do(*(e.ObjectApplied(object=view) for view in (queue, kind, claim)))
-    toy.fields = {"resource_claims": (PodClaim(name="d", claim="shared"),), "devices": True}
+    toy = sharing(least_run_s=600)
     toy.scale("web", 2)
     toy.scale("later", 1)
     toy.wait(300)
@@ -396,7 +389,7 @@ verbs = st.one_of(
     st.tuples(st.just("other"), st.sampled_from(["high", "low"]), st.integers(1, 2)),
     st.tuples(st.just("end"), st.just(""), st.integers(0, 3)),
     st.tuples(st.just("replica"), st.just("llm"), st.integers(0, 3)),
-    st.tuples(st.just("turn"), st.sampled_from(["web", "db"]), st.just(0)),
+    st.tuples(st.just("turn"), st.sampled_from(["web", "db"]), st.just(0)),  # of the controller
     st.tuples(st.just("quota"), st.just(""), st.integers(2, 6)),
 )
 
@@ -426,8 +419,6 @@ def test_what_runs_is_charged_and_within_quota_in_any_order(
         elif verb == "quota" and n > quota:
             quota = n
             toy.do(e.ObjectApplied(object=toy.cluster_queue(n)))
-        elif verb == "turn":
-            pass
         for known in toy.sets:
             toy.reconcile(known)
         runs = [p for p in toy.pods.values() if not p.gates and p.phase in ("Pending", "Running")]

@@ -26,7 +26,8 @@ from podgroup.admission.model import (
 from podgroup.model.names import MAX_EXEC_SECONDS
 from podgroup.model.objects import FlavorQuotas, Quota, ResourceGroup
 from podgroup.model.policy import Policy
-from tests.core.test_laws import reloaded, replayed
+from tests.core.test_laws import replayed
+from tests.core.test_shared_quota import resumed
 from tests.support.examples import examples
 from tests.support.toy import T0, Toy
 
@@ -300,12 +301,6 @@ def test_who_is_reserved_a_start_starts_by_then(
 
 
 HOUR = Policy(longest_wait_s=3600)
-
-
-def resumed(toy: Toy) -> None:
-    journal, policy = toy.world.journal, toy.world.policy
-    toy.world = reloaded(toy.world)
-    toy.world.journal, toy.world.policy = journal, policy
 
 
 def bounded(name: str, cpu: int, seconds: int, toy: Toy) -> None:

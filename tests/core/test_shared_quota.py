@@ -340,6 +340,31 @@ def resumed(toy: Toy) -> None:
     toy.world.journal, toy.world.policy = journal, policy
 
 
+def happens(toy: Toy, what: int, pick: float, name: str, **pod: Any) -> None:
+    """Let a pod come or pods run, or one end that may be evicted, or a minute go by."""
+    running = sorted(p.name for p in toy.pods.values() if p.phase == "Running")
+    evicted = [one for one in running if toy.group(one).requeueing.evicted is not None]
+    match what:
+        case 0 | 1 | 2:
+            toy.pod(name, **pod)
+        case 3:
+            toy.run(*(n for n in sorted(started(toy)) if toy.named(n).phase == "Pending"))
+        case 4 if running:
+            toy.end(running[int(pick * len(running))])
+        case 5 if evicted:
+            toy.end(evicted[int(pick * len(evicted))], phase="Failed")
+        case 6:
+            toy.wait(60)
+
+
+def decide_and_say_the_same(toys: list[Toy]) -> None:
+    one, other = ([(d.id, d.rule, d.message) for d in toy.decisions] for toy in toys)
+    assert other == one
+    assert [g.explained.wait for g in toys[1].world.groups.values()] == [
+        g.explained.wait for g in toys[0].world.groups.values()
+    ]
+
+
 @pytest.mark.parametrize("restart", [False, True])
 def test_what_the_head_of_a_strict_queue_waits_for_is_kept_for_it_after_a_start(
     restart: bool,
@@ -434,19 +459,5 @@ def test_starting_anew_at_any_moment_decides_and_tells_the_same(policy: Policy, 
         for toy in toys:
             if toy is toys[1] and restart < 0.4:
                 resumed(toy)
-            running = sorted(p.name for p in toy.pods.values() if p.phase == "Running")
-            told = [name for name in running if toy.group(name).requeueing.evicted is not None]
-            match what:
-                case 0 | 1 | 2:
-                    toy.pod(f"p{number}", labels=labels, cpu=cpu)
-                case 3:
-                    toy.run(*(n for n in sorted(started(toy)) if toy.named(n).phase == "Pending"))
-                case 4 if running:
-                    toy.end(running[int(pick * len(running))])
-                case 5 if told:
-                    toy.end(told[int(pick * len(told))], phase="Failed")
-        one, other = ([(d.id, d.rule, d.message) for d in toy.decisions] for toy in toys)
-        assert other == one
-        assert [g.explained.wait for g in toys[1].world.groups.values()] == [
-            g.explained.wait for g in toys[0].world.groups.values()
-        ]
+            happens(toy, what, pick, f"p{number}", labels=labels, cpu=cpu)
+        decide_and_say_the_same(toys)
