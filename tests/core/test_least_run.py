@@ -1,7 +1,7 @@
 """A least run time before preemption: who is spared, who waits until when, and what is kept.
 
 The laws are played on the scheduler by itself, in simulated time: no victim goes before it has run
-for its least time; who comes first in a ClusterQueue is in once that time is over, whoever else
+for its least time; who comes first in a ClusterQueue is in once that time is over, whatever else
 arrives meanwhile; and no eviction is in vain. Stories on the whole core have the rest: reasons,
 timers, restarts and replays.
 """
@@ -214,7 +214,7 @@ def test_who_comes_first_is_in_once_the_least_time_is_over(
 def test_a_lender_has_its_own_back_once_the_least_time_is_over(
     story: list[Arrival], stops_s: int, strategies: Any
 ) -> None:
-    """Whatever others borrow and whoever comes: shares and priorities do not keep it away."""
+    """Whatever others borrow and whatever comes: shares and priorities do not keep it away."""
     ways = Preemption(reclaim_within_cohort="Any")
     fair: Any = ("LessThanInitialShare",) if strategies == "initial" else strategies
     configuration = Configuration(least_run=(("", LEAST_S),), fair_strategies=fair)

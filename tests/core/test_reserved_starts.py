@@ -193,7 +193,7 @@ def test_one_start_is_reserved_in_a_flavor_and_the_next_oldest_has_its_turn() ->
     assert day.reserved() == {"third": None, "late": None}
 
 
-def test_a_group_that_never_fits_has_no_start_and_keeps_nobody_off() -> None:
+def test_a_group_that_never_fits_has_no_start_and_keeps_no_other_off() -> None:
     day = Day([queue("q0", {"f": 4})])
     day.comes(workload("never", 5, 0, None), 1)
     day.comes(workload("a", 4, 0, None), 50)
@@ -295,7 +295,7 @@ def test_who_is_reserved_a_start_starts_by_then(
         if not left and not day.ends:
             day.passes(now + LONGEST_S)
             break
-    # Whoever could ever fit has started; all others say so.
+    # Each that could ever fit has started; all others say that they cannot.
     for waiter in day.cache.queues.waiting.values():
         assert "maximum capacity" in waiter.message or not day.cache.starts.by_id, waiter.message
 

@@ -286,7 +286,7 @@ def test_each_rule_treats_single_pods_alike_with_and_without_a_workload() -> Non
 
 @contextmanager
 def ruled_by(run: Callable[[RuleContext, Group], Conclusions]) -> Iterator[None]:
-    """One more rule, which whoever wrote it did not think through."""
+    """One more rule, which its author did not think through."""
     engine._FIRST.insert(0, Rule(name="careless", run=run, reads=-1))
     engine._PLANS.clear()
     try:
