@@ -11,7 +11,7 @@ from gatelog.forecast import estimates, present
 from gatelog.forecast.estimates import Made
 from gatelog.forecast.estimating import forecast
 from gatelog.readmodel.starts import ENDS
-from projector.storage.database import SNAPSHOT, hold, reader, writer
+from projector.storage.database import hold, reading, writer
 from runtime.collector import collecting_rarely
 
 
@@ -41,14 +41,10 @@ def make(
         DatabaseError: there is no such database.
         SQLAlchemyError: it does not answer, or has no read model.
     """
-    engine = reader(url)
-    try:
+    with reading(url) as connection:
         began = time.process_time()
-        with engine.execution_options(**SNAPSHOT[engine.dialect.name]).connect() as connection:
-            hold(connection)
-            read = present.read(connection, cluster, now, label)
-    finally:
-        engine.dispose()
+        hold(connection)
+        read = present.read(connection, cluster, now, label)
     if read is None:
         return None
     loaded, begin = read

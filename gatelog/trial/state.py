@@ -17,7 +17,7 @@ from podgroup.folding import load_world
 from podgroup.rules.admit import prepare
 from podgroup.state.world import World
 from projector import tables
-from projector.storage.database import SNAPSHOT, hold, reader
+from projector.storage.database import hold, reading
 from projector.storage.loading import load_state
 from projector.tables.base import SHARD
 from runtime.collector import collecting_rarely
@@ -37,9 +37,8 @@ def world_of(url: str, cluster: str, most_pods: int = 0, timeout_s: float = 60.0
         DatabaseError: there is no such database.
         CommandFailed: it does not answer, or has no read model.
     """
-    engine = reader(url, timeout_s, pool_size=1)
     try:
-        with engine.execution_options(**SNAPSHOT[engine.dialect.name]).connect() as connection:
+        with reading(url, timeout_s) as connection:
             hold(connection)
             if most_pods:
                 _bounded(connection, cluster, most_pods)
@@ -51,16 +50,13 @@ def world_of(url: str, cluster: str, most_pods: int = 0, timeout_s: float = 60.0
     except sa.exc.SQLAlchemyError as error:
         said = str(getattr(error, "orig", None) or error).splitlines()[0]
         raise CommandFailed(f"{read_model_at(url)}: {said}") from error
-    finally:
-        engine.dispose()
     return decidable(world)
 
 
 def _bounded(connection: sa.Connection, cluster: str, most: int) -> None:
     pods = tables.pods.c
     mine = (pods.cluster == cluster, pods.shard == SHARD, pods.gone_at.is_(None))
-    some = sa.select(sa.literal(1)).where(*mine).limit(most + 1).subquery()
-    if (connection.scalar(sa.select(sa.func.count()).select_from(some)) or 0) > most:
+    if connection.scalar(sa.select(sa.literal(1)).where(*mine).offset(most).limit(1)):
         raise TooLarge(f"more than {most} pods are known: too many to be read for one question")
 
 
