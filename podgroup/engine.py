@@ -137,9 +137,14 @@ def step_by(
 def _folded(world: World, position: int, at: datetime, batch: Batch) -> At:
     """Fold one message; what was known before a start of who waits is worked out first."""
     if world.loaded and world.mode == "builtin":
-        for derived in prepare(world):
-            apply_derived(world, derived)
+        recall_waiting(world)
     return fold_message(world, position, at, batch)
+
+
+def recall_waiting(world: World) -> None:
+    """Work out who waited before what comes next, where a start did not remember it."""
+    for derived in prepare(world):
+        apply_derived(world, derived)
 
 
 def decide(

@@ -22,11 +22,9 @@ from sqlalchemy import Connection, text
 from gatelog.forecast.playing import Coming, Present
 from gatelog.forecast.spans import Key, Run, Runtimes
 from podgroup.admission.model import PodSet, Workload
+from podgroup.engine import load_world, recall_waiting
 from podgroup.fold.deciding import line_up
-from podgroup.fold.deriving import apply_derived
-from podgroup.folding import load_world
 from podgroup.model.ids import GroupID
-from podgroup.rules.admit import prepare
 from podgroup.state import asked
 from podgroup.state.facts import cluster_queue_name
 from podgroup.state.group import Group
@@ -73,8 +71,7 @@ def read(
         world.mode = "builtin"
         world.policy = msgspec.structs.replace(world.policy, longest_wait_s=0)
         line_up(world)
-    for derived in prepare(world):
-        apply_derived(world, derived)
+    recall_waiting(world)
     world.loaded = False
     return loaded, present_of(connection, world, now, label)
 

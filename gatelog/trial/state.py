@@ -1,8 +1,9 @@
 """The world of a moment, from the read model, as one in which something may be decided.
 
-Theory. A projector starts from the same records. Who waits is derived and not stored, and is worked
-out as at its start (`rules.admit.prepare`); then nothing is new, so a message concerns those alone
-whom it names. The world belongs to who asked for it: what is decided in it is decided nowhere else.
+Theory. A projector starts from the same records. Which groups wait is derived and not stored, and
+is worked out as at its start (`engine.recall_waiting`); then nothing is new, so a message concerns
+the groups alone that it names. The world belongs to its caller: what is decided in it is decided
+nowhere else.
 
 Invariant: one transaction that reads.
 """
@@ -11,10 +12,8 @@ import sqlalchemy as sa
 
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.whereabouts import read_model_at
+from podgroup.engine import load_world, recall_waiting
 from podgroup.fold.deciding import line_up
-from podgroup.fold.deriving import apply_derived
-from podgroup.folding import load_world
-from podgroup.rules.admit import prepare
 from podgroup.state.world import World
 from projector import tables
 from projector.storage.database import hold, reading
@@ -66,7 +65,6 @@ def decidable(world: World) -> World:
         line_up(world)
     if world.mode == "builtin":
         with collecting_rarely():
-            for derived in prepare(world):
-                apply_derived(world, derived)
+            recall_waiting(world)
     world.loaded = False
     return world
