@@ -8,12 +8,12 @@ Invariant: reads only.
 """
 
 import pickle
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from gatelog.forecast.estimating import estimate
 from gatelog.forecast.present import present_of
 from gatelog.trial.answers import Start
-from gatelog.trial.trying import Starts
+from gatelog.trial.trying import StartOf, Starts
 from podgroup.model.ids import GroupID
 from podgroup.state.world import World
 from projector.storage.database import reading
@@ -23,28 +23,27 @@ BUDGET_S = 0.2
 
 
 def by_plays(url: str, label: str, budget_s: float = BUDGET_S) -> Starts:
-    """Return what says when groups start, by what the read model of `url` tells of runs."""
+    """Return what says when groups start, by the runs that the read model of `url` has."""
 
-    def starts(world: World, identity: GroupID, position: int) -> Start:
-        now = world.at or world.meta.at
-        if now is None:
-            return Start(
-                expected=None, earliest=None, latest=None, unknown="nothing has happened yet"
-            )
+    def starts(world: World, now: datetime) -> StartOf:
         with reading(url) as connection:
             present = present_of(connection, world, now, label)
         present.begin = pickle.dumps(world.quotas.scheduler)
-        found = estimate(present, identity, position, budget_s=budget_s)
-        expected, earliest, latest = (
-            None if seconds is None else now + timedelta(seconds=seconds)
-            for seconds in (found.expected_s, found.earliest_s, found.latest_s)
-        )
-        return Start(
-            expected=expected,
-            earliest=earliest,
-            latest=latest,
-            never=found.never,
-            unknown=found.unknown,
-        )
+
+        def start_of(identity: GroupID, position: int) -> Start:
+            found = estimate(present, identity, position, budget_s=budget_s)
+            expected, earliest, latest = (
+                None if seconds is None else now + timedelta(seconds=seconds)
+                for seconds in (found.expected_s, found.earliest_s, found.latest_s)
+            )
+            return Start(
+                expected=expected,
+                earliest=earliest,
+                latest=latest,
+                never=found.never,
+                unknown=found.unknown,
+            )
+
+        return start_of
 
     return starts

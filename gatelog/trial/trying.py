@@ -27,8 +27,10 @@ from runtime.settings import Settings
 _NAMESPACE = "metadata.namespace"
 MOST_CHANGED = 3
 """Groups of one manifest for which changes are looked for, and starts."""
-Starts = Callable[[World, GroupID, int], Start]
+StartOf = Callable[[GroupID, int], Start]
 """Says when a group starts that waits, at a place in its line."""
+Starts = Callable[[World, datetime], StartOf]
+"""Reads what that takes, of a world at a moment."""
 
 
 class NotKnown(Exception):
@@ -212,21 +214,25 @@ def _decided(
     found = [group_of(world, decided, g, uids, positions.get(g, 0)) for g in decided.groups]
     if before is None:
         return found
+    waiting = [n for n, g in enumerate(found) if g.verdict == "waits" and _for_quota(g)]
+    waiting = waiting[:MOST_CHANGED]
     after = before
-    if len(found) > 1:  # the others of the manifest have what they were given
+    if waiting and len(found) > 1:  # the others of the manifest have what they were given
         after = Chances(world.quotas.scheduler, at.timestamp(), decided.position)
-    waiting = [n for n, g in enumerate(found) if g.verdict == "waits" and _for_quota(world, g)]
-    for number in waiting[:MOST_CHANGED]:
+    start_of = None
+    if starts is not None and not all(found[number].blocked for number in waiting):
+        start_of = starts(world, at)
+    for number in waiting:
         group, identity = found[number], decided.groups[number]
         # Whom it preempts is still there before it came.
         chances = before if group.victims else after
         group = replace(group, changes=tuple(changes(world, identity, chances)))
-        if starts is not None and not group.blocked:
-            group = replace(group, start=starts(world, identity, group.position))
+        if start_of is not None and not group.blocked:
+            group = replace(group, start=start_of(identity, group.position))
         found[number] = group
     return found
 
 
-def _for_quota(world: World, group: TriedGroup) -> bool:
+def _for_quota(group: TriedGroup) -> bool:
     """Tell whether a group waits for quota or place, be it for ever."""
     return bool(group.position or group.victims or (group.blocked and group.cluster_queue))
