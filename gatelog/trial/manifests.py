@@ -110,9 +110,7 @@ class _Object(NamedTuple):
 
     def whole(self, field: str, default: int) -> int:
         """Return a number of pods."""
-        found: Any = self.data
-        for step in field.split("."):
-            found = found.get(step) if isinstance(found, dict) else None
+        found = _at(self.data, *field.split("."))
         if found is None:
             return default
         if type(found) is not int or found < 0:
@@ -139,22 +137,21 @@ def read_manifest(text: str, namespace: str, labelled: Labelled) -> Manifest:
     titles: set[str] = set()
     bound = _Bound()
     for one in _objects(text):
-        kind = _KINDS.get((one.group, one.kind))
-        if (one.group, one.kind) in SEEN:
+        kind = one.group, one.kind
+        if kind in SEEN:
             meta = dict(one.data.get("metadata") or {})
             meta["namespace"] = meta.get("namespace") or namespace
             title = f"{one.kind} {meta['namespace']}/{one.name}"
             raw = {**one.data, "metadata": meta}
             seen.append(SeenObject(one.kind, raw, title, one.line, one.path))
-            if kind is None:
-                continue
-        if kind is None:
-            if (one.group, one.kind) in _UNKNOWN_COUNT:
-                raise one.refuse("kind", "makes as many pods as there are nodes: try one Pod of it")
+        elif kind in _UNKNOWN_COUNT:
+            raise one.refuse("kind", "makes as many pods as there are nodes: try one Pod of it")
+        elif kind not in _MAKE_PODS:
             passed_over.append(f"{one.kind} {one.name}")
+        if kind not in _MAKE_PODS:
             continue
         before = len(pods)
-        pods.extend(_made(one, kind, namespace, labelled, warnings, bound))
+        pods.extend(_made(one, namespace, labelled, warnings, bound))
         if len(pods) == before:
             idle.append(one)
         elif pods[-1].title in titles and one.data["metadata"].get("name"):
@@ -165,7 +162,7 @@ def read_manifest(text: str, namespace: str, labelled: Labelled) -> Manifest:
         raise idle[0].refuse("spec", "makes no pods: it asks for 0 of them")
     if not pods:
         there = f" ({', '.join(passed_over[:5])})" if passed_over else ""
-        known = ", ".join(dict.fromkeys(kind for _, kind in _KINDS))
+        known = ", ".join(kind for _, kind in _MAKE_PODS)
         raise Unreadable(1, "kind", f"no object that makes pods{there}: {known} do")
     return Manifest(pods, seen, passed_over, warnings)
 
@@ -231,32 +228,26 @@ class _Bound:
 
 
 def _made(
-    one: _Object,
-    kind: "_Kind",
-    namespace: str,
-    labelled: Labelled,
-    warnings: list[str],
-    bound: _Bound,
+    one: _Object, namespace: str, labelled: Labelled, warnings: list[str], bound: _Bound
 ) -> Iterator[MadePod]:
     meta = one.data.get("metadata") or {}
     within = meta.get("namespace") or namespace
     if not isinstance(within, str):
         raise one.refuse("metadata.namespace", "must be a text")
     title = f"{one.kind} {within}/{one.name}"
+    identified = {**one.data, "metadata": {**meta, "name": one.name, "namespace": within}}
     if one.kind == "Pod":
         bound.count(one, 1)
-        raw = {**one.data, "metadata": {**meta, "name": one.name, "namespace": within}}
-        yield MadePod(raw, title, one.line, one.path, named=bool(meta.get("name")))
+        yield MadePod(identified, title, one.line, one.path, named=bool(meta.get("name")))
         return
     for field in _HELD.get((one.group, one.kind), ()):
         if _at(one.data, *field.split(".")) is True:
             said = f"{title} makes no pods while {field} is true: tried is what it makes then"
             warnings.append(said)
-    identified = {**one.data, "metadata": {**meta, "name": one.name, "namespace": within}}
     owned = one._replace(data=patched(one.data, labelled(one.group, one.kind, identified)))
     uid = f"try-{one.kind}-{within}-{one.name}"
     owner = {"apiVersion": one.data["apiVersion"], "kind": one.kind, "name": one.name, "uid": uid}
-    for made in kind(owned):
+    for made in _CONTROLLERS[one.group, one.kind](owned):
         bound.count(one, len(made.names))
         template, path = made.template, made.path
         if not isinstance(template, dict):
@@ -313,8 +304,6 @@ def _added(data: Any, steps: list[str], value: Any) -> Any:
 
 # Kinds that make pods
 
-_Kind = Callable[[_Object], Iterator[_Template]]
-
 
 def _plain(_: int) -> tuple[dict[str, str], dict[str, str]]:
     return {}, {}
@@ -324,10 +313,6 @@ def _at(data: Any, *steps: str) -> Any:
     for step in steps:
         data = data.get(step) if isinstance(data, dict) else None
     return data
-
-
-def _pod(one: _Object) -> Iterator[_Template]:
-    yield _Template(one.data, "", [one.name], _plain)
 
 
 def _of_job(one: _Object, at: str, name: str) -> _Template:
@@ -466,8 +451,7 @@ def _in_leader_worker_set(
 _JOB_INDEX = "batch.kubernetes.io/job-completion-index"
 _JOB_SET = "jobset.sigs.k8s.io/jobset-name"
 _LEADER_WORKER_SET = "leaderworkerset.sigs.k8s.io"
-_KINDS: dict[tuple[str, str], _Kind] = {
-    ("", "Pod"): _pod,
+_CONTROLLERS: dict[tuple[str, str], Callable[[_Object], Iterator[_Template]]] = {
     ("batch", "Job"): _job,
     ("batch", "CronJob"): _cron_job,
     ("apps", "Deployment"): _replicas,
@@ -477,6 +461,7 @@ _KINDS: dict[tuple[str, str], _Kind] = {
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): _leader_worker_set,
 }
 """By API group and kind."""
+_MAKE_PODS = (("", "Pod"), *_CONTROLLERS)
 SEEN = {
     ("apps", "StatefulSet"),
     ("resource.k8s.io", "ResourceClaim"),
