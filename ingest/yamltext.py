@@ -95,6 +95,12 @@ def documents(text: str) -> Iterator[tuple[str, int]]:
             start = mark.end()
 
 
+def field_of(path: Path) -> str:
+    """Return a path as people write it, `[1].template.spec.containers[0].name`."""
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return "".join(steps).removeprefix(".")
+
+
 def _yaml_or_mixed(text: str) -> Document:
     try:
         return _yaml(text)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from ingest.webhook.mutate import PatchOp
-from ingest.yamltext import TextError, documents, read
+from ingest.yamltext import TextError, documents, field_of, read
 from podgroup.model import names
 
 MOST_BYTES = 1024 * 1024
@@ -173,7 +173,7 @@ def _objects(text: str) -> Iterator[_Object]:
             document = read(part)
         except TextError as error:
             said = f"column {error.column}: {error}"
-            raise Unreadable(error.line + before, _text(error.path), said) from None
+            raise Unreadable(error.line + before, field_of(error.path), said) from None
         data = document.data
         if data is None:
             continue
@@ -184,11 +184,6 @@ def _objects(text: str) -> Iterator[_Object]:
                 yield _object(item, line, f"items[{index}].")
         else:
             yield _object(data, document.position_of(())[0] + before, "")
-
-
-def _text(path: tuple[str | int, ...]) -> str:
-    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return "".join(steps).removeprefix(".")
 
 
 def _object(data: Any, line: int, path: str) -> _Object:

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from ingest.yamltext import Path
 from runtime import manifests
-
-Path = tuple[str | int, ...]
 
 _METADATA = frozenset(
     {
@@ -80,12 +79,6 @@ def known(kind: str, path: Path) -> list[str]:
     for step in path[1:-1]:
         schema = schema["items"] if isinstance(step, int) else schema["properties"][step]
     return sorted(schema["properties"])
-
-
-def text(path: Path) -> str:
-    """Return a path as people write it: `spec.resourceGroups[0].flavors`."""
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return text.removeprefix(".")
 
 
 @cache

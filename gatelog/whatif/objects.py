@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from gatelog.shell.errors import CommandFailed, UsageFailed
 from gatelog.whatif import fields
 from ingest.kinds import CLUSTER_SCOPED, watched_kinds
-from ingest.yamltext import Document, TextError, documents, read
+from ingest.yamltext import Document, TextError, documents, field_of, read
 from podgroup.log.events import DeltaRefused, ObjectApplied
 from podgroup.model.objects import (
     ClusterQueueView,
@@ -308,7 +308,7 @@ def _object(
         there = ", ".join(fields.known(kind, odd))
         raise refuse(
             odd,
-            f"{kind} {name}: {fields.text(odd)}: there is no such field; there is {there}",
+            f"{kind} {name}: {field_of(odd)}: there is no such field; there is {there}",
         )
     identity = {"uid": f"{kind}-{scoped.get('namespace', '')}-{name}", "resourceVersion": "1"}
     whole = {

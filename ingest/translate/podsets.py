@@ -20,7 +20,7 @@ import msgspec
 
 from ingest.translate.fields import RefusedError
 from ingest.translate.podspec import claims_of, node_terms_of, tolerations_of
-from ingest.yamltext import Document, Path, TextError, read
+from ingest.yamltext import Document, Path, TextError, field_of, read
 from podgroup.model.limits import ANNOTATIONS_BYTES
 from podgroup.model.names import MAX_ROLES, is_dns_label
 from podgroup.model.objects import DeclaredSet
@@ -104,12 +104,6 @@ def parse_sets(text: str, variant: Variant = "kueue") -> Declared:
     # The template says it already, and keys of older logs are to stay what they were.
     plain = [msgspec.structs.replace(one, resource_claims=()) for one in sets]
     return Declared(sets, _digest(msgspec.json.encode(plain, order="sorted")))
-
-
-def field_of(path: Path) -> str:
-    """Return a path as people write it, `[1].template.spec.containers[0].name`."""
-    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return "".join(steps).removeprefix(".")
 
 
 def _failed(text: str, errors: tuple[SetsError, ...]) -> Declared:
