@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from gatelog.trial.answers import Refusal
 from gatelog.trial.defaults import completed
-from gatelog.trial.manifests import MadePod, SeenObject, patched
+from gatelog.trial.manifests import Made, MadePod, SeenObject, patched
 from ingest.kinds import counts_devices, watched_kinds
 from ingest.webhook import review
 from ingest.webhook.admission import AdmissionWebhooks
@@ -136,19 +136,12 @@ class Door:
         events: list[Event] = []
         refused: list[Refusal] = []
         for number, one in enumerate(objects):
-            translator = self._translators.get(one.kind)  # type: ignore[call-overload]
+            translator = self._translators.get(one.raw["kind"])
             if translator is None:
                 continue
             event = translator.listed(_encoded(one.raw, number, at), "")
             if isinstance(event, DeltaRefused):
-                refused.append(
-                    Refusal(
-                        object=one.title,
-                        line=one.line,
-                        field=f"{one.path}{event.field}",
-                        message=event.message,
-                    )
-                )
+                refused.append(refused_at(one, one.field(event.field), event.message))
             else:
                 events.append(event)
         return events, refused
@@ -182,7 +175,7 @@ class Door:
                 _encoded({**raw, "status": _NEW}, number, at), ""
             )
             if isinstance(read, DeltaRefused):
-                answered.refused.append(_refusal(made, read.field, read.message))
+                answered.refused.append(refused_at(made, made.field(read.field), read.message))
                 return
         whole = patched(raw, _patch(mutated.response))
         validated = _said(self._webhooks.validate(msgspec.structs.replace(asked, object=whole)))
@@ -194,7 +187,7 @@ class Door:
             return
         event = self._translators["Pod"].listed(_encoded({**whole, "status": _NEW}, number, at), "")
         if isinstance(event, DeltaRefused):
-            answered.refused.append(_refusal(made, event.field, event.message))
+            answered.refused.append(refused_at(made, made.field(event.field), event.message))
             return
         assert isinstance(event, PodApplied)
         for gate in event.pod.gates:
@@ -210,7 +203,7 @@ class Door:
         if response.allowed:
             return False
         for cause in (response.status or {})["details"]["causes"]:
-            answered.refused.append(_refusal(made, cause["field"], cause["message"]))
+            answered.refused.append(refused_at(made, made.field(cause["field"]), cause["message"]))
         return True
 
 
@@ -228,8 +221,9 @@ def _encoded(raw: dict[str, Any], number: int, at: datetime) -> bytes:
     return msgspec.json.encode({"status": {}, **raw, "metadata": {**meta, **given, **stamp}})
 
 
-def _refusal(made: MadePod, field: str, message: str) -> Refusal:
-    return Refusal(object=made.title, line=made.line, field=made.field(field), message=message)
+def refused_at(one: Made, field: str, message: str) -> Refusal:
+    """Return what is wrong in a field of the manifest, of an object of it."""
+    return Refusal(object=one.title, line=one.line, field=field, message=message)
 
 
 def _said(asked: Any) -> Any:

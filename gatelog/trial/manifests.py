@@ -38,34 +38,33 @@ class Unreadable(Exception):
         self.line, self.field, self.title = line, field, title
 
 
-class MadePod(Struct, frozen=True):
-    """A pod that would be made: the object that makes it, its line, and the path of its template.
+class Made(Struct, frozen=True):
+    """An object of a manifest, or one that it makes: title and line are of the manifest's.
 
-    `path` comes before the path of a field of the pod, to name the field in the manifest.
+    `path` comes before the path of a field of `raw`, to name the field in the manifest.
     """
 
     raw: dict[str, Any]
     title: str
     line: int
     path: str = ""
+
+    def field(self, path: str) -> str:
+        """Return the path in the manifest of a field of `raw`."""
+        return f"{self.path}{path}"
+
+
+class MadePod(Made, frozen=True):
+    """A pod that would be made; its `path` is that of its template."""
+
     controller: str = ""
     """Kind of the object that makes it, "" for a Pod."""
     named: bool = True
     """The name is what it will be; a controller's may end in random letters."""
 
-    def field(self, path: str) -> str:
-        """Return the path in the manifest of a field of the pod."""
-        return f"{self.path}{path}"
 
-
-class SeenObject(Struct, frozen=True):
+class SeenObject(Made, frozen=True):
     """An object that says something of pods beside what they bear (`SEEN`)."""
-
-    kind: str
-    raw: dict[str, Any]
-    title: str
-    line: int
-    path: str
 
 
 class Manifest(Struct, frozen=True):
@@ -143,7 +142,7 @@ def read_manifest(text: str, namespace: str, labelled: Labelled) -> Manifest:
             meta["namespace"] = meta.get("namespace") or namespace
             title = f"{one.kind} {meta['namespace']}/{one.name}"
             raw = {**one.data, "metadata": meta}
-            seen.append(SeenObject(one.kind, raw, title, one.line, one.path))
+            seen.append(SeenObject(raw, title, one.line, one.path))
         elif kind in _UNKNOWN_COUNT:
             raise one.refuse("kind", "makes as many pods as there are nodes: try one Pod of it")
         elif kind not in _MAKE_PODS:

@@ -13,7 +13,7 @@ from gatelog.forecast.estimating import places
 from gatelog.trial.answers import Answer, Refusal, Start, TriedGroup, Verdict, worst
 from gatelog.trial.changes import Chances, changes
 from gatelog.trial.deciding import decide, group_of
-from gatelog.trial.door import Answered, Arrived, Door
+from gatelog.trial.door import Answered, Arrived, Door, refused_at
 from gatelog.trial.manifests import MadePod, Unreadable, read_manifest
 from ingest.webhook.review import UserInfo
 from podgroup.fold.relists import synced, unlisted
@@ -74,10 +74,7 @@ def tried(world: World, asked: Asked, settings: Settings, starts: Starts | None 
     said = door.ask(pods, at, asked.user)
     for one in manifest.seen:
         if elsewhere := _elsewhere(one.raw["metadata"]["namespace"], asked):
-            field = f"{one.path}{_NAMESPACE}"
-            answered.refused.append(
-                Refusal(object=one.title, line=one.line, field=field, message=elsewhere)
-            )
+            answered.refused.append(refused_at(one, one.field(_NAMESPACE), elsewhere))
     seen, unread = door.see(manifest.seen, at)
     refusals = [*answered.refused, *said.refused, *unread]
     groups = [] if refusals else _groups(world, said.arrived, seen, at, starts)
@@ -127,7 +124,7 @@ def _makeable(world: World, pods: list[MadePod], asked: Asked, answered: Answere
             )
         else:
             said = "is there already, with all its pods: choose another name"
-            answered.refused.append(_refusal(pod, "metadata.name", said))
+            answered.refused.append(refused_at(pod, "metadata.name", said))
     return found
 
 
@@ -142,23 +139,22 @@ def _wrong(
     meta = pod.raw["metadata"]
     namespace, name = meta["namespace"], meta["name"]
     if elsewhere := _elsewhere(namespace, asked):
-        return _refusal(pod, _NAMESPACE, elsewhere)
+        return refused_at(pod, _NAMESPACE, elsewhere)
     if namespace not in world.namespaces:
         said = f"namespace {namespace} is not there: make it first, with its LocalQueue"
-        return _refusal(pod, _NAMESPACE, said)
+        return refused_at(pod, _NAMESPACE, said)
     if not pod.controller and pod.named and (namespace, name) in there:
         said = f"pod {namespace}/{name} is there already: choose another name"
-        return _refusal(pod, "metadata.name", said)
+        return refused_at(pod, "metadata.name", said)
     for owner in meta.get("ownerReferences") or () if pod.controller == "Job" else ():
         if (namespace, owner["name"]) in jobs:
             said = f"Job {namespace}/{owner['name']} is there already: choose another name"
-            return _refusal(pod, "metadata.name", said)
+            return refused_at(pod, "metadata.name", said)
     spec = pod.raw.get("spec")
     name_of_class = spec.get("priorityClassName") if isinstance(spec, dict) else None
     if isinstance(name_of_class, str) and name_of_class and name_of_class not in world.classes:
         said = f"no PriorityClass has the name {name_of_class}: kubectl get priorityclasses"
-        field = pod.field("spec.priorityClassName")
-        return _refusal(pod, field, said)
+        return refused_at(pod, pod.field("spec.priorityClassName"), said)
     return None
 
 
@@ -167,10 +163,6 @@ def _elsewhere(namespace: object, asked: Asked) -> str:
     if not asked.bound or namespace == asked.namespace:
         return ""
     return f"is {namespace}: objects of namespace {asked.namespace} can be tried here"
-
-
-def _refusal(pod: MadePod, field: str, message: str) -> Refusal:
-    return Refusal(object=pod.title, line=pod.line, field=field, message=message)
 
 
 def _groups(
