@@ -37,15 +37,13 @@ KUEUE_DECIDES = "its Workload is made, and Kueue decides when it is admitted"
 
 
 class Decided(Struct, frozen=True):
-    """What the message came to: the decisions of it, and the position and time it had.
+    """What the message at `position` came to.
 
-    `on_pods` are those on a pod, by its uid; `evictions` those that take quota, by the group for
-    which they do.
+    `on_pods` are decisions on a pod, by its uid; `evictions` those that take quota, by the group
+    for which they do.
     """
 
     position: int
-    at: datetime
-    decisions: list[Decision]
     groups: list[GroupID]
     """Groups of the pods that were tried, in the order of the pods."""
     on_pods: dict[str, list[Decision]]
@@ -60,16 +58,15 @@ def decide(world: World, views: list[PodView], at: datetime, seen: Sequence[Even
     before = len(world.journal.decisions)
     step(world, position, at, batch)
     found = [world.pods[uid].group for view in views if (uid := PodUID(view.uid)) in world.pods]
-    decisions = world.journal.decisions[before:]
     on_pods: dict[str, list[Decision]] = {}
     evictions: dict[GroupID, list[Decision]] = {}
-    for decision in decisions:
+    for decision in world.journal.decisions[before:]:
         command = decision.command
         on_pods.setdefault(command.target.uid, []).append(decision)
         if isinstance(command, EvictGroup) and command.preempted_by:
             evictions.setdefault(GroupID(command.preempted_by), []).append(decision)
     groups = list(dict.fromkeys(found))
-    return Decided(position, at, decisions, groups, on_pods, evictions)
+    return Decided(position, groups, on_pods, evictions)
 
 
 def group_of(

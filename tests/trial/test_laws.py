@@ -100,7 +100,7 @@ def holds(rough: Rough, manifest: dict[str, Any]) -> None:
             assert said.reason == (wait.reason if wait is not None else group.explained.reason)
         victims = [
             (one.namespace, one.name)
-            for one in decided.decisions
+            for one in live.journal.decisions
             if getattr(one.command, "preempted_by", "") == identity
         ]
         assert [(one.namespace, one.name) for one in said.victims] == victims
