@@ -16,7 +16,6 @@ from collections.abc import Awaitable
 from contextlib import AsyncExitStack
 from typing import TypeVar
 
-from ingest.kinds import counts_devices
 from ingest.lookout import Restored
 from ingest.metrics import IngestMetrics, WebhookMetrics
 from ingest.requests import relist_requested
@@ -165,10 +164,7 @@ class _Ingest:
 
     def _following(self) -> dict[Kind, bool]:
         watchers = self._session.watchers if self._session else ()
-        kinds = kinds_watched(
-            devices=counts_devices(self._settings),
-            sets=bool(self._settings.queueing.owned_groups),
-        )
+        kinds = kinds_watched(self._settings.mode, self._settings.queueing)
         return dict.fromkeys(kinds, False) | {w.kind: not w.problem for w in watchers}
 
     def _pending_bytes(self) -> int:

@@ -6,10 +6,10 @@ not installed (no Kueue) is a fact worth an event, not an error.
 
 Only pods have a selector: everything else is few, or needed whole.
 
-Invariant: there is one row per kind of `objects.kinds_watched`, in that order.
+Invariant: there is one row per kind of `objects.kinds_watched`, whatever asks for it.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -60,6 +60,7 @@ from podgroup.log.events import (
 )
 from podgroup.model.objects import (
     QUEUE_KINDS,
+    WATCHED_KINDS,
     ClusterQueueView,
     CohortView,
     Kind,
@@ -67,9 +68,7 @@ from podgroup.model.objects import (
     PodView,
     QueueObject,
     WorkloadView,
-    kinds_watched,
 )
-from runtime.settings import Settings
 
 QUEUES = (ClusterQueueView, CohortView, LocalQueueView)
 """Kinds whose condition Active says which fields of the spec are not read."""
@@ -101,33 +100,20 @@ def watched_kinds(
     *,
     annotated_names: bool = True,
     copied: Collection[str] = (),
-    devices: bool = False,
-    sets: bool = False,
+    kinds: Iterable[Kind] = WATCHED_KINDS,
 ) -> tuple[Watched, ...]:
-    """Return the table, in the order in which first lists should run (pods last).
+    """Return the rows of `kinds`, in that order.
 
-    `annotated_names` and `copied` say which annotations of pods are read (`translate.pods`);
-    `devices`: those of ResourceClaims are counted; `sets`: pods of StatefulSets are groups.
+    `annotated_names` and `copied` say which annotations of pods are read (`translate.pods`).
     """
     pods = _pods(variant, annotated_names, copied, filtered=bool(pod_selector))
-    rows = {row.kind: row for row in (set_kind(), *_device_rows(), *_rows(pod_selector, pods))}
-    return tuple(rows[kind] for kind in kinds_watched(devices=devices, sets=sets))
-
-
-def counts_devices(settings: Settings) -> bool:
-    """Tell whether devices of ResourceClaims are counted; beside Kueue that is Kueue's to do."""
-    return bool(settings.queueing.device_classes) and settings.mode == "builtin"
+    rows = {row.kind: row for row in (*_asked_rows(), *_rows(pod_selector, pods))}
+    return tuple(rows[kind] for kind in kinds)
 
 
 def node_kind() -> Watched:
     """Return how nodes are watched, while they are."""
     return Watched("Node", ("/api/v1/nodes",), "", _objects("Node", NodeWire, node_view))
-
-
-def set_kind() -> Watched:
-    """Return how StatefulSets are watched, where their pods make up groups."""
-    sets = _objects("StatefulSet", StatefulSetWire, stateful_set_view)
-    return Watched("StatefulSet", ("/apis/apps/v1/statefulsets",), "", sets)
 
 
 def bound_pods() -> Watched:
@@ -209,20 +195,23 @@ def _kueue(plural: str) -> tuple[str, ...]:
     return tuple(f"/apis/kueue.x-k8s.io/{v}/{plural}" for v in ("v1beta2", "v1beta1"))
 
 
-def _device_rows() -> tuple[Watched, ...]:
-    def row(kind: Kind, plural: str, wire: type[W], view: Callable[[W], QueueObject]) -> Watched:
-        path = f"/apis/resource.k8s.io/v1/{plural}"
+def _asked_rows() -> tuple[Watched, ...]:
+    """Return how kinds are watched that a setting asks for."""
+
+    def row(kind: Kind, path: str, wire: type[W], view: Callable[[W], QueueObject]) -> Watched:
         return Watched(kind, (path,), "", _objects(kind, wire, view))
 
+    dra = "/apis/resource.k8s.io/v1"
     return (
-        row("DeviceClass", "deviceclasses", DeviceClassWire, device_class_view),
+        row("StatefulSet", "/apis/apps/v1/statefulsets", StatefulSetWire, stateful_set_view),
+        row("DeviceClass", f"{dra}/deviceclasses", DeviceClassWire, device_class_view),
         row(
             "ResourceClaimTemplate",
-            "resourceclaimtemplates",
+            f"{dra}/resourceclaimtemplates",
             ResourceClaimTemplateWire,
             claim_template_view,
         ),
-        row("ResourceClaim", "resourceclaims", ResourceClaimWire, resource_claim_view),
+        row("ResourceClaim", f"{dra}/resourceclaims", ResourceClaimWire, resource_claim_view),
     )
 
 

@@ -7,7 +7,7 @@ another ingester that publishes; nor an API server that tells another history th
 acknowledged is forgotten, and the next session begins from what the log has. So there is one way to
 start and it is also the way to recover.
 
-First lists run one after the other in the order of `WATCHED_KINDS`, pods last, so that a consumer
+First lists run one after the other in the order of `kinds_watched`, pods last, so that a consumer
 knows the queues before it sees who wants to go through them; watches run at once.
 
 Invariant: within a session events are published in the order they were put in; between sessions
@@ -24,7 +24,7 @@ import msgspec
 from ingest import resume
 from ingest.calls import WatchApi, WatchOptions
 from ingest.change_buffer import ChangeBuffer
-from ingest.kinds import Watched, counts_devices, watched_kinds
+from ingest.kinds import Watched, watched_kinds
 from ingest.lastseen import LastSeen
 from ingest.lookout import PATIENCE_S, LookApi, Lookout
 from ingest.measuring import MeasureApi, Measuring
@@ -36,7 +36,7 @@ from ingest.states import Start, Watching
 from ingest.unlabelled import UnlabelledPods
 from ingest.watcher import Observers, Watcher
 from podgroup.log.events import ClusterRestored, Event
-from podgroup.model.objects import Kind
+from podgroup.model.objects import Kind, kinds_watched
 from runtime.backoff import Backoff
 from runtime.jetstream import BusClosed, BusUnavailable
 from runtime.kube_answer import HttpAnswer
@@ -123,8 +123,7 @@ class Session:
             settings.ingest.role_hash,
             annotated_names=settings.ingest.workload_identifier_annotations,
             copied=settings.queueing.annotation_keys_to_copy,
-            devices=counts_devices(settings),
-            sets=bool(settings.queueing.owned_groups),
+            kinds=kinds_watched(settings.mode, settings.queueing),
         )
         self._sets = LastSeen()
         self.lookout = Lookout(api, specs, begin, self.publisher.identify)

@@ -3,6 +3,7 @@
 Invariant: each is in a file of its own, and is not there where no setting asks for it.
 """
 
+from podgroup.model.policy import counts_devices
 from runtime.settings import Settings
 
 ALWAYS = "common/rights.yaml"
@@ -12,7 +13,7 @@ def chosen(settings: Settings) -> dict[str, str]:
     """Return the file of each ClusterRole `gatelog-NAME` that settings ask for, by NAME."""
     asked = {
         "measure": bool(settings.ingest.measure_interval_s),
-        "devices": bool(settings.queueing.device_classes) and settings.mode == "builtin",
+        "devices": counts_devices(settings.mode, settings.queueing),
         "owned-groups": bool(settings.queueing.owned_groups),
     }
     return {name: f"components/{name}/access.yaml" for name, wanted in asked.items() if wanted}

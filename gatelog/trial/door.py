@@ -18,7 +18,7 @@ from msgspec import Struct
 from gatelog.trial.answers import Refusal
 from gatelog.trial.defaults import completed
 from gatelog.trial.manifests import Made, MadePod, SeenObject, patched
-from ingest.kinds import counts_devices, watched_kinds
+from ingest.kinds import watched_kinds
 from ingest.webhook import review
 from ingest.webhook.admission import AdmissionWebhooks
 from ingest.webhook.mutate import Disposition, PatchOp
@@ -28,7 +28,7 @@ from ingest.webhook.policy import OwnerKind, WebhookPolicy
 from ingest.webhook.settings import policy_for
 from podgroup.log.events import DeltaRefused, Event, PodApplied
 from podgroup.model.names import ADMISSION_GATE, TOPOLOGY_GATE
-from podgroup.model.objects import PodView
+from podgroup.model.objects import PodView, kinds_watched
 from podgroup.state.world import World
 from runtime.settings import Settings
 
@@ -94,7 +94,6 @@ class Door:
         queueing = msgspec.structs.replace(
             settings.queueing,
             owned_groups=policy.owned_groups,
-            device_classes=policy.device_classes,
             termination_grace_max_s=policy.termination_grace_max_s,
         )
         settings = msgspec.structs.replace(settings, mode=mode, queueing=queueing)
@@ -110,8 +109,7 @@ class Door:
             variant,
             annotated_names=named,
             copied=copied,
-            devices=counts_devices(settings),
-            sets=bool(policy.owned_groups),
+            kinds=kinds_watched(mode, policy),
         )
         self._translators = {row.kind: row.translator for row in rows}
 

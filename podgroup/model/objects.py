@@ -24,6 +24,7 @@ from podgroup.model.names import (
     POD_FINALIZER,
     QUEUE_NAME,
 )
+from podgroup.model.policy import Asks, counts_devices
 from podgroup.model.reasons import pull_failed
 from podgroup.model.topology import NOTHING_ASKED, TopologyAssignment, TopologyRequest
 
@@ -806,13 +807,11 @@ WATCHED_KINDS: tuple[Kind, ...] = (
 """The kinds that are always watched, in the order in which they are listed first."""
 
 
-def kinds_watched(*, devices: bool = False, sets: bool = False) -> tuple[Kind, ...]:
-    """Return the kinds that are watched, in that order.
-
-    `devices`: they are counted; `sets`: pods of StatefulSets are groups.
-    """
-    of_devices, of_sets = DEVICE_KINDS if devices else (), ("StatefulSet",) if sets else ()
-    return (*of_sets, *of_devices, *WATCHED_KINDS)
+def kinds_watched(mode: str, asks: Asks) -> tuple[Kind, ...]:
+    """Return the kinds that are watched, and have to be listed before the first decision."""
+    sets: tuple[Kind, ...] = ("StatefulSet",) if asks.owned_groups else ()
+    devices = DEVICE_KINDS if counts_devices(mode, asks) else ()
+    return (*sets, *devices, *WATCHED_KINDS)
 
 
 FIRST_KINDS: frozenset[str] = frozenset(WATCHED_KINDS) - {"Cohort", "AdmissionCheck", "Topology"}

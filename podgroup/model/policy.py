@@ -8,6 +8,7 @@ Invariant: the defaults change nothing that a user has not asked for.
 
 from collections.abc import Mapping
 from functools import cache
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -120,9 +121,21 @@ def weights_of(policy: Policy) -> tuple[tuple[str, float], ...]:
     return tuple((resource, float(weight)) for resource, _, weight in pairs)
 
 
-def counts_devices(mode: str, policy: Policy) -> bool:
+class Asks(Protocol):
+    """What asks for more to be watched: a policy, or the settings that it is made of."""
+
+    @property
+    def device_classes(self) -> tuple[str, ...]:
+        """As `Policy` has them."""
+
+    @property
+    def owned_groups(self) -> tuple[str, ...]:
+        """As `Policy` has them."""
+
+
+def counts_devices(mode: str, asks: Asks) -> bool:
     """Tell whether devices of ResourceClaims are held against quota here; Kueue counts its own."""
-    return bool(policy.device_classes) and mode != "kueue"
+    return bool(asks.device_classes) and mode != "kueue"
 
 
 @cache

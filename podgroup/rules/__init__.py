@@ -10,8 +10,8 @@ Invariant: deciding twice on the same state decides nothing the second time.
 """
 
 from podgroup.log.events import SettingsRecorded
-from podgroup.model.objects import Kind, kinds_watched
-from podgroup.model.policy import Policy, counts_devices
+from podgroup.model.objects import kinds_watched
+from podgroup.model.policy import Policy
 from podgroup.rules import (
     abandon,
     admit,
@@ -122,11 +122,5 @@ VERSION = 2
 def decides_by(mode: str, policy: Policy, gatelog: str) -> SettingsRecorded:
     """Return what a log has to say once these rules decide in it; `gatelog` is its version."""
     return SettingsRecorded(
-        mode=mode, policy=policy, kinds=kinds_of(mode, policy), gatelog=gatelog, rules=VERSION
+        mode=mode, policy=policy, kinds=kinds_watched(mode, policy), gatelog=gatelog, rules=VERSION
     )
-
-
-def kinds_of(mode: str, policy: Policy) -> tuple[Kind, ...]:
-    """Return the kinds that have to be listed before the first decision."""
-    devices, sets = counts_devices(mode, policy), bool(policy.owned_groups)
-    return kinds_watched(devices=devices, sets=sets)

@@ -480,7 +480,7 @@ def test_a_setting_that_comes_later_counts_what_is_there() -> None:
     said = toy.settings()
     toy.world.policy = Policy()
     toy.do(said)
-    for kind in kinds_watched(devices=True):
+    for kind in kinds_watched("builtin", POLICY):
         if kind not in toy.world.meta.synced:
             known = toy.world.objects_of(kind).values()
             toy.send(

@@ -19,7 +19,7 @@ from ingest.translate.items import Delta
 from podgroup.log.codec import decode_batch, encode_batch
 from podgroup.log.events import Batch, DeltaRefused, Event, PodApplied, WorkloadApplied
 from podgroup.model.names import ADMISSION_GATE
-from podgroup.model.objects import PodView, WorkloadView
+from podgroup.model.objects import DEVICE_KINDS, WATCHED_KINDS, PodView, WorkloadView
 from podgroup.model.policy import Policy
 from podgroup.model.quantities import MAX_INT64
 from tests.support import fields
@@ -67,7 +67,8 @@ OBJECTS: dict[str, RAW] = {
     },
 }
 TRANSLATORS: dict[str, Any] = {
-    row.kind: row.translator for row in (*watched_kinds("", devices=True), node_kind())
+    row.kind: row.translator
+    for row in (*watched_kinds("", kinds=(*DEVICE_KINDS, *WATCHED_KINDS)), node_kind())
 }
 
 

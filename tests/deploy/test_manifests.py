@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ingest.kinds import node_kind, set_kind, watched_kinds
+from ingest.kinds import Watched, node_kind, watched_kinds
 from ingest.webhook.policy import JOB_KINDS, OWN_NAMESPACE, PASSED_KINDS
 from podgroup.model.objects import DEVICE_KINDS
 from runtime.lease import lease_name
@@ -248,22 +248,24 @@ def bound(directory: Path, account: str) -> set[tuple[str, str, str]]:
     return found
 
 
-def test_ingest_may_read_what_it_watches_and_nothing_else():
-    wanted = set()
-    for row in (*watched_kinds(""), node_kind()):
+def reading(*rows: Watched) -> set[tuple[str, str, str]]:
+    """What has to be allowed to who watches these."""
+    found: set[tuple[str, str, str]] = set()
+    for row in rows:
         for path in row.paths:
             parts = path.strip("/").split("/")
             group = "" if parts[0] == "api" else parts[1]
-            wanted |= {(group, parts[-1], verb) for verb in ("get", "list", "watch")}
+            found |= {(group, parts[-1], verb) for verb in ("get", "list", "watch")}
+    return found
+
+
+def test_ingest_may_read_what_it_watches_and_nothing_else():
+    wanted = reading(*watched_kinds(""), node_kind())
     assert bound(BASE, "gatelog-ingest") == wanted | LEASE
 
 
 def test_who_counts_devices_may_read_claims_and_nothing_else():
-    wanted = set()
-    for row in watched_kinds("", devices=True):
-        if row.kind in DEVICE_KINDS:
-            group, _, plural = row.paths[0].removeprefix("/apis/").split("/")
-            wanted |= {(group, plural, verb) for verb in ("get", "list", "watch")}
+    wanted = reading(*watched_kinds("", kinds=DEVICE_KINDS))
     assert bound(DEPLOY / "components" / "devices", "gatelog-ingest") == wanted
     assert not settings().queueing.device_classes
 
@@ -284,8 +286,8 @@ def test_who_measures_may_list_metrics_of_pods_and_nothing_else():
 
 
 def test_who_makes_groups_of_sets_may_read_them_and_nothing_else():
-    wanted = {("apps", "statefulsets", verb) for verb in ("get", "list", "watch")}
-    assert set_kind().paths == ("/apis/apps/v1/statefulsets",)
+    wanted = reading(*watched_kinds("", kinds=("StatefulSet",)))
+    assert wanted == {("apps", "statefulsets", verb) for verb in ("get", "list", "watch")}
     assert bound(DEPLOY / "components" / "owned-groups", "gatelog-ingest") == wanted
     assert not settings().queueing.owned_groups
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ingest.kinds import counts_devices, watched_kinds
+from ingest.kinds import watched_kinds
 from ingest.translate.items import Delta
 from podgroup.log.events import ObjectApplied
 from podgroup.model.objects import (
@@ -16,12 +16,13 @@ from podgroup.model.objects import (
     PodClaim,
     ResourceClaimTemplateView,
     ResourceClaimView,
+    kinds_watched,
 )
-from runtime.settings import QueueingSettings, Settings
+from runtime.settings import QueueingSettings
 from tests.ingest.recorded import as_line, first_pod
 from tests.ingest.test_translate import applied, pod_of
 
-ROWS = {row.kind: row for row in watched_kinds("", devices=True)}
+ROWS = {row.kind: row for row in watched_kinds("", kinds=DEVICE_KINDS)}
 META = {
     "uid": "u",
     "namespace": "ns",
@@ -60,12 +61,12 @@ def exactly(name: str, device_class: str = "gpu.example.com", **more: Any) -> Js
 
 
 def test_the_three_kinds_are_watched_where_a_class_is_mapped_and_gatelog_decides():
-    rows = watched_kinds("a=b", devices=True)
-    assert [row.kind for row in rows] == [*DEVICE_KINDS, *WATCHED_KINDS]
     mapped = QueueingSettings(device_classes=("gpu.example.com=gpus",))
-    assert counts_devices(Settings(queueing=mapped))
-    assert not counts_devices(Settings(queueing=mapped, mode="kueue"))
-    assert not counts_devices(Settings())
+    kinds = kinds_watched("builtin", mapped)
+    assert kinds == (*DEVICE_KINDS, *WATCHED_KINDS)
+    assert tuple(row.kind for row in watched_kinds("a=b", kinds=kinds)) == kinds
+    assert kinds_watched("kueue", mapped) == WATCHED_KINDS
+    assert kinds_watched("builtin", QueueingSettings()) == WATCHED_KINDS
 
 
 def test_counts_of_a_class_add_up_and_saturate():

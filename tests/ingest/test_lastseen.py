@@ -2,13 +2,13 @@
 
 import msgspec
 
-from ingest.kinds import set_kind
+from ingest.kinds import watched_kinds
 from ingest.lastseen import LastSeen
 from ingest.translate.items import Delta
 from podgroup.log.events import Event, ObjectApplied, ObjectDeleted, RelistStarted
 from podgroup.model.objects import StatefulSetView
 
-SETS = set_kind().translator
+SETS = watched_kinds("", kinds=("StatefulSet",))[0].translator
 
 
 def seen(kind: str, version: int, **spec: object) -> Event:

@@ -50,9 +50,10 @@ from podgroup.model.objects import (
     Selector,
     WorkloadPriorityClassView,
     WorkloadView,
+    kinds_watched,
 )
 from podgroup.model.policy import Policy
-from podgroup.rules import decides_by, kinds_of
+from podgroup.rules import decides_by
 from podgroup.state.world import World
 from tests.support.wire import read_back
 
@@ -185,7 +186,7 @@ class Toy:
         if settled:
             self.send(self.settings())
         events: list[e.Event] = []
-        kinds = kinds_of(self.world.mode, self.world.policy)
+        kinds = kinds_watched(self.world.mode, self.world.policy)
         for kind in kinds:
             events.append(e.RelistStarted(kind=kind, relist=kind, by_settings=not settled))
             events += [e.ObjectApplied(object=o, relist=kind) for o in objects.get(kind, [])]
