@@ -1,24 +1,24 @@
 """What was last seen of objects whose status changes far more often than what is read of them.
 
-A StatefulSet is written each time that a pod of it is ready or not. What decisions read of it is
-how many pods it wants, so a change of anything else is no event.
+A node is written with its heartbeats, a StatefulSet each time that a pod of it is ready or not.
+What decisions read of them are a node's labels and amounts and how many pods a set wants, so a
+change of anything else is no event.
 
 Invariant: in a list each object is news, since what a list lacks is gone.
 """
 
 from collections.abc import Iterable
 
-from msgspec.structs import replace
+import msgspec
 
 from podgroup.log.events import Event, ObjectApplied, ObjectDeleted, RelistStarted
-from podgroup.model.objects import QueueObject
 
 
 class LastSeen:
-    """The last view of each object, by uid, but for its version."""
+    """A hash of the last view of each object but for its version, by uid."""
 
     def __init__(self) -> None:
-        self._views: dict[str, QueueObject] = {}
+        self._views: dict[str, int] = {}
 
     def news(self, events: Iterable[Event]) -> tuple[Event, ...]:
         """Return the events that say anything new."""
@@ -27,10 +27,10 @@ class LastSeen:
     def _is_news(self, event: Event) -> bool:
         match event:
             case ObjectApplied(object=view):
-                bare = replace(view, resource_version="")
-                known = self._views.get(view.uid)
-                self._views[view.uid] = bare
-                return bool(event.relist) or known != bare
+                bare = msgspec.structs.replace(view, resource_version="")
+                known, seen = self._views.get(view.uid), hash(msgspec.msgpack.encode(bare))
+                self._views[view.uid] = seen
+                return bool(event.relist) or known != seen
             case ObjectDeleted(uid=uid):
                 self._views.pop(uid, None)
             case RelistStarted():

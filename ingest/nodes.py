@@ -23,6 +23,7 @@ import msgspec
 
 from ingest.calls import WatchApi, WatchOptions
 from ingest.kinds import Watched, bound_pods, node_kind
+from ingest.lastseen import LastSeen
 from ingest.metrics import IngestMetrics
 from ingest.states import Start
 from ingest.translate.items import read_page
@@ -38,7 +39,7 @@ from podgroup.log.events import (
     RelistStarted,
 )
 from podgroup.model.interning import intern
-from podgroup.model.objects import FlavorView, Kind, NodeView, PodView
+from podgroup.model.objects import FlavorView, Kind, PodView
 from runtime.backoff import Backoff
 from runtime.kube_errors import KubeError
 from runtime.log import get_logger
@@ -144,7 +145,8 @@ class NodeWatch:
         self._shown: set[str] = set()
         self._turned = asyncio.Event()
         self._times = 0
-        self._views: dict[str, int] = {}
+        self._seen = LastSeen()
+        self._nodes: set[str] = set()
         self._said: dict[str, Amounts] = {}
 
     @property
@@ -206,7 +208,8 @@ class NodeWatch:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
             self.sums, self.watchers = Sums(), ()
-            self._views.clear()
+            self._seen = LastSeen()
+            self._nodes.clear()
             self._said.clear()
 
     def _watcher(self, spec: Watched, emit: Emit, metrics: IngestMetrics | None) -> Watcher:
@@ -251,30 +254,24 @@ class NodeWatch:
         await self._put("Node", tuple(self._news(events)), None)
 
     def _news(self, events: Iterable[Event]) -> Iterator[Event]:
-        for event in events:
+        for event in self._seen.news(events):
+            if isinstance(event, RelistCompleted):
+                yield from self._taken(sorted(self._nodes), all_of_them=True)
+            yield event
             match event:
-                case ObjectApplied(object=NodeView() as view, relist=relist):
-                    seen = hash(
-                        msgspec.msgpack.encode(msgspec.structs.replace(view, resource_version=""))
-                    )
-                    if relist or self._views.get(view.name) != seen:
-                        new = view.name not in self._views
-                        self._views[view.name] = seen
-                        yield event
-                        if new and not relist:
-                            yield from self._taken([view.name])
-                    continue
+                case ObjectApplied(object=view, relist=relist):
+                    new = view.name not in self._nodes
+                    self._nodes.add(view.name)
+                    if new and not relist:
+                        yield from self._taken([view.name])
                 case ObjectDeleted(name=name):
-                    self._views.pop(name, None)
+                    self._nodes.discard(name)
                     self._said.pop(name, None)
                 case RelistStarted():
-                    self._views.clear()
+                    self._nodes.clear()
                     self._said.clear()
-                case RelistCompleted():
-                    yield from self._taken(sorted(self._views), all_of_them=True)
                 case _:
                     pass
-            yield event
 
     async def _sum(self) -> None:
         while True:
