@@ -8,14 +8,12 @@ end.
 Invariant: an entry of a pod gets one claim.
 """
 
-import asyncio
-from collections import OrderedDict
-
-from simcluster.errors import ApiError, Obj
+from simcluster.errors import Obj
 from simcluster.pods import PodWrites
 from simcluster.requests import Options, Target
 from simcluster.resources import Route
 from simcluster.store import Change, Rec, Store, Table
+from simcluster.workqueue import WorkQueue
 from simcluster.writes import Writes
 
 GROUP = "resource.k8s.io"
@@ -31,10 +29,9 @@ class ClaimController:
         self.store = store
         self.writes = writes
         self.pods = pods
-        self.queue: OrderedDict[str, None] = OrderedDict()
+        self.queue = WorkQueue(store)
         self.lacking: set[str] = set()
         """Pods whose template is not there."""
-        self.wake = asyncio.Event()
         store.hooks.append(self.seen)
 
     def seen(self, table: Table, change: Change) -> None:
@@ -42,36 +39,19 @@ class ClaimController:
         uid = change.rec.uid
         if table.resource.key == (GROUP, "resourceclaimtemplates") and change.type == "ADDED":
             for pod in sorted(self.lacking):
-                self._look(pod)
+                self.queue.add(pod)
             self.lacking.clear()
         elif table.resource.key == ("", "pods"):
             if change.type == "DELETED":
                 self.lacking.discard(uid)
             elif _open(change.rec.obj):
-                self._look(uid)
-
-    def _look(self, uid: str) -> None:
-        self.queue[uid] = None
-        self.wake.set()
+                self.queue.add(uid)
 
     async def run(self) -> None:
         """Make the claims of queued pods for ever."""
-        while True:
-            await self.wake.wait()
-            self.wake.clear()
-            while self.queue:
-                uid, _ = self.queue.popitem(last=False)
-                entry = self.store.by_uid.get(uid)
-                if entry is None:
-                    continue
-                try:
-                    await self._make(entry[1])
-                except (
-                    ApiError
-                ):  # its namespace goes, or its quota is used up: with its next change
-                    continue
+        await self.queue.run(self._make)
 
-    async def _make(self, rec: Rec) -> None:
+    async def _make(self, _table: Table, rec: Rec) -> None:
         for entry in _open(rec.obj):
             template = self.store.tables[GROUP, "resourceclaimtemplates"].get(
                 rec.namespace, entry["resourceClaimTemplateName"]

@@ -13,14 +13,14 @@ Invariant: nothing is deleted while one of its owners exists under the uid, kind
 """
 
 import asyncio
-from collections import OrderedDict
 
 from simcluster.access import User
 from simcluster.deletion import FOREGROUND, ORPHAN, DeleteOptions, Deletions
-from simcluster.errors import ApiError, Obj
+from simcluster.errors import Obj
 from simcluster.requests import Options, Target
 from simcluster.resources import Route
 from simcluster.store import Change, Rec, Store, Table
+from simcluster.workqueue import WorkQueue
 from simcluster.writes import Writes
 
 MANAGER = "kube-controller-manager"
@@ -37,9 +37,8 @@ class GarbageCollector:
         self.writes = writes
         self.deletions = deletions
         self.dependents: dict[str, dict[str, None]] = {}
-        self.queue: OrderedDict[str, None] = OrderedDict()
+        self.queue = WorkQueue(store)
         self.later: dict[str, asyncio.TimerHandle] = {}
-        self.wake = asyncio.Event()
         store.hooks.append(self.seen)
 
     def seen(self, table: Table, change: Change) -> None:
@@ -54,14 +53,14 @@ class GarbageCollector:
             for owner in after or ():
                 self.dependents.setdefault(owner["uid"], {})[uid] = None
             if after and any(not self._exists(owner, rec.namespace) for owner in after):
-                self._look(uid)
+                self.queue.add(uid)
         if change.type == "DELETED":
             for dependent in list(self.dependents.get(uid, ())):
                 self._lost_owner(dependent)
             for owner in before or ():
-                self._look(owner["uid"])  # a foreground deletion may wait for this one
+                self.queue.add(owner["uid"])  # a foreground deletion may wait for this one
         elif "deletionTimestamp" in meta and meta.get("finalizers"):
-            self._look(uid)
+            self.queue.add(uid)
 
     def _unlink(self, owner: str, dependent: str) -> None:
         found = self.dependents.get(owner)
@@ -73,18 +72,14 @@ class GarbageCollector:
     def _lost_owner(self, uid: str) -> None:
         entry = self.store.by_uid.get(uid)
         if entry is None or len(entry[1].obj["metadata"].get("ownerReferences") or ()) < 2:
-            self._look(uid)
+            self.queue.add(uid)
         elif uid not in self.later:
             loop = asyncio.get_running_loop()
             self.later[uid] = loop.call_later(GATHER_S, self._gathered, uid)
 
     def _gathered(self, uid: str) -> None:
         del self.later[uid]
-        self._look(uid)
-
-    def _look(self, uid: str) -> None:
-        self.queue[uid] = None
-        self.wake.set()
+        self.queue.add(uid)
 
     def _exists(self, owner: Obj, namespace: str) -> bool:
         entry = self.store.by_uid.get(owner["uid"])
@@ -100,20 +95,7 @@ class GarbageCollector:
 
     async def run(self) -> None:
         """Look at queued objects for ever."""
-        while True:
-            await self.wake.wait()
-            self.wake.clear()
-            while self.queue:
-                uid, _ = self.queue.popitem(last=False)
-                entry = self.store.by_uid.get(uid)
-                if entry is None:
-                    continue
-                try:
-                    await self._process(entry[0], entry[1])
-                except ApiError as error:
-                    if error.code >= 500:
-                        await asyncio.sleep(0.02)
-                        self._look(uid)
+        await self.queue.run(self._process)
 
     def _target(self, table: Table, rec: Rec) -> Target:
         resource = table.resource
