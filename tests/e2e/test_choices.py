@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.processes import KUEUE, Api, make_queue, pod
-from tests.support.stack import Stack, finished
+from tests.support.stack import Stack, finished, started
 
 pytestmark = [
     pytest.mark.timeout(180),
@@ -22,11 +22,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     one.up.env["GATELOG_QUEUEING_ANNOTATION_KEYS_TO_COPY"] = TEAM
     one.up.env["GATELOG_QUEUEING_WORKLOADS"] = "groups"
     one.up.env["GATELOG_QUEUEING_EXCLUDE_RESOURCE_PREFIXES"] = "networking.example.com/"
-    try:
-        one.start()
+    with started(one):
         yield one
-    finally:
-        one.stop()
 
 
 def of_team(name: str, team: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 
 from podgroup.model.names import ADMISSION_GATE
 from tests.support.processes import KUEUE, Api, make_queue, pod
-from tests.support.stack import Stack
+from tests.support.stack import Stack, started
 
 pytestmark = [
     pytest.mark.timeout(240),
@@ -21,13 +21,9 @@ GPU = "gpu.example.com"
 @pytest.fixture
 def stack(tmp_path: Any) -> Iterator[Stack]:
     one = Stack(tmp_path)
-    one.env["GATELOG_QUEUEING_DEVICE_CLASSES"] = f"{GPU}=gpus"
-    one.up.env.update(one.env)
-    try:
-        one.start()
+    one.up.env["GATELOG_QUEUEING_DEVICE_CLASSES"] = f"{GPU}=gpus"
+    with started(one):
         yield one
-    finally:
-        one.stop()
 
 
 async def make_template(api: Api, name: str, count: int) -> None:
@@ -92,15 +88,15 @@ async def test_devices_are_counted_by_class_from_template_to_claim(stack: Stack)
         assert {"name": ADMISSION_GATE} in gates
         await says("second", "holds 3 gpus", "says 1 gpus: the larger is charged")
 
-        used = stack.sql(
-            "SELECT used FROM usage WHERE kind = 'ClusterQueue' AND resource = 'gpus' "
-            "AND to_seq IS NULL AND used = 4"
-        )
+        async def counted() -> bool:
+            return bool(
+                stack.sql(
+                    "SELECT used FROM usage WHERE kind = 'ClusterQueue' AND resource = 'gpus' "
+                    "AND to_seq IS NULL AND used = 4"
+                )
+            )
 
-        async def told() -> bool:
-            return bool(used or stack.sql("SELECT 1 FROM usage WHERE resource='gpus' AND used=4"))
-
-        await api.until("table usage has 4 gpus", told)
+        await api.until("table usage has 4 gpus", counted)
         asked = stack.sql("SELECT requests FROM pods WHERE name = 'second'")
         assert '"gpus":3' in str(asked[0]["requests"]).replace(" ", "")
         await api.call("DELETE", "/api/v1/namespaces/far/pods/first")

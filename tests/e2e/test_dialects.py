@@ -10,7 +10,7 @@ import pytest
 
 from tests.ingest.test_podsets import KEP
 from tests.support.processes import KUEUE, KUEUE_CORE, Api, make_queue, pod
-from tests.support.stack import Stack, finished
+from tests.support.stack import Stack, finished, started
 
 pytestmark = [
     pytest.mark.timeout(180),
@@ -25,11 +25,8 @@ def stack(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
     module = KUEUE_CORE if request.param == "kueue" else "tests.support.standin"
     found = Stack(tmp_path_factory.mktemp(f"dialects-{request.param}"), module=module)
     found.env["GATELOG_MODE"] = request.param
-    try:
-        found.start()
+    with started(found):
         yield found
-    finally:
-        found.stop()
 
 
 def member(name: str, script: str = "", *, role: str = "", cpu: str = "1m", **notes: str) -> Any:

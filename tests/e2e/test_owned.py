@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.processes import KUEUE, Api, make_queue, pod
-from tests.support.stack import Stack
+from tests.support.stack import Stack, started
 from tests.support.statefulsets import Controller
 
 pytestmark = [
@@ -22,11 +22,8 @@ SPACE = "serving"
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     found = Stack(tmp_path_factory.mktemp("owned"), "--no-kueue", install="policy")
     found.up.env["GATELOG_QUEUEING_OWNED_GROUPS"] = "LeaderWorkerSet,StatefulSet"
-    try:
-        found.start()
+    with started(found):
         yield found
-    finally:
-        found.stop()
 
 
 async def phases(api: Api) -> dict[str, str]:
@@ -56,13 +53,12 @@ async def test_a_stateful_set_is_one_group_as_large_as_it_is_scaled(stack: Stack
             await sets.scale("web", 4)
             await come_to(api, web_0="Running", web_1="Running", web_2="Running", web_3="gated")
 
-            async def told() -> bool:
+            async def named() -> bool:
                 why = stack.command("why", f"{SPACE}/web-3").stdout
-                print(why)
                 said = "StatefulSet web wants 4 of role main in place of 3"
                 return said in " ".join(why.split())
 
-            await api.until("why names the set", told)
+            await api.until("why names the set", named)
             await api.call("POST", f"/api/v1/namespaces/{SPACE}/pods", pod("waits"))
             await sets.scale("web", 1)
             await come_to(api, web_0="Running", waits="Running")

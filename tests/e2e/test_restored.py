@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from podgroup.model.names import ADMISSION_GATE
 from tests.deploy.compose import free_port
 from tests.support.processes import Api, make_queue, pod
-from tests.support.stack import Stack
+from tests.support.stack import Stack, started
 
 pytestmark = [
     pytest.mark.timeout(240),
@@ -35,11 +35,8 @@ def stack(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stack]:
     one.up.env["GATELOG_WEBHOOK_PORT"] = str(free_port())
     if request.param == "postgres":
         one.up.env["GATELOG_DATABASE_URL"] = request.getfixturevalue("postgres_database")
-    try:
-        one.start()
+    with started(one):
         yield one
-    finally:
-        one.stop()
 
 
 def rows(stack: Stack, query: str) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from podgroup.model.names import POD_INDEX, TOPOLOGY_REQUIRED
 from podgroup.model.topology import HOSTNAME
 from podgroup.model.topology_json import read
 from tests.support.processes import KUEUE, Api, make_queue, pod
-from tests.support.stack import Stack
+from tests.support.stack import Stack, started
 
 pytestmark = [
     pytest.mark.timeout(240),
@@ -30,11 +30,8 @@ def stack(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Sta
     one = Stack(tmp_path_factory.mktemp("topology"), "--nodes", json.dumps(NODES))
     if request.param == "postgres":
         one.up.env["GATELOG_DATABASE_URL"] = request.getfixturevalue("postgres_database")
-    try:
-        one.start()
+    with started(one):
         yield one
-    finally:
-        one.stop()
 
 
 async def make_topology(api: Api) -> None:

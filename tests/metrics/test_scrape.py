@@ -13,7 +13,7 @@ from podgroup.model.objects import WATCHED_KINDS
 from runtime.metrics import UNBOUNDED
 from tests.metrics.reference import everything
 from tests.support.processes import Api, make_queue, pod
-from tests.support.stack import Stack, runs_to_its_end
+from tests.support.stack import Stack, runs_to_its_end, started
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
@@ -61,11 +61,8 @@ def stack(tmp_path: Path, port: int) -> Iterator[Stack]:
     one = Stack(tmp_path)
     one.up.env["GATELOG_HEALTH_PORT"] = str(port)
     one.up.env["GATELOG_ARCHIVE_URL"] = str(tmp_path / "archive")
-    try:
-        one.start()
+    with started(one):
         yield one
-    finally:
-        one.stop()
 
 
 async def stories(stack: Stack, api: Api) -> None:

@@ -219,6 +219,16 @@ class RealStack(Stack):
 
 
 @contextmanager
+def started(stack: Stack) -> Iterator[Stack]:
+    """A stack that is ready, ended afterwards; `up.env` of it is set before."""
+    try:
+        stack.start()
+        yield stack
+    finally:
+        stack.stop()
+
+
+@contextmanager
 def running_stack(folder: Path, *simulator: str, install: str = "webhook") -> Iterator[Stack]:
     """A stack that is ready, ended afterwards; on a real cluster if one is named."""
     place = realcluster.kubeconfig()
@@ -226,11 +236,8 @@ def running_stack(folder: Path, *simulator: str, install: str = "webhook") -> It
         stack = Stack(folder, *simulator, install=install)
     else:
         stack = RealStack(folder, place, install)
-    try:
-        stack.start()
+    with started(stack):
         yield stack
-    finally:
-        stack.stop()
 
 
 async def runs_to_its_end(stack: Stack, api: Api, namespace: str) -> None:
