@@ -24,7 +24,7 @@ PREFIX = "kueue.x-k8s.io/"
 def stack(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     module = KUEUE_CORE if request.param == "kueue" else "tests.support.standin"
     found = Stack(tmp_path_factory.mktemp(f"dialects-{request.param}"), module=module)
-    found.env["GATELOG_MODE"] = request.param
+    found.up.env["GATELOG_MODE"] = request.param
     with started(found):
         yield found
 
