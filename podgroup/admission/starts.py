@@ -25,6 +25,7 @@ from itertools import takewhile
 from math import inf
 
 from podgroup.admission.cache.cached_queue import CachedQueue
+from podgroup.admission.cache.objects import Objects
 from podgroup.admission.cache.reservations import enter_usage
 from podgroup.admission.cache.reserved_starts import NEVER, ReservedStart
 from podgroup.admission.cache.scheduler_cache import SchedulerCache
@@ -156,21 +157,22 @@ class Starts:
             held = [one for one in held if self._ends(one, known, known.by)]
         held.sort(key=lambda one: (self._end_of(one, waiter.id), one.at, one.id))
 
-        def after(ended: int) -> Head | None:
+        def after(count: int) -> Head | None:
             """Return it as it fits once so many have ended."""
-            with self._ahead(held[:ended], earlier, name, waiter.id):
-                head = Head(waiter, queue.offer, cache.objects.forest.queues[name], False)
-                self._nominate(head, only)
-                return head if head.planned.mode is Mode.FIT else None
+            ended.first(count)
+            head = Head(waiter, queue.offer, cache.objects.forest.queues[name], False)
+            self._nominate(head, only)
+            return head if head.planned.mode is Mode.FIT else None
 
-        least, most, found = 0, len(held), after(len(held))
-        while found is not None and least < most:
-            middle = (least + most) // 2
-            sooner = after(middle)
-            if sooner is None:
-                least = middle + 1
-            else:
-                most, found = middle, sooner
+        with self._ahead(held, earlier, name, waiter.id) as ended:
+            least, most, found = 0, len(held), after(len(held))
+            while found is not None and least < most:
+                middle = (least + most) // 2
+                sooner = after(middle)
+                if sooner is None:
+                    least = middle + 1
+                else:
+                    most, found = middle, sooner
         if found is None:
             return None
         # Who fits already starts as soon as it has its turn: there is no end to wait for.
@@ -315,12 +317,12 @@ class Starts:
             return holding.at <= start.at
         return self._end_of(holding, start.id) <= by
 
-    def _at(self, start: ReservedStart) -> AbstractContextManager[None]:
+    def _at(self, start: ReservedStart) -> AbstractContextManager[object]:
         """Have things as they will be when the workload starts, before it does."""
         held = self._held(start.queue)
-        ended = [one for one in held if self._ends(one, start, start.soonest)]
+        ending = [one for one in held if self._ends(one, start, start.soonest)]
         earlier = [*self._earlier(start.queue, start.id)]
-        return self._ahead(ended, earlier, start.queue, start.id)
+        return self._ahead(ending, earlier, start.queue, start.id)
 
     @contextmanager
     def _made(self, starts: Sequence[ReservedStart]) -> Iterator[None]:
@@ -337,11 +339,11 @@ class Starts:
     @contextmanager
     def _ahead(
         self,
-        ended: Sequence[AdmittedWorkload],
+        ending: Sequence[AdmittedWorkload],
         earlier: Sequence[ReservedStart],
         name: str,
         id: str,
-    ) -> Iterator[None]:
+    ) -> Iterator["_Ended"]:
         """Have some that hold quota ended, evictions complete, and earlier starts made."""
         cache, objects = self._cache, self._cache.objects
         queues, nodes = objects.cluster_queues, objects.forest.queues
@@ -350,20 +352,17 @@ class Starts:
         kept = [(nodes[at], queues[at].reserved) for at, head in lines if queues[at].head == head]
         with cache.reservations.without_leaving():
             present, objects.present = objects.present, objects.forest
-            for one in ended:
-                enter_usage(nodes[one.cluster_queue], one, -1)
-                objects.places.charge(one.given, -1)
+            ended = _Ended(objects, ending)
+            ended.first(len(ending))
             for node, usage in kept:
                 node.give(usage)
             try:
                 with self._made(earlier):
-                    yield
+                    yield ended
             finally:
                 for node, usage in kept:
                     node.take(usage)
-                for one in ended:
-                    enter_usage(nodes[one.cluster_queue], one, 1)
-                    objects.places.charge(one.given)
+                ended.first(0)
                 objects.present = present
 
     def _held(self, name: str) -> list[AdmittedWorkload]:
@@ -371,6 +370,27 @@ class Starts:
         objects = self._cache.objects
         tree = objects.tree(name)
         return [one for each in tree for one in objects.forest.queues[each].holdings.values()]
+
+
+class _Ended:
+    """How many have ended of those that do, one after the other."""
+
+    def __init__(self, objects: Objects, ending: Sequence[AdmittedWorkload]) -> None:
+        self._objects = objects
+        self._ending = ending
+        self._count = 0
+
+    def first(self, count: int) -> None:
+        """Have so many ended: those alone are entered that were not, or are not any more."""
+        for one in self._ending[self._count : count]:
+            self._enter(one, -1)
+        for one in self._ending[count : self._count]:
+            self._enter(one, 1)
+        self._count = count
+
+    def _enter(self, one: AdmittedWorkload, sign: int) -> None:
+        enter_usage(self._objects.forest.queues[one.cluster_queue], one, sign)
+        self._objects.places.charge(one.given, sign)
 
 
 def _age(waiter: PendingWorkload) -> tuple[float, str]:
