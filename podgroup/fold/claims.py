@@ -9,8 +9,6 @@ Invariant: the requests of every live pod are those that `counted` makes of it n
 gate has at least what it had.
 """
 
-from msgspec.structs import replace
-
 from podgroup.fold import queues
 from podgroup.fold.change import take_over
 from podgroup.fold.group import spec
@@ -20,7 +18,6 @@ from podgroup.log.journal import At
 from podgroup.model.ids import PodUID
 from podgroup.model.objects import (
     DEVICE_KINDS,
-    QUEUE_KINDS,
     DeclaredSet,
     PodView,
     QueueObject,
@@ -48,29 +45,15 @@ def seen(world: World, view: PodView) -> PodView:
 def object_applied(world: World, here: At, event: ObjectApplied) -> None:
     """Fold a created, changed or listed object, and count what it says of devices."""
     view = event.object
-    kind = kind_of(view)
-    if kind not in DEVICE_KINDS:
-        queues.object_applied(world, here, view, event.relist)
-        return
-    store, key = world.objects_of(kind), QUEUE_KINDS[kind].key(view.namespace, view.name)
-    before = store.get(key)
-    queues.object_applied(world, here, view, event.relist)
-    now = store.get(key)
-    if now is not before and not _alike(before, now):
-        _recount(world, here, now)
+    if queues.object_applied(world, here, view, event.relist) and kind_of(view) in DEVICE_KINDS:
+        _recount(world, here, view)
 
 
 def object_deleted(world: World, here: At, event: ObjectDeleted) -> None:
     """Fold the end of an object, and count without it."""
-    if event.kind not in DEVICE_KINDS:
-        queues.object_deleted(world, here, event)
-        return
-    store = world.objects_of(event.kind)
-    key = QUEUE_KINDS[event.kind].key(event.namespace, event.name)
-    before = store.get(key)
-    queues.object_deleted(world, here, event)
-    if before is not None and key not in store:
-        _recount(world, here, before)
+    gone = queues.object_deleted(world, here, event)
+    if gone is not None and event.kind in DEVICE_KINDS:
+        _recount(world, here, gone)
 
 
 def recount_all(world: World, here: At) -> None:
@@ -81,16 +64,9 @@ def recount_all(world: World, here: At) -> None:
     _count_pods(world, here, list(world.pods.values()))
 
 
-def _alike(before: QueueObject | None, now: QueueObject | None) -> bool:
-    """Tell whether two versions say the same of devices: most changes are of a claim's status."""
-    if before is None or now is None:
-        return False
-    return replace(before, uid="", resource_version="") == replace(now, uid="", resource_version="")
-
-
-def _recount(world: World, here: At, view: QueueObject | None) -> None:
+def _recount(world: World, here: At, view: QueueObject) -> None:
     """Count anew what pods ask for that name an object which came, changed or went."""
-    if view is None or not counting(world):
+    if not counting(world):
         return
     if isinstance(view, ResourceClaimView):
         for identity in list(world.sharing.naming((view.namespace, view.name))):

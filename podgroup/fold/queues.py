@@ -36,17 +36,17 @@ from podgroup.state.quota import QueueKey
 from podgroup.state.world import World
 
 
-def object_applied(world: World, here: At, view: QueueObject, relist: str) -> None:
-    """Fold a created, changed or listed object."""
+def object_applied(world: World, here: At, view: QueueObject, relist: str) -> bool:
+    """Fold a created, changed or listed object; tell whether admission asks for what is new."""
     if isinstance(view, NodeView) and not asks_for_nodes(world):
-        return
+        return False
     kind = kind_of(view)
     in_frame = listed(world, kind, relist, view.uid)
     store, key = world.objects_of(kind), QUEUE_KINDS[kind].key(view.namespace, view.name)
     known = store.get(key)
     version = known.resource_version if known is not None and known.uid == view.uid else ""
     if stale(world, kind, view.resource_version, version, in_frame):
-        return
+        return False
     if isinstance(view, Marked):
         view = marking.carried(world, known, view)
     elif isinstance(view, NodeView | TopologyView):
@@ -62,20 +62,21 @@ def object_applied(world: World, here: At, view: QueueObject, relist: str) -> No
     if isinstance(view, ClusterQueueView | LocalQueueView):
         _note_stop(world, here, kind, known, view)
     if known is not None and _asked_for(known) == _asked_for(view):
-        return  # its status, or something else that admission does not ask for
+        return False  # its status, or something else that admission does not ask for
     _concerns(world, kind, view.namespace, view.name)
     if isinstance(view, FlavorView):
         nodes.forget_unasked(world, here)
+    return True
 
 
-def object_deleted(world: World, here: At, event: ObjectDeleted) -> None:
-    """Fold the end of an object."""
+def object_deleted(world: World, here: At, event: ObjectDeleted) -> QueueObject | None:
+    """Fold the end of an object, and return it; None if it was not known."""
     kind, namespace, name = event.kind, event.namespace, event.name
     see_version(world, kind, event.resource_version)
     store, key = world.objects_of(kind), QUEUE_KINDS[kind].key(namespace, name)
     known = store.get(key)
     if known is None or known.uid != event.uid:
-        return
+        return None
     del store[key]
     if isinstance(known, Marked):
         marking.forgotten(world, known)
@@ -89,6 +90,7 @@ def object_deleted(world: World, here: At, event: ObjectDeleted) -> None:
     _concerns(world, kind, namespace, name)
     if isinstance(known, FlavorView):
         nodes.forget_unasked(world, here)
+    return known
 
 
 def places_known(world: World) -> None:
@@ -121,6 +123,8 @@ def _asked_for(view: QueueObject) -> QueueObject:
         view = msgspec.structs.replace(view, marked=False, marking="")
     if isinstance(view, ClusterQueueView | CohortView | LocalQueueView):
         return msgspec.structs.replace(view, resource_version="", active=())
+    if kind_of(view) in DEVICE_KINDS:
+        return msgspec.structs.replace(view, resource_version="", uid="")
     return msgspec.structs.replace(view, resource_version="")
 
 
