@@ -19,7 +19,7 @@ from podgroup.log.events import SAID_BY, STRANGE, Batch, Decision, Event, Undeco
 from podgroup.log.records import Concluded
 
 VERSION = 1
-"""Version of the envelope, not of the events: those carry their own in their tags."""
+"""Version of the envelope. Events carry versions of their own in their tags."""
 
 
 class _Envelope(msgspec.Struct, omit_defaults=True):
@@ -73,7 +73,7 @@ class _Number(msgspec.Struct):
 _NOTHING: frozenset[type] = frozenset()
 _MANY = b'{"decisions":['
 _RECORDS = b'{"number":'
-"""What `Concluded` begins with, and no decision."""
+"""The first bytes of `Concluded`, and of no decision."""
 
 _encoder = msgspec.json.Encoder()
 _envelopes: msgspec.json.Decoder[_Envelope] = msgspec.json.Decoder(_Envelope)
@@ -94,7 +94,7 @@ def encode_batch(batch: Batch) -> bytes:
     """Return the bytes of a message of EVENTS.
 
     Raises:
-        ValueError: the batch contains something that was not decodable in the first place.
+        ValueError: the batch contains an event that was not decodable in the first place.
     """
     events: list[Event] = []
     for event in batch.events:
@@ -117,7 +117,7 @@ def join_events(
     incarnation: str = "",
     cluster_uid: str = "",
 ) -> bytes:
-    """Return the bytes of a message of EVENTS from events that are bytes already, in order."""
+    """Return the bytes of a message of EVENTS made of encoded events, in order."""
     parts = tuple(map(msgspec.Raw, events))
     return _encoder.encode(_Lenient(VERSION, source, parts, positions, incarnation, cluster_uid))
 
@@ -125,8 +125,9 @@ def join_events(
 def decode_batch(body: bytes, source: str = "") -> Batch:
     """Return the batch in `body`; undecodable parts are `Undecodable`, whole bodies included.
 
-    `source` is who speaks on the subject it came by. The batch is from that source, whatever the
-    body says, and what such a source may not say comes back as `Undecodable` too.
+    `source` is the publisher that the message's subject names. The batch is from that source,
+    whatever the body says, and events that the source may not publish come back as `Undecodable`
+    too.
     """
     try:
         known = _envelopes.decode(body)
@@ -146,9 +147,9 @@ def decode_batch(body: bytes, source: str = "") -> Batch:
 
 
 def said_by(batch: Batch, source: str) -> Batch:
-    """Return the batch as `source` may have said it; the rest is `Undecodable`, in its place.
+    """Return the batch with the events that `source` may publish; others become `Undecodable`.
 
-    What is parked so is wrapped, so that no reader takes it for news about the object it names.
+    Such an event is parked in a wrapper, so that no reader takes it for an event of its object.
     """
     theirs = SAID_BY.get(source, _NOTHING)
     if batch.source == source and theirs.issuperset(map(type, batch.events)):
@@ -178,7 +179,7 @@ def is_strange(event: Event | Undecodable) -> bool:
 
 
 def is_from(body: bytes, source: str) -> bool:
-    """Tell whether a message of EVENTS says that it is from `source`, as one of ours does."""
+    """Tell whether a message of EVENTS names `source`, at the place where our messages do."""
     return body.startswith(b'{"v":%d,"source":"%b",' % (VERSION, source.encode()))
 
 
@@ -206,9 +207,9 @@ def _decode_leniently(body: bytes) -> Batch:
 
 
 def concerned(raw: bytes) -> Concerned | None:
-    """Return which object an undecodable event is about, None if it does not say.
+    """Return which object an undecodable event is about, None if the event does not say.
 
-    Every version of an event about a pod or a Workload says so under these names.
+    Every version of an event about a pod or a Workload has its object under these names.
     """
     try:
         named = _about.decode(raw)
@@ -222,9 +223,9 @@ def concerned(raw: bytes) -> Concerned | None:
 
 
 def message_id(batch: Batch) -> str:
-    """Return the Nats-Msg-Id of a batch: derived from the ids of its events, in order.
+    """Return the Nats-Msg-Id of a batch, derived from its incarnation and the ids of its events.
 
-    And from its incarnation: versions that come again after a restore name other events.
+    Resource versions that come again after a restore of etcd name other events.
     """
     digest = hashlib.blake2b(batch.incarnation.encode(), digest_size=16)
     for event in batch.events:
@@ -234,16 +235,16 @@ def message_id(batch: Batch) -> str:
 
 
 def encode_decision(decision: Decision) -> bytes:
-    """Return the bytes of one decision, which may be a message of DECISIONS by itself."""
+    """Return the bytes of a decision, which may be a message of DECISIONS by itself."""
     return _encoder.encode(decision)
 
 
 def join_decisions(bodies: Sequence[bytes]) -> bytes:
-    """Return a message of DECISIONS with several decisions, in order; a lone one stays as it is.
+    """Return a message of DECISIONS with several decisions, in order; a lone decision is unchanged.
 
     A stream that syncs every write takes thousands of messages a second but a hundred thousand
     decisions (bench/NOTES.md), and each message is acknowledged by a round trip of its own.
-    Records stand beside the decisions, where an actuator, also an older one, does not look.
+    Records are beside the decisions, in a field that actuators of all releases ignore.
     """
     said = [body for body in bodies if body.startswith(_RECORDS)]
     if not said:
@@ -255,7 +256,7 @@ def join_decisions(bodies: Sequence[bytes]) -> bytes:
 def split_decisions(body: bytes) -> list[bytes]:
     """Return the decisions in a message of DECISIONS, each as its own bytes.
 
-    Never raises: a message that cannot be taken apart is one part, which `decode_decision` refuses.
+    Never raises: a message that cannot be split is one part, which `decode_decision` refuses.
     """
     if not body.startswith(_MANY):
         return [body]
@@ -268,7 +269,7 @@ def split_decisions(body: bytes) -> list[bytes]:
 def split_conclusions(body: bytes) -> list[bytes]:
     """Return decisions and records in a message of DECISIONS, in the order of their numbers.
 
-    Never raises: what cannot be taken apart is as in `split_decisions`.
+    Never raises: a message that cannot be split is treated as in `split_decisions`.
     """
     if not body.startswith(_MANY):
         return [body]
@@ -283,9 +284,9 @@ def split_conclusions(body: bytes) -> list[bytes]:
 
 
 def decode_conclusions(body: bytes) -> list[Conclusions]:
-    """Return what a message of DECISIONS says was concluded, in the order of the numbers.
+    """Return the conclusions in a message of DECISIONS, in the order of their numbers.
 
-    Never raises: what this version does not know is left out.
+    Never raises: conclusions that this version does not know are left out.
     """
     found: list[Conclusions] = []
     if body.startswith(_MANY):
@@ -301,12 +302,12 @@ def decode_conclusions(body: bytes) -> list[Conclusions]:
 
 
 def is_records(body: bytes) -> bool:
-    """Tell whether a part of a message of DECISIONS is records, and not a decision."""
+    """Tell whether a part of a message of DECISIONS is records, in place of a decision."""
     return body.startswith(_RECORDS)
 
 
 def encode_concluded(concluded: Concluded) -> bytes:
-    """Return the bytes of the records of one message of the log."""
+    """Return the bytes of the records of a message of the log."""
     return _encoder.encode(concluded)
 
 
@@ -314,7 +315,7 @@ def decode_concluded(body: bytes) -> Concluded:
     """Return the records in `body`.
 
     Raises:
-        msgspec.MsgspecError: not records this version knows.
+        msgspec.MsgspecError: `body` is no records that this version knows.
     """
     return _concluded.decode(body)
 
@@ -323,7 +324,7 @@ def decode_conclusion(body: bytes) -> Conclusions:
     """Return the decision or the records in `body`.
 
     Raises:
-        msgspec.MsgspecError: neither of a kind this version knows.
+        msgspec.MsgspecError: `body` is neither, of a kind that this version knows.
     """
     return _concluded.decode(body) if body.startswith(_RECORDS) else _decisions.decode(body)
 
@@ -332,6 +333,6 @@ def decode_decision(body: bytes) -> Decision:
     """Return the decision in `body`.
 
     Raises:
-        msgspec.MsgspecError: not a decision this version knows; the caller parks it.
+        msgspec.MsgspecError: `body` is no decision that this version knows; the caller parks it.
     """
     return _decisions.decode(body)

@@ -6,10 +6,10 @@
     roles   pod-group-roles: so many roles, each with a pod-group-role-count (first draft, story 3)
     owner   pod-group-owner: the pods of a StatefulSet, or of a replica of a LeaderWorkerSet
 
-A declaration is one text per pod. Pods of one group must have the same one; a pod may have none
-(the workers of a driver do) where others speak for it.
+A declaration is one text per pod. Pods of one group must have the same declaration; a pod may have
+none (a driver's workers have none) where other pods declare the group.
 
-Invariant: equal declarations mean the same, and a text with a line break in it states several.
+Invariant: equal declarations mean the same, and a text with a line break states several.
 """
 
 from functools import lru_cache
@@ -37,13 +37,13 @@ ROLES: Final = "roles"
 OWNER: Final = "owner"
 
 ANNOTATIONS: Final[dict[str, str]] = {key.dialect: key.name for key in KEYS if key.size}
-"""Dialect -> the annotation that states it."""
+"""Dialect -> the annotation that states the size in it."""
 _SAID = (COUNT, ROLES, TOTAL, OWNER)
 _STATED = tuple(ANNOTATIONS[dialect] for dialect in _SAID)
 
 
 class Owner(NamedTuple):
-    """Whose pods make up a group; `size` is how many a replica has, 0 where the object says it."""
+    """The owner of a group's pods; `size` is pods per replica, 0 where the object says it."""
 
     kind: str
     name: str
@@ -51,7 +51,7 @@ class Owner(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Kind and name, as people write them."""
+        """Kind and name, in people's spelling."""
         return f"{self.kind} {self.name}"
 
 
@@ -62,7 +62,7 @@ def declaration(view: PodView) -> str:
 
 @lru_cache(256)
 def _declaration(sets_key: str, *stated: str | None) -> str:
-    """Put a declaration into words; most pods of a template declare what the one before did."""
+    """Return the text of a declaration; remembered, as pods of a template declare the same."""
     found = [f"{SETS}/{sets_key}"] if sets_key else []
     for dialect, text in zip(_SAID, stated, strict=True):
         if text is not None:
@@ -73,9 +73,9 @@ def _declaration(sets_key: str, *stated: str | None) -> str:
 
 
 def declares_alike(view: PodView, other: PodView) -> bool:
-    """Tell whether two pods declare the same in the same words, without putting it together.
+    """Tell whether two pods declare the same in the same words, without making the texts.
 
-    Asked of each pod as it gets the annotation of its admission: an eighth of that event.
+    Every pod is asked when it gets the annotation of its admission: an eighth of that event's cost.
     """
     mine, others = view.annotations.get, other.annotations.get
     return view.sets_key == other.sets_key and list(map(mine, _STATED)) == list(
@@ -89,7 +89,7 @@ def dialects(declared: str) -> tuple[str, ...]:
 
 
 def declared(view: PodView) -> str:
-    """Return what a pod declares in words, for people."""
+    """Return a pod's declaration in words, for people."""
     found = [f"{POD_GROUP_SETS}: {summary(view.sets)}"] if view.sets_key else []
     for dialect in _SAID:
         text = view.annotations.get(ANNOTATIONS[dialect])
@@ -104,22 +104,22 @@ def summary(sets: tuple[DeclaredSet, ...]) -> str:
 
 
 def declared_count(view: PodView) -> int:
-    """Return the pods that the first draft's count states, 0 if it is no count."""
+    """Return the count of pods in the first draft's annotation, 0 if it is no count."""
     return _within(view.annotations.get(POD_GROUP_COUNT, ""), MAX_INT32)
 
 
 def declared_roles(view: PodView) -> int:
-    """Return the roles that the first draft's role number states, 0 if it is no such number."""
+    """Return the number of roles in the first draft's annotation, 0 if it is no such number."""
     return _within(view.annotations.get(POD_GROUP_ROLES, ""), MAX_ROLES)
 
 
 def role_count(view: PodView) -> int:
-    """Return how many pods the role of a pod has: 1 where it is not said, 0 if it is no count."""
+    """Return how many pods the role of a pod has: 1 without the annotation, 0 if it is no count."""
     return _within(view.annotations.get(POD_GROUP_ROLE_COUNT, "1"), MAX_INT32)
 
 
 def declared_owner(declaration: str) -> Owner | None:
-    """Return the owner that a declaration names, None if it names none that can have a group."""
+    """Return the owner that a declaration names, None without an owner that can have a group."""
     _, _, said = declaration.partition(f"{OWNER}/")
     kind, _, rest = said.partition("/")
     name, _, size = rest.partition("/")

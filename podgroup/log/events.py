@@ -40,8 +40,8 @@ class PodApplied(EventBase, tag="pod_applied.v1", frozen=True, kw_only=True):
 class PodDeleted(EventBase, tag="pod_deleted.v1", frozen=True, kw_only=True):
     """A pod is gone; `pod` is its last state.
 
-    `filtered`: the watch has a label selector, so it may be there still, without the label; `pod`
-    is then its last state with it.
+    `filtered`: the watch has a label selector, so the pod may still exist, without the label; `pod`
+    is then its last state with the label.
     """
 
     pod: PodView
@@ -99,7 +99,7 @@ class NodesTaken(EventBase, tag="nodes_taken.v1", frozen=True, kw_only=True):
     """What pods that are placed by others take of nodes, as of `at`: node -> resource -> amount.
 
     Sums of the requests of pods that are bound and not over, in the units of requests, and one of
-    `pods` for each. A node that is not named is as it was said last.
+    `pods` for each. The event leaves nodes that it does not name as they were.
     """
 
     at: Time
@@ -109,8 +109,8 @@ class NodesTaken(EventBase, tag="nodes_taken.v1", frozen=True, kw_only=True):
 class RelistStarted(EventBase, tag="relist_started.v1", frozen=True, kw_only=True):
     """A complete LIST of `kind` begins; `reason` says why (start, 410 gone, stream recreated).
 
-    `by_settings`: nothing is decided on it before the log says by which settings. False in logs
-    from before settings were recorded.
+    `by_settings`: decisions wait until the log has the settings. False in logs from before settings
+    were recorded.
     """
 
     kind: Kind
@@ -120,9 +120,9 @@ class RelistStarted(EventBase, tag="relist_started.v1", frozen=True, kw_only=Tru
 
 
 class RelistCompleted(EventBase, tag="relist_completed.v1", frozen=True, kw_only=True):
-    """The LIST is complete as of `resource_version`; `installed` False: no such kind there.
+    """The LIST is complete as of `resource_version`; `installed` False: the kind is not installed.
 
-    `filtered`: it has a label selector, so what is not in it may be there still.
+    `filtered`: the LIST has a label selector, so objects that are not in it may still exist.
     """
 
     kind: Kind
@@ -141,12 +141,12 @@ class WatchProgressed(EventBase, tag="watch_progressed.v1", frozen=True, kw_only
 
 
 class ClusterRestored(EventBase, tag="cluster_restored.v1", frozen=True, kw_only=True):
-    """The API server tells another history than the log: etcd was restored, or it is another one.
+    """The API server's history is not the log's: etcd was restored, or the cluster is another.
 
-    From here on resource versions are those of `incarnation`, and may be lower than what was seen;
-    a complete list of every kind follows. `cluster_uid` is the uid of namespace kube-system and
-    `was_uid` the one before, `resource_version` what the quorum says now and `was_version` the
-    highest that the log knew; each is "" if it is not known. `kind` is the kind it was seen on.
+    From here on resource versions are of `incarnation`, and may be lower than before; a complete
+    list of every kind follows. `cluster_uid` is the uid of namespace kube-system and `was_uid` its
+    uid before, `resource_version` the quorum's version now and `was_version` the highest version
+    that the log knew; each is "" if it is not known. `kind` is the kind that showed it.
     """
 
     incarnation: str
@@ -159,9 +159,9 @@ class ClusterRestored(EventBase, tag="cluster_restored.v1", frozen=True, kw_only
 
 
 class DeltaRefused(EventBase, tag="delta_refused.v1", frozen=True, kw_only=True):
-    """A watch item that could not be read: refused at the door, with the field's path.
+    """A watch item that could not be read: ingest refused it, with the field's path.
 
-    `unlabelled`: no watch shows it, for it lacks our label, though it bears our gate or finalizer.
+    `unlabelled`: no watch shows the pod, which bears our gate or finalizer and lacks our label.
     """
 
     kind: Kind
@@ -186,9 +186,9 @@ class OutcomeRecorded(EventBase, tag="outcome_recorded.v1", frozen=True, kw_only
     """What became of one attempt at a decision.
 
     `delivery` counts deliveries of the decision's message, `attempt` tries within it (both from 1).
-    `uid` and `resource_version` are those of the written object after the write. `parked` is the
-    place of the decision in DECISIONS (`sequence/place`) if it was parked as one that cannot be
-    read or carried out, else "".
+    `uid` and `resource_version` are the written object's after the write. `parked` is the place in
+    DECISIONS (`sequence/place`) of a decision that was parked because it cannot be read or carried
+    out, else "".
     """
 
     decision: str
@@ -205,10 +205,10 @@ class OutcomeRecorded(EventBase, tag="outcome_recorded.v1", frozen=True, kw_only
 
 
 class DecisionRefused(EventBase, tag="decision_refused.v1", frozen=True, kw_only=True):
-    """A message of DECISIONS parked as no decision of ours: nothing in it is believed.
+    """A message of DECISIONS was parked as no decision of ours: nothing in it is believed.
 
-    `sequence` is its place in the stream, `raw` the beginning of it. `others` counts those that
-    were refused since the last such event and have none of their own.
+    `sequence` is its place in the stream, `raw` its beginning. `others` counts messages that were
+    refused since the last such event and have no event of their own.
     """
 
     sequence: int
@@ -229,10 +229,10 @@ class OperatorActed(EventBase, tag="operator_acted.v1", frozen=True, kw_only=Tru
 
 
 class SettingsRecorded(EventBase, tag="settings_recorded.v1", frozen=True, kw_only=True):
-    """By what is decided from here on: published by a projector when the log says otherwise.
+    """The settings of all decisions from here on: a projector publishes them when they changed.
 
-    `kinds` have to be listed before anything is decided. `gatelog` is the version of the release,
-    `rules` that of its rules (`rules.VERSION`).
+    `kinds` have to be listed before the first decision. `gatelog` is the version of the release,
+    `rules` the version of its rules (`rules.VERSION`).
     """
 
     mode: str
@@ -285,7 +285,7 @@ SAID_BY: dict[str, frozenset[type[EventBase]]] = {
     "projector": frozenset((TimerFired, OutcomeRecorded, OperatorActed, SettingsRecorded)),
     "operator": frozenset((OperatorActed,)),
 }
-"""Which source may say what; the sources are those of `subjects.Source`."""
+"""Source of `subjects.Source` -> the events that it may publish."""
 
 
 class Undecodable(Struct, frozen=True, gc=False, kw_only=True):
@@ -296,15 +296,15 @@ class Undecodable(Struct, frozen=True, gc=False, kw_only=True):
 
 
 STRANGE = "from another: "
-"""How the error of an `Undecodable` begins that could be decoded and is not its source's to say."""
+"""Begins the error of an `Undecodable` event that could be decoded but not come from its source."""
 
 
 class Batch(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One message of EVENTS.
 
     `positions` (ingest only) is the resource version per kind up to which the watch has been
-    published once this message is stored: where a restarted ingester resumes. Those versions are of
-    the cluster whose namespace kube-system has `cluster_uid` ("": a log from before it was noted),
+    published once this message is stored: where a restarted ingester resumes. The versions are of
+    the cluster whose namespace kube-system has `cluster_uid` ("": a log from before this field),
     and of its `incarnation`, which changes when versions begin again ("" for the first).
     """
 
@@ -316,10 +316,11 @@ class Batch(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Decision(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
-    """A recorded choice: which rule, why in words, and the command that follows from it.
+    """A recorded choice: which rule, why in words, and the command that follows.
 
-    `as_of` is the position of the message after which it was decided, `number` counts the decisions
-    of a cluster from 1. `reason` is a CamelCase word for machines, `message` a sentence for people.
+    `as_of` is the position of the message after which the rule decided, `number` counts the
+    decisions of a cluster from 1. `reason` is a CamelCase word for machines, `message` a sentence
+    for people.
     """
 
     id: str
@@ -338,7 +339,8 @@ class Decision(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
 def event_id(event: Event) -> str:
     """Return the id from which message ids are derived: `uid/resourceVersion/type` for a delta.
 
-    It is of one incarnation: after a restore of etcd versions come again (`codec.message_id`).
+    The id is unique in one incarnation: after a restore of etcd resource versions come again
+    (`codec.message_id`).
     """
     match event:
         case PodApplied(pod=p, relist=r):

@@ -1,9 +1,9 @@
 """The journal: what one message of the log changed, as values to be written.
 
-Theory. The fold keeps state in memory and says what it did in a journal: lines of history, waits
+Theory. The fold keeps state in memory and writes what it did in a journal: lines of history, waits
 that opened or closed, admissions, gates, outcomes, parked events, decisions, and the ids of
-everything whose row is now different. The projector turns a journal into SQL; a test compares it;
-replay compares two of them. Later entries of one key replace earlier ones.
+everything whose row changed. The projector turns a journal into SQL; a test compares it; replay
+compares two journals. A later entry replaces an earlier entry of the same key.
 
 Invariant: `(seq, ord)` of notes is unique and grows; nothing here refers to a clock.
 """
@@ -70,7 +70,7 @@ class AdmissionRow(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class PlacementRow(Struct, frozen=True, gc=False, kw_only=True):
-    """Where the pods of a podset have places, until `to_at` (None: still); `requests` is of one."""
+    """The places of a podset's pods, until `to_at` (None: still); `requests` is per pod."""
 
     group: str
     given: Assignment
@@ -82,7 +82,7 @@ class PlacementRow(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class GateRow(Struct, frozen=True, gc=False):
-    """A scheduling gate of a pod, ours or another's."""
+    """A scheduling gate of a pod, ours or another controller's."""
 
     pod: str
     gate: str
@@ -92,7 +92,7 @@ class GateRow(Struct, frozen=True, gc=False):
 
 
 class PodWaitRow(Struct, frozen=True, gc=False, kw_only=True):
-    """What a pod that was let go waited for, until `to_at` (None: it does, or the pod is gone)."""
+    """What an ungated pod waited for, until `to_at` (None: it still waits, or the pod is gone)."""
 
     pod: str
     from_seq: int
@@ -118,7 +118,7 @@ class OutcomeRow(Struct, frozen=True, gc=False):
 
 
 class ParkedRow(Struct, frozen=True, gc=False, kw_only=True):
-    """Something parked: an undecodable event, a refused delta, a fold that failed."""
+    """A parked event or message: undecodable, a refused delta, or a fold that failed."""
 
     seq: int
     ord: int
@@ -131,9 +131,9 @@ class ParkedRow(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class FailureRow(Struct, frozen=True, gc=False, kw_only=True):
-    """A container that ended badly, or ("") a pod that its node or the cluster put an end to.
+    """A container that failed, or ("") a pod that its node or the cluster ended.
 
-    `requests` is what the pod asked for then, `finished_at` what the kubelet says of the end.
+    `requests` is what the pod requested then, `finished_at` the kubelet's time of the end.
     """
 
     pod: str
@@ -175,7 +175,7 @@ class EpochRow(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class UsageRow(Struct, frozen=True, gc=False, kw_only=True):
-    """What was taken through a queue or cohort of one resource, until `to_at` (None: now)."""
+    """Usage of a resource in a queue or cohort, until `to_at` (None: still)."""
 
     kind: str
     namespace: str
@@ -189,7 +189,7 @@ class UsageRow(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class ShortageRow(Struct, frozen=True, gc=False, kw_only=True):
-    """Of what a group that waited fell short, until `to_at` (None: it still does)."""
+    """A shortage of a waiting group, until `to_at` (None: still)."""
 
     group: str
     cluster_queue: str
@@ -201,7 +201,7 @@ class ShortageRow(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class StartRow(Struct, frozen=True, gc=False, kw_only=True):
-    """A start that was reserved, until `to_at` (None: it still is), which `ended` says why."""
+    """A reserved start, until `to_at` (None: still); `ended` says why it ended."""
 
     group: str
     start: StartReserved
@@ -214,7 +214,7 @@ class StartRow(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class PreemptionRow(Struct, frozen=True, gc=False, kw_only=True):
-    """Who had to give way to whom. (namespace, name, priority) of each, as they were then."""
+    """A preemption: (namespace, name, priority) of victim and preemptor, as they were then."""
 
     seq: int
     at: datetime
@@ -225,11 +225,11 @@ class PreemptionRow(Struct, frozen=True, gc=False, kw_only=True):
     preemptor_was: tuple[str, str, int]
     between: Preempted
     assignments: tuple[Assignment, ...]
-    """What the victim held."""
+    """The quota that the victim held."""
 
 
 class Journal(Struct, kw_only=True):
-    """Everything that changed since it was taken last, in order."""
+    """Everything that changed since the journal was taken last, in order."""
 
     notes: list[Note] = field(default_factory=list)
     waits: dict[tuple[str, int], WaitRow] = field(default_factory=dict)
@@ -245,11 +245,11 @@ class Journal(Struct, kw_only=True):
     quotas: dict[tuple[str, int], QuotaRow] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
     concluded: list[Concluded] = field(default_factory=list)
-    """What rules concluded besides, one entry per message of the log."""
+    """Records of rules, one entry per message of the log."""
     usage: dict[tuple[str, str, str, str, str, int], UsageRow] = field(default_factory=dict)
     """By kind, namespace, name, flavor, resource and position."""
     standings: dict[tuple[str, str, str], StandingReport] = field(default_factory=dict)
-    """How queues and cohorts stand, by kind, namespace and name."""
+    """Standings of queues and cohorts, by kind, namespace and name."""
     shortages: dict[tuple[str, int, str, str], ShortageRow] = field(default_factory=dict)
     """By group, position, flavor and resource."""
     starts: dict[tuple[str, int], StartRow] = field(default_factory=dict)
@@ -257,7 +257,7 @@ class Journal(Struct, kw_only=True):
     places: dict[tuple[str, str, int], tuple[NodeView | TopologyView, At | None]] = field(
         default_factory=dict
     )
-    """Nodes and Topologies as they were, by kind, name and position, and until when."""
+    """Former Nodes and Topologies, by kind, name and position, and until when they were so."""
     preemptions: list[PreemptionRow] = field(default_factory=list)
     pods: set[str] = field(default_factory=set)
     """Pods whose row changed and that are still in the state."""

@@ -1,9 +1,9 @@
-"""Messages of the stream PARKED: the dead letters, as the part that parks them sends them.
+"""Messages of the stream PARKED: the dead letters, in the form in which they are sent.
 
-Theory. The stream is for what the read model cannot give: bytes that were cut, decisions
-that are forged, all of them and whole. Projector and actuator send one shape, so it has one reader
-(`gatelog parked stream`). The read model does not come from it: rows come from the log, which says
-of everything that is parked that it was.
+Theory. The stream has what the read model lacks: all bytes of a message that was cut, and all
+forged decisions. Projector and actuator send one form, so the stream has one reader
+(`gatelog parked stream`). Rows of the read model come from the log, which has an event for
+everything that was parked.
 
 Invariant: `decode_parked(encode_parked(x)) == x`; what earlier releases sent is read as well.
 """
@@ -17,7 +17,7 @@ from podgroup.log.journal import ParkedRow
 
 
 class ParkedMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something parked: why, by whom, and where it was in its `stream`.
+    """A parked message: why, by which part, and where it was in its `stream`.
 
     `seq` is a position of the log in EVENTS and a stream sequence in DECISIONS, `ord` the place in
     that message, `at` its time. `body` is what was parked, untouched (base64 on the wire).
@@ -60,6 +60,6 @@ def decode_parked(body: bytes) -> ParkedMessage:
     """Return the message in `body`.
 
     Raises:
-        msgspec.MsgspecError: no message of this stream.
+        msgspec.MsgspecError: `body` is no message of this stream.
     """
     return msgspec.json.decode(body, type=ParkedMessage)

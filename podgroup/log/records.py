@@ -1,14 +1,14 @@
-"""Records: what rules conclude besides decisions, as values that are stored and folded.
+"""Records: conclusions of rules beside decisions, as values that are stored and folded.
 
-Theory. A decision is carried out by an actuator; a record only says what is held to be true from
-here on: why a group waits, a timer that was set, a group that may be composed anew. Both are
+Theory. An actuator carries out a decision; a record only states what is so from here on: why a
+group waits, a timer that was set, a group that may be composed anew. Both are
 conclusions and both are in the log, so a fold needs no rule and comes to the same state, whatever
 rules, wording and settings there are by then.
 
-Records travel as arrays, because there are several of them for each pod. Their tags are words of
+Records travel as arrays, because there are several for each pod. Their tags are words of
 the log: a record with another meaning needs another tag, a new field a default.
 
-Invariant: `group` is the id of the group it is about, "" if it is about none.
+Invariant: `group` is the id of the record's group, "" if the record is about no group.
 """
 
 from datetime import datetime
@@ -28,12 +28,12 @@ class Record(Struct, frozen=True, array_like=True, omit_defaults=True, gc=False)
 
 
 class Explained(Record, frozen=True, tag="explained"):
-    """What a group is doing, and why; None is what it was before.
+    """The state of a group, and why; a field that is None did not change.
 
-    `wait` is the reason of a wait that begins, which ends the one before; "": that one ends and
-    none begins. Where one begins, reason and message are those of the wait unless they are said.
-    `effect` is what follows from a reason that is another, be it nothing; None: no reason is, or
-    the log is from before that was kept.
+    `wait` is the reason of a wait that begins and ends the wait before; "": the wait ends and no
+    other begins. Where a wait begins, reason and message are the wait's unless they are given.
+    `effect` is what follows from a new reason, be it nothing; None: the reason did not change, or
+    the log is from before this field.
     """
 
     state: str | None = None
@@ -46,9 +46,9 @@ class Explained(Record, frozen=True, tag="explained"):
 
 
 class Pending(Record, frozen=True, tag="pending"):
-    """Why it cannot be composed or admitted; "" when nothing is in its way.
+    """Why the group cannot be composed or admitted; "" when nothing is in its way.
 
-    `effect` is what follows from that, be it nothing; None: the log is from before that was kept.
+    `effect` is what follows from the reason, be it nothing; None: an older log.
     """
 
     reason: str
@@ -57,15 +57,15 @@ class Pending(Record, frozen=True, tag="pending"):
 
 
 class Kept(Record, frozen=True, tag="kept"):
-    """Quota is kept for it until `victims`, who give way to it, have left; nothing is if None.
+    """Quota that is kept for the group until its `victims` have left; `assignments` None: no quota.
 
-    `head`: it is kept for the first one of a StrictFIFO ClusterQueue, per flavor, while that waits;
-    or, if it is none, a preemptor is to stay the first one, as Kueue has it.
+    `head`: the group is the head of a StrictFIFO ClusterQueue, and `assignments` are reserved for
+    it per flavor while it waits; () makes it the head as a preemptor, as Kueue has it.
 
-    `lost_to`: that group took over what was kept; `victims` wait until this one is admitted, or
-    that one waits for no evictions any more.
+    `lost_to`: this other group took the claim over; `victims` wait until the group is admitted, or
+    until the other group waits for no evictions any more.
 
-    `until`: `victims` go on running until then, when they have run for long enough.
+    `until`: `victims` run until then, when their least run time is over.
     """
 
     cluster_queue: str = ""
@@ -78,10 +78,10 @@ class Kept(Record, frozen=True, tag="kept"):
 
 
 class StartReserved(Record, frozen=True, tag="start_reserved"):
-    """It is to start in these flavors by a time, worked out `at`; no start is reserved if None.
+    """The group has a reserved start in these flavors; `assignments` None: no start.
 
-    `by` None: once what ran at that time has ended, which has no bound. `rank` orders those to
-    whom starts are reserved at once.
+    The start is to be by `by`, as worked out `at`. `by` None: after the end of what ran at that
+    time, which has no bound. `rank` orders starts that are reserved at once.
     """
 
     cluster_queue: str = ""
@@ -92,27 +92,27 @@ class StartReserved(Record, frozen=True, tag="start_reserved"):
 
 
 class ShortageChanged(Record, frozen=True, tag="lacking"):
-    """What a group, or its equal, fell short of in a ClusterQueue; empty: the shortage is over."""
+    """Shortages of a group, or of its equal, in a ClusterQueue; empty: the shortage is over."""
 
     cluster_queue: str = ""
     shortages: tuple[Shortage, ...] = ()
 
 
 class Timed(Record, frozen=True, tag="timed"):
-    """Its timer of a purpose falls due at `at`; None: there is none any more."""
+    """The group's timer of a purpose falls due at `at`; None: the timer is gone."""
 
     purpose: str
     at: datetime | None = None
 
 
 class Requeued(Record, frozen=True, tag="requeued"):
-    """It may queue again; `waited`: its back-off is over."""
+    """The group may queue again; `waited`: its back-off is over."""
 
     waited: bool = False
 
 
 class Readied(Record, frozen=True, tag="readied"):
-    """Whether it was ready in this admission, and since when it is not."""
+    """Whether the group was ready in this admission, and since when it is not ready."""
 
     ready: bool = False
     unready_at: datetime | None = None
@@ -132,58 +132,58 @@ class Peaked(Record, frozen=True, tag="peaked"):
 
 
 class Wanted(Record, frozen=True, tag="wanted"):
-    """(role, count) of roles that its owner wants larger than the quota it holds; (): no more."""
+    """(role, count) of roles that the owner wants larger than the group's quota; (): none."""
 
     roles: tuple[tuple[str, int], ...] = ()
 
 
 class Reopened(Record, frozen=True, tag="reopened"):
-    """What is left of it is composed anew, as a Workload of its own."""
+    """The remaining pods of the group are composed anew, as a Workload of their own."""
 
 
 class WorkloadBack(Record, frozen=True, tag="workload_back"):
-    """A Workload of its name is there again, or is to be made again: it is not lost."""
+    """A Workload of the group's name exists again, or is to be created again: it is not lost."""
 
 
 class Released(Record, frozen=True, tag="released"):
-    """The pods that left our hands were released."""
+    """The group's pods without our label were released."""
 
 
 class ChecksReported(Record, frozen=True, tag="checks"):
-    """What was written to its pods of pending admission checks."""
+    """The text on pending admission checks that was written to the group's pods."""
 
     text: str
 
 
 class Reportable(Record, frozen=True, tag="reportable"):
-    """There is something else to tell its users once it has held; None: the wait it is in."""
+    """At `at` users get a report of `key`, if it still holds; `key` None: of the group's wait."""
 
     key: str | None = None
     at: datetime | None = None
 
 
 class Reported(Record, frozen=True, tag="reported"):
-    """Its reason was reported to its users."""
+    """The group's reason was reported to its users."""
 
 
 class RefusalReported(Record, frozen=True, tag="refusal"):
-    """What the API server has against its Workload was reported."""
+    """The API server's refusal of the group's Workload was reported."""
 
 
 class RecountReported(Record, frozen=True, tag="recount"):
-    """It was reported that a changed total count is not obeyed."""
+    """Users were informed that a changed total count has no effect."""
 
 
 class PodRefused(Record, frozen=True, tag="pod_refused"):
-    """What is wrong with an unreadable pod was written to it."""
+    """The fault of an unreadable pod was written to the pod."""
 
     uid: str
 
 
 class Used(Record, frozen=True, tag="used"):
-    """What a LocalQueue (`namespace/name`) is remembered to have used, as of `at`; of no group.
+    """The recent use of a LocalQueue (`namespace/name`), as of `at`; `group` is "".
 
-    Decimal text per resource, in standard units; None: it is remembered no longer.
+    Decimal text per resource, in standard units; None: the use is forgotten.
     """
 
     queue: str = ""
@@ -192,7 +192,7 @@ class Used(Record, frozen=True, tag="used"):
 
 
 class Parked(Record, frozen=True, tag="parked"):
-    """The rules failed for it, or it was to take an illegal step: it is parked."""
+    """The group is parked: its rules failed, or its next step would be illegal."""
 
     ordinal: int
     message: str
@@ -201,7 +201,7 @@ class Parked(Record, frozen=True, tag="parked"):
 
 
 class Counted(Record, frozen=True, tag="counted"):
-    """The state of a queue or cohort whose status is not written; None: there is none any more."""
+    """The standing of a queue or cohort whose status is not written; None: the object is gone."""
 
     kind: str
     namespace: str
@@ -217,23 +217,23 @@ class CountsTimed(Record, frozen=True, tag="counts_timed"):
 
 
 class StartsTimed(Record, frozen=True, tag="starts_timed"):
-    """When some group may have waited too long; None: none waits."""
+    """When some group may have waited too long; None: no group waits."""
 
     at: datetime | None = None
 
 
 class AsOf(Record, frozen=True, tag="as_of"):
-    """What follows holds as of another time than that of the message: after a start."""
+    """The records that follow have another time than their message: after a start."""
 
     at: datetime
 
 
 class Renewed(Record, frozen=True, tag="renewed"):
-    """Pods that came after its end begin a life of their own."""
+    """Pods that came after the group's end begin a life of their own."""
 
 
 class Retired(Record, frozen=True, tag="retired"):
-    """Nothing is left of it."""
+    """Nothing is left of the group."""
 
 
 AnyRecord = (
@@ -271,8 +271,8 @@ AnyRecord = (
 class Concluded(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """The records of one message of the log, `number`ed along with its decisions.
 
-    A number among the records means that many decisions made there, so that all can be applied
-    in their order; decisions after the last record are not counted.
+    An integer among the records counts the decisions made at this place, so that records and
+    decisions are applied in their order; decisions after the last record are not counted.
     """
 
     number: int

@@ -5,12 +5,12 @@
     parked.<cluster>.0             messages parked, as they were
     health.<cluster>.<part>        how a replica of a part is; in no stream
 
-The 0 was a shard once, when a log of kueue mode could have several.
-One stream EVENTS holds all sources, so its sequence is the total order of everything; the source
-token lets each deployment be allowed to publish its own facts only, and lets an ingester find the
-last thing it published.
+The 0 was the number of a shard, when a log of kueue mode could have several.
+One stream EVENTS holds all sources, so its sequence is the total order of everything. By the source
+token each deployment may publish its own facts only, and an ingester finds the last message that it
+published.
 
-Invariant: a cluster name is one subject token, checked at the door.
+Invariant: a cluster name is one subject token, which `check_cluster` ensures.
 """
 
 import re
@@ -29,7 +29,7 @@ def check_cluster(name: str) -> str:
     """Return `name` if it can be a subject token.
 
     Raises:
-        ValueError: it cannot; the message says what is allowed.
+        ValueError: `name` cannot be a token; the message says what is allowed.
     """
     if not _TOKEN.fullmatch(name):
         raise ValueError(
@@ -50,12 +50,12 @@ def events_of(cluster: str) -> str:
 
 
 def source_of(subject: str) -> str:
-    """Return the source that speaks on a subject of EVENTS."""
+    """Return the source that publishes on a subject of EVENTS."""
     return subject.rpartition(".")[2]
 
 
 def actuator_consumer(cluster: str) -> str:
-    """Return the durable consumer of DECISIONS: clusters that share a server have one each."""
+    """Return the durable consumer of DECISIONS: each cluster that shares a server has its own."""
     return f"actuator-{cluster}"
 
 
@@ -65,7 +65,7 @@ def decisions(cluster: str) -> str:
 
 
 def health(cluster: str, part: str) -> str:
-    """Return the subject on which the replicas of a part say how they are; `*`: of every part."""
+    """Return the subject on which replicas of a part report their health; `*`: of every part."""
     return f"health.{cluster}.{part}"
 
 

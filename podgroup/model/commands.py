@@ -1,8 +1,9 @@
 """Commands: the imperative payloads of decisions.
 
 Theory. A command says exactly what the actuator writes and under which precondition; it never
-leaves a choice to it. Every pod command names the uid, so it can do nothing to a successor of the
-same name. What has to be known of a command without carrying it out is said here, once (`About`).
+leaves the actuator a choice. Every pod command names the uid, so it can do nothing to a successor
+of the same name. What has to be known of a command without carrying it out is said here, once
+(`About`).
 Some are *internal*: they change what gatelog holds to be true and write nothing themselves; the
 writes that follow are decisions of their own.
 
@@ -64,8 +65,8 @@ class PodSetSpec(Value, frozen=True, kw_only=True):
     """A podset to write: its template is filled in from the live pod `sample`.
 
     Where no pod is there yet `sample` is None and `template` is the declared pod spec as JSON text
-    (KEP-976, groups of pods where the driver generates workers). In kueue mode what it asks of the
-    topology is read of the live pod.
+    (KEP-976, groups of pods where the driver generates workers). In kueue mode the topology request
+    is read from the live pod.
     """
 
     name: str
@@ -77,13 +78,13 @@ class PodSetSpec(Value, frozen=True, kw_only=True):
 
 
 class Urgency(Enum):
-    """When a command goes first: it starts pods or frees quota, in which mode of admission."""
+    """In which mode of admission a command goes first, since it starts pods or frees quota."""
 
     ALWAYS = "always"
     BESIDE_KUEUE = "beside Kueue"
-    """There a pod cannot start before its Workload is there; in builtin mode that is a mirror."""
+    """In kueue mode no pod starts before its Workload exists; in builtin mode that is a mirror."""
     NEVER = "never"
-    """It shows how things stand (conditions, status, Events), and can wait."""
+    """The command shows a state (conditions, status, Events), and can wait."""
 
 
 class About(NamedTuple):
@@ -91,7 +92,7 @@ class About(NamedTuple):
 
     `kind` is what its target must be, "" for several; a pod is never written without its uid.
     `says` are the words of a story, with `{pods}` for names, "" where another line says it; `tone`
-    is for colour: good, bad or none. One that `may_end` its object takes our finalizer off it.
+    is for colour: good, bad or none. A command that `may_end` its object takes our finalizer off.
     """
 
     kind: str = ""
@@ -111,12 +112,12 @@ class Command(Value, tag_field="action", frozen=True, kw_only=True):
 
     @property
     def action(self) -> str:
-        """Its name, as on the wire."""
+        """The command's name on the wire."""
         return type(self).__name__
 
     @property
     def awaited(self) -> str:
-        """The action whose effect shows on the object when this was carried out."""
+        """The action whose effect the object shows once the command was carried out."""
         return type(self).__name__
 
 
@@ -150,7 +151,7 @@ class FinalizePod(Command, tag="FinalizePod", frozen=True, kw_only=True):
 class DeletePod(Command, tag="DeletePod", frozen=True, kw_only=True):
     """Remove our finalizer, then delete the pod (an excess pod).
 
-    `grace_s` is its grace period in seconds; None leaves it to the pod.
+    `grace_s` is the grace period in seconds; None leaves the period to the pod.
     """
 
     about: ClassVar[About] = About("Pod", "delete {pods}", "bad", Urgency.ALWAYS, may_end=True)
@@ -161,8 +162,8 @@ class DeletePod(Command, tag="DeletePod", frozen=True, kw_only=True):
 class StopPod(Command, tag="StopPod", frozen=True, kw_only=True):
     """Write condition TerminationTarget=True with reason and message, then delete the pod.
 
-    With `finalize` our finalizer goes as well. `grace_s` is its grace period in seconds; None
-    leaves it to the pod. One that is being deleted with a longer one is given the shorter.
+    With `finalize` our finalizer goes as well. `grace_s` is the grace period in seconds; None
+    leaves the period to the pod. A deletion under way with a longer grace period is shortened.
     """
 
     about: ClassVar[About] = About("Pod", "stop {pods}", "bad", Urgency.ALWAYS)
@@ -174,23 +175,23 @@ class StopPod(Command, tag="StopPod", frozen=True, kw_only=True):
 
     @property
     def awaited(self) -> str:
-        """With `finalize` it shows when our finalizer is off as well, not at the deletion."""
+        """With `finalize` the effect is complete once our finalizer is off as well."""
         return "DeletePod" if self.finalize else "StopPod"
 
 
 class KeepPod(Command, tag="KeepPod", frozen=True, kw_only=True):
     """Put label kueue.x-k8s.io/managed back on a pod that runs, so that it stays in sight.
 
-    Obsolete where there is no such pod: that is how it becomes known that it is gone.
+    Obsolete where the pod is gone, which becomes known by this outcome.
     """
 
     about: ClassVar[About] = About("Pod", "put the label back on {pods}", "bad")
 
 
 class ReportPod(Command, tag="ReportPod", frozen=True, kw_only=True):
-    """Write condition gatelog.io/admitted of a pod: why it waits, or that it does no longer.
+    """Write condition gatelog.io/admitted of a pod: why the pod waits, or that its wait is over.
 
-    It changes nothing else about the pod and nothing waits for it.
+    Nothing else of the pod changes, and nothing waits for this write.
     """
 
     about: ClassVar[About] = About("Pod", "say so on {pods}")
@@ -229,7 +230,7 @@ class WriteWorkloadStatus(Command, tag="WriteWorkloadStatus", frozen=True, kw_on
     requeue: RequeueState | None = None
 
     def on(self, view: WorkloadView) -> WorkloadView:
-        """Return a Workload as it is after this write, but for its version."""
+        """Return a Workload as this write leaves it, but for its version."""
         conditions = {c.type: c for c in (*view.conditions, *self.conditions)}
         changes: dict[str, Any] = {"conditions": tuple(conditions.values())}
         if self.admission is not None:
@@ -256,9 +257,9 @@ class CreateWorkload(Command, tag="CreateWorkload", frozen=True, kw_only=True):
 
     `controller` makes the only owner the controlling one (single pods). At most
     `names.MAX_OWNERS` owner references are written, since each costs bytes of a 1.5 MiB object.
-    Without `topology` no podset asks for one, whatever its pods say. `status` is written with it
-    where the API server takes a new object's status; elsewhere it is a write of its own. With
-    `trim` its templates may lack what is not counted, if it is too large otherwise.
+    Without `topology` no podset requests a topology, whatever its pods say. `status` is written in
+    the same request where the API server takes a new object's status, else in a second request.
+    With `trim` the templates of a Workload that is too large may lack what is not counted.
     """
 
     about: ClassVar[About] = About("Workload", "write the Workload", urgency=Urgency.BESIDE_KUEUE)
@@ -298,7 +299,7 @@ class UpdateWorkload(Command, tag="UpdateWorkload", frozen=True, kw_only=True):
     gated_by: str | None = None
 
     def annotated(self, before: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the annotations of a Workload as they are after this write; none is added."""
+        """Return the annotations of a Workload as this write leaves them; none is added."""
         if self.gated_by is None or ADMISSION_GATED_BY not in before:
             return before
         after = {**before, ADMISSION_GATED_BY: self.gated_by}
@@ -306,7 +307,7 @@ class UpdateWorkload(Command, tag="UpdateWorkload", frozen=True, kw_only=True):
 
 
 class FinalizeWorkload(Command, tag="FinalizeWorkload", frozen=True, kw_only=True):
-    """Remove our finalizer from a Workload; with `delete` delete it too."""
+    """Remove our finalizer from a Workload; with `delete` delete the Workload too."""
 
     about: ClassVar[About] = About("Workload", urgency=Urgency.BESIDE_KUEUE, may_end=True)
 
@@ -314,7 +315,7 @@ class FinalizeWorkload(Command, tag="FinalizeWorkload", frozen=True, kw_only=Tru
 
     @property
     def awaited(self) -> str:
-        """With `delete` it shows at the deletion, not when our finalizer is off."""
+        """With `delete` the deletion is the effect that shows, not that our finalizer is off."""
         return "DeleteWorkload" if self.delete else "FinalizeWorkload"
 
 
@@ -327,9 +328,9 @@ class WriteQueueStatus(Command, tag="WriteQueueStatus", frozen=True, kw_only=Tru
 
 
 class MarkInUse(Command, tag="MarkInUse", frozen=True, kw_only=True):
-    """Put the finalizer of what is in use on a queue, flavor or check, or with `off` take it off.
+    """Put the finalizer of objects in use on a queue, flavor or check; with `off` take it off.
 
-    Nothing is put on what is being deleted, which the API server refuses.
+    An object that is being deleted gets no finalizer: the API server refuses that.
     """
 
     about: ClassVar[About] = About()
@@ -356,9 +357,9 @@ class EmitEvent(Command, tag="EmitEvent", frozen=True, kw_only=True):
 
 
 class ComposeGroup(Command, tag="ComposeGroup", frozen=True, kw_only=True):
-    """Internal: roles, counts and priority are fixed, and there is no Workload to say so.
+    """Internal: roles, counts and priority are fixed, in place of a Workload that would say so.
 
-    `pod_sets` None: as they are, and only the priority is another.
+    `pod_sets` None: only the priority changes.
     """
 
     about: ClassVar[About] = About(says="priority changed", internal=True)
@@ -371,8 +372,8 @@ class ComposeGroup(Command, tag="ComposeGroup", frozen=True, kw_only=True):
 class AdmitGroup(Command, tag="AdmitGroup", frozen=True, kw_only=True):
     """Internal: the group holds this quota from now on (builtin mode).
 
-    With `checks` it is only reserved until those AdmissionChecks agree, and the same command
-    without them follows.
+    With `checks` the quota is reserved until these AdmissionChecks agree; the same command without
+    `checks` follows then.
     """
 
     about: ClassVar[About] = About(internal=True)
@@ -383,9 +384,9 @@ class AdmitGroup(Command, tag="AdmitGroup", frozen=True, kw_only=True):
 
 
 class ResizeGroup(Command, tag="ResizeGroup", frozen=True, kw_only=True):
-    """Internal: roles have so many places from now on, since the owner of their pods wants them.
+    """Internal: the owner of the pods wants other counts of places per role from now on.
 
-    `assignments` is what a group that holds quota holds for them; None where it holds none.
+    `assignments` is the quota that the group holds for them; None for a group without quota.
     """
 
     about: ClassVar[About] = About(says="resized", internal=True)
@@ -395,7 +396,7 @@ class ResizeGroup(Command, tag="ResizeGroup", frozen=True, kw_only=True):
 
 
 class ReplaceNodes(Command, tag="ReplaceNodes", frozen=True, kw_only=True):
-    """Internal: `nodes` failed, and what a group holds has other places in their stead."""
+    """Internal: `nodes` failed, and the group's pods have places on other nodes instead."""
 
     about: ClassVar[About] = About(says="given other nodes", internal=True)
 
@@ -406,9 +407,9 @@ class ReplaceNodes(Command, tag="ReplaceNodes", frozen=True, kw_only=True):
 class EvictGroup(Command, tag="EvictGroup", frozen=True, kw_only=True):
     """Internal: the group must stop. `preempted_by` is the group id of a preemptor.
 
-    With `requeue_after_s` it stays out of the queue for so many seconds. `preemption` is how both
-    sides stood; None where none is preempted, and in logs from before it was kept. `told` is
-    what follows from the reason; None in logs from before, which say it by the word alone.
+    With `requeue_after_s` the group stays out of the queue for so many seconds. `preemption` is the
+    state of victim and preemptor; None for other evictions, and in logs from before this field.
+    `told` is what follows from the reason; None in older logs, which have the word alone.
     """
 
     about: ClassVar[About] = About(says="evicted", tone="bad", internal=True)
@@ -472,7 +473,6 @@ COMMANDS: Final[Mapping[str, type[Command]]] = {
 """Every command by its name on the wire."""
 INTERNAL: Final = tuple(kind for kind in COMMANDS.values() if kind.about.internal)
 SILENCING: Final = (WriteWorkloadStatus, FinalizeWorkload)
-"""Commands that change nothing but that a write of the Workload is in flight, which gives no rule
-anything to say."""
+"""Commands that change only that a write of the Workload is in flight: no rule reads that."""
 ENDING: Final = frozenset({"DeleteWorkload", *(n for n, c in COMMANDS.items() if c.about.may_end)})
-"""What may be the end of an object: it takes our finalizer off it, or deletes it."""
+"""Commands that may end their object: they take our finalizer off, or delete the object."""

@@ -8,7 +8,7 @@ Reading rule: a field *with* a default is ``omitempty`` in Go, a field without o
 printed; ``None`` means a nil pointer. The order of the fields below is the order of the
 Go structs and is part of the role hash: never sort them.
 
-Invariant: ``encode(value)`` sorts the keys of maps bytewise and never those of structs.
+Invariant: ``encode(value)`` sorts the keys of maps bytewise and keeps the order of structs' fields.
 """
 
 from typing import Any, Final

@@ -5,13 +5,13 @@ on are equal, and so is most of two successive views of one pod. A decoder makes
 which would be most of the memory of a large cluster. When a view is taken over, what equals the
 view of its pod before comes from there, the rest from tables of values seen lately.
 
-Tables are bounded in the bytes of what they hold: one that is full is emptied, which costs memory
+Tables are bounded in the bytes of what they hold: a full table is emptied, which costs memory
 only. A view that is heavy (`weight`) shares nothing here: its namespace has a table of its own
-(`fold.weighing`), which lets go of what is deleted. Their keys tell apart
+(`fold.weighing`), which lets go of what is deleted. Keys of tables tell apart
 what compares equal and would be written differently (the order of a mapping, the offset of a
 time), so nothing depends on what a process has seen before.
 
-Invariant: no view is changed; the one that is made equals it, and a shared mapping never changes.
+Invariant: no view is changed; its copy equals it, and a shared mapping never changes.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,7 +47,7 @@ def _room(table: dict[Any, Any], name: str, value: Any) -> None:
 
 
 def intern(value: _T) -> _T:
-    """Return the value that represents all equal ones: a text, a number, a tuple without times."""
+    """Return the shared value that equals this: a text, a number, a tuple without times."""
     known: _T | None = _values.get(value)
     if known is not None:
         return known
@@ -58,14 +58,14 @@ def intern(value: _T) -> _T:
 
 
 def intern_time(value: datetime) -> datetime:
-    """Return the time that represents all that are equal and written with the same offset."""
+    """Return the shared time that equals this and is written with the same offset."""
     if len(_times) >= MOST:
         _times.clear()
     return _times.setdefault((value, value.tzinfo), value)
 
 
 def intern_map(value: Mapping[str, _T]) -> Mapping[str, _T]:
-    """Return the mapping that represents all equal ones of the same order."""
+    """Return the shared mapping that equals this and has the same order."""
     key = tuple(value.items())
     shared: Mapping[str, _T] | None = _maps.get(key)
     if shared is None:
@@ -75,7 +75,7 @@ def intern_map(value: Mapping[str, _T]) -> Mapping[str, _T]:
 
 
 def intern_times(value: dict[str, datetime]) -> dict[str, datetime]:
-    """Return the mapping that represents all with the same times, offsets included."""
+    """Return the shared mapping with the same times, offsets included."""
     key = tuple((name, time, time.tzinfo) for name, time in value.items())
     shared: dict[str, datetime] | None = _maps.get(key)
     if shared is None:
@@ -91,7 +91,7 @@ _NO_SHAPE: Final = {name: getattr(_BLANK, name) for name in SHAPE}
 
 
 def resembling(view: PodView, like: PodView) -> PodView | None:
-    """Return `view` with all it has in common with another pod's, None if it says much else."""
+    """Return `view` sharing the values of another pod's view `like`; None if too much differs."""
     notes, labels, known = view.annotations, view.labels, like.labels
     if (notes and list(notes) != list(like.annotations)) or len(view.node_selector) > 1:
         return None  # equal mappings may be written differently
@@ -110,10 +110,10 @@ def resembling(view: PodView, like: PodView) -> PodView | None:
 
 
 def joining(view: PodView, like: PodView | None) -> PodView:
-    """Return a view of a pod that is seen first; `like` is that of another of its group.
+    """Return the view of a new pod with shared values; `like` is another pod of its group.
 
-    The first of a group is held against the one before it, of another group: often one template
-    made both, and to see that takes a quarter of looking up what it says.
+    The first pod of a group is compared with the first pod of the group before: often one template
+    made both, and the comparison takes a quarter of looking its values up.
     """
     if not is_light(view):
         return shared(view)
@@ -126,14 +126,14 @@ def joining(view: PodView, like: PodView | None) -> PodView:
 
 
 _first_of_a_group: Final = [_BLANK]
-"""The first pod that was seen of a group, as it was then."""
+"""The pod that was seen first of the latest group, as it was then."""
 
 
 def shared(view: PodView, like: PodView = _BLANK) -> PodView:
-    """Return a view that shares what others say: a pod's first, or one that says other things.
+    """Return a view with shared values, where it is the pod's first or differs much from before.
 
-    `like` says mostly the same, as another pod of the group does, or the pod itself before:
-    comparing costs less than looking up.
+    `like` has mostly the same values: another pod of the group, or the pod itself before.
+    Comparing with `like` costs less than looking values up.
     """
     if not is_light(view):
         if own_weight(view):
@@ -196,7 +196,7 @@ def _field(name: str, means: Means, known: str) -> str:
     if means.shared is Shared.NO:
         return f"{name}=view.{name}"
     value = f"{means.shared.name}(view.{name}, {known}.{name})"
-    if means.shared is Shared.VALUE:  # most are equal, and a call costs more than to see that
+    if means.shared is Shared.VALUE:  # most are equal, and to compare costs less than a call
         value = f"values.get(view.{name}) or intern(view.{name})"
     if means.shared in (Shared.VALUE, Shared.CONDITIONS):
         value = f"{known}.{name} if view.{name} == {known}.{name} else {value}"
@@ -225,10 +225,10 @@ renewed: Final[Callable[[PodView, PodView], PodView | None]] = compiled(
     replace=replace,
     **_NAMES,
 )
-"""Return `view` with all it has in common with the view before, None if it says much else.
+"""Return `view` sharing the values of the pod's view before; None if too much differs.
 
-This is done for nearly every event. A status was written, or metadata: a copy of the view before
-that takes over what such writes change, and one comparison of the two, cost less than going over
-all fields. What did not change is the very object that it was before.
+This is done for nearly every event. A status was written, or metadata: to copy the view before with
+the fields that such writes change, and to compare the copy once, costs less than going over all
+fields. A value that did not change is the same object as before.
 """
 _shared = compiled("view, like", f"replace(view, {_fields('like')})", replace=replace, **_NAMES)

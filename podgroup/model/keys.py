@@ -30,10 +30,10 @@ class Key(Struct, frozen=True, kw_only=True):
     A key that is both is read as an annotation first. `core`: fold or rules read it in the log.
     `door`: webhook and policies judge it. `written`: gatelog writes it to pods;
     `ungating`: as it takes its gate off. `workload`: a single pod with it needs its Workload, which
-    someone else is to see or to write. `moves`: a change of it goes to the webhook whoever makes
-    it. `dialect` is the dialect of declaring a group
-    that has it, "" any; `size` its key that states how large the group is. `bytes` is the longest
-    annotation that is taken. `prefix`: `name` is what such keys begin with.
+    another client is to see or to write. `moves`: a change of the key goes to the webhook, by
+    whichever client. `dialect` is the dialect of declaring a group that has the key, "" any; `size`
+    marks the key that states how large the group is. `bytes` is the longest annotation that is
+    taken. `prefix`: `name` is what such keys begin with.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Key(Struct, frozen=True, kw_only=True):
     prefix: bool = False
 
     def borne(self, labels: Mapping[str, str], annotations: Mapping[str, str]) -> bool:
-        """Tell whether a pod bears it; of a key that is both, an empty text says nothing."""
+        """Tell whether a pod bears the key; if label or annotation may be it, "" does not count."""
         if self.label and self.annotation:
             return bool(names.annotation_or_label(self.name, labels, annotations))
         return self.name in (labels if self.label else annotations)
@@ -260,7 +260,7 @@ def enters_log(annotation: str) -> bool:
 
 
 def is_ours(key: str) -> bool:
-    """Tell whether a label or annotation is kept of a pod that is too large, before all others."""
+    """Tell whether a pod that is too large keeps a label or annotation before all others."""
     return key.startswith(names.PREFIX) or key in _KNOWN
 
 

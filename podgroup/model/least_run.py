@@ -29,7 +29,7 @@ MOST_S: Final = 30 * 24 * 3600
 """The longest least run time, seconds."""
 
 Times = tuple[tuple[str, int], ...]
-"""Reason of preemption, "" for every one that is not named, and seconds."""
+"""Reason of preemption ("" for all that are not named), and seconds."""
 
 _PART: Final = re.compile(rf"(?:({'|'.join(REASONS)})=)?([0-9]{{1,9}})")
 
@@ -38,7 +38,7 @@ def read(text: str) -> Times:
     """Return the times that a text names; none for an empty text.
 
     Raises:
-        ValueError: it is no such text; the message says which part, and what is allowed.
+        ValueError: the text cannot be read; the message says which part, and what is allowed.
     """
     found: dict[str, int] = {}
     for part in (one.strip() for one in text.split(",") if one.strip()):
@@ -53,7 +53,7 @@ def read(text: str) -> Times:
 
 
 def by_reason(*sources: Iterable[tuple[str, int]]) -> Mapping[str, int]:
-    """Return the time for each reason that has any, of the last source that names it."""
+    """Return the time for each reason that has any; the last source that names a reason counts."""
     found: dict[str, int] = {}
     for source in sources:
         times = dict(source)

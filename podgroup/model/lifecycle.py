@@ -2,7 +2,7 @@
 
 Theory. A state is worked out from what is known of a group after each message of the log, and one
 message may carry a group several steps (composed, admitted, running), so what is legal is a path of
-arrows. A group that is over never comes back to life: who comes later is another life. A change
+arrows. A group that is over never comes back to life: later pods are another life. A change
 that no path allows says that what is known of the group contradicts itself, which is a bug of ours:
 the group stops where it was, in the open (`rules.explain`), and all others go on.
 
@@ -21,7 +21,7 @@ from podgroup.model.names import (
 )
 
 UNBORN: Final = ""
-"""What a group is before it was looked at for the first time."""
+"""The state of a group before rules looked at it for the first time."""
 GONE: Final = "Gone"
 
 STATES: Final[Mapping[str, str]] = {
@@ -40,17 +40,17 @@ STATES: Final[Mapping[str, str]] = {
 
 
 PENDING: Final = ("Composing", "Queued", "Blocked", "Evicted")
-"""It asks for quota and may not run: what every list of who waits shows, and every count counts."""
+"""States of a group that waits for quota: lists of waiting groups show them, counts count them."""
 ADMITTED: Final = ("Admitted", "Running")
-"""It is admitted, and its pods may run."""
+"""States of an admitted group, whose pods may run."""
 OVER: Final = ("Finishing", "Finished", GONE)
-"""It runs nothing and waits for nothing any more."""
+"""States of a group that is over: it runs nothing and waits for nothing."""
 
 
 class Stage(NamedTuple):
-    """Part of what is pending: groups in `state` that wait for one of `reasons`, if there are any.
+    """Part of what is pending: groups in `state` that wait for one of `reasons`.
 
-    One without reasons has the rest of its state.
+    A stage without reasons has the rest of its state.
     """
 
     name: str
@@ -75,11 +75,11 @@ STAGES: Final = (
     Stage("blocked", "Blocked", (), "only a person can end its wait"),
     Stage("evicted", "Evicted", (), "stops, or waits to be queued again"),
 )
-"""What is pending, in parts that add up to all of it; the first that fits."""
+"""Stages, which together are all that is pending; a group is in the first that fits."""
 
 
 def stage_of(state: str, wait_reason: str) -> str:
-    """Return in which stage a group is pending, "" if it is not."""
+    """Return the stage of a pending group, "" for a group that is not pending."""
     fits = (one.name for one in STAGES if one.state == state and _waits_so(one, wait_reason))
     return next(fits, "")
 
@@ -122,7 +122,7 @@ ARROWS: Final = (
 
 
 class IllegalTransition(Exception):
-    """What is known of a group leads to a state that cannot follow the one it is in."""
+    """What is known of a group leads to a state that cannot follow its present state."""
 
 
 def _reachable(state: str) -> frozenset[str]:
@@ -143,5 +143,5 @@ def may_become(before: str, after: str) -> bool:
 
 
 def next_states(state: str) -> tuple[str, ...]:
-    """Return the other states that may follow one, in the order of a life."""
+    """Return the other states that may follow a state, in the order of a life."""
     return tuple(name for name in STATES if name in _AFTER.get(state, ()) and name != state)

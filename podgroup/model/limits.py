@@ -30,9 +30,9 @@ LABEL_VALUE: Final[int] = 63
 ANNOTATIONS_BYTES: Final[int] = 256 * 1024
 """Keys and values of all annotations of an object together."""
 ANNOTATION_BYTES: Final[int] = 4 * 1024
-"""One annotation of ours; the declaration of a group's podsets may be `ANNOTATIONS_BYTES` long."""
+"""An annotation of ours; the declaration of a group's podsets may be `ANNOTATIONS_BYTES` long."""
 WARNING_CHARS: Final[int] = 256
-"""A warning of an admission webhook; the API server cuts longer ones."""
+"""A warning of an admission webhook; the API server cuts longer warnings."""
 PERSONS_REASON_CHARS: Final[int] = 512
 """Why a person stopped or resumed something."""
 _ELLIPSIS: Final = "…"

@@ -1,4 +1,4 @@
-"""What a field of a view means to those who take a view over: declared once, on the field.
+"""What a field of a view means to ingest and fold: declared once, on the field.
 
 Theory. Most deltas of a pod change one or two of its fields. Ingest asks whether the change has to
 be known at once; the fold asks whether any rule reads it, and which parts are the same objects as
@@ -42,8 +42,8 @@ class Means(NamedTuple):
     """What a field means.
 
     `at_once`: a change of it, or of the part that a function returns, goes to the log at once;
-    another waits for its turn. `read`: rules read it beside the pod's flags. `by`: the writes that
-    change it often; None for what is as it was created, but for rare ones.
+    another change waits for its turn. `read`: rules read the field beside the pod's flags. `by`:
+    the writes that change it often; None for a field that rarely changes after creation.
     """
 
     at_once: bool | Callable[[Any], object] = False
@@ -53,7 +53,7 @@ class Means(NamedTuple):
 
 
 def declared(view: type[Any]) -> Mapping[str, Means]:
-    """Return what the fields of a view mean, in their order; those without a declaration lack."""
+    """Return what the fields of a view mean, in their order; undeclared fields are left out."""
     hints = get_type_hints(view, include_extras=True)
     found: dict[str, Means] = {}
     for name in view.__struct_fields__:
@@ -66,8 +66,8 @@ def declared(view: type[Any]) -> Mapping[str, Means]:
 def compiled(parameters: str, expression: str, **names: object) -> Callable[..., Any]:
     """Return a function of these parameters that is as fast as if it were written by hand.
 
-    What is done for every event costs twice as much in a loop over names. `expression` is made of
-    names of fields alone, `names` are those it uses beside the parameters.
+    A loop over names would cost every event twice as much. `expression` is made of names of fields
+    alone; `names` are further names that it uses, beside the parameters.
     """
     made: Callable[..., Any] = eval(f"lambda {parameters}: {expression}", names)
     return made

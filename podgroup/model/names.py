@@ -98,7 +98,7 @@ MAX_OWNERS: Final[int] = 1000
 
 TEMPLATE: Final[str] = "gatelog.io/template"  # annotation on Workloads
 TRIMMED: Final[str] = "trimmed"
-"""Its templates lack what is not counted (env, args, volumes): with it they would be too large."""
+"""Annotation of a Workload too large otherwise: env, args, volumes lack, which do not count."""
 
 # -- pod conditions ----------------------------------------------------------------------------
 TERMINATION_TARGET: Final[str] = "TerminationTarget"
@@ -152,7 +152,7 @@ FINISHED_FAILED_TO_START: Final[str] = "FailedToStart"
 
 # -- why a reserved start ended, beside ADMITTED -----------------------------------------------
 START_LEFT: Final[str] = "Left"
-"""Its group ended."""
+"""The group that had the start ended."""
 START_WITHDRAWN: Final[str] = "Withdrawn"
 """The group does not fit any more, or is not in its ClusterQueue."""
 START_WORKED_OUT_ANEW: Final[str] = "WorkedOutAnew"
@@ -229,7 +229,7 @@ MOST_ABOVE: Final[int] = 100
 """Cohorts above a cohort; what is nested deeper admits nothing. Kueue has no bound."""
 MAX_ENTRIES: Final[int] = 500
 """Labels, annotations, tolerations, or keys of its nodeSelector that a queued pod may have, each:
-what goes over them stays short."""
+loops over them stay short."""
 MAX_RESOURCES: Final[int] = 100
 """Resources that a container may ask for."""
 MAX_SELECTING: Final[int] = 2000
@@ -283,8 +283,8 @@ def prebuilt_name(labels: Mapping[str, str] | None, annotations: Mapping[str, st
 def admission_gates(text: str) -> tuple[str, ...]:
     """Return the names in a value of annotation admission-gated-by, in their order.
 
-    Kueue takes blanks off around each; any text but "" holds its group back, so one that names
-    nothing gives the name "" (KEP-6915 of Kueue).
+    Kueue takes blanks off around each name; any text but "" holds its group back, so a text without
+    names gives the name "" (KEP-6915 of Kueue).
     """
     return tuple([part.strip() for part in text.split(",")]) if text else ()
 

@@ -29,7 +29,7 @@ from podgroup.model.reasons import pull_failed
 from podgroup.model.topology import NOTHING_ASKED, TopologyAssignment, TopologyRequest
 
 Time = Annotated[datetime, Meta(tz=True)]
-"""A moment, always with its offset: one without could not be compared with any other."""
+"""A moment, always with its offset: moments without an offset cannot be compared with others."""
 
 
 SPELT_OUT = 16
@@ -57,7 +57,7 @@ class Toleration(View, frozen=True, kw_only=True):
 
     @property
     def excludes(self) -> bool:
-        """As a taint: pods that do not tolerate it are kept away."""
+        """As a taint: pods without a toleration are kept away."""
         return self.effect in ("NoSchedule", "NoExecute")
 
 
@@ -93,7 +93,7 @@ class Condition(View, frozen=True, kw_only=True):
 
 
 def to_write(kind: str, status: str, reason: str, message: str) -> Condition:
-    """Return a condition that we write, as it will be read again: texts of one length."""
+    """Return a condition that we write, with its texts cut as they will be read again."""
     return Condition(type=kind, status=status, reason=reason, message=cut(message))
 
 
@@ -115,7 +115,7 @@ CRASHING: Final = "CrashLoopBackOff"
 class ContainerWait(View, frozen=True, kw_only=True):
     """Why a container of a pod does not run, beyond that the pod is being started.
 
-    `image` is said where the reason is about it.
+    `image` is given where the reason is about the image.
     """
 
     name: str
@@ -126,7 +126,7 @@ class ContainerWait(View, frozen=True, kw_only=True):
 
 
 class PodClaim(View, frozen=True, kw_only=True):
-    """An entry of spec.resourceClaims: a ResourceClaim by its name, or the template of one."""
+    """An entry of spec.resourceClaims: the name of a ResourceClaim or ResourceClaimTemplate."""
 
     name: str
     claim: str = ""
@@ -136,10 +136,10 @@ class PodClaim(View, frozen=True, kw_only=True):
 class DeclaredSet(View, frozen=True, kw_only=True):
     """One entry of annotation pod-group-sets: pods that a group says it will have (KEP-976).
 
-    `requests` is what one pod of it asks of a node. `template` is its pod spec as JSON text, less
-    what has nothing to do with scheduling; "" means that the pods are created beforehand and speak
-    for themselves. `role` is the role hash of the template. Selector, tolerations and terms are
-    those of the template, as in `PodView`, and so are its devices.
+    `requests` is what one pod of the set asks of a node. `template` is the pod spec as JSON text,
+    less what has nothing to do with scheduling; "" means that the pods are created beforehand and
+    speak for themselves. `role` is the role hash of the template. Selector, tolerations, terms and
+    devices are the template's, as in `PodView`.
     """
 
     name: str
@@ -156,36 +156,36 @@ class DeclaredSet(View, frozen=True, kw_only=True):
 
 
 def _held(finalizers: tuple[str, ...]) -> bool:
-    """Return whether our finalizer is among them."""
+    """Return whether our finalizer is among these."""
     return POD_FINALIZER in finalizers
 
 
 def _ours(labels: Mapping[str, str]) -> object:
     """Return whether the pod is ours at all.
 
-    The fold forgets one that is not, and takes news of a pod that it does not know in the order of
-    all pods only.
+    The fold forgets a pod that is not ours, and takes an event about an unknown pod only in the
+    order of all pods.
     """
     return labels.get(MANAGED_LABEL), bool(labels.get(QUEUE_NAME))
 
 
 def _gated_by(annotations: Mapping[str, str]) -> object:
-    """Return who holds its admission back: a controller that is done expects it to be admitted."""
+    """Return who holds the admission back: a controller that is done expects the admission."""
     return annotations.get(ADMISSION_GATED_BY)
 
 
 def _amounts(requests: Mapping[str, int]) -> object:
-    """Return them without their order."""
+    """Return the requests without their order."""
     return tuple(sorted(requests.items()))
 
 
 def _statuses(conditions: tuple[Condition, ...]) -> object:
-    """Return what they say, without times, messages and what we write ourselves."""
+    """Return types, statuses and reasons of conditions that others write."""
     return tuple((c.type, c.status, c.reason) for c in conditions if c.type != ADMITTED_CONDITION)
 
 
 def _in_the_way(waiting: tuple[ContainerWait, ...]) -> object:
-    """Return what containers wait for, without messages; a pull that failed is tried again."""
+    """Return what containers wait for, without messages; a failed pull counts as backing off."""
     return tuple(
         (one.name, BACK_OFF_PULLING if pull_failed(one.reason) else one.reason) for one in waiting
     )
@@ -325,8 +325,8 @@ class CheckView(View, frozen=True, kw_only=True):
 class Assignment(View, frozen=True, kw_only=True):
     """What quota admission gave one podset: resource -> flavor; usage is for all its pods.
 
-    `place` is where the pods go; `topology`: they get one, now or later. `shared` is what of
-    `usage` is not of each pod: ResourceClaims that the group's pods share.
+    `place` is where the pods go; `topology`: they get places, now or later. `shared` is the part of
+    `usage` that the pods have in common: ResourceClaims that they share.
     """
 
     name: str
@@ -338,7 +338,7 @@ class Assignment(View, frozen=True, kw_only=True):
     shared: Mapping[str, int] = {}
 
     def each(self, resource: str) -> int:
-        """Return what one pod is given of a resource."""
+        """Return how much of a resource one pod is given."""
         own = self.usage.get(resource, 0) - self.shared.get(resource, 0)
         return own // max(self.count, 1)
 
@@ -351,14 +351,14 @@ class RequeueState(View, frozen=True, kw_only=True):
 
 
 NOT_REQUEUED = RequeueState()
-"""What a Workload without status.requeueState says."""
+"""The requeue state of a Workload without status.requeueState."""
 
 
 class WorkloadView(View, frozen=True, kw_only=True):
     """A kueue.x-k8s.io Workload (v1beta1 and v1beta2 read alike).
 
-    A group of a thousand pods has a thousand owners, in each delta of its Workload. Where they are
-    many, those that are plain pods and do not control it are in `owner_pods` instead of `owners`
+    A group of a thousand pods has a thousand owners, in each delta of its Workload. Where owners
+    are many, plain pods that do not control the Workload are in `owner_pods` instead of `owners`
     (`split_owners`): their uids, smallest first, joined by commas.
     """
 
@@ -376,7 +376,7 @@ class WorkloadView(View, frozen=True, kw_only=True):
     owner_pods: str = ""
     active: bool = True
     because: str = ""
-    """Why a person stopped or resumed it, as in `LocalQueueView`."""
+    """Why a person stopped or resumed the Workload, as in `LocalQueueView`."""
     queue: str = ""
     priority: int | None = None
     priority_class: str = ""
@@ -391,13 +391,13 @@ class WorkloadView(View, frozen=True, kw_only=True):
     executed_s: int = 0
     requeue: RequeueState = NOT_REQUEUED
     unhealthy_nodes: tuple[str, ...] = ()
-    """Nodes that failed under its pods, until Kueue has given it other places (kueue mode)."""
+    """Nodes that failed under its pods, until Kueue has given them other places (kueue mode)."""
     problem: str = ""
-    """Path and fault of the first amount or count that is wrong; it counts as 0."""
+    """Path and fault of the first wrong amount or count, which counts as 0."""
 
     @property
     def owner_uids(self) -> list[str]:
-        """Uids of all owners, however they are written down."""
+        """Uids of all owners, from `owners` and `owner_pods`."""
         found = [owner.uid for owner in self.owners]
         return found + self.owner_pods.split(",") if self.owner_pods else found
 
@@ -430,13 +430,13 @@ class LocalQueueView(View, tag_field="kind", tag="LocalQueue", frozen=True, kw_o
     cluster_queue: str
     stop_policy: str = "None"
     because: str = ""
-    """Why a person stopped or resumed it, and who (annotations gatelog.io/reason, -by)."""
+    """Why a person stopped or resumed the queue, and who (annotations gatelog.io/reason, -by)."""
     weight_nano: int = WHOLE
     problem: str = ""
     """Path and fault of the first field that is wrong; "" if all can be used. A wrong quota or
     limit counts as 0, a wrong weight as 1, a wrong word as the default."""
     active: tuple[str, ...] = ()
-    """Status, reason and message of its condition Active; () without one."""
+    """Status, reason and message of its condition Active; () without the condition."""
     unread: tuple[str, ...] = ()
     """Paths below spec that a person wrote and gatelog does not read."""
 
@@ -517,11 +517,11 @@ class ClusterQueueView(View, tag_field="kind", tag="ClusterQueue", frozen=True, 
     unread: tuple[str, ...] = ()
     """As in `LocalQueueView`."""
     marked: bool = False
-    """The finalizer of what is in use is on it."""
+    """The queue has the finalizer of objects in use."""
     marking: str = ""
-    """Decision in flight that puts that on or takes it off; never on the wire."""
+    """Decision in flight that puts the finalizer on or takes it off; never on the wire."""
     deleting: bool = False
-    """Someone asked for its deletion."""
+    """Its deletion was requested."""
 
 
 class FlavorView(View, tag_field="kind", tag="ResourceFlavor", frozen=True, kw_only=True):
@@ -535,7 +535,7 @@ class FlavorView(View, tag_field="kind", tag="ResourceFlavor", frozen=True, kw_o
     taints: tuple[Toleration, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     topology: str = ""
-    """The Topology that its nodes are in; "" without one."""
+    """The Topology that its nodes are in; "" if none."""
     marked: bool = False
     """As in `ClusterQueueView`."""
     marking: str = ""
@@ -550,7 +550,7 @@ class Since(View, frozen=True, kw_only=True):
 
 
 NOT_SINCE = Since()
-"""What the wire says."""
+"""The value of a view that comes from the wire."""
 
 
 class TopologyView(View, tag_field="kind", tag="Topology", frozen=True, kw_only=True):
@@ -568,11 +568,11 @@ class TopologyView(View, tag_field="kind", tag="Topology", frozen=True, kw_only=
 class NodeView(View, tag_field="kind", tag="Node", frozen=True, kw_only=True):
     """A node, as far as places depend on it; known while a ResourceFlavor names a Topology.
 
-    `ready`: its condition Ready is True. `reporting`: it is False, which its kubelet says, so that
-    one answers; Unknown is what the node controller makes of a Lease that nobody renews. `taken` is
-    what pods take of it that are placed by others: the sum of their requests, and one of `pods` for
-    each; news of the node itself leaves it as it was (`NodesTaken`). `unread` says of each label
-    that is over the bound that it is left out.
+    `ready`: its condition Ready is True. `reporting`: the condition is False, which the kubelet
+    writes, so the kubelet answers; the node controller writes Unknown when the kubelet no longer
+    renews its Lease. `taken` is what pods take of the node that others placed: the sum of their
+    requests, and one of `pods` for each; an event of the node itself leaves `taken` as it was
+    (`NodesTaken`). `unread` says of each label over the bound that it is left out.
     """
 
     name: str
@@ -588,15 +588,15 @@ class NodeView(View, tag_field="kind", tag="Node", frozen=True, kw_only=True):
     unschedulable: bool = False
     unread: tuple[str, ...] = ()
     since: Since = NOT_SINCE
-    """From where in the log on it is as it is; never on the wire."""
+    """The place in the log of the node's last change; never on the wire."""
 
     def has_labels(self, labels: Mapping[str, str], keys: Iterable[str]) -> bool:
-        """Whether it has these labels, and these keys with any value: of a flavor, its levels."""
+        """Whether the node has a flavor's labels, and the keys of its levels with any value."""
         return labels.items() <= self.labels.items() and all(key in self.labels for key in keys)
 
 
 class AdmissionCheckView(View, tag_field="kind", tag="AdmissionCheck", frozen=True, kw_only=True):
-    """An AdmissionCheck: something besides quota that another controller has to agree to."""
+    """An AdmissionCheck: a condition beside quota, which another controller decides."""
 
     uid: str
     name: str
@@ -617,7 +617,7 @@ class WorkloadPriorityClassView(
     """A WorkloadPriorityClass: a priority for queueing only.
 
     `least_run` is how long its groups run before they give way; `problem` says why the annotation
-    that names it cannot be read, "" if it can.
+    of that time cannot be read, "" if it can.
     """
 
     uid: str
@@ -654,7 +654,7 @@ class NamespaceView(View, tag_field="kind", tag="Namespace", frozen=True, kw_onl
 class StatefulSetView(View, tag_field="kind", tag="StatefulSet", frozen=True, kw_only=True):
     """A StatefulSet: how many pods it wants; known while `queueing.owned_groups` names any kind.
 
-    That of a LeaderWorkerSet's leaders has its name, and one pod for each replica.
+    The StatefulSet of a LeaderWorkerSet's leaders has the same name, and one pod for each replica.
     """
 
     uid: str
@@ -665,11 +665,11 @@ class StatefulSetView(View, tag_field="kind", tag="StatefulSet", frozen=True, kw
 
 
 class ResourceClaimView(View, tag_field="kind", tag="ResourceClaim", frozen=True, kw_only=True):
-    """A ResourceClaim. `devices` is how many it asks for, by DeviceClass.
+    """A ResourceClaim. `devices` is how many devices it requests, by DeviceClass.
 
-    Requests with admin access count nothing. `pod` is the uid of the pod that it was made for from
-    a template. `problem` is path and fault of the first request that names no number of devices;
-    of such a request those count that are allocated.
+    Requests with admin access count nothing. `pod` is the uid of the pod for which the claim was
+    made from a template. `problem` is path and fault of the first request that names no number of
+    devices; of such a request the allocated devices count.
     """
 
     uid: str
@@ -684,7 +684,7 @@ class ResourceClaimView(View, tag_field="kind", tag="ResourceClaim", frozen=True
 class ResourceClaimTemplateView(
     View, tag_field="kind", tag="ResourceClaimTemplate", frozen=True, kw_only=True
 ):
-    """A ResourceClaimTemplate: what each ResourceClaim asks for that is made from it."""
+    """A ResourceClaimTemplate: what each ResourceClaim made from it asks for."""
 
     uid: str
     namespace: str
@@ -730,7 +730,7 @@ ObjectKey = str | tuple[str, str]
 
 
 class QueueKind(NamedTuple):
-    """A kind of queue object: its view, its scope, and the world's field for it, if it has one."""
+    """A kind of queue object: its view, its scope, and its field of the world, if it has one."""
 
     view: type[QueueObject]
     store: str = ""
@@ -763,10 +763,10 @@ QUEUE_KINDS: Final[Mapping[str, QueueKind]] = {
 
 
 Marked = ClusterQueueView | FlavorView | AdmissionCheckView
-"""What may not be deleted while it is in use: it carries a finalizer."""
+"""Objects that may not be deleted while they are in use: they carry a finalizer."""
 MARKED_KINDS = ("ClusterQueue", "ResourceFlavor", "AdmissionCheck")
 MARK_TIMER = "mark"
-"""Purpose of the timer after which a mark that was refused is tried again."""
+"""Purpose of the timer after which a refused mark is tried again."""
 
 
 def mark_timer(kind: str, name: str) -> str:
@@ -815,9 +815,9 @@ def kinds_watched(mode: str, asks: Asks) -> tuple[Kind, ...]:
 
 
 FIRST_KINDS: frozenset[str] = frozenset(WATCHED_KINDS) - {"Cohort", "AdmissionCheck", "Topology"}
-"""Kinds that were listed before the first decision in logs that do not say themselves which."""
+"""Kinds that were listed before the first decision in logs that do not name them."""
 
 
 def kind_of(view: QueueObject) -> str:
-    """Return the kind of a queue object: the tag it has on the wire."""
+    """Return the kind of a queue object: its tag on the wire."""
     return str(view.__struct_config__.tag)

@@ -1,12 +1,12 @@
-"""What keeps a pod from running that was let go: its reason, and the words for one and for many.
+"""What keeps an ungated pod from running: its reason, and the words for one pod and for several.
 
-Theory. Behind the gate others have their say: controllers with gates of their own, the scheduler,
+Theory. Behind our gate others decide: controllers with gates of their own, the scheduler,
 the kubelet, finalizers. Each leaves a field on the pod: a gate, a condition, the state of a
-container. What is said first of a pod is what would have to end first.
+container. The reason of a pod is what would have to end first.
 
-Reasons are the words of Kubernetes where it has one. `subject` is what the reason is about (an
-image, a container, a gate), `message` what was said of it. Pods that wait for the same are told
-together, so neither names the pod.
+Reasons are Kubernetes' own words where it has them. `subject` is what the reason is about (an
+image, a container, a gate), `message` what was said of the subject. Pods that wait for the same are
+listed together, so neither names the pod.
 
 Invariant: pure; decided by fields, messages are only handed on.
 """
@@ -25,23 +25,23 @@ from podgroup.model.objects import (
 )
 
 OURS: Final = frozenset((ADMISSION_GATE, TOPOLOGY_GATE, ELASTIC_JOB_GATE))
-"""Gates that gatelog or Kueue removes: what a pod waits for behind them, its group says."""
+"""Gates that gatelog or Kueue removes: the group says what a pod with such a gate waits for."""
 _GATED: Final = "SchedulingGated"
-"""What the API server says of a pod with gates; it stays until the scheduler has looked."""
+"""The API server's reason for a pod with gates; it stays until the scheduler has looked."""
 _PREEMPTION: Final = " preemption: "
-"""From here on kube-scheduler says what preemption would not do, pod by pod of others."""
+"""After this kube-scheduler says why preemption would not help, node by node."""
 
 NOT_SCHEDULED: Final = "NotScheduled"
 STARTING: Final = "Starting"
-"""These two are the first seconds of any pod, so no interval is kept of them: times of pods tell.
-"""
+"""`NotScheduled` and `Starting` are the first seconds of any pod. No interval is kept of them, as
+the pod's times say it."""
 
 
 INITIALIZING: Final = "Initializing"
 
 
 class PodReason(NamedTuple):
-    """Why a pod that was let go does not run."""
+    """Why an ungated pod does not run."""
 
     reason: str
     subject: str = ""
@@ -49,9 +49,7 @@ class PodReason(NamedTuple):
 
 
 class Wording(NamedTuple):
-    """What is said of one pod and of several, with what is the subject in place of {}; and what
-    it takes.
-    """
+    """What is said of one pod and of several, with the subject in place of {}; and what helps."""
 
     one: str
     many: str
@@ -134,9 +132,9 @@ OTHERWISE: Final = Wording(
 
 
 def pod_reason(view: PodView) -> PodReason | None:
-    """Return why a pod does not run though it was let go; None: it runs, has ended, or is gated.
+    """Return why an ungated pod does not run; None: it runs, has ended, or is gated.
 
-    Not what its first seconds are anyway: see `STARTING`.
+    The reasons of a pod's first seconds are among them: see `STARTING`.
     """
     if view.deleted_at is not None:
         kept = [name for name in view.finalizers if name != POD_FINALIZER] if view.ended else []
@@ -151,7 +149,7 @@ def pod_reason(view: PodView) -> PodReason | None:
         return _container(view, one)
     if view.phase == "Pending":
         return _starting(view)
-    # A kubelet says why; who marks the pods of a node that is silent changes the status alone.
+    # A kubelet gives a reason; the node controller, for a silent node, changes the status alone.
     silent = running = False
     for said in view.conditions:
         if said.type == "Ready":
@@ -192,7 +190,7 @@ def _starting(view: PodView) -> PodReason | None:
 
 
 def words(reason: str, subject: str, message: str, pods: int) -> str:
-    """Say of pods that do not run why: `cannot pull image X: not found`."""
+    """Say why pods do not run: `cannot pull image X: not found`."""
     wording = WORDINGS.get(reason, OTHERWISE)
     said = (wording.one if pods == 1 else wording.many).replace("{}", subject)
     if wording is OTHERWISE:
@@ -201,5 +199,5 @@ def words(reason: str, subject: str, message: str, pods: int) -> str:
 
 
 def takes(reason: str) -> str:
-    """Say what ends it."""
+    """Say what ends the wait."""
     return WORDINGS.get(reason, OTHERWISE).takes

@@ -1,7 +1,7 @@
 """Policy: the choices of an operator that decisions depend on.
 
-A decision may depend on nothing but the log and this. It is fixed while a projector runs; replaying
-a log under another policy shows what would have been decided differently.
+A decision depends on the log and the policy alone. The policy is fixed while a projector runs;
+replaying a log under another policy shows what would have been decided differently.
 
 Invariant: the defaults change nothing that a user has not asked for.
 """
@@ -27,47 +27,48 @@ class Policy(Struct, frozen=True, kw_only=True):
     is a time-out. `exclude_resource_prefixes` holds in builtin mode only: Kueue has its own.
 
     `compatibility` "kueue" decides on quota as Kueue does, weak points included. `fair_sharing` are
-    the strategies by which who shares fairly may preempt, none if shares do not decide. Both hold
+    the preemption strategies of fair sharing, none if shares do not decide. Both hold
     in builtin mode only, and so do the next three, of admission fair sharing: how fast use is
-    forgotten (-1: it is off), how often it is looked at, and `resource=weight`.
+    forgotten (-1: off), how often use is sampled, and `resource=weight`.
 
     `workloads` "groups" lets single pods of builtin mode do without a Workload.
 
-    `least_run_s` is how long a group runs at least, from its admission, before it gives way to
-    another; `least_run_by_reason` are reasons of preemption with another time, `reason=seconds`.
+    `least_run_s` is how long a group runs at least, from its admission, before it may be
+    preempted; `least_run_by_reason` are reasons of preemption with another time, `reason=seconds`.
     Builtin mode only, and not with `compatibility` "kueue".
 
-    `status_interval_s` is how long at least lies between two reports of a queue's
-    state, in its status and in the ledger; 0: it is not reported. Builtin mode only.
+    `status_interval_s` is the shortest time between two reports of a queue's state, in its status
+    and in the ledger; 0: no reports. Builtin mode only.
 
     `stop_unadmitted` stops pods of queues that were never at a gate.
 
-    `unreachable_timeout_s` is how long a kubelet has at least to say that a pod has ended, after it
-    must have. `deleted_node_timeout_s` is how long it has, beyond a pod's grace period, where the
-    Node is deleted and the pod garbage collector says that the pod has failed: builtin mode only,
-    0 takes its word.
+    `unreachable_timeout_s` is how long a kubelet has at least to report the end of a pod that must
+    have ended. `deleted_node_timeout_s` is how long the kubelet has, beyond a pod's grace period,
+    where the Node is deleted and the pod garbage collector says that the pod has failed: builtin
+    mode only, 0 believes the garbage collector at once.
 
-    `termination_grace_max_s` is the longest grace period that is believed: no longer one is
-    admitted, and a pod that is deleted with a longer one is given this. `preemption_grace_s` is the
-    longest that pods of a preempted group have to end: builtin mode only, 0 leaves them their own.
+    `termination_grace_max_s` is the longest grace period that is believed: no longer grace period
+    is admitted, and a pod that is deleted with a longer grace period is given this.
+    `preemption_grace_s` is the longest that pods of a preempted group have to end: builtin mode
+    only, 0 leaves the pods their own grace period.
 
-    `namespace_memory_mib` is how much memory the pods of a namespace take at most, those that are
-    as small as most apart (`weight`); fields of others are left out of what is kept. 0 is without
-    bound, as logs from before the setting were folded.
+    `namespace_memory_mib` is how much memory the large pods of a namespace take at most (`weight`:
+    most pods are light and count nothing); fields of pods beyond the bound are left out of what is
+    kept. 0 is without bound, as logs from before the setting were folded.
 
-    `deleted_group_timeout_s` is how long an admitted group of which all pods were deleted is kept
-    for replacements, before it ends. Builtin mode only, and not with `compatibility` "kueue"; 0 is
+    `deleted_group_timeout_s` is how long an admitted group whose pods were all deleted is kept for
+    replacements, before it ends. Builtin mode only, and not with `compatibility` "kueue"; 0 is
     for good, as logs from before the setting were folded.
 
     `device_classes` are pairs `class=resource`: devices of a DeviceClass are counted against quota
     as that resource. Builtin mode only; none: devices of ResourceClaims are charged nothing.
 
-    `longest_wait_s` is how long a group waits for quota before it is reserved a start. Builtin mode
-    only, and not with `compatibility` "kueue"; 0 is never, as logs from before the setting were
-    decided.
+    `longest_wait_s` is how long a group waits for quota before a start is reserved for it. Builtin
+    mode only, and not with `compatibility` "kueue"; 0 is never, as logs from before the setting
+    were decided.
 
     `owned_groups` are the kinds whose pods are one group that follows its owner's size. Builtin
-    mode alone resizes groups; with `compatibility` "kueue" none is.
+    mode alone resizes groups; with `compatibility` "kueue" no group is resized.
 
     `topology_aware_scheduling`, `elastic_jobs`, `fast_quota_release` and `skip_reassignment` stand
     for Kueue's feature gates TopologyAwareScheduling, ElasticJobsViaWorkloadSlices,
@@ -111,7 +112,7 @@ class Policy(Struct, frozen=True, kw_only=True):
 
 
 def reserves_starts(policy: Policy) -> bool:
-    """Tell whether who waits too long is reserved a start."""
+    """Tell whether starts are reserved for groups that wait too long."""
     return bool(policy.longest_wait_s) and policy.compatibility != "kueue"
 
 
@@ -122,7 +123,7 @@ def weights_of(policy: Policy) -> tuple[tuple[str, float], ...]:
 
 
 class Asks(Protocol):
-    """What asks for more to be watched: a policy, or the settings that it is made of."""
+    """What asks for more kinds to be watched: a policy, or the settings that make a policy."""
 
     @property
     def device_classes(self) -> tuple[str, ...]:

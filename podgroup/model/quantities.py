@@ -2,17 +2,17 @@
 
 Quota is counted per pod, and a pod's request is not the plain sum of its containers: init
 containers run before the others and sidecars beside both, so the request is the highest
-point of that sequence, unless the pod states a total of its own; overhead comes on top
+point of that sequence, unless the pod states its own total; overhead comes on top
 (Kubernetes: component-helpers ``resource.PodRequests``, which kube-scheduler and Kueue use).
 
 Units: ``cpu`` counts in thousandths, every other resource in whole units (bytes, pieces).
-Fractions of a unit round up: who asks for something gets something.
+Fractions of a unit round up: a request above zero is never zero.
 
-`amount` and `faults` are the one reader of amounts that people write, wherever they are: in a pod,
-an annotation, a Workload or a queue object. The API server checks those of pods alone.
+`amount` and `faults` alone read amounts that people write, wherever they are: in a pod, an
+annotation, a Workload or a queue object. The API server checks the amounts of pods alone.
 
 Invariant: sums are exact and rounding happens once, at the end; an amount is an ``int`` between 0
-and 2^63-1 whatever the text says. 2^63-1 stands for that and all that is more (`capped`).
+and 2^63-1 whatever the text says. 2^63-1 means that amount or more (`capped`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -65,7 +65,7 @@ _NOTHING: Final = Fraction(0)
 _BINARY_RESOURCES: Final[frozenset[str]] = frozenset({MEMORY, "ephemeral-storage"})
 _HUGEPAGES: Final[str] = "hugepages-"
 _LARGEST: Final[tuple[Fraction, Fraction]] = (parse(MOST), parse(MOST_CPU))
-"""The most of other resources, and of cpu."""
+"""The most of any other resource, and of cpu."""
 
 
 def amount(resource: str, text: str) -> int:
@@ -87,7 +87,7 @@ def amount(resource: str, text: str) -> int:
 
 
 def capped(amount: int) -> int:
-    """Return a sum of amounts as it is stored: 2^63-1 stands for that and all that is more."""
+    """Return a sum of amounts as it is stored: 2^63-1 means that amount or more."""
     return min(amount, MAX_INT64)
 
 
@@ -109,9 +109,9 @@ def fault(resource: str, text: Any) -> str:
 def faults(pod_spec: Mapping[str, Any], *, limits: bool) -> Iterator[tuple[str, Any, str]]:
     """Yield each wrong amount of a pod spec: its path in the spec, what it says, and a sentence.
 
-    Looked at are requests of containers and of the pod itself, its overhead, and `limits`: of a
-    pod the API server has put what counts of them among the requests. A map of another type than
-    the API's is the caller's to refuse.
+    It reads requests of containers and of the pod itself, the overhead, and `limits`: in a pod, the
+    API server has put the limits that count among the requests. The caller refuses a map of
+    another type than the API's.
     """
     for path, amounts in _stated(pod_spec, ("requests", "limits") if limits else ("requests",)):
         for resource, text in amounts.items() if isinstance(amounts, Mapping) else ():
@@ -139,7 +139,7 @@ def _most(resource: str) -> str:
 
 
 def beyond_any_node(requests: Mapping[str, int]) -> bool:
-    """Tell whether a pod of these requests asks for more than the door lets in."""
+    """Tell whether a pod of these requests asks for more than the webhook admits."""
     return any(value > most(resource) for resource, value in requests.items())
 
 
@@ -182,7 +182,7 @@ def effective_requests(pod_spec: Mapping[str, Any]) -> Amounts:
     Args:
         pod_spec: ``spec`` of a pod or of a pod template, as decoded from JSON. In it and in its
             containers `granted` may be a list of maps like `requests`: what the status says was
-            allocated and is in use; `infeasible` in it: what is asked beyond that never comes.
+            allocated and is in use; `infeasible` in it: no request beyond that is ever granted.
 
     Raises:
         QuantityError: a quantity is malformed; the message names the resource.
@@ -239,7 +239,7 @@ def _container_requests(pod_spec: Mapping[str, Any], final: bool) -> _Exact:
     for container in pod_spec.get("initContainers") or ():
         own = _taken(_requests_of(container.get("resources")), container, final)
         if container.get("restartPolicy") == "Always":
-            # A sidecar stays: it counts beside the containers and beside later init steps.
+            # A sidecar keeps running: it counts beside the containers and beside later init steps.
             _add(running, own)
             _add(sidecars, own)
             _raise_to(peak, sidecars)
@@ -261,7 +261,7 @@ def _pod_level_requests(pod_spec: Mapping[str, Any], below: _Exact) -> _Exact:
 
 
 def _taken(asked: _Exact, bearer: Mapping[str, Any], final: bool) -> _Exact:
-    """What counts of what is asked, given what was granted; `final`: no more than that comes."""
+    """The amount that counts of a request, given the grant; `final`: no more will be granted."""
     granted: _Exact = {}
     for given in bearer.get("granted") or ():
         _raise_to(granted, _exact(given))

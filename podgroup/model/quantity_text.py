@@ -9,7 +9,7 @@ the rest of the pod must be read, nor a number of a gigabyte.
 
 Printing matters because role hashes are taken over printed quantities. The API server
 recomputes the canonical form (smallest mantissa without a fraction) except for texts it
-holds to be canonical already, which come back verbatim: that includes ``+5`` and ``1.500``.
+takes for canonical already, which come back verbatim: ``+5`` and ``1.500`` among them.
 
 Invariant: ``parse(canonical(t)) == parse(t)`` and ``canonical`` is idempotent, for every
 text that ``parse`` accepts.

@@ -1,15 +1,15 @@
 """Reasons: every word that says why a group waits or what is reported on a pod, in one table.
 
-Theory. A reason is a word for machines; beside it stand what it means, whether only a person can
-end it (the group is Blocked then), the Event that users of Kueue know it by, and what would end it.
-Rules, command line and docs read it here, so a new reason is one entry. In kueue mode Kueue says
+Theory. A reason is a word for machines. Its entry says what it means, whether only a person can end
+the wait (the group is Blocked then), by which Event users of Kueue know it, and what would end it.
+Rules, command line and docs read the entry, so a new reason is one entry. In kueue mode Kueue gives
 reasons of its own, which need not be in here.
 
 Advice has fields in braces; `FIELDS` names them, and the code that shows it fills them in.
 
 What follows from a reason is its `Effect`. Decisions, records and the state bear effects, so that
-what is decided never hangs on a word; `effect_of` reads them from words where a log, a stored row
-or another controller says nothing else. No other module may (tests/core/test_words.py).
+no decision hangs on a word; `effect_of` reads effects from words where a log, a stored row or
+another controller has words alone. This module alone may do so (tests/core/test_words.py).
 
 Invariant: every reason to wait that rules give in builtin mode is in the table.
 """
@@ -88,7 +88,7 @@ KEPT_AT_GATE: Final = (
     FLAVOR_NOT_FOUND,
     SCALE_UP_PENDING,
 )
-"""Why a pod stays at its gate though its group is admitted."""
+"""Why a pod stays gated though its group is admitted."""
 
 FIELDS: Final = {
     "namespace": "NAMESPACE",
@@ -109,9 +109,9 @@ OTHERWISE: Final = "what the message says; gatelog history shows how it came to 
 class Reason(Struct, frozen=True, kw_only=True):
     """A reason: what it `says`, and which `advice` answers it.
 
-    `blocked`: only a person can end it. `event` is the name of its Event, "" if that is the word
-    itself. `waits`: it is a reason to wait; others are written to pods, or beside an admission.
-    `warns`: its Event is a Warning though neither `blocked` nor `event` says so.
+    `blocked`: only a person can end the wait. `event` is the name of its Event, "" if that is the
+    word itself. `waits`: a reason to wait; others are written to pods, or beside an admission.
+    `warns`: its Event is a Warning, which `blocked` and `event` do not say.
     """
 
     word: str
@@ -124,7 +124,7 @@ class Reason(Struct, frozen=True, kw_only=True):
 
     @property
     def event_name(self) -> str:
-        """Name of the Event that tells it."""
+        """Name of the Event of this reason."""
         return self.event or self.word
 
     @property
@@ -138,7 +138,7 @@ RECREATE: Final = "; delete wrong pods and create them again"
 
 
 def _bad(word: str, says: str, advice: str) -> Reason:
-    """Return the reason of a group that cannot be composed as its pods are."""
+    """Return the reason of a group whose pods, as they are, make no group."""
     event = EVENT_ERR_WORKLOAD_COMPOSE
     return Reason(word=word, says=says, advice=advice + RECREATE, blocked=True, event=event)
 
@@ -546,7 +546,7 @@ _BY_WORD: Final = {reason.word: reason for reason in REASONS}
 
 
 def reason_of(word: str) -> Reason:
-    """Return what is known of a reason; one that is not in the table is a plain wait."""
+    """Return the entry of a reason; a reason that is not in the table is a plain wait."""
     return _BY_WORD.get(word) or Reason(word=word, says="", advice=OTHERWISE)
 
 
@@ -562,7 +562,7 @@ class Effect(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
     deactivates: bool = False
     """The group stays out of the queue until spec.active of its Workload is true again."""
     by_rule: bool = False
-    """A rule deactivated it, no person."""
+    """A rule deactivated the group, no person."""
     backs_off: bool = False
     """The group is held back, twice as long each time."""
     rechecks: bool = False
@@ -570,17 +570,17 @@ class Effect(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
     preempts: bool = False
     """Another group is to have its quota."""
     requeues: bool = False
-    """In kueue mode it queues again as soon as it has given its quota back."""
+    """In kueue mode the group queues again as soon as it has given its quota back."""
     gathers: bool = False
     """Pods of the group are missing that were never there."""
     tried: bool = False
-    """Quota admission tried it, and it did not fit."""
+    """Quota admission tried the group, and it did not fit."""
     hopeless: bool = False
-    """Nothing that becomes free puts an end to it."""
+    """Quota that becomes free does not end the wait."""
     passing: bool = False
-    """It is tried again at once: what is in its way is about to go."""
+    """The group is tried again at once: what is in its way is about to go."""
     yields: bool = False
-    """Groups that give way for it are in its way."""
+    """The group waits for preempted groups to end."""
     refused: bool = False
     """The API server refuses a write of ours."""
     short: bool = False
@@ -590,13 +590,13 @@ class Effect(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
     inactive: bool = False
     """Its ClusterQueue admits nothing."""
     postponed: bool = False
-    """Groups that are to give way for it run for a while first; the message says until when."""
+    """Its victims run on for their least run time; the message says until when."""
     grows: bool = False
-    """What is admitted goes on, and more pods of it wait for quota."""
+    """The admitted pods go on, and more pods of the group wait for quota."""
 
 
 PLAIN: Final = Effect()
-"""Of a word from which nothing follows."""
+"""The effect of a word from which nothing follows."""
 OVERLAP: Final = "Workload has overlapping preemption targets with another workload"
 NO_LONGER_FITS: Final = "Workload no longer fits after processing another workload"
 _NO_PLACE: Final = 'topology "'
@@ -604,7 +604,7 @@ _PASSING: Final = frozenset({OVERLAP, NO_LONGER_FITS})
 """Messages of Kueue after which a workload is tried again at once, whatever the reason."""
 _DEACTIVATES: Final = Effect(deactivates=True)
 BY_RULE: Final = Effect(deactivates=True, by_rule=True)
-"""Of each deactivation that a rule decides on, whatever its word."""
+"""The effect of each deactivation by a rule, whatever its word."""
 _EFFECTS: Final = {
     EVICTED_PREEMPTED: Effect(preempts=True, requeues=True),
     EVICTED_NODE_FAILURES: Effect(requeues=True),
@@ -626,14 +626,15 @@ _EFFECTS: Final = {
     PENDING_MISCONFIGURED: Effect(hopeless=True),
     PENDING_SUSPENDED: Effect(hopeless=True),
 }
-"""What follows from words; from all others nothing, but for those that begin with Deactivated."""
+"""What follows from words. `effect_of` knows the words that begin with Deactivated; from all others
+nothing follows."""
 
 
 def effect_of(word: str, message: str = "") -> Effect:
     """Read from a reason, and from Kueue's own sentence beside it, what follows from them.
 
-    Records say it even where it is nothing (`PLAIN`): a word that gets an effect later changes
-    nothing that was recorded.
+    Records bear the effect even where nothing follows (`PLAIN`): a word that gets an effect in a
+    later release changes nothing that was recorded.
     """
     found = _EFFECTS.get(word)
     if found is None:
@@ -645,7 +646,7 @@ def effect_of(word: str, message: str = "") -> Effect:
 
 
 def replaces(rule: str) -> bool:
-    """Read from a rule's name, in a log from before `FinalizePod.replaced`, that a pod had gone."""
+    """Read from a rule's name that a pod was replaced: for logs before `FinalizePod.replaced`."""
     return rule == RULE_REPLACED
 
 
@@ -655,7 +656,7 @@ def recovers(word: str) -> bool:
 
 
 def unreserved(word: str) -> bool:
-    """Read from a condition Admitted that there is no quota: QuotaReserved says why."""
+    """Read from a condition Admitted that no quota is reserved: QuotaReserved says why."""
     return word == NOT_ADMITTED_NO_RESERVATION
 
 
@@ -668,36 +669,36 @@ QUOTA_WAITS: Final = (
     *(word for word, effect in _EFFECTS.items() if effect.tried),
     PENDING_EVALUATION,
 )
-"""Words of waits that end by room, or by being looked at: no other change ends them."""
+"""Words of waits that end by free quota or places, or by an attempt: no other change ends them."""
 
 
 def lacks_quota(word: str) -> bool:
-    """Read from the reason of a wait that quota which becomes free ends it."""
+    """Read from the reason of a wait that quota which becomes free ends the wait."""
     return word == PENDING_WAITING_FOR_QUOTA
 
 
 def ends_by_room(word: str) -> bool:
-    """Read from the reason of a wait that room ends it, or that it is looked at."""
+    """Read from the reason of a wait that free quota or places end the wait, or an attempt."""
     return word in QUOTA_WAITS
 
 
 def runs_unadmitted(word: str) -> bool:
-    """Read from the reason of a wait that its pods run, and never had a gate."""
+    """Read from the reason of a wait that the pods run, and never had a gate."""
     return word == RUNNING_UNADMITTED
 
 
 def succeeded(word: str) -> bool:
-    """Read from the reason of an end that it was a good one."""
+    """Read from the reason of an end that the group succeeded."""
     return word == FINISHED_SUCCEEDED
 
 
 def parks_decision(word: str) -> bool:
-    """Read from a parked row that it is a decision, which an actuator could not carry out."""
+    """Read from a parked row that an actuator could not carry out the decision."""
     return word == PARKED_DECISION
 
 
 def parked_by_actuator(word: str) -> bool:
-    """Read from a parked row that an actuator sent it to PARKED itself, before the log heard."""
+    """Read from a parked row that an actuator sent it to PARKED, before the log had its event."""
     return word in (PARKED_DECISION, DECISION_REFUSED)
 
 
@@ -707,15 +708,15 @@ def collected(word: str) -> bool:
 
 
 def out_of_memory(word: str) -> bool:
-    """Read from the end of a container that its kernel killed it."""
+    """Read from the end of a container that the kernel killed it for its memory."""
     return word == "OOMKilled"
 
 
 def infeasible(word: str) -> bool:
-    """Read from a pod's condition PodResizePending that its node never has so much."""
+    """Read from a pod's condition PodResizePending that its node can never grant the resize."""
     return word == "Infeasible"
 
 
 def pull_failed(word: str) -> bool:
-    """Read from what a container waits for that its image could not be pulled just now."""
+    """Read from a container's waiting reason that its image could not be pulled just now."""
     return word == "ErrImagePull"

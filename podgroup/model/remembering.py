@@ -1,11 +1,11 @@
 """Remembering: answers that were given before, bounded in the bytes of memory they take.
 
 Theory. A cache that is bounded in entries alone is as large as users make its entries: pods that
-were created and deleted again left half a gigabyte behind. So what an entry takes is counted, one
-that is large is not kept, and a table that is full is emptied, which costs time only.
+were created and deleted again left half a gigabyte behind. So the bytes of an entry are counted, a
+large entry is not kept, and a table that is full is emptied, which costs time only.
 
-What an object takes in memory is up to fifteen times what it takes on the wire: a text of two
-characters is five bytes of JSON, and 66 of memory with its place in a list. One formula says it,
+An object takes up to fifteen times as many bytes in memory as on the wire: a text of two characters
+is five bytes of JSON, and 66 of memory with its place in a list. One formula estimates the bytes,
 the same on every machine.
 
 Invariant: a table takes at most `MOST_BYTES`; an answer is the same whether it was remembered.
@@ -18,9 +18,9 @@ from typing import Any, Final, ParamSpec, TypeVar
 from msgspec import Struct
 
 MOST_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of memory that one function's answers take at most."""
+"""Bytes of memory that the answers of one function take at most."""
 LARGE_BYTES: Final = 1024 * 1024
-"""Bytes of an answer, with its question, from which it is not kept."""
+"""Bytes from which an answer, with its question, is not kept."""
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -70,7 +70,7 @@ def role_of(pod: Mapping[str, Any], variant: Variant = "kueue") -> str:
 def named_by(label: str, names: Sequence[str]) -> str:
     """The name that a pod's role label means, ``""`` for none.
 
-    The same name, else the only one that differs by a final ``s``: KEP-976's own example labels
+    The same name, else the only name that differs by a final ``s``: KEP-976's own example labels
     the pods of set ``workers`` as ``worker``.
     """
     if label in names:

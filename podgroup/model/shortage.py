@@ -1,8 +1,8 @@
-"""Shortages and preemptions as values: what there was not, by whose limit; who gave way to whom.
+"""Shortages and preemptions as values: what was short, by whose limit; who preempted whom.
 
 Theory. An attempt to admit fails at some node of the quota tree, for some flavor and resource, and
-one limit ends the search for room there. That is recorded as a value, beside the sentence for
-people, so that it can be counted: who is held back by whose borrowing limit, and what would help.
+one limit ends the search for quota there. That is recorded as a value, beside the sentence for
+people, so that it can be counted: which groups wait by whose borrowing limit, and what would help.
 
 Amounts in a shortage change with every admission and release; whose limit holds a group back, and
 whether it would fit without, changes rarely. So a shortage is recorded again when its `question` is
@@ -20,19 +20,19 @@ NOMINAL: Final = "nominal"
 BORROWING: Final = "borrowingLimit"
 """The node may not borrow that much."""
 LENDING: Final = "lendingLimit"
-"""There would be enough, if others in the tree did not keep what they do not use."""
+"""There would be enough, if others in the tree lent what they do not use."""
 COHORT: Final = "cohort"
 """All that the tree has is taken, or it never has so much."""
 
 
 class Shortage(Struct, frozen=True, array_like=True, gc=False):
-    """Of one resource in one flavor more was asked for than there was.
+    """A group requested more of one resource in one flavor than was available.
 
-    `node` ends the search for room: the ClusterQueue, or the cohort if `cohort`, whose borrowing
-    limit is reached, else the root of the tree. `available` is what could be had at that moment,
-    `without` what could have been had without that limit (all borrowing limits on the way up, or
+    `node` ends the search for quota: the ClusterQueue, or the cohort if `cohort`, whose borrowing
+    limit is reached, else the root of the tree. `available` is the amount at that moment,
+    `without` the amount without that limit (all borrowing limits on the way up, or
     what others keep; the same as `available` for other limits). `lender` keeps most of the latter,
-    "" if none does. With `ever` amounts are those of an empty tree: it never fits.
+    "" if none does. With `ever` amounts are of an empty tree: the request never fits.
     """
 
     flavor: str
@@ -48,7 +48,7 @@ class Shortage(Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def question(self) -> tuple[str, str, str, bool, int, str, bool, bool]:
-        """What has to be another one for it to be recorded again."""
+        """The fields that make a shortage another one, which is recorded again."""
         fits = self.requested <= self.without
         return (
             *(self.flavor, self.resource, self.node, self.cohort),
@@ -57,12 +57,12 @@ class Shortage(Struct, frozen=True, array_like=True, gc=False):
 
 
 def same(one: tuple[Shortage, ...], other: tuple[Shortage, ...]) -> bool:
-    """Tell whether two attempts fell short of the same, by the same limits."""
+    """Tell whether two attempts had the same shortages, by the same limits."""
     return one is other or [s.question for s in one] == [s.question for s in other]
 
 
 class Side(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """A ClusterQueue as one of two stood when it was decided that one gives way to the other.
+    """The ClusterQueue of a victim or preemptor, as it was when the preemption was decided.
 
     `share` is its weighted dominant resource share in thousandths, rounded up, as in `Standing`.
     """
@@ -70,13 +70,13 @@ class Side(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     cluster_queue: str
     share: int = 0
     borrowed: tuple[tuple[str, str, int], ...] = ()
-    """(flavor, resource, amount) of what it had taken from its cohort."""
+    """(flavor, resource, amount) that it had borrowed from its cohort."""
 
 
 class Preempted(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """By which policy one gives way (`podgroup.model.names.PREEMPTED_…`), and between whom.
+    """The policy of a preemption (`podgroup.model.names.PREEMPTED_…`), victim and preemptor.
 
-    `cohort` is the lowest that has both, "" within one ClusterQueue.
+    `cohort` is the lowest cohort above both, "" within one ClusterQueue.
     """
 
     policy: str

@@ -1,9 +1,9 @@
-"""The state of a queue or cohort: who waits, who holds, what is taken and borrowed.
+"""The state of a queue or cohort: groups that wait or hold quota, what is used and borrowed.
 
 Theory. A standing is worked out from indexes (`state.quota`, the quota tree) when it is due to
 be reported, and is in the log as reported: in the status of the object, and in the ledger of usage.
 
-Invariant: a standing is a value; two that are equal are reported once.
+Invariant: a standing is a value; of equal standings in a row one is reported.
 """
 
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ STARTS_TIMER = "starts//"
 
 
 class Amount(Struct, frozen=True, array_like=True, gc=False):
-    """What is taken of one resource in one flavor, in the integer amounts of `model.objects`.
+    """Amounts of one resource in one flavor, in the integers of `model.objects`.
 
-    `nominal` is the quota of the queue or cohort itself, `quota` that with what its members let go
-    up (of a ClusterQueue both are the same, of a LocalQueue both are 0). `reserved` is what holds
-    quota, `used` what is admitted, `borrowed` what is taken from the parent. `spare` is what a
-    cohort has left of `quota` for its members; of queues it is 0. `unadmitted` is what runs and was
-    never admitted, in none of these.
+    `nominal` is the quota of the queue or cohort itself; `quota` adds what its members lend up
+    (both are the same for a ClusterQueue, and 0 for a LocalQueue). `reserved` is the usage of
+    groups that hold quota, `used` of admitted groups; `borrowed` is taken from the parent. `spare`
+    is what a cohort has left of `quota` for its members, 0 for queues. `unadmitted` is the usage of
+    pods that run and were never admitted; none of the others includes it.
     """
 
     flavor: str
@@ -42,9 +42,9 @@ class Amount(Struct, frozen=True, array_like=True, gc=False):
 def weighted_use(
     consumed: Mapping[str, Decimal], weights: Mapping[str, float], queue_weight: float
 ) -> float:
-    """Return what a LocalQueue used lately as one number: who used least comes first.
+    """Return what a LocalQueue used lately as one number: the least use comes first.
 
-    `consumed` in standard units per resource; a resource without a weight has 1.
+    `consumed` in standard units per resource; a resource without a weight has weight 1.
     """
     total = 0.0
     for resource in sorted(consumed):
@@ -63,8 +63,8 @@ class Standing(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
     """Counts of groups and amounts. `cohort` is the parent, `root` the top of its tree, "" if none.
 
     `share` is the weighted dominant resource share in thousandths, rounded up; 2^63-1 is without
-    limit (Kueue's weighted share). `consumed` is what a LocalQueue is remembered to have used
-    (`records.Used`), None where use does not decide.
+    limit (Kueue's weighted share). `consumed` is the recent use of a LocalQueue (`records.Used`),
+    None where use does not decide.
     """
 
     pending: int = 0
@@ -78,9 +78,9 @@ class Standing(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
 
 
 class StandingReport(Struct, frozen=True, gc=False):
-    """The standing reported last, for which object (its uid, "" if there is none), and when.
+    """The standing reported last, for which object (its uid, "" without an object), and when.
 
-    `seq` is the position at which it was reported. Without a standing the queue or cohort is gone.
+    `seq` is the position of the report. Without a standing the queue or cohort is gone.
     """
 
     uid: str

@@ -1,8 +1,8 @@
-"""Topology: how machines lie together, what pods ask of that, and which domains they are given.
+"""Topology: how nodes lie together, what pods request of it, and which domains they are given.
 
 Theory. A Topology names its levels by node labels, outermost first (block, rack, host). The values
-of a node's labels from the first level down to one are a *domain*; a *leaf* is a domain of the last
-level. A *slice* is a number of pods that must be in one domain of a level. Values are those of
+of a node's labels from the first level down to another are a *domain*; a *leaf* is a domain of the
+last level. A *slice* is a number of pods that must be in one domain of a level. Values are as in
 Kueue's objects: Topology, `topologyRequest` and `topologyAssignment` of a podset.
 
 Invariant: a value, which is never changed.
@@ -26,7 +26,7 @@ from podgroup.model.names import (
 )
 
 HOSTNAME: Final = "kubernetes.io/hostname"
-"""The level of single nodes; it can be the last one only."""
+"""The level of single nodes, which can only be the last level."""
 
 
 def level_name(key: str) -> str:
@@ -44,8 +44,8 @@ class SliceLayer(View, frozen=True, kw_only=True):
 class TopologyRequest(View, frozen=True, kw_only=True):
     """What the pods of one podset ask of the topology.
 
-    `required` and `preferred` are the label key of a level, "" if not asked for. `unconstrained`
-    None: not asked for. `slices` go from the outermost layer in. Podsets with the same `group` are
+    `required` and `preferred` are the label key of a level, "" if not requested. `unconstrained`
+    None: not requested. `slices` go from the outermost layer in. Podsets with the same `group` are
     placed together.
     """
 
@@ -57,13 +57,13 @@ class TopologyRequest(View, frozen=True, kw_only=True):
 
     @property
     def explicit(self) -> bool:
-        """Whether the pods ask for a topology at all."""
+        """Whether the pods request a topology."""
         level = self.required or self.preferred
         return bool(level or self.slices) or self.unconstrained is not None
 
     @property
     def slices_only(self) -> bool:
-        """Whether only slices are asked for, and no level for all pods."""
+        """Whether slices are requested, and no level for all pods."""
         return bool(self.slices) and not (self.required or self.preferred)
 
 
@@ -79,13 +79,13 @@ ASKING: Final = (*PLACED_BY, SLICE_SIZE, PODSET_GROUP_NAME)
 """Annotations of pods that make up a request."""
 TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
-"""How an annotation says a boolean, as Go reads one."""
+"""How an annotation says false: texts that Go reads so."""
 
 
 def requested(annotations: Mapping[str, str]) -> TopologyRequest:
-    """Return what the annotations of a pod ask for; the stronger of several kinds.
+    """Return the topology request of a pod's annotations; the stronger of several kinds.
 
-    What is malformed counts as not there: the door refuses it.
+    A malformed annotation counts as absent: the webhook refuses it.
     """
     said = {key: str(annotations[key]) for key in ASKING if annotations.get(key)}
     if not said:
@@ -102,7 +102,7 @@ def requested(annotations: Mapping[str, str]) -> TopologyRequest:
 
 
 def _layers(said: Mapping[str, str]) -> tuple[SliceLayer, ...]:
-    """Return the layers of slices, as a list says them or else two annotations."""
+    """Return the layers of slices, from the annotation with a list or else from two annotations."""
     if SLICE_CONSTRAINTS in said:
         try:
             found = msgspec.json.decode(said[SLICE_CONSTRAINTS], type=tuple[SliceLayer, ...])
@@ -150,7 +150,7 @@ def fewer(place: TopologyAssignment, count: int) -> TopologyAssignment:
 def both(
     one: TopologyAssignment | None, more: TopologyAssignment | None
 ) -> TopologyAssignment | None:
-    """Return the places of two assignments of one topology as one."""
+    """Return one assignment with the places of two, of the same topology."""
     if one is None or more is None:
         return one
     counts = {domain.values: domain.count for domain in one.domains}
@@ -161,7 +161,7 @@ def both(
 
 
 _NAMED: Final = 3
-"""Domains that are named of an assignment, the others are counted."""
+"""Domains of an assignment that are named; the others are counted."""
 
 
 def placed_at(places: Iterable[TopologyAssignment | None]) -> str:

@@ -1,4 +1,4 @@
-"""Requests and assignments as the Workload has them: values per level with common ends said once.
+"""Requests and assignments as the Workload has them: per level, common ends are written once.
 
 Theory. `topologyAssignment.slices[]` of v1beta2 lists domains by column: for each level one value
 for all, or the common prefix and suffix and what is between; pod counts likewise. An assignment is
@@ -24,7 +24,7 @@ from podgroup.model.topology import (
 Json = dict[str, Any]
 
 MOST: Final = 100_000
-"""Domains of an assignment that are read; one that has more counts as unreadable."""
+"""Domains of an assignment that are read; an assignment with more counts as unreadable."""
 
 
 def request(asked: TopologyRequest) -> Json:
@@ -52,7 +52,7 @@ def request(asked: TopologyRequest) -> Json:
 
 
 def read_request(found: Any) -> TopologyRequest:
-    """Return what a podset of a Workload asks for; what cannot be read counts as not there."""
+    """Return the topology request of a podset of a Workload; unreadable parts count as absent."""
     try:
         layers = found.get("podsetSliceRequiredTopologyConstraints")
         if not layers and found.get("podSetSliceRequiredTopology"):
@@ -102,7 +102,7 @@ def read(found: Any) -> TopologyAssignment | None:
 
 
 def _many(slices: Sequence[Mapping[str, Any]]) -> int:
-    """Return how many domains there are: one number below zero must not hide a large one."""
+    """Return how many domains there are; negative counts are 0, lest they hide a large count."""
     return sum(max(0, int(part["domainCount"])) for part in slices)
 
 
@@ -161,7 +161,7 @@ def _column(values: Sequence[str]) -> Json:
 
 
 def _common(first: str, last: str, most: int) -> int:
-    """How many characters the first and the last in order begin with alike, so all between do."""
+    """Length of the common prefix of the first and last value in order, hence of all values."""
     return next((at for at in range(most) if first[at] != last[at]), most)
 
 

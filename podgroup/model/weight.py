@@ -1,8 +1,8 @@
-"""Weight: the bytes of memory that a pod's view takes, where that is more than most take.
+"""Weight: the bytes of memory of a pod's view that is larger than most.
 
-Theory. By one formula (`remembering.size_of`), so that what was too much is too much when the log
-is folded again. Most pods are light: they have few entries, and weigh nothing here. That is found
-out by counting entries, without a look into them.
+Theory. One formula (`remembering.size_of`) estimates the bytes, so that a pod which was too large
+is too large when the log is folded again. Most pods are light: they have few entries, and weigh
+nothing here. That is found out by counting entries, without a look into them.
 
 Invariant: what is light takes at most a few kilobytes beyond its texts.
 """
@@ -23,7 +23,7 @@ SHAPE: Final = (
 )
 """Fields that the pods of a role have in common."""
 _LATER: Final = "resource_claims"
-"""A field that logs had none of at first: without entries it weighs nothing."""
+"""A field that the first logs lack: without entries it weighs nothing."""
 OWN: Final = (
     *("labels", "annotations", "finalizers", "owners", "gates"),
     *("conditions", "ends", "waiting"),
@@ -32,7 +32,7 @@ OWN: Final = (
 
 
 def is_light(view: PodView) -> bool:
-    """Tell whether a pod weighs nothing. Of most one look at all of their entries says so."""
+    """Tell whether a pod weighs nothing. For most pods a count of all entries is enough."""
     notes = view.annotations
     entries = len(view.labels) + len(notes) + len(view.finalizers) + len(view.owners)
     entries += len(view.gates) + len(view.conditions) + len(view.ends) + len(view.waiting)
@@ -44,7 +44,7 @@ def is_light(view: PodView) -> bool:
 
 
 def shape_weight(view: PodView) -> int:
-    """Return the bytes of what pods of a role have in common, 0 if it is light."""
+    """Return the bytes of fields that pods of a role have in common, 0 if they are light."""
     entries = len(view.requests) + len(view.node_selector) + len(view.tolerations)
     if view.node_terms or view.sets or view.resource_claims:
         text = sum(len(declared.template) for declared in view.sets)
@@ -57,7 +57,7 @@ def shape_weight(view: PodView) -> int:
 
 
 def own_weight(view: PodView) -> int:
-    """Return the bytes of what else users can make large, 0 if it is light."""
+    """Return the bytes of other fields that users can make large, 0 if they are light."""
     notes = view.annotations
     entries = len(view.labels) + len(notes) + len(view.finalizers) + len(view.owners)
     entries += len(view.gates) + len(view.conditions) + len(view.ends) + len(view.waiting)

@@ -1,8 +1,8 @@
-"""Why something waits, in plain words: what it needs, what is free where, by whose limit.
+"""Why a group waits, in plain words: what it needs, what is free where, by whose limit.
 
-Theory. People who know Kueue search for its sentences, others do not understand them. So a message
-says what is so in plain words first, then `KUEUES`, then Kueue's own sentence. Lists and stories
-show the first part alone.
+Theory. People who know Kueue search for its sentences; others do not understand them. So a message
+has plain words first, then `KUEUES`, then Kueue's own sentence. Lists and stories show the first
+part alone.
 
 Invariant: pure, and a message is never taken for plain words twice (`joined`).
 """
@@ -15,15 +15,15 @@ from podgroup.model.quantities import CPU, MAX_INT64, format_amount
 from podgroup.model.shortage import BORROWING, LENDING, NOMINAL, Shortage
 
 KUEUES: Final = " — "
-"""Comes between our words and Kueue's."""
+"""Separates our words from Kueue's."""
 UNLIMITED: Final = "unlimited"
 """A quota that has no limit."""
 NEVER: Final = "can never start: "
-"""Comes first where no flavor ever has enough, or there is none for it."""
+"""Begins a message where no flavor ever has enough, or none suits."""
 RAISED_BY: Final = "administrators of ClusterQueues may raise"
 NOT_SELECTED: Final = "workload namespace doesn't match ClusterQueue selector"
 UNAVAILABLE: Final = "unavailable in ClusterQueue"
-"""Of Kueue's sentences: what no quota that becomes free changes."""
+"""Part of Kueue's sentences on a wait that free quota does not end."""
 
 
 def shown(resource: str, amount: int) -> str:
@@ -34,7 +34,7 @@ def shown(resource: str, amount: int) -> str:
 
 
 def at_least(resource: str) -> str:
-    """Return the amount that stands for itself and all that is more."""
+    """Return the largest amount for people, which means that amount or more."""
     return f"≥ {MAX_INT64 / (1000 if resource == CPU else 1):.3g}"
 
 
@@ -44,14 +44,14 @@ def quantity(resource: str, amount: int) -> str:
 
 
 def allowed(resource: str, amount: int) -> str:
-    """Return a quota, or what of one can be had, for people."""
+    """Return a quota, or the available part of a quota, for people."""
     return UNLIMITED if amount >= MAX_INT64 else shown(resource, amount)
 
 
 def needs(short: Shortage) -> str:
-    """Say what is needed, what is free of it and where, and which limit keeps it from more.
+    """Say what is needed, how much of it is free and where, and which limit there is.
 
-    Of what is never there: how much there can be, which fields say so, and who may change them.
+    Where quota never suffices: how much there can be, which fields say so, and who may change them.
     """
     asked, free = shown(short.resource, short.requested), allowed(short.resource, short.available)
     place = f"{'Cohort' if short.cohort else 'ClusterQueue'} {short.node}"
@@ -89,7 +89,7 @@ def _at_most(short: Shortage, without: str) -> tuple[str, str]:
 
 
 def short_of(reason: str, shortages: Iterable[Shortage]) -> list[str]:
-    """Say of each what is needed and free; first that it can never start, where `reason` is so."""
+    """Say for each shortage what is needed and free, and before the first whether it never fits."""
     said = [needs(one) for one in shortages]
     if said and reason == PENDING_EXCEEDS_MAX_QUOTA:
         said[0] = f"{NEVER}{said[0]}"
@@ -97,11 +97,11 @@ def short_of(reason: str, shortages: Iterable[Shortage]) -> list[str]:
 
 
 EARLIER_RUN: Final = "pods of an earlier run of"
-"""Begins what is said of pods in the way of a group that has all its own."""
+"""Begins the message of a complete group that other pods of its name keep waiting."""
 
 
 def too_few(total: object) -> str:
-    """Say that a group waits for more of its pods; how many are there is the read model's to say.
+    """Say that a group waits for more of its pods; the read model says how many are there.
 
     `total`: a number, or its place in a pattern.
     """
@@ -109,28 +109,28 @@ def too_few(total: object) -> str:
 
 
 THERE: Final = ("pods_gated", "pods_running", "pods_succeeded")
-"""Counters of pods that are there of a group that was not let go: at their gate, running without
-admission, or done."""
+"""Counters of the pods that a group without admission has: gated, running without admission, done.
+"""
 
 
 def exist(there: object, total: object, more: object) -> str:
-    """Say of a group that waits for more of its pods how many are there; places in SQL, too."""
+    """Say how many pods a group that waits for more has; the arguments may be parts of SQL."""
     return f"{there} of {total} pods exist; create {more} more"
 
 
 def joined(said: str, message: str) -> str:
-    """Return a message of Kueue's with plain words before it; as it is if there are none."""
+    """Return Kueue's message with plain words before it; unchanged if there are none."""
     return f"{said}{KUEUES}{kueues(message)}" if said else message
 
 
 def retold(said: str, message: str) -> str:
-    """Return a message with other plain words before Kueue's; as it is if it has, or gets, none."""
+    """Return a message with its plain words replaced; unchanged if it has none, or `said` is ""."""
     _, mark, of_kueue = message.partition(KUEUES)
     return joined(said, of_kueue) if said and mark else message
 
 
 def more(message: str, said: str) -> str:
-    """Return a message with more plain words, before Kueue's."""
+    """Return a message with further plain words before Kueue's."""
     plain, mark, theirs = message.partition(KUEUES)
     return f"{plain}; {said}{mark}{theirs}"
 
@@ -141,11 +141,11 @@ def unparked(message: str) -> str:
 
 
 def first(message: str) -> str:
-    """Return the plain words of a message; all of it if no words of Kueue are marked in it."""
+    """Return the plain words of a message; the whole message if it marks no words of Kueue."""
     return message.partition(KUEUES)[0]
 
 
 def kueues(message: str) -> str:
-    """Return Kueue's sentence; all of a message that has no plain words before it."""
+    """Return Kueue's sentence of a message; the whole message if it has no plain words."""
     before, found, after = message.partition(KUEUES)
     return after if found else before
