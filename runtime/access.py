@@ -1,9 +1,10 @@
-"""Access reviews: may an account do what it has to? Asked of the API server.
+"""Access reviews: whether an account has the rights that it needs, as the API server answers.
 
-Theory. A right that was taken away shows when it is needed, and only in the replica that tried. A
-review says it before, in every replica. Every account may ask about itself.
+Theory. A missing right shows when a request needs it, and only in the replica that sent the
+request. A review shows it earlier, in every replica. Every account may review its own rights.
 
-Invariant: reviews store nothing, and only an answer is believed: without one nothing is said.
+Invariant: reviews store nothing, and a right is reported missing only after an answer that denies
+it.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ class Right(NamedTuple):
 
 
 async def allowed(kube: KubeClient, right: Right, account: str = "") -> bool | None:
-    """Ask about this user, or about a service account; None when we may not ask.
+    """Review a right of this user, or of a service account; None when we may not review others'.
 
     Raises:
         KubeError: no answer.
@@ -49,7 +50,7 @@ async def allowed(kube: KubeClient, right: Right, account: str = "") -> bool | N
 
 
 class Rights:
-    """What this account must be allowed; `problem` says what it is not, "" for nothing."""
+    """The rights that this account needs; `problem` names those it lacks, "" for none."""
 
     def __init__(self, kube: KubeClient, wanted: Sequence[Right]) -> None:
         self._kube = kube
@@ -57,7 +58,7 @@ class Rights:
         self.problem = ""
 
     async def check(self) -> None:
-        """Ask about all of them; without an answer `problem` stays as it was."""
+        """Review all rights; without an answer `problem` stays as it was."""
         with suppress(KubeError):
             denied = [one for one in self._wanted if not await allowed(self._kube, one)]
             lacking = ", ".join(f"{one.verb} {one.resource}" for one in denied)
@@ -71,7 +72,7 @@ class Rights:
 
 @asynccontextmanager
 async def watched(rights: Rights) -> AsyncIterator[Rights]:
-    """Look again and again while the context is open."""
+    """Repeat the review while the context is open."""
     looking = asyncio.create_task(rights._watch())
     try:
         yield rights

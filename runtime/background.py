@@ -1,4 +1,4 @@
-"""Work beside something else: it begins with a context and ends with it.
+"""A background task that lives as long as a context is open.
 
 Invariant: when the context is left, the task has ended.
 """
@@ -15,7 +15,7 @@ log = get_logger("background")
 
 @asynccontextmanager
 async def background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run `work` as a task while the context is open, then cancel it; what it raised is raised.
+    """Run `work` as a task while the context is open, then cancel the task; its error is raised.
 
     An error is logged at once: the end may be days away.
     """

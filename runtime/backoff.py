@@ -46,6 +46,6 @@ class Backoff(Iterator[float]):
         return wait_s * (1 - self._jitter * self._random.random())
 
     def reset(self) -> None:
-        """Start over: the thing tried has worked."""
+        """Start over after a success."""
         self._next_s = self._first_s
         self.attempts = 0

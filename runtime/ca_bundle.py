@@ -1,13 +1,13 @@
-"""Whom the API server trusts: the authorities in a registration, of which one is ours.
+"""The caBundle of a registration: the authorities that the API server trusts, ours among them.
 
 Theory. Each replica with certificates of its own has an authority of its own, and a registration (a
-webhook configuration, an APIService) holds one bundle. So a bundle lists several: who registers
-puts its authority in front of those that are there already. Requests reach the old replica until
-the new one is ready, and both verify; what a restart leaves behind goes when newer ones push it
-out, or when it ends.
+webhook configuration, an APIService) holds one bundle. So a bundle lists several authorities: a
+replica that registers puts its own in front of those that are there already. Requests reach the old
+replica until the new replica is ready, and both certificates verify. An authority that a restart
+left behind goes when newer authorities push it out, or when its certificate ends.
 
-Invariant: a bundle is never replaced by one that lacks an authority which may still be in use, but
-for the oldest beyond `MOST`.
+Invariant: a new bundle keeps every authority that may still be in use, but for the oldest beyond
+`MOST`.
 """
 
 import base64
@@ -43,7 +43,7 @@ def merged(own: bytes, there: bytes, now: datetime) -> bytes:
 
 
 def trusts(there: bytes, own: bytes) -> bool:
-    """Tell whether a bundle has our authority."""
+    """Return whether a bundle has our authority."""
     known = set(_read(there))
     return all(certificate in known for certificate in _read(own))
 

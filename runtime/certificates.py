@@ -225,7 +225,7 @@ def _worn(certificate: x509.Certificate, now: datetime) -> bool:
 
 
 def _read(file: Path) -> Pair | None:
-    """The pair in a file; None where there is none, or none that can be used."""
+    """The pair in a file; None if the file is missing or holds no usable pair."""
     try:
         pem = file.read_bytes()
         key = serialization.load_pem_private_key(pem, password=None)

@@ -1,10 +1,10 @@
-"""How far this process's clock is from the API server's, seen in the answers it gets anyway.
+"""Skew between this process's clock and the API server's, measured on answers to its requests.
 
-Theory. Each answer says in whole seconds when it was made. It was made after the request left and
-before the answer came, so what lies outside of that is skew for certain; within it nothing is
-known, and nothing is said.
+Theory. Each answer has the time at which it was made, in whole seconds (header Date). The answer
+was made after the request left and before the answer came: a time outside of that interval is skew
+for certain, a time within it shows nothing and is not reported.
 
-Invariant: a clock that is right is never called wrong, however slow an answer was.
+Invariant: a right clock is never reported as wrong, however slow an answer was.
 """
 
 import time
@@ -35,7 +35,7 @@ def ahead_s(sent: float, made: float, received: float) -> float:
 
 
 class Clock:
-    """What the answers to this process have shown last."""
+    """The skew that the answers to this process showed last."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -57,4 +57,4 @@ class Clock:
 
 
 CLOCK = Clock()
-"""Of this process, which asks one API server."""
+"""The clock of this process, which asks one API server."""

@@ -1,11 +1,11 @@
 """How often the garbage collector looks for cycles in a process that is up.
 
-Theory. What a deployment makes for an event dies by itself, when nothing refers to it any more; of
-cycles there are few. At Python's own thresholds the collector goes through everything that was
-imported again and again all the same.
+Theory. The objects that a deployment makes for an event are freed by their reference counts; cycles
+are rare. At Python's own thresholds the collector still goes through all imported objects again and
+again.
 
-Invariant: what was there when a process came up is never looked through again; what came later is,
-after so many allocations that it costs little beside them.
+Invariant: objects that exist when a process is up are frozen and never scanned again; later objects
+are scanned after so many allocations that the scan costs little beside them.
 """
 
 import gc
@@ -16,8 +16,8 @@ from contextlib import contextmanager
 def collect_rarely(young: int = 100_000) -> None:
     """Freeze what is there now, and look at the rest when `young` objects more are there.
 
-    The fewer `young` are, the less garbage can pile up, and the more often is looked. Where several
-    parts run in one process, the one that wants it most rarely has its way.
+    A smaller `young` bounds the garbage that piles up, and collects more often. Where several parts
+    run in one process, the largest `young` counts.
     """
     gc.collect()
     gc.freeze()
@@ -28,7 +28,7 @@ def collect_rarely(young: int = 100_000) -> None:
 def collecting_rarely() -> Iterator[None]:
     """Let the garbage collector look for cycles rarely while much is folded or played.
 
-    What that makes forms no cycles; looking for them took a tenth of the time.
+    Folding and playing make no cycles; the search for them took a tenth of the time.
     """
     before = gc.get_threshold()
     gc.set_threshold(100_000, 20, 20)

@@ -1,9 +1,9 @@
-"""What strangers can cost a server in connections: how many, and time before a request.
+"""Bounds on connections to a server: their number, and their time before a request.
 
-Theory. Any client of a port can open connections and send nothing. What is of no use gives way to
-what is new: with too many connections the one that has been of no use longest is closed, and one
-that sends no head within seconds ends. A TLS connection costs up to half a megabyte in buffers, so
-what it may hold ahead is bounded too.
+Theory. Any client of a port can open connections and send nothing. Idle connections give way to new
+ones: with too many connections the longest idle is closed, and a connection that sends no head
+within seconds ends. A TLS connection costs up to half a megabyte in buffers, so its read-ahead is
+bounded too.
 
 Invariant: a connection that is being answered is never closed here.
 """
@@ -23,7 +23,7 @@ HEAD_S: Final[float] = 3.0
 IDLE_S: Final[float] = 75.0
 """Seconds between two requests of a connection."""
 PATIENCE_S: Final[float] = 1.0
-"""Seconds of no use after which a connection may be closed to make room for another."""
+"""Seconds without use after which a connection may be closed to make room for another."""
 _READ_AHEAD_BYTES: Final[int] = 16 * 1024
 _BACKLOG: Final[int] = 512
 
@@ -47,7 +47,7 @@ class Connection(web.RequestHandler):
         self.answering = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Open; it has a moment to send a head."""
+        """Open: the client has a moment to send a head."""
         super().connection_made(transport)
         limits = getattr(transport, "set_read_buffer_limits", None)
         if limits is not None:  # asyncio's TLS reads half a megabyte ahead otherwise
@@ -84,14 +84,14 @@ class Connection(web.RequestHandler):
 
 
 class Listener:
-    """Accepts connections for an aiohttp server, so many at once and no more.
+    """Accepts connections for an aiohttp server, at most `most` at once.
 
     Args:
         manager: what answers requests (`web.AppRunner.server`).
         tls: server context; None for plain HTTP.
         most: connections at once, those in their handshake included.
         head_s: seconds for a handshake, and for a first head.
-        options: further ones of aiohttp's `RequestHandler`.
+        options: further options of aiohttp's `RequestHandler`.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Listener:
         self.head_s = head_s
         self.options = options
         self._open: dict[Connection, float] = {}
-        """When each was last of use (seconds of the loop's clock), the longest ago first."""
+        """When each connection was used last (the loop's clock, seconds), longest ago first."""
         self._coming: set[asyncio.Task[None]] = set()
         self._accepting: asyncio.Task[None] | None = None
         self._socket: socket.socket | None = None
@@ -132,7 +132,7 @@ class Listener:
         self._accepting = asyncio.create_task(self._accept(listening))
 
     async def stop(self) -> None:
-        """Take no more connections; those that are open are the manager's to end."""
+        """Take no more connections; the manager ends the open ones."""
         tasks = [task for task in (self._accepting, *self._coming) if task is not None]
         for task in tasks:
             task.cancel()

@@ -4,7 +4,7 @@
     Retry(after_s)  not now; deliver it again, not before `after_s` seconds have passed
     Park(reason)    never by itself: a dead letter, for a person to see
 
-Invariant: there is no fourth way. A message is never logged and skipped (armada#5100 is what
+Invariant: there is no fourth way. No message is only logged and skipped (armada#5100 is what
 happens otherwise: acknowledged but not handled).
 """
 

@@ -1,4 +1,4 @@
-"""Leader election: of several replicas one works, the others stand by.
+"""Leader election: one of several replicas works, the others wait.
 
 A Lease says who works, for liveness only: it makes a replica take over when the leader is gone. It
 is no fence, since a process can be stopped between looking at its watch and acting. The fences are
@@ -58,9 +58,9 @@ class Elector:
         self.identity = f"{socket.gethostname()}_{secrets.token_hex(4)}"
         self.leading = False
         self.holder = ""
-        """Who holds it, as far as we know; "" for none."""
+        """The holder of the Lease, as far as we know; "" for none."""
         self.problem = "the Lease was not read yet"
-        """Why it cannot be read or written, "" when it can."""
+        """Why the Lease cannot be read or written, "" when it can."""
         self._seen: Lease | None = None
         self._seen_at = 0.0
         self._current = False
@@ -76,8 +76,8 @@ class Elector:
     async def run(self, work: Work, stop: asyncio.Event) -> None:
         """Do `work` while we lead, until `stop`.
 
-        `work` must end by itself soon after `stop`; it is cancelled when the Lease is lost, and may
-        return earlier to give it up.
+        `work` must end by itself soon after `stop`. It is cancelled when the Lease is lost, and may
+        return earlier to give the Lease up.
 
         Raises:
             Exception: what `work` raised while we led.
@@ -121,11 +121,11 @@ class Elector:
         if lost:
             self._changes(self.name, "lost").inc()
         elif not working.cancelled():
-            # After a loss nothing that work says counts: it was cut short.
+            # After a loss the result of work does not count: it was cut short.
             working.result()
 
     async def _renew(self, working: "asyncio.Future[None]") -> None:
-        """Renew; cancel the work when that cannot go on."""
+        """Renew the Lease; cancel the work when no renewal succeeds in time."""
         loop = asyncio.get_running_loop()
 
         def give_up(why: str) -> None:
@@ -155,7 +155,7 @@ class Elector:
                 watchdog.cancel()
 
     async def _try(self, timeout_s: float) -> bool:
-        """Write the Lease if it is ours or free; tell whether it is ours now.
+        """Write the Lease if it is ours or free; return whether it is ours now.
 
         Raises:
             KubeError: nothing is known.

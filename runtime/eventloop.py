@@ -1,9 +1,9 @@
 """Which event loop a process runs on, chosen in this one place.
 
 Theory. Much of what a deployment does for an event is the loop's own work: polling sockets, calling
-transports, waking tasks. uvloop does that in C (libuv) and keeps asyncio's contract; nothing of
-ours asks which of the two it runs on. It is taken where it is installed: there is none for Windows,
-and a platform without a wheel of it can do without.
+transports, waking tasks. uvloop does that in C (libuv) and keeps asyncio's contract; our code does
+not ask which of the two it runs on. uvloop is taken where it is installed: it does not exist for
+Windows, and a platform without its wheel runs on asyncio's own loop.
 
 Invariant: the choice changes what a process costs, never what it does.
 """

@@ -125,7 +125,7 @@ class _Fresh:
     Files that cannot be used, as while they are being replaced, leave the certificate as it was.
 
     Raises:
-        SettingsError: they cannot be used at the start.
+        SettingsError: the files cannot be used at the start.
     """
 
     def __init__(self, settings: HealthSettings) -> None:

@@ -1,9 +1,9 @@
 """Heartbeats: each replica of a part says every few seconds how it is.
 
-Theory. What /readyz says can be read where the replica can be reached, which is nowhere near the
-person who asks. So each says the same on a subject of NATS that no stream keeps, and the projector
-writes down what it hears (table `replicas`): there `gatelog why` and `gatelog doctor` find it. NATS
-passes such messages on though its disk is full.
+Theory. /readyz can be read only where the replica can be reached, which a user mostly cannot do. So
+each replica publishes the same on a subject of NATS that no stream keeps, and the projector stores
+the heartbeats (table `replicas`), where `gatelog why` and `gatelog doctor` read them. NATS passes
+messages without a stream on even when its disk is full.
 
 Invariant: a heartbeat says what the readiness checks of the part say, and nothing else.
 """
@@ -30,9 +30,10 @@ MAX_PROBLEM: Final = 1000
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
-    """How one replica of a part is: `problem` is "" when it could do its work.
+    """The health of one replica of a part: `problem` is "" when it can do its work.
 
-    `leads`: it holds the Lease of its part. `ends`: it stops in order, and is not to be missed.
+    `leads`: it holds the Lease of its part. `ends`: it stops in order, so its silence is no
+    problem.
     """
 
     part: str
@@ -43,7 +44,7 @@ class Heartbeat(msgspec.Struct, frozen=True):
 
 
 def decode(body: bytes) -> Heartbeat | None:
-    """Return the heartbeat in a message, None if it is none."""
+    """Return the heartbeat in a message, None if the message is no heartbeat."""
     try:
         return msgspec.json.decode(body, type=Heartbeat)
     except msgspec.MsgspecError:
@@ -60,10 +61,11 @@ async def reporting(
     leads: Callable[[], bool] = lambda: False,
     beside: Callable[[Heartbeat], object] | None = None,
 ) -> AsyncIterator[None]:
-    """Say how this replica of `part` is while the context is open, then that it ends.
+    """Publish heartbeats of this replica of `part` while the context is open, then its end.
 
-    It is said every `report_interval_s` (5 s), and within a second when it changes. `leads` tells
-    whether it holds its Lease; `beside` gets every heartbeat too, also when NATS is away.
+    A heartbeat comes every `report_interval_s` (5 s), and within a second of a change. `leads`
+    returns whether the replica holds its Lease; `beside` gets every heartbeat too, also when NATS
+    is away.
     """
     instance = f"{socket.gethostname()}_{secrets.token_hex(4)}"
     subject = subjects.health(settings.cluster, part)

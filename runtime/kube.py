@@ -1,14 +1,14 @@
 """The API server on bytes: requests, and watches as lines.
 
 HTTP goes over aiohttp on raw bytes; decoding is the caller's, into the few fields it needs. Login
-is `kube_login`'s. A 401 reads the configuration again, once for all who got it at that moment, and
-tries once more.
+is `kube_login`'s. After a 401 the configuration is read again, once for all requests that got a 401
+at that moment, and the request is sent once more.
 
 A watch has no total timeout (it would cut it off, kubernetes_asyncio#325) but an idle one: silence
 beyond `idle_timeout_s` counts as a dead connection. A watch that ends is over; what to do then is
 the caller's state machine.
 
-Invariant: an HTTP status is an answer and is returned; `KubeUnavailable` means that there was none.
+Invariant: an HTTP status is an answer and is returned; `KubeUnavailable` means that no answer came.
 No request waits for ever.
 """
 
@@ -101,8 +101,8 @@ class KubeClient:
         Waits while `max_connections` others are under way; `timeout_s` covers that wait too.
 
         Raises:
-            KubeUnavailable: no complete answer in time, and it may have taken effect; or one
-                that is too long.
+            KubeUnavailable: no complete answer in time (the request may have taken
+                effect), or a longer answer than `most_bytes`.
             KubeUnauthorized: 401 twice, the second time with fresh credentials.
         """
         body, timeout_s = given.get("body"), given.get("timeout_s")
@@ -235,7 +235,7 @@ class KubeClient:
         return await login.session.request(
             method,
             url,
-            # In pieces if it is large: as one write it would hold up all other requests.
+            # A large body goes in pieces: as one write it would hold up all other requests.
             data=io.BytesIO(body) if body is not None and len(body) > _IN_ONE_WRITE else body,
             headers={**headers, **await login.headers()},
             proxy=login.proxy,
@@ -248,7 +248,7 @@ class KubeClient:
         """Return a newer login after a 401.
 
         Raises:
-            KubeUnauthorized: this one was renewed already.
+            KubeUnauthorized: the login was renewed already.
         """
         if renewed:
             raise KubeUnauthorized(
@@ -259,7 +259,7 @@ class KubeClient:
         return await self._renew(login)
 
     async def _renew(self, used: Login) -> Login:
-        """Return a login newer than `used`; those who fail together renew once."""
+        """Return a login newer than `used`; requests that fail together renew it once."""
         async with self._renewal:
             if self._login is used:
                 log.info("credentials_reread", server=used.server)

@@ -34,7 +34,7 @@ class HttpAnswer(Protocol):
 
 
 class HttpClient(Protocol):
-    """What is needed of the API server; `runtime.kube.KubeClient` is one."""
+    """What a client of the API server offers, such as `runtime.kube.KubeClient`."""
 
     async def request(
         self,
@@ -46,7 +46,9 @@ class HttpClient(Protocol):
         content_type: str = "application/json",
         timeout_s: float | None = None,
     ) -> HttpAnswer:
-        """Ask and read the whole answer, whatever its status; raise only when none came."""
+        """Send a request and read the whole answer, whatever its status; raise only without an
+        answer.
+        """
 
 
 class Answer(Struct, frozen=True):
@@ -122,7 +124,7 @@ class Watch:
             raise KubeUnavailable("watch cut off in the middle of an item")
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Yield what `batches` does one by one."""
+        """Yield the lines of `batches` singly."""
         async for batch in self.batches():
             for line in batch:
                 yield line
@@ -143,7 +145,7 @@ def _complete(splitter: LineSplitter, chunk: bytes) -> tuple[list[bytes], LineTo
 
 
 def forbidden(answer: Answer, path: str, verb: str) -> KubeForbidden:
-    """Return the error for a 403 that its caller cannot go on without."""
+    """Return the error for a 403 of a request that its caller cannot do without."""
     return KubeForbidden(path, verb, answer.message())
 
 

@@ -1,8 +1,8 @@
 """Who we are in a pod: the service account's files, read without the client library.
 
 Theory. In a pod the configuration is two environment variables and two files, of which the token is
-renewed under the same path. Reading them here needs no client library; `kubeconfig` loads as much
-of one as reads kubeconfigs.
+renewed under the same path. Reading them here needs no client library; `kubeconfig` loads the part
+of a client library that reads kubeconfigs.
 
 Invariant: a token is never older than `REREAD_S`, and never part of an error.
 """

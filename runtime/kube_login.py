@@ -1,9 +1,9 @@
 """Who we are to the API server: kubeconfig or service account, TLS, and the session that uses them.
 
 kubernetes_asyncio reads kubeconfigs (contexts, exec plugins, OIDC) and that is all it does here; in
-a pod nothing of it is needed (`kube_incluster`). Its models and its watch are not used and not
-loaded (`kubeconfig`): the watch decodes each item three times, and a token refresh closes the
-session under running watches (kopf#980).
+a pod it is not needed (`kube_incluster`). Its models and its watch are not loaded (`kubeconfig`):
+the watch decodes each item three times, and a token refresh closes the session under running
+watches (kopf#980).
 
 A `Login` is one reading of the configuration with one aiohttp session. When the server says 401, or
 certificates change, a new Login replaces it; the old session is closed only after its last user
@@ -53,7 +53,9 @@ class Login:
         )
 
     async def headers(self) -> dict[str, str]:
-        """Return the Authorization header, from a re-read token file where there is one."""
+        """Return the Authorization header, from a re-read token file where the configuration names
+        a file.
+        """
         key = await self._configuration.get_api_key_with_prefix("BearerToken")
         return {"Authorization": key} if key else {}
 
@@ -62,13 +64,13 @@ class Login:
         self._users += 1
 
     async def release(self) -> None:
-        """Count one user less; the last one of a retired login closes its session."""
+        """Count a user less; the last user of a retired login closes its session."""
         self._users -= 1
         if self._retired and self._users == 0:
             await self.session.close()
 
     async def retire(self) -> None:
-        """No new users will come: close the session now or when the last one leaves."""
+        """Close the session now, or when its last user leaves: no new users will come."""
         self._retired = True
         if self._users == 0:
             await self.session.close()
@@ -78,7 +80,7 @@ async def log_in(settings: KubernetesSettings, user_agent: str) -> Login:
     """Read the configuration and return a login.
 
     Raises:
-        KubeError: no configuration, or one that cannot be used; the message says which.
+        KubeError: no configuration, or an unusable one; the message says which.
         KubeUnavailable: an exec plugin or an OIDC provider failed.
     """
     path = _kubeconfig(settings)

@@ -1,4 +1,4 @@
-"""Reading a kubeconfig with kubernetes_asyncio, of which nothing but that is loaded.
+"""Reading a kubeconfig with kubernetes_asyncio, of which only this part is loaded.
 
 Theory. The library reads kubeconfigs well (contexts, exec plugins, OIDC), and importing any part of
 it imports all of it: its first line pulls in every API and model, 36 MB that is not used here. So

@@ -1,8 +1,8 @@
-"""One Lease (coordination.k8s.io/v1) at the API server: read it, write it if no other writer has.
+"""One Lease (coordination.k8s.io/v1) at the API server: read and conditionally written.
 
-Every write carries the resourceVersion that was read, so of two writers one is refused (409) and
-knows it. What the times in a Lease say is never compared with our clock: clocks of two machines
-differ. `election` looks at how long a Lease has not changed instead.
+Every write carries the resourceVersion that was read, so of two writers one gets a 409 and knows
+that it lost. The times in a Lease are never compared with our clock, since clocks of two machines
+differ; `election` measures how long a Lease has not changed.
 
 Invariant: a Lease is only ever written over the version that was read.
 """
@@ -21,7 +21,7 @@ _CONFLICT = 409
 
 
 class Api(Protocol):
-    """What is needed of the API server; `runtime.kube.KubeClient` is one."""
+    """What a Lease needs of a client of the API server, such as `runtime.kube.KubeClient`."""
 
     async def request(
         self, method: str, path: str, *, body: bytes | None = None, timeout_s: float | None = None
@@ -50,7 +50,7 @@ class LeaseStore:
         self.name = name
 
     async def read(self, timeout_s: float) -> Lease | None:
-        """Return the Lease, None if there is none.
+        """Return the Lease, None if it does not exist.
 
         Raises:
             KubeError: it cannot be read; `KubeForbidden` when the role lacks a rule.
@@ -64,7 +64,7 @@ class LeaseStore:
     async def write(
         self, before: Lease | None, *, holder: str, duration_s: int, timeout_s: float
     ) -> Lease | None:
-        """Write over `before` (None: create); None when another writer was faster.
+        """Write over `before` (None: create); None when another writer came first.
 
         An empty `holder` gives the Lease back.
 
@@ -126,7 +126,8 @@ class LeaseStore:
 def lease_name(part: str, cluster: str) -> str:
     """Return the name of the Lease of a part of a cluster.
 
-    The projector's ends in what a shard was once: replicas of an earlier version hold that Lease.
+    The name for the projector ends in the number of a shard, a concept that is gone: replicas of an
+    earlier version hold the Lease of that name.
     """
     name = f"gatelog-{part}-{cluster}"
     return f"{name}-0" if part == "projector" else name

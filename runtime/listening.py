@@ -1,4 +1,4 @@
-"""Beginning to listen, or saying in one sentence why it cannot be.
+"""Listening at an address, or an error that says in one sentence why not.
 
 `::` is every address of the machine, of both families: a pod's probes and Services come by either.
 A machine without IPv6 listens on `0.0.0.0` in its place.
@@ -31,7 +31,7 @@ EVERYWHERE = "::"
 
 
 def bracketed(host: str) -> str:
-    """Return a host as it stands before `:port`."""
+    """Return a host in the form for `host:port`: IPv6 addresses in brackets."""
     return f"[{host}]" if ":" in host else host
 
 

@@ -1,4 +1,4 @@
-"""Numbers of this process for Prometheus; the only module that knows its client library.
+"""Metrics of this process for Prometheus; the only module that knows its client library.
 
 Theory. A process has one `Metrics`, and it is what its `Checks` serve at /metrics: the parts find
 it there (`of`) and declare their families in it, so one process shows one page whether it runs one
@@ -34,7 +34,7 @@ __all__ = ["Counter", "Family", "Histogram", "Metrics", "Series", "Words", "of"]
 
 PREFIX: Final = "gatelog_"
 NONE: Final = "none"
-"""Label value where there is none, such as the ClusterQueue of a pod whose queue is unknown."""
+"""Label value without a word, such as the ClusterQueue of a pod whose queue is unknown."""
 OTHER: Final = "other"
 """Label value that means all beyond the bound."""
 
@@ -44,7 +44,7 @@ SLOW_S: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640, 1280,
 """Bucket bounds in seconds for what people wait for: up to about three hours."""
 
 MAX_VALUES: Final = 100
-"""Values of a label that are shown; further ones are `OTHER`."""
+"""Values of a label that are shown; further values are `OTHER`."""
 MAX_QUEUES: Final = 1000
 """The same for the names of ClusterQueues."""
 UNBOUNDED: Final = frozenset({"pod", "pod_name", "group", "namespace", "uid", "name", "node", "id"})
@@ -73,8 +73,8 @@ class Family(Struct, frozen=True):
 class Metrics:
     """The registry of one process. Calling it gives the page, so it can be `Checks.metrics`.
 
-    A part that is run again in one process declares its families again: counting goes on where it
-    was, and what is read is read from the new run.
+    A part that is run again in one process declares its families again: counting goes on from the
+    old values, and what `read` gives comes from the new run.
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
@@ -94,7 +94,7 @@ class Metrics:
         )
 
     def counter(self, name: str, help: str, labels: Labels = ()) -> "Series[Counter]":
-        """Declare something that is counted as it happens; `name` ends in `_total`.
+        """Declare a counter of events; `name` ends in `_total`.
 
         Raises:
             ValueError: the name, the help or a label is not as it should be.
@@ -126,7 +126,7 @@ class Metrics:
         read: Read,
         kind: Literal["counter", "gauge"] = "gauge",
     ) -> None:
-        """Declare something that is known elsewhere and read by `read` at each scrape.
+        """Declare a gauge or counter that `read` gives at each scrape.
 
         Raises:
             ValueError: see `counter`.
@@ -166,9 +166,9 @@ def _check(family: Family) -> None:
 
 
 def of(checks: Checks | None, settings: Settings) -> Metrics:
-    """Return the metrics that `checks` serve, which are new ones if it served none yet.
+    """Return the metrics that `checks` serve, new metrics if `checks` served none yet.
 
-    Without `checks` they cannot be scraped; they are counted all the same.
+    Without `checks` the metrics are counted, but cannot be scraped.
     """
     if checks is None:
         return Metrics(settings)
@@ -189,14 +189,14 @@ def of(checks: Checks | None, settings: Settings) -> Metrics:
 
 
 class Words:
-    """Keeps the values of one label within bounds: the first ones are shown, later ones `OTHER`."""
+    """Bounds the values of a label: the first words are shown, later words as `OTHER`."""
 
     def __init__(self, label: str) -> None:
         self._limit = MAX_QUEUES if label == "cluster_queue" else MAX_VALUES
         self._known: set[str] = set()
 
     def __call__(self, word: str) -> str:
-        """Return the label value for `word`; `NONE` for an empty one."""
+        """Return the label value for `word`; `NONE` for ""."""
         if word in self._known:
             return word
         if not word:
@@ -208,7 +208,7 @@ class Words:
 
 
 class Series(Generic[T]):
-    """The members of a counter or histogram family. Calling it with label values gives one."""
+    """The members of a counter or histogram family. A call with label values gives a member."""
 
     def __init__(self, family: T, labels: Labels) -> None:
         self._family: T = family

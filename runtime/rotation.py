@@ -107,7 +107,7 @@ class ServerCertificate:
 
 
 async def keep_fresh(refresh: Callable[[], bool], *, interval_s: float = INTERVAL_S) -> None:
-    """Call `refresh` every `interval_s` seconds until cancelled; it tells whether it loaded any."""
+    """Call `refresh` every `interval_s` seconds until cancelled; True from it is logged."""
     while True:
         await asyncio.sleep(interval_s)
         try:

@@ -157,7 +157,7 @@ def _code(task: asyncio.Task[None], hurried: bool, log: Logger) -> int:
 
 
 def innermost(error: BaseException | None) -> BaseException | None:
-    """Return the one error inside nested groups of one, so that it is named, not its wrapper."""
+    """Return the error inside nested groups of a single error, so that it is named, not a group."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

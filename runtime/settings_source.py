@@ -1,10 +1,9 @@
 """From file, environment and command line to one `Settings`, or to an error a person can act on.
 
-Each field is converted by itself against its own type, so that the error names section.field,
-the value, where it came from and what is allowed. Nothing is ignored silently: an unknown name is
-an error wherever it is, with one exception - the variables that the kubelet injects for a
-Service called gatelog-something (GATELOG_API_SERVICE_HOST, GATELOG_API_PORT=tcp://...), which
-no user set.
+Each field is converted by itself against its own type, so that the error names section.field, the
+value, where it came from and what is allowed. Nothing is ignored silently: an unknown name is an
+error in every source, with one exception: the variables that the kubelet injects for a Service
+called gatelog-something (GATELOG_API_SERVICE_HOST, GATELOG_API_PORT=tcp://...), which no user set.
 
 Invariant: `load` returns a checked `Settings` or raises `SettingsError`; values of fields marked
 secret never appear in the error.
@@ -233,7 +232,7 @@ _ONE_PROJECTOR: Final = (
 
 
 def gone() -> dict[str, str]:
-    """Settings that there were -> what to do instead."""
+    """Settings of earlier versions -> what to do instead."""
     constants = {
         doc.path: f"its value is always {doc.default}" for doc in _fields() if doc.constant
     }

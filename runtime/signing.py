@@ -1,11 +1,11 @@
-"""Signatures of messages: whose a message is, however it got into the stream.
+"""Signatures of messages: who made a message, whatever way it got into the stream.
 
-Theory. Permissions of a log server say who may publish where, not where an answer or a delivery may
-be sent to: who may ask the server for anything can name any subject for the answer, and who may
-read a stream can have its messages delivered to another. So a stream may hold messages that no
-account with a right to it has published. A signature (Ed25519, RFC 8032) covers subject, message
-id, body and the time of signing; the one key that signs is the projector's, the others can only
-check.
+Theory. Permissions of a log server bound the subjects that an account publishes to, but not the
+subjects of answers and deliveries: an account that may send any request can name any subject for
+the answer, and an account that may read a stream can have its messages delivered into another
+stream. So a stream may hold messages that no account with a right to it has published. A signature
+(Ed25519, RFC 8032) covers subject, message id, body and the time of signing; only the projector has
+the private key, the other parts have public keys and can only check.
 
 An old message that is put into the stream once more has a good signature and an old time: beyond
 `MAX_AGE_S` between signing and storing it is refused. Within that time its message id is mostly
@@ -40,7 +40,7 @@ _PURPOSE: Final = b"gatelog message v1"
 _PUBLIC: Final = re.compile(
     rb"-----BEGIN (PUBLIC KEY|CERTIFICATE)-----.+?-----END \1-----", re.DOTALL
 )
-"""A public key, or a certificate of one, which is what helm can make."""
+"""A public key, or a certificate of a public key, as helm can make."""
 _SIGNATURE: Final = re.compile(r"([0-9a-f]{16})\.([0-9]{1,12})\.([A-Za-z0-9_-]{86}==)")
 
 log = get_logger("signing")
@@ -96,7 +96,7 @@ class Verifier:
         self._looked_s = time.monotonic()
 
     def problem(self, message: Message) -> str:
-        """Return why a stored message is not to be believed, "" for nothing."""
+        """Return why a stored message is not to be trusted, "" when it is good."""
         self._reload_if_changed()
         if not message.signature:
             return "it is not signed"
@@ -147,7 +147,7 @@ class Verifier:
 
 
 def _covered(subject: str, msg_id: str, at: str, body: bytes) -> bytes:
-    # Neither a subject nor a header can hold a line break, so the parts cannot be shifted.
+    # A subject or header holds no line break, so the parts cannot be shifted.
     head = f"{subject}\n{msg_id}\n{at}\n".encode()
     return b"\n".join((_PURPOSE, head + body))
 

@@ -1,9 +1,9 @@
-"""Failures of one kind of work in a row: when they have lasted, they are a reason not to be ready.
+"""Failures of one kind of work in a row: a streak that lasts makes the part unready.
 
-Theory. One failure says little, and work that fails for one object only is that object's trouble.
-What nothing succeeded in for a while, for several objects, is the trouble of the part. The count
-begins anew with a success, and is forgotten when nothing was tried for so long that it says nothing
-about now.
+Theory. A single failure means little, and work that fails for one object only is a problem of that
+object. Work that fails for several objects, without a success for a while, is a problem of the
+part. A success resets the streak; a long time without a try resets it too, since old failures say
+nothing about now.
 
 Invariant: `problem` is "" for the first `AFTER_S` seconds, and after a success.
 """
@@ -13,16 +13,16 @@ from collections.abc import Callable
 from typing import Final
 
 AFTER_S: Final = 10.0
-"""Seconds of failures without a success after which they are a problem."""
+"""Seconds of failures without a success after which the streak is a problem."""
 FORGET_S: Final = 45.0
 """Seconds without a try after which failures say nothing about now: the cause may be mended, and
 another replica may have had the success."""
 
 
 class Streak:
-    """Failures since the last success; `what` is the beginning of the sentence about them.
+    """Failures since the last success; `what` begins the sentence about them.
 
-    They are a problem if they were of as many different `objects`.
+    They count as a problem if they were of at least `objects` different objects.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Streak:
         self._why = ""
 
     def succeeded(self) -> None:
-        """Begin anew."""
+        """Reset the streak."""
         self._times = 0
 
     def failed(self, why: str, of: str = "") -> None:
@@ -57,7 +57,7 @@ class Streak:
 
     @property
     def problem(self) -> str:
-        """What has failed, how often, for how long and with which answer; "" for nothing."""
+        """What failed, how often, for how long and with which answer; "" for no problem."""
         now = self._clock()
         lasted_s = now - self._since
         if not self._times or lasted_s < AFTER_S or now - self._last > FORGET_S:

@@ -1,13 +1,13 @@
 """Pods that bear gatelog's gate or finalizer without its label, which none of its watches shows.
 
-Theory. A pod comes by gate, label and finalizer together (`ingest.webhook.mutate`). What came while
-admission was away, lost its label, or was given a gate by hand waits at that gate, or in
-Terminating, and no part of gatelog knows it. So it is looked for without the label: pods that wait
-for a node, as they are, since nothing of a pod's metadata shows its gates; then the metadata of all
-that lack the label, for the finalizer. Both lists are read page by page, with a pause where they
-are long, and no further than `most` pods.
+Theory. A pod comes by gate, label and finalizer together (`ingest.webhook.mutate`). A pod that was
+created while admission was away, that lost its label, or that was given a gate by hand waits at its
+gate, or in Terminating, unknown to all parts of gatelog. So two lists are read without a selector
+for the label: pods that wait for a node, whole, since a pod's metadata does not show its gates;
+then the metadata of all pods without the label, for the finalizer. Both lists are read page by
+page, with a pause where they are long, and no further than `most` pods.
 
-Invariant: reads only; what one page takes is bounded, whatever there is in the cluster.
+Invariant: reads only; the memory of a page is bounded, however large the cluster.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;
 
 
 class ListApi(Protocol):
-    """What is needed of the API server; `runtime.kube.KubeClient` is one."""
+    """The part of a client of the API server that lists need, such as `runtime.kube.KubeClient`."""
 
     async def request(
         self,
@@ -57,7 +57,7 @@ class Unlabelled(msgspec.Struct, frozen=True):
     resource_version: str
     bears: str
     going: bool = False
-    """Its deletion was asked for."""
+    """Its deletion was requested."""
 
     @property
     def says(self) -> str:
@@ -116,7 +116,7 @@ class _ListMeta(msgspec.Struct, frozen=True):
 class _Pods(msgspec.Struct, frozen=True):
     metadata: _ListMeta = _ListMeta()
     items: tuple[_Pod, ...] | None = ()
-    """None: the API server writes so of none, where it is asked for metadata alone."""
+    """None: the API server writes null for an empty list of metadata."""
 
 
 _pods: Final = msgspec.json.Decoder(_Pods)
@@ -125,9 +125,9 @@ _pods: Final = msgspec.json.Decoder(_Pods)
 async def find(
     api: ListApi, *, topology: bool, most: int = 1_000_000, pause_s: float = 0.0
 ) -> list[Unlabelled]:
-    """Look for them, at `most` pods in each list, with `pause_s` seconds between two pages.
+    """List such pods, at most `most` of each list, with `pause_s` seconds between two pages.
 
-    `topology`: the topology gate is gatelog's as well, as where no Kueue assigns topologies.
+    `topology`: the topology gate is gatelog's as well, as in builtin mode.
 
     Raises:
         NotListed: the API server refuses a list.

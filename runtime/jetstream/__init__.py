@@ -4,13 +4,13 @@
     options     settings -> options of a client
     connection  one logical connection over many sockets
     api         the JetStream API in JSON
-    streams     what the three streams must be
+    streams     the configuration of the three streams
     acks        metadata in reply subjects
     pull        one pull session
     reader      in order, no acknowledgements, cursor with the caller
     worker      each message to one worker, acknowledged
     publisher   in order, many under way
-    bus         all of it, as the parts see it
+    bus the whole log, as the parts see it
 
 Invariant: nats-py is used for sockets, framing, TLS and logins only; everything above that is
 here, because that is where its open bugs are.

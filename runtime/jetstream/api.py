@@ -1,7 +1,7 @@
 """Questions to the JetStream API: JSON over request and reply, without nats-py's own layer.
 
 Invariant: an answer that says "not now" (no leader, no quorum) is `BusUnavailable`, every other
-refusal is `ApiRefused` with the server's numeric code; nothing is decided by error texts.
+refusal is `ApiRefused` with the server's numeric code; codes decide, never the texts of errors.
 """
 
 from typing import Any
@@ -39,7 +39,7 @@ class _Answer(msgspec.Struct):
 
 
 AGAIN_S = 1.0
-"""Silence after which a question is put again."""
+"""Seconds of silence after which a question is sent again."""
 
 _answers = msgspec.json.Decoder(_Answer)
 
@@ -50,10 +50,10 @@ async def ask(
     body: dict[str, Any] | None = None,
     timeout_s: float = 5.0,
 ) -> bytes:
-    """Ask what may be asked twice; as `api`, but put again every second until it is answered.
+    """As `api`, for a question that may be asked twice: sent again every second until an answer.
 
     While a stream of several copies elects a leader (4 to 9 s) no server hears a question about it,
-    and the new leader does not find it waiting: who asks once sits out the whole timeout.
+    and the new leader does not get it later: a question sent once waits for the whole timeout.
     """
     return await api(connection, subject, body, timeout_s, again_s=AGAIN_S)
 

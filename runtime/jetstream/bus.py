@@ -73,12 +73,14 @@ class Bus:
 
     @property
     def settings(self) -> NatsSettings:
-        """Where it is connected to and as whom, for another process to do the same."""
+        """The server and login of this connection, so that another process can connect the same
+        way.
+        """
         return self._connection.settings
 
     @property
     def on_reconnect(self) -> list[Callable[[], object]]:
-        """Functions to call after a lost connection is back (not after the first connect)."""
+        """Functions to call when a lost connection is back (not after the first connect)."""
         return self._connection.on_reconnect
 
     @property
@@ -93,11 +95,11 @@ class Bus:
 
     @property
     def unstored(self) -> str:
-        """Why the server stores nothing of what was published lately, "" when it does."""
+        """Why the server does not store what was published lately, "" when it does."""
         return self._connection.unstored
 
     async def publish_unstored(self, subject: str, body: bytes) -> None:
-        """Send a message that no stream keeps, to those who listen now.
+        """Send a message that no stream keeps, to the present subscribers.
 
         Raises:
             BusUnavailable: not connected.
@@ -136,8 +138,8 @@ class Bus:
         """Create EVENTS, DECISIONS and PARKED, or bring their limits up to date; see `streams`.
 
         Like `connect`, it waits for a server that is away: a process that starts while NATS
-        restarts must not end for it. Where `settings.create` is off it does nothing: that is the
-        business of another account, and the first use of a stream that is missing says so.
+        restarts must not end for it. Where `settings.create` is off it does nothing: another
+        account makes the streams, and the first use of a missing stream says so.
         """
         if not settings.create:
             return
@@ -171,7 +173,7 @@ class Bus:
     async def last(self, stream: str, subject: str) -> Message | None:
         """Return the newest message on a subject (wildcards allowed), or None.
 
-        Asked of the stream's leader, not of any replica: what was acknowledged is seen.
+        The stream's leader answers, not any replica, so every acknowledged message is seen.
 
         Raises:
             StreamMissing, BusUnavailable
@@ -276,7 +278,7 @@ class Bus:
 
         Raises:
             StreamMissing, BusUnavailable
-            BusError: it exists and cannot be what was asked for.
+            BusError: it exists and cannot be changed to what was asked for.
         """
         await worker.make(self._connection, stream, durable, filter_subject, ack_wait_s)
 

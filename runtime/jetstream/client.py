@@ -1,7 +1,7 @@
 """Making one nats-py client, used once; see `connection` for why.
 
 Invariant: what is returned is connected, logged in, and talks to a server that is recent enough;
-otherwise the error tells a lasting reason (login, version) from a passing one.
+otherwise the class of the error separates lasting reasons (login, version) from passing ones.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ async def open_client(
     """Connect a new client; when this raises, it is closed.
 
     Raises:
-        LoginRefused, ServerTooOld: lasting reasons.
-        nats.errors.Error, OSError, TimeoutError, BusError: passing ones, or a file of the settings
-            that is not there (yet).
+        LoginRefused, ServerTooOld: reasons that last.
+        nats.errors.Error, OSError, TimeoutError, BusError: passing reasons, or a file that the
+            settings name and that is not there (yet).
     """
     complaints: list[str] = []
 
@@ -62,11 +62,11 @@ async def open_client(
 
 
 async def close_client(client: Client) -> None:
-    """Close, whatever state it is in; never raises, never waits longer than 2 s."""
+    """Close in any state; never raises, never waits longer than 2 s."""
     with suppress(Exception):
         async with asyncio.timeout(2.0):
             await client.close()
-    # One that failed while it closed itself leaves the tasks of its subscriptions behind.
+    # A client that failed while it closed itself leaves the tasks of its subscriptions behind.
     for subscription in list(client._subs.values()):
         subscription._stop_processing()
     client._subs.clear()

@@ -3,12 +3,13 @@
 nats-py's own reconnect is switched off. It keeps unsent publishes across a reconnect (so a later
 message can overtake one that was lost with the socket), replays subscriptions whose pull requests
 the server has forgotten (nats.py#504), and gives up for good on an authentication hiccup. Here a
-client is used once: when it dies a new one is made, `generation` goes up, and every holder of a
-subscription makes a new one. That is the only recovery path, so it is the tested one.
+client is used once: when it dies, a new client is made, `generation` goes up, and every holder of a
+subscription subscribes again. There is no other recovery path, so the tests cover it.
 
-That a client has died is not left to its callback alone: closing, nats-py (2.16) first writes out
-what it still holds, and when that fails because the socket is dead, as it often is, the error ends
-its own task and no callback runs. So it is also looked at, twice a second and whenever it refuses.
+A client's callback is not enough to learn that it died: nats-py (2.16), when it closes, first
+flushes its buffer; if the flush fails on the dead socket, as it often does, the error ends the task
+and no callback runs. So the client's state is also read twice a second, and whenever it refuses a
+call.
 
 Dead peers are noticed by ping, within about 30 s (the library's default takes 4 to 6 minutes).
 Every await on the server has a deadline (nats.py#853), and a caller that waits for a reply hears at
@@ -47,7 +48,7 @@ from runtime.streak import Streak
 
 NO_RESPONDERS = 503
 LOOK_S = 0.5
-"""How often the client is looked at, in seconds, whether it has closed without saying so."""
+"""Seconds between two looks at whether the client has closed without a callback."""
 
 # A transport that is closed already may also say so with a RuntimeError (uvloop).
 _FAILURES = (nats.errors.Error, OSError, RuntimeError)
@@ -156,7 +157,7 @@ class Connection:
             raise self.unavailable(f"no NATS server within {deadline_s} s") from None
 
     async def close(self) -> None:
-        """Close for good; those who wait get BusUnavailable. Safe to repeat."""
+        """Close for good; callers that wait get BusUnavailable. Safe to repeat."""
         self._closing = True
         tasks = [task for task in (self._reconnecting, self._watching) if task is not None]
         for task in tasks:
@@ -177,7 +178,7 @@ class Connection:
     async def subscribe(
         self, callback: Callable[[Msg], Awaitable[None]], subject: str = ""
     ) -> "Inbox":
-        """Subscribe to `subject`, else to a new one of our own, in the current generation.
+        """Subscribe to `subject`, else to a new inbox of our own, in the current generation.
 
         Raises:
             BusUnavailable: not connected.
@@ -235,7 +236,7 @@ class Connection:
     ) -> bytes:
         """Send and return the body of the answer; send again after `again_s` of silence, if given.
 
-        Whichever question is answered first counts: one that was slow to be answered is not lost.
+        The first answer counts, whichever of the repeated questions it belongs to.
 
         Raises:
             BusUnavailable: not connected, no responder, or no answer within `timeout_s`.
@@ -362,7 +363,7 @@ class Connection:
 
 
 class Inbox:
-    """A subscription of one generation."""
+    """A subscription within one generation of the connection."""
 
     def __init__(self, subject: str, generation: int, subscription: Subscription) -> None:
         self.subject = subject
@@ -372,7 +373,7 @@ class Inbox:
     async def close(self, *, drain: bool = False) -> None:
         """Unsubscribe. Never raises: the socket may be gone.
 
-        What is under way is dropped, or, with `drain`, has come when this returns.
+        Messages under way are dropped; with `drain`, they have arrived when this returns.
         """
         end: Callable[[], Awaitable[None]] = self._subscription.unsubscribe
         if drain:
@@ -398,8 +399,8 @@ async def open_connection(
 async def _abandon(opening: asyncio.Task[None], client: Client) -> None:
     """End an attempt to connect.
 
-    nats-py waits with `wait_for`, which takes a cancellation that comes together with an answer
-    for the answer (Python before 3.12): it has to be said again until it is heard.
+    nats-py waits with `wait_for`, which loses a cancellation that comes together with the awaited
+    result (Python before 3.12): so the task is cancelled again and again until it ends.
     """
     while not opening.done():
         opening.cancel()

@@ -4,8 +4,8 @@ Messages go out as fast as the window allows; the server's acknowledgements come
 subscription. When one fails (no leader, no answer in time, connection lost) sending stops, and the
 unacknowledged messages are sent again one at a time, each waiting for its acknowledgement, under
 the same message ids: what was stored already is answered as a duplicate. Then the window opens
-again. The budget for all that is below the duplicate window of the streams (120 s), beyond which
-a repetition would be stored twice.
+again. The time for all that is below the duplicate window of the streams (120 s), beyond which a
+repetition would be stored twice.
 
 Invariant: the log holds this publisher's messages in the order of `send`, each once; if that
 cannot be kept, the publisher is *broken*: it raises from then on and its owner starts over from
@@ -36,12 +36,14 @@ ACK_TIMEOUT_S = 5.0
 GIVE_UP_S = 60.0
 WINDOW_BYTES = 32 * 1024 * 1024
 FOLLOWS = "Nats-Expected-Last-Subject-Sequence"
-"""The header that names the message before it on the subject; it stays with the message."""
+"""The header with the sequence of the message before it on the subject; it is stored with the
+message.
+"""
 SIGNATURE = "Gatelog-Signature"
-"""The header with what `runtime.signing` made of the message."""
+"""The header with the signature that `runtime.signing` made of the message."""
 # The server's "never": bad request, forbidden. 409 (same id in process) and 503 pass.
 _REFUSALS = frozenset((400, 401, 403))
-# The subject's last message is another one; while one is being stored the server says 10164.
+# 10071: the subject's last message is another. 10164: a message of the subject is being stored.
 _WRONG_LAST_SEQUENCE = 10071
 _BEING_STORED = 10164
 
@@ -292,7 +294,7 @@ class Publisher:
 
 
 def headers_of(msg_id: str, signature: str) -> dict[str, str]:
-    """Return the headers of a message; without a signature, "", there is none."""
+    """Return the headers of a message; without a signature ("") there is no header for it."""
     headers = {"Nats-Msg-Id": msg_id}
     if signature:
         headers[SIGNATURE] = signature

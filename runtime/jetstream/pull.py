@@ -26,14 +26,15 @@ from runtime.jetstream.connection import Connection, Inbox, status_of
 
 MAX_BYTES = 8 * 1024 * 1024
 """Bytes of one request at most. As many again are held while those are worked on, so this is memory
-of every process that reads; one message, which may be 4 MB, must fit."""
+of every process that reads; a message, which may be 4 MB, must fit.
+"""
 _NS = 1_000_000_000
 _HEARTBEAT = 100
 _ENDS_REQUEST = frozenset((404, 408, 409))
 
 
 class Timing(NamedTuple):
-    """How long a request stays open, and how often the server shows that it does, in seconds.
+    """How long a request stays open, and how often the server sends a heartbeat for it, in seconds.
 
     The server wants the heartbeat to be at most half of the expiry.
     """
@@ -100,7 +101,7 @@ class Session:
 
     @property
     def current(self) -> bool:
-        """Whether the socket this session lives on is still the one in use."""
+        """Whether the socket of this session is still in use."""
         return (
             self._inbox is not None
             and self._connection.connected
@@ -128,7 +129,7 @@ class Session:
             }
         )
         if not self.outstanding:
-            # The server shows that it is there while a request is open, and none was.
+            # The server sends heartbeats while a request is open, and none was open.
             self._heard_at = asyncio.get_running_loop().time()
         self.outstanding += count
         await self._connection.send(self._subject, body, self._inbox.subject)
@@ -136,14 +137,14 @@ class Session:
     async def wait(self, timeout_s: float | None) -> bool:
         """Wait until something has arrived or the session is no longer current.
 
-        Returns False when the server has been silent for longer than two heartbeats while it
-        should not be: the session is dead though the socket is not. Many short waits notice that as
-        well as one long one.
+        Returns False when the server has been silent for longer than two heartbeats while a request
+        is open: the session is dead though the socket is not. Many short waits notice this as well
+        as a long wait.
         """
         loop = asyncio.get_running_loop()
         beat_s = self._timing.heartbeat_s
         if loop.time() - self._waited_at > beat_s:
-            # A caller that comes back late has heard nothing meanwhile, which proves nothing.
+            # A caller that comes back late did not listen meanwhile, so the silence proves nothing.
             self._heard_at = max(self._heard_at, loop.time() - beat_s)
         quiet_until = self._heard_at + self._timing.silence_s
         left_s = quiet_until - loop.time()

@@ -9,12 +9,12 @@ is missed and nothing comes twice, whatever the server does (nats.py#392, #504).
 There is no background task: `next` does the work, so a slow caller slows the server down.
 
 Invariant: the sequences returned over the life of a Reader are strictly increasing, and no message
-that matches the filter and is in the stream is left out. A stream made anew, or one that ends
+that matches the filter and is in the stream is left out. A stream that was made anew, or that ends
 before what was read, raises StreamChanged: its sequences mean something else now.
 
 A server whose files are damaged may leave a message out without a word (*measured*: 2.15, a flipped
-bit). A message that names the one before it on its subject (`FOLLOWS`) gives that away: if that one
-should have come and did not, what lies between is `MessagesLost`, once what came before is read.
+bit). A message names its predecessor on the subject (`FOLLOWS`): if the predecessor should have
+come and did not, the messages between are `MessagesLost`, raised once all before them are read.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class Reader:
     async def next(self, timeout_s: float | None) -> list[Message]:
         """Wait for a message, then return all that is there, at most `batch`; [] on timeout.
 
-        While the server is away this only waits: it is not an error.
+        While the server is away this only waits, without an error.
 
         Raises:
             StreamMissing, StreamChanged, MessagesLost: see the module.
@@ -115,10 +115,10 @@ class Reader:
         raise BusClosed("the reader was closed")
 
     async def check_dropped(self) -> None:
-        """See that what lay between the messages returned since the last call was not ours.
+        """Check that the stream dropped no message of ours between those returned.
 
         Sequences jump where messages of other subjects lie between, and where the stream has
-        dropped its oldest before we came to read them; only the second is a loss.
+        dropped its oldest messages before they were read; only the second is a loss.
 
         Raises:
             StreamChanged: messages may have been dropped unread.
@@ -141,12 +141,12 @@ class Reader:
         await self._drop("")
 
     def connection_changed(self) -> None:
-        """Wake `next`; it looks for itself."""
+        """Wake `next`, which looks at the connection."""
         if self._session is not None:
             self._session.arrived.set()
 
     def _drain(self, session: Session) -> tuple[list[Message], str]:
-        """Return messages in order, and why the session must end (empty: it need not)."""
+        """Return messages in order, and why the session must end ("": it goes on)."""
         found: list[Message] = []
         while len(found) < self._batch:
             match session.pop():
@@ -184,12 +184,14 @@ class Reader:
         return found, ""
 
     def _missed(self, subject: str, follows: int) -> MessagesLost | None:
-        """Return what should have come before a message that names the one it follows."""
+        """Return the messages missed before a message that follows sequence `follows`, None for
+        none.
+        """
         known = max(self._begin - 1, self._newest_of.get(subject, 0))
         return MessagesLost(self._stream, known + 1, follows) if follows > known else None
 
     async def _pull(self, session: Session) -> str:
-        # Ask for more while half is still to come, so that the server never waits for us.
+        # Request more while half is still to come, so that the server never waits for us.
         if session.outstanding + session.waiting > self._batch // 2:
             return ""
         try:
@@ -242,8 +244,9 @@ class Reader:
         except BaseException as error:
             await session.close()
             if isinstance(error, BusUnavailable):
-                # Of several servers it may have been given to one that has just died, which the
-                # others take minutes to learn: rather another consumer soon than this one late.
+                # In a cluster of servers the consumer may have been placed on a server that has
+                # just died, which the others take minutes to learn: another consumer soon is better
+                # than this consumer late.
                 self._create_s = min(2 * self._create_s, CREATE_CEILING_S)
             if not isinstance(error, ApiRefused):
                 # A caller that waits in short turns cancels here; the server may yet make it.

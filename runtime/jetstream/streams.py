@@ -1,4 +1,4 @@
-"""The three streams: what they must be, and making them so.
+"""The configuration of the three streams, and how they are brought to it.
 
 File storage, S2 compression, limits retention, oldest out first, no deletes and no purges (the log
 is append-only for everyone, operators included), direct get allowed, duplicate window at least as

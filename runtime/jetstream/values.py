@@ -15,7 +15,7 @@ class Message(Struct, frozen=True, gc=False):
     """One stored message.
 
     `sequence` is its place in the stream, `at` the stream's own timestamp (the only clock the fold
-    knows), `msg_id` the publisher's Nats-Msg-Id or empty, `signature` what it says about who it is
+    knows), `msg_id` the publisher's Nats-Msg-Id or empty, `signature` its publisher's signature
     (`runtime.signing`; read by workers only).
     """
 
@@ -28,7 +28,7 @@ class Message(Struct, frozen=True, gc=False):
 
 
 class StreamState(Struct, frozen=True):
-    """A stream at one moment. `first_sequence` is `last_sequence + 1` when it is empty."""
+    """A stream at one moment. `first_sequence` is `last_sequence + 1` when the stream is empty."""
 
     name: str
     created: datetime
@@ -39,10 +39,10 @@ class StreamState(Struct, frozen=True):
 
 
 class Consumption(Struct, frozen=True):
-    """How far the workers of a stream are, as one durable consumer has it.
+    """The state of a durable consumer: how far the workers of a stream are.
 
-    `delivered` is the last sequence handed to any of them, `waiting` counts messages after it,
-    `held` those that were handed out and are not acknowledged.
+    `delivered` is the last sequence handed to a worker, `waiting` counts the messages after it,
+    `held` the messages that are handed out and not acknowledged.
     """
 
     delivered: int
@@ -51,11 +51,11 @@ class Consumption(Struct, frozen=True):
 
 
 class BusError(Exception):
-    """Base of everything the log can refuse or fail at."""
+    """Base of all errors of the log: refusals and failures."""
 
 
 class BusUnavailable(BusError):
-    """No server, no leader or no answer in time. Nothing is known about what was sent: retry."""
+    """No server, no leader or no answer in time. What was sent may be stored or not: retry."""
 
 
 class BusClosed(BusUnavailable):
@@ -65,8 +65,8 @@ class BusClosed(BusUnavailable):
 class OrderLost(BusUnavailable):
     """Messages of one publisher were stored out of order (a leader failed between them).
 
-    Nothing is missing from the log, but the last message on the subject does not prove that the
-    ones before it came earlier: the owner should relist rather than resume.
+    Nothing is missing from the log, but the last message on the subject does not prove that its
+    predecessors came earlier: the owner should relist rather than resume.
     """
 
 
@@ -115,7 +115,7 @@ class ServerTooOld(BusError):
 
 
 def from_rfc3339(text: str) -> datetime:
-    """Return the time the server wrote, cut (not rounded) to microseconds like the other one.
+    """Return the time the server wrote, cut (not rounded) to microseconds as in `from_nanoseconds`.
 
     The server writes UTC with up to nine digits of a second, without trailing zeros.
     """

@@ -2,8 +2,8 @@
 
 A durable consumer with explicit acknowledgement; what is not settled within `ack_wait_s` is
 delivered again, possibly elsewhere. Handling must be idempotent for two more reasons: the server
-accepts an acknowledgement after it has redelivered, and it writes a consumer's state behind its
-answers, so a killed server (nats-server 2.15, file storage) redelivers what was just acknowledged.
+accepts an acknowledgement after a redelivery, and writes a consumer's state later than it answers,
+so a killed server (nats-server 2.15, file storage) redelivers what was just acknowledged.
 `max_in_flight` bounds what one worker holds unsettled, delivered or asked for.
 
 Invariant: a message leaves the consumer only through `ack` or `term`; a delivery that its handler
@@ -60,7 +60,7 @@ _consumers = msgspec.json.Decoder(_Consumer)
 
 
 async def taken(connection: Connection, stream: str, durable: str) -> Consumption | None:
-    """Return how far a durable consumer is, None if it does not exist.
+    """Return how far a durable consumer is, None if the consumer does not exist.
 
     Raises:
         StreamMissing: there is no such stream.
@@ -89,7 +89,7 @@ async def make(
 
     Raises:
         StreamMissing: there is no such stream.
-        BusError: it exists and cannot be what was asked for.
+        BusError: it exists and cannot be changed to what was asked for.
         BusUnavailable: no answer.
     """
     config = {
@@ -118,11 +118,11 @@ async def make(
 async def check(
     connection: Connection, stream: str, durable: str, filter_subject: str, ack_wait_s: float
 ) -> None:
-    """See that a durable consumer is there and as it should be, and leave it as it is.
+    """Check that a durable consumer exists as configured; change nothing.
 
     Raises:
         StreamMissing: there is no such stream.
-        BusError: it is not there, or hands out other messages, or waits for another time.
+        BusError: it is missing, or has another filter or ack wait.
         BusUnavailable: no answer.
     """
     found = await _info(connection, stream, durable)
@@ -151,7 +151,7 @@ class Delivery:
         self.delivery = delivery
 
     async def ack(self, timeout_s: float = 5.0) -> None:
-        """Done with; waits for the server to have stored that.
+        """Acknowledge; wait until the server has stored that.
 
         Raises:
             BusUnavailable: not known to be stored; the message may be delivered again.
@@ -159,18 +159,20 @@ class Delivery:
         await self._worker.respond(self, self._reply, b"+ACK", timeout_s)
 
     async def nak(self, delay_s: float = 0) -> None:
-        """Deliver again, not before `delay_s` seconds. If this gets lost, after ack_wait."""
+        """Ask for redelivery, not before `delay_s` seconds; if the request gets lost, after
+        ack_wait.
+        """
         body = b"-NAK"
         if delay_s > 0:
             body += b" " + msgspec.json.encode({"delay": int(delay_s * _NS)})
         await self._worker.respond(self, self._reply, body, None)
 
     async def in_progress(self) -> None:
-        """Still working on it: ack_wait starts over."""
+        """Restart ack_wait: the handler still works on the message."""
         await self._worker.extend(self, self._reply)
 
     async def term(self, reason: str, timeout_s: float = 5.0) -> None:
-        """Never deliver it again; the server publishes an advisory with `reason`.
+        """Never deliver the message again; the server publishes an advisory with `reason`.
 
         Raises:
             BusUnavailable: as for `ack`.
@@ -180,7 +182,7 @@ class Delivery:
 
 
 class Worker:
-    """See the module. `next` by one task at a time; deliveries by as many as you like."""
+    """See the module. `next` by one task at a time; deliveries by any number of tasks."""
 
     def __init__(
         self,
@@ -193,7 +195,7 @@ class Worker:
     ) -> None:
         self._timing = DEFAULT_TIMING
         self.create = True
-        """Make the consumer where it is missing; off: it must be there."""
+        """Create a missing consumer; off: it must exist."""
         self._connection = connection
         self._stream = stream
         self._durable = durable
@@ -252,8 +254,8 @@ class Worker:
         raise BusClosed("the worker was closed")
 
     async def close(self) -> None:
-        """Take no more. What has arrived and was not returned goes back at once, what was returned
-        can still be settled, and what is not comes back to some worker after ack_wait. Safe to
+        """Take no more. Deliveries that arrived and were not returned go back at once. Returned
+        deliveries can still be settled; the server redelivers the rest after ack_wait. Safe to
         repeat.
         """
         self._closed = True
@@ -268,7 +270,7 @@ class Worker:
                     await self._connection.send(found.message.reply, b"-NAK")
 
     def connection_changed(self) -> None:
-        """Wake `next`; it looks for itself."""
+        """Wake `next`, which looks at the connection."""
         self._freed.set()
         if self._session is not None:
             self._session.arrived.set()
@@ -319,7 +321,8 @@ class Worker:
         for sequence in [s for s, deadline in self._unsettled.items() if deadline <= now]:
             del self._unsettled[sequence]
         free = self._max_in_flight - len(self._unsettled) - session.outstanding
-        # One request for many slots rather than one per slot, unless the server has none open.
+        # One request for many slots costs less than a request per slot, unless the server has none
+        # open.
         if free <= 0 or (session.outstanding and free < self._max_in_flight // 2):
             return ""
         try:
