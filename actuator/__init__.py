@@ -1,11 +1,11 @@
-"""The actuator: carries decisions out at the API server, and tells the log what came of each.
+"""The actuator: carries decisions out at the API server, and puts their outcomes into the log.
 
     bootstrap   puts the parts together; `python -m actuator`
     loop        decisions in, outcomes out, in order for each object
-    window, startlimiter, concurrency, fairqueue, urgency    how many at once, and whose first
-    retrying, verdicts, replies    what an answer means, and what is tried again
-    fence       what is never done, even on a signed command
-    execute     one decision in, one verdict out, by kind of command:
+    window, startlimiter, concurrency, fairqueue, urgency    how many at once, and in which order
+    retrying, verdicts, replies    what an answer means, and which write is repeated
+    fence       what a command may not do, even signed
+    execute     a decision in, a verdict out, by kind of command:
     podwrites, patches, ungated                        pods
     workloadwrites, workloads, workload_status, workloadcache    Workloads
     queuewrites, kubeevents                            queues, Events

@@ -1,10 +1,11 @@
 """Putting the actuator together: bus, API server, concurrency, loop.
 
-Theory. The actuator keeps nothing: its position is JetStream's durable consumer, what it did is
-in EVENTS. Any number of replicas may share the consumer; each gets other decisions, and if two get
-the same one the preconditions of the writes make the second a repetition.
+Theory. The actuator keeps no state: its position is JetStream's durable consumer, its outcomes are
+in EVENTS. Any number of replicas may share the consumer; each gets other decisions, and if two
+replicas get the same decision, the preconditions of the writes make the second a repetition.
 
-Invariant: what was made here is closed here; a bus or client that was handed in stays open.
+Invariant: a bus or client that is made here is closed here; a bus or client that was handed in
+stays open.
 """
 
 import asyncio
@@ -109,7 +110,7 @@ async def _run(
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
-    """Return what `work` returns, or None if `stop` is set before: it may wait for ever."""
+    """Return the result of `work`, or None if `stop` is set first: `work` may wait for ever."""
     task = asyncio.ensure_future(work)
     stopping = asyncio.ensure_future(stop.wait())
     try:

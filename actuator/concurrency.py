@@ -1,22 +1,22 @@
 """How many requests may be at the API server at once: of all, and of each namespace.
 
 Theory. A fixed rate is wrong twice: too slow for a server that could do more (kueue#13683: ten
-thousand pods took minutes at the default client limits), too fast for one in trouble. So the
+thousand pods took minutes at the default client limits), too fast for a server in trouble. So the
 number in flight adapts, additive increase and multiplicative decrease: it doubles until the first
 sign of congestion, then grows by one per round of answers; it halves on 429 and shrinks by a fifth
-when answers become slow or fail with 5xx. A Retry-After holds back everything we have.
+when answers become slow or fail with 5xx. A Retry-After holds back all requests.
 
-Whose trouble it is shows in who else has it. A server in trouble is slow to all; objects that are
-slow by themselves (a pod with thousands of tolerations) are slow to their namespace alone. So each
-namespace (a *flow*, see `fairqueue`) has a limit of its own, which its slow answers shrink, and the
-shared limit shrinks only by 429, 502 and 503, and when the quickest of several flows is slow.
-A request that is late while the server is not is written off: it counts against its flow and takes
-no slot of the others. And no flow takes the last slot, so another's first request never waits for
-one to come back. What can wait longest, as Events can, waits until it is `calm` before it asks.
+A server in trouble is slow for all namespaces; objects that are slow by themselves (a pod with
+thousands of tolerations) are slow for their namespace alone. So each namespace (a *flow*, see
+`fairqueue`) has a limit of its own, which its slow answers shrink; the shared limit shrinks only by
+429, 502 and 503, and when the quickest of several flows is slow. A request that is late while the
+server is quick is written off: it counts against its flow and takes no slot of other flows. No flow
+with a slot takes the last slot, so the first request of another flow never waits for an answer.
+Work that can wait longest, such as Events, waits for `calm` before it asks for a slot.
 
-Invariant: 1 <= limit <= ceiling; at most `limit` requests are in flight that are not written off,
-and at most half the ceiling that are (but for those sent before the limit sank); who waits is
-served in the order of `fairqueue`; constant work per request.
+Invariant: 1 <= limit <= ceiling; at most `limit` requests in flight are not written off, and at
+most half the ceiling are (but for requests sent before the limit sank); waiters are served in the
+order of `fairqueue`; constant work per request.
 """
 
 import asyncio
@@ -29,21 +29,21 @@ SLOW_S: Final = 1.0
 """Mean answer time of a flow in seconds above which it counts as slow, and the age at which a
 request is late."""
 NO_ANSWER_S: Final = 30.0
-"""What a request that timed out counts for at least: it might have taken any time."""
+"""Seconds that a request that timed out counts for at least: the answer might have taken longer."""
 COOLDOWN_S: Final = 1.0
-"""Seconds between two decreases: answers to requests sent before the last one say nothing new."""
+"""Seconds between two decreases: answers to requests sent before the last decrease are no news."""
 LATELY_S: Final = 10.0
 """Seconds for which the answers of a flow say something about the server."""
 HOLD_CEILING_S: Final = 30.0
-"""Longest Retry-After, in seconds, that holds back all requests; longer ones are cut."""
+"""Longest Retry-After, in seconds, that holds back all requests; a longer Retry-After is cut."""
 FIRST: Final = 8
 """Requests in flight to begin with."""
 MAX_FLOWS: Final = 1_000
-"""Flows that are remembered while nothing of them is in flight, about 500 bytes each."""
+"""Flows that are remembered while they have nothing in flight, about 500 bytes each."""
 _RESERVED: Final = 1
 _SMOOTHING: Final = 0.1
 _SERVERS: Final = (429, 502, 503)
-"""Answers that say something of the server whatever was asked for."""
+"""Answers about the state of the server, whatever the request was."""
 
 
 class Limit:
@@ -68,7 +68,7 @@ class Limit:
         self._value = min(self._value + step, self._ceiling)
 
     def shrink(self, factor: float, now: float) -> None:
-        """A sign of congestion; further ones within `COOLDOWN_S` change nothing."""
+        """Shrink on a sign of congestion, once within `COOLDOWN_S`."""
         self._slow_start = False
         if now - self._decreased_at >= COOLDOWN_S:
             self._decreased_at = now
@@ -76,7 +76,7 @@ class Limit:
 
 
 class Flow:
-    """What is known of the requests of one namespace."""
+    """The requests of one namespace: their limit, and how its answers went."""
 
     __slots__ = ("answered_at", "late", "limit", "mean_s", "name", "taken", "waiting")
 
@@ -94,7 +94,7 @@ class Flow:
     def learn(self, status: int, took_s: float, now: float, *, pressed: bool) -> None:
         """Note an answer, or with status 0 its absence."""
         if not status and took_s < SLOW_S:
-            return  # refused or broken off: it says nothing of what was asked for
+            return  # # refused or broken off: no sign of how slow the object is
         self.answered_at = now
         took_s = took_s if status else max(took_s, NO_ANSWER_S)
         self.mean_s += _SMOOTHING * (took_s - self.mean_s)
@@ -105,7 +105,7 @@ class Flow:
 
 
 class Slot:
-    """A request's turn, an asynchronous context; tell it the answer before the turn ends."""
+    """A request's turn, an asynchronous context; set `status` before the turn ends."""
 
     __slots__ = (
         "_concurrency",
@@ -183,7 +183,7 @@ class AdaptiveConcurrency:
         return bool(found.late) or found.mean_s > SLOW_S
 
     def slot(self) -> Slot:
-        """Return a turn on behalf of this task's claim: entering it waits, leaving gives it back.
+        """Return a turn for this task's claim: entering waits for a slot, leaving gives it back.
 
         `ON_BEHALF` says whose.
         """
@@ -255,12 +255,12 @@ class AdaptiveConcurrency:
         return found
 
     def _free(self, flow: Flow, now: float) -> bool:
-        """Tell whether there is a slot for a flow: the last one is for those that have none."""
+        """Return whether a flow gets a slot: the last slot is kept for flows without any."""
         most = self.limit - (_RESERVED if flow.taken and self.limit > _RESERVED else 0)
         return self._taken < most and now >= self._held_until
 
     def _may_go(self, flow: Flow, now: float) -> bool:
-        """Tell whether a request of a flow goes without waiting: none is before it."""
+        """Return whether a request of a flow may go at once, since no other is before it."""
         none_before = not flow.taken and not flow.waiting if self._queue else not flow.waiting
         return none_before and flow.taken < flow.limit.value and self._free(flow, now)
 
@@ -310,7 +310,9 @@ class AdaptiveConcurrency:
             self._limit.grow()
 
     def _is_server_slow(self, now: float) -> bool:
-        """Tell whether even the quickest flow is slow; one alone says nothing of the server."""
+        """Return whether even the quickest flow is slow; a single flow does not show the server's
+        state.
+        """
         if now - self._looked_at >= COOLDOWN_S:
             self._looked_at = now
             flows = self._flows.values()

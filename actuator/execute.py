@@ -1,9 +1,9 @@
-"""One decision in, one verdict out.
+"""Executing decisions: a decision in, a verdict out.
 
-Theory. A command says exactly what to write; this says in which requests, and what the answers
-mean. The table of answers is in `verdicts`; the commands on pods are in `podwrites`, those on
-Workloads in `workloadwrites`, that on queues in `queuewrites`. Internal commands (`AdmitGroup`
-...) write nothing and do not come here.
+Theory. A command says exactly what to write; this module says in which requests, and what the
+answers mean. The table of answers is in `verdicts`; commands on pods are in `podwrites`, on
+Workloads in `workloadwrites`, on queues in `queuewrites`. Internal commands (`AdmitGroup` ...)
+write nothing and do not come here.
 
     200, 201   applied      409 conflict   read again, then retried   429        retried, paced
     404        obsolete     409 exists     ours: applied, else        5xx        retried
@@ -11,8 +11,8 @@ Workloads in `workloadwrites`, that on queues in `queuewrites`. Internal command
     403, 400   rejected     422            on the uid: obsolete; a failed test: read again;
                                            findings: rejected
 
-Invariant: whatever the point of interruption, executing the same decision again ends in the same
-state of the cluster, and an object with another uid is never touched.
+Invariant: wherever an execution is interrupted, executing the decision again ends in the same state
+of the cluster; an object with another uid is never touched.
 """
 
 from typing import Final

@@ -1,21 +1,21 @@
-"""Fair queuing: namespaces take turns, and what starts pods or frees quota goes first.
+"""Fair queuing: namespaces take turns, and requests that start pods or free quota go first.
 
-Theory. The words are those of the API server's Priority and Fairness: requests belong to a *flow*,
-which here is the namespace they are for (what ends its pods is another), and flows are served round
-robin, so what one asks for makes another wait for one request and not for all of them. There are
-two levels, urgent and ordinary: eight turns to one while both wait, so that neither starves the
-other. What is urgent decides `urgency`; a request that an urgent one waits for becomes urgent
-itself (`Claim.promote`).
-Within a flow a single pod would stand behind all ten thousand of a group that came a moment before.
-Turn about between groups would cure that and do harm: ten groups of a thousand that share the
-server all start at the end, one after the other they start at a tenth, two tenths, and so on. So a
-flow has a short queue and a long one with alternating turns: a request joins the short one as long
-as few of its group wait.
+Theory. The words are from the API server's Priority and Fairness: requests belong to a *flow*, here
+the namespace they are for (requests that end its pods are another flow), and flows are served round
+robin, so a flow waits for one request of each other flow and not for all of them. There are two
+levels, urgent and ordinary: eight turns to one while both wait, so that neither starves. `urgency`
+decides what is urgent; a request that an urgent request waits for becomes urgent itself
+(`Claim.promote`). Within a flow a single pod would wait behind all ten thousand pods of a group
+that came a moment before. Turns between groups would cure that and do harm: ten groups of a
+thousand pods that share the server all start at the end, while groups served one after another
+start at a tenth, two tenths, and so on. So a flow has a short and a long queue with alternating
+turns: a request joins the short queue as long as few requests of its group wait.
 
-A flow that has as many requests under way as it may is `held` and takes no turns until `released`.
+A flow at its limit of requests under way is `held` and takes no turns until `released`.
 
-Invariant: constant work per request; each queue is first in, first out; nothing that is not held
-waits for more than one turn of every other flow, and `URGENT_TURNS` times that if it is ordinary.
+Invariant: constant work per request; each queue is first in, first out; the next request of a flow
+that is not held waits for at most one turn of every other flow, `URGENT_TURNS` times as long if it
+is ordinary.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ URGENT_TURNS: Final = 8
 
 
 class Claim:
-    """For whom requests are made: one for all requests of a decision."""
+    """The flow, group and urgency of requests: one claim for all requests of a decision."""
 
     __slots__ = ("_waiting", "flow", "group", "in_flight", "urgent")
 
@@ -60,11 +60,11 @@ class Claim:
 
 _OWN: Final = Claim()
 ON_BEHALF: Final[ContextVar[Claim]] = ContextVar("on_behalf", default=_OWN)
-"""Whose requests those of this task are; by default our own: of no namespace, and ordinary."""
+"""The claim of this task's requests; by default our own: of no namespace, and ordinary."""
 
 
 class _Flow:
-    """Who waits of one flow."""
+    """The waiters of one flow."""
 
     def __init__(self) -> None:
         self._short: deque[tuple[str, Waiter]] = deque()
@@ -132,7 +132,7 @@ class _Level:
 
 
 class FairQueue:
-    """Those who wait for a turn, each on behalf of a claim."""
+    """The waiters for a turn, each with its claim."""
 
     def __init__(self) -> None:
         self._urgent = _Level()
@@ -141,12 +141,12 @@ class FairQueue:
         self._in_a_row = 0
 
     def __bool__(self) -> bool:
-        """Whether anything waits whose flow is not held."""
+        """Whether a waiter exists whose flow is not held."""
         return bool(self._urgent) or bool(self._ordinary)
 
     @property
     def urgent(self) -> bool:
-        """Whether something urgent waits whose flow is not held."""
+        """Whether an urgent waiter exists whose flow is not held."""
         return bool(self._urgent)
 
     def join(self, waiter: Waiter, claim: Claim) -> None:
@@ -158,11 +158,13 @@ class FairQueue:
 
     @property
     def following(self) -> str:
-        """The flow whose turn is next; there must be one."""
+        """The flow whose turn is next; a waiter must exist."""
         return self._next_level().following
 
     def next(self) -> tuple[str, Waiter] | None:
-        """Take out the next of those that may go, with its flow; None: it had gone, look again."""
+        """Take out the next waiter that may go, with its flow; None: the waiter had gone, look
+        again.
+        """
         level = self._next_level()
         self._in_a_row = self._in_a_row + 1 if level is self._urgent else 0
         return level.next()

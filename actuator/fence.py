@@ -1,15 +1,14 @@
-"""The fence: what the actuator does not do, even on a signed command.
+"""The fence: what a command may not do, even if it is signed.
 
-Theory. A decision may come from a client that has the projector's key, so what a command may touch
-is also looked at here. Some of it the command itself shows (`forbidden`): that its kind fits, that
-its names are names and no paths, that it takes away gates of ours only and puts nothing on a pod
-that would make it another one's. The rest the pod shows (`outside`): it must name a queue, or carry
-what marks a pod of ours. Ungating, which is most of the work, has that tested by the API server in
-the patch itself; before a pod is stopped, deleted or given its label back it is read, unless its
-uid was seen inside before.
+Theory. A decision may come from a client that has the projector's key, so the fence also bounds
+what a command may touch. `forbidden` looks at the command: its kind fits, its names are names and
+no paths, it removes gates of ours only, and it puts no identity on a pod that would move the pod to
+another queue or group. `outside` looks at the pod: it must name a queue, or bear our label or
+finalizer. For ungating, most of the work, the API server tests this in the patch itself; before a
+pod is stopped, deleted or labelled again it is read, unless its uid was seen inside before.
 
-Invariant: no request that changes or deletes a pod is sent for a pod that is known to be outside,
-and none that deletes one before it is known to be inside.
+Invariant: no request changes or deletes a pod that is known to be outside, and a pod is deleted
+only once it is known to be inside.
 """
 
 from collections import OrderedDict
@@ -45,12 +44,12 @@ _GATES: Final = frozenset((ADMISSION_GATE, TOPOLOGY_GATE, ELASTIC_JOB_GATE))
 _IDENTITY: Final = frozenset(
     (QUEUE_NAME, MANAGED_LABEL, GROUP_NAME, PRIORITY_CLASS, PREBUILT_WORKLOAD)
 )
-"""What says whose a pod is: its owner's to write."""
+"""Labels and annotations that say whose a pod is: only its owner writes them."""
 _OURS: Final = (PREFIX, "gatelog.io/")
 
 
 class Known:
-    """Uids of pods that were seen inside: what was ours once stays so for what we do to it."""
+    """Uids of pods that were seen inside: a pod of ours stays ours while we write to it."""
 
     def __init__(self) -> None:
         self._uids: OrderedDict[str, None] = OrderedDict()
@@ -67,10 +66,11 @@ class Known:
 
 
 def forbidden(command: AnyCommand, *, labels_of_checks: bool) -> str:
-    """Return what makes a command one that is never carried out, "" for nothing.
+    """Return why a command is never carried out, "" if it may be.
 
     `labels_of_checks`: admission checks may want labels and annotations of any name on pods, as
-    with Kueue; else only ours are put there, or what a Workload that is named asks for (`unasked`).
+    with Kueue; else a command puts only ours there, or those that the Workload it names asks for
+    (`unasked`).
     """
     target = command.target
     kind = command.about.kind
@@ -87,7 +87,7 @@ def forbidden(command: AnyCommand, *, labels_of_checks: bool) -> str:
 
 
 def strange_keys(command: UngatePod) -> bool:
-    """Tell whether a command puts anything on a pod that only a check can have asked for."""
+    """Return whether a command puts keys on a pod that only a check can have asked for."""
     return bool(command.workload) and any(
         not key.startswith(_OURS) for key in (*command.labels, *command.annotations)
     )
@@ -112,7 +112,7 @@ def unasked(command: UngatePod, workload: Mapping[str, Any]) -> str:
 
 
 def outside(pod: Mapping[str, Any]) -> str:
-    """Return why a pod is none of ours, "" if it is."""
+    """Return why a pod is not ours, "" if it is."""
     meta = pod.get("metadata") or {}
     labels = meta.get("labels") or {}
     if labels.get(QUEUE_NAME) or labels.get(MANAGED_LABEL) == MANAGED_VALUE:
@@ -137,7 +137,7 @@ def _refs(command: AnyCommand) -> Iterator[ObjectRef]:
 
 
 def _named(ref: ObjectRef) -> bool:
-    """Tell whether name and namespace are such: they become parts of a path."""
+    """Return whether namespace and name are valid: they become parts of a path."""
     scoped = bool(ref.namespace) or ref.kind in ("Pod", "Workload")
     return is_dns_subdomain(ref.name) and (not scoped or is_dns_label(ref.namespace))
 

@@ -1,12 +1,12 @@
-"""The API server as the actuator sees it: a few verbs on a few kinds, answered by values.
+"""The API server as the actuator sees it: a few verbs on a few kinds, with replies as values.
 
-Theory. A request ends in a `Reply` whatever happens: an HTTP status, or status 0 when no answer
-came (then the write may or may not have happened, which is why every write can be repeated).
-Pods are at v1; Workloads and queues are written at the best version both sides know, found out
-once and again when a path turns out not to be served (Kueue installed, upgraded or removed).
+Theory. Every request ends in a `Reply`: an HTTP status, or status 0 when no answer came (the write
+may have happened or not, so every write can be repeated). Pods are at v1; Workloads and queues are
+written at the best version that both sides know, found out once, and again when a path is not
+served (Kueue installed, upgraded or removed).
 
-Invariant: no request leaves without a turn of `AdaptiveConcurrency`; nothing here decides what a
-reply means, that is `verdicts`.
+Invariant: no request leaves without a turn of `AdaptiveConcurrency`; `verdicts` decides what a
+reply means.
 """
 
 import asyncio
@@ -44,10 +44,11 @@ _PLURALS: Final = {
 FORGET_S = 60.0
 """Seconds after which "Workloads are not served" is found out anew."""
 BRIEF_S: Final = 2.0
-"""Seconds that a write which is nice to have may take, with the wait for its turn: a patch of the
-largest pod that etcd takes is answered in one."""
+"""Seconds that an optional write may take, with the wait for its turn: a patch of the largest pod
+that etcd takes is answered in a second.
+"""
 PROBE_S: Final = 2.0
-"""Seconds that the API server has to say that it is there."""
+"""Seconds within which the API server must answer a probe."""
 
 
 Answered = Callable[[str, str, int, float], None]
@@ -79,7 +80,7 @@ class KubeApi:
         """How creating Workloads with their status has fared."""
         self._looked_at = float("-inf")
         self.unread = {single: Unread(Look(not single, untrack)) for single in (False, True)}
-        """What is guessed of pods of groups, and of single ones."""
+        """Guesses about pods that were not read: of groups, and single pods."""
         self.workloads = WorkloadCache()
         """Workloads as the last answers showed them."""
         self.ungated = UngatedPods()
@@ -87,9 +88,9 @@ class KubeApi:
         self.inside = Known()
         """Pods that were seen to be ours (`fence`)."""
         self.marked = Known()
-        """Pods whose status was to say why they are stopped: written, or tried in vain."""
+        """Pods whose status was patched with why they are stopped, or tried in vain."""
         self.trouble = ""
-        """Why no request gets an answer; "" if any did."""
+        """Why no request gets an answer; "" after any answer."""
 
     async def get(self, ref: ObjectRef) -> Reply:
         """GET an object, from etcd, not from a cache that may lag."""
@@ -119,13 +120,13 @@ class KubeApi:
         *,
         subresource: str = "",
     ) -> Reply:
-        """PATCH an object, or a subresource of it."""
+        """PATCH an object, or its subresource."""
         return await self._on(
             ref, "PATCH", body=body, content_type=content_type, subresource=subresource
         )
 
     async def patch_status(self, ref: ObjectRef, body: Any) -> Reply:
-        """Merge into a pod's status, if that can be done within `BRIEF_S`; it is nice to have."""
+        """Merge into a pod's status, if that takes less than `BRIEF_S`: the write is optional."""
         try:
             async with asyncio.timeout(BRIEF_S):
                 return await self.patch(ref, body, STRATEGIC_PATCH, subresource="status")
@@ -143,7 +144,7 @@ class KubeApi:
         """Return the version Workloads are written at, "" if the cluster serves none.
 
         An answer that is neither the group nor a 404 changes nothing: the best version is assumed,
-        and the request that follows tells what is wrong.
+        and the answer to the next request shows what is wrong.
         """
         if self._version is None or (
             not self._version and time.monotonic() - self._looked_at > FORGET_S
@@ -194,7 +195,7 @@ class KubeApi:
 
     @property
     def slow(self) -> bool:
-        """Whether this task's flow is slow by itself, so that what is nice to have is left out."""
+        """Whether this task's flow is slow by itself, so that optional writes are left out."""
         return self.concurrency.slow(ON_BEHALF.get().flow)
 
     async def _is_there(self) -> bool:
@@ -228,7 +229,7 @@ class KubeApi:
                 self.trouble = str(error)
                 reply = Reply(verb=verb, path=path, status=401, message=str(error))
             except KubeError as error:
-                # The server answered others meanwhile: what it is slow with is this object.
+                # The server answered other requests meanwhile: this object is what is slow.
                 alone = self._last_answer_s > began_s or await self._is_there()
                 self.trouble = "" if alone else str(error)
                 reply = Reply(verb=verb, path=path, status=0, message=str(error), alone=alone)

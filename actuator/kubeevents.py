@@ -2,14 +2,14 @@
 
 Theory. Events are for people who look at one object today; the log is the record. So Events go
 through events.k8s.io/v1 under a name made from the decision and the event's index, which makes a
-repetition an AlreadyExists; they are sent in the background, after the write they tell of, with an
-eighth of the actuator's requests, and for `HOLD_S` not before pods that can start: ten thousand of
-them do not wait for ten thousand notes. When too many wait or the server refuses them, they are
-dropped and counted. Each costs the API server about a sixth of what ungating a pod does, so those
-of a course without trouble, which the log and the object itself tell as well, can be left out.
+repetition an AlreadyExists; they are sent in the background, after the write that they report, with
+an eighth of the actuator's requests, and for `HOLD_S` after all urgent requests: ten thousand pods
+that can start do not wait for ten thousand Events. When too many Events wait, or the server refuses
+them, they are dropped and counted. An Event costs the API server about a sixth of an ungating, so
+Events of a course without trouble, which log and object show as well, can be left out.
 
-Invariant: no failure here ever changes the outcome of a command (`EmitEvent` apart, whose only
-work they are and which awaits them).
+Invariant: no failure here changes the outcome of a command (but for `EmitEvent`, which awaits its
+Events).
 """
 
 import asyncio
@@ -71,7 +71,7 @@ ROUTINE: Final = frozenset(
         EVENT_FINISHED_WORKLOAD,
     }
 )
-"""Reasons of Events that tell of a course without trouble, unless they are warnings."""
+"""Reasons of Events of a course without trouble, unless they are warnings."""
 
 
 def wanted_in(mode: str, events: Literal["auto", Wanted]) -> Wanted:
@@ -89,7 +89,7 @@ def is_wanted(event: KubeEvent, wanted: Wanted) -> bool:
 
 
 def notes(decision: Decision, workload_version: str, wanted: Wanted = "all") -> list[Note]:
-    """Return the Events of a decision that are wanted; the same ones whenever it is called."""
+    """Return the Events of a decision that are wanted; every call gives the same Events."""
     found: list[Note] = []
     for index, event in enumerate(decision.command.events):
         if not is_wanted(event, wanted):
@@ -158,7 +158,7 @@ class Emitter:
         self._hold_s = hold_s
         self._wanted = wanted
         self._waiting: asyncio.Queue[tuple[float, Note]] = asyncio.Queue(MAX_WAITING)
-        """Until when each gives way, by `time.monotonic`, and what it is."""
+        """Until when each Event gives way, by `time.monotonic`, and the Event."""
         self._busy = 0
         self._log = get_logger("actuator")
         self.sent = 0
@@ -176,7 +176,7 @@ class Emitter:
                 self._drop(f"{MAX_WAITING} Events are waiting already")
 
     async def emit_now(self, decision: Decision) -> list[Reply]:
-        """Send the Events of a decision and return the answers; AlreadyExists is a good one."""
+        """Send the Events of a decision and return the answers; AlreadyExists counts as success."""
         return [await self._send(note) for note in await self._notes(decision)]
 
     async def run(self) -> None:
@@ -205,7 +205,7 @@ class Emitter:
                 continue
             until, note = await self._waiting.get()
             self._busy += 1
-            # A flow of its own: Events of a namespace whose pods are slow are not.
+            # A flow for the Events of a namespace: they are not slow where its pods are.
             ON_BEHALF.set(Claim(f"events/{note.namespace}"))
             try:
                 if self._waiting.qsize() < MAX_WAITING // 2:  # none is dropped for having waited

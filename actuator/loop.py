@@ -1,21 +1,22 @@
 """The consume loop: decisions in, outcomes out, many at once, in order for each object.
 
-Theory. Each delivery is a message with one decision or several, and each decision a task, but for
-internal ones, which write nothing. It waits for its predecessor on the same object and is carried
-out (`retrying`); the message is acknowledged last, when the stream has all its outcomes. A crash at
-any point therefore leads to a second delivery of decisions whose repetition changes nothing. While
-work is left, the message is kept alive by in-progress marks, so no other actuator gets it.
+Theory. Each delivery is a message with one or more decisions. Each decision is a task, but for
+internal decisions, which write nothing. A task waits for the predecessor on the same object and is
+carried out (`retrying`); the message is acknowledged last, when the stream has all outcomes. A
+crash at any point therefore leads to a second delivery of decisions whose repetition changes
+nothing. While work is left, the message is kept alive by in-progress marks, so no other actuator
+gets it.
 
     Ack     the outcome is stored
     Retry   we are stopping: the whole message goes back at once
     Park    the decision cannot be understood or carried out: a copy goes to PARKED
 
-Where keys are set, a message that none of them has signed is parked as a whole (`refusals`): not
-even the ids in it are believed, lest a forger declare others' decisions as failed.
+Where keys are set, a message without a valid signature is parked as a whole (`refusals`): even its
+ids are ignored, lest a forger declare others' decisions as failed.
 
-Invariant: every decision that was delivered ends in a final outcome or goes back to the stream;
-two decisions on one object are never carried out at the same time by one process, but for what ends
-it beside a report.
+Invariant: every decision that was delivered ends in a final outcome or goes back to the stream; a
+process carries out one decision on an object at a time, but for a command that ends the object
+beside a report.
 """
 
 import asyncio
@@ -53,7 +54,7 @@ from runtime.streak import Streak
 GRACE_S: Final = 5.0
 """Seconds that requests under way get to end when we are asked to stop."""
 BREATH: Final = 64
-"""Messages taken before what is under way gets its turn."""
+"""Messages taken before the tasks under way get their turn."""
 PULL_S: Final = 0.5
 """Seconds a pull waits for a message, and so the longest time a stop goes unnoticed."""
 
@@ -62,14 +63,16 @@ _Handling = Coroutine[Any, Any, Disposition]
 
 
 class Turn(Struct):
-    """A decision's place among those on one object: after `before`, and it tells when `done`."""
+    """A decision's place among the decisions on its object: it goes after `before`, and sets
+    `done`.
+    """
 
     key: Key
     claim: Claim
     done: asyncio.Event
     before: "Turn | None" = None
     passed: bool = False
-    """It only reports: what ends the object does not wait for it."""
+    """The decision only reports: a command that ends the object passes it."""
 
     def pass_reports(self) -> None:
         """Wait for nothing that only reports."""
@@ -130,11 +133,11 @@ class Loop:
 
     @property
     def ungating(self) -> str:
-        """Why no gate comes off any more, "" while the last one did or none was due."""
+        """Why no gate comes off, "" after a success or while none was due."""
         return self._believed.problem or self._executor.trouble
 
     async def run(self, worker: Worker, stop: asyncio.Event) -> None:
-        """Work until `stop` is set and what is under way has ended or gone back."""
+        """Work until `stop` is set and the work under way has ended or gone back."""
         async with asyncio.TaskGroup() as background:
             helpers = [
                 background.create_task(self._outcomes.run()),
@@ -145,7 +148,7 @@ class Loop:
                 await self._pull(worker, stop)
             finally:
                 self._stopping.set()
-                # Now, and not after what is under way: the server would go on handing out to us.
+                # At once: otherwise the server would go on to hand out messages to us.
                 await worker.close()
                 await self._wind_up()
                 await self._emitter.drain(GRACE_S)
@@ -158,7 +161,8 @@ class Loop:
         while not stop.is_set():
             try:
                 if missing:
-                    # Lost or removed while we ran; what it held is decided anew when it is due.
+                    # Lost or removed while we ran; what the stream held is decided anew when it is
+                    # due.
                     await self._bus.ensure_streams(self._streams)
                     missing = False
                 deliveries = await worker.next(PULL_S)
@@ -178,8 +182,8 @@ class Loop:
                 await self._make_room()
 
     async def _make_room(self) -> None:
-        """Send back what waits for slow namespaces alone."""
-        for _ in range(2):  # what was just taken begins: its turns are given up in order
+        """Send back messages that wait for slow namespaces alone."""
+        for _ in range(2):  # # the tasks just taken begin: their turns are given up in order
             await asyncio.sleep(0)
         back = crowding(list(self._held.values()), self._slow, self._most_held)
         tasks = [held.task for held in back if held.task is not None]
@@ -239,9 +243,9 @@ class Loop:
             del self._held[message.sequence]
 
     def _part(self, held: Held, body: bytes, place: int) -> _Handling | None:
-        """Decode a decision and take its turn at its object; return what is to be awaited.
+        """Decode a decision and take its turn at its object; return the coroutine to await.
 
-        None: it is internal, as two of a single pod's four are, and nothing is to be done.
+        None: the decision is internal, as two of a single pod's four are, and needs no request.
         """
         try:
             decision = codec.decode_decision(body)
@@ -277,7 +281,7 @@ class Loop:
         return await self._executor.give_up(held, reason, head, place)
 
     async def _disbelieve(self, held: Held, reason: str) -> Disposition:
-        """Park a message as no decision of ours: what it says of itself counts for nothing."""
+        """Park a message that is no decision of ours; its content is ignored."""
         held.left -= 1
         await self._refusals.report(held.delivery.message, reason)
         return Park(reason)
@@ -291,9 +295,9 @@ class Loop:
                 gathers(decision.command, kueue=self._kueue)
                 and 2 * len(self._held) < self._most_held
             ):
-                await first(self._stopping, GATHER_S)  # not in a fuller window: it takes room there
+                await first(self._stopping, GATHER_S)  # # a fuller window has no room for waiting
             await self._starts.turn(turn.claim)
-            # Set in the decision's own task, or in that of its message when it is the only one.
+            # Set in the task of the decision, or of its message when it has no other decision.
             ON_BEHALF.set(turn.claim)
             return await self._executor.carry_out(held, decision, place)
         finally:
@@ -327,7 +331,7 @@ class Loop:
         )
 
     async def _keep_alive(self) -> None:
-        """Mark what is held as in progress, three times per ack wait."""
+        """Mark the held messages as in progress, three times per ack wait."""
         while True:
             await asyncio.sleep(self._settings.ack_wait_s / 3)
             try:
@@ -337,7 +341,7 @@ class Loop:
                 self._log.warning("in_progress_lost", error=str(error))
 
     async def _wind_up(self) -> None:
-        """Let requests under way end, then send back what is left."""
+        """Let requests under way end, then send back the messages that are left."""
         tasks = [held.task for held in self._held.values() if held.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=GRACE_S)

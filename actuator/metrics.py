@@ -111,7 +111,7 @@ class ActuatorMetrics:
             self.ended(decision, "rejected")
 
     def count_refused(self) -> None:
-        """Count a message that is no decision of ours; it is parked."""
+        """Count a message that is no decision of ours, and that is parked."""
         self._refused().inc()
         self._parked().inc()
 

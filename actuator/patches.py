@@ -6,13 +6,14 @@ Three forms are used, each where it is exact:
     JSON patch (RFC 6902)   ungating; `test` operations compare the uid and the resource version, or
                             (`ungate_unread`) every single value the patch relies on
     strategic merge         the label by which pods are watched, and finalizers:
-                            `$deleteFromPrimitiveList` takes one entry out of the list and leaves
+                            `$deleteFromPrimitiveList` takes our entry out of the list and leaves
                             those of others (kueue#3899), `metadata.uid` is the guard.
-                            Conditions, which are merged by type: repeating it changes nothing, and
+                            Conditions, which are merged by type: a repetition changes nothing, and
                             it takes the API server a third less than a server-side apply
 
 A key that is already there with another value is a conflict and never overwritten: pods may be
-admitted with another controller's node selector or labels, and only a person knows who is right.
+admitted with another controller's node selector or labels, and only a person can decide between
+them.
 
 Invariant: functions here are total and pure; applying a patch twice equals applying it once.
 """
@@ -74,13 +75,14 @@ def add(path: str, value: Any) -> Json:
 
 
 def remove(path: str) -> Json:
-    """Return the operation that takes away what is at `path`."""
+    """Return the operation that removes the value at `path`."""
     return {"op": "remove", "path": path}
 
 
 _UNTRACK: Operations = [add("/metadata/managedFields", [{}])]
-"""How Kubernetes is told to clear them.
-https://kubernetes.io/docs/reference/using-api/server-side-apply/#clearing-managedfields"""
+"""How a client clears managedFields.
+https://kubernetes.io/docs/reference/using-api/server-side-apply/#clearing-managedfields
+"""
 
 
 def guards(live: Mapping[str, Any]) -> Operations:
@@ -98,10 +100,10 @@ def gates_of(pod: Mapping[str, Any]) -> list[str]:
 
 
 def ungate(command: UngatePod, pod: Mapping[str, Any], *, untrack: bool = False) -> Plan:
-    """Return what `command` means for a pod that was just read.
+    """Return the plan for `command` on a pod that was just read.
 
-    A pod that has none of the gates is left alone, whatever else differs: it may be scheduled,
-    and its selector is frozen then (KEP-3521). `untrack` as in `ungate_unread`.
+    A pod without the gates is left alone, whatever else differs: it may be scheduled, and its
+    selector is frozen then (KEP-3521). `untrack` as in `ungate_unread`.
     """
     gates = gates_of(pod)
     present = [index for index, gate in enumerate(gates) if gate in command.gates]
@@ -111,7 +113,7 @@ def ungate(command: UngatePod, pod: Mapping[str, Any], *, untrack: bool = False)
     if clashes:
         return Conflict("; ".join(clashes))
     operations = guards(pod)
-    # From the back, so that the indices of those still to come stay what they were.
+    # From the back, so that the indices of the gates still to come stay what they were.
     operations += [remove(pointer("spec", "schedulingGates", index)) for index in present[::-1]]
     for path, wanted in _maps(command):
         operations += _merge_map(pod, path, wanted, command.replaces)
@@ -120,9 +122,9 @@ def ungate(command: UngatePod, pod: Mapping[str, Any], *, untrack: bool = False)
 
 
 def may_untrack(pod: Mapping[str, Any]) -> bool:
-    """Tell whether nobody loses anything by a pod's managedFields: no one applied it server-side.
+    """Return whether a pod's managedFields may be cleared: no client applied the pod server-side.
 
-    What an apply is compared with is in them. The API server puts entries of applies first.
+    An apply is compared with its entry. The API server puts entries of applies first.
     """
     entries = pod["metadata"].get("managedFields")
     return bool(entries) and entries[0].get("operation") == "Update"
@@ -135,13 +137,14 @@ def ungate_unread(
 
     It applies exactly if the pod is labelled as managed (`fence`), has these gates and no others,
     in this order, and none of the keys that it adds, and (unless `annotated`) no annotation at all;
-    otherwise the API server answers 422, nothing is written, and the caller reads the pod and uses
-    `ungate`. (A `test` for null holds where there is nothing, but not below what is not there.)
-    Tolerations cannot be tested for absence from a list, so a command that brings some always reads
+    otherwise the API server answers 422 and writes nothing, and the caller reads the pod and uses
+    `ungate`. (A `test` for null holds for a missing key, but not below a missing object.)
+    Tolerations cannot be tested for absence from a list, so a command with tolerations always reads
     first.
 
     `untrack` clears managedFields, of a pod that `may_untrack`: from then on the API server does
-    not work out with each write who owns which field, which is half of what a patch of a pod costs.
+    not compute with each write which manager owns which field, which is half of what a patch of a
+    pod costs.
     """
     if command.tolerations or not command.gates:
         return None
@@ -220,7 +223,7 @@ def delete_options(uid: str, grace_s: int | None = None) -> Json:
 
 def seconds(at: datetime) -> str:
     """Return a time as metav1.Time writes it: UTC, whole seconds."""
-    # Not strftime: it leaves out the leading zeros of a year below 1000.
+    # strftime leaves out the leading zeros of a year below 1000.
     return at.astimezone(UTC).replace(tzinfo=None, microsecond=0).isoformat() + "Z"
 
 
@@ -264,7 +267,7 @@ def _merge_map(
 ) -> Iterator[Json]:
     part, name = path
     live = pod[part].get(name)
-    # What else differs is a conflict, found before; "add" puts a new value in place of an old one.
+    # Other differences are conflicts, found before; "add" replaces an old value.
     new = {
         key: value
         for key, value in wanted.items()
@@ -296,7 +299,7 @@ def _append_tolerations(pod: Mapping[str, Any], wanted: tuple[Toleration, ...]) 
 
 
 def _normal(written: Mapping[str, Any]) -> Json:
-    """Return a toleration so that equal ones compare equal: an empty operator means Equal."""
+    """Return a toleration in a normal form: empty fields left out, an empty operator as Equal."""
     found = {key: value for key, value in written.items() if value not in ("", None)}
     found.setdefault("operator", "Equal")
     return found

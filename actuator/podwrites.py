@@ -1,15 +1,15 @@
-"""Carrying out commands on pods: the order of requests, and what each answer leads to.
+"""Carrying out commands on pods: the order of requests, and the next step after each answer.
 
-Theory. Where one request suffices, there is one: finalizers go by strategic merge, and so do
-conditions, both guarded by the uid, neither needs a look first.
-Ungating tries the patch that tests all it relies on, and reads the pod only when that is refused
-(or has been refused too often lately: pods that bring a selector of their own always need a look).
-Before a pod is deleted it is read, unless it was seen before: it has to be inside of the fence.
-What a status says is nice to have: nothing that stops a pod or frees its finalizer waits for it.
-Deletes carry the uid as a precondition; a 409 is answered by looking who bears the name now.
+Theory. Where one request suffices, one is sent: finalizers and conditions go by strategic merge,
+guarded by the uid, without a read first. Ungating tries a patch that tests all it relies on, and
+reads the pod only when the patch is refused (or has been refused too often lately: pods with a node
+selector of their own always need a read). Before a pod is deleted it is read, unless it was seen
+before: it must be inside of the fence. A message in the status is optional: no write that stops a
+pod or frees its finalizer waits for it. Deletes carry the uid as a precondition; after a 409 the
+object that has the name now is read.
 
-Invariant: no function here changes anything of a pod with another uid, and each may be repeated
-from the start at any point.
+Invariant: no function here changes a pod with another uid, and each may be repeated from the start
+at any point.
 """
 
 from collections.abc import Callable
@@ -32,14 +32,14 @@ from podgroup.model.commands import (
 from podgroup.model.names import ADMISSION_GATE, PODSET_LABEL, SINGLE_PODSET, TOPOLOGY_GATE
 
 CONFLICT = 409
-"""What the outcome of an ungating says whose values contradict the pod: it can never succeed."""
+"""HTTP status in the outcome of an ungating whose values contradict the pod: it cannot succeed."""
 
 
 async def ungate(api: KubeApi, command: UngatePod) -> Verdict:
-    """Remove the gates and merge what goes with them, in one patch.
+    """Remove the gates and merge labels, annotations and node selector, in one patch.
 
-    The answer is kept for the Workload of a single pod, but not where the topology gate went: its
-    template is of a pod that has it.
+    The answer is kept for the Workload of a single pod, unless the topology gate was removed: the
+    Workload's template is of a pod that has this gate.
     """
     if _single(command) and TOPOLOGY_GATE not in command.gates:
         with api.ungated.under_way(command.target.uid):
@@ -81,7 +81,7 @@ async def _ungate(api: KubeApi, command: UngatePod, keep: Callable[[Reply], None
 
 
 async def _unasked(api: KubeApi, command: UngatePod) -> Verdict | None:
-    """Look whether an admission check wants what is not ours to put on a pod; None if it does."""
+    """Check that an admission check asked for the foreign keys; None if it did."""
     target = ObjectRef(kind="Workload", namespace=command.target.namespace, name=command.workload)
     found = await api.get(target)
     gone = gone_from(found, target)
@@ -94,9 +94,9 @@ async def _unasked(api: KubeApi, command: UngatePod) -> Verdict | None:
 async def _ungate_read(
     api: KubeApi, command: UngatePod, unread: Unread, tried: Look | None
 ) -> Verdict:
-    """Look at the pod, then ungate it: tells conflicts, other gates and repetitions apart.
+    """Read the pod, then ungate it: this separates conflicts, other gates and repetitions.
 
-    `tried` is what was guessed of it in vain, None if nothing was.
+    `tried` is the guess about the pod that was wrong, None without a guess.
     """
     target = command.target
     found = await api.get(target)
@@ -150,16 +150,16 @@ async def delete(api: KubeApi, command: DeletePod) -> Verdict:
         return judge(stripped)
     verdict = await delete_only(api, command.target, command.grace_s)
     if verdict.status == "obsolete":
-        # It was there a moment ago: our finalizer was what kept it, or another client was faster.
+        # The pod was there a moment ago: only our finalizer kept it, or another client was faster.
         return applied(stripped)
     return verdict
 
 
 async def stop(api: KubeApi, command: StopPod, at: datetime) -> Verdict:
-    """Say why in the status, delete, and release it if so commanded.
+    """Write the reason into the status, delete the pod, and release it if so commanded.
 
-    What is said is nice to have: it is tried once, and the pod is deleted whatever came of it. `at`
-    is the time of the decision: the transition time of the condition.
+    The reason is optional: it is written once, and the pod is deleted whatever the answer. `at` is
+    the time of the decision: the transition time of the condition.
     """
     target = command.target
     beyond = await _beyond(api, target)
@@ -202,7 +202,7 @@ async def _beyond(api: KubeApi, target: ObjectRef) -> Verdict | None:
 
 
 def _not_ours(api: KubeApi, found: Reply) -> Verdict | None:
-    """Return a verdict if the pod in an answer is none of ours; one that is, is remembered."""
+    """Return a verdict if the pod in an answer is not ours; a pod of ours is remembered."""
     if found.uid in api.inside:
         return None
     why = fence.outside(found.object())

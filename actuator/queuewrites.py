@@ -1,10 +1,10 @@
-"""Carrying out commands on queues: their status, and the finalizer of what is in use.
+"""Carrying out commands on queues: their status, and the finalizer of objects in use.
 
-Theory. There are few of these and they change seldom, so each write is made from a fresh read and
-guarded by its resource version; what others wrote there is kept. Amounts are in the form in which
-the API server writes quantities, so that what is there already is found to be the same.
+Theory. There are few of these and they change seldom, so each write follows a fresh read and is
+guarded by its resource version; the fields of others are kept. Amounts have the API server's form
+of quantities, so that equal amounts compare equal.
 
-Invariant: nothing is changed but what the command names, and a repetition changes nothing.
+Invariant: a write changes only what the command names, and a repetition changes nothing.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ async def report(api: KubeApi, command: ReportQueue) -> Verdict:
 
 
 async def mark(api: KubeApi, command: MarkInUse) -> Verdict:
-    """Put on or take off the finalizer; those of others stay."""
+    """Put our finalizer on or take it off; the finalizers of others stay."""
     found = await api.get(command.target)
     gone = gone_from(found, command.target)
     if gone is not None:
@@ -113,7 +113,7 @@ def _flavors(standing: Standing, kind: str, taken: Callable[[Amount], int]) -> l
         total = taken(amount)
         one = {"name": amount.resource, "total": format_amount(amount.resource, total)}
         if kind == "ClusterQueue":
-            # Of what is admitted, as Kueue has it: its own quota is used first.
+            # Of the amount that is admitted, as in Kueue: the queue's own quota is used first.
             above = max(0, total - amount.nominal) if standing.cohort else 0
             one["borrowed"] = format_amount(amount.resource, above)
         flavors.setdefault(amount.flavor, []).append(one)

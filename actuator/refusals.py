@@ -1,10 +1,10 @@
-"""Messages among the decisions that are no decisions of ours: what the log hears of them.
+"""Messages among the decisions that are no decisions of ours: how the log reports them.
 
-Theory. A client that gets one message into the stream gets many, so the log hears of one in a
-while, with the number of the others; each is counted, and each has its copy in PARKED.
+Theory. A client that gets one message into the stream gets many. So the log has one event in
+`SPACING_S`, with the number of further messages; each message is counted, and has its copy in
+PARKED.
 
-Invariant: of messages that are refused the log hears within `SPACING_S` of the first, and of no
-more than one in that time.
+Invariant: the first refused message is reported at once, and then at most one in `SPACING_S`.
 """
 
 import time
@@ -16,9 +16,9 @@ from podgroup.log.events import DecisionRefused
 from runtime.jetstream import Message
 
 SPACING_S: Final = 10.0
-"""Seconds from one event about refused messages to the next, at least."""
+"""Seconds between two events about refused messages, at least."""
 EXCERPT: Final = 2_000
-"""Bytes of a refused message that the log gets to see; all of it is in PARKED."""
+"""Bytes of a refused message that go into the log; PARKED has all of it."""
 
 
 class Refusals:
@@ -31,9 +31,9 @@ class Refusals:
         self._unreported = 0
 
     async def report(self, message: Message, reason: str) -> None:
-        """Count a message, and say in the log that it was refused unless one was just now.
+        """Count a refused message; record it if `SPACING_S` have passed since the last record.
 
-        On return what was to be said is stored.
+        On return the event is stored.
         """
         self._metrics.count_refused()
         now = time.monotonic()

@@ -1,9 +1,9 @@
 """Replies: an answer of the API server, or its absence, as a value.
 
 Theory. Objects and Status answers share a few fields; those are all a verdict needs, so a reply is
-read with one shallow decode, and the object itself only when it is asked for.
+read with one shallow decode, and the object only on demand.
 
-Invariant: `read` never raises, whatever came.
+Invariant: `read` never raises, whatever the body is.
 """
 
 from typing import Any, Final
@@ -49,12 +49,11 @@ _objects: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """What became of one request; `status` 0 means that no answer came.
+    """The result of one request; `status` 0 means that no answer came.
 
-    `uid` and `resource_version` are those of the object in the answer, "" if it holds none;
-    `fields` are the paths the server complains about. `named` tells whether a failure speaks of an
-    object: a path that is not served at all is a 404 that does not. `alone`: this one got no answer
-    while others did.
+    `uid` and `resource_version` are of the object in the answer, "" without an object; `fields` are
+    the paths the server complains about. `named`: a failure names an object; the 404 of a path that
+    is not served does not. `alone`: this request got no answer while others did.
     """
 
     verb: str

@@ -1,10 +1,10 @@
-"""The tries of one decision: what is repeated, how often, and what the log hears of it.
+"""The tries of one decision: which failures are retried, how often, and which tries the log has.
 
-Theory. A passing failure is tried again here, in process, because the message of a decision that
-failed is worth nothing to another actuator: the trouble is at the API server. Trouble of the whole
-server never uses up tries; trouble of one object does, and ends in a parked message and a final
-outcome, so that the projector may decide anew. The log hears of the first failure at once and then
-every ten seconds, enough to tell "late" from "lost" without writing a line per try.
+Theory. A passing failure is tried again here, in process, because another actuator could do no
+better: the trouble is at the API server. Trouble of the whole server never uses up tries; trouble
+of one object does, and ends in a parked message and a final outcome, so that the projector may
+decide anew. The log has the first failure at once and then one every ten seconds: enough to
+separate "late" from "lost" without a line per try.
 
 Invariant: a decision that leaves here as Ack or Park has a final outcome stored in EVENTS.
 """
@@ -35,9 +35,9 @@ SERVER_CEILING_S: Final = 5.0
 """Seconds between tries at most while the whole server is in trouble: the rush is limited by
 `AdaptiveConcurrency`."""
 SEVERAL: Final = 3
-"""Pods whose gates could not be removed, from which on it is no trouble of theirs."""
+"""Pods whose gates could not be removed, from which on the trouble is not the pods' own."""
 _OF_THE_OBJECT: Final = frozenset({400, 409, 413, 422})
-"""Answers about what the object is or would be: they say nothing about writes of others."""
+"""Answers about the object as it is or would be: they show nothing about other writes."""
 
 
 class RetryingExecutor:
@@ -64,13 +64,13 @@ class RetryingExecutor:
 
     @property
     def trouble(self) -> str:
-        """Why no gate comes off any more, "" while the last one did or none was due."""
+        """Why no gate comes off, "" after a success or while none was due."""
         return self._ungating.problem
 
     async def carry_out(self, held: Held, decision: Decision, place: int) -> Disposition:
-        """Try until it is done, refused, or sent back; the outcome is stored on return.
+        """Try until the decision is done, refused, or sent back; its outcome is stored on return.
 
-        `place` is the decision's among those of its message.
+        `place` is the decision's index in its message.
         """
         settings = self._settings
         waits: Backoff | None = None

@@ -1,13 +1,13 @@
-"""How many decisions are begun in one turn of the event loop, and whose.
+"""How many decisions begin in one turn of the event loop, and in which order.
 
 Theory. Ten thousand decisions arrive within a moment. To begin one (look at it, make its patch, ask
-for a turn at the API server) takes far longer than to take it, and while all are begun in one turn
-of the loop no answer is read, no request goes out, and a single pod's decision that came behind
-them waits for all of it. So a turn begins few, and the others wait as later for the API server
-(`fairqueue`).
+for a turn at the API server) takes far longer than to take it, and if all begin in one turn of the
+loop, meanwhile no answer is read, no request goes out, and the decision of a single pod behind them
+waits. So a turn begins few decisions, and the others wait in the same order as later for the API
+server (`fairqueue`).
 
-Invariant: every turn of the loop begins at most `AT_ONCE`, and all that wait are begun; nothing is
-held back for longer than that, however long it takes once begun.
+Invariant: every turn of the loop begins at most `AT_ONCE` decisions, and in the end every decision
+that waits; decisions under way hold back no other.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import Final
 from actuator.fairqueue import Claim, FairQueue
 
 AT_ONCE: Final = 64
-"""Decisions begun in one turn of the loop: more than requests that are sent in it."""
+"""Decisions begun in one turn of the loop: more than the requests that are sent in it."""
 
 
 class StartLimiter:

@@ -1,12 +1,12 @@
 """Single pods as the answers to their ungating showed them, for the Workloads made from them.
 
 Theory. A Workload's template is that of a live pod, which is a GET. In builtin mode a single pod is
-ungated just before its Workload is created, and the answer to that patch is the pod: the creation
-waits for an ungating that is under way and takes the pod from there. Where none is known (another
-replica did it, the pod still waits) the API server is asked. Pods of groups are not kept: a group
+ungated just before its Workload is created, and the answer to that patch holds the pod: the
+creation waits for an ungating under way and takes the pod from its answer. Without such an answer
+(another replica ungated, the pod still waits) the pod is read. Pods of groups are not kept: a group
 asks for one pod of each role.
 
-Invariant: at most `MAX_BYTES` are kept, the eldest go first; a pod is given away once.
+Invariant: at most `MAX_BYTES` are kept, the oldest go first; a pod is taken once.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class UngatedPods:
 
     @contextmanager
     def under_way(self, uid: str) -> Iterator[None]:
-        """Let `take` wait for what is `kept` of the pod meanwhile."""
+        """Let `take` wait, while the context is open, for the answer that `remember` keeps."""
         ended = self._under_way[uid] = asyncio.Event()
         try:
             yield
@@ -41,7 +41,7 @@ class UngatedPods:
             ended.set()
 
     def remember(self, reply: Reply) -> None:
-        """Keep the pod in an answer, if there is one."""
+        """Keep the pod in an answer, if the answer has a pod."""
         if not reply.ok or not reply.uid:
             return
         self._drop(reply.uid)

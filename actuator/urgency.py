@@ -1,9 +1,9 @@
-"""Which commands go first: those that start pods or free quota. And which wait for more to say.
+"""The order of commands: those that start pods or free quota go first; some wait to be merged.
 
-What ends pods has a flow of its own beside its namespace's, and waits for no report on the same
-pod: a pod that is slow to write to would keep a neighbour's quota else.
+Commands that end pods have a flow of their own beside their namespace's, and pass reports on the
+same pod: otherwise a pod that is slow to write to would keep quota that others wait for.
 
-All else shows how things stand (conditions, status of Workloads and queues, Events) and can wait.
+All other commands report states (conditions, status of Workloads and queues, Events) and can wait.
 Where Kueue admits, a pod cannot start before its Workload is there, and quota is not free before
 the Workload says so; in builtin mode Workloads are a mirror.
 """
@@ -28,7 +28,7 @@ second (bench/NOTES.md). A kubelet looks at its containers as often."""
 
 
 def is_urgent(command: AnyCommand, *, kueue: bool) -> bool:
-    """Tell whether a command goes first; `kueue`: Kueue admits."""
+    """Return whether a command goes first; `kueue`: Kueue admits."""
     if command.about.urgency is Urgency.ALWAYS or not kueue:
         return command.about.urgency is Urgency.ALWAYS
     if isinstance(command, WriteWorkloadStatus):
@@ -38,12 +38,12 @@ def is_urgent(command: AnyCommand, *, kueue: bool) -> bool:
 
 
 def ends(command: AnyCommand) -> bool:
-    """Tell whether a command ends a pod, or lets one that has ended go."""
+    """Return whether a command ends a pod, or releases a pod that has ended."""
     return isinstance(command, StopPod | DeletePod | FinalizePod)
 
 
 def reports(command: AnyCommand) -> bool:
-    """Tell whether a command only shows something on a pod: what ends the pod passes it."""
+    """Return whether a command only reports on a pod: commands that end the pod pass it."""
     return isinstance(command, ReportPod)
 
 
@@ -54,9 +54,9 @@ def flow(command: AnyCommand) -> str:
 
 
 def gathers(command: AnyCommand, *, kueue: bool) -> bool:
-    """Tell whether a command says no more than how many pods have succeeded, or moved places.
+    """Return whether a command only reports how many pods have succeeded, or moved places.
 
-    What needs the Workload free, as a deactivation does, waits with it; quota does not.
+    Later writes to the Workload, such as a deactivation, wait with it; quota does not.
     """
     return (
         not kueue

@@ -1,13 +1,13 @@
 """The messages an actuator holds: how many, and which go back to the stream.
 
-Theory. A message is held until all its decisions are carried out, and there is room for so many.
-Where one namespace's objects are slow, its decisions wait for its own few slots, and as they come
-faster than they go the window would fill with them and nothing of others be taken any more. So once
-it is full, what waits for slow namespaces alone and has no request under way goes back beyond half
-of the room, to be delivered again later.
+Theory. A message is held until all its decisions are carried out, and the window has room for a
+bounded number. Where the objects of a namespace are slow, its decisions wait for the namespace's
+few slots; they come faster than they go, would fill the window and keep out all others. So once the
+window is full, messages that wait for slow namespaces alone, without a request under way, go back
+where they take more than half of the room, to be delivered again later.
 
-Invariant: what is not slow by itself is never sent back; of decisions on one object the newer ones
-go back first.
+Invariant: messages of namespaces that are not slow are never sent back; of decisions on one object
+the newer go back first.
 """
 
 import asyncio
@@ -21,13 +21,15 @@ from actuator.fairqueue import Claim
 from runtime.jetstream import Delivery
 
 PER_REQUEST: Final = 8
-"""Messages taken per request allowed in flight: those that wait for a retry must not be all."""
+"""Messages taken per request allowed in flight, so that messages that wait for a retry do not take
+all the room.
+"""
 MAX_HELD: Final = 640
 """Messages taken at most, or one per request. A message has up to 32 decisions of about 11 KB each
 while they are worked on: enough that a single pod is not left in the stream behind a group of ten
 thousand, and no more than 220 MB."""
 AWAY_S: Final = 15.0
-"""Seconds after which what was sent back is delivered again."""
+"""Seconds after which messages that were sent back are delivered again."""
 
 
 class Held(Struct):
@@ -48,9 +50,9 @@ def held_at_most(max_in_flight: int) -> int:
 
 
 def crowding(held: Iterable[Held], slow: Callable[[str], bool], most: int) -> list[Held]:
-    """Return what is to go back of a window of `most` messages, which are given oldest first.
+    """Return the messages to send back from a window for `most`, given oldest first.
 
-    `slow` tells of a flow whether it is slow by itself.
+    `slow` returns whether a flow is slow by itself.
     """
     waiting: dict[str, list[Held]] = defaultdict(list)
     for one in held:

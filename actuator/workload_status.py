@@ -1,9 +1,9 @@
-"""Status of Workloads: a merge patch made from what is wanted and what was just read.
+"""Status of Workloads: a merge patch from the wanted status and the status just read.
 
 Theory. A JSON merge patch is the only kind of write that can take away an admission that another
 field manager owns (a foreign server-side apply that omits it changes nothing). Merge patches
 replace lists, so conditions are merged by type here, into the list just read; the resource version
-read with it is the guard, and a conflict means reading again.
+of the read is the guard, and a conflict leads to another read.
 
 Invariant: pure; conditions of others are never lost; a patch made against its own result is None.
 """
@@ -99,7 +99,7 @@ def admission(wanted: Admission, version: str) -> Json:
 
 
 def requeue_state(wanted: RequeueState, live: Mapping[str, Any] | None) -> Json | None:
-    """Return status.requeueState, None if it has nothing to say; null takes out what is there."""
+    """Return status.requeueState, None for an empty one; null removes a live value."""
     found: Json = {"count": wanted.count} if wanted.count else {}
     if wanted.at is not None:
         found["requeueAt"] = seconds(wanted.at)
@@ -113,8 +113,8 @@ def checks(
 ) -> list[Json]:
     """Return status.admissionChecks with an entry for each wanted check.
 
-    What a controller said stays as it is; with `reset` it goes back to Pending, says what it was
-    before, and counts how often that was Retry.
+    The state that a controller wrote stays; with `reset` the check goes back to Pending, with its
+    former state in the message and a count of Retry.
     """
     known = {found["name"]: dict(found) for found in live}
     return [_check(name, known.get(name), at, reset=reset) for name in wanted]

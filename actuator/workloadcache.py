@@ -1,10 +1,10 @@
-"""Workloads as the API server last showed them to us: a look saved before the next write.
+"""Workloads from the API server's last answers: they save the read before the next write.
 
 Theory. A Workload is written from a read and guarded by the version that was read, whatever its
 age: a copy that is out of date costs a conflict, never another writer's update. Where gatelog alone
-writes a Workload, the answer to one write is what the next one needs to read. Where others write it
-too, copies are out of date more often than not, and `Guess` stops the attempts. That something *is
-so already* is never concluded from a copy, only from a read.
+writes a Workload, the answer to a write is what the next write would read. Where others write the
+Workload too, copies are out of date more often than not, and `Guess` stops the attempts. That
+nothing needs to change is concluded from a read only, never from a copy.
 
 Invariant: at most `MAX_BYTES` are kept, the least recently used go first; a failed write and a
 deletion leave no copy behind.
@@ -24,10 +24,10 @@ LARGEST_BYTES: Final = 256 * 1024
 
 
 class Guess:
-    """Whether a write that was not preceded by a look is worth trying, from how the last ones went.
+    """Whether a write without a read first is worth trying, from the last results.
 
-    A miss costs one request more, a hit saves one; so the guess is made while at least about half
-    of the recent ones hit, and every 32nd time otherwise, to notice when that changes.
+    A miss costs a request more, a hit saves a request; so the write is tried while at least about
+    half of the recent tries hit, and every 32nd time otherwise, to notice when that changes.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Guess:
         self._passed = 0
 
     def worth_trying(self) -> bool:
-        """Tell whether to try now."""
+        """Return whether to try now."""
         self._passed = 0 if self._hits >= 0.5 else (self._passed + 1) % 32
         return self._passed == 0
 
@@ -45,33 +45,33 @@ class Guess:
 
 
 class Look(NamedTuple):
-    """What decides how a pod is patched without a look."""
+    """What a patch without a read depends on."""
 
     annotated: bool
-    """It has annotations."""
+    """The pod has annotations."""
     untrack: bool
-    """Its managedFields are to be cleared, and may be."""
+    """The pod's managedFields are to be cleared, and may be."""
 
 
 class Unread:
-    """How pods that are patched without a look probably are, from those that were looked at.
+    """A guess about pods that are patched without a read, from the pods that were read.
 
-    A JSON patch adds an annotation in one of two ways, which depends on whether there are any. One
-    of these is for single pods, which mostly have none, and one for those of groups, which have at
-    least the count of their group: a wrong guess costs a request that is refused and a look.
+    A JSON patch adds an annotation in one of two ways, which depend on whether the pod has any
+    annotation. Single pods mostly have none; pods of groups have at least the count of their group,
+    so each kind has its own guess. A wrong guess costs a refused request and a read.
     """
 
     def __init__(self, likely: Look) -> None:
         self.guess = Guess()
         """How such patches have fared."""
         self.likely = likely
-        """As the last pod that was looked at."""
+        """The last pod that was read."""
 
     def looked(self, seen: Look, tried: Look | None) -> None:
-        """Learn from a pod: how it is, and what was `tried` on it in vain.
+        """Learn from a pod that was read, and from the guess that was `tried` on it in vain.
 
-        Many are tried at once, and what all of them got wrong in one way is one miss: those that
-        come back when the guess was mended already say nothing of it.
+        Many pods are tried at once, and a guess that was wrong for all of them is one miss: pods
+        that come back when the guess is mended already do not count.
         """
         if tried is not None and tried in (seen, self.likely):
             self.guess.learn(False)
@@ -106,7 +106,7 @@ class WorkloadCache:
             self._bytes -= len(old.body) + COPY_BYTES
 
     def recall(self, ref: ObjectRef) -> Reply | None:
-        """Return the copy of an object if it is worth a try; it must be the life `ref` names."""
+        """Return the copy of an object if it is worth a try; its uid must be that of `ref`."""
         found = self._copies.get((ref.namespace, ref.name))
         if found is None or (ref.uid and found.uid != ref.uid) or not self.guess.worth_trying():
             return None

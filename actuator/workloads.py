@@ -52,8 +52,9 @@ _CLASS_SOURCES = {
 _API_VERSIONS = {"Pod": "v1", "StatefulSet": "apps/v1"}
 
 _KEPT = frozenset({"name", "image", "resources", "restartPolicy", "ports"})
-"""What a container is left with where its Workload would be too large: what is counted, and what
-people know it by."""
+"""Fields of a container that stay where its Workload would be too large: fields that are counted,
+and fields by which people know it.
+"""
 
 Samples = Mapping[str, Mapping[str, Any]]
 """Live pods by podset name."""
@@ -99,10 +100,10 @@ def workload(command: CreateWorkload, samples: Samples, version: str) -> Json:
 
 
 def pod_set(item: PodSetSpec, sample: Mapping[str, Any] | None, *, topology: bool = True) -> Json:
-    """Return one entry of spec.podSets, with the template of a live pod or the declared one.
+    """Return one entry of spec.podSets, with the template of a live pod or the declared template.
 
     Raises:
-        KeyError: there is neither.
+        KeyError: the podset has neither.
     """
     if item.template:
         spec = json.loads(item.template)
@@ -124,7 +125,7 @@ def pod_set(item: PodSetSpec, sample: Mapping[str, Any] | None, *, topology: boo
 
 
 def template_spec(spec: Mapping[str, Any]) -> Json:
-    """Return a pod spec in which each container names a variable once, the last one.
+    """Return a pod spec in which each container names a variable once, with its last value.
 
     Pods may repeat a variable, Workloads may not: `env` is a map by name in their schema.
     """
@@ -136,10 +137,10 @@ def template_spec(spec: Mapping[str, Any]) -> Json:
 
 
 def trimmed(body: Json) -> Json:
-    """Return a Workload whose templates lack what is not counted, and that says so.
+    """Return a Workload whose templates lack fields that are not counted, with a note of that.
 
-    For a mirror that would be too large for the API server otherwise: env, args, volumes and the
-    like of the pods are in the pods.
+    For a mirror that would be too large for the API server otherwise: the pods themselves have
+    their env, args, volumes and so on.
     """
     meta: Json = body["metadata"]
     notes = {**(meta.get("annotations") or {}), names.TEMPLATE: names.TRIMMED}
@@ -159,7 +160,7 @@ def _trimmed(pod_sets: Sequence[Json]) -> list[Json]:
 
 
 def heaviest(body: Mapping[str, Any]) -> str:
-    """Say how large a Workload is, and what of it takes most."""
+    """Say how large a Workload is, and which fields take most."""
     sizes: dict[str, int] = {}
     for item in body["spec"]["podSets"]:
         spec = item["template"]["spec"]
@@ -228,7 +229,7 @@ def priority_fields(ref: PriorityRef | None, version: str) -> Json:
 
 
 def ours(command: CreateWorkload, live: Mapping[str, Any]) -> bool:
-    """Tell whether an existing Workload is the one this command would have created.
+    """Return whether an existing Workload is the one that this command would have created.
 
     Single pods: controlled by the same pod (by uid). Groups: marked as a group's Workload, with
     the same podsets and counts.
@@ -243,10 +244,10 @@ def ours(command: CreateWorkload, live: Mapping[str, Any]) -> bool:
 
 
 def made_for(command: CreateWorkload, live: Mapping[str, Any]) -> bool:
-    """Tell whether an existing Workload was made by this command: it has an owner in common.
+    """Return whether this command made an existing Workload: they have an owner in common.
 
-    Pods have one life, so a Workload of an earlier life of the group never has. Waiting for one of
-    our own to go would be waiting for ever: it goes when a later command on it is carried out.
+    Pods have one life, so a Workload of an earlier life of the group has none in common. To wait
+    until our own Workload goes would be to wait for ever: only a later command deletes it.
     """
     owners = {ref.get("uid") for ref in live["metadata"].get("ownerReferences") or ()}
     return any(owner.uid in owners for owner in command.owners)

@@ -1,23 +1,23 @@
 """Carrying out commands on Workloads: read, plan purely, write with the version just read.
 
-Theory. A Workload has several writers (Kueue's scheduler, webhooks, people), so every write is
-made from a version that the server showed us and guarded by it; a conflict starts the command over,
-which costs two requests and never another writer's update. The version is the one our last write
-came to, if that is worth a try (`workloadcache`), else a fresh read. Creating is the exception: the
-name is the guard, and if it is taken the answer lies in whether the object is the one we would have
-made.
+Theory. A Workload has several writers (Kueue's scheduler, webhooks, people), so every write is made
+from a version that the server showed us and guarded by it; a conflict starts the command over,
+which costs two requests and never another writer's update. The version is that of our last write,
+if a try is worth it (`workloadcache`), else of a fresh read. Creating is the exception: the name is
+the guard, and if the name is taken, the outcome depends on whether the object is the Workload that
+we would have made.
 
 With gatelog's own CRD a Workload is created with its status, at a version without the subresource:
 2.3 ms of the API server's processor time where two writes take 5.9 (kube-apiserver 1.36, medians of
-five times 40 by turns, load 11 to 20). Where that is refused, as by another policy, or there is
-no such version, it is created without, and the status follows as ever; where it is refused again
-and again, it is tried once in a while only (`workloadcache.Guess`).
+five times 40 by turns, load 11 to 20). Where the API server refuses that, as by a policy, or lacks
+the version, the Workload is created without status, and the status follows in a second write; where
+refusals go on, the first way is tried only once in a while (`workloadcache.Guess`).
 
 A Workload that is a mirror (builtin mode) and too large for the API server or etcd is written once
-more with templates that lack what is not counted; what is too large even so, or has to be whole for
-Kueue, is refused for good, with what takes most of it.
+more with templates that lack fields that are not counted. A Workload that is too large even so, or
+must be whole for Kueue, is refused for good, with a message that names its largest fields.
 
-Invariant: what is written was computed from exactly the version it replaces.
+Invariant: every write is computed from exactly the version that it replaces.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from podgroup.model.commands import (
 
 
 async def create(api: KubeApi, command: CreateWorkload, at: datetime) -> Verdict:
-    """Create a Workload from live samples; one that exists already may be ours.
+    """Create a Workload from live samples; an existing Workload may be ours.
 
     `at` is the time of the decision.
     """
@@ -102,7 +102,7 @@ async def _create(
             return reply
         refused = True
     reply = await api.create(command.target, body)
-    if refused and reply.ok:  # else the refusal, as of a namespace that goes, was of all of it
+    if refused and reply.ok:  # # else the refusal was not for the status
         guess.learn(False)
     return reply
 
@@ -163,10 +163,10 @@ async def finalize(api: KubeApi, command: FinalizeWorkload) -> Verdict:
 async def _from_live(
     api: KubeApi, target: ObjectRef, write: Callable[[Reply], Awaitable[Verdict | None]]
 ) -> Verdict:
-    """Let `write` work on the object as it is; None from it means that there is nothing to change.
+    """Let `write` work on the live object; None from `write` means that nothing is to change.
 
-    The copy that our last write left is tried first. It is believed only if the API server takes
-    what was made of it: anything else is settled by a read.
+    The copy from our last write is tried first. It counts only if the API server takes the write
+    made from it; else the object is read.
     """
     copy = api.workloads.recall(target)
     if copy is not None:
@@ -194,7 +194,7 @@ async def _patch(api: KubeApi, target: ObjectRef, found: Reply, plan: Plan) -> V
 async def _samples(
     api: KubeApi, pod_sets: Sequence[PodSetSpec]
 ) -> dict[str, dict[str, object]] | Verdict:
-    """Return the sample pod of every podset that has one, or tell why that cannot be done now."""
+    """Return the sample pod of every podset that names one, or why they cannot be read now."""
     wanted = [(item.name, item.sample) for item in pod_sets if item.sample is not None]
     replies = await asyncio.gather(*(_sample(api, sample) for _, sample in wanted))
     for (name, sample), reply in zip(wanted, replies, strict=True):
