@@ -5,10 +5,11 @@
           └ webhook server, if enabled; in every replica, it does not depend on sessions
 
 Health: ready means that every watched kind is followed, or that another replica holds the Lease and
-this one could take it; alive means that the process runs, since everything that fails here is tried
-again by itself.
+this replica could take it; alive means that the process runs, since everything that fails here is
+retried.
 
-Invariant: what was made here is closed here, in reverse order; what was given is left alone.
+Invariant: an object made here is closed here, in reverse order; an object that was given stays
+open.
 """
 
 import asyncio
@@ -139,7 +140,7 @@ class _Ingest:
         self._afresh = False
         self._restored: ClusterRestored | None = None
         self.restored = asyncio.Event()
-        """Set each time the cluster was restored; who acts on it clears it."""
+        """Set each time the cluster was restored; its reader clears it."""
         self._cause = ""
         self._backoff = Backoff(ceiling_s=10.0)
 
@@ -154,7 +155,7 @@ class _Ingest:
         return self._session.problem if self._session else self._cause or "starting"
 
     def leads(self) -> bool:
-        """Tell whether this replica holds the Lease."""
+        """Return whether this replica holds the Lease."""
         return self._elector is not None and self._elector.leading
 
     @property

@@ -1,12 +1,12 @@
 """How large an event may be.
 
-A NATS server accepts messages of 1 MiB by default, and the API server stores objects of
-up to 1.5 MiB; a Workload owned by some ten thousand pods is all owner references. What does not fit
-is refused like anything else that cannot be taken. Of a pod what its owner can make large is left
-out first, so that its phase, what it takes and its deletion are known whatever is written on it. A
-deletion is never refused: it is reduced to the identity of what is gone.
+A NATS server accepts messages of 1 MiB by default, and the API server stores objects of up to 1.5
+MiB; a Workload owned by some ten thousand pods is all owner references. An object that does not fit
+is refused like any other unreadable object. Of a pod, fields that its owner can make large are left
+out first, so that its phase, requests and deletion are known whatever is written on it. A deletion
+is never refused: it is reduced to the identity of the object.
 
-Invariant: what `bounded` returns fits into a message.
+Invariant: the result of `bounded` fits into a message.
 """
 
 import msgspec

@@ -1,7 +1,7 @@
-"""What each state of the machine asks of the API server: one call, and what came of it.
+"""One call to the API server for each state of the machine, and its result as steps.
 
-Nothing is collected: a page, or what has arrived of a watch, is translated and yielded before more
-is read.
+Nothing is collected: a page, or the lines of a watch that have arrived, are translated and yielded
+before more is read.
 
 Invariant: a call's outcome, failure included, is a `Step`; nothing is raised.
 """
@@ -54,7 +54,7 @@ class Lines(Protocol):
 
 
 class WatchApi(Protocol):
-    """What is needed of the API server; `runtime.kube.KubeClient` is one.
+    """The part of a client of the API server that watches need, such as `runtime.kube.KubeClient`.
 
     Both raise `KubeError` for connection trouble, `watch` also after `idle_timeout_s` of silence.
     """
@@ -62,7 +62,7 @@ class WatchApi(Protocol):
     async def request(
         self, method: str, path: str, *, params: Mapping[str, str] | None = None
     ) -> HttpAnswer:
-        """Ask and read the whole answer, whatever its status."""
+        """Send a request and read the whole answer, whatever its status."""
 
     def watch(
         self, path: str, params: Mapping[str, str], *, idle_timeout_s: float
@@ -81,11 +81,11 @@ def new_relist(kind: Kind) -> str:
 class WatchOptions(Struct, frozen=True, kw_only=True):
     """How to list, watch and wait; the first four are settings.
 
-    `first_wait_s` is the first wait after trouble (they double), `lasting_wait_s` the longest one
-    and the one where only a person can help, such as a missing permission. `probe_s` lies between
-    looks for a kind that is not installed, `confirm_s` before a second look for one that was.
-    Initial events come without pause: after `initial_idle_s` of silence in the middle of them the
-    server has ignored that we asked for their end.
+    `first_wait_s` is the first wait after trouble (waits double), `lasting_wait_s` the longest
+    wait, also where only a person can help, as with a missing permission. `probe_s` is the interval
+    of looks for a kind that is not installed, `confirm_s` the wait before a second look for a kind
+    that was installed. Initial events come without pause: `initial_idle_s` of silence among them
+    means that the server ignored our request for a bookmark at their end.
     """
 
     page_size: int = 500
@@ -104,11 +104,11 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
 async def step(
     api: WatchApi, spec: Watched, state: State, options: WatchOptions
 ) -> AsyncGenerator[Step]:
-    """Make the one API call that `state` asks for and yield what comes of it.
+    """Make the API call that `state` asks for and yield its steps.
 
     Guarantees:
-        The state of each yielded step is where to go on once its events are handed on; the last
-        one is where the next call begins.
+        The state of each yielded step is where to go on once its events are handed on; the next
+        call begins at the last state.
     """
     match state:
         case Start():
@@ -174,7 +174,7 @@ async def _watch(
 
 
 def _taken(spec: Watched, state: InitialWatch | Watching, lines: Iterable[bytes]) -> Iterator[Step]:
-    """Yield one step for as many deltas as follow each other, and one for anything else.
+    """Yield a step for each run of consecutive deltas, and a step for each other item.
 
     Ends early with a step after which the watch is over.
     """
@@ -245,6 +245,6 @@ def _refusal(status: int, body: bytes, headers: Mapping[str, str]) -> HttpRefusa
 
 
 def _failed(state: State, error: KubeError) -> Step:
-    """No answer at all. Only missing ones pass by themselves; refused credentials do not."""
+    """No answer at all. Missing answers pass by themselves, refused credentials do not."""
     lasting = not isinstance(error, KubeUnavailable)
     return states.on_close(state, str(error), Trouble(str(error), lasting=lasting))

@@ -1,14 +1,14 @@
 """When things may happen: the generic cell rate algorithm (ITU-T I.371), a time per key.
 
-Invariant: of one key at most `burst` and one per `interval_s` happen; constant work and memory for
-keys that were used lately alone.
+Invariant: events of a key are at most `burst`, plus one per `interval_s`; work is constant, and
+only keys used lately take memory.
 """
 
 from collections import OrderedDict
 
 
 class CellRate:
-    """When things of one key may happen: `burst` at once, then one in `interval_s` seconds."""
+    """When events of a key may happen: `burst` at once, then one in `interval_s` seconds."""
 
     def __init__(self, interval_s: float, burst: int) -> None:
         self._interval_s = interval_s
@@ -18,7 +18,7 @@ class CellRate:
 
     def reserve(self, key: str, now: float, cost: int = 1) -> float:
         """Return when the next one of `key` may happen, `now` or later, and count `cost`."""
-        # Keys whose time has come are as good as unknown; the oldest used stand in front.
+        # Keys whose time has come are as good as unknown; the keys used longest ago come first.
         for _ in range(2):
             if self._used and next(iter(self._used.values())) <= now:
                 self._used.popitem(last=False)

@@ -1,27 +1,28 @@
-"""What of a watch of pods goes into the log now and what later: bytes of a namespace are bounded.
+"""Which changes of pods go into the log at once and which later: bytes of a namespace are bounded.
 
-Theory. A user who may write pods can change one a thousand times a second, and each change would
-stay in the log and push what others did out of it. So a change may go at once a few times, then it
-waits for a turn; a later one of the same pod takes its place, and the last state always follows.
-Changes are of two kinds. *Decisive* is what admission, accounting or diagnosis turns on (gates,
-phase, node, requests, conditions, how containers ended, our finalizer, whether it is ours, whether
-it can be read). A life has about twelve of these: the first `DECISIVE_BURST` of a pod go at once,
-then one in `interval_s`. All else (labels, annotations, owners, ...) is *minor*: `MINOR_BURST` go
-at once, then one in `interval_s`. Minor changes, and decisive ones that are too many, share the
-turns of their namespace too, one for `UNIT_BYTES`. A pod that ends or goes waits for its own turn
-alone, because quota hangs on it. What is held has its turns reserved (`cellrate`).
+Theory. A user who may write pods can change one a thousand times a second, and all changes would
+stay in the log and push the events of others out of it. So the first changes of a pod go at once,
+and further changes wait for a turn; a later change of the same pod replaces the waiting change, and
+the last state always follows. Changes are of two kinds. *Decisive* changes touch what admission,
+accounting or diagnosis depends on (gates, phase, node, requests, conditions, how containers ended,
+our finalizer, whether the pod is ours and readable). The life of a pod has about twelve: the first
+`DECISIVE_BURST` of a pod go at once, then one in `interval_s`. All other changes (labels,
+annotations, owners, ...) are *minor*: `MINOR_BURST` go at once, then one in `interval_s`. Minor
+changes, and excess decisive changes, share the turns of their namespace too, one turn for
+`UNIT_BYTES`. A pod that ends or is deleted waits for its own turn alone, because quota depends on
+it. A held change has its turns reserved (`cellrate`).
 
-The first sight of a pod goes at once, in the order of all pods, as the fold wants it. Of pods that
-come faster than `CREATED_PER_S` no decisive change goes at once: one that comes and goes within
-`interval_s` is two events. A pod that leaves our selector and is back before that had its turn was
-never away.
+The first sight of a pod goes at once, in the order of all pods, as the fold needs it. Where pods
+are created faster than `CREATED_PER_S`, their decisive changes do not go at once: a pod that comes
+and goes within `interval_s` is two events. A pod that leaves our selector and is back before the
+turn of that change counts as never away.
 
-Holding changes the order among pods, never that of one pod; the fold compares versions pod by pod.
-What was held and is lost in a crash must come again: while something is held, the position that is
-published stays before the oldest of it, so a restarted ingester sees it again.
+Holding changes the order among pods, never of the changes of one pod; the fold compares versions
+pod by pod. A held change that a crash loses must come again: the published position stays before
+the oldest held change, so a restarted ingester sees the change again.
 
-Invariant: the last state of every pod is handed on, late by no more than its turn; no position is
-handed on that lies behind a held change; work per event is constant but for the heap of turns.
+Invariant: the last state of every pod is handed on, at the latest at its turn; no position goes
+beyond a held change; work per event is constant but for the heap of turns.
 """
 
 import asyncio
@@ -51,11 +52,10 @@ CREATED_BURST: Final = 20_000
 CREATED_PER_S: Final = 100.0
 """Pods of a namespace that come at once, and then in a second, and have every change kept."""
 MAX_KNOWN: Final = 100_000
-"""Pods whose decisive part is remembered, about 210 bytes each; the change of another goes at once.
-"""
+"""Pods whose decisive part is remembered, about 210 bytes each; other pods' changes go at once."""
 ROUNDING_S: Final = 1e-6
 LOOK_S: Final = 0.2
-"""Seconds between looks for what is due, at most, while something is held."""
+"""Seconds between looks for due changes, at most, while any change is held."""
 TELL_S: Final = 60.0
 """Seconds between two log lines about one namespace."""
 
@@ -67,7 +67,8 @@ log = get_logger("ingest")
 class Held(NamedTuple):
     """A change that waits for its turn at `due_s`; `before` is the position that it follows.
 
-    `reserved` is what is given back if it is not needed; `sharing`: a turn of its namespace too.
+    `reserved` are turns to give back if the change does not need them; `sharing`: a turn of its
+    namespace too.
     """
 
     event: OfPod
@@ -79,9 +80,9 @@ class Held(NamedTuple):
 
 
 class ChangePolicy:
-    """Decides which changes of pods go now, and which later; times are those of `clock`.
+    """Decides which changes of pods go now, and which later; times are by `clock`.
 
-    `interval_s` and `per_s` 0 are no bound. `position` is where the watch begins.
+    `interval_s` and `per_s` 0: no bound. `position` is where the watch begins.
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class ChangePolicy:
         return going, self._position()
 
     def release(self) -> tuple[list[Event], str | None]:
-        """Return what was held and may go now, and the position to go with it."""
+        """Return the held changes that may go now, and the position to go with them."""
         now, going = self._clock() + ROUNDING_S, list[Event]()
         while (due_s := self.due_s) is not None and due_s <= now:
             event = self._held.pop(heapq.heappop(self._turns)[1]).event
@@ -160,7 +161,7 @@ class ChangePolicy:
                     self._supersede(event.pod.uid)
                     self._note(event)
                 case RelistStarted():
-                    # The list shows all of it again, or that it is gone.
+                    # The list shows every held pod again, or that it is gone.
                     self.conflated += len(self._held)
                     self._held.clear()
                     self._turns.clear()
@@ -169,7 +170,7 @@ class ChangePolicy:
             yield event
 
     def _note(self, event: OfPod) -> None:
-        """Remember what goes: it is what the log shows from now on."""
+        """Remember the event that goes: the log shows its state from now on."""
         key, known = hash(uid_of(event)), known_of(event)
         if isinstance(event, PodDeleted) and not known.away:
             self._known.pop(key, None)
@@ -187,7 +188,7 @@ class ChangePolicy:
                 rate.give_back(key, cost)
 
     def _wait(self, event: OfPod, before: str) -> bool:
-        """Hold a change if it has to wait; tell whether it has."""
+        """Hold a change if it must wait; return whether it is held."""
         uid = uid_of(event)
         known = self._known.get(hash(uid))
         if known is None or known.away:
@@ -287,7 +288,7 @@ class ChangeBuffer:
         await self._put(kind, going, position)
 
     async def run(self) -> None:
-        """Hand on what was held when it is due, until cancelled."""
+        """Hand on held changes when they are due, until cancelled."""
         while True:
             await self._waiting.wait()
             due_s = self._policy.due_s
@@ -295,7 +296,7 @@ class ChangeBuffer:
                 self._waiting.clear()
                 continue
             self._warn_of_late()
-            # What comes meanwhile may be due sooner.
+            # Changes that come meanwhile may be due sooner.
             await asyncio.sleep(min(LOOK_S, max(0.0, due_s - time.monotonic())))
             going, position = self._policy.release()
             if going:

@@ -1,7 +1,7 @@
-"""What of a pod is decisive: what must be known of it soon, and how far its life is.
+"""The decisive part of a pod: fields that must be known soon, and the stage of its life.
 
-Invariant: pure; equal digests mean that nothing was changed that admission, accounting or diagnosis
-turns on (`Means.at_once`).
+Invariant: pure; equal digests mean that no field changed that admission, accounting or diagnosis
+depends on (`Means.at_once`).
 """
 
 from typing import Final, NamedTuple
@@ -20,7 +20,7 @@ class Known(NamedTuple):
     decisive: int
     stage: int
     away: bool = False
-    """It has left our selector, and may come back."""
+    """The pod has left our selector, and may come back."""
 
 
 _UNREADABLE: Final = Known(0, 0)
@@ -47,7 +47,7 @@ def known_of(event: OfPod) -> Known:
     stage = pod.ended + (pod.deleted_at is not None)
     if isinstance(event, PodApplied):
         return Known(_decisive(pod), stage)
-    # Who has a finalizer and was not asked to go is there still.
+    # A pod with a finalizer whose deletion was not requested still exists.
     away = pod.deleted_at is None and POD_FINALIZER in pod.finalizers
     return Known(0, stage if away else stage + 1, away)
 

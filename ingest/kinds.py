@@ -1,12 +1,12 @@
-"""The table of watched kinds: where each is served, which of its objects, how it is read.
+"""The table of watched kinds: where each is served, its selector, its translator.
 
 Kueue's kinds are served as v1beta2, and as v1beta1 before Kueue 0.20; both versions show the same
 objects with the same resource versions, so a watch may move from one to the other. A kind that is
 not installed (no Kueue) is a fact worth an event, not an error.
 
-Only pods have a selector: everything else is few, or needed whole.
+Only pods have a selector: all other kinds are few, or needed whole.
 
-Invariant: there is one row per kind of `objects.kinds_watched`, whatever asks for it.
+Invariant: there is one row per kind of `objects.kinds_watched`.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -71,7 +71,7 @@ from podgroup.model.objects import (
 )
 
 QUEUES = (ClusterQueueView, CohortView, LocalQueueView)
-"""Kinds whose condition Active says which fields of the spec are not read."""
+"""Kinds whose condition Active names the fields of the spec that are not read."""
 RoleVariant = Literal["kueue", "kep-976"]
 
 CLUSTER_SCOPED = frozenset(name for name, kind in QUEUE_KINDS.items() if not kind.namespaced)
@@ -117,7 +117,7 @@ def node_kind() -> Watched:
 
 
 def bound_pods() -> Watched:
-    """Return how all pods are watched for what they take of nodes: bound, and not over."""
+    """Return the watch of all pods that take amounts of nodes: bound, and not over."""
     bound = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
     def applied(wire: BoundPodWire, _raw: bytes, relist: str) -> Event:

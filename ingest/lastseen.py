@@ -1,10 +1,10 @@
-"""What was last seen of objects whose status changes far more often than what is read of them.
+"""The last seen state of objects whose status changes far more often than the fields that are read.
 
-A node is written with its heartbeats, a StatefulSet each time that a pod of it is ready or not.
-What decisions read of them are a node's labels and amounts and how many pods a set wants, so a
-change of anything else is no event.
+A node is written with its heartbeats, a StatefulSet each time that a pod of it becomes ready or
+unready. Decisions read a node's labels and amounts and a set's number of pods, so changes of other
+fields are no event.
 
-Invariant: in a list each object is news, since what a list lacks is gone.
+Invariant: in a list each object is news, since an object that a list lacks is gone.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,9 @@
-"""Is it the history that the log follows? Asked of the API server at each connection and between.
+"""Detects a restored cluster: whether the API server still has the history that the log follows.
 
 Theory. A watch from a version that the API server has not reached is accepted and stays silent
 until it does: no 410, no bookmark. So a cluster whose etcd was restored from a backup looks like a
-quiet one (kubernetes#107457). Four signs tell, and each is an answer of the API server:
+quiet one (kubernetes#107457). Four signs show it, each an answer of the API server, at each
+connection and between:
 
     another cluster   namespace kube-system has another uid
     rewound           a list that the quorum answers (`resourceVersion` unset: no cache) is at a
@@ -11,10 +12,10 @@ quiet one (kubernetes#107457). Four signs tell, and each is an answer of the API
                       was seen last at its version (a list at exactly that version shows it)
     bumped            the version is further ahead than any etcd writes (`--bump-revision`)
 
-The kind that a version is of is the kind that is listed: API servers may keep kinds in several
-etcds, whose versions have nothing to do with each other.
+A version is compared with a list of the same kind: API servers may keep kinds in several etcds,
+whose versions have nothing to do with each other.
 
-Invariant: nothing is concluded without an answer, and no watch is opened before there is one.
+Invariant: conclusions need an answer, and no watch is opened before an answer.
 """
 
 import asyncio
@@ -38,26 +39,26 @@ from runtime.kube_errors import KubeError
 from runtime.log import get_logger
 
 IDENTITY: Final = "/api/v1/namespaces/kube-system"
-"""The namespace that every cluster has and no one deletes: its uid is the cluster's."""
+"""A namespace that every cluster has and nothing can delete: its uid identifies the cluster."""
 LOOK_S: Final = 20.0
 """Seconds between two looks."""
 AGAIN_S: Final = 1.0
-"""Seconds to the next look where there was no answer: a restored API server has just come back."""
+"""Seconds to the next look after a missing answer: a restored API server has just come back."""
 PATIENCE_S: Final = 5.0
-"""Seconds to wait for an answer: an API server whose etcd is away keeps its clients waiting."""
+"""Seconds to wait for an answer: an API server keeps its clients waiting while its etcd is away."""
 MOST_WRITES: Final = 20_000
-"""Writes in a second that no etcd sustains under an API server."""
+"""Writes a second beyond what any etcd sustains under an API server."""
 LEAST_JUMP: Final = 1_000_000
 """Versions ahead from which on their pace is looked at."""
 LATE_S: Final = 180.0
-"""Seconds by which what is known may be older than it looks: bookmarks come each minute."""
+"""Seconds by which a seen version may be older than it looks: bookmarks come each minute."""
 _PASSING: Final = (429, 500, 502, 503, 504)
 
 log = get_logger("ingest")
 
 
 class LookApi(Protocol):
-    """What is needed of the API server; `runtime.kube.KubeClient` is one."""
+    """The part of a client of the API server that looks need, such as `runtime.kube.KubeClient`."""
 
     async def request(
         self,
@@ -79,7 +80,7 @@ class Restored(Exception):
 
 
 class Unanswered(Exception):
-    """The API server gave no answer that says anything; the text is what it said."""
+    """The API server gave no usable answer; the text quotes it."""
 
 
 class _Meta(Struct, frozen=True, rename="camel"):
@@ -121,7 +122,7 @@ class Lookout:
         self._unread = 0
 
     def saw(self, kind: Kind, events: tuple[Event, ...], position: str | None) -> None:
-        """Follow what a watcher hands on: versions only grow in one history."""
+        """Note what a watcher hands on: versions only grow within a history."""
         witness = witnessed(events[-1]) if events else None
         known = self._witness.version if self._witness is not None else ""
         if witness is not None and newer(witness.version, known):
@@ -134,7 +135,7 @@ class Lookout:
         """Look until cancelled.
 
         Raises:
-            Restored: it is another history.
+            Restored: the API server has another history.
         """
         while True:
             try:
@@ -153,11 +154,12 @@ class Lookout:
     async def vouch(self, spec: Watched) -> None:
         """Look before a connection for a kind.
 
-        However the last one ended: an API server that is stopped in order ends its watches so.
+        However the last connection ended: an orderly stop of an API server ends watches in order
+        too.
 
         Raises:
-            Restored: it is another history.
-            KubeError, Unanswered: nothing is known, so nothing is to be watched.
+            Restored: the API server has another history.
+            KubeError, Unanswered: nothing is known, so do not watch.
         """
         await self._identify()
         if spec.kind in self._seen:
@@ -176,7 +178,7 @@ class Lookout:
         if answer.status != 200:
             if answer.status != self._unread:
                 log.warning("cluster_not_identified", path=IDENTITY, status=answer.status)
-            self._unread = answer.status  # the versions still tell
+            self._unread = answer.status  # # the versions still show a restore
             return
         uid = ""
         with suppress(msgspec.MsgspecError):
@@ -190,7 +192,7 @@ class Lookout:
             self._identified(uid)
 
     async def _compare(self, kind: str) -> None:
-        """Compare what was seen of a kind with a list of one object that the quorum answers."""
+        """Compare the last seen version of a kind with a list of one object from the quorum."""
         known, since_s = self._seen[kind], self._seen_s[kind]
         for path in self._specs[kind].paths:
             answer = await self._ask(path, {"limit": "1"})
@@ -201,7 +203,7 @@ class Lookout:
                 with suppress(msgspec.MsgspecError):
                     version = read_page(answer.body).version
             if not version.isdigit():
-                return  # the watch will say what is wrong
+                return  # # the watch will get an error
             ahead = int(version) - int(known)
             pace = MOST_WRITES * (time.monotonic() - since_s + LATE_S)
             if ahead < 0:
@@ -261,7 +263,7 @@ class Lookout:
 
 
 def _too_large(answer: HttpAnswer) -> bool:
-    """Tell whether an answer says that a version is still to come."""
+    """Return whether an answer means that a version is still to come."""
     return answer.status == 504 and "Too large resource version" in read_status(answer.body).message
 
 

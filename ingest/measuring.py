@@ -1,13 +1,13 @@
-"""What pods really use: the metrics API, asked at an interval, into the log now and then.
+"""Usage of pods: samples of the metrics API, taken at an interval and reported to the log.
 
-Theory. Namespace by namespace, one request at a time: metrics servers know no pages (what one says
-of a next page is followed all the same), so the size of an answer is bounded by what a namespace
-has, and beyond `MOST_BYTES` it is not read. Samples are added up (`samples`) and go into the log
-when a pod ends, when `measure_report_s` have passed and at the end of a session; those of a process
-that crashed are lost, for that long at most.
+Theory. Namespace by namespace, one request at a time: metrics servers know no pages (a continue
+token is followed all the same), so the size of an answer is bounded by its namespace, and an answer
+beyond `MOST_BYTES` is not read. Samples are added up (`samples`) and go into the log when a pod
+ends, when `measure_report_s` have passed and at the end of a session; the samples that a crashed
+process had not reported are lost, at most of that interval.
 
-Invariant: an optional source stops nothing. What is in its way is a sentence, a line of the log
-when it changes, and a metric; only a log that cannot be written ends it.
+Invariant: this optional source stops no other work. A problem is shown as a sentence, a log line
+when it changes, and a metric; only an event log that cannot be written ends the measuring.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from runtime.settings import IngestSettings
 
 API = "/apis/metrics.k8s.io/v1beta1"
 MOST_BYTES = 32 << 20
-"""Bytes of an answer at most: some 50,000 pods of one namespace."""
+"""Bytes of an answer at most: some 50,000 pods of a namespace."""
 PAGE = 500
 """Pods asked for at once, where a server knows pages."""
 
@@ -40,7 +40,9 @@ log = get_logger("ingest")
 
 
 class MeasureApi(Protocol):
-    """What is needed of the API server; `runtime.kube.KubeClient` is one."""
+    """The part of a client of the API server that measuring needs, such as
+    `runtime.kube.KubeClient`.
+    """
 
     async def request(
         self,
@@ -50,7 +52,7 @@ class MeasureApi(Protocol):
         params: Mapping[str, str] | None = None,
         most_bytes: int | None = None,
     ) -> HttpAnswer:
-        """Ask and read the whole answer; `KubeError` if there is none, or too much of it."""
+        """Send a request and read the whole answer; `KubeError` for none or a too long one."""
 
 
 class _Meta(Struct, rename="camel"):
@@ -79,8 +81,8 @@ class Unasked(Exception):
 class Measuring:
     """Asks for samples of the pods that the watch shows.
 
-    `put` takes reports into the log. `resumed`: the watch does not show what runs already, so that
-    is listed first. `problem` says what was in the way the last time, "" if nothing was.
+    `put` takes reports into the log. `resumed`: the watch does not show pods that run already, so
+    they are listed first. `problem` is the last problem, "" for none.
     """
 
     def __init__(
@@ -109,7 +111,7 @@ class Measuring:
             await self._put("Pod", reports, None)
 
     async def report(self) -> None:
-        """Put what was added up into the log."""
+        """Put the sums into the log."""
         await self._put("Pod", self.samples.reports(), None)
 
     async def run(self) -> None:
@@ -162,7 +164,7 @@ class Measuring:
         why: Callable[[HttpAnswer], str],
         more: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[list[T]]:
-        """Yield what is on each page of a list; `why` says of a refusal what it means."""
+        """Yield the items of each page of a list; `why` gives the meaning of a refusal."""
         params = {"limit": str(PAGE), **self._selected, **(more or {})}
         while True:
             answer = await self._api.request("GET", path, params=params, most_bytes=MOST_BYTES)

@@ -1,11 +1,11 @@
-"""The ingester's metrics: what comes from the API server, and how it gets into the log.
+"""The ingester's metrics: deltas from the API server, and their way into the log.
 
 Theory. Deltas are counted when a watcher hands them on, which is once for each line or item the
 API server sent; the same delta may be sent again after a failure, and is then counted again here
 and dropped as a duplicate by the log. The last sign of life is kept per kind, bookmarks included:
 API servers send one about every minute, so silence much beyond that is a watch that hangs.
 
-Why a relist was due is free text for people; `reason_class` puts it into one of a few words.
+The reason of a relist is free text for people; `reason_class` maps it to one of a few words.
 
 Invariant: each object that came is counted under exactly one (kind, type).
 """
@@ -220,5 +220,5 @@ class WebhookMetrics:
         )
 
     def answered(self, webhook: str, took_s: float) -> None:
-        """Count the time of a request, whatever came of it."""
+        """Count the time of a request, with any result."""
         self._took(webhook).observe(took_s)

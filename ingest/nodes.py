@@ -1,17 +1,17 @@
-"""Nodes, and what pods of others take of them: watched while a ResourceFlavor names a Topology.
+"""Nodes, and requests of pods not placed by topology: watched while a flavor names a Topology.
 
 Theory. Two watches: of nodes, and of all pods that are bound and not over. A node's heartbeats
-change nothing that is decided on, so a node goes into the log when its view is another than the
-last (`NodeView`, without its version). Pods do not go into the log: what they take is added up by
-node, and sums that changed follow each `SUM_S` (`NodesTaken`). Nothing of this is resumed: each
-begin lists anew, pods before nodes, so that the frame of the nodes ends with all their sums.
+change nothing that is decided on, so a node goes into the log when its view has changed
+(`NodeView`, without its version). Pods do not go into the log: their requests are summed by node,
+and changed sums follow each `SUM_S` (`NodesTaken`). These watches are never resumed: each start
+lists anew, pods before nodes, so that the frame of the nodes ends with all their sums.
 
-Which flavors name a Topology is seen in the watch of flavors; where that was resumed they are
-listed once. One that the watch shows for the first time has the nodes listed anew, for the fold
-may have forgotten them: it follows the log, which was behind that list.
+The watch of flavors shows which flavors name a Topology; where this watch was resumed, flavors are
+listed once. A flavor that the watch shows for the first time causes a new list of nodes: the fold
+may have forgotten the nodes, since the log was behind the list of flavors.
 
-Invariant: what the log says of nodes is what was seen, sums late by `SUM_S` at most; while no
-flavor names a Topology nothing is asked of the API server.
+Invariant: the log has the nodes as they were seen, sums late by `SUM_S` at most; while no flavor
+names a Topology, no request goes to the API server.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ from runtime.log import get_logger
 SUM_S = 5.0
 """Seconds between two looks at what others take of nodes."""
 AT_ONCE = 500
-"""Nodes of one event."""
+"""Nodes in one event."""
 
 log = get_logger("ingest")
 
@@ -55,7 +55,7 @@ Amounts = Mapping[str, int]
 
 
 class Sums:
-    """What pods take of nodes: sums of their requests, and one of `pods` for each."""
+    """Sums of the requests of pods by node; resource `pods` counts the pods."""
 
     def __init__(self) -> None:
         self._pods: dict[str, tuple[str, Amounts]] = {}
@@ -69,7 +69,7 @@ class Sums:
         return len(self._pods)
 
     def of(self, node: str) -> dict[str, int]:
-        """Return what is taken of a node."""
+        """Return the sums of a node."""
         return dict(sorted(self._sums.get(node, {}).items()))
 
     def saw(self, events: Iterable[Event]) -> None:
@@ -281,7 +281,7 @@ class NodeWatch:
             await self._put("Node", tuple(news), None)
 
     def _taken(self, nodes: Iterable[str], *, all_of_them: bool = False) -> Iterator[Event]:
-        """Say what is taken of nodes where that is not what was said; or of all of them."""
+        """Yield the sums of nodes that differ from the last event, or of all of them."""
         news = {}
         for name in nodes:
             taken = self.sums.of(name)

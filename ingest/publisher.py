@@ -7,24 +7,24 @@ disk) is shared by many events.
 Putting waits when two full messages are collected already: a slow log slows the watches down
 instead of filling memory.
 
-One writer. Each message names the message that it follows on its subject, and the server stores it
-only there (Nats-Expected-Last-Subject-Sequence). So the second of two ingesters to publish is
-refused (`Overtaken`) and begins again from what the log has; a process that was stopped for an hour
-cannot get a word in; and a message is never in the log without the one before it. That is why there
-is one message on its way at a time, and why a session begins with `claim`: from then on a writer
-that published before is refused.
+One writer. Each message names its predecessor on its subject, and the server stores the message
+only after that predecessor (Nats-Expected-Last-Subject-Sequence). So the second of two ingesters to
+publish is refused (`Overtaken`) and begins again from the log; a process that was stopped for an
+hour cannot publish; and a message is never in the log without its predecessor. That is why one
+message is on its way at a time, and why a session begins with `claim`: from then on earlier writers
+are refused.
 
-Positions. Each message says, per kind, up to which resource version the watch is published *once
-this message and all before it are stored*. The version of an event therefore travels with the
-event and counts from the message that contains it. A frame takes the kind's position away until
-its `RelistCompleted` is in a message, because a crash in between must lead to another relist: the
-log would otherwise keep a frame that is never closed.
+Positions. Each message has, per kind, the resource version up to which the watch is published *once
+this message and all before it are stored*. The version of an event therefore travels with the event
+and counts from the message that contains it. A frame takes the kind's position away until its
+`RelistCompleted` is in a message, because a crash in between must lead to another relist: the log
+would otherwise keep a frame that is never closed.
 
-Message ids come from the events' ids and their incarnation (`codec.message_id`), with the
-cluster, because JetStream compares ids within the stream and not within a subject. A refusal inside
-a frame gets the frame's name too: its own id repeats, and dropped as a duplicate it would be
-missing in the frame. A bookmark may say the same again (of a quiet cluster, after a restart), and a
-message that is dropped is none that the next can follow: so it gets something of its own.
+Message ids come from the events' ids and their incarnation (`codec.message_id`), with the cluster,
+because JetStream compares ids within the stream and not within a subject. A refusal inside a frame
+gets the frame's name too: its own id repeats, and dropped as a duplicate it would be missing in the
+frame. A bookmark may repeat an earlier bookmark (in a quiet cluster, after a restart), and the next
+message cannot follow a dropped message: so its id has a unique part.
 
 Invariant: messages are stored in the order of their events, on each subject without anything in
 between, and a message's positions never claim an event of a later message.
@@ -69,7 +69,7 @@ _ENVELOPE_BYTES = 4096
 
 
 class Sink(Protocol):
-    """Where messages are stored; `runtime.jetstream.Bus` is one."""
+    """A store of messages, such as `runtime.jetstream.Bus`."""
 
     async def publish(
         self, subject: str, body: bytes, msg_id: str, timeout_s: float, *, after: int
@@ -77,7 +77,7 @@ class Sink(Protocol):
         """Store a message that follows `after` and return its sequence.
 
         Raises:
-            Overtaken: it does not follow `after`; maybe because it is stored already.
+            Overtaken: the message does not follow `after`; maybe it is stored already.
         """
 
     async def last(self, stream: str, subject: str) -> LogMessage | None:
@@ -102,23 +102,23 @@ class _Message(NamedTuple):
 
 
 class PublishOptions(Struct, frozen=True, kw_only=True):
-    """Whose log it is, and how large its messages are and how far apart."""
+    """The log's cluster and incarnation, and the size and spacing of messages."""
 
     cluster: str
     batch_bytes: int
     interval_s: float = 0.0
     mirrored: bool = False
-    """Workloads say what we have written: they are not urgent."""
+    """Workloads only mirror our own writes: they are not urgent."""
     incarnation: str = ""
     cluster_uid: str = ""
-    """Of what the versions are (`Batch`)."""
+    """Uid of the cluster that the versions are of (`Batch`)."""
 
 
 class EventPublisher:
-    """Publishes what watchers put in.
+    """Publishes the events that watchers put in.
 
-    `positions` and `last` are those of the log when this begins: versions per kind, and the
-    sequence of the newest message (0: none).
+    `positions` and `last` are the log's when this begins: versions per kind, and the sequence of
+    the newest message (0: none).
     """
 
     def __init__(
@@ -175,7 +175,8 @@ class EventPublisher:
         Returns when there is room for more. With no events, `position` is a bookmark's.
 
         Raises:
-            Exception: what broke publishing; everything put in since is lost, start over.
+            Exception: the failure that broke publishing; everything put in since is lost, start
+                over.
         """
         size = 0
         last: _Entry | None = None
@@ -204,7 +205,7 @@ class EventPublisher:
             raise self._broken
 
     def _is_urgent(self, event: Event) -> bool:
-        """Tell whether something may be decided on an event: not on a pod that is on its way."""
+        """Return whether an event may lead to a decision: a pod that starts up does not."""
         if isinstance(event, PodApplied):
             pod = event.pod
             return pod.ended or pod.deleted_at is not None or ADMISSION_GATE in pod.gates
@@ -213,7 +214,7 @@ class EventPublisher:
     async def claim(self, said: tuple[Event, ...] = ()) -> None:
         """Store a message: earlier writers are refused from now on.
 
-        It is empty but for what is to be `said` before anything is listed.
+        It is empty but for the events in `said`, which come before the lists.
 
         Raises:
             Overtaken: another writer published since we looked; look again.
@@ -263,7 +264,7 @@ class EventPublisher:
             await self._deliver()
 
     def _compose(self) -> None:
-        """Make a message of what is pending, up to a full one."""
+        """Make a message of pending events, up to a full message."""
         taken, salt = self._take_batch()
         if not taken:
             return
@@ -272,7 +273,7 @@ class EventPublisher:
             events=tuple([event for event, _ in taken]),
             incarnation=self._incarnation,
         )
-        # The number is what a shard's was: a repetition of what an earlier version sent is known.
+        # The 0 was the number of a shard: so a repetition of an earlier version's message is known.
         msg_id = f"{codec.message_id(named)}.{self._cluster}.0{salt}"
         self._flight = self._message([body for _, body in taken], msg_id)
         self._sent_at = self._clock()
@@ -285,9 +286,9 @@ class EventPublisher:
         return _Message(body, msg_id, positions, self._last)
 
     async def _deliver(self) -> None:
-        """Store what is composed.
+        """Store the composed message.
 
-        What was under way when this was cancelled is sent again by the next call, as the same.
+        A message under way when this is cancelled is sent again by the next call, with the same id.
         """
         message = self._flight
         if message is None:

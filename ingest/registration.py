@@ -1,23 +1,23 @@
 """The webhook in this process: its certificate, its server, and its entry at the API server.
 
-With certificates made by another system (`webhook.cert_file`) the registration is its task too,
-since it knows whom to trust. With certificates of our own only we know the authority, so we write
-it into both webhook configurations, by server-side apply, in front of those of other replicas
-(`runtime.ca_bundle`), and again when it is not among them any more. Behind a Service the chart or
-an overlay installs the configurations, and that one field is all we write: while they are not there
-(a GitOps tool is under way) nobody calls us, so nothing is amiss. With `webhook.url` (`gatelog up`
-on somebody's machine) we write all of them. Such a registration that was removed stays away until
-the next start: it was taken away for a reason (removal, a switch to policies), and put back while
-we end it would refuse every pod.
+With certificates made by another system (`webhook.cert_file`) the registration is that system's
+task too, since it knows the authority. With certificates of our own only we know the authority, so
+we write it into both webhook configurations, by server-side apply, in front of the authorities of
+other replicas (`runtime.ca_bundle`), and again when it is missing there. Behind a Service the chart
+or an overlay installs the configurations, and we write only the field caBundle: while the
+configurations are missing (a GitOps tool is under way) the API server does not call us, which is no
+problem. With `webhook.url` (`gatelog up` on a user's machine) we write the whole configurations. A
+removed registration of that kind stays away until the next start: it was removed for a reason
+(removal, a switch to policies), and restored while we end it would refuse every pod.
 
-What cannot be read is not written over: only 200 and 404 say what is registered. What is written
-names the version that was read, so that another replica's authority is not lost. A refused
-registration is reported and tried again; the server goes on, as the registration may be in place
+A registration that cannot be read is not overwritten: only 200 and 404 show what is registered. A
+write names the version that was read, so that another replica's authority is not lost. A refused
+registration is reported and retried; the server goes on, as the registration may be in place
 already.
 
-No pod is refused while replicas come and go: one that comes is not ready before the API server has
-had time to hear of its authority, and one that ends goes on answering for `webhook.linger_s`, until
-no request is sent to it any more.
+No pod is refused while replicas come and go: a new replica is not ready before the API server has
+had time to learn its authority, and an ending replica answers for `webhook.linger_s` more, until it
+gets no more requests.
 
 Invariant: the registration names an authority only after a certificate of it is served.
 """
@@ -59,14 +59,16 @@ RENEW_S = 12 * 3600.0
 """Seconds between looks at the certificate; it is renewed long before it ends."""
 
 RETRY_S = 5.0
-"""Seconds until a refused registration is tried again, and one that is not there looked for."""
+"""Seconds until a refused registration is retried, and a missing registration looked for."""
 LOOK_S = 60.0
 """Seconds between looks at whether we are still trusted: other replicas register, too."""
 HEARD_S = 2.0
 """Seconds after which the API server acts by a registration that was written."""
 
 AUTHORITY_MANAGER = "gatelog-authority"
-"""Who applies authorities alone: `gatelog` may own the rest, which its apply would then drop."""
+"""Field manager that applies authorities alone: `gatelog` may own the rest, which its apply would
+then drop.
+"""
 _REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
 _PLURALS = {
     "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
@@ -77,7 +79,7 @@ log = get_logger("webhook")
 
 
 class RegistrationRefused(Exception):
-    """An answer of the API server that says neither what is registered nor that it is written."""
+    """An answer of the API server that shows neither the registration nor that it was written."""
 
 
 class Overtaken(Exception):
@@ -106,8 +108,8 @@ async def webhook(
 ) -> AsyncIterator[WebhookServer]:
     """Serve the webhook while the context lasts, and `webhook.linger_s` longer.
 
-    `restored` is set by the caller each time the cluster was restored, and cleared here: what is
-    registered may then name an earlier address, or be missing, and is written again.
+    `restored` is set by the caller each time the cluster was restored, and cleared here: the
+    registration may then name an earlier address, or be missing, and is written again.
 
     Raises:
         OSError: the address cannot be listened on, or the certificate directory written.
@@ -290,14 +292,14 @@ async def _registered(
         trust.there = True
         bundles = [bundle_of(hook) for hook in hooks]
         fits = bool(hooks) and all(trusts(one, mine) for one in bundles)
-        # The other configuration may be on its way: it is to trust us as soon.
+        # The other configuration may be on its way, and must trust us soon, too.
         look_s = trust.look_s if len(found) == len(_PLURALS) else RETRY_S
         if fits and (trust.problem == "" or not settings.webhook.url):
             trust.problem = ""
             return look_s
         bundle = merged(mine, b"".join(bundles), datetime.now(UTC))
         if settings.webhook.url:
-            # Also where the authority is known: what is registered may be an earlier release's.
+            # Also where the authority is known: the registration may be an earlier release's.
             whole = configurations(registration(settings, bundle, server.url))
             await register(api, _as_read(whole, found))
         else:
@@ -318,7 +320,7 @@ async def _registered(
 
 def _not_there(settings: Settings, trust: Trust) -> float:
     """Take note that nothing is registered; return the seconds until the next look."""
-    trust.problem = ""  # nobody calls us
+    trust.problem = ""  # # no requests come
     if settings.webhook.url:
         log.warning("webhook_registration_removed", note="restart ingest to register again")
         return trust.look_s

@@ -1,13 +1,14 @@
 """Requests to list everything again, as the log carries them.
 
-A projector that has no complete view (a new database on a log whose beginning has expired, a
-stream that was rolled back) can decide nothing until every kind was listed once more, and only
-ingest can list. It asks in the log, and so can an operator: `OperatorActed(action="relist")`.
+A projector that has no complete view (a new database on a log whose beginning has expired, a stream
+that was rolled back) cannot decide until every kind was listed once more, and only ingest can list.
+The projector requests lists through the log, and so can an operator:
+`OperatorActed(action="relist")`.
 
-Messages are asked for one by one: an ingester that made a consumer would need the right to, and
-with that right one can have messages delivered to other subjects than one may speak on.
+Messages are read one by one: an ingester that made a consumer would need the right to do so, and an
+account with that right can have messages delivered to subjects on which it may not publish.
 
-Invariant: a request made after `after` is heard once; an older one is the asker's to repeat.
+Invariant: a request made after `after` is taken once; the requester repeats an older request.
 """
 
 import asyncio
@@ -23,10 +24,10 @@ SOURCES: tuple[subjects.Source, ...] = ("projector", "operator")
 
 
 async def relist_requested(bus: Bus, cluster: str, after: int) -> str:
-    """Wait for a request stored after stream sequence `after`; return who asks and why."""
+    """Wait for a request stored after stream sequence `after`; return requester and reason."""
     while True:
         try:
-            # Up to here only, so that what others say is not looked through time and again.
+            # Up to here only, so that events of others are not looked through again and again.
             end = (await bus.stream_state(subjects.EVENTS)).last_sequence
             for source in SOURCES:
                 asked = await _between(bus, f"events.{cluster}.*.{source}", after, end)
@@ -34,7 +35,7 @@ async def relist_requested(bus: Bus, cluster: str, after: int) -> str:
                     return asked
             after = max(after, end)
         except BusError:
-            # The session notices what is wrong with the log; here it is enough to look again.
+            # The session notices the log's problem; here another look is enough.
             pass
         await asyncio.sleep(LOOK_S)
 

@@ -1,15 +1,15 @@
 """Where to go on: this deployment's memory is the last message it published.
 
-The newest message of the watch says, per kind, which resource version is in the log, whichever of
-several ingesters has written it; kinds it does not name need a relist. While running we also know
-what the log has acknowledged; if
-the stream does not have that any more (it was recreated, or restored from before), what follows
-would continue a history that is not there, so everything is listed again.
+The newest message of the watch has, per kind, the resource version that is in the log, whichever of
+several ingesters wrote the message; kinds that it does not name need a relist. While running we
+also know which messages the log has acknowledged; if the stream lacks the last of them (the stream
+was recreated, or restored from a backup), new messages would continue a history that is gone, so
+everything is listed again.
 
-It also says which cluster that was and in which incarnation of it, and what was seen last, by which
-a cluster that was restored since is recognised (`lookout`).
+The message also names the cluster, its incarnation, and the object seen last: these show whether
+the cluster was restored since (`lookout`).
 
-Invariant: resuming may repeat events, never skip one.
+Invariant: resuming may repeat events, and never skips any.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ from podgroup.model.ids import newer
 from podgroup.model.objects import PodView, QueueObject, WorkloadView, kind_of
 
 LOOKED_THROUGH: Final = 64
-"""Messages of the log, newest first, in which is looked for what was seen last."""
+"""Messages of the log, newest first, that are searched for the object seen last."""
 
 
 class LogMessage(Protocol):
@@ -76,7 +76,7 @@ class LogState(Protocol):
 
 
 class Log(Protocol):
-    """What resuming asks of the log; `runtime.jetstream.Bus` is one."""
+    """The part of the log that resuming needs, such as `runtime.jetstream.Bus`."""
 
     async def last(self, stream: str, subject: str) -> LogMessage | None:
         """Return the newest message on a subject."""
@@ -99,7 +99,7 @@ class Witness(Struct, frozen=True):
 
 
 def witnessed(event: Event | Undecodable) -> Witness | None:
-    """Return the object that an event shows, None if it shows none that is there."""
+    """Return the object that an event shows to exist, else None."""
     view: PodView | WorkloadView | QueueObject
     match event:
         case PodApplied(pod=view):
@@ -116,10 +116,10 @@ def witnessed(event: Event | Undecodable) -> Witness | None:
 class Resume(Struct, frozen=True):
     """Where to go on: versions per kind, and why the kinds not named must be relisted.
 
-    `last` is the sequence of the newest message of the watch, 0 for none: what ours must follow.
-    `versions` are those that the log knows of, also where nothing is resumed, as of `age_s` ago;
-    they are of `incarnation` of the cluster `cluster_uid` ("": not known). `restored` is to be said
-    before anything else.
+    `last` is the sequence of the newest message of the watch, 0 for none: our next message must
+    follow it. `versions` are the versions in the log, also where no kind is resumed, `age_s` old;
+    they are of `incarnation` of the cluster `cluster_uid` ("": not known). `restored` must be the
+    first event.
     """
 
     positions: Mapping[str, str]
@@ -176,9 +176,9 @@ async def _seen_last(log: Log, cluster: str, newest: LogMessage) -> Witness | No
 
 
 class Known(Struct, frozen=True):
-    """What is certain to be stored, from the point of view of one session.
+    """The messages that are certain to be stored, as one session knows.
 
-    `created` tells which stream it was and `last_sequence` how far that had come at the beginning.
+    `created` identifies the stream, `last_sequence` was its end when the session began.
     `acked_sequence` (0: none) is our newest message that was acknowledged, `acked_msg_id` its id.
     """
 

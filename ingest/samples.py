@@ -1,13 +1,13 @@
-"""Samples of what pods really use, added up per pod until a report is asked for.
+"""Samples of the usage of pods, summed per pod until a report is due.
 
-Theory. The metrics API (metrics.k8s.io/v1beta1, kind PodMetrics) names pods and gives no uid, and
-the sample of a name is of the pod that bore it when it was taken. So the watch of pods, which this
-follows, says who bears a name now; a sample from before that one was made is not of it. A metrics
-server looks at its nodes at a pace of its own and gives the same sample until then: one that is not
-newer than the last is not counted again.
+Theory. The metrics API (metrics.k8s.io/v1beta1, kind PodMetrics) names pods and gives no uid, and a
+sample is of the pod that had the name when the sample was taken. So this follows the watch of pods,
+which shows the pod that has a name now; a sample from before the pod's creation is not counted. A
+metrics server looks at its nodes at its own pace and gives the same sample until then: a sample
+that is not newer than the last is not counted again.
 
-Invariant: what is kept grows with the pods that run, not with samples; each sample is in one report
-of one pod.
+Invariant: memory grows with the pods that run, not with samples; each sample is in one report of
+one pod.
 """
 
 from collections.abc import Iterable
@@ -67,7 +67,7 @@ def read_samples(body: bytes) -> tuple[list[Sample], str]:
     """Return the samples of a PodMetricsList, and the token of its next page ("": the last).
 
     Raises:
-        ValueError: it is none; the message says where.
+        ValueError: the body is no such list; the message says where.
     """
     page = _page.decode(body)
     return [_sample(one) for one in page.items], page.metadata.token
@@ -119,7 +119,7 @@ class Samples:
         self._pods.setdefault((namespace, name), _Running(uid, created_at))
 
     def saw(self, events: Iterable[Event]) -> list[PodMeasured]:
-        """Follow the watch of pods; returns reports of those that ended, or that are unknown anew.
+        """Follow the watch of pods; returns reports of pods that ended or became unknown.
 
         To be called before the events go on: a report has to come before the end of its pod.
         """
@@ -157,7 +157,7 @@ class Samples:
         return new
 
     def reports(self) -> list[PodMeasured]:
-        """Return what was added up since the last report of each pod, and begin anew."""
+        """Return the sums since the last report of each pod, and begin anew."""
         return [one for (space, _), pod in self._pods.items() for one in _report(space, pod)]
 
     def _bears(self, view: PodView, found: list[PodMeasured]) -> None:

@@ -1,14 +1,13 @@
 """A session: all watchers and the publisher, from one look at the log to the next failure.
 
-Watchers follow the API server for ever and survive everything it does. What a session does not
-survive is the log: a publish that failed for good, a stream that is not the one we wrote to, or
-another ingester that publishes; nor an API server that tells another history than the log
-(`lookout`), which is asked before anything is watched. It then ends with the reason, everything not
-acknowledged is forgotten, and the next session begins from what the log has. So there is one way to
-start and it is also the way to recover.
+Watchers follow the API server for ever and survive everything it does. A session ends with trouble
+of the log: a publish that failed for good, another stream than we wrote to, another ingester that
+publishes. It also ends with an API server of another history than the log (`lookout`), which is
+looked at before anything is watched. Everything not acknowledged is forgotten then, and the next
+session begins from what the log has. So the way to start is also the way to recover.
 
 First lists run one after the other in the order of `kinds_watched`, pods last, so that a consumer
-knows the queues before it sees who wants to go through them; watches run at once.
+knows the queues before the pods that wait in them; watches run at once.
 
 Invariant: within a session events are published in the order they were put in; between sessions
 the positions go back, never forward.
@@ -45,15 +44,15 @@ from runtime.settings import Settings
 from runtime.unlabelled import ListApi
 
 PUBLISH_INTERVAL_S = 0.005
-"""Seconds between messages of the log; a full one, or one after a pause, goes at once."""
+"""Seconds between messages of the log; a full message, or a message after a pause, goes at once."""
 DRAIN_S = 5.0
-"""Seconds allowed at the end to get stored what was already seen; what is not is seen again."""
+"""Seconds allowed at the end to store events that were seen; other events are seen again."""
 
 log = get_logger("ingest")
 
 
 class EventLog(Log, Sink, Protocol):
-    """What a session needs of the log; `runtime.jetstream.Bus` is one."""
+    """The part of the log that a session needs, such as `runtime.jetstream.Bus`."""
 
     @property
     def on_reconnect(self) -> list[Callable[[], object]]:
@@ -61,7 +60,9 @@ class EventLog(Log, Sink, Protocol):
 
 
 class SessionApi(ListApi, MeasureApi, WatchApi, LookApi, Protocol):
-    """What a session needs of the API server; `runtime.kube.KubeClient` is one."""
+    """The part of a client of the API server that a session needs, such as
+    `runtime.kube.KubeClient`.
+    """
 
     async def request(
         self,
@@ -73,7 +74,7 @@ class SessionApi(ListApi, MeasureApi, WatchApi, LookApi, Protocol):
         most_bytes: int | None = None,
         timeout_s: float = PATIENCE_S,
     ) -> HttpAnswer:
-        """Ask and read the whole answer, whatever its status."""
+        """Send a request and read the whole answer, whatever its status."""
 
 
 class Changed(Exception):
@@ -155,13 +156,13 @@ class Session:
         return self._begin.restored is not None and bool(problem)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run until `stop`; then store what was seen and return.
+        """Run until `stop`; then store the events seen and return.
 
         Raises:
             BusError: publishing failed for good; as `runtime.jetstream.Overtaken`,
                 because another ingester publishes.
-            Changed: the stream is not the one we wrote to.
-            Restored: the API server tells another history than the log.
+            Changed: the stream is another than we wrote to.
+            Restored: the API server has another history than the log.
         """
         said = self._begin.restored
         await self.publisher.claim(() if said is None else (said,))
@@ -180,7 +181,7 @@ class Session:
         try:
             everyone = [pump, checker, releasing, stopping, *watching]
             done, _ = await asyncio.wait(everyone, return_when=asyncio.FIRST_COMPLETED)
-            # A broken publisher breaks those who put into it: name the cause, not the effect.
+            # A broken publisher breaks the tasks that put into it: name the cause, not the effect.
             for task in sorted(done, key=everyone.index):
                 if task is not stopping:
                     task.result()
@@ -198,15 +199,15 @@ class Session:
             log.info("events_not_stored", note="they will be seen again at the next start")
 
     async def _once_known(self, follow: Callable[[], Awaitable[None]]) -> None:
-        """Follow once it is known that the log and the API server are of one history."""
+        """Call `follow` once log and API server are known to have one history."""
         await self.lookout.begun.wait()
         await follow()
 
     async def _check_after_reconnects(self) -> None:
         """A reconnect may lead to a server with another past.
 
-        Servers that elect a leader do not answer for seconds, which is no reason to list again:
-        whether it can be continued is asked until a server knows.
+        Servers that elect a leader do not answer for seconds, which is no reason to list again: the
+        question is repeated until a server answers.
         """
         backoff = Backoff(first_s=0.1, ceiling_s=2.0)
         while True:
@@ -321,8 +322,8 @@ async def begin(
 ) -> Resume:
     """Return where the next session goes on; `cause` ended the last one ("" at the start).
 
-    `afresh`: everything is to be listed again, whatever the log has. `restored`: versions begin
-    again, and the log is to say so first.
+    `afresh`: everything is listed again, whatever the log has. `restored`: versions begin again,
+    and this event comes first.
 
     Raises:
         BusError: ask again.

@@ -7,21 +7,20 @@
       ▲         (page by page)           │
       ╰── expired, or unfit to resume ───╯          any state: 404 ──► next version, or Absent
 
-A relist is a frame in the log: `RelistStarted`, every object, `RelistCompleted`. What was not in
-the frame is gone; that is how a deletion that was not watched becomes known. Hence three rules:
+A relist is a frame in the log: `RelistStarted`, every object, `RelistCompleted`. An object that is
+not in the frame is gone; so a deletion that was not watched becomes known. Hence three rules:
 
-1. A frame shows one moment. Pages of one LIST do (its continue tokens say so); two attempts at a
-   WatchList do not: an object deleted between them would seem alive. So an interrupted initial
+1. A frame shows one moment. Pages of one LIST do (their continue tokens ensure it); two attempts at
+   a WatchList do not: an object deleted between them would seem alive. So an interrupted initial
    watch starts over with a new frame, an interrupted page is asked for again.
 2. From `Watching(version)` nothing is lost by reconnecting at `version`, as long as the server
-   still has the changes since (about 5 minutes in etcd). It says 410 when not, and the answer to
-   410 is a relist, never the same question again. A version that the server has not reached is
-   no error: the watch is silent. Before it is opened the watcher asks whether that is so.
+   still has the changes since (about 5 minutes in etcd). Without them it answers 410, after which
+   comes a relist, never the same request. A version that the server has not reached is no error:
+   the watch is silent. Before it opens a watch the watcher checks for that.
 3. An object that cannot be read is an event like any other and moves the version along.
 
-Transitions are functions of (state, what came); they return a `Step`: events for the log, the next
-state, and what went wrong, if anything. The driver of the machine (`ingest.watcher`) waits and
-reconnects.
+Transitions are functions of state and input; they return a `Step`: events for the log, the next
+state, and trouble, if any. The driver of the machine (`ingest.watcher`) waits and reconnects.
 
 Invariant: only `Watching` has a version from which to resume, and it has it only after everything
 up to that version has been returned as events.
@@ -37,7 +36,7 @@ from podgroup.log.events import Event, RelistCompleted, RelistStarted
 from podgroup.model.objects import Kind
 
 MAX_STRIKES = 3
-"""Failures to resume from one version, without an item between, after which we relist."""
+"""Failures to resume from a version, without an item between, after which we relist."""
 
 _NO_WATCH_LIST = "RequestWatchProgress"
 _BAD_VERSION = "resourceVersion"
@@ -180,7 +179,7 @@ def on_item(spec: Watched, state: InitialWatch | Watching, item: Item) -> Step:
 
 
 def on_refusal(spec: Watched, state: State, refusal: HttpRefusal) -> Step:
-    """Take an error answer, or an ERROR item (which is one, after 200 was already said)."""
+    """Take an error answer, or an ERROR item (an error that comes after a 200)."""
     status, text = refusal.status, f"{refusal.status} {refusal.reason}: {refusal.message}"
     trouble = Trouble(text, status, retry_after_s=refusal.retry_after_s)
     if status == 404:
@@ -254,7 +253,7 @@ def _elsewhere(spec: Watched, state: State) -> Step:
         case Listing() | InitialWatch():
             return Step((_missing(spec, state.relist),), Absent(reported=True))
         case _:
-            # It was there: look once more before telling the fold that everything is gone.
+            # The kind was there: look once more before the fold learns that everything is gone.
             return Step((), Absent(reported=False))
 
 

@@ -1,10 +1,10 @@
-"""A look now and then for pods of ours that our watch does not show, since they lack the label.
+"""A periodic look for pods of ours that our watch does not show, since they lack the label.
 
-What is found goes into the log as a pod that could not be taken in (`DeltaRefused`), once for each
-thing that it lacks: so it is parked in the open, `why` knows its name, and an Event on it says what
-to do. A gauge counts what the last look found.
+A found pod goes into the log as an unreadable pod (`DeltaRefused`), once for each thing that it
+lacks: so it is parked visibly, `why` knows its name, and an Event on it says what to do. A gauge
+counts what the last look found.
 
-Invariant: an optional look stops nothing: what is in its way is a line of the log when it changes.
+Invariant: this optional look stops no other work: a problem is a log line when it changes.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from runtime.unlabelled import ListApi, NotListed, Unlabelled, find
 FIRST_S = 20.0
 """Seconds after the start at which the first look comes, unless the interval is shorter."""
 PAUSE_S = 1.0
-"""Seconds between two pages: 100,000 pods take three minutes of a look, at one page a second."""
+"""Seconds between two pages: at a page a second, 100,000 pods take three minutes of a look."""
 MOST_SAID = 100
 """Pods that are put into the log after one look; the rest are counted."""
 FIELD = f"metadata.labels[{MANAGED_LABEL}]"
@@ -57,7 +57,7 @@ class UnlabelledPods:
             await asyncio.sleep(self._interval_s)
 
     async def look(self) -> None:
-        """Look once, and put into the log what is new."""
+        """Look once, and put new findings into the log."""
         try:
             found = await find(self._api, topology=self._topology, pause_s=PAUSE_S)
         except (KubeError, NotListed) as error:

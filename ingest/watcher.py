@@ -1,8 +1,8 @@
 """The watcher of one kind: repeats the call that its state asks for, and never gives up.
 
-It hands events on as they come, and does the waiting: errors are values here, and how long to wait
-after one is decided in one place. Handing on waits when the log is slow, so that memory does not
-grow with the number of objects.
+It hands events on as they come, and does the waiting: errors are values here, and the wait after an
+error is decided in one place. Handing on waits when the log is slow, so that memory does not grow
+with the number of objects.
 
 Invariant: after any failure the next question continues where the last transition ended; a gap is
 never skipped, it leads to `Start`.
@@ -42,7 +42,9 @@ Emit = Callable[[Kind, tuple[Event, ...], str | None], Awaitable[None]]
 
 
 class Observers(NamedTuple):
-    """Who looks on while a watcher works: counts what it does, and asks whose history it reads."""
+    """Observers of a watcher: the first counts its steps, the second checks the API server's
+    history.
+    """
 
     metrics: IngestMetrics | None = None
     lookout: Lookout | None = None
@@ -52,8 +54,8 @@ class Watcher:
     """Watches one kind for ever.
 
     It begins with a version to resume from, or with a relist. `after`, if set, delays the first
-    relist until another watcher had its own. `listed` is set once the log has one complete frame,
-    or does not need one, or cannot get one.
+    relist until another watcher had its own. `listed` is set once the log has a complete frame of
+    the kind, or does not need it, or cannot get it.
     """
 
     def __init__(
@@ -110,10 +112,10 @@ class Watcher:
                 await asyncio.sleep(wait_s)
 
     async def _advance(self) -> bool:
-        """Make one call; tell whether anything came of it.
+        """Make one call; return whether it was productive.
 
         Raises:
-            Restored: it would be of another history than what came before.
+            Restored: the call would read another history than the steps before.
         """
         if not await self._vouched():
             return False
@@ -136,10 +138,10 @@ class Watcher:
         return productive
 
     async def _vouched(self) -> bool:
-        """Tell whether the API server tells the history that this goes on in, before it is asked.
+        """Return whether the API server has the history that this watcher follows.
 
-        A watch from a version of another history would be silent, and a list would be taken for
-        what has become of this one.
+        A watch from a version of another history would be silent, and a list would be taken for the
+        present state of this history.
         """
         connects = isinstance(self.state, InitialWatch | Watching) or (
             isinstance(self.state, Listing) and not self.state.token
@@ -165,7 +167,7 @@ class Watcher:
         if each.trouble:
             self._log.warning("watch_trouble", problem=each.trouble.message)
             if each.trouble.lasting:
-                # The kinds after this one should not wait for a person.
+                # The kinds after this kind should not wait for a person.
                 self.listed.set()
         self.trouble = each.trouble
 

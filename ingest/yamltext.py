@@ -6,7 +6,7 @@ began at. Plain scalars are resolved as in YAML 1.2, whose core schema is that o
 
 KEP-976 writes its example of pod-group-sets as a flow sequence of flow mappings, with a value in
 block style inside. That is not YAML. Since the KEP is what people copy from, such a document is
-taken all the same: the outer brackets are read as an enclosure, and what is inside of each pair of
+taken all the same: the outer brackets are read as an enclosure, and the text inside each pair of
 outer braces as a block mapping of its own, less the commas that end its lines. Line and column stay
 those of the text.
 
@@ -66,10 +66,10 @@ class Document(msgspec.Struct, frozen=True):
 
 
 def read(text: str) -> Document:
-    """Return what a text says.
+    """Return the document in a text.
 
     Raises:
-        TextError: it is neither YAML nor JSON nor KEP-976's mixture, or too deep or large, or it
+        TextError: the text is not YAML, JSON or KEP-976's mixture, or too deep or large, or it
             uses aliases or tags, or has a key twice.
     """
     try:
@@ -117,7 +117,7 @@ def _yaml_or_mixed(text: str) -> Document:
             found.places.update({(index, *path): place for path, place in one.places.items()})
         return found
     except _SyntaxError as error:
-        # Both readings failed: the one that came further knows better what was meant.
+        # Both readings failed: the reading that came further knows better what was meant.
         reached = (error.line, error.column), (strict.line, strict.column)
         raise (error if reached[0] >= reached[1] else strict) from None
 
@@ -145,7 +145,7 @@ def _position(text: str, at: int) -> tuple[int, int]:
 
 
 class _Builder:
-    """Builds data from events without recursion: `stack` holds what is open, `path` leads there."""
+    """Builds data from events without recursion: `stack` holds open nodes, `path` leads there."""
 
     def __init__(self) -> None:
         self.root: Any = None
@@ -260,7 +260,7 @@ _MAX_PARTS: Final[int] = 64
 
 
 def _enclosed(text: str) -> list[str] | None:
-    """Return what is between the outer braces of `[{...}, {...}]`, None if the text is not so.
+    """Return the texts between the outer braces of `[{...}, {...}]`, None for another form.
 
     Before each part stand as many line ends and spaces as lead to it, so that its lines and columns
     are those of the text.

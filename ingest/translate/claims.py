@@ -1,10 +1,10 @@
 """ResourceClaims, their templates and DeviceClasses (resource.k8s.io/v1) become their views.
 
-Of a claim's spec nothing is kept but how many devices of which class it asks for: drivers' own
-parameters and selectors do not enter the log. Kubernetes has more ways to ask than by number: for
-all devices (allocationMode All), or for the first of several alternatives (firstAvailable). How
-many such a request comes to is known once they are allocated, not before; the view says where it
-is, and counts what is allocated. Requests with admin access take no device from anyone.
+Of a claim's spec only the number of devices by class is kept: drivers' own parameters and selectors
+do not enter the log. Kubernetes has more ways to ask than by number: for all devices
+(allocationMode All), or for the first of several alternatives (firstAvailable). The number of
+devices of such a request is known only once they are allocated; the view names the request's field,
+and counts allocated devices. Requests with admin access take no device from other pods.
 
 Invariant: counts are from 0 to 2^63-1; equal specs give equal views.
 """
@@ -139,7 +139,7 @@ def device_class_view(wire: DeviceClassWire) -> objects.DeviceClassView:
 def _devices(
     spec: _ClaimSpec, path: str, allocated: Sequence[_Result]
 ) -> tuple[dict[str, int], str]:
-    """Return how many devices of each class a claim asks for, and where that is not said."""
+    """Return how many devices of each class a claim asks for, and a field without a number."""
     found: dict[str, int] = {}
     problem = ""
     for index, request in enumerate((spec.devices or _Devices()).requests or ()):

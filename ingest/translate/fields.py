@@ -3,11 +3,11 @@
 The wire Structs name only what a view needs; msgspec skips the rest without building it. A list or
 map that is absent, null or empty means the same in the Kubernetes API, hence the `| None`.
 
-Bounds: an annotation of ours takes as many bytes as `podgroup.model.keys` says. A longer one is
-left out: cutting a value that a rule reads would change what it says, and its owner must not be
-able to keep the rest of the object from being read. Texts for people are cut at 2,048 characters.
+Bounds: an annotation of ours takes as many bytes as `podgroup.model.keys` says. A longer annotation
+is left out: a cut value would mean something else to the rule that reads it, and the owner must not
+be able to make the whole object unreadable. Texts for people are cut at 2,048 characters.
 
-Invariant: nothing of an object gets into a view but what is named here or in the kind's module.
+Invariant: only fields named here or in the kind's module get into a view.
 """
 
 from collections.abc import Container, Iterable
@@ -28,7 +28,7 @@ from podgroup.model.names import (
 )
 
 MAX_UNREAD = 8
-"""Fields of a pod of which is said that they are left out."""
+"""Fields of a pod that are listed as left out."""
 
 
 class RefusedError(ValueError):
@@ -65,7 +65,7 @@ class ManagedEntry(Wire, frozen=True):
 
     @property
     def creator(self) -> bool:
-        """It owns the containers of a pod, which only a creation can set."""
+        """The manager owns the containers of a pod, which only a creation can set."""
         return bool(self.owned and self.owned.spec and bytes(self.owned.spec.containers))
 
 
@@ -100,7 +100,7 @@ class MetaWire(Wire, frozen=True):
         """Return creationTimestamp.
 
         Raises:
-            RefusedError: there is none; every stored object has one.
+            RefusedError: the field is missing; every stored object has it.
         """
         if self.creation_timestamp is None:
             raise RefusedError("metadata.creationTimestamp", "is missing")
@@ -150,9 +150,9 @@ class RequirementWire(Wire, frozen=True):
 def annotations(
     found: dict[str, str] | None, more: Container[str] = ()
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the annotations that gatelog reads, and what is said of those it leaves out.
+    """Return the annotations that gatelog reads, and notes on those left out.
 
-    Read are those that enter the log (`podgroup.model.keys`), and keys in `more`.
+    Annotations are read that enter the log (`podgroup.model.keys`), and keys in `more`.
     """
     if not found:
         return {}, ()
@@ -169,7 +169,9 @@ def annotations(
 
 
 def because(found: dict[str, str] | None) -> str:
-    """Return why a person stopped or resumed an object, and who; "" where it does not say."""
+    """Return why a person stopped or resumed an object, and the person; "" without such
+    annotations.
+    """
     marks = found or {}
     reason, by = marks.get(REASON_ANNOTATION, ""), marks.get(REASON_BY_ANNOTATION, "")
     text = f"{reason} ({by})" if reason and by else reason
@@ -227,16 +229,16 @@ def requirements(found: Iterable[RequirementWire] | None) -> tuple[objects.Requi
 
 
 def writer(meta: ManagedMetaWire) -> tuple[str, datetime | None]:
-    """Return manager and time of the newest write to the object itself, "" when nothing tells.
+    """Return manager and time of the newest write to the object itself, "" when no entry tells.
 
     Entries of subresources (status writes of kubelet and kube-scheduler, mostly) do not count; a
     binding leaves no entry at all. The newest time wins. Times have whole seconds, so a pod created
-    and ungated within one second has a tie: then the one that did not create it wrote later, and
-    after that the later entry in the list.
+    and ungated within one second has a tie: then the manager that did not create the pod wrote
+    later, and after that the later entry in the list.
 
     Assumption to know about: the API server notes a manager when it *takes* fields. A writer that
-    only removes (a gate, a finalizer) leaves no trace and updates no time stamp, so the answer
-    is then the writer before, with the old time: a consumer compares both with the view before.
+    only removes (a gate, a finalizer) leaves no trace and updates no time stamp, so the answer is
+    then the previous writer, with the old time: a consumer compares both with the previous view.
     One case can be recognised without history: the spec has changed since creation (generation
     above 1), and there is no write after the creator's second.
     """

@@ -1,10 +1,10 @@
-"""Watch lines and list pages become deltas; whatever cannot be read becomes a value that says so.
+"""Watch lines and list pages become deltas; unreadable input becomes a value that says so.
 
 A watch line is `{"type": ..., "object": ...}`. The fast way decodes it in one pass into the kind's
-wire shape. What does not fit goes the slow way, which finds out what it is: an ERROR item (its
-object is a metav1.Status), a bookmark, an object with a field that cannot be taken (refused, with
-identity and the field's path), or no JSON at all (the connection was cut in the middle of a line;
-that is the caller's business and not the object's).
+wire shape. A line that does not fit goes the slow way, which finds out the kind of line: an ERROR
+item (its object is a metav1.Status), a bookmark, an object with a field that cannot be taken
+(refused, with identity and the field's path), or no JSON at all (the connection was cut in the
+middle of a line, which is the caller's business).
 
 A deletion is never refused: an object that was taken while it was readable must be able to leave.
 Its last state is then its identity alone.
@@ -55,7 +55,7 @@ class ErrorItem(Struct, frozen=True, gc=False):
 
 
 class Garbled(Struct, frozen=True, gc=False):
-    """A line that is not a watch item: most likely half of one."""
+    """A line that is no watch item: most likely a cut line."""
 
     message: str
 
@@ -135,7 +135,7 @@ def read_page(body: bytes) -> Page:
     """Return the page in `body`.
 
     Raises:
-        msgspec.MsgspecError: it is not a Kubernetes list; ask again.
+        msgspec.MsgspecError: the body is no Kubernetes list; ask again.
     """
     found = _lists.decode(body)
     return Page(found.metadata.resource_version, found.metadata.continue_, found.items or ())
@@ -173,7 +173,7 @@ class Translator(Generic[W]):
         try:
             return self._item(line, relist)
         except Exception as error:
-            # Whatever is wrong with one object must not stop the others.
+            # An error in one object must not stop the others.
             return self._slowly(line, error, relist)
 
     def _item(self, line: bytes, relist: str) -> Item:

@@ -1,10 +1,10 @@
-"""Pods that take much memory: what users can make large is left out, the largest part first.
+"""Pods that take much memory: fields that users can make large are left out, the largest first.
 
-Theory. A field that says more than a pod may take (`MAX_POD_BYTES`) is left out and named; the
-group of such a pod waits (reason PodTooLarge), because what suits it cannot be known. What it takes
-of a node, its phase and its deletion are known whatever is written on it.
+Theory. Fields beyond the memory that a pod may take (`MAX_POD_BYTES`) are left out and named; the
+group of such a pod waits (reason PodTooLarge), because the nodes that suit it cannot be known. Its
+requests, phase and deletion are known whatever is written on it.
 
-Invariant: what `fitting` returns takes at most `MAX_POD_BYTES` beyond what light pods take.
+Invariant: a pod from `fitting` takes at most `MAX_POD_BYTES` beyond a light pod.
 """
 
 from typing import Any, Final
@@ -20,7 +20,7 @@ from podgroup.model.weight import OWN, SHAPE, own_weight, shape_weight
 MAX_POD_BYTES: Final = 256 * 1024
 """Bytes of memory that a pod's view may take; a list of 2,000 host names takes half of it."""
 MOST_KEPT: Final = 16
-"""Entries that are kept of a list or map that is left out, where some must be."""
+"""Entries that stay of a list or map that is left out, where some must stay."""
 
 PATHS: Final = {
     "node_terms": "spec.affinity",
@@ -63,7 +63,7 @@ def fitting(view: PodView) -> PodView:
 
 
 def _least(name: str, value: Any) -> Any:
-    """Return what is kept of a field: what says whose pod it is, and how much it takes."""
+    """Return the part of a field that is always kept: whose the pod is, and its amounts."""
     match name:
         case "labels" | "annotations":
             ours = [(key, text) for key, text in value.items() if is_ours(key)]

@@ -47,7 +47,7 @@ def node_view(wire: NodeWire) -> NodeView:
     """Return the view of a node.
 
     Raises:
-        RefusedError: what is allocatable is no quantity; the path names the resource.
+        RefusedError: an allocatable amount is no quantity; the path names the resource.
     """
     meta, spec, status = wire.metadata, wire.spec, wire.status
     ready = next((c.status for c in status.conditions or () if c.type == "Ready"), "")

@@ -1,14 +1,14 @@
 """Pods: the bytes of core/v1 Pod become a `PodView`.
 
-This is the hot path: a relist of a large cluster runs through here once per pod. Two things keep
-it fast. What pods of one role share (resources, tolerations, affinity, and the role itself) is
+This is the hot path: a relist of a large cluster runs through here once per pod. Two things keep it
+fast. Parts that pods of a role share (resources, tolerations, affinity, and the role itself) are
 translated once per distinct text and remembered in bounded tables. The role is computed, which
 reads the pod once more, only for pods without the role-hash annotation.
 
-Annotation pod-group-sets is read here (`podsets`) and not passed on as text. One that cannot
-be read is reported in the view instead of refusing the pod: its group has to say why it is blocked.
-So is an annotation over its bound: whatever its owner writes on a pod, what it takes, its phase
-and its deletion are known.
+Annotation pod-group-sets is read here (`podsets`) and not passed on as text. An unreadable value is
+reported in the view instead of refusing the pod: its group must say why it is blocked. The same
+holds for an annotation over its bound: whatever its owner writes on a pod, its requests, phase and
+deletion are known.
 
 Invariant: environment, commands, arguments and volumes are not named here, so no view has them.
 """
@@ -148,7 +148,7 @@ class _BoundSpec(PodSpecWire, frozen=True):
 
 
 class BoundPodWire(ObjectWire, frozen=True):
-    """core/v1 Pod, as far as it matters to others what it takes of its node."""
+    """core/v1 Pod, with the fields that show what it takes of its node."""
 
     spec: _BoundSpec = _BoundSpec()
     status: _PodStatus = _PodStatus()
@@ -245,7 +245,7 @@ def _annotations(
 
 
 def granted(status: _PodStatus) -> Granted:
-    """What the kubelet says it granted, which is not what is asked while a resize is under way."""
+    """The amounts that the kubelet granted: during a resize they differ from the requests."""
     found = [
         (one.name, bytes(one.allocated_resources), bytes(one.resources))
         for statuses in (status.init_container_statuses, status.container_statuses)
@@ -269,7 +269,7 @@ def _grace(seconds: int | None) -> int:
 
 
 def _ends(status: _PodStatus) -> tuple[objects.ContainerEnd, ...]:
-    """How containers ended: the present state if that is an end, else the one before a restart."""
+    """How containers ended: the present state if terminated, else the state before a restart."""
     ends = []
     for statuses in (status.init_container_statuses, status.container_statuses):
         for container in statuses or ():

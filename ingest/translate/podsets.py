@@ -1,15 +1,15 @@
-"""Annotation pod-group-sets: what a driver says about the pods it is going to create.
+"""Annotation pod-group-sets: a driver's declaration of the pods that it will create.
 
 KEP-976 (story 3) takes YAML or JSON with the structure of a Workload's podSets: a list of sets with
 name, count and template. A set without a template is of pods created beforehand, and Workload and
-quota follow the pods themselves. Of a template nothing is kept but what admission and scheduling
-look at (the list in KEP-976, "Groups of Pods created beforehand"), so environment, commands and
-volumes that someone left in it go no further than this module.
+quota follow the pods themselves. Of a template only the fields are kept that admission and
+scheduling read (the list in KEP-976, "Groups of Pods created beforehand"), so environment, commands
+and volumes in it go no further than this module.
 
 `requests` and `limits` directly under a container, as the KEP's example has them, mean the same as
 under `resources`. A count that is not given is 1, as in the Workload API.
 
-Invariant: pure, and what is accepted makes podsets that the Workload API accepts.
+Invariant: pure, and accepted sets make podsets that the Workload API accepts.
 """
 
 import hashlib
@@ -64,7 +64,7 @@ class SetsError(msgspec.Struct, frozen=True):
 class Declared(msgspec.Struct, frozen=True):
     """What the annotation declares: sets, or the errors that keep it from declaring any.
 
-    `key` is the same for annotations that declare the same, whatever they look like.
+    `key` is equal for annotations that declare the same sets, whatever their form.
     """
 
     sets: tuple[DeclaredSet, ...]
@@ -101,7 +101,7 @@ def parse_sets(text: str, variant: Variant = "kueue") -> Declared:
     sets = reader.sets()
     if reader.errors:
         return _failed(text, tuple(reader.errors[:_MAX_ERRORS]))
-    # The template says it already, and keys of older logs are to stay what they were.
+    # The template has the claims already, and keys of older logs must not change.
     plain = [msgspec.structs.replace(one, resource_claims=()) for one in sets]
     return Declared(sets, _digest(msgspec.json.encode(plain, order="sorted")))
 
@@ -115,7 +115,7 @@ def _digest(data: bytes) -> str:
 
 
 class _Reader:
-    """Goes over one document and gathers what is wrong with it."""
+    """Reads a document and gathers its errors."""
 
     def __init__(self, document: Document, variant: Variant) -> None:
         self.document = document
@@ -264,7 +264,7 @@ def _steps(field: str) -> Path:
 
 
 def _not(value: Any) -> str:
-    """Say what is there instead, in few characters."""
+    """Describe the value that is there instead, in few characters."""
     match value:
         case None:
             return ", nothing is given"

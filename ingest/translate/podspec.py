@@ -1,8 +1,8 @@
 """Parts of a pod spec that quota admission looks at: amounts, tolerations, required affinity.
 
-They are in pods, in the templates of Workloads, and in those of pod-group-sets. What pods of one
-role share is translated once per distinct text and remembered in bounded tables, because a relist
-of a large cluster runs through here once per pod.
+They occur in pods, in the templates of Workloads, and in those of pod-group-sets. Parts that pods
+of a role share are translated once per distinct text and remembered in bounded tables, because a
+relist of a large cluster runs through here once per pod.
 
 Invariant: equal texts give equal results, and no caller changes a result.
 """
@@ -59,10 +59,10 @@ class PodSpecWire(Wire, frozen=True):
 
 
 class Granted(NamedTuple):
-    """What the status of a pod says was granted, as JSON maps of quantities.
+    """The granted amounts in the status of a pod, as JSON maps of quantities.
 
     `containers` has the allocated and the present requests by name, `pod` those of the pod as a
-    whole. `infeasible`: the kubelet has said that more than this never comes.
+    whole. `infeasible`: the kubelet reports that it will never grant more.
     """
 
     containers: tuple[tuple[str, bytes, bytes], ...] = ()
@@ -85,9 +85,9 @@ def requests_of(
 
 
 def wrong_amount(spec: PodSpecWire, path: str = "spec") -> str:
-    """Return path and fault of the first amount that no pod can have; "" if there is none.
+    """Return path and fault of the first amount that no pod can have; "" for none.
 
-    What is below zero counts as nothing in `requests_of`, what is beyond any node as 2^63-1.
+    `requests_of` takes an amount below zero as 0, an amount beyond any node as 2^63-1.
 
     Raises:
         RefusedError: as `requests_of`.
@@ -173,7 +173,7 @@ def tolerations_of(raw: bytes) -> tuple[objects.Toleration, ...]:
     """Return the tolerations in a JSON list of them.
 
     Raises:
-        RefusedError: it is no such list.
+        RefusedError: the JSON is no such list.
     """
     try:
         return tolerations(_toleration_lists.decode(raw))
@@ -197,7 +197,7 @@ def claims_of(raw: bytes) -> tuple[objects.PodClaim, ...]:
     """Return the entries of a JSON list of resourceClaims.
 
     Raises:
-        RefusedError: it is no such list.
+        RefusedError: the JSON is no such list.
     """
     try:
         entries = _claims.decode(raw) or ()
@@ -218,7 +218,7 @@ def node_terms_of(raw: bytes) -> tuple[objects.NodeTerm, ...]:
     """Return the terms of required node affinity in the JSON of an affinity.
 
     Raises:
-        RefusedError: it is no affinity.
+        RefusedError: the JSON is no affinity.
     """
     try:
         affinity = _affinities.decode(raw)

@@ -4,8 +4,8 @@ v1beta1 and v1beta2 of Kueue's queues differ in names only: `cohort` became `coh
 `admissionChecks` (names) gave way to `admissionChecksStrategy`, and the fungibility answers
 `Borrow` and `Preempt` became `MayStopSearch`. The view speaks v1beta2.
 
-An amount or a word that cannot be used does not keep the rest of an object from being known: what
-is wrong is said in the view, the amount counts as nothing, and the word as the default.
+An unusable amount or word does not make the rest of an object unreadable: the view names the fault,
+the amount counts as 0, and the word as the default.
 
 Invariant: an absent setting becomes the default that Kueue's API documents, so that no code after
 this has to know defaults; no amount in a view is below zero.

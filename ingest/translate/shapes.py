@@ -18,7 +18,7 @@ from podgroup.model.roles import ShapeError, Variant, role_hash
 
 _NULL = Raw(b"null")
 MAX_SHAPE_BYTES = 256 * 1024
-"""Shapes whose role is computed as Kueue does, in bytes of JSON."""
+"""Largest shape, in bytes of JSON, whose role is computed as Kueue does."""
 
 
 class _Container(Wire, frozen=True, omit_defaults=True):
@@ -67,7 +67,7 @@ class _KepPod(Struct, frozen=True, omit_defaults=True):
 
 
 class _Line(_Pod, frozen=True, omit_defaults=True):
-    """A pod, or the line of a watch around one."""
+    """A pod, or the watch line that holds a pod."""
 
     object: _Pod | None = None
 

@@ -41,7 +41,7 @@ def bounded(raw: bytes) -> bytes | None:
 
 
 def _bound(found: Any) -> bool:
-    """Bound all times in a value; tell whether there was one to bound."""
+    """Bound all times in a value; return whether any was bounded."""
     changed, rest = False, [found]
     while rest:
         value = rest.pop()

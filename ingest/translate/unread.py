@@ -13,11 +13,11 @@ from msgspec import Struct, inspect
 from podgroup.model.limits import OBJECT_NAME
 
 MOST = 16
-"""Fields that are named of one object."""
+"""Fields that are named for one object."""
 
 
 class _Item(Struct):
-    """An object, or the line of a watch around one."""
+    """An object, or the watch line that holds an object."""
 
     spec: Any = None
     object: "_Item | None" = None

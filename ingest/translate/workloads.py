@@ -1,12 +1,12 @@
 """Workloads: kueue.x-k8s.io Workload, in both served versions, becomes a `WorkloadView`.
 
 v1beta2 and v1beta1 differ in three places that matter here (Kueue's conversion webhook): the
-priority class is a reference in one and a name with a source in the other, past execution time is
+priority class is a reference in v1beta2 and a name with a source in v1beta1, past execution time is
 spelt differently, and topology assignments are laid out differently (`topology_json`). One wire
 shape names the fields of both; an object never has both.
 
 A Workload is an object that its author may write by hand, with a pod template that the API server
-does not look into: an amount or a count that cannot be is said in the view, and counts as nothing.
+does not look into: the view names an impossible amount or count, which counts as nothing.
 
 Invariant: the same Workload read through either version gives the same view; no amount or count in
 it is below zero.
@@ -43,7 +43,7 @@ _PRIORITY_KINDS = {
     "scheduling.k8s.io/priorityclass": "PriorityClass",
 }
 _MAX_UPDATE_BYTES = 64 * 1024
-"""Bound on the labels and annotations one admission check wants on the pods of one podset."""
+"""Bound on the labels and annotations that an admission check wants on the pods of a podset."""
 
 
 class _Template(Wire, frozen=True):
@@ -246,7 +246,7 @@ def _usage(found: _Assignment) -> dict[str, int]:
         try:
             usage[resource] = amount(resource, str(text))
         except QuantityError:
-            usage[resource] = 0  # never credit, whoever wrote it
+            usage[resource] = 0  # # never credit, whatever client wrote it
     return usage
 
 

@@ -6,10 +6,10 @@ from the pod, the settings and a handful of facts looked up beforehand, and it a
 
     request bytes -> review -> pod -> facts (the only I/O) -> mutate / validate -> response
 
-`mutate` and `validate` are pure; `facts` asks the API server through the `owners.Lookup`
-protocol; `server` speaks HTTPS and AdmissionReview v1; `install` is what a cluster
-needs to find and to trust it.
+`mutate` and `validate` are pure; `facts` asks the API server through the `owners.Lookup` protocol;
+`server` speaks HTTPS and AdmissionReview v1; `install` has the objects by which a cluster finds and
+trusts the webhook.
 
 Invariant: an answer is either a decision about this pod or a clear error; the webhook keeps no
-state about pods, and asking twice gives the same answer (dry runs and reinvocation are safe).
+state about pods, and a repeated request gets the same answer (dry runs and reinvocation are safe).
 """

@@ -1,8 +1,8 @@
 """From an admission request to a response: which rules apply, and with which facts.
 
-The API server decides what is asked (operations and resources come from the registration);
-here it is decided what that means: creations are mutated or validated, updates validated, and
-everything else passes, because a webhook that refuses what it does not know blocks clusters.
+The API server decides what is sent (operations and resources come from the registration); this
+module decides the rules: creations are mutated or validated, updates validated, and everything else
+passes, because a webhook that refuses unknown requests blocks clusters.
 
 Owners that carry the queue label are a third kind of request (`ownerlabels`).
 
@@ -37,11 +37,11 @@ class Reviewed(msgspec.Struct, frozen=True):
 
 
 class AdmissionWebhooks:
-    """The webhooks for one policy; stateless apart from what the lookup caches.
+    """The webhooks for one policy; stateless apart from the cache of the lookup.
 
-    All methods raise `owners.LookupFailed` when the API server could not be asked. That is no
-    verdict on the pod: the caller answers with a server error, and the registration's
-    failurePolicy decides.
+    All methods raise `owners.LookupFailed` when the API server did not answer. That is no verdict
+    on the pod: the caller answers with a server error, and the registration's failurePolicy
+    decides.
     """
 
     def __init__(self, policy: WebhookPolicy, lookup: Lookup) -> None:
@@ -117,10 +117,10 @@ class AdmissionWebhooks:
         return validate_update(old, pod, self._policy, facts, by_gatelog=by_gatelog)
 
     async def _let_pass(self, pod: Pod, request: review.Request) -> Verdict | None:
-        """Refuse a pod that was to come out of mutation with a gate, and did not.
+        """Refuse a pod that needs a gate and came out of mutation without it.
 
-        The server does not ask a mutating webhook whose conditions did not hold a second time,
-        though another webhook has named a queue since.
+        The API server does not call a mutating webhook again whose conditions did not hold at
+        first, though another webhook has named a queue since.
         """
         if not any(bypasses(None, pod)):
             return None

@@ -1,10 +1,10 @@
-"""Bytes of request bodies that strangers can make the webhook hold.
+"""A bound on the bytes of request bodies that any client can make the webhook hold.
 
 Theory. Any client of the port can send as much of a body as it likes; the API server sends bodies
-at once, mostly of a few kilobytes. So what is unfinished gives way to what is new: with too many
-bytes in flight the largest unfinished body. One that does not arrive ends after seconds.
-With the bound of connections (`runtime.connections`), `BUDGET_BYTES` stays well below the
-memory that the manifests allow.
+at once, mostly of a few kilobytes. So unfinished bodies give way to new ones: with too many bytes
+in flight the largest unfinished body is given up. A body that does not arrive ends after seconds.
+With the bound of connections (`runtime.connections`), `BUDGET_BYTES` stays well below the memory
+that the manifests allow.
 
 Invariant: a request that was read to its end is never given up here.
 """
@@ -32,7 +32,7 @@ class Budget:
             max(self._unfinished, key=self._unfinished.__getitem__).give_up()
 
     def finish(self, body: "Body") -> None:
-        """The body has arrived: it is held until it is given back, whatever else arrives."""
+        """The body has arrived: its bytes are held until they are given back."""
         self._unfinished.pop(body, None)
 
     def give_back(self, body: "Body", size: int) -> None:
@@ -45,8 +45,8 @@ class Body:
     """The body of one request, as it arrives. Used as a context manager.
 
     Args:
-        budget: what its bytes are counted in.
-        request: the request; its connection is closed when the body has to give way.
+        budget: counts its bytes.
+        request: the request; its connection is closed when the body must give way.
     """
 
     def __init__(self, budget: Budget, request: web.Request) -> None:
@@ -67,7 +67,7 @@ class Body:
 
         Raises:
             web.HTTPRequestEntityTooLarge: it is larger than `most_bytes`.
-            ConnectionError: it gave way to others, or its sender went.
+            ConnectionError: the body gave way to others, or its sender went.
         """
         declared = self._request.content_length or 0
         if declared > most_bytes:

@@ -1,15 +1,16 @@
-"""The queue cannot be bypassed: one table of what is refused, for the webhook and for the policy.
+"""The queue cannot be bypassed: one table of refusals, for the webhook and for the policy.
 
 A pod is *marked* when something says that it is in a queue: the queue label, the managed label, our
 finalizer, or the annotation of a suspending parent. Its gate is all that keeps it from running, and
-it can be put on at creation only (KEP-3521). So a marked pod is made with the gate, only gatelog
-takes the gate off, no mark of what waits or runs comes off, and none that gatelog watches by is put
-on what runs. Each row of `RULES` is one conjunction of facts; `deploy/admission-policy` has them in
-CEL, written by `validations` and `variables`, and a test goes through all chains of requests.
+it can be put on at creation only (KEP-3521). So a marked pod is created with the gate, only gatelog
+takes the gate off, no mark comes off a pod that waits or runs, and no mark that gatelog watches by
+is put on a pod that runs. Each row of `RULES` is one conjunction of facts;
+`deploy/admission-policy` has them in CEL, written by `validations` and `variables`, and a test goes
+through all chains of requests.
 
-Exempt at creation are the kubelet's mirrors of static pods, which run whatever the API says: a
-mirror is what a kubelet makes, since anybody can write its annotation. So are, for the queue label
-alone, pods of owners that Kueue queues as a whole.
+Exempt at creation are the kubelet's mirrors of static pods, which run whatever the API says: only a
+kubelet's creation counts as a mirror, since any user can write its annotation. So are, for the
+queue label alone, pods of owners that Kueue queues as a whole.
 
 Invariant: pure; a fact in Python and the same fact in CEL are equal for every pod.
 """
@@ -37,7 +38,7 @@ OF_QUEUED_OWNER: Final[str] = (
     f"has(object.metadata.ownerReferences) && has(object.metadata.labels) && "
     f"'{names.PODSET_LABEL}' in object.metadata.labels"
 )
-"""CEL for a pod that Kueue has let start with its owner, as far as the pod alone can tell."""
+"""CEL for a pod that Kueue has let start with its owner, as far as the pod alone shows."""
 
 
 class Fact(NamedTuple):
@@ -81,10 +82,10 @@ FACTS: Final[dict[str, Fact]] = {
 
 
 class Rule(NamedTuple):
-    """A row: refused is what meets all of it. A fact with ``!`` before it must not hold.
+    """A row: a request that meets all of it is refused. A fact with ``!`` before it must not hold.
 
-    `old` and `new` are of the pod before and after; a creation has no pod before. `number` is that
-    of the policy's validation, `path` the field that is named to the user.
+    `old` and `new` are of the pod before and after; a creation has no pod before. `number` is the
+    number of the policy's validation, `path` the field that the user sees.
     """
 
     number: str
@@ -187,7 +188,7 @@ RULES: Final[tuple[Rule, ...]] = (
 
 
 def mirrored(pod: Pod, username: str, groups: Collection[str]) -> bool:
-    """Tell whether a request is a kubelet's, for its mirror of a static pod."""
+    """Return whether a request is a kubelet's, for its mirror of a static pod."""
     kubelet = username.startswith(_NODE_USER) and _NODE_GROUP in groups
     return kubelet and MIRROR_ANNOTATION in pod.annotations
 
@@ -216,7 +217,7 @@ def _all(facts: tuple[str, ...], pod: Pod) -> bool:
 
 
 def variables() -> list[dict[str, str]]:
-    """The facts as variables of the policy: ``hasGate`` of the pod, ``hadGate`` of it before."""
+    """The facts as variables of the policy: ``hasGate`` of the new pod, ``hadGate`` of the old."""
     found = []
     for word, fact in FACTS.items():
         new = fact.cel.format(

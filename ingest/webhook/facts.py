@@ -21,7 +21,7 @@ from podgroup.model import names
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What was looked up for one pod; the defaults are those of a plain cluster."""
+    """The facts for one pod; the defaults are those of a plain cluster."""
 
     mirror: bool = False
     """A kubelet's record of a static pod, which runs whatever the API says."""

@@ -4,7 +4,7 @@ Kubernetes reports an invalid object as a list of errors that each carry the pat
 one of a few kinds and a sentence. The same form is used here, so that a refusal by the webhook
 reads like a refusal by the API server and tools can point at the field.
 
-Invariant: every error has an exact path (``metadata.labels[key]``); a value quoted in one is
+Invariant: every error has an exact path (``metadata.labels[key]``); a value quoted in an error is
 cut short, so a huge annotation cannot make a huge answer.
 """
 
@@ -84,7 +84,7 @@ def quoted(value: str) -> str:
 
 
 def subdomain_problem(name: str) -> str | None:
-    """Why ``name`` is no DNS-1123 subdomain (name of an object), or None when it is one."""
+    """Why ``name`` is no DNS-1123 subdomain (name of an object), or None when it is valid."""
     if is_dns_subdomain(name):
         return None
     return (
@@ -94,7 +94,7 @@ def subdomain_problem(name: str) -> str | None:
 
 
 def dns_label_problem(name: str) -> str | None:
-    """Why ``name`` is no DNS-1123 label (name of a podset), or None when it is one."""
+    """Why ``name`` is no DNS-1123 label (name of a podset), or None when it is valid."""
     if is_dns_label(name):
         return None
     return (

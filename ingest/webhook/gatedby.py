@@ -1,11 +1,11 @@
-"""Annotation admission-gated-by: who else has to agree before a pod's group is admitted.
+"""Annotation admission-gated-by: controllers that must agree before a pod's group is admitted.
 
-Its form is Kueue's: distinct names with a domain and a path, as managedBy of a Job has them
-(KEP-6915 of Kueue, pkg/util/webhook/validation_admissiongatedby.go). It may be there from the
-pod's creation on, and only become shorter. A bound on its length is added, so that the policy,
-which compares each name with each, has a bound on its work; what is there is not judged again.
+Its form is Kueue's: distinct names with a domain and a path, like managedBy of a Job (KEP-6915 of
+Kueue, pkg/util/webhook/validation_admissiongatedby.go). It can be set at the pod's creation only,
+and then only become shorter. A bound on its length is ours, so that the policy, which compares each
+name with each, has a bound on its work; a present value is not judged again.
 
-Invariant: the policy `gatelog-pods` says the same in CEL, with the two patterns of here.
+Invariant: the policy `gatelog-pods` has the same rule in CEL, with the two patterns of this module.
 """
 
 import re
@@ -39,7 +39,7 @@ def gated_by_errors(pod: Pod) -> list[FieldError]:
 
 
 def gated_by_change_errors(old: Pod, new: Pod) -> list[FieldError]:
-    """What is wrong with a change of it."""
+    """The errors of a change of the annotation."""
     before = old.annotations.get(ADMISSION_GATED_BY, "")
     after = new.annotations.get(ADMISSION_GATED_BY, "")
     if before == after or not after:

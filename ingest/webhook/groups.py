@@ -1,11 +1,10 @@
-"""Group metadata: what a pod must say to be a member of a group.
+"""Group metadata: what a pod must declare to be a member of a group.
 
-A group is named on every member and its size is stated in one of five ways: KEP-976's total
+Every member names its group, and the size is declared in one of five dialects: KEP-976's total
 count, the first draft's count (one shape), the first draft's roles (several shapes), story 3's pod
 sets (a driver that describes the pods it will create), or the owner whose pods make it up. Kueue
-built the first; the others are accepted here as further dialects. A name without any size, or a
-size without a name, can never become a group, so the pod is refused while its author is still
-looking.
+has the first; the others are further dialects. A name without any size, or a size without a name,
+can never become a group, so the pod is refused while its author is still looking.
 
 Invariant: a pod without any group key passes; every error names the label or annotation to set.
 """

@@ -7,16 +7,16 @@ cluster can lock itself out of restarting it. Here the reach is cut down instead
 
 - pods that name a queue, or are gated for a parent, are mutated under the chosen failurePolicy:
   a gate cannot be added later, so by default they wait for the webhook rather than escape;
-- pods that name none are only looked at for a default queue: objectSelector leaves the others
-  out, and a webhook that is away is ignored there after two seconds;
+- pods without a queue are only looked at for a default queue: objectSelector leaves the others out,
+  and a webhook that is away is ignored there after two seconds;
 - only pods with a ``kueue.x-k8s.io/`` label or annotation are validated, never what the actuator
-  changes (ungating and clean-up must not depend on this server; what only a person who shares its
-  account can have changed is looked at), and one that is being deleted only when queue,
+  changes (ungating and clean-up must not depend on this server; changes that only a person with the
+  actuator's account can have made are looked at), and a pod that is being deleted only when queue,
   managed label or gate change (finalizers must come off);
 - owners that carry the queue label are looked at where their template lacks it.
 
-Which pods each webhook reaches is written in deploy/webhook/configuration.yaml; here is put in what
-settings change: where the webhook is, whom to trust, the failurePolicy, namespaces, owners.
+Which pods each webhook reaches is written in deploy/webhook/configuration.yaml; this module puts in
+what settings change: the webhook's address, the authorities, the failurePolicy, namespaces, owners.
 
 matchConditions need Kubernetes 1.28 (GA in 1.30). Invariant: a pod without any Kueue metadata is
 never refused because the webhook is away, and pods of excluded namespaces are never seen.
@@ -67,7 +67,9 @@ _MOVES_THE_POD: Final[str] = " || ".join(
         _differs("annotations", *(key.name for key in KEYS if key.moves and key.annotation)),
     )
 )
-"""It is about queue, group, Workload, priority, time limit or who gates it: not the actuator's."""
+"""The change is about queue, group, Workload, priority, time limit or gating controllers: not the
+actuator's.
+"""
 
 
 class ServiceEndpoint(msgspec.Struct, frozen=True):
@@ -94,8 +96,9 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     ca_bundle: bytes = b""
     """PEM certificates to trust; empty where cert-manager fills it in."""
     failure_policy: FailurePolicy = "Fail"
-    """For pods that name a queue. ``Ignore`` lets them run unaccounted while we are away; they
-    are then reported as running unadmitted."""
+    """For pods that name a queue. ``Ignore`` lets such pods run unaccounted while we are away; they
+    are then reported as running unadmitted.
+    """
     excluded_namespaces: tuple[str, ...] = EXCLUDED_NAMESPACES
     every_pod: bool = False
     """Pods without a queue are managed too (manage_jobs_without_queue_name)."""
@@ -156,8 +159,9 @@ def cel_text(value: str) -> str:
 def not_itself(user: str) -> str:
     """CEL for a change that is judged although `user`, the actuator's, may have made it.
 
-    A service account is gatelog's alone: only creations are. A person who runs `gatelog up` makes
-    changes of their own too, distinguished from the actuator's by what they are about.
+    A service account is gatelog's alone: of its changes only creations are judged. A person who
+    runs `gatelog up` makes changes of their own too, distinguished from the actuator's by what they
+    are about.
     """
     others = f"request.operation == 'CREATE' || request.userInfo.username != {cel_text(user)}"
     return others if user.startswith(SERVICE_ACCOUNT) else f"{others} || {_MOVES_THE_POD}"

@@ -1,10 +1,10 @@
 """Answers to the webhook's questions, from the Kubernetes API.
 
-The webhook is on the way of every pod creation, so it must not multiply requests: answers
-are kept for a few seconds, and callers that ask the same thing at the same time share one
-request. What is kept can be that old: a LocalQueue named ``default`` takes effect within the
-time to live. When the API server cannot be reached, answers about namespaces, queues and
-classes are used a while longer; answers about owners are not, since they decide who is charged.
+The webhook is on the way of every pod creation, so it must not multiply requests: answers are kept
+for a few seconds, and callers with the same question at the same time share a request. An answer
+can be that old: a LocalQueue named ``default`` takes effect within the time to live. When the API
+server cannot be reached, answers about namespaces, queues and classes are used a while longer;
+answers about owners are not, since they decide which queue is charged.
 
 Invariant: the cache is bounded in entries and time; a name from an object never reaches a URL
 unescaped.
@@ -130,7 +130,7 @@ class ApiLookup:
     async def _fetch(self, url: str, read: Callable[[dict[str, Any]], Any]) -> Any:
         try:
             status, body = await self._get(url)
-        except Exception as error:  # whatever the client raises, the question is unanswered
+        except Exception as error:  # # whatever the client raises, the question has no answer
             why = f"{type(error).__name__}: {error}"
             raise LookupFailed(f"GET {url}: the API server did not answer ({why})") from error
         if status == _NOT_FOUND:
@@ -145,7 +145,7 @@ class ApiLookup:
 
 
 def _seen(task: "asyncio.Task[Any]") -> None:
-    """Takes note of a failure, should all who waited for the answer have given up."""
+    """Retrieve a failure when every caller that waited for the answer has given up."""
     if not task.cancelled():
         task.exception()
 

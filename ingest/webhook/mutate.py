@@ -1,14 +1,13 @@
-"""Mutation: what is added to a pod so that it waits for its queue.
+"""Mutation: the fields that a pod gets so that it waits for its queue.
 
 A pod that is to be queued gets the label that says so, a finalizer so that its end is seen, the
-scheduling gate that holds it, and the hash that names its role (KEP-976, "Gating Pod
-Scheduling"). Where its owner's pods make up a group it is made a member (`owned`). The answer is a
-JSON patch (RFC 6902) against the object in the request.
+scheduling gate that holds it, and the hash that names its role (KEP-976, "Gating Pod Scheduling").
+Where its owner's pods make up a group, the pod becomes a member (`owned`). The answer is a JSON
+patch (RFC 6902) against the object in the request.
 
-Nothing is taken away and nothing the user wrote is changed: a queue, a priority class, a gate
-or a role hash that is there stays. Never touched: node selector, tolerations, resources, owner
-references, a group name and counts that are there; bad group metadata is the validating half's
-business.
+Mutation only adds: a queue, a priority class, a gate or a role hash of the user stays. Never
+touched: node selector, tolerations, resources, owner references, a group name and its counts;
+validation judges bad group metadata.
 
 Invariant: idempotent. Applied to its own result, `mutate` yields an empty patch.
 """
@@ -63,11 +62,11 @@ class MutateResult(msgspec.Struct, frozen=True):
 def mutate(pod: Pod, policy: WebhookPolicy, facts: Facts) -> MutateResult:
     """Decides what to add to a pod that is being created.
 
-    Gate, label and finalizer come together or not at all: what has the gate alone is unseen and
-    waits for ever. So a pod that bears the gate itself, or is to wait for a parent, is taken like
-    one that names a queue, and says what it lacks. Asked are, in this order, the namespace, the
-    owners, the queue. Refused is only a pod that cannot be gated although it
-    is to be queued, because it names its node already, and one whose shape cannot be hashed.
+    Gate, label and finalizer come together or not at all: a pod with the gate alone is unseen and
+    waits for ever. So a pod that bears the gate itself, or is to wait for a parent, is treated like
+    a pod that names a queue, and its group reports what it lacks. The facts are decided on in this
+    order: the namespace, the owners, the queue. Refused are only pods that must be queued and
+    cannot be gated, since they name a node already, and pods whose shape cannot be hashed.
     """
     if facts.mirror:
         return MutateResult(Disposition.MIRROR)

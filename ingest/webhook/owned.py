@@ -1,14 +1,14 @@
-"""Pods of a StatefulSet or a LeaderWorkerSet: which group they are of, as they themselves show.
+"""Pods of a StatefulSet or a LeaderWorkerSet: their group, as the pods themselves show it.
 
-The pods of a StatefulSet are one group, those of a replica of a LeaderWorkerSet another. What says
-so is on each pod when it is created: its controller's kind and name, or the labels and annotations
-of its LeaderWorkerSet. How many pods a StatefulSet wants stands on the set alone; that is read
-where its pods wait, from the log. So CEL can say the same (deploy/admission-policy), which sees no
-other object.
+The pods of a StatefulSet are one group, those of a replica of a LeaderWorkerSet another. Each pod
+shows its group when it is created: by its controller's kind and name, or by the labels and
+annotations of its LeaderWorkerSet. Only the StatefulSet has its number of pods, which the fold
+reads from the log. So CEL, which sees no other object, can have the same rule
+(deploy/admission-policy).
 
-Who says of which group a pod is, or that it waits for a parent, is left alone.
+A pod that names its group, or a parent to wait for, is left alone.
 
-Invariant: pure; a pod that has been through here comes out as it was.
+Invariant: pure; a second pass changes nothing.
 """
 
 from collections.abc import Collection
@@ -24,7 +24,7 @@ _STATED = tuple(key.name for key in KEYS if key.size)
 
 
 class Member(msgspec.Struct, frozen=True):
-    """What makes a pod a member: its `group`, its `role`, and whose pods make up the group."""
+    """A pod's membership: its `group`, its `role`, and the owner whose pods make up the group."""
 
     group: str
     role: str

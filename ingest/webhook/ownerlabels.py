@@ -1,14 +1,14 @@
 """Owners that carry the queue label themselves: it is copied to the pods they will make.
 
-Only a pod can wait at a gate. Who labels the Deployment instead of its pod template means the same,
-and without this its pods would run outside of every quota, silently. Kueue's integrations of these
-kinds copy the label too; beside gatelog they are off (a Job's is not, so Jobs are left to Kueue
-there). The owner's label wins over another one in the template, as it does with Kueue.
+Only a pod can wait at a gate. A label on the Deployment instead of its pod template means the same,
+and without this module the pods would run outside of every quota, silently. Kueue's integrations of
+these kinds copy the label too; beside gatelog they are off (a Job's is not, so Jobs are left to
+Kueue there). The owner's label wins over another label in the template, as in Kueue.
 
-A Job's template cannot change once it is made, so Jobs are looked at when created only; the other
-kinds also when changed, which rolls their pods out anew.
+A Job's template is immutable, so Jobs are looked at when created only; the other kinds also when
+changed, which rolls their pods out anew.
 
-Invariant: pure and idempotent; nothing but the two labels of the template is touched.
+Invariant: pure and idempotent; only the two labels of the template change.
 """
 
 from typing import Any

@@ -1,12 +1,12 @@
 """The walk up a pod's owners: is one of them queued already?
 
-Controllers form chains (a Deployment owns a ReplicaSet owns a Pod), and a queue name anywhere
-up the chain, on a kind that is queued as a whole, settles the matter for the pod. The walk
-follows ``controller: true`` references by uid, never by name alone, because names are reused.
+Controllers form chains (a Deployment owns a ReplicaSet owns a Pod), and a queue name anywhere up
+the chain, on a kind that is queued as a whole, decides for the pod. The walk follows ``controller:
+true`` references by uid, never by name alone, because names are reused.
 
-Invariant: it ends: after ten hops, at a uid seen before, at a kind it does not know, or where
-the object found is not the one referred to; and an owner of a known kind that cannot be read is
-an error, since letting the pod pass could let it escape both queues.
+Invariant: it ends: after ten hops, at a uid seen before, at a kind it does not know, or where the
+object found has another uid; and an owner of a known kind that cannot be read is an error, since
+letting the pod pass could let it escape both queues.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ class Lookup(Protocol):
     """What the webhook asks the cluster. Every method raises `LookupFailed` when it cannot say."""
 
     async def owner(self, namespace: str, ref: OwnerRef, kind: OwnerKind) -> Owner | None:
-        """The object under the reference's *name*, whatever its uid; None if there is none."""
+        """The object under the reference's *name*, whatever its uid; None if it does not exist."""
         ...
 
     async def namespace_labels(self, namespace: str) -> Mapping[str, str]:
@@ -104,7 +104,7 @@ async def managed_ancestor(pod: Pod, policy: WebhookPolicy, lookup: Lookup) -> s
                 f"{pod.title()} but is not in its namespace; create the owner first, then retry"
             )
         if owner.uid != ref.uid:
-            break  # an object of that name, but another one: the real owner is gone
+            break  # # an object of that name with another uid: the real owner is gone
         queued = policy.manage_jobs_without_queue_name or bool(owner.labels.get(QUEUE_NAME))
         if queued and policy.counts(ref.group, ref.kind):
             found = f"{ref.kind}/{ref.name}"

@@ -36,7 +36,7 @@ class Resource(msgspec.Struct, frozen=True):
 
 
 class UserInfo(msgspec.Struct, frozen=True):
-    """Who sent a request."""
+    """The user that sent a request."""
 
     username: str = ""
     groups: tuple[str, ...] | None = None

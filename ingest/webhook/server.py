@@ -1,16 +1,16 @@
 """The HTTPS server in front of the admission decisions.
 
-It is on the way of every matched pod creation, so it is bounded in all directions: bytes of a
-body and of all bodies, time for a head, a body and a request, requests and connections at once
-(`bounds`). Whatever comes in, what goes out is either an
-AdmissionReview or one sentence with the fitting HTTP status, never a traceback.
+It is on the way of every matched pod creation, so it is bounded in all directions: bytes of a body
+and of all bodies, time for a head, a body and a request, requests and connections at once
+(`bounds`). Every answer is either an AdmissionReview or a sentence with the fitting HTTP status,
+never a traceback.
 
     POST /mutate--v1-pod, /validate--v1-pod, /mutate-owners
                                                 AdmissionReview in, AdmissionReview out
     GET  /healthz, /readyz                      "ok"
 
-A 5xx tells the API server that there is no verdict; failurePolicy then decides what becomes of
-the pod. Invariant: every request ends up in exactly one of the `counts`.
+A 5xx tells the API server that there is no verdict; failurePolicy then decides on the pod.
+Invariant: every request ends up in exactly one of the `counts`.
 """
 
 import asyncio
@@ -35,11 +35,12 @@ VALIDATE_PATH: Final[str] = "/validate--v1-pod"
 LABEL_PATH: Final[str] = "/mutate-owners"
 
 MAX_BODY_BYTES: Final[int] = 3 * 1024 * 1024 + 64 * 1024
-"""The API server takes objects of up to 3 MiB (stored ones are half that, so old and new fit
-too); the rest is for the envelope."""
+"""The API server takes objects of up to 3 MiB (stored objects are half that, so old and new fit
+too); the rest is for the envelope.
+"""
 
 LARGE_BYTES: Final[int] = 256 * 1024
-"""Bodies above this are looked at one after the other: decoded they may be 30 times as large."""
+"""Bodies above this are decoded one after the other: decoded they may be 30 times as large."""
 
 _log = get_logger("webhook")
 
@@ -52,11 +53,11 @@ class Limits(Struct, frozen=True, kw_only=True):
     max_body_bytes: int = MAX_BODY_BYTES
     """Larger bodies are refused with 413."""
     max_in_flight: int = 256
-    """Requests answered at once; further ones are refused with 503."""
+    """Requests answered at once; further requests are refused with 503."""
     body_s: float = 2.0
     """Seconds in which a body must arrive."""
     max_connections: int = MAX_CONNECTIONS
-    """Connections at once; beyond that the longest idle one is closed."""
+    """Connections at once; beyond that the longest idle connection is closed."""
     head_s: float = HEAD_S
     """Seconds for a handshake, and for a first head."""
 
@@ -151,7 +152,7 @@ class WebhookServer:
             await asyncio.sleep(seconds)
 
     async def stop(self) -> None:
-        """Stops listening and lets requests under way finish, up to the time-out of one."""
+        """Stops listening and lets requests under way finish, for as long as a request may take."""
         if self._runner is not None and self._listener is not None:
             await self._listener.stop()
             await self._runner.shutdown()

@@ -1,9 +1,9 @@
 """From the settings of the process to a webhook policy.
 
-Settings are what an operator writes; a policy is what the decisions read. The one thing to
-work out is who else queues: in ``kueue`` mode Kueue's own job integrations do and their pods are
-left to them, and its scheduler assigns topologies; in ``builtin`` mode nothing does either, so a
-Job's pods that name a queue are taken.
+Settings are what an operator writes; a policy is what the decisions read. Only other controllers
+that queue need thought: in ``kueue`` mode Kueue's job integrations queue their own pods, and its
+scheduler assigns topologies; in ``builtin`` mode there are no others, so a Job's pods that name a
+queue are taken.
 
 Invariant: the same settings give the same policy.
 """
@@ -47,7 +47,7 @@ def topology_gate(settings: Settings) -> bool:
 
 
 def label_kinds(settings: Settings) -> tuple[OwnerKind, ...]:
-    """Kinds whose queue label is copied; what Kueue queues as a whole is left to it."""
+    """Kinds whose queue label is copied; kinds that Kueue queues as a whole are left to Kueue."""
     wanted: set[str] = {*settings.webhook.queue_owner_kinds}
     if settings.mode == "kueue":
         wanted -= {kind.kind for kind in JOB_KINDS}

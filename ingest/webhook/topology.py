@@ -51,7 +51,7 @@ def topology_errors(annotations: Mapping[str, str]) -> list[FieldError]:
 
 
 def never_placed(pod: Pod) -> list[FieldError]:
-    """What a new pod asks for that it never gets, whatever nodes there are."""
+    """Requests of a new pod that no set of nodes can meet."""
     errors = []
     unconstrained = pod.annotations.get(names.TOPOLOGY_UNCONSTRAINED)
     if unconstrained in FALSE:

@@ -1,11 +1,11 @@
 """Validation: refuses pods that could never be queued, and changes that would corrupt a group.
 
 Refusing early is kindness: later a mistake in a label is an event that a user has to find. All
-mistakes of one request are reported together, each with the path of its field. The rules are
-those of Kueue's pod webhook, so that what passes there passes here; on top come bounds and
-forms that Kueue leaves to fail later (role-hash text, sizes, the first draft's keys). The added
-ones apply to an update only where it changes the value, so that no rule of ours locks up a pod
-that is already there.
+mistakes of one request are reported together, each with the path of its field. The rules are those
+of Kueue's pod webhook, so a pod that passes there passes them here; on top come bounds and forms
+that Kueue leaves to fail later (role-hash text, sizes, the first draft's keys). The added rules
+apply to an update only where it changes the value, so that no rule of ours locks up a pod that
+exists already.
 
 A pod that is being deleted is exempt from all but the rules on changes: taking a finalizer off
 must never be refused for metadata that came in while the webhook was away.
@@ -85,7 +85,7 @@ def validate_update(
 ) -> Verdict:
     """Judges a change of a pod; ``suspended`` is judged on each pod alone, even in a group.
 
-    `by_gatelog`: the actuator makes the change, who alone may end the pod's time in its queue.
+    `by_gatelog`: the actuator makes the change; it alone may end the pod's time in its queue.
     """
     errors = [
         *_queue_change(old, new, facts),
@@ -168,7 +168,9 @@ def _more_than(path: str, found: Any, before: Any) -> list[FieldError]:
 
 
 def _too_choosy(pod: Pod, old: Pod | None) -> list[FieldError]:
-    """More of what leads to nodes than gatelog keeps; an update may leave what is there."""
+    """More node selectors, tolerations or terms than gatelog keeps; an update may keep present
+    values.
+    """
     spec = pod.raw.get("spec") or {}
     errors: list[FieldError] = []
     before = (old.raw.get("spec") or {}) if old is not None else {}
@@ -195,7 +197,7 @@ def _bounds(pod: Pod, old: Pod | None, policy: WebhookPolicy) -> list[FieldError
     errors = []
     before = old.annotations if old is not None else {}
     if len(pod.annotations) > names.MAX_ENTRIES:
-        return []  # said already
+        return []  # # reported already
     for key, value in pod.annotations.items():
         if not enters_log(key) or before.get(key) == value:
             continue
@@ -234,7 +236,7 @@ def _too_many_resources(pod: Pod) -> list[FieldError]:
 
 
 def _times(pod: Pod, policy: WebhookPolicy) -> list[FieldError]:
-    """A time to end beyond all measure: it says how long a pod may hold what is another's."""
+    """A grace period that is too long: for that time a pod may hold quota that is another's."""
     seconds, most = (pod.raw.get("spec") or {}).get(_GRACE), policy.max_grace_s
     if not isinstance(seconds, int) or seconds <= most:
         return []
