@@ -44,7 +44,10 @@ from podgroup.model.lifecycle import ADMITTED, OVER, PENDING
 from podgroup.model.reasons import WRITE_REFUSED, effect_of, lacks_quota, over_topology, reason_of
 from podgroup.model.wording import first, kueues, shown
 
-_MOST_HOLDERS = 5
+_NAMED = 5
+"""Holders of quota that are named one by one."""
+_MOST_HOLDERS = 100
+"""Holders that are added up."""
 _SPARED = (
     "single pods do without (queueing.workloads=groups): kubectl get podgroups lists it, "
     "kubectl get workloads does not"
@@ -130,7 +133,7 @@ def explain(
         reserved=known.reserved(group.id, now) if in_queue else None,
         expected=_expected(known, group, now, position) if pending else None,
         record=_record(known, group, shared, now) if overtaken else None,
-        holders=known.holders(group.cluster_queue) if in_queue else [],
+        holders=known.holders(group.cluster_queue, _MOST_HOLDERS) if in_queue else [],
         shared=shared,
         waits=known.waits(group.id),
         set_aside=known.parked_of(group.namespace, group.name, group.id),
@@ -288,11 +291,14 @@ def _queue(found: Explanation, now: datetime, own_only: bool) -> Iterator[Explan
     if found.record is not None:
         for label, text in overtaking.sentences(found.record):
             yield ExplanationLine(label, text)
-    held = [_holding(one, now) for one in found.holders]
-    if own_only:
-        mine = [one for one in found.holders if one.namespace == group.namespace]
-        others = [one for one in found.holders if one.namespace != group.namespace]
-        held = [*(_holding(one, now) for one in mine), *_others(others)]
+    mine = [one for one in found.holders if not own_only or one.namespace == group.namespace]
+    held = [_holding(one, now) for one in mine[:_NAMED]]
+    least = "at least " if len(found.holders) >= _MOST_HOLDERS else ""
+    if more := mine[_NAMED:]:
+        held.append(f"and {least}{len(more)} more: {_together(more)}")
+    if others := [one for one in found.holders if one not in mine]:
+        groups = "a group" if len(others) == 1 else f"{least}{len(others)} groups"
+        held.append(f"{groups} of other namespaces: {_together(others)}")
     for number, text in enumerate(held):
         yield ExplanationLine("" if number else "held by", text)
 
@@ -311,22 +317,17 @@ def _at(at: datetime, now: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S} UTC (in {duration((at - now).total_seconds())})"
 
 
-def _others(holders: list[HolderRow]) -> list[str]:
-    """Say what groups of other namespaces hold, and name none of them."""
+def _together(holders: list[HolderRow]) -> str:
+    """Say what groups hold together, and name none of them."""
     held: dict[tuple[str, str], int] = defaultdict(int)
     for one in holders:
         for flavor, resources in one.resources.items():
             for resource, number in resources.items():
                 held[flavor, resource] += number
-    if not holders:
-        return []
-    amounts = ", ".join(
+    return ", ".join(
         f"{shown(resource, number)} {resource} of {flavor or 'no flavor'}"
         for (flavor, resource), number in sorted(held.items())
     )
-    groups = "a group" if len(holders) == 1 else f"{len(holders)} groups"
-    least = "at least " if len(holders) >= _MOST_HOLDERS else ""
-    return [f"{least}{groups} of other namespaces: {amounts}"]
 
 
 def _pods(found: Explanation, now: datetime) -> Iterator[ExplanationLine]:

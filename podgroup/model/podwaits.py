@@ -28,8 +28,9 @@ OURS: Final = frozenset((ADMISSION_GATE, TOPOLOGY_GATE, ELASTIC_JOB_GATE))
 """Gates that gatelog or Kueue removes: the group says what a pod with such a gate waits for."""
 _GATED: Final = "SchedulingGated"
 """The API server's reason for a pod with gates; it stays until the scheduler has looked."""
-_PREEMPTION: Final = " preemption: "
-"""After this kube-scheduler says why preemption would not help, node by node."""
+_AFTERWARDS: Final = (" no new claims to deallocate", " preemption: ")
+"""After these kube-scheduler says what would not help either: to take devices back, and
+preemption, node by node."""
 
 NOT_SCHEDULED: Final = "NotScheduled"
 STARTING: Final = "Starting"
@@ -164,7 +165,10 @@ def _unscheduled(view: PodView) -> PodReason | None:
         if one.type != "PodScheduled":
             continue
         if one.status == "False" and one.reason not in ("", _GATED):
-            return PodReason(one.reason, "", one.message.partition(_PREEMPTION)[0].rstrip(" ."))
+            said = one.message
+            for begin in _AFTERWARDS:
+                said = said.partition(begin)[0]
+            return PodReason(one.reason, "", said.rstrip(" .,"))
     return None
 
 

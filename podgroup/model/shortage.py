@@ -6,7 +6,8 @@ people, so that it can be counted: which groups wait by whose borrowing limit, a
 
 Amounts in a shortage change with every admission and release; whose limit holds a group back, and
 whether it would fit without, changes rarely. So a shortage is recorded again when its `question` is
-another, with the amounts of that moment.
+another, with the amounts of that moment. What a tree can have at most changes with its quota alone,
+and is part of the question.
 
 Invariant: values; amounts are the integers of `podgroup.model.objects`, 2^63-1 is without limit.
 """
@@ -47,12 +48,12 @@ class Shortage(Struct, frozen=True, array_like=True, gc=False):
     ever: bool = False
 
     @property
-    def question(self) -> tuple[str, str, str, bool, int, str, bool, bool]:
+    def question(self) -> tuple[str, str, str, bool, int, str, bool, bool, int]:
         """The fields that make a shortage another one, which is recorded again."""
         fits = self.requested <= self.without
         return (
             *(self.flavor, self.resource, self.node, self.cohort),
-            *(self.requested, self.limit, fits, self.ever),
+            *(self.requested, self.limit, fits, self.ever, self.available if self.ever else 0),
         )
 
 

@@ -76,6 +76,54 @@ def test_why_and_console_say_first_which_limit_keeps_a_group_from_ever_starting(
     assert limit in page[: page.index("<h2>")]
 
 
+def test_what_a_queue_can_have_at_most_is_said_as_of_now(url: str) -> None:
+    """A quota was raised, and still not enough: `why` and the list went on with the old one."""
+    toy = Toy(cpu=2)
+    toy.pod("huge", cpu=30)
+    toy.wait(60)
+    toy.do(ObjectApplied(object=toy.cluster_queue(20)))
+    Writer(url).feed(toy.messages)
+    text = said(asked(url, "huge")).partition("before that")[0]
+    assert "ClusterQueue cq can have 20 at most" in text and "2 at most" not in text
+    with ReadModel(url, "test") as model:
+        (short,) = model.shared(model.groups("ns", "huge")[0].id).short
+    assert short.available == 20_000
+
+
+def test_what_a_person_stopped_takes_a_person_before_it_takes_pods(url: str) -> None:
+    """Its pods were gone: `why` asked for new ones, which would have waited as well."""
+    toy = Toy(cpu=4)
+    for name in ("a1", "a2"):
+        toy.pod(name, "a", 2)
+    toy.run("a1", "a2")
+    toy.put_workload(msgspec.structs.replace(toy.workloads["a"], active=False))
+    toy.settle()
+    writer, fed = Writer(url), len(toy.messages)
+    writer.feed(toy.messages)
+    text = said(asked(url, "a"))
+    assert "waits for: Deactivated" in text and "gatelog resume group ns/a" in text
+    toy.put_workload(msgspec.structs.replace(toy.workloads["a"], active=True))
+    toy.settle()
+    writer.feed(toy.messages[fed:])
+    text = said(asked(url, "a"))
+    assert "waits for: WaitingForReplacementPods" in text
+    assert "0 of 2 pods exist; create 2 more" in text
+
+
+def test_holders_beyond_those_that_are_named_are_added_up(url: str) -> None:
+    toy = Toy(cpu=10)
+    for number in range(8):
+        toy.pod(f"h{number}")
+    toy.pod("big", cpu=9)
+    Writer(url).feed(toy.messages)
+    found = asked(url, "big")
+    text = said(found)
+    assert text.count(": ns/h") == 5 and "ns/h5" not in text
+    assert ": and 3 more: 3 cpu of f" in text
+    own = msgspec.structs.replace(found, group=msgspec.structs.replace(found.group, namespace="x"))
+    assert "held by: 8 groups of other namespaces: 8 cpu of f" in said(own, own_only=True)
+
+
 def test_why_says_whose_node_has_not_said_that_a_deleted_pod_ended(url: str) -> None:
     toy = Toy(cpu=2)
     toy.slow = True

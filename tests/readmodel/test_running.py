@@ -24,7 +24,8 @@ from tests.projector.test_views import ask
 from tests.support.toy import Toy
 
 LONG: Final = (
-    "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector. preemption: "
+    "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector. "
+    "no new claims to deallocate, preemption: "
     "0/3 nodes are available: 3 Preemption is not helpful for scheduling."
 )
 SHORT: Final = "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector"

@@ -8,6 +8,7 @@ from podgroup.model.names import (
     PENDING_GATED,
     PENDING_MISCONFIGURED,
     PENDING_ON_HOLD,
+    WAITING_FOR_REPLACEMENT_PODS,
 )
 from podgroup.model.reasons import RUNNING_UNADMITTED
 from podgroup.rules.helpers.gating import held_back
@@ -49,15 +50,15 @@ def active_again(group: Group) -> bool:
 def ineligible(world: World, group: Group) -> Reason | None:
     """Say why a group may not be in the queue.
 
-    Order: pods, activity, queue, devices, gates of others.
+    Order: activity, pods, queue, devices, gates of others.
     """
-    if group.composition.short is not None and group.quota.holding is None:
-        return "WaitingForReplacementPods", group.composition.short[1]
     evicted = group.requeueing.evicted
     if group.mirror.workload is not None and not group.mirror.workload.active:
         return PENDING_DEACTIVATED, because_of(
             "The workload is deactivated", group.mirror.workload.because
         )
+    if group.composition.short is not None and group.quota.holding is None:
+        return WAITING_FOR_REPLACEMENT_PODS, group.composition.short[1]
     if evicted is not None and not group.requeueing.requeued:
         return evicted.reason, evicted.message
     if not group.spec.queue:
