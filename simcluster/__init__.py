@@ -6,7 +6,7 @@ run whole scenarios, faults and load in seconds. kmock (PyPI) was looked at firs
 answers and keeps objects, but has no field management, validation, admission calls, paging
 snapshots, watch history or controllers.
 
-Invariant: nothing in here imports gatelog's own packages; they share only the HTTP contract.
+Invariant: this package imports none of gatelog's packages; they share only the HTTP contract.
 """
 
 from simcluster.cluster import SimCluster

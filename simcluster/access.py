@@ -1,11 +1,11 @@
-"""Who may do what: users by their tokens, and the roles that are stored.
+"""Authentication and authorisation: users by their tokens, and stored roles.
 
-Theory: the API server authorises every request by RBAC objects, and answers the same question to
-others who ask it for a user (SubjectAccessReview, TokenReview): extension servers do. Both go
-through ``Access.allowed`` here. The token of the settings is an administrator's
-(``system:masters``), for whom nothing is looked up.
+Theory: the API server authorises every request by RBAC objects, and answers the same question about
+a user for clients such as extension servers (SubjectAccessReview, TokenReview). Both go through
+``Access.allowed`` here. The token of the settings is an administrator's (``system:masters``), for
+whom nothing is looked up.
 
-Invariant: nothing is cached: a binding that was made or deleted counts for the next question.
+Invariant: nothing is cached: a binding that was made or deleted counts for the next request.
 """
 
 from collections.abc import Iterable, Iterator
@@ -40,7 +40,7 @@ def user_info(user: User) -> Obj:
 
 
 ADMIN = User(name="sim-admin", groups=(_MASTERS,))
-"""Whose the token of the settings is."""
+"""The user of the settings' token."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +126,7 @@ class Access:
         raise ApiError(403, "Forbidden", text, block)
 
     def allowed(self, user: User, asked: Asked) -> bool:
-        """Whether a role that is bound to a user or one of its groups allows it."""
+        """Whether a role that is bound to a user or one of its groups allows a request."""
         if _MASTERS in user.groups:
             return True
         if asked.path:

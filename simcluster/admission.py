@@ -1,9 +1,10 @@
-"""Webhooks: which are asked, what they are asked, what their answers do.
+"""Webhooks: which are called, with what, and the effect of their answers.
 
-Theory: the compiled form of all configurations is kept by a store hook, so a write that nothing
-matches costs one look at an empty list. Match conditions are CEL, which is not evaluated: they hold
-here; tests have a chain of their own that evaluates them, and admission policies. Calls, refusals
-and failures are worded as the server words them, since operators read exactly those sentences.
+Theory: the compiled form of all configurations is kept by a store hook, so a write that matches no
+webhook costs one look at an empty list. Match conditions are CEL, which is not evaluated: they hold
+here; tests have a chain of their own that evaluates match conditions and admission policies. Calls,
+refusals and failures are worded as the server words them, since operators read exactly those
+sentences.
 
 Invariant: ``mutate`` and ``validate`` do not suspend when no webhook matches.
 """

@@ -96,7 +96,7 @@ class Api:
             raise lists.too_large(version, self.store.version)
 
     async def reached(self, version: int) -> bool:
-        """Wait a little for a version; tell whether it is there."""
+        """Wait a little for a version; return whether the store has reached it."""
         ends = asyncio.get_running_loop().time() + self.settings.future_version_wait_s
         while version > self.store.version:
             if asyncio.get_running_loop().time() >= ends:
@@ -227,7 +227,7 @@ class Api:
         return 200, answer
 
     def review(self, kind: str, version: str, body: bytes, user_agent: str, status: Ask) -> Answer:
-        """One of the reviews: what is asked, with the answer of `status` to its spec."""
+        """Answer a review: its spec, with the status that `status` gives for it."""
         spec = body_object(body, kind).get("spec") or {}
         writer = managed.Writer(options({}, user_agent).manager, version)
         entries = managed.after_update(
@@ -243,7 +243,7 @@ class Api:
         return 201, _encode(answer)
 
     def subject_review(self, user: User) -> Answer:
-        """SelfSubjectReview: who sent the request."""
+        """SelfSubjectReview: the user that sent the request."""
         answer: Obj = {
             "kind": "SelfSubjectReview",
             "apiVersion": "authentication.k8s.io/v1",

@@ -1,10 +1,10 @@
-"""Backups of the store, and what a restore from one does: etcd put back, API servers restarted.
+"""Backups of the store, and the effects of a restore: etcd put back, API servers restarted.
 
-Theory: objects are immutable values, so a backup is which of them there were. After a restore the
-version counter goes on from the backup's, so versions come again with other contents, unless it is
-bumped (`etcdutl snapshot restore --bump-revision --mark-compacted`). All watches break, and what
-was before the restart is no history any more. Controllers are told of the difference as if each
-object that changed had been deleted and made again, for the real ones restart and list.
+Theory: objects are immutable values, so a backup is the set of objects at its time. After a restore
+the version counter goes on from the backup's, so versions come again with other contents, unless
+the counter is bumped (`etcdutl snapshot restore --bump-revision --mark-compacted`). All watches
+break, and the history from before the restart is lost. Controllers see the difference as if each
+changed object had been deleted and made again, since real controllers restart and list.
 
 Invariant: after a restore the store holds the objects of the backup at their versions.
 """

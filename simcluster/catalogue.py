@@ -128,7 +128,7 @@ def core() -> list[Resource]:
 
 
 def kueue(versions: tuple[str, ...]) -> list[Resource]:
-    """Kueue's kinds in the served versions; the first is the stored one.
+    """Kueue's kinds in the served versions; the first version is stored.
 
     Workloads at v1beta2 come with the version of gatelog's CRD at which they keep their status.
     """

@@ -31,7 +31,7 @@ class ClaimController:
         self.pods = pods
         self.queue = WorkQueue(store)
         self.lacking: set[str] = set()
-        """Pods whose template is not there."""
+        """Pods whose template does not exist."""
         store.hooks.append(self.seen)
 
     def seen(self, table: Table, change: Change) -> None:

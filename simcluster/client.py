@@ -1,7 +1,7 @@
 """A tiny asynchronous client, for the demonstration and for tests.
 
 Theory: tests read best when a request is one line and its answer is data; errors are the server's
-``Status`` as an exception. It knows paths, patches and watches, and nothing else.
+``Status`` as an exception. It knows only paths, patches and watches.
 
 Invariant: every failed request raises ``ApiFailure`` unless the raw ``request`` is used.
 """

@@ -142,7 +142,7 @@ class SimCluster:
     def kubeconfig(self, path: str | Path, token: str = "") -> Path:
         """Write a kubeconfig (JSON is YAML) for this cluster; readable by the owner only.
 
-        ``token``: of one of the users of the settings; empty: the administrator's.
+        ``token``: a token of the settings' users; empty: the administrator's.
         """
         where = {"server": self.url}
         if self.authority is not None:
@@ -170,7 +170,7 @@ class SimCluster:
         self.store.compact()
 
     def backup(self) -> backups.Backup:
-        """Save what is stored."""
+        """Save the stored objects."""
         return backups.Backup(self.store)
 
     def restore(self, backup: backups.Backup, *, bump: int = 0) -> None:
@@ -208,7 +208,7 @@ class SimCluster:
                 self.writes.priorities[change.rec.name] = int(obj.get("value") or 0)
 
     def _uninstall(self, key: tuple[str, str]) -> None:
-        """A custom kind goes with its objects; open watches of it end."""
+        """Remove a custom kind with its objects; open watches of the kind end."""
         self.catalogue.remove(key)
         table = self.store.tables.pop(key, None)
         if table is None:

@@ -1,13 +1,13 @@
-"""One HTTP/1.1 connection: requests are taken apart, answered in order, and may become a watch.
+"""An HTTP/1.1 connection: requests are parsed, answered in order, and may become a watch.
 
-Theory: a stand-in shares two cores with everything it is there to test, and most of what it is
-asked can be answered at once. So a request is carried as far as it goes without waiting in the
-callback that brought its last byte, and costs no task, no stream objects and no headers that no
-code looks at; only what waits (a webhook, a fault's delay, a version of the future) becomes a task.
-The bytes are read by httptools, the parser that uvicorn and sanic use.
+Theory: a stand-in shares two cores with the programs under test, and most requests can be answered
+at once. So a request is carried as far as it goes without waiting in the callback that brought its
+last byte, without a task, stream objects or unused headers; only a request that waits (for a
+webhook, a fault's delay, a future version) becomes a task. The bytes are read by httptools, the
+parser that uvicorn and sanic use.
 
-Invariant: answers leave in the order of their requests, one at a time; what a request still waits
-for is cancelled when its connection is gone.
+Invariant: answers leave in the order of their requests, one at a time; a request that waits is
+cancelled when its connection is gone.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from simcluster.replies import CONTINUE, END, PLAIN, STREAM, closing, headers_on
 
 _log = logging.getLogger("simcluster")
 _PIPELINED = 16
-"""Requests that may wait behind the one being answered before reading stops."""
+"""Requests that may wait behind the present request before reading stops."""
 
 
 @lru_cache(maxsize=1024)
@@ -68,13 +68,13 @@ Handler = Callable[[Request], Coroutine[Any, Any, bytes | Streaming]]
 
 @types.coroutine
 def _rest(work: Coroutine[Any, Any, Any], waits_for: Any) -> Generator[Any, Any, Any]:
-    """A coroutine that was begun outside a task and waits: the rest of it."""
+    """The rest of a coroutine that was begun outside a task and waits."""
     step: Callable[[Any], Any]
     while True:
         try:
             given = yield waits_for
             step = work.send
-        except BaseException as error:  # also a cancellation: it is the coroutine's to deal with
+        except BaseException as error:  # # also a cancellation: the coroutine deals with it
             given, step = error, work.throw
         try:
             waits_for = step(given)
@@ -113,7 +113,7 @@ class Connection(asyncio.Protocol):
         self._known.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Gone: whatever was under way ends."""
+        """Gone: the request under way ends."""
         self._known.discard(self)
         self.closed.set()
         self._waiting.clear()
@@ -159,7 +159,7 @@ class Connection(asyncio.Protocol):
             self.transport.write(CONTINUE)
 
     def on_body(self, part: bytes) -> None:
-        """A part of the body; one that is too large is read and forgotten."""
+        """A part of the body; a body that is too large is read and dropped."""
         self._size += len(part)
         if self._size <= self._most:
             self._body.append(part)

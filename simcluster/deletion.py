@@ -1,8 +1,8 @@
 """Deleting objects: grace periods, finalizers, preconditions, propagation.
 
-Theory: a deletion is at most two writes. The first marks (deletionTimestamp, grace) when there is
-something to wait for, a grace period or finalizers; the second removes. A pod that was never bound
-has no grace: it is marked and removed in one request, and watchers see both.
+Theory: a deletion is at most two writes. The first marks (deletionTimestamp, grace) when a grace
+period or finalizers must be waited for; the second removes. A pod that was never bound has no
+grace: it is marked and removed in one request, and watchers see both.
 
 Invariant: an object with finalizers, or with grace left, is never removed here.
 """
@@ -208,7 +208,7 @@ def _grace(target: Target, obj: Obj, asked: DeleteOptions) -> int | None:
 
 
 def _finalizers(meta: Obj, asked: DeleteOptions) -> list[str]:
-    """Finalizers with those of the propagation policy added or taken away."""
+    """Finalizers, with the propagation policy's added or taken away."""
     found = list(meta.get("finalizers") or ())
     if not asked.propagation:
         return found

@@ -1,7 +1,7 @@
 """Discovery documents: which groups, versions and kinds are served.
 
-Theory: clients ask /version, /api, /apis and one document per group and version before they do
-anything; the documents are made from the catalogue each time, so a new CRD shows at once.
+Theory: clients first read /version, /api, /apis and a document per group and version; the documents
+are made from the catalogue each time, so a new CRD shows at once.
 
 Invariant: a group is listed exactly while at least one of its kinds is served.
 """

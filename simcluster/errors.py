@@ -131,9 +131,9 @@ def forbidden(
 
 
 def not_stored(size: int) -> ApiError:
-    """What comes of an object that etcd does not take: its words, or those of the client of it.
+    """The error for an object that etcd refuses: etcd's words, or those of its gRPC client.
 
-    The API server hands them on as an error of its own, without a reason.
+    The API server passes them on as its own error, without a reason.
     """
     if size > _SENT_AT_MOST:
         desc = f"trying to send message larger than max ({size} vs. {_SENT_AT_MOST})"

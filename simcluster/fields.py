@@ -1,9 +1,9 @@
-"""Managed fields: who wrote which field, kept as the server keeps it (KEP-555).
+"""Managed fields: the owners of each field, in the server's form (KEP-555).
 
-Theory: a field set is a nested dict in FieldsV1 form (``f:name``, ``k:{...}``, ``v:...``, ``.``).
-A write is the difference of two objects; what it added or changed becomes the writer's, what it
-changed or removed stops being any other's. Removing a gate therefore leaves no trace of its own:
-the remover shows up only through what it set in the same write.
+Theory: a field set is a nested dict in FieldsV1 form (``f:name``, ``k:{...}``, ``v:...``, ``.``). A
+write is the difference of two objects; added and changed fields become the writer's; changed and
+removed fields stop being any other manager's. So the removal of a gate leaves no trace of its own:
+its writer shows only by fields that it set in the same write.
 
 Invariant: sets are never changed in place, so entries are shared between versions of an object and
 all bare members are one empty set; work is proportional to what the write changed (equal subtrees
@@ -163,7 +163,7 @@ def minus(a: Fields, b: Fields) -> Fields | None:
         other = b[key]
         if not value:
             if other and "." not in other:
-                found[key] = value  # b names only members below this one
+                found[key] = value  # # b names only members below this field
             continue
         if not other:
             rest = {k: v for k, v in value.items() if k != "."} or None

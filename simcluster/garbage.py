@@ -58,7 +58,7 @@ class GarbageCollector:
             for dependent in list(self.dependents.get(uid, ())):
                 self._lost_owner(dependent)
             for owner in before or ():
-                self.queue.add(owner["uid"])  # a foreground deletion may wait for this one
+                self.queue.add(owner["uid"])  # # its foreground deletion may wait for this object
         elif "deletionTimestamp" in meta and meta.get("finalizers"):
             self.queue.add(uid)
 
@@ -84,7 +84,8 @@ class GarbageCollector:
     def _exists(self, owner: Obj, namespace: str) -> bool:
         entry = self.store.by_uid.get(owner["uid"])
         if entry is None:
-            # Of a kind that the server does not have the real one cannot tell, and lets it be.
+            # A real collector cannot tell this for a kind that the server lacks, and keeps the
+            # object.
             return all(t.resource.kind != owner.get("kind") for t in self.store.tables.values())
         table, rec = entry
         return (

@@ -60,7 +60,7 @@ def _webhook(hook: Obj) -> Obj:
 
 
 def registered(route: Route, obj: Obj, now: str) -> Obj:
-    """A new object's status, in place of whatever the request said."""
+    """A new object's status, in place of any status in the request."""
     resource = route.resource
     if resource.plural == "pods":
         return poddefaults.registered(obj, now)

@@ -16,7 +16,7 @@ from simcluster.connection import Connection, Handler
 from simcluster.settings import Settings
 
 _PATIENCE_S = 1.0
-"""For how long readers may take what was written to them when the listener stops."""
+"""Seconds within which readers may take written bytes when the listener stops."""
 
 
 class Listener:

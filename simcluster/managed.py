@@ -1,8 +1,9 @@
 """The managedFields entries of an object: after an update, and after a server-side apply.
 
-Theory: an entry is one manager, one operation, one version and one subresource. An update gives
-its writer what changed; an apply gives its writer exactly what it sent, removes what it sent
-before and no longer sends, and conflicts with other owners of what it would change.
+Theory: an entry is one manager, one operation, one version and one subresource. An update makes its
+writer the owner of changed fields. An apply makes its writer the owner of exactly the sent fields,
+removes fields that it sent before and no longer sends, and conflicts with other owners of fields
+that it would change.
 
 Invariant: entries are ordered as the server orders them (Apply first, then time, manager,
 subresource), and an entry with an empty set does not exist.
@@ -20,7 +21,7 @@ from simcluster.merging import ATOMIC, ATOMIC_ITEMS, MAP_KEYS, SETS, by_key, ite
 
 
 class Writer(msgspec.Struct, frozen=True):
-    """Who writes: manager name, version of the API used, subresource (empty: the object itself)."""
+    """The writer: manager name, version of the API used, subresource (empty: the object itself)."""
 
     manager: str
     api_version: str
@@ -59,7 +60,7 @@ def _ordered(entries: list[Obj]) -> list[Obj]:
 
 
 BEFORE_FIRST_APPLY = "before-first-apply"
-"""Who owns what was there when an object that nobody tracked is applied to."""
+"""The owner of existing fields when an object without managedFields is applied to."""
 
 
 def cleared(meta: Obj) -> bool:
@@ -109,7 +110,7 @@ class Applied(msgspec.Struct, frozen=True):
 
 
 def apply(live: Obj, sent: Obj, writer: Writer, force: bool) -> tuple[Obj, Applied]:
-    """Server-side apply: the merged object and what it means for ownership.
+    """Server-side apply: the merged object and the new ownership.
 
     Raises 409 naming the conflicting fields unless ``force``.
     """
@@ -139,7 +140,7 @@ def apply(live: Obj, sent: Obj, writer: Writer, force: bool) -> tuple[Obj, Appli
 
 
 def after_apply(entries: list[Obj], applied: Applied, writer: Writer, time: str) -> list[Obj]:
-    """Entries after an apply: the writer owns what it sent, others lose what it changed."""
+    """Entries after an apply: the writer owns the sent fields, others lose the changed fields."""
     previous = next((e for e in entries if writer.owns(e)), None)
     same = previous is not None and previous["fieldsV1"] == applied.owned
     if same and not applied.changed:

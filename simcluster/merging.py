@@ -85,7 +85,7 @@ def _single_key(part: str, value: str) -> str:
 
 
 def by_key(name: str, items: list[Any]) -> dict[str, Any] | None:
-    """Items of an associative list by key; ``None`` when one has no key or keys repeat."""
+    """The member of an item with one key; cached: container names and condition types repeat."""
     found: dict[str, Any] = {}
     for item in items:
         key = item_key(name, item)

@@ -3,8 +3,7 @@
 Theory: the four content types of PATCH differ only in how a body becomes a change; once it is a
 function, the write pipeline can repeat it on a newer object when another client was faster.
 
-Invariant: a mutation is pure, and what it returns is still an object with map-shaped metadata and
-spec.
+Invariant: a mutation is pure, and its result is still an object with map-shaped metadata and spec.
 """
 
 from typing import Any
@@ -55,7 +54,7 @@ def _json_patched(current: Obj, operations: Any) -> Obj:
 
 
 def _object(value: Any) -> Obj:
-    """A patched object must still be one, with metadata and a spec that are maps."""
+    """Check that a patched value is still an object, with metadata and a spec that are maps."""
     if not isinstance(value, dict) or not isinstance(value.get("metadata", {}), dict):
         raise bad_request("the patched object is no longer an object")
     if not isinstance(value.get("spec", {}), dict):

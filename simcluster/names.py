@@ -1,7 +1,7 @@
-"""Names, label keys and label values: what may be written.
+"""Rules for names, label keys and label values.
 
-Theory: the rules are those of the Kubernetes documents "Object Names and IDs" and "Labels and
-Selectors"; the sentences are those of the server, since people search for them.
+Theory: the rules are from the Kubernetes documents "Object Names and IDs" and "Labels and
+Selectors"; the sentences are the server's, since people search for them.
 
 Invariant: an object whose metadata passes ``metadata_causes`` would pass the server's own check.
 """
@@ -88,7 +88,8 @@ def metadata_causes(meta: Obj, label_name: bool = False) -> list[Cause]:
 def changeable_causes(meta: Obj, old: Obj | None = None) -> list[Cause]:
     """Findings in labels, annotations, finalizers and owner references.
 
-    ``old``: the metadata that is stored; what is the same object there was checked when it came.
+    ``old``: the stored metadata; a part that is the same object there was checked when it was
+    written.
     """
     found: list[Cause] = []
     if old is not None:

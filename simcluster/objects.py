@@ -45,7 +45,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Clock:
-    """Wall time as the API writes it; text of one second is made once."""
+    """Wall time in the API's form; the text of a second is made once."""
 
     def __init__(self) -> None:
         self._second = 0
@@ -72,7 +72,7 @@ def new_uid() -> str:
 def cleaned(meta: Obj, clean: Obj | None = None) -> Obj:
     """Metadata without unknown and empty fields, as the typed API keeps it.
 
-    ``clean``: metadata that went through here before; what is the same object there stays.
+    ``clean``: metadata from an earlier call; a part that is the same object there stays.
     """
     found = {k: v for k, v in meta.items() if k in _KNOWN and (v or v not in _EMPTY)}
     finalizers = found.get("finalizers")

@@ -1,8 +1,8 @@
 """JSON Patch (RFC 6902), JSON Merge Patch (RFC 7386) and strategic merge, on immutable objects.
 
-Theory: a patch copies only the containers on the way to what it changes; everything else is
-shared with the old object, which makes the later comparison and the managed-fields difference
-cheap. Strategic merge is JSON merge that knows which lists are maps (``merging``).
+Theory: a patch copies only the containers on the way to the changed value; all others are shared
+with the old object, which makes the later comparison and the managed-fields difference cheap.
+Strategic merge is JSON merge that knows which lists are maps (``merging``).
 
 Invariant: no function here changes its input.
 """
@@ -122,7 +122,7 @@ def _step(document: Any, operation: dict[str, Any]) -> Any:
     match operation.get("op"):
         case "test":
             wanted = operation.get("value")
-            # Null is also what is not there.
+            # A test for null also holds for a missing value.
             found = (_present if wanted is None else _find)(document, parts)
             if not same(found, wanted):
                 raise PatchConflict("test failed")

@@ -1,9 +1,9 @@
-"""What creates and updates share: the store, the clock, schemas, refusals.
+"""The shared base of creates and updates: the store, the clock, schemas, refusals.
 
 Theory: a write pipeline is a base with the parts every write needs, on which ``creates`` and
-``writes`` build; nothing here stores anything.
+``writes`` build; this module stores nothing.
 
-Invariant: whatever is refused here is refused with the causes the server would name.
+Invariant: every refusal here has the causes that the server would name.
 """
 
 import random
@@ -43,7 +43,7 @@ class Pipeline:
     ) -> Obj:
         """An object by its schema: pruned, and for custom kinds defaulted and checked.
 
-        ``current``: the stored object, of which an update shares what it does not change.
+        ``current``: the stored object, whose unchanged parts an update shares.
         """
         causes: list[Cause] = []
         if resource.custom:

@@ -1,11 +1,11 @@
-"""What the server fills into a pod, and the shape it gives back.
+"""Defaults that the server fills into a pod, and the shape of its answer.
 
 Theory: a pod passes three stages before it is stored: scheme defaults (container fields, policies),
 built-in admission (tolerations for node trouble, priority) and the registry (status, QoS class,
 the SchedulingGated condition). The stages are separate because managed fields record only the
 first, and mutating webhooks run after the second.
 
-Invariant: every function is idempotent and shares what it does not change.
+Invariant: every function is idempotent and shares unchanged parts.
 """
 
 from fractions import Fraction
@@ -77,7 +77,7 @@ def _container(container: Any) -> Any:
 
 
 def defaulted(pod: Obj) -> Obj:
-    """Stage one: scheme defaults. Raises 400 for quantities that are none."""
+    """Stage one: scheme defaults. Raises 400 for texts that are no quantity."""
     given = pod.get("spec") or {}
     spec: Obj = {k: v for k, v in given.items() if v not in (None, {}, []) or k in _KEEP_EMPTY}
     for name in ("containers", "initContainers"):

@@ -1,4 +1,4 @@
-"""What may be in a new pod and what may change in an old one.
+"""Validation of new pods, and of changes of existing pods.
 
 Theory: the rules that matter for gates are KEP-3521 and KEP-3838: gates may only go; while gated
 the node selector may gain keys and required node affinity may be narrowed; once ungated the spec is

@@ -1,7 +1,7 @@
 """Writes to pods that the cluster's own components make: binding and status.
 
 Theory: scheduler and kubelet write often and change little, so they skip the HTTP layer and the
-admission of status writes, but leave the same traces as the real ones: a binding changes no
+admission of status writes, but leave the same traces as the real components: a binding changes no
 managed fields, a status write adds the writer's entry.
 
 Invariant: a pod that is gated, bound or being deleted is never bound.

@@ -1,11 +1,11 @@
-"""What writes a watch to its connection: in batches, with bookmarks, until its time is over.
+"""The pump writes a watch to its connection: in batches, with bookmarks, until its time is over.
 
-Theory: everything that was queued in one turn of the loop leaves in one write, at most a batch at a
-time; while the reader is behind, the stream's queue fills instead. There is no task: a change asks
-for the next turn of the loop, and one timer serves the time-out and the bookmarks.
+Theory: all items queued in a turn of the loop leave in one write, at most a batch at a time; while
+the reader is behind, the stream's queue fills instead. There is no task: a change asks for the next
+turn of the loop, and one timer serves the time-out and the bookmarks.
 
-Invariant: a bookmark is only sent when nothing is queued, so its version is never above a change
-that was not sent.
+Invariant: a bookmark is only sent with an empty queue, so its version is never above an unsent
+change.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class Pump:
         self._over()
 
     def tick(self) -> None:
-        """Write what is due now, bookmarks included, and set the timer for what is due next."""
+        """Write the items and bookmarks that are due, and set the timer for the next."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,7 +1,7 @@
 """Answers as the bytes that go out: status line, headers, body.
 
-Theory: an answer is made once and written whole; what is the same in all of them is made once for
-all, and the Date once a second.
+Theory: an answer is made once and written whole; the parts that all answers share are made once,
+and the Date once a second.
 
 Invariant: every answer says its length, or is a chunked stream that ``END`` ends.
 """

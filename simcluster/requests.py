@@ -1,4 +1,4 @@
-"""A request to the API, taken apart: verb, kind, namespace, name, subresource, parameters.
+"""A request to the API, parsed: verb, kind, namespace, name, subresource, parameters.
 
 Theory: paths follow "Resource URIs" of the Kubernetes API concepts; the same resolved form is
 used for dispatch, admission, faults and statistics.
@@ -45,7 +45,7 @@ class Options(msgspec.Struct, kw_only=True):
     warnings: list[str] = msgspec.field(default_factory=list)
 
     def writer(self, target: Target, operation: str = "Update") -> Writer:
-        """Who managedFields will name."""
+        """The manager that managedFields will name."""
         sub = target.subresource if target.subresource in ("status", "resize") else ""
         return Writer(self.manager, target.route.api_version, sub, operation)
 

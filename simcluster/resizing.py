@@ -1,9 +1,9 @@
 """Resizing pods in place: subresource ``pods/resize`` (KEP-1287, stable since Kubernetes 1.35).
 
-Theory: a write to it changes requests and limits of containers and nothing else; whatever else the
-client sent is dropped. The kubelet takes it over later and says so in the statuses of containers
-(``allocatedResources``, ``resources``); until then spec and status differ, and schedulers count the
-larger of the two.
+Theory: a write to this subresource changes only requests and limits of containers; all other fields
+that the client sent are dropped. The kubelet takes the change over later and shows it in the
+statuses of containers (``allocatedResources``, ``resources``); until then spec and status differ,
+and schedulers count the larger of the two.
 
 Invariant: a resize never changes a pod's quality of service, and no pod that has ended is resized.
 """
@@ -55,7 +55,7 @@ def resize_causes(old: Obj, new: Obj) -> list[Cause]:
 
 
 def ungranted(pod: Obj) -> bool:
-    """Tell whether a container that runs was granted other resources than it asks for now."""
+    """Return whether a running container was granted other resources than it requests now."""
     status = pod.get("status") or {}
     return any(
         one.get("allocatedResources", {}) != granted(container).get("allocatedResources", {})

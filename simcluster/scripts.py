@@ -1,4 +1,4 @@
-"""What a pod does once it is bound, written in a line: ``run=0.5s,succeed``.
+"""Scripts: the behaviour of a bound pod, written in a line: ``run=0.5s,succeed``.
 
 Theory: a script is a start (image pull works or not), a running time, and an end. Users put it in
 the annotation ``simcluster/script``; tests may pass a function instead.

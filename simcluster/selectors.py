@@ -144,7 +144,7 @@ def fields(text: str, plural: str) -> Predicate | None:
 
 
 def combined(label_text: str, field_text: str, plural: str) -> Predicate | None:
-    """Both selectors as one predicate over an object; ``None`` when everything matches."""
+    """Both selectors as one predicate over an object; ``None`` when all objects match."""
     by_label, by_field = labels(label_text), fields(field_text, plural)
     if by_label is None:
         return by_field

@@ -54,10 +54,10 @@ class Front(Protocol):
         """Return their API groups, and the versions of each."""
 
     def service(self, path: str) -> Obj | None:
-        """Return the APIService of a path; None: it is ours."""
+        """Return the APIService of a path; None: this server serves the path."""
 
     async def openapi(self, path: str) -> bytes | None:
-        """Answer what is asked about their kinds."""
+        """Answer a request for the OpenAPI document of their kinds."""
 
     async def passed(self, service: Obj, request: Request, user: User) -> bytes | Streaming:
         """Pass a request on. Raises 503."""
@@ -159,7 +159,7 @@ class Server:
     def _special(
         self, request: Request, method: str, path: str, user: User | None
     ) -> Answer | None:
-        """Discovery and reviews of who may do what."""
+        """Discovery, and reviews of rights."""
         if method == "GET":
             others = None if self.front is None else self.front.groups()
             found = discovery.document(self.catalogue, path, others)
@@ -278,7 +278,7 @@ def _read_verb(request: Request, verb: str, name: str) -> str:
 
 
 def _asked(target: Target, request: Request, verb: str) -> Asked:
-    """What a request to one of our own kinds asks to do."""
+    """The right that a request to one of our own kinds needs."""
     return Asked(
         verb=_read_verb(request, verb, target.name),
         group=target.route.group,

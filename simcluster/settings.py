@@ -1,8 +1,8 @@
-"""What a test can choose about the stand-in cluster, with defaults that need no thought.
+"""Settings of the stand-in cluster that a test can choose, with defaults.
 
 Theory: everything that differs between two clusters a controller may meet (does the server know
 WatchList, how long is history kept, are Kueue's kinds installed, how large are the nodes) is a
-value here, so that a test says what it wants and never reaches into the server.
+value here, so that a test sets values and never reaches into the server.
 
 Invariant: settings never change after ``SimCluster.start``.
 """
@@ -55,7 +55,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 0
     token: str = "sim-token"
-    users: dict[str, User] = {}  # by token; what they may do is in the stored roles
+    users: dict[str, User] = {}  # # by token; their rights are in the stored roles
     kueue_kinds: bool = True
     kueue_versions: tuple[str, ...] = ("v1beta2",)
     controllers: tuple[MakeController, ...] = ()
@@ -82,4 +82,4 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     max_body_bytes: int = 3 * 1024 * 1024
     max_object_bytes: int = 1536 * 1024
-    """What etcd stores of one object (--max-request-bytes)."""
+    """Bytes of the largest object that etcd stores (--max-request-bytes)."""

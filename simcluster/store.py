@@ -5,7 +5,7 @@ version and appends one ``Change`` to its table's bounded history. Lists at an o
 the present undone change by change, so paging needs no copy of the store.
 
 Invariant: versions strictly grow; a table's history holds every change with a version above its
-``compacted`` one; a ``Change`` is encoded at most once per API version however many watch it.
+``compacted``; a ``Change`` is encoded at most once per API version, however many streams watch it.
 """
 
 from collections import OrderedDict, deque
@@ -21,7 +21,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Rec:
-    """One version of one object, with its encoding once that was needed."""
+    """One version of one object, with its encoding once it was needed."""
 
     __slots__ = ("_raw", "name", "namespace", "obj", "version")
 
@@ -109,12 +109,12 @@ class Table:
     def sorted(self, namespace: str, version: int, keep: int) -> list[Rec] | None:
         """Objects in key order as of ``version``; ``None`` if history does not reach back.
 
-        The ``keep`` latest answers are remembered, since pages of one list ask again and again.
+        The ``keep`` latest answers are remembered, since each page of a list asks for it.
         """
         key = (version, namespace)
         found = self._snapshots.get(key)
         if found is None and version >= self.version:
-            # Writes elsewhere moved the counter, this table is as it was.
+            # Writes to other tables moved the counter, this table is unchanged.
             found = self._snapshots.get((self.version, namespace))
         if found is None and version < self.compacted:
             return None
@@ -186,7 +186,7 @@ class Store:
         return table
 
     def put(self, table: Table, obj: Obj, prev: Rec | None) -> Rec:
-        """Store a new value of an object (``prev``: the one it replaces)."""
+        """Store a new value of an object (``prev``: the value that it replaces)."""
         self.version += 1
         meta = {**obj["metadata"], "resourceVersion": str(self.version)}
         namespace, name = meta.get("namespace", ""), meta["name"]

@@ -2,11 +2,11 @@
 
 Theory: the store pushes a change into each stream's queue; in the next turn of the loop the stream
 filters, encodes (once per change and version, shared) and writes everything queued in one go. With
-a selector an object that stops matching is DELETED with its last matching state, one that starts is
-ADDED.
+a selector an object that stops matching is DELETED with its last matching state, an object that
+starts to match is ADDED.
 
-A watch from a version that the store has not reached is silent until it is: neither changes nor
-bookmarks below it are sent, and there is no error.
+A watch from a version that the store has not reached is silent until then: changes and bookmarks
+below the version are not sent, and no error is.
 
 Invariant: items leave a stream in version order, and a bookmark never carries a version above a
 change the stream has not sent.
@@ -67,7 +67,7 @@ class Stream:
         self.wake()
 
     def end(self, abrupt: bool = False) -> None:
-        """Finish after what is queued (``abrupt``: at once, resetting the connection)."""
+        """Finish after the queued items (``abrupt``: at once, resetting the connection)."""
         self.ended = True
         self.abrupt = abrupt
         self.wake()
@@ -139,7 +139,7 @@ def too_large_line(version: int, current: int) -> bytes:
 def open_stream(
     store: Store, target: Target, query: Mapping[str, str], settings: Settings
 ) -> Stream:
-    """Register a watch and queue what it starts with. Raises 400, 422, 500 for bad parameters.
+    """Register a watch and queue its initial events. Raises 400, 422, 500 for bad parameters.
 
     Runs without suspension, so nothing falls between the initial state and the live changes.
     """
@@ -180,7 +180,9 @@ def open_stream(
 
 
 def _initial_events(query: Mapping[str, str], mode: WatchListMode) -> bool | None:
-    """Whether the client asked for a WatchList; ``None`` when it said nothing the server knows."""
+    """Whether the client asked for a WatchList; ``None`` without the parameter, or if it is
+    ignored.
+    """
     if "sendInitialEvents" not in query or mode is WatchListMode.IGNORED:
         return None
     at, text = "sendInitialEvents", ""

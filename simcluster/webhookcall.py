@@ -25,7 +25,7 @@ class CallFailed(Exception):
 
 
 class Caller:
-    """Keeps one client session and one TLS context per CA.
+    """Keeps a client session, and a TLS context per CA.
 
     ``services`` maps ``namespace/name`` (or ``namespace/name:port``) to ``host:port`` or an
     ``https://`` address; it may be changed at any time.

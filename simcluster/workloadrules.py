@@ -1,10 +1,10 @@
-"""What may change in a Kueue Workload while it holds quota.
+"""Rules on changes of a Kueue Workload while it holds quota.
 
 Theory: Kueue protects a Workload that has quota: pod sets, queue and priority class are fixed, the
-admission may be withdrawn but not rewritten, and what was given up as reclaimable stays given up.
+admission may be withdrawn but not rewritten, and quota given up as reclaimable stays given up.
 Quota without an admission that names as many pod sets as the spec is refused. (Kueue's Workload
-validation; texts are its own where known.) That an admission is not rewritten is said by Kueue's
-webhook alone: where the kind is another's there is none.
+validation; texts are its own where known.) Only Kueue's webhook keeps an admission from being
+rewritten: another owner's CRD has no such webhook.
 
 Invariant: ``update_causes(w, w)`` is empty for a Workload that is valid itself.
 """

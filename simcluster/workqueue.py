@@ -28,7 +28,9 @@ class WorkQueue:
         self._wake.set()
 
     async def run(self, look: Callable[[Table, Rec], Awaitable[None]]) -> None:
-        """Look at queued objects for ever; who is refused is looked at with its next change."""
+        """Look at queued objects for ever; an object whose write is refused waits for its next
+        change.
+        """
         while True:
             await self._wake.wait()
             self._wake.clear()

@@ -191,7 +191,7 @@ class Writes(Creates):
         resource = target.route.resource
         entries = obj["metadata"].get("managedFields") or []
         if applied is None and not entries:
-            return obj  # nobody's fields are tracked any more
+            return obj  # # no manager's fields are tracked any more
         parts = ("status", "metadata") if target.subresource == "status" else None
         base = kinds.baseline(resource) if parts is None else None
         old = fields.tracked(current, base, parts)
@@ -260,7 +260,7 @@ def _substance(new: Obj, old: Obj) -> bool:
 
 
 def _gone(old: Obj, new: Obj) -> bool:
-    """A deleted object whose grace is over goes with its last finalizer."""
+    """Whether a deleted object whose grace is over goes, as its last finalizer did."""
     return (
         "deletionTimestamp" in old
         and not new.get("finalizers")
