@@ -81,7 +81,7 @@ async def _run(names: list[str]) -> list[Figure]:
 
 
 def main() -> int:
-    """Run what is asked for, and keep the results."""
+    """Run the chosen parts, and keep the results."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument(
         "parts", nargs="*", choices=[*PARTS, []], help=f"default: all but {', '.join(LONG)}"

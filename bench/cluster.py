@@ -1,9 +1,9 @@
-"""A user of a cluster: makes pods, and sees through a watch what becomes of them.
+"""A user of a cluster: makes pods, and follows them through a watch.
 
-Theory. Thousands of jobs wait for something at once, so who waits is woken by the pods waited for
-and by nothing else: for each pod and each sign it is known who waits. The API server ends the watch
-of a reader that is too slow for it, and every one after some minutes: it is opened again where it
-was, and after an expired version a list fills the gap.
+Theory. Thousands of jobs wait at once, so a waiter is woken only by the pods that it waits for:
+each pod and sign has its waiters. The API server ends the watch of a reader that is too slow, and
+every watch after some minutes: the watch is opened again at its last version, and after an expired
+version a list fills the gap.
 
 Invariant: a sign, once seen, stays seen until its pod is forgotten.
 """
@@ -56,10 +56,10 @@ async def ungate(api: Api, namespace: str, name: str) -> None:
 
 
 async def together(work: Iterable[Coroutine[Any, Any, Any]], at_once: int = AT_ONCE) -> None:
-    """Do all of it, so many at once.
+    """Run all of `work`, `at_once` at a time.
 
     Raises:
-        Exception: whatever the first that failed has raised.
+        Exception: the error of the first failure.
     """
     waiting = iter(work)
 
@@ -76,7 +76,7 @@ async def together(work: Iterable[Coroutine[Any, Any, Any]], at_once: int = AT_O
 
 
 class Meta(Struct, frozen=True):
-    """Who a pod is, and at which version; of a list where it goes on."""
+    """Metadata of a pod: name and version; of a list: the token of its next page."""
 
     name: str = ""
     version: str = field(name="resourceVersion", default="")
@@ -91,19 +91,19 @@ class Gate(Struct, frozen=True):
 
 
 class Spec(Struct, frozen=True):
-    """Its gates; those of others are among them."""
+    """The gates of a pod, including those of other controllers."""
 
     gates: tuple[Gate, ...] = field(name="schedulingGates", default=())
 
 
 class Status(Struct, frozen=True):
-    """What has become of it."""
+    """The phase of a pod."""
 
     phase: str = ""
 
 
 class SeenPod(Struct, frozen=True):
-    """As much of a pod as who looks wants to know, or of an error in its place."""
+    """The part of a pod that a watcher needs, or of an error in its place."""
 
     metadata: Meta = Meta()
     spec: Spec = Spec()
@@ -135,7 +135,7 @@ class Listed(Struct, frozen=True):
     items: tuple[SeenPod, ...] = ()
 
 
-# Who looks runs on the same cores: it should take as little of them as it can.
+# The watcher runs on the same cores: it should take as little of them as possible.
 _lines = msgspec.json.Decoder(Line)
 _lists = msgspec.json.Decoder(Listed)
 
@@ -145,7 +145,7 @@ class WatchFailed(Exception):
 
 
 class _Waiter:
-    """Waits for a sign of `wanted` pods out of those that have not shown it; knows the last."""
+    """Waits until `wanted` of the pods that lack a sign show it; knows the last of them."""
 
     def __init__(self, left: set[str], wanted: int) -> None:
         self.left, self.enough = left, len(left) - wanted
@@ -160,8 +160,8 @@ class _Waiter:
 class PodWatch:
     """A watch on pods whose names differ, as long as the context lasts.
 
-    `seen` has when each first showed a sign, by `time.perf_counter`: ungated, failed, let go (no
-    finalizer), gone. `opened` counts how often it was opened.
+    `seen` has the time at which each pod first showed a sign, by `time.perf_counter`: ungated,
+    failed, let go (no finalizer), gone. `opened` counts how often the watch was opened.
     """
 
     def __init__(self, api: Api, namespace: str = "") -> None:
@@ -205,14 +205,14 @@ class PodWatch:
         return shown if shown is not None else await self._wait(sign, set(names), 1, None)
 
     def forget(self, names: Iterable[str]) -> None:
-        """Drop what is known of pods that are gone."""
+        """Drop the signs of pods that are gone."""
         for name in names:
             for sign, seen in self.seen.items():
                 seen.pop(name, None)
                 self._waiting.pop((name, sign), None)
 
     def feed(self, line: Line) -> None:
-        """Note the signs that a line shows, and wake those who wait for them."""
+        """Note the signs that a line shows, and wake their waiters."""
         pod, name = line.object, line.object.metadata.name
         if not pod.gated:
             self._show(UNGATED, name)
@@ -260,7 +260,7 @@ class PodWatch:
             if answer.status != 200:
                 said = (await answer.read())[:500].decode(errors="replace")
                 raise WatchFailed(f"watch of {self._url}: {answer.status}: {said}")
-            with contextlib.suppress(aiohttp.ClientError):  # it broke off: what was read counts
+            with contextlib.suppress(aiohttp.ClientError):  # # the lines that were read count
                 async for text in answer.content:
                     line = _lines.decode(text)
                     if line.type == "ERROR":

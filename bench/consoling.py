@@ -1,13 +1,14 @@
 """Pages of the console with 5,000 groups there at once: the server's part and a browser's.
 
-Four teams share a cohort; for twenty hours more comes than runs, so that most of `GROUPS` wait.
-The story is folded by the rules that decide live and written as a projector writes it, to SQLite.
+Four teams share a cohort; for twenty hours more groups come than run, so that most of `GROUPS`
+wait. The story is folded by the rules that decide live and written as a projector writes it, to
+SQLite.
 
-`console.PAGE.server` is processor time of the process that serves and asks, the page made anew
+`console.PAGE.server` is processor time of the process that serves and queries, the page made anew
 each time. `console.PAGE.browser` is by the clock of a Chromium on the same machine, from the start
-of the navigation to the end of the load event, so the server's part is in it, and other work on
-the machine; its limit is that of an empty page beside it, the browser's own share. It is left out
-where no Chromium is.
+of the navigation to the end of the load event, so the server's part is in it, and other work on the
+machine; its limit is the time of an empty page, the browser's own share. It is left out without a
+Chromium.
 
 Invariant: the same groups each time; times count from when it is run.
 """
@@ -57,17 +58,17 @@ PAGES = {
 WANTED_MS = 100.0
 REPEAT = 5
 _APART_S = 1.1
-"""A page that is asked for again within a second is not made anew."""
+"""A page that is requested again within a second is not made anew."""
 GROUPS = 5_000
-"""Groups that are there at the end; those that ran and were deleted come on top."""
+"""Groups that exist at the end; groups that ran and were deleted come on top."""
 HOURS = 20.0
 TEAMS = ("red", "blue", "green", "gold")
 _CPU = 500
 """Quota of a team, in cores."""
 _ENDS = 0.15
-"""Part of arrivals at which one group that runs ends and is deleted."""
+"""Part of arrivals at which a running group ends and is deleted."""
 _URGENT = 0.02
-"""Part of groups of high priority, which push others back."""
+"""Part of groups with high priority, which push others back."""
 
 
 async def run() -> AsyncIterator[Figure]:
@@ -194,7 +195,7 @@ def story(groups: int) -> Toy:
 
 
 def _come(toy: Toy, random: Random, number: int) -> None:
-    """A group of one to three pods comes."""
+    """Create a group of one to three pods."""
     name, size, cpu = f"job-{number}", random.randint(1, 3), random.choice((1, 1, 2, 4))
     who = random.choice(TEAMS)
     priority = "high" if random.random() < _URGENT else "low"

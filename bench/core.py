@@ -1,12 +1,12 @@
 """The core in memory: decode, fold and decide, without any I/O. Cost per event by group size.
 
-Each shape twice: trickling, one event a message, with a look at its group and a row of decisions
-after each; and under load, messages as the ingester and the actuator make them then (`.load`).
+Each shape twice: trickling, one event a message, with its group read and its decisions written as a
+row after each; and under load, full messages as from ingester and actuator (`.load`).
 
 The limit is decoding alone. The journal is taken away every thousand events, as the projector does
-with each of its batches; what it costs to write it down is the projector's figure. Growth is of
-the medians of turns: in each turn every shape is folded once, so that what else the machine does
-meets all of them alike.
+with each of its batches; the cost of writing the journal is in the projector's figure. Growth is of
+the medians of turns: in each turn every shape is folded once, so that other work of the machine
+meets all shapes alike.
 """
 
 import gc

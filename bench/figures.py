@@ -1,12 +1,12 @@
-"""Figures: what a benchmark gives back, how it is written down, and how it is shown.
+"""Figures: the results of benchmarks: their form, their file, their table.
 
 Theory. One figure is one JSON line, so that runs can be compared with a line of jq; the table is
 for people. `ratio` is always value over limit as a rate of the best possible: 1 means that gatelog
-costs nothing, 0.5 that it takes twice as long as the limit. What is wanted of a figure is said
-where it is made, as its `target`. Results keep, of each name, the figures of the last `HISTORY`
-commits: a slowdown is seen beside the commit that brought it.
+costs nothing, 0.5 that it takes twice as long as the limit. The code that makes a figure sets its
+`target`. Results keep, of each name, the figures of the last `HISTORY` commits: a slowdown is seen
+beside the commit that brought it.
 
-Invariant: percentiles are of all samples, by the nearest-rank method; none is dropped.
+Invariant: percentiles are of all samples, by the nearest-rank method.
 """
 
 import math
@@ -30,10 +30,10 @@ HISTORY = 6
 class Figure(msgspec.Struct, omit_defaults=True, kw_only=True):
     """One measured value. `limit` is the bound measured in the same run, in the same unit.
 
-    `target` is what is wanted of it, None if it is only looked at. `commit` is what was measured,
-    with a `+` if files had changed since; "" of old figures.
+    `target` is the wanted value, None without a target. `commit` is the measured commit, with a `+`
+    if files had changed since; "" of old figures.
 
-    `load` is the machine's load average over a minute when the run began: what others did.
+    `load` is the machine's load average over a minute when the run began: the work of others.
     """
 
     name: str

@@ -1,9 +1,9 @@
-"""How well `gatelog forecast` forecasts, and what it costs.
+"""The accuracy of `gatelog forecast`, and its cost.
 
 Theory. A load is made, played in simulated time by the rules that decide live, and written to a
-read model as a projector writes it. Now and then `gatelog forecast` looks at that read model, as it
-would live; what came of every estimate stands beside it in the end. Loads differ in what makes it
-hard: how widely runtimes spread, priorities that push back, cohorts, a backlog that grows.
+read model as a projector writes it. At intervals `gatelog forecast` reads that read model, as it
+would live; in the end every estimate is compared with the actual start. Loads differ in what makes
+forecasts hard: widely spread runtimes, priorities that push back, cohorts, a backlog that grows.
 
 Invariant: bounded; the same loads each time.
 """
@@ -36,9 +36,9 @@ from projector.upkeep import migrate
 EVERY = timedelta(hours=1)
 """Simulated time between two forecasts."""
 WARM = timedelta(hours=6)
-"""Simulated time before the first: there is nothing to go by before."""
+"""Simulated time before the first forecast: forecasts need history."""
 BUDGET_S = 1.0
-"""Processor time of one forecast here; the command takes 20 s by default."""
+"""Processor time of a forecast here; the command takes 20 s by default."""
 
 
 class Load(Struct, frozen=True):
@@ -57,8 +57,9 @@ class Load(Struct, frozen=True):
     waves: bool = False
     """Jobs come in working hours, and in batches."""
     gangs: bool = False
-    """One job in thirty takes three quarters of a queue, all of it at once; the others are small,
-    and overtake it."""
+    """A job in thirty takes three quarters of a queue, all of it at once; the other jobs are small,
+    and overtake it.
+    """
     warm: timedelta = WARM
     every: timedelta = EVERY
 
@@ -180,7 +181,7 @@ class Came(Struct):
 
 
 def measure(load: Load, folder: Path, seed: int = 3) -> Came:
-    """Play a load with forecasts on the way, and return what came of them."""
+    """Play a load with forecasts on the way, and return their results."""
     objects, trace = folder / f"{load.name}.yaml", folder / f"{load.name}.csv"
     objects.write_text(queues(load))
     trace.write_text(jobs(load, seed))
@@ -189,7 +190,7 @@ def measure(load: Load, folder: Path, seed: int = 3) -> Came:
     found = with_namespaces(found + source.classes(found), source.namespaces)
     url = f"sqlite:///{folder / load.name}.sqlite3"
     migrate.upgrade(url)
-    sink = Sink(url, scenarios.CLUSTER, "builtin")  # forecasts read what it writes meanwhile
+    sink = Sink(url, scenarios.CLUSTER, "builtin")  # # forecasts read its rows meanwhile
     next_at = source.begin + load.warm
     longest, forecasts, most = 0.0, 0, 0
 

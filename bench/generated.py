@@ -1,15 +1,14 @@
-"""A long history to ask questions of: one story, folded once, told many times over.
+"""A long history for queries: a story that is folded once and copied many times.
 
-Theory. What a question costs depends on how much history there is, and not on how it came about; so
-one story of some hours is folded by the engine and written as a projector writes it, and then its
-rows are copied again and again by the database, each time with other identities, at other positions
-and some hours later. That is minutes faster than folding a million events, and every copy is as
+Theory. The cost of a query depends on the length of the history, and not on how it was made; so a
+story of some hours is folded by the engine and written as a projector writes it, and then the
+database copies its rows again and again, each time with other identities, at other positions and
+some hours later. That is minutes faster than folding a million events, and every copy is as
 consistent as the first. Names of groups repeat in every copy, as they do in life.
 
 The copies end on the day of the small history of `tests.replay.questions`, which is added last, so
-that every question finds what it asks for, among everything else. A cluster that is busy now can
-be had on top of it: groups that run and wait, told many times over in a namespace each, and a group
-of `HUGE` pods.
+that every query finds its rows among all others. A cluster that is busy now can be added: groups
+that run and wait, copied many times in a namespace each, and a group of `HUGE` pods.
 
 Invariant: the same arguments give the same rows.
 """
@@ -106,7 +105,7 @@ def _cycle(toy: Toy, random: Random, cycle: int) -> None:
 
 
 def _advance(toy: Toy, random: Random, jobs: list[tuple[str, list[str], int]]) -> None:
-    """Other gates go, ungated pods start, started ones end: well, badly, or for want of memory."""
+    """Other gates go, ungated pods start, started pods end: well, badly, or out of memory."""
     for uid in list(toy.pods):
         view = toy.pods.get(uid)
         if view is None or view.deleted_at is not None:
@@ -155,7 +154,7 @@ def busy(groups: int, size: int) -> Toy:
 def fill(url: str, events: int, cycles: int = 20, present: int = 0) -> Made:
     """Fill an empty PostgreSQL database with a history of at least `events` events.
 
-    `present`: about as many pods are there now besides, `HUGE` of them in one group.
+    `present`: about so many pods exist now besides, `HUGE` of them in one group.
     """
     migrate.upgrade(url)
     told = story(cycles)
@@ -228,7 +227,7 @@ def _counted(engine: sa.Engine) -> dict[str, int]:
 
 
 class _Shift(Struct, frozen=True):
-    """How a copy differs from what it is copied from."""
+    """The differences of a copy from its original."""
 
     suffix: str
     namespace: str

@@ -1,11 +1,11 @@
-"""Memory of the whole projector while it holds many live pods, and of one that starts with them.
+"""Memory of the whole projector while it holds many live pods, and after a restart with them.
 
 Theory. The core's own size (`resident`) is not what an operator gives a pod: beside it the process
 has its libraries, batches on their way into the database and out of the log, the database's caches,
 and decisions to publish. So `gatelog project` runs as a process on SQLite, over a stream in which
-all pods run in the end; it is looked at when it has caught up and published, then ended and started
-again, when all of the state comes out of the database at once. The clock of the restart runs from
-the command to the log line that says that it has caught up.
+all pods run in the end; it is measured when it has caught up and published, then ended and started
+again, when the whole state comes out of the database at once. The clock of the restart runs from
+the command to the log line at which it has caught up.
 
 Invariant: a figure counts only if the read model has every pod and nothing was set aside.
 """

@@ -1,9 +1,9 @@
 """Ingest: the bytes of a watch become deltas that the log has acknowledged.
 
-A cluster full of gated pods is watched from nothing, so the API server sends as fast as it can.
-The clock is the log's own: from the message that opens the list of pods to the one that closes it.
-The limit is one client that reads the same watch and looks at nothing in it. `listing` looks at
-its size instead, where there are many more pods.
+A cluster full of gated pods is watched from nothing, so the API server sends as fast as it can. The
+clock is the log's own: from the message that opens the list of pods to the message that closes it.
+The limit is a client that reads the same watch without decoding. `listing` measures its memory
+instead, with many more pods.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ async def run() -> AsyncIterator[Figure]:
 async def listing() -> AsyncIterator[Figure]:
     """Let ingest list a large cluster in pages, as from an API server before 1.32.
 
-    It keeps nothing of what it has published, so its size should not depend on the number of pods.
+    Ingest keeps no published events, so its size should not depend on the number of pods.
     """
     args = ("--kubelet", "off", "--watch-list", "forbidden", "--history", "1000")
     with processes.folder() as place, processes.simulator(place, *args) as cluster:
@@ -122,8 +122,8 @@ async def ingest(
 ) -> Ingested:
     """Run `gatelog ingest` until its list of pods is complete, and look at the log every `look_s`.
 
-    Looking seldom takes next to nothing from what is looked at; looking all the time finds the
-    moments at which to read the processor time, which looking does not change.
+    Looks at long intervals cost ingest next to nothing; looks without pause find the moments at
+    which to read the processor time, which looks do not change.
     """
     env = processes.environment(
         server.settings(), f"sqlite:///{place}/ingest.db", cluster.kubeconfig

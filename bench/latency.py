@@ -38,7 +38,8 @@ LARGE, KNOWN_S = 10_000, 5.0
 AT_ONCE_SINGLES, ROUNDS = 1000, 3
 COUNTED = {"single_pod": (20, 0, 0), "group_of_100": (1, 100, 0), "group_of_10": (5, 10, 100)}
 """How many single pods or groups, of how many pods, and how many ms each runs longer than the one
-before it; 0: all end at once."""
+before; 0: all end at once.
+"""
 PAUSE_S = 0.06
 QUIET_S = 1.5
 FOREVER, SHORT = "start=2ms,run=forever", "start=2ms,run=20ms,succeed"
@@ -54,7 +55,7 @@ async def gatelog(*namespaces: str) -> AsyncIterator[Api]:
 
 
 async def run() -> AsyncIterator[Figure]:
-    """All figures of one running gatelog."""
+    """All figures of a running gatelog."""
     async with (
         gatelog(NAMESPACE, BARE) as api,
         PodWatch(api, NAMESPACE) as ours,
@@ -114,7 +115,7 @@ async def group(api: Api, queued: PodWatch, bare: PodWatch) -> Figure:
         names = [f"big{number}-{i:03d}" for i in range(GROUP)]
         for namespace in (NAMESPACE, BARE):
             await together(create(api, namespace, n, f"big{number}", GROUP) for n in names[:-1])
-        await asyncio.sleep(1.0)  # what was created so far is known and decided on
+        await asyncio.sleep(1.0)  # # the pods created so far are known and decided on
         await create(api, NAMESPACE, names[-1], f"big{number}", GROUP)
         begin = time.perf_counter()
         ours.append(await all_ungated(queued, names, begin))
@@ -157,7 +158,7 @@ async def singles(api: Api, queued: PodWatch, bare: PodWatch) -> Figure:
     theirs: list[float] = []
     for number in range(ROUNDS):
         names = [f"many{number}-{i:04d}" for i in range(AT_ONCE_SINGLES)]
-        await asyncio.sleep(5.0)  # nothing of what was before is in the way
+        await asyncio.sleep(5.0)  # # work of the last round is over
         begin = time.perf_counter()
         await together(create(api, NAMESPACE, name) for name in names)
         ours.append(await all_ungated(queued, names, begin))
@@ -170,9 +171,9 @@ async def singles(api: Api, queued: PodWatch, bare: PodWatch) -> Figure:
 
 
 async def asked(api: Api) -> Counter[str]:
-    """What the API server was asked so far, by verb and resource.
+    """Requests that the API server had so far, by verb and resource.
 
-    Without leases: they are renewed per process and time, whatever the pods do.
+    Leases are left out: they are renewed per process and time, whatever the pods do.
     """
     found: Counter[str] = Counter()
     for one in (await api.call("GET", "/_sim/stats"))["requests"]:

@@ -1,18 +1,19 @@
 """Kueue's performance test on the stand-in: three processes of gatelog, and pods that come and go.
 
 5 cohorts of 6 ClusterQueues that lend to and borrow from one another; to each of them come single
-pods of three classes (`BASELINE`), by the clock, run for a moment, and end. A pod that is
-preempted is gone, as pods are; its user makes another one, as a Job does, and the work counts from
-when its first pod came. Times are seen by a watch: admitted is whose gate is gone.
+pods of three classes (`BASELINE`), by the clock, run for a moment, and end. A preempted pod is
+deleted; its user makes another pod, as a Job does, and the work counts from the creation of its
+first pod. Times are seen by a watch: a pod without the gate is admitted.
 
 Kueue's published figures for the same load are the limits here; they are of another machine, on
-which nothing but Workload objects exists: no pod is made, bound or run.
+which only Workload objects exist: no pod is made, bound or run.
 
 `python -m bench kueue-load` is with a Workload for each pod, `kueue-load-groups` without
-(`queueing.workloads`): of single pods it is a mirror that Kueue's own test has nothing beside.
+(`queueing.workloads`): for single pods the Workload is a mirror, which Kueue's own test does not
+have.
 
-Invariant: it ends when everybody has run or after `PATIENCE_S`, whichever is first, and in the
-second case says so in place of figures.
+Invariant: it ends when all work has run or after `PATIENCE_S`; in the second case it reports that
+in place of figures.
 """
 
 import asyncio
@@ -34,13 +35,13 @@ NOMINAL, BORROWING = 20, 100
 PATIENCE_S = 600.0
 VERSION = "kueue.x-k8s.io/v1beta2"
 KUEUES = {"whole": 351.0, "large": 16.5, "medium": 76.8, "small": 215.0, "usage": 55.9}
-"""What Kueue publishes: seconds, and percent of the quota in use."""
+"""Kueue's published figures: seconds, and percent of the quota in use."""
 WANTED_S = {"load": 100, "load.groups": 90, "medium": 41, "small": 65}
-"""What is wanted: all of it by name of the figure, and mean waits by class."""
+"""Targets: the whole by name of the figure, and mean waits by class."""
 
 
 class Class(NamedTuple):
-    """Workloads alike: how many a queue gets, how often, and what they are."""
+    """A class of workloads: how many a queue gets, how often, and their shape."""
 
     name: str
     workloads: int
@@ -59,14 +60,14 @@ BASELINE = (
 
 
 class Outcome(NamedTuple):
-    """What a run was like; times in seconds by the clock of who looks."""
+    """The outcome of a run; times in seconds by the watcher's clock."""
 
     works: int
     whole_s: float
     waited_s: dict[str, float]
-    """Mean time from the first pod's coming to the first admission, by class."""
+    """Mean time from the creation of the first pod to the first admission, by class."""
     usage: float
-    """Of the quota, by what ran to its end, as a mean over the whole run."""
+    """Part of the quota used by pods that ran to their end, as a mean over the whole run."""
     preempted: int
     """Pods that were made again."""
     processor_s: dict[str, float]
@@ -83,7 +84,7 @@ class _Work(NamedTuple):
 
 
 class Users(PodWatch):
-    """Who makes the pods, sees what becomes of them, and makes those again that were preempted."""
+    """The users that make the pods, follow them, and make preempted pods again."""
 
     def __init__(self, api: Api, works: list[_Work]) -> None:
         super().__init__(api, NAMESPACE)
@@ -96,7 +97,7 @@ class Users(PodWatch):
         self._to_make: asyncio.Queue[str] = asyncio.Queue()
 
     def feed(self, line: Line) -> None:
-        """Note who was admitted and who has ended; a pod that was stopped is to be made again."""
+        """Note admissions and ends; a pod that was stopped is to be made again."""
         now, pod = time.perf_counter(), line.object
         name, _, number = pod.metadata.name.rpartition("-")
         if not pod.spec.gates:
@@ -109,7 +110,7 @@ class Users(PodWatch):
             self._to_make.put_nowait(name)
 
     async def play(self) -> None:
-        """Make everybody's pod when it is due, and the next one of who was preempted."""
+        """Make each work's pod when it is due, and again after a preemption."""
         makers = [asyncio.create_task(self._make()) for _ in range(AT_ONCE)]
         try:
             async with asyncio.timeout(PATIENCE_S):

@@ -1,15 +1,15 @@
-"""`python -m bench.paired [COMMIT]`: what deciding costs in this tree and in another version.
+"""`python -m bench.paired [COMMIT]`: the cost of deciding in this tree and in another version.
 
 Theory. Two runs one after the other differ by more than a change does, because a machine is never
 as busy twice. So a process of each version makes the same logs, and then they fold them by turns:
-what else the machine does meets both alike. The figure is the median of the turns' ratios, of
-processor time. The other version is COMMIT, else what main has landed: where this commit left
+other work of the machine meets both alike. The figure is the median of the turns' ratios, of
+processor time. The other version is COMMIT, else the last landed version: where this commit left
 origin/main or main, or the commit before.
 
-Each version measures itself by its own `bench.core`, on the interpreter and libraries of this one.
+Each version measures itself by its own `bench.core`, on this interpreter and its libraries.
 
-Invariant: it never fails a build: above `WARN` it says so, and where there is no other version, or
-that cannot be run, it says that.
+Invariant: it never fails a build: it reports a ratio above `WARN`, and a missing or broken other
+version.
 """
 
 import io
@@ -68,7 +68,7 @@ class Turn(NamedTuple):
 
 
 def by_turns(before: Path, logs: Sequence[Log] = LOGS, turns: int = TURNS) -> list[list[Turn]]:
-    """Fold logs in the tree `before` and in this one; return the turns of each log.
+    """Fold logs in the tree `before` and in this tree; return the turns of each log.
 
     Raises `ValueError` if a version cannot be measured in this way.
     """
@@ -154,7 +154,7 @@ def said(log: Log, turns: Sequence[Turn]) -> str:
 
 
 def main() -> int:
-    """Measure and print; 0 whatever comes of it."""
+    """Measure and print; always return 0."""
     commit = other_version(ROOT, *sys.argv[1:2])
     if not commit:
         print("bench: no other version to compare with (a shallow clone?)")

@@ -1,12 +1,12 @@
-"""What the length of a queue costs the core: single pods that wait in one ClusterQueue, all taken.
+"""The cost of a long queue for the core: single pods that wait in a ClusterQueue, all quota taken.
 
-Events are folded and decided on one a message, as they come in a trickle. Measured is processor
-time: of a new pod (its event folded and decided on, with all that is written down about it), and of
-the message that frees the quota of one and lets one of those in line in. The lengths take turns,
-so that what else the machine does meets all of them alike; growth is by the empty queue for a new
-pod, and by the shortest line for a pass, since nobody would be let in from an empty one.
+Each event is a message of its own, as in a trickle. Measured is processor time: of a new pod (its
+event folded and decided on, journal included), and of the message that frees the quota of a pod and
+admits the next in line. The lengths take turns, so that other work of the machine meets all of them
+alike; growth is by the empty queue for a new pod, and by the shortest line for a pass, since an
+empty line admits no pod.
 
-Memory is that of a fresh process, journal taken away as the projector does.
+Memory is of a fresh process, journal taken away as the projector does.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ TAKE_EVERY = 1000
 
 
 class Line:
-    """One ClusterQueue with quota for one core, which a pod holds, and `waiting` others."""
+    """A ClusterQueue with quota for one core, which a pod holds, and `waiting` other pods."""
 
     def __init__(self, waiting: int) -> None:
         self._toy = Toy(cpu=1)
@@ -58,7 +58,9 @@ class Line:
             kept.clear()
 
     def new(self) -> float:
-        """Return what a new pod costs, in seconds of processor time; those that came are gone."""
+        """Return the cost of a new pod, in seconds of processor time; the new pods are deleted
+        again.
+        """
         gc.collect(0)
         begin = time.process_time()
         came = [self._come() for _ in range(PODS)]
@@ -160,7 +162,7 @@ def _measure() -> float:
     gc.collect()
     before = resident_kib(os.getpid())
     line = Line(SIZES[-1])
-    # What the model of the cluster keeps is no part of it.
+    # Exclude the memory of the model of the cluster.
     line._toy.pods.clear()
     line._toy.last.clear()
     line._toy.workloads.clear()

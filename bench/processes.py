@@ -61,9 +61,9 @@ def environment(settings: NatsSettings, database: str, kubeconfig: Path | None) 
 
 @contextlib.contextmanager
 def children(place: Path, env: dict[str, str], *names: str) -> Iterator[list[Child]]:
-    """Gatelog's processes by name, started; the database is brought to its schema before.
+    """Gatelog's processes by name, started on a migrated database.
 
-    Each is exec'd: one that is forked has all that any command imports, 20 MB of a projector.
+    Each is exec'd: a forked process has the imports of all commands, 20 MB of a projector.
     """
     migrate(env, place)
     started = [Child(name, [sys.executable, GATELOG, name], env, place) for name in names]
@@ -77,7 +77,7 @@ def children(place: Path, env: dict[str, str], *names: str) -> Iterator[list[Chi
 
 
 class Running(NamedTuple):
-    """Ingest, projector and actuator on the stand-in, and a user of it."""
+    """Ingest, projector and actuator on the stand-in, and a user's client."""
 
     api: Api
     place: Path

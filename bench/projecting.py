@@ -1,13 +1,12 @@
-"""The projector: a log that is there already, into SQLite and into PostgreSQL.
+"""The projector: an existing log, into SQLite and into PostgreSQL.
 
-`gatelog project` runs as a process of its own on a fresh database and a file-backed stream that
-was published beforehand. The clock runs between two checkpoints, so starting up is not in it. The
-limit is a process that reads and decodes the same messages and does nothing with them. Beside the
-rate by the clock stands the projector's own processor time, which other work on the machine
-changes less.
+`gatelog project` runs as a process of its own on a fresh database and a file-backed stream that was
+published beforehand. The clock runs between two checkpoints, so the start is not in it. The limit
+is a process that only reads and decodes the same messages. Beside the rate by the clock there is
+the projector's own processor time, which other work on the machine changes less.
 
-Two shapes of the log (`bench.story`): under load, as an ingester that cannot keep up with its
-watches cuts it, and one event a message, as a trickle comes.
+Two shapes of the log (`bench.story`): under load, cut as by an ingester that cannot keep up with
+its watches, and a trickle, one event a message.
 """
 
 import asyncio

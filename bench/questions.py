@@ -23,7 +23,7 @@ EVENTS = 1_000_000
 REPEAT = 5
 LIMIT_MS = 200.0
 FEW_PAGES = 8
-"""A week of no more pages is read at one go by any plan: a new one, or one that stayed empty."""
+"""Any plan reads a week's partition of so few pages whole: a new or an empty partition."""
 
 
 async def run() -> AsyncIterator[Figure]:

@@ -1,14 +1,14 @@
 """`gatelog replay --rebuild` and `--verify` of a long log: seconds, processor seconds, memory.
 
-Theory. The log is made once and both databases are rebuilt from it (`recorded`). A read model is
-measured that has lost every row but its checkpoint, so that all of it has to be written, and then,
-good again, one that has lost nothing, which is verified last. The limit is what reading both
-streams and decoding every message takes alone, in one process.
+Theory. The log is made once and both databases are rebuilt from it (`recorded`). Measured are a
+read model that has lost every row but its checkpoint, so that all of it must be written, and then,
+good again, a complete read model, which is verified last. The limit is reading both streams and
+decoding every message, alone in one process.
 
-The log has the two shapes of `story`: full messages, which is how a million events come into being
-in a time that people have, and, a tenth of it, one event a message, the dearest form there is.
+The log has the two shapes of `story`: full messages, with which a million events are made in
+acceptable time, and, for a tenth of them, one event a message, the most expensive form.
 
-Invariant: a figure counts only if the read model has every decision and nothing set aside.
+Invariant: a figure counts only if the read model has every decision and nothing is parked.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ SHAPES = (
 WANTED_S = {"rebuild": 25.0, "verify": 40.0}
 """Seconds for a million events in full messages."""
 TURNS = (("rebuild", ".lost"), ("rebuild", ".good"), ("verify", ""))
-"""What is done to a read model, and what it is like then."""
+"""The command for a read model, and the state of the read model before."""
 _WAITED = re.compile(r"the projector waited ([0-9.]+) s")
 
 
@@ -60,7 +60,7 @@ async def run() -> AsyncIterator[Figure]:
 async def _both(
     url: str, server: EmbeddedNats, log: Log, bare: float, shape: Shape
 ) -> AsyncIterator[Figure]:
-    """Rebuild a read model that has lost everything, and then the one that came of it."""
+    """Rebuild a read model that has lost everything, and then the read model that results."""
     stand(url, log)
     name = "sqlite" if url.startswith("sqlite") else "postgres"
     for option, state in TURNS:
@@ -84,7 +84,7 @@ async def _both(
 
 
 def _replay(option: str, url: str, server: EmbeddedNats) -> tuple[float, float, float, str]:
-    """Run the command; returns seconds, its processor seconds, its largest size, what it said."""
+    """Run the command; returns seconds, its processor seconds, its largest size, its output."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("GATELOG_")}
     env = {**inherited, **processes.environment(server.settings(), url, None)}
     began = time.perf_counter()
@@ -92,7 +92,7 @@ def _replay(option: str, url: str, server: EmbeddedNats) -> tuple[float, float, 
         [GATELOG, "replay", f"--{option}"], env=env, stdout=subprocess.PIPE, text=True
     )
     assert child.stdout is not None
-    # Not ru_maxrss: that begins with the size of the process that made the child.
+    # ru_maxrss would begin with the size of the process that made the child.
     rss_mb = 0.0
     while not select.select([child.stdout], [], [], 0.2)[0]:
         rss_mb = max(rss_mb, processes.peak_kib(child.pid) / 1024)

@@ -1,10 +1,10 @@
-"""A long log made once: a story that goes to two files, and from there to the two streams.
+"""A long log that is made once: a story in two files, and from there in the two streams.
 
-Theory. A million events with their decisions are most of a gigabyte, so they are written down as
-they are made and never held. The files have what the streams will have, message by message; with
-full messages, decisions share theirs as well, as they do behind the projector's outbox.
+Theory. A million events with their decisions are most of a gigabyte, so they are written as they
+are made and never held. The files have the messages that the streams will have; with full messages,
+decisions share messages as well, as they do behind the projector's outbox.
 
-Invariant: what is published is the story, in order; memory does not grow with its length.
+Invariant: the streams get the story, in order; memory does not grow with its length.
 """
 
 import struct
@@ -50,7 +50,7 @@ class Shape(Struct, frozen=True):
 
 
 class Log(Struct, frozen=True):
-    """A log in a server: how much it is, and where its state stands at the end."""
+    """A log in a server: its counts, and the state that the fold has at its end."""
 
     events: int
     messages: int
@@ -110,7 +110,7 @@ class _Recorded(Story):
 
 
 def stand(url: str, log: Log) -> None:
-    """Make a read model that has lost everything but where it stands: at the end of `log`."""
+    """Make a read model that has lost all rows but its checkpoint at the end of `log`."""
     migrate.upgrade(url)
     store = SqlStore(url, CLUSTER)
     checkpoint = Checkpoint(

@@ -1,8 +1,8 @@
 """Resident memory with many live pods: of the core alone, and of the whole projector (`holding`).
 
 The log is made here and goes to a file; a fresh process reads it message by message, folds and
-decides, and says how much of the machine's memory it has in the end, journal taken away as the
-projector does. What Python and the code take before the first message is part of it.
+decides, and reports its resident memory in the end, journal taken away as the projector does. The
+memory of Python and the code before the first message is part of it.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ async def run() -> AsyncIterator[Figure]:
 
 
 def _core(file: Path) -> str:
-    """Fold the log in a process of its own; returns what it says."""
+    """Fold the log in a process of its own; returns its output."""
     command = [sys.executable, "-m", "bench.resident", str(file)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
     return done.stdout

@@ -1,9 +1,9 @@
-"""Sizes: what one event and one pod leave behind in the log and in the read model.
+"""Sizes: the bytes of an event and of a pod in the log and in the read model.
 
-The deltas are those of the recordings, as ingest translates them, over and over under other names,
-so that the stream fills several blocks (the server compresses a block when it is full). The read
-model is measured with the story of `projecting`: groups of six pods from creation to deletion.
-Bytes of a database are what its files grow by, indexes included.
+The deltas are from the recordings, as ingest translates them, repeated under other names, so that
+the stream fills several blocks (the server compresses a block when it is full). The read model is
+measured with the story of `projecting`: groups of six pods from creation to deletion. Bytes of a
+database are the growth of its files, indexes included.
 """
 
 import asyncio
@@ -86,7 +86,7 @@ def _again(event: Event, turn: int) -> Event:
 
 
 async def fill(server: EmbeddedNats, deltas: list[Event], together: int) -> tuple[int, int]:
-    """Publish `DELTAS` deltas; return the bytes that the stream counts, and those of its files."""
+    """Publish `DELTAS` deltas; return bytes by the stream's count, and of its files."""
     bus = await connect(server.settings(), "bench", deadline_s=20)
     await bus.ensure_streams(StreamSettings())
     publisher = bus.publisher()

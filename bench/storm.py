@@ -2,8 +2,8 @@
 
 Theory. Red and blue (BestEffortFIFO) and green (StrictFIFO) share a cohort of 26 cores and 104 GiB,
 borrow, and preempt by priority. Jobs of one to eight pods come at random for a day and ask for
-about as much as there is; one in seven is urgent. A day is drawn from its seed, so that every
-setting is tried on the same jobs.
+about all of the quota; one in seven is urgent. A day is drawn from its seed, so that every setting
+is tried on the same jobs.
 
 Invariant: a seed gives the same files everywhere.
 """

@@ -1,10 +1,9 @@
 """Days of three teams with storms, with and without reserved starts: `python -m bench.stormy 1 2`.
 
 Theory. Three ClusterQueues of one cohort, of which one is StrictFIFO; jobs of one pod up to all of
-their queue's quota, some urgent, a quarter without a bound on running, the others with one that is
-generous.
-Each day, drawn from its seed, is played by `gatelog what-if --trace` twice; what came of it is read
-from the play's read model.
+their queue's quota, some urgent, a quarter without a bound on running, the others with a generous
+bound. Each day, drawn from its seed, is played by `gatelog what-if --trace` twice; the result is
+read from the play's read model.
 
 `python -m bench.stormy plain` writes another day for that command: one queue, no priorities.
 
@@ -83,7 +82,7 @@ def write(seed: int, jobs: Path, objects: Path) -> None:
 
 
 def write_plain(jobs: Path, objects: Path) -> None:
-    """Write twelve hours of one queue without priorities: small jobs, and six as large as it is."""
+    """Write twelve hours of one queue without priorities: small jobs, and six that fill it."""
     draw, at = random.Random(7), 0.0
     rows: list[tuple[float, float, int, int]] = [
         (hour * 3600.0 + 600, 1200.0, 12, 1) for hour in range(0, 12, 2)
@@ -103,7 +102,7 @@ def write_plain(jobs: Path, objects: Path) -> None:
 
 
 def play(seed: int, longest_wait_s: int, folder: Path) -> Path:
-    """Play a day, and return the read model of it."""
+    """Play a day, and return its read model."""
     jobs, objects = folder / f"{seed}.csv", folder / "queues.yaml"
     write(seed, jobs, objects)
     made = folder / f"{seed}-{longest_wait_s}.sqlite3"
@@ -118,7 +117,7 @@ def play(seed: int, longest_wait_s: int, folder: Path) -> Path:
 
 
 def measured(path: Path) -> dict[str, float]:
-    """Return hours: the longest wait until a first start, mean waits by size, what was idle."""
+    """Return hours: the longest wait until a first start, mean waits by size, idle quota."""
     model = sqlite3.connect(path)
     waits: dict[str, list[float]] = defaultdict(list)
     for size, until, first, last in model.execute(_WAITS):

@@ -1,14 +1,14 @@
 """A log to fold: groups of pods that are created, admitted, run, end, are let go and deleted.
 
 Theory. Decisions are named after the position of the message they follow, so a log with outcomes in
-it can only be made by deciding along: what the engine decides is carried out on the cluster that
-what-if plays on, and every message is written down that an ingester and an actuator would have
+it can only be made by deciding along: the engine's decisions are carried out on the cluster that
+what-if plays on, and every message is written that an ingester and an actuator would have
 published. Folded again by a fresh engine at the same positions, the same decisions follow.
 
-Two shapes of the same log. Trickling: one event a message, each followed at once by what is decided
-on it. Under load: everything that happens before anybody answers collects, as it does in front of
-the ingester's publisher and the actuator's log of outcomes, and goes out in full messages: all pods
-of a wave are created, then all gates are removed, then all outcomes are told, and so on.
+Two shapes of the same log. Trickling: one event a message, each followed at once by its decisions.
+Under load: all events before the next answer collect, as they do in front of the ingester's
+publisher and the actuator's log of outcomes, and go out in full messages: all pods of a wave are
+created, then all gates are removed, then all outcomes are published, and so on.
 
 Invariant: deterministic; two stories of the same shape are equal byte for byte.
 """
@@ -124,12 +124,12 @@ class Story:
         return _START + timedelta(milliseconds=2 * self.events)
 
     def _sent(self) -> None:
-        """Under load, what was done collects."""
+        """Under load, changes collect."""
         if not self._message_bytes:
             self._settle()
 
     def _settle(self) -> None:
-        """Carry out what is decided, and what is decided on that, until nothing more is."""
+        """Carry out decisions, and the decisions that follow, until there are no more."""
         cluster = self._cluster
         while self._decided or cluster.said:
             if not self._message_bytes:
@@ -236,7 +236,7 @@ class Story:
         return "ns"
 
     def _change(self, uids: list[str], **fields: Any) -> None:
-        """Change pods one by one, and see it through."""
+        """Change pods singly, and settle."""
         for uid in uids:
             self._cluster.change(self._cluster.pods[uid], **fields)
             self._sent()

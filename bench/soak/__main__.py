@@ -43,7 +43,7 @@ EVENT_TTL_S = 60
 
 
 class Soak:
-    """What runs, and what has been sampled of it."""
+    """The running processes, and the samples taken."""
 
     def __init__(self, running: processes.Running, bus: Bus) -> None:
         self.running = running

@@ -1,18 +1,17 @@
 """Users of a cluster, many at once: they make pods, see them through, and clean up after them.
 
 Theory. A *job* is a single pod or a group. Jobs are started at a steady rate of pods, with sizes
-and fates drawn from a seeded generator; a watch tells how their pods stand, and when all of a job's
-pods have ended and are let go, its pods are deleted. Some jobs do what users do: fail and are
-replaced, are deleted while they wait, have a pod too many. Where some are urgent, others are
-preempted, and their pods are made anew as a controller would.
+and fates drawn from a seeded generator; a watch shows the states of their pods, and when all of a
+job's pods have ended and lost their finalizers, its pods are deleted. Some jobs do what users do:
+fail and are replaced, are deleted while they wait, have a pod too many. Where some are urgent,
+others are preempted, and their pods are made anew as a controller would.
 
-Users notice when a cluster is too slow for them: while as many pods as they make in `HOLD_BACK_S`
-seconds are there, nothing is started. So a machine that cannot carry the rate is loaded with what
-it can carry, for as long as it is asked to, and a job that does not end is stuck and not one of a
+Users notice when a cluster is too slow for them: while as many pods exist as they make in
+`HOLD_BACK_S` seconds, no job starts. So a machine that cannot carry the rate gets the load that it
+can carry, for as long as the run lasts, and a job that does not end is stuck, and is not part of a
 queue that only grows.
 
-Invariant: the rate counts pods created, replacements included; what is drawn depends on the seed
-alone.
+Invariant: the rate counts pods created, replacements included; all draws depend on the seed alone.
 """
 
 import asyncio
@@ -55,7 +54,7 @@ class Load(Struct, frozen=True):
 
 
 class Job(Struct):
-    """A single pod (`size` 1) or a group, and what becomes of it."""
+    """A single pod (`size` 1) or a group, and its fate."""
 
     name: str
     namespace: str
@@ -151,20 +150,20 @@ class Users:
 
     async def _one(self, job: Job) -> None:
         if job.fate == "deleted":
-            # One short of complete: it waits until its user loses patience.
+            # A pod short of complete: the group waits until its user loses patience.
             await self._create(job, max(1, job.size - 1))
             await self._remove(job)
             return
         await self._create(job, job.size + (job.fate == "excess"))
         created_s = time.perf_counter()
         if job.fate == "excess":
-            # Mostly the last one, but of pods of one second any may be it: the uid decides.
+            # Mostly the last pod, but of pods of the same second any may be it: the uid decides.
             surplus = await self._watch.first(GONE, job.names)
             job.names.remove(surplus)
             job.names.append(surplus)
         kept = job.names[: job.size]
         through = [asyncio.create_task(self._pod(job, name)) for name in job.names]
-        if not self._urgent:  # else one that is preempted at its gate is never without it
+        if not self._urgent:  # # else a pod that is preempted at its gate never loses it
             await self._until(UNGATED, kept)
         if job.fate != "excess" and not self._urgent:
             now = time.perf_counter()
@@ -173,7 +172,7 @@ class Users:
         await self._remove(job)
 
     async def _pod(self, job: Job, name: str) -> None:
-        """See a pod through, and what is made in its place when it fails or is preempted."""
+        """See a pod through, and its replacement when it fails or is preempted."""
         spare = job.names[job.size : job.size + 1]
         while True:
             signs = [asyncio.create_task(self._until(sign, [name])) for sign in (FAILED, LET_GO)]
@@ -219,5 +218,5 @@ class Users:
 
 
 def most_there(pods_per_s: float) -> float:
-    """Pods that users have at most, those of one more job included."""
+    """Pods that users have at most, including those of another job."""
     return pods_per_s * HOLD_BACK_S + max(SIZES)
