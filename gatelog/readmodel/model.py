@@ -257,7 +257,7 @@ class ReadModel:
         given = {"group_id": group_id, "own_only": int(own_only), "limit": MOST_ENTRIES}
         with self._asked(statements.story.ENTRIES, given) as rows:
             entries = [_entry(row) for row in rows]
-        told = [
+        let_in = [
             TimelineEntry(
                 seq=one.seq,
                 ord=0,
@@ -269,7 +269,7 @@ class ReadModel:
             for one in (self.causes(group_id) if causes is None else causes)
         ]
         # A cause comes before what it let in: sorting is stable.
-        return sorted(told + entries, key=lambda entry: entry.seq)
+        return sorted(let_in + entries, key=lambda entry: entry.seq)
 
     def waits(self, group_id: str) -> list[WaitRow]:
         """Return the waits of a group, newest first."""

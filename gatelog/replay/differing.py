@@ -94,8 +94,8 @@ def _plain(value: object, titles: Mapping[str, str], left_out: str = "") -> str:
         case Struct():
             fields = msgspec.structs.fields(value)
             given = ((f, getattr(value, f.name)) for f in fields if f.name != left_out)
-            told = ((f.name, one) for f, one in given if one != f.default and one is not None)
-            return ", ".join(f"{_words(name)} {_plain(one, titles)}" for name, one in told)
+            shown = ((f.name, one) for f, one in given if one != f.default and one is not None)
+            return ", ".join(f"{_words(name)} {_plain(one, titles)}" for name, one in shown)
         case Mapping():
             entries = (f"{key} {_plain(one, titles)}" for key, one in value.items())
             return ", ".join(entries) or "none"

@@ -22,9 +22,9 @@ def clock(d: Dialect, only: str = "") -> str:
     which = f" WHERE {only}" if only else ""
     return f"""
 SELECT CASE WHEN k.heard > {d.before.format(s=SILENCE_S)} THEN {d.now}
-            WHEN k.heard > k.told THEN k.heard ELSE coalesce(k.told, {d.now}) END AS at
+            WHEN k.heard > k.said THEN k.heard ELSE coalesce(k.said, {d.now}) END AS at
   FROM (SELECT (SELECT max(r.heard_at) FROM replicas r{which}) AS heard,
-               (SELECT max(c.at) FROM checkpoints c{which}) AS told) k
+               (SELECT max(c.at) FROM checkpoints c{which}) AS said) k
 """
 
 

@@ -28,8 +28,8 @@ def test_doctor_says_that_it_looks_at_a_copy(
     for area in ("log", "cluster"):
         assert found[area, "reachable"]["verdict"] == "skip"
         assert found[area, "reachable"]["detail"].endswith(f"a copy, which names no {area}")
-    told = [f for f in found.values() if f["what"] != "checkpoint"]  # it says when it was written
-    assert not [f for f in told if f["verdict"] == "fail" or " d " in f["detail"]]
+    shown = [f for f in found.values() if f["what"] != "checkpoint"]  # it says when it was written
+    assert not [f for f in shown if f["verdict"] == "fail" or " d " in f["detail"]]
 
 
 def test_epochs_of_an_import_are_those_of_its_log(

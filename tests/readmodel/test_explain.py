@@ -316,7 +316,7 @@ def test_a_list_of_who_waits_has_amounts_of_the_moment(url: str, every_s: int) -
         assert shown == said
 
 
-def test_who_waits_until_others_have_run_is_told_until_when(url: str) -> None:
+def test_a_group_that_waits_until_others_have_run_says_until_when(url: str) -> None:
     """Tried on a real control plane: amounts of the moment took the place of the moment."""
     toy = Toy(cpu=2, policy=Policy(least_run_s=600))
     toy.pod("young", cpu=2, labels={PRIORITY_CLASS: "low"})

@@ -21,7 +21,7 @@ HOUR = timedelta(hours=1)
 def half_done(every_s: int = 1) -> Toy:
     """Of a group of four pods two have succeeded for an hour; `next` waits.
 
-    `every_s`: how often the ledger is told how queues stand; 0: there is none.
+    `every_s`: how often the ledger gets how much queues hold; 0: there is none.
     """
     toy = Toy(cpu=4, policy=Policy(status_interval_s=every_s))
     toy.wait(2)
@@ -44,25 +44,25 @@ def amounts(value: Any) -> Any:
 
 
 @pytest.fixture(params=[1, 0], ids=["ledger", "no ledger"])
-def told(request: pytest.FixtureRequest, url: str) -> tuple[str, Toy]:
+def played(request: pytest.FixtureRequest, url: str) -> tuple[str, Toy]:
     toy = half_done(request.param)
     Writer(url).feed(toy.messages)
     return url, toy
 
 
-def test_what_ended_pods_gave_back_is_held_by_nobody(told: tuple[str, Toy]) -> None:
-    url, _ = told
+def test_what_ended_pods_gave_back_is_held_by_no_group(played: tuple[str, Toy]) -> None:
+    url, _ = played
     with ReadModel(url, "test") as model:
         (row,) = model.dicts("SELECT * FROM v_held", {})
         assert amounts(row["resources"]) == {"f": {"cpu": 2000}}
         (holder,) = model.holders("cq")
         assert holder.resources == {"f": {"cpu": 2000}}
-        (stood,) = model.quota("ClusterQueue", name="cq")
-        assert stood.held == 2000, "the ledger says the same"
+        (queue,) = model.quota("ClusterQueue", name="cq")
+        assert queue.held == 2000, "the ledger says the same"
 
 
 def test_who_asks_for_nothing_holds_nothing(url: str) -> None:
-    """It is admitted, and no holder that anybody waits for."""
+    """It is admitted, and no holder that a group waits for."""
     toy = Toy(cpu=2)
     toy.pod("free", cpu=0)
     toy.pod("runs", cpu=2)
@@ -75,8 +75,8 @@ def test_who_asks_for_nothing_holds_nothing(url: str) -> None:
             assert [one.name for one in holders] == ["runs"]
 
 
-def test_a_past_moment_has_what_was_held_then(told: tuple[str, Toy]) -> None:
-    url, toy = told
+def test_a_past_moment_has_what_was_held_then(played: tuple[str, Toy]) -> None:
+    url, toy = played
     with ReadModel(url, "test") as model:
         (waiting,) = model.groups("ns", "next")
         for ago, held in ((timedelta(), 2000), (1.5 * HOUR, 4000)):
@@ -88,9 +88,9 @@ def test_a_past_moment_has_what_was_held_then(told: tuple[str, Toy]) -> None:
             assert row.resources == {"f": {"cpu": held}}
 
 
-def test_hours_of_a_queue_end_with_the_pods(told: tuple[str, Toy]) -> None:
+def test_hours_of_a_queue_end_with_the_pods(played: tuple[str, Toy]) -> None:
     """Four cores for an hour, then two for another."""
-    url, _ = told
+    url, _ = played
     with ReadModel(url, "test") as model:
         (row,) = model.dicts(
             "SELECT sum(amount_hours) AS hours, max(admissions) AS n FROM v_queue_usage_hourly", {}

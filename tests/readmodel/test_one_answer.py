@@ -444,7 +444,7 @@ def after_admission(model: ReadModel, now: datetime) -> Said:
 
 
 def after_admission_then(said: Said, model: ReadModel, at: datetime) -> None:
-    """Hold what is told later of a moment against what was said then.
+    """Hold what is said later of a moment against what was said then.
 
     What happened at the very moment was not known then: a deletion bears the time of its request.
     """

@@ -90,7 +90,7 @@ def test_what_is_said_later_of_a_moment_is_what_was_said_then(
                 columns, words = found[name]
                 differ = {k: (v, columns[k]) for k, v in one[0].items() if v != columns[k]}
                 assert not differ, (
-                    f"{moment:%H:%M}, {name}, then and as told later: {differ}. Say in `as_it_was` "
+                    f"{moment:%H:%M}, {name}, then and as said later: {differ}. Say in `as_it_was` "
                     "of gatelog/readmodel/past.py how it was then, or why not in LEFT_OUT here"
                 )
                 assert words == one[1], (moment, name)

@@ -256,8 +256,8 @@ def test_lists_of_the_api_tell_of_pods_after_their_admission(url: str) -> None:
     Writer(url).feed(toy.messages)
     with ReadModel(url, "test") as model:
         found, _ = finding.groups_page(model, "ns", Listing(limit=10))
-        told = next(one for one in found if one.metadata.name == "a")
-        shown = {one.name: one.cell(told) for one in BY_PLURAL["podgroups"].shown}
+        group = next(one for one in found if one.metadata.name == "a")
+        shown = {one.name: one.cell(group) for one in BY_PLURAL["podgroups"].shown}
         assert (shown["Why"], shown["Not-Running"]) == ("Unschedulable", "2")
         (queue,), _ = finding_queues.cluster_queues_page(model, "", Listing(limit=10))
         shown = {one.name: one.cell(queue) for one in BY_PLURAL["clusterqueueusages"].shown}

@@ -21,7 +21,7 @@ def asked(url: str, toy: Toy, name: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def told(url: str) -> tuple[str, Toy]:
+def played(url: str) -> tuple[str, Toy]:
     """A group of two waits an hour, until the quota is raised; then the queue goes."""
     toy = Toy(cpu=2)
     toy.pod("runs", cpu=2)
@@ -45,8 +45,8 @@ def told(url: str) -> tuple[str, Toy]:
     return url, toy
 
 
-def test_hours_by_reason_are_all_hours_that_pods_waited(told: tuple[str, Toy]) -> None:
-    url, toy = told
+def test_hours_by_reason_are_all_hours_that_pods_waited(played: tuple[str, Toy]) -> None:
+    url, toy = played
     rows = asked(url, toy, "reasons")
     hours = {(row["reason"], row["resource"]): float(row["hours"]) for row in rows}
     assert hours["WaitingForPods", "pods"] == pytest.approx(0.5, abs=0.01)
@@ -62,8 +62,8 @@ def test_hours_by_reason_are_all_hours_that_pods_waited(told: tuple[str, Toy]) -
     assert by_reason == pytest.approx(float(waited["hours"]), abs=0.01)
 
 
-def test_changes_of_quota_say_from_what_to_what(told: tuple[str, Toy]) -> None:
-    rows = asked(*told, "changes")
+def test_changes_of_quota_say_from_what_to_what(played: tuple[str, Toy]) -> None:
+    rows = asked(*played, "changes")
     changes = [(row["cluster_queue"], row["was"], row["nominal"]) for row in rows]
     assert changes == [("cq", None, 2000), ("cq", 2000, 4000), ("cq", 4000, None)]
     shown = readable(list(rows[1]), list(rows[1].values()))

@@ -61,7 +61,7 @@ def counted(counter: str) -> str:
 
 
 def pods_then() -> str:
-    """Return the columns that count pods `p` as the counters of their group stood at `at`."""
+    """Return the columns that count pods `p` as the counters of their group were at `at`."""
     return ",\n       ".join(
         f"coalesce(sum(CASE WHEN {counted(name)} THEN 1 ELSE 0 END), 0) AS {name}"
         for name in PODS_THEN

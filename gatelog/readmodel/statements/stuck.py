@@ -1,4 +1,4 @@
-"""What does not go on: parked events, decisions without outcome, writes in vain, groups that stand.
+"""What does not go on: parked events, decisions without outcome, writes in vain, groups that stay.
 
 Invariant: what went on since is left out.
 """
