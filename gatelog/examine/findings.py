@@ -3,6 +3,7 @@
 Invariant: a finding that is not ok says what to do.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -41,3 +42,9 @@ def fail(area: str, what: str, detail: str, remedy: str) -> Finding:
 def skip(area: str, what: str, detail: str) -> Finding:
     """It cannot be looked at because of an earlier finding."""
     return Finding(area, what, "skip", detail)
+
+
+def some(said: Sequence[str], most: int) -> str:
+    """Return the first of what was found, in a line, and how many more there are."""
+    more = f"; and {len(said) - most} more" if len(said) > most else ""
+    return "; ".join(said[:most]) + more

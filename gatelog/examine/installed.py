@@ -13,7 +13,7 @@ from typing import Any
 
 from gatelog.cluster import clusterinfo
 from gatelog.cluster.ownership import COMPONENT_LABEL, NAME_LABEL, OWN_NAME
-from gatelog.examine.findings import Finding, fail, ok, skip, warn
+from gatelog.examine.findings import Finding, fail, ok, skip, some, warn
 from gatelog.shell.remedies import Installation, remedy
 from gatelog.viacluster.apiserver import BASE
 from podgroup.admission.matching import contradiction
@@ -90,7 +90,7 @@ async def queues(kube: KubeClient) -> list[Finding]:
 
 async def _classes(kube: KubeClient, api: str) -> list[Finding]:
     """Say whose least run time cannot be read; nothing where all can."""
-    what, broken = "least run times", []
+    broken: list[str] = []
     for obj in await clusterinfo.every(kube, f"{api}/workloadpriorityclasses") or ():
         try:
             least_run.read((obj["metadata"].get("annotations") or {}).get(LEAST_RUN_ANNOTATION, ""))
@@ -98,13 +98,11 @@ async def _classes(kube: KubeClient, api: str) -> list[Finding]:
             broken.append(f"WorkloadPriorityClass {obj['metadata']['name']}: {error}")
     if not broken:
         return []
-    more = f"; and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
     return [
         warn(
             QUEUES,
-            what,
-            f"{'; '.join(broken[:_NAMED])}{more}: its groups run as long as "
-            "queueing.least_run_s says",
+            "least run times",
+            f"{some(broken, _NAMED)}: its groups run as long as queueing.least_run_s says",
             f"write annotation {LEAST_RUN_ANNOTATION} as it is said there, or take it off",
         )
     ]
@@ -124,12 +122,11 @@ async def _flavors(kube: KubeClient, api: str) -> list[Finding]:
     apart = [said for obj in queues for said in _apart(obj, known)]
     if not apart:
         return []
-    more = f"; and {len(apart) - _NAMED} more" if len(apart) > _NAMED else ""
     return [
         warn(
             QUEUES,
             "flavors",
-            f"{'; '.join(apart[:_NAMED])}{more}",
+            some(apart, _NAMED),
             "give the flavors nodeLabels that one node can have, or put the resources into one "
             "resource group",
         )
@@ -168,11 +165,10 @@ async def _queues(kube: KubeClient, api: str, plural: str) -> Finding:
         )
     broken = [said for obj in items if plural == "clusterqueues" for said in _incomplete(obj)]
     if broken:
-        more = f"; and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
         return fail(
             QUEUES,
             plural,
-            f"{'; '.join(broken[:_NAMED])}{more}",
+            some(broken, _NAMED),
             "set spec.namespaceSelector ({} selects every namespace) and spec.resourceGroups, or "
             "spec.stopPolicy: Hold where nothing is to be admitted",
         )
@@ -185,11 +181,10 @@ async def _queues(kube: KubeClient, api: str, plural: str) -> Finding:
     ]
     if not idle:
         return ok(QUEUES, plural, f"{len(items)}, none of them says that it is inactive")
-    more = f"; and {len(idle) - _NAMED} more" if len(idle) > _NAMED else ""
     return warn(
         QUEUES,
         plural,
-        f"{len(idle)} of {len(items)} admit no group: {'; '.join(idle[:_NAMED])}{more}",
+        f"{len(idle)} of {len(items)} admit no group: {some(idle, _NAMED)}",
         "; ".join(
             [
                 *_resumed(items, plural),

@@ -6,7 +6,7 @@ Invariant: reads what the read model says; both lists are bounded, and the first
 from collections.abc import Sequence
 from datetime import datetime
 
-from gatelog.examine.findings import Finding, fail, ok, warn
+from gatelog.examine.findings import Finding, fail, ok, some, warn
 from gatelog.readmodel import repeats
 from gatelog.readmodel.explain import making_room
 from gatelog.readmodel.model import ReadModel
@@ -123,5 +123,4 @@ def _idle(model: ReadModel, now: datetime) -> Finding:
 
 
 def _some(said: Sequence[str]) -> str:
-    more = len(said) - repeats.MOST
-    return "; ".join(said[: repeats.MOST]) + (f"; and {more} more" if more > 0 else "")
+    return some(said, repeats.MOST)

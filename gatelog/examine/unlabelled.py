@@ -3,7 +3,7 @@
 Invariant: reads only, and no more than the first pods of a large cluster.
 """
 
-from gatelog.examine.findings import Finding, fail, ok, skip
+from gatelog.examine.findings import Finding, fail, ok, skip, some
 from runtime.access import Right, allowed
 from runtime.kube import KubeClient
 from runtime.settings import Settings
@@ -25,7 +25,6 @@ async def examine(kube: KubeClient, settings: Settings) -> Finding:
         return skip(AREA, WHAT, str(error))
     if not found:
         return ok(AREA, WHAT, "none bears gatelog's gate or finalizer without its label")
-    said = [f"pod {one.namespace}/{one.name}: {one.says}" for one in found[:SHOWN]]
-    more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    said = [f"pod {one.namespace}/{one.name}: {one.says}" for one in found]
     remedy = "what each says; who creates pods while admission is away, or takes the label off?"
-    return fail(AREA, WHAT, "; ".join(said) + more, remedy)
+    return fail(AREA, WHAT, some(said, SHOWN), remedy)
