@@ -474,9 +474,16 @@ class LifeRow(GroupRow, frozen=True, kw_only=True):
     never: str | None = None
     """Of an estimate: while what it does not start; None: there is no estimate."""
     forecast_at: datetime | None = None
-    pods_wait_for: str | None = None
-    """What most of its pods wait for that were let go and do not run; None: nothing to tell."""
-    pods_waiting: int = 0
+    pods_not_running: str | None = None
+    """How many of its pods were let go and do not run, and what most of them wait for."""
+
+    @property
+    def not_running(self) -> tuple[int, str] | None:
+        """Pods that were let go and do not run, and what most of them wait for."""
+        if self.pods_not_running is None:
+            return None
+        pods, _, reason = self.pods_not_running.partition(" ")
+        return int(pods), reason
 
     def label_texts(self) -> dict[str, str]:
         """Labels by key; SQLite keeps a document as text."""

@@ -164,4 +164,4 @@ def test_killed_pods_are_read_once_and_only_of_the_groups_of_a_page(
         query, given = ASKED["list"]
         found = database.execute(query, {"cluster": "test", **given}).fetchall()
     assert len(found) == min(groups + 1, 10) and {row["ended"] for row in found} == {"Deleted"}
-    assert max(took.values()) < 1_500, took
+    assert max(took.values()) < 1_000, took

@@ -113,9 +113,9 @@ LIFE_COLUMNS = f"""{GROUP_COLUMNS}, g.created_seq,
        e.expected_at, e.earliest_at, e.latest_at, e.never, f.at AS forecast_at"""
 
 _SEEN_COLUMNS = f"""{LIFE_COLUMNS},
-       (SELECT n.reason {OF_GROUP}
-         GROUP BY n.reason ORDER BY count(*) DESC, n.reason LIMIT 1) AS pods_wait_for,
-       (SELECT count(*) {OF_GROUP}) AS pods_waiting"""
+       (SELECT sum(count(*)) OVER () || ' ' || n.reason {OF_GROUP}
+         GROUP BY n.reason ORDER BY count(*) DESC, n.reason LIMIT 1) AS pods_not_running"""
+"""With what `LifeRow.not_running` reads: one column, as each one reads all pods of a group."""
 
 ESTIMATED = f"""
   LEFT JOIN estimates e ON e.cluster = g.cluster AND e.group_id = g.id AND {STANDING}

@@ -166,9 +166,9 @@ def podgroup(row: LifeRow) -> o.PodGroup:
                 excess=row.pods_excess,
                 replaced=row.pods_replaced,
             ),
-            pods_waiting=o.PodsWaiting(reason=row.pods_wait_for, pods=row.pods_waiting)
-            if row.pods_wait_for
-            else None,
+            pods_waiting=None
+            if (waits := row.not_running) is None
+            else o.PodsWaiting(pods=waits[0], reason=waits[1]),
             parked=row.parked,
             complete_time=rfc(row.complete_at),
             queued_time=rfc(row.queued_at),
