@@ -78,13 +78,13 @@ def reserved_idle(d: Dialect) -> str:
     amounts = d.each.format(doc=d.nested.format(doc="f.value"), alias="r")
     wanted = d.whole.format(x=d.value.format(doc="r.value"))
     begin = d.last.format(a="w.from_at", b="u.from_at")
-    end = d.first.format(a="w.to_at", b=f"coalesce(u.to_at, {d.now})")
+    end = d.first.format(a="w.to_at", b=f"coalesce(u.to_at, {CLOCK})")
     own = "u.nominal - u.reserved - u.unadmitted"
     free = f"CASE WHEN u.kind = 'Cohort' THEN u.spare ELSE {own} END"
     return f"""
 WITH wanted AS (
 SELECT s.cluster, s.group_id, s.cluster_queue, coalesce(z.root, '') AS root, f.key AS flavor,
-       r.key AS resource, {wanted} AS amount, s.from_at, coalesce(s.to_at, {d.now}) AS to_at
+       r.key AS resource, {wanted} AS amount, s.from_at, coalesce(s.to_at, {CLOCK}) AS to_at
   FROM reserved_starts s
   LEFT JOIN standings z ON z.cluster = s.cluster AND z.kind = 'ClusterQueue'
    AND z.namespace = '' AND z.name = s.cluster_queue
@@ -101,7 +101,7 @@ cut AS (
 SELECT w.cluster, w.group_id, w.cluster_queue, w.flavor, w.resource,
        {d.first.format(a="w.amount", b=free)} AS amount, {begin} AS from_at, {end} AS to_at
   FROM one w
-  JOIN usage u ON u.from_at < w.to_at AND coalesce(u.to_at, {d.now}) > w.from_at
+  JOIN usage u ON u.from_at < w.to_at AND coalesce(u.to_at, {CLOCK}) > w.from_at
    AND u.cluster = w.cluster AND u.flavor = w.flavor AND u.resource = w.resource
    AND u.namespace = '' AND u.kind = CASE WHEN w.root = '' THEN 'ClusterQueue' ELSE 'Cohort' END
    AND u.name = CASE WHEN w.root = '' THEN w.cluster_queue ELSE w.root END)

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Connection, insert, text, update
 
 from projector import tables
-from projector.schema import partitions, views
+from projector.schema import dialect, partitions, views
 from projector.storage.database import reader, writer
 from tests.projector.support import Writer, busy_toy
 
@@ -398,6 +398,12 @@ def test_what_is_open_in_a_copy_counts_to_its_last_message(url: str) -> None:
     waited = ask(url, "SELECT max(longest_wait_seconds) AS s FROM v_queue_pending_hourly")[0]["s"]
     aged = ask(url, "SELECT max(waiting_seconds) AS s FROM v_why_pending")[0]["s"]
     assert float(waited) > 0 and float(aged) <= float(waited) + 0.01 <= float(aged) + 3600
+
+
+def test_no_view_reads_another_clock_than_v_clock() -> None:
+    for home in (dialect.SQLITE, dialect.POSTGRES):
+        found = {name for name, body in views.VIEWS.items() if home.now in body(home)}
+        assert found == {"v_clock"}
 
 
 def test_the_clock_is_now_while_parts_are_heard(url: str) -> None:
