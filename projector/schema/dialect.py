@@ -171,6 +171,17 @@ DUCKDB = Dialect(
 )
 
 
+def by_flavor(d: Dialect, doc: str) -> str:
+    """FROM items that open a document flavor -> resource -> amount: flavors `f`, resources `r`."""
+    return f"""{d.each.format(doc=doc, alias="f")}
+  {d.each.format(doc=d.nested.format(doc="f.value"), alias="r")}"""
+
+
+def in_units(resource: str, amount: str) -> str:
+    """Return an amount of the tables as people count it: cpu in cores, all else as it is."""
+    return f"CASE WHEN {resource} = 'cpu' THEN {amount} / 1000.0 ELSE {amount} * 1.0 END"
+
+
 def home(name: str) -> Dialect:
     """Return the dialect of a home of the read model, by SQLAlchemy's name of its database."""
     return POSTGRES if name == "postgresql" else SQLITE

@@ -8,7 +8,7 @@ Invariant: never more than was given, and nothing below zero.
 """
 
 from projector.schema.clock import CLOCK
-from projector.schema.dialect import Dialect
+from projector.schema.dialect import Dialect, by_flavor
 
 _GAVE_BACK = "p.phase = 'Succeeded' AND p.fate <> 'excess' AND p.ended_at > a.admitted_at"
 """Pods `p` of admission `a` that need their place no more."""
@@ -34,7 +34,6 @@ def held(d: Dialect, at: str = "") -> str:
     given = d.value.format(doc="r.value")
     opened, its, place = _places(d, "n.role")
     by_then = f" AND p.ended_at <= {at}" if at else ""
-    each, nested = d.each.format, d.nested.format
     left = f"""(SELECT sum({place} * n.pods)
            FROM (SELECT p.role, count(*) AS pods FROM pods p
                   WHERE p.cluster = a.cluster AND p.group_id = a.group_id
@@ -48,8 +47,7 @@ def held(d: Dialect, at: str = "") -> str:
        SELECT h.flavor, {amounts} AS amounts
          FROM (SELECT f.key AS flavor, r.key AS resource,
                       {d.whole.format(x=f"{given} - coalesce({left}, 0)")} AS amount
-                 FROM (SELECT 1 AS one) u {each(doc="a.resources", alias="f")}
-                 {each(doc=nested(doc="f.value"), alias="r")}) h
+                 FROM (SELECT 1 AS one) u {by_flavor(d, "a.resources")}) h
         WHERE h.amount > 0
         GROUP BY h.flavor) o)"""
 
@@ -78,8 +76,7 @@ def spans(d: Dialect) -> str:
 SELECT a.cluster, a.cluster_queue, f.key AS flavor, r.key AS resource,
        {d.value.format(doc="r.value")} AS amount, 1 AS admissions, a.admitted_at AS from_at,
        {over} AS to_at
-  FROM admissions a {d.each.format(doc="a.resources", alias="f")}
-  {d.each.format(doc=d.nested.format(doc="f.value"), alias="r")}
+  FROM admissions a {by_flavor(d, "a.resources")}
 UNION ALL
 SELECT a.cluster, a.cluster_queue, {flavor}, {resource}, -{place}, 0, p.ended_at, {over}
   FROM {items} AND p.ended_at < {over}"""

@@ -13,7 +13,7 @@ Invariant: one row per row of `preemptions`, each found by keys alone; both home
 """
 
 from projector.schema.clock import CLOCK
-from projector.schema.dialect import Dialect
+from projector.schema.dialect import Dialect, by_flavor, in_units
 
 AT_ONCE_S = 1
 """A preemptor that is preempted itself within so many seconds of its admission gained nothing."""
@@ -28,13 +28,12 @@ def _seconds(d: Dialect, a: str, b: str) -> str:
 def _lost(d: Dialect) -> str:
     """Resource -> hours that victim `p` had held since its admission `v`."""
     amount = d.value.format(doc="r.value")
-    units = f"CASE WHEN r.key = 'cpu' THEN {amount} / 1000.0 ELSE {amount} * 1.0 END"
+    units = in_units("r.key", amount)
     hours = f"round(sum({units}) * ({_seconds(d, 'v.admitted_at', 'p.at')}) / 3600.0, 6)"
     document = d.object.format(key="x.resource", value="x.hours")
     return f"""CASE WHEN v.admitted_at IS NOT NULL THEN (SELECT {document} FROM (
        SELECT r.key AS resource, {hours} AS hours
-         FROM (SELECT 1 AS one) o {d.each.format(doc="p.resources", alias="f")}
-         {d.each.format(doc=d.nested.format(doc="f.value"), alias="r")}
+         FROM (SELECT 1 AS one) o {by_flavor(d, "p.resources")}
         GROUP BY r.key) x) END"""
 
 

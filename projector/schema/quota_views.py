@@ -17,7 +17,7 @@ tables: 2^63-1 stands for that and all that is more, so what is idle of an unlim
 """
 
 from podgroup.model.quantities import MAX_INT64
-from projector.schema.dialect import Dialect
+from projector.schema.dialect import Dialect, by_flavor
 from projector.schema.held_views import given_back
 
 KEY = "kind, namespace, name, flavor, resource"
@@ -32,10 +32,7 @@ def spans(d: Dialect, cluster: str = "{0}.cluster") -> str:
     """
     value = d.whole.format(x=d.value.format(doc="r.value"))
     reported = "NOT EXISTS (SELECT 1 FROM usage x WHERE x.cluster = " + cluster + ")"
-    each = f"""{d.each.format(doc="a.resources", alias="f")}
-  {d.each.format(doc=d.nested.format(doc="f.value"), alias="r")}"""
-    quota = f"""{d.each.format(doc="q.nominal", alias="f")}
-  {d.each.format(doc=d.nested.format(doc="f.value"), alias="r")}"""
+    each = by_flavor(d, "a.resources")
     cohort = """LEFT JOIN objects o ON o.cluster = {0}.cluster AND o.kind = 'ClusterQueue'
    AND o.namespace = '' AND o.name = {0}.cluster_queue"""
     flavor, resource, place, items = given_back(d)
@@ -72,7 +69,7 @@ SELECT q.cluster, 'ClusterQueue', '', q.cluster_queue, coalesce(o.cohort, ''), f
   FROM (SELECT n.*, lead(n.at) OVER (
                PARTITION BY n.cluster, n.shard, n.cluster_queue ORDER BY n.seq) AS to_at
           FROM quotas n) q {cohort.format("q")}
-  {quota}
+  {by_flavor(d, "q.nominal")}
  WHERE {reported.format("q")}"""
 
 

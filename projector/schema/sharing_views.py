@@ -9,9 +9,7 @@ Invariant: no row is longer than the interval it was cut from; amounts are cores
 """
 
 from projector.schema.clock import CLOCK
-from projector.schema.dialect import Dialect
-
-_UNITS = "CASE WHEN {0}.resource = 'cpu' THEN {1} / 1000.0 ELSE {1} * 1.0 END"
+from projector.schema.dialect import Dialect, by_flavor, in_units
 
 
 def borrowed(d: Dialect) -> str:
@@ -21,7 +19,7 @@ def borrowed(d: Dialect) -> str:
     end = d.first.format(a=ends[0], b=ends[1])
     free = "l.nominal - l.reserved - l.unadmitted"
     idle = f"CASE WHEN l.kind = 'Cohort' THEN l.nominal ELSE {free} END"
-    amount = _UNITS.format("b", f"({d.first.format(a='b.borrowed', b=idle)})")
+    amount = in_units("b.resource", f"({d.first.format(a='b.borrowed', b=idle)})")
     seconds = f"({d.micros.format(t='c.to_at')} - {d.micros.format(t='c.from_at')}) / 1000000.0"
     return f"""
 WITH cut AS (
@@ -50,7 +48,7 @@ def shares(d: Dialect) -> str:
     seconds = f"({d.micros.format(t=end)} - {d.micros.format(t=begin)}) / 1000000.0"
     names = ", ".join(f"b.{name}" for name in f"{columns}, {values}".split(", "))
     means = ", ".join(
-        f"sum({_UNITS.format('s', f's.{one}')} * s.seconds) / sum(s.seconds) AS {one}"
+        f"sum({in_units('s.resource', f's.{one}')} * s.seconds) / sum(s.seconds) AS {one}"
         for one in amounts
     )
     keys = ", ".join(f"s.{name}" for name in columns.split(", "))
@@ -74,8 +72,6 @@ def reserved_idle(d: Dialect) -> str:
     Free of the ClusterQueue, or of the whole tree that it is in. Of several that are reserved at
     once in a tree it is kept for the first: nothing is counted twice.
     """
-    flavors = d.each.format(doc="s.resources", alias="f")
-    amounts = d.each.format(doc=d.nested.format(doc="f.value"), alias="r")
     wanted = d.whole.format(x=d.value.format(doc="r.value"))
     begin = d.last.format(a="w.from_at", b="u.from_at")
     end = d.first.format(a="w.to_at", b=f"coalesce(u.to_at, {CLOCK})")
@@ -88,7 +84,7 @@ SELECT s.cluster, s.group_id, s.cluster_queue, coalesce(z.root, '') AS root, f.k
   FROM reserved_starts s
   LEFT JOIN standings z ON z.cluster = s.cluster AND z.kind = 'ClusterQueue'
    AND z.namespace = '' AND z.name = s.cluster_queue
-  {flavors} {amounts}),
+  {by_flavor(d, "s.resources")}),
 one AS (
 SELECT w.cluster, w.group_id, w.cluster_queue, w.root, w.flavor, w.resource, w.amount, w.to_at,
        coalesce((SELECT max(e.to_at) FROM wanted e

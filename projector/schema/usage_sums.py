@@ -22,7 +22,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from projector.schema.clock import CLOCK
-from projector.schema.dialect import Dialect, swapped
+from projector.schema.dialect import Dialect, by_flavor, swapped
 from projector.schema.usage_views import (
     FIRST_LABELS,
     HAS_FLAVOR,
@@ -33,7 +33,6 @@ from projector.schema.usage_views import (
     amount,
     capped,
     filled_to,
-    held,
     in_window,
     opened,
     owned,
@@ -366,7 +365,7 @@ SELECT c.key, c.begins, CASE WHEN c.flavored = 1 THEN {name} ELSE '' END AS flav
 UNION ALL
 SELECT c.key, c.begins, f.key, r.key, c.what, c.why, {amount(d)}, 0, 0, c.micros
   FROM added c
-  {held(d, "c.doc")}
+  {by_flavor(d, "c.doc")}
  WHERE c.form = 'quota' AND c.micros > 0
 UNION ALL
 SELECT c.key, c.begins, {text}, r.key, c.what, c.why, -{amount(d)}, 0, 0, c.micros

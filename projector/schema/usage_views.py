@@ -26,7 +26,7 @@ Invariant: spans of one pod do not overlap but for those that are `incomplete`; 
 
 from podgroup.model.quantities import CPU, most
 from projector.schema.clock import CLOCK
-from projector.schema.dialect import Dialect, swapped
+from projector.schema.dialect import Dialect, by_flavor, in_units, swapped
 
 _MOST = f"CASE WHEN r.key = '{CPU}' THEN {most(CPU)} ELSE {most('')} END"
 """The most that a pod can ask for of resource `r`."""
@@ -182,7 +182,7 @@ SELECT a.cluster, a.group_id, '', g.namespace, g.queue, a.cluster_queue,
        {labels.format("a")}, f.key, r.key, {amount(d)}, 0, {rest},
        a.admitted_at, {gone.format("a")}
   FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
-  {held(d, "a.resources")}
+  {by_flavor(d, "a.resources")}
 UNION ALL
 SELECT o.cluster, o.group_id, '', o.namespace, o.queue, o.cluster_queue,
        {labels.format("o")},
@@ -199,12 +199,6 @@ def placed(d: Dialect, requests: str, flavors: str) -> str:
     return f"""{d.each.format(doc=d.with_pods.format(doc=requests), alias="r")}
   {d.each.format(doc=flavors, alias="f")}
   {d.each.format(doc=d.nested.format(doc="f.value"), alias="x")}"""
-
-
-def held(d: Dialect, resources: str) -> str:
-    """FROM items that open what an admission holds: by flavor (`f`) and resource (`r`)."""
-    return f"""{d.each.format(doc=resources, alias="f")}
-  {d.each.format(doc=d.nested.format(doc="f.value"), alias="r")}"""
 
 
 def released(d: Dialect) -> str:
@@ -227,7 +221,7 @@ def hourly(d: Dialect) -> str:
     end = d.first.format(a="b.to_at", b=after)
     begin = d.last.format(a="b.from_at", b="b.begins")
     seconds = f"({d.micros.format(t=end)} - {d.micros.format(t=begin)}) / 1000000.0"
-    units = "CASE WHEN b.resource = 'cpu' THEN b.amount / 1000.0 ELSE b.amount * 1.0 END"
+    units = in_units("b.resource", "b.amount")
     names = ", ".join(f"b.{name}" for name in columns.split(", "))
     keys = swapped(names, " b.amount,", "")
     return f"""
@@ -242,8 +236,6 @@ SELECT {keys}, b.begins AS hour, sum({units} * {seconds}) / 3600.0 AS resource_h
 
 def quotas(d: Dialect) -> str:
     """Return the view of what quota there was from when to when."""
-    flavors = d.each.format(doc="q.nominal", alias="f")
-    resources = d.each.format(doc=d.nested.format(doc="f.value"), alias="r")
     return f"""
 SELECT q.cluster, q.cluster_queue, f.key AS flavor, r.key AS resource, {amount(d)} AS amount,
        q.at AS from_at, coalesce(q.to_at, {CLOCK}) AS to_at
@@ -252,8 +244,7 @@ SELECT q.cluster, q.cluster_queue, f.key AS flavor, r.key AS resource, {amount(d
           FROM quotas n
          WHERE n.shard = (SELECT min(m.shard) FROM quotas m
                            WHERE m.cluster = n.cluster AND m.cluster_queue = n.cluster_queue)) q
-  {flavors}
-  {resources}
+  {by_flavor(d, "q.nominal")}
 """
 
 

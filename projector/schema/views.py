@@ -27,7 +27,7 @@ from projector.schema import (
 )
 from projector.schema.clock import CLOCK
 from projector.schema.describing import columns_view, text_of
-from projector.schema.dialect import Dialect, home
+from projector.schema.dialect import Dialect, home, in_units
 
 
 def _group_timeline(_: Dialect) -> str:
@@ -193,20 +193,24 @@ SELECT {names}, {following.format(t="b.begins")} FROM buckets b
 """
 
 
+def _in_hour(d: Dialect) -> str:
+    """Seconds of bucket `b` of hours."""
+    return d.seconds.format(
+        a=d.last.format(a="b.from_at", b="b.begins"),
+        b=d.first.format(a="b.to_at", b=d.next_hour.format(t="b.begins")),
+    )
+
+
 def _queue_usage_hourly(d: Dialect) -> str:
     columns = (
         *("cluster", "cluster_queue", "flavor", "resource", "amount", "admissions"),
         *("from_at", "to_at"),
     )
     spans = held_views.spans(d)
-    amount = "CASE WHEN b.resource = 'cpu' THEN b.amount / 1000.0 ELSE b.amount * 1.0 END"
-    seconds = d.seconds.format(
-        a=d.last.format(a="b.from_at", b="b.begins"),
-        b=d.first.format(a="b.to_at", b=d.next_hour.format(t="b.begins")),
-    )
+    amount = in_units("b.resource", "b.amount")
     return f"""{_buckets(spans, columns, d.hour, d.next_hour)}
 SELECT b.cluster, b.cluster_queue, b.flavor, b.resource, b.begins AS hour,
-       sum({amount} * {seconds}) / 3600.0 AS amount_hours,
+       sum({amount} * {_in_hour(d)}) / 3600.0 AS amount_hours,
        CAST(sum(b.admissions) AS BIGINT) AS admissions
   FROM buckets b GROUP BY b.cluster, b.cluster_queue, b.flavor, b.resource, b.begins
 """
@@ -309,10 +313,9 @@ def _waited_hourly(d: Dialect) -> str:
         *("from_at", "to_at"),
     )
     over = f"coalesce(w.to_at, {CLOCK})"
-    amount = d.value.format(doc="r.value")
     spans = f"""
 SELECT p.cluster, g.namespace, g.queue, g.cluster_queue, w.reason, r.key AS resource,
-       CASE WHEN r.key = 'cpu' THEN {amount} / 1000.0 ELSE {amount} * 1.0 END AS amount,
+       {in_units("r.key", d.value.format(doc="r.value"))} AS amount,
        {d.last.format(a="w.from_at", b="p.created_at")} AS from_at,
        {d.first.format(a=over, b="p.opened_at")} AS to_at
   FROM ({usage_views.lives(d)}) p
@@ -320,11 +323,9 @@ SELECT p.cluster, g.namespace, g.queue, g.cluster_queue, w.reason, r.key AS reso
   JOIN waits w ON w.cluster = p.cluster AND w.group_id = p.group_id AND w.from_at < p.opened_at
    AND {over} > p.created_at
   {d.each.format(doc=d.with_pods.format(doc="p.requests"), alias="r")}"""
-    end = d.first.format(a="b.to_at", b=d.next_hour.format(t="b.begins"))
-    seconds = d.seconds.format(a=d.last.format(a="b.from_at", b="b.begins"), b=end)
     keys = ", ".join(f"b.{name}" for name in columns[:6])
     return f"""{_buckets(spans, columns, d.hour, d.next_hour)}
-SELECT {keys}, b.begins AS hour, sum(b.amount * {seconds}) / 3600.0 AS resource_hours
+SELECT {keys}, b.begins AS hour, sum(b.amount * {_in_hour(d)}) / 3600.0 AS resource_hours
   FROM buckets b GROUP BY {keys}, b.begins
 """
 
@@ -333,7 +334,7 @@ def _by_day(d: Dialect, columns: str) -> str:
     """What spans of `v_usage_spans` have in each calendar day (UTC), added up by `columns`."""
     start = d.last.format(a="s.from_at", b="d.begins")
     seconds = d.seconds.format(a=start, b=d.first.format(a="s.to_at", b="d.ends"))
-    amount = "CASE WHEN s.resource = 'cpu' THEN s.amount / 1000.0 ELSE s.amount * 1.0 END"
+    amount = in_units("s.resource", "s.amount")
 
     def hours(*what: str) -> str:
         words = ", ".join(f"'{word}'" for word in what)
