@@ -7,6 +7,8 @@ Quota"); what the admission was given stays in its row. A place is what the role
 Invariant: never more than was given, and nothing below zero.
 """
 
+from typing import NamedTuple
+
 from projector.schema.clock import CLOCK
 from projector.schema.dialect import Dialect, by_flavor
 
@@ -52,17 +54,23 @@ def held(d: Dialect, at: str = "") -> str:
         GROUP BY h.flavor) o)"""
 
 
-def given_back(d: Dialect, more: str = "") -> tuple[str, str, str, str]:
-    """Return flavor, resource, amount, and the FROM items of what pods `p` left of `a` of `g`.
+class GivenBack(NamedTuple):
+    """SQL of what pods `p` left of their admission `a` of group `g`: FROM items and condition."""
 
-    `more`: further items.
-    """
+    flavor: str
+    resource: str
+    amount: str
+    items: str
+    where: str
+
+
+def given_back(d: Dialect) -> GivenBack:
+    """Return SQL of what succeeded pods left, one row for each, flavor and resource."""
     opened, its, place = _places(d, "p.role")
     items = f"""admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
   JOIN pods p ON p.cluster = a.cluster AND p.group_id = a.group_id AND {_GAVE_BACK}
-  {opened} {more}
- WHERE {its}"""
-    return d.text.format(doc="x.value"), "y.key", place, items
+  {opened}"""
+    return GivenBack(d.text.format(doc="x.value"), "y.key", place, items, its)
 
 
 def spans(d: Dialect) -> str:
@@ -71,15 +79,17 @@ def spans(d: Dialect) -> str:
     Both end with the admission; `admissions` counts these.
     """
     over = f"coalesce(a.released_at, {CLOCK})"
-    flavor, resource, place, items = given_back(d)
+    left = given_back(d)
     return f"""
 SELECT a.cluster, a.cluster_queue, f.key AS flavor, r.key AS resource,
        {d.value.format(doc="r.value")} AS amount, 1 AS admissions, a.admitted_at AS from_at,
        {over} AS to_at
   FROM admissions a {by_flavor(d, "a.resources")}
 UNION ALL
-SELECT a.cluster, a.cluster_queue, {flavor}, {resource}, -{place}, 0, p.ended_at, {over}
-  FROM {items} AND p.ended_at < {over}"""
+SELECT a.cluster, a.cluster_queue, {left.flavor}, {left.resource}, -{left.amount}, 0, p.ended_at,
+       {over}
+  FROM {left.items}
+ WHERE {left.where} AND p.ended_at < {over}"""
 
 
 def _held(d: Dialect) -> str:

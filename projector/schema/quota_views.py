@@ -35,8 +35,10 @@ def spans(d: Dialect, cluster: str = "{0}.cluster") -> str:
     each = by_flavor(d, "a.resources")
     cohort = """LEFT JOIN objects o ON o.cluster = {0}.cluster AND o.kind = 'ClusterQueue'
    AND o.namespace = '' AND o.name = {0}.cluster_queue"""
-    flavor, resource, place, items = given_back(d)
-    left = d.whole.format(x=place)
+    left = given_back(d)
+    less = f"-{d.whole.format(x=left.amount)}"
+    meanwhile = f"""{left.where} AND {reported.format("a")}
+   AND (a.released_at IS NULL OR a.released_at > p.ended_at)"""
     return f"""
 SELECT u.cluster, u.kind, u.namespace, u.name, u.root, u.flavor, u.resource, u.nominal,
        u.reserved AS held, u.borrowed, u.unadmitted, 1 AS reported, u.from_at, u.to_at
@@ -54,15 +56,15 @@ SELECT a.cluster, 'LocalQueue', g.namespace, g.queue, '', f.key, r.key, 0, {valu
   {each}
  WHERE {reported.format("a")}
 UNION ALL
-SELECT a.cluster, 'ClusterQueue', '', a.cluster_queue, coalesce(o.cohort, ''), {flavor}, {resource},
-       0, -{left}, 0, 0, 0, p.ended_at, a.released_at
-  FROM {given_back(d, cohort.format("a"))[3]} AND {reported.format("a")}
-   AND (a.released_at IS NULL OR a.released_at > p.ended_at)
+SELECT a.cluster, 'ClusterQueue', '', a.cluster_queue, coalesce(o.cohort, ''), {left.flavor},
+       {left.resource}, 0, {less}, 0, 0, 0, p.ended_at, a.released_at
+  FROM {left.items} {cohort.format("a")}
+ WHERE {meanwhile}
 UNION ALL
-SELECT a.cluster, 'LocalQueue', g.namespace, g.queue, '', {flavor}, {resource}, 0, -{left}, 0, 0, 0,
-       p.ended_at, a.released_at
-  FROM {items} AND {reported.format("a")}
-   AND (a.released_at IS NULL OR a.released_at > p.ended_at)
+SELECT a.cluster, 'LocalQueue', g.namespace, g.queue, '', {left.flavor}, {left.resource}, 0, {less},
+       0, 0, 0, p.ended_at, a.released_at
+  FROM {left.items}
+ WHERE {meanwhile}
 UNION ALL
 SELECT q.cluster, 'ClusterQueue', '', q.cluster_queue, coalesce(o.cohort, ''), f.key, r.key,
        {value}, 0, 0, 0, 0, q.at, q.to_at
