@@ -36,8 +36,8 @@ from gatelog.readmodel.running import NotRunningRow
 from gatelog.readmodel.shared import Shared
 from gatelog.readmodel.statements.pods import pods_then
 from podgroup.model.lifecycle import OVER
-from projector.schema.dialect import home, swapped
-from projector.schema.held_views import held
+from projector.schema.dialect import swapped
+from projector.schema.held_views import with_held
 
 G = TypeVar("G", bound=GroupRow)
 
@@ -70,17 +70,7 @@ def of_moment(query: str) -> str:
 _SHORT = of_moment(statements.shared.SHORT)
 _SHORTAGES = of_moment(statements.shared.SHORTAGES)
 _POOLS = of_moment(statements.shared.POOLS)
-
-
-def _held_at(query: str) -> dict[str, str]:
-    """Return a statement of what admissions hold at parameter `at`, by database."""
-    return {
-        name: swapped(query, "a.resources", held(home(name), ":at"))
-        for name in ("sqlite", "postgresql")
-    }
-
-
-_BORROWERS = _held_at(of_moment(statements.shared.BORROWERS_GIVEN))
+_BORROWERS = with_held(of_moment(statements.shared.BORROWERS_GIVEN), ":at")
 _RESERVED = of_moment(reserving.RESERVED)
 _ENDING = of_moment(statements.pods.ENDING)
 _GIVING_WAY = of_moment(
@@ -116,7 +106,8 @@ SELECT {pods_then()}
  WHERE p.cluster = :cluster AND p.group_id = :group_id
 """
 
-_HELD = _held_at("""
+_HELD = with_held(
+    """
 SELECT g.namespace, g.name, CASE WHEN EXISTS (
           SELECT 1 FROM pods p WHERE p.cluster = g.cluster AND p.group_id = g.id
              AND p.started_at <= :at AND (p.ended_at IS NULL OR p.ended_at > :at)
@@ -127,7 +118,9 @@ SELECT g.namespace, g.name, CASE WHEN EXISTS (
  WHERE a.cluster = :cluster AND a.cluster_queue = :cluster_queue AND a.admitted_at <= :at
    AND (a.released_at IS NULL OR a.released_at > :at)
  ORDER BY a.admitted_at, g.id LIMIT :limit
-""")
+""",
+    ":at",
+)
 
 _EXPECTED = f"""
 SELECT e.expected_at, e.earliest_at, e.latest_at, e.never, e.position, e.given_at AS as_of

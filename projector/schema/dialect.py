@@ -5,6 +5,8 @@ DuckDB is no home of the read model; it reads the Parquet files of it (`archive.
 Invariant: on equal rows all give equal times, numbers and columns.
 """
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from podgroup.model.quantities import MAX_INT64
@@ -180,6 +182,11 @@ def by_flavor(d: Dialect, doc: str) -> str:
 def in_units(resource: str, amount: str) -> str:
     """Return an amount of the tables as people count it: cpu in cores, all else as it is."""
     return f"CASE WHEN {resource} = 'cpu' THEN {amount} / 1000.0 ELSE {amount} * 1.0 END"
+
+
+def by_home(text: Callable[[Dialect], str]) -> dict[str, str]:
+    """Return a statement as each home of the read model spells it, by SQLAlchemy's names."""
+    return {"sqlite": text(SQLITE), "postgresql": text(POSTGRES)}
 
 
 def home(name: str) -> Dialect:

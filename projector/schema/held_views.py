@@ -10,7 +10,7 @@ Invariant: never more than was given, and nothing below zero.
 from typing import NamedTuple
 
 from projector.schema.clock import CLOCK
-from projector.schema.dialect import Dialect, by_flavor
+from projector.schema.dialect import Dialect, by_flavor, by_home, swapped
 
 _GAVE_BACK = "p.phase = 'Succeeded' AND p.fate <> 'excess' AND p.ended_at > a.admitted_at"
 """Pods `p` of admission `a` that need their place no more."""
@@ -52,6 +52,11 @@ def held(d: Dialect, at: str = "") -> str:
                  FROM (SELECT 1 AS one) u {by_flavor(d, "a.resources")}) h
         WHERE h.amount > 0
         GROUP BY h.flavor) o)"""
+
+
+def with_held(query: str, at: str = "") -> dict[str, str]:
+    """Return a statement, by database, that has what `a` holds where it says `a.resources`."""
+    return by_home(lambda d: swapped(query, "a.resources", held(d, at)))
 
 
 class GivenBack(NamedTuple):

@@ -10,8 +10,8 @@ import msgspec
 from gatelog.readmodel.rows import HolderRow
 from gatelog.readmodel.statements.pods import IS_ENDING
 from podgroup.model.reasons import LARGER_THAN_ADMITTED, RUNNING_UNADMITTED
-from projector.schema.dialect import home, swapped
-from projector.schema.held_views import held
+from projector.schema.dialect import swapped
+from projector.schema.held_views import with_held
 from projector.schema.pending import IDLE_REASON
 
 IDLE = f"""
@@ -28,7 +28,7 @@ SELECT h.namespace, h.name, h.state, h.priority, h.admitted_at, h.resources, h.b
        (SELECT min(deleted_at) FROM pods
          WHERE cluster = :cluster AND group_id = h.id AND {IS_ENDING}) AS ending_at
   FROM (
-    SELECT g.id, g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resources,
+    SELECT g.id, g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resources AS resources,
            CASE WHEN g.reason = '{LARGER_THAN_ADMITTED}' THEN g.message ELSE '' END AS beyond
       FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
      WHERE a.cluster = :cluster AND a.cluster_queue = :cluster_queue AND a.released_at IS NULL
@@ -37,10 +37,7 @@ SELECT h.namespace, h.name, h.state, h.priority, h.admitted_at, h.resources, h.b
  ORDER BY h.admitted_at, h.id
 """
 
-HOLDERS = {
-    name: swapped(_HOLDERS, "a.resources", f"{held(home(name))} AS resources")
-    for name in ("sqlite", "postgresql")
-}
+HOLDERS = with_held(_HOLDERS)
 
 GIVING_WAY = f"""
 SELECT g.namespace, g.name, g.id AS group_id, count(DISTINCT p.uid) AS pods,
@@ -92,10 +89,7 @@ SELECT g.id, g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resource
  ORDER BY a.admitted_at, g.id LIMIT :limit OFFSET :offset
 """
 
-HOLDING = {
-    name: swapped(_HOLDING, "a.resources", held(home(name), ":at"))
-    for name in ("sqlite", "postgresql")
-}
+HOLDING = with_held(_HOLDING, ":at")
 
 TAKEN_BACK = """
 SELECT a.released_at AS at, a.release_reason AS reason, g.id, g.namespace, g.name

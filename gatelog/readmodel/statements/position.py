@@ -8,7 +8,7 @@ from datetime import datetime
 import msgspec
 
 from projector.schema.clock import clock
-from projector.schema.dialect import home
+from projector.schema.dialect import by_home
 
 CHECKPOINT = """
 SELECT seq, base, epoch, mode, at, written_at, published, folded
@@ -16,7 +16,7 @@ SELECT seq, base, epoch, mode, at, written_at, published, folded
  WHERE cluster = :cluster AND shard = 0
 """
 
-CLOCK = {name: clock(home(name), "cluster = :cluster") for name in ("sqlite", "postgresql")}
+CLOCK = by_home(lambda d: clock(d, "cluster = :cluster"))
 """View v_clock of one cluster, by database."""
 
 CLUSTERS = "SELECT DISTINCT cluster FROM checkpoints ORDER BY cluster"

@@ -3,8 +3,7 @@
 Invariant: only rows that are open are read.
 """
 
-from projector.schema.dialect import home, swapped
-from projector.schema.held_views import held
+from projector.schema.held_views import with_held
 
 _SHORT = """s.cluster_queue, s.kind, s.name, s.flavor, s.resource, s.requested, s.available,
        s.limited_by, s.without_limit, s.lender, s.ever, s.from_at,
@@ -57,7 +56,4 @@ SELECT DISTINCT a.cluster_queue, g.namespace, g.name, g.priority, g.id, a.admitt
  ORDER BY g.priority, a.admitted_at DESC, g.id LIMIT :limit
 """
 
-BORROWERS = {
-    name: swapped(BORROWERS_GIVEN, "a.resources", held(home(name)))
-    for name in ("sqlite", "postgresql")
-}
+BORROWERS = with_held(BORROWERS_GIVEN)

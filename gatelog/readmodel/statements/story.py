@@ -9,7 +9,7 @@ import msgspec
 
 from projector.schema import failing
 from projector.schema.cause_views import causes
-from projector.schema.dialect import home
+from projector.schema.dialect import Dialect, by_home
 from projector.schema.running_views import says
 
 
@@ -21,16 +21,16 @@ def decided(own_only: str) -> str:
     return f"CASE WHEN {own_only} AND rule = 'preempt' THEN command ->> 'message' ELSE message END"
 
 
-def _causes(database: str) -> str:
+def _causes(d: Dialect) -> str:
     of = "a.cluster = :cluster AND a.group_id = :group_id"
     return f"""
 SELECT c.number, c.seq, c.at, c.cause, c.namespace, c.name, c.says, c.says_to_own
-  FROM ({causes(home(database), of)}) c
+  FROM ({causes(d, of)}) c
  ORDER BY c.number, c.seq, c.cause, c.namespace, c.name, c.says LIMIT :limit
 """
 
 
-CAUSES = {name: _causes(name) for name in ("sqlite", "postgresql")}
+CAUSES = by_home(_causes)
 """View v_admission_causes of one group, by database: the view itself reads all admissions."""
 
 ENTRIES = f"""
