@@ -53,7 +53,7 @@ from gatelog.readmodel.rows import (
     WaitRow,
 )
 from gatelog.readmodel.running import NotRunningRow, StillRow
-from gatelog.readmodel.shared import Shared, as_of_now, by_group
+from gatelog.readmodel.shared import Shared, as_of_now
 from gatelog.readmodel.timeline import TimelineEntry
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.whereabouts import read_model_at
@@ -159,19 +159,9 @@ class ReadModel:
 
     def pending(self, namespace: str = "", limit: int = 1000) -> list[PendingRow]:
         """Return what is not admitted, in a namespace or everywhere, by queue and its order."""
-        rows = self.rows(
-            PendingRow, statements.waiting.PENDING, {"namespace": namespace, "limit": limit}
-        )
-        short = by_group(self.shortages(namespace))
-        return [
-            msgspec.structs.replace(
-                row,
-                message=as_of_now(
-                    row.reason, row.message, short.get((row.namespace, row.name), ())
-                ),
-            )
-            for row in rows
-        ]
+        given = {"namespace": namespace, "limit": limit}
+        rows = list(self.rows(PendingRow, statements.waiting.PENDING, given))
+        return as_of_now(rows, self.shortages(namespace) if rows else ())
 
     def shortages(self, namespace: str = "") -> list[ShortageRow]:
         """Return what groups that wait are short of, in a namespace or everywhere."""

@@ -9,16 +9,19 @@ Invariant: pure.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from gatelog.readmodel.rows import BorrowerRow, PoolRow, ShortageRow, ShortRow
+from gatelog.readmodel.rows import BorrowerRow, PendingRow, PoolRow, ShortageRow, ShortRow
+from gatelog.readmodel.statements.waiting import WaitingRow
 from podgroup.model import wording
 from podgroup.model.quantities import MAX_INT64
 from podgroup.model.reasons import effect_of
 from podgroup.model.shortage import Shortage
 from podgroup.model.wording import allowed, shown
 
+W = TypeVar("W", PendingRow, WaitingRow)
 _MOST = 5
 """Groups that are named of each ClusterQueue that borrows."""
 
@@ -54,22 +57,22 @@ def short_of(reason: str, rows: Iterable[ShortRow]) -> list[str]:
     return wording.short_of(reason, map(_shortage, rows))
 
 
-def by_group(rows: Iterable[ShortageRow]) -> dict[tuple[str, str], list[ShortageRow]]:
-    """Return what groups are short of, by namespace and name."""
-    found: dict[tuple[str, str], list[ShortageRow]] = {}
-    for row in rows:
-        found.setdefault((row.group_namespace, row.group_name), []).append(row)
-    return found
-
-
-def as_of_now(reason: str, message: str, rows: Iterable[ShortRow]) -> str:
-    """Return the message of a wait with amounts of the moment; as it was said where none is known.
+def as_of_now(rows: Iterable[W], shortages: Iterable[ShortageRow]) -> list[W]:
+    """Return who waits with amounts of the moment in messages; as they are where none is known.
 
     A message has the amounts of when the wait began, or says until when others run.
     """
-    if effect_of(reason).postponed:
-        return message
-    return wording.retold("; ".join(short_of(reason, rows)), message)
+    short: dict[tuple[str, str], list[ShortageRow]] = {}
+    for one in shortages:
+        short.setdefault((one.group_namespace, one.group_name), []).append(one)
+
+    def message(row: W) -> str:
+        if effect_of(row.reason).postponed:
+            return row.message
+        said = short_of(row.reason, short.get((row.namespace, row.name), ()))
+        return wording.retold("; ".join(said), row.message)
+
+    return [structs.replace(row, message=message(row)) for row in rows]
 
 
 def freed(shared: Shared, *, own_only: bool = False) -> str:

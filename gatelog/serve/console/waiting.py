@@ -3,12 +3,10 @@
 Invariant: positions and stages are those of `gatelog.readmodel.statements.waiting`.
 """
 
-from msgspec import structs
-
 from gatelog.readmodel import statements
 from gatelog.readmodel.asked import Asked
 from gatelog.readmodel.past import Past
-from gatelog.readmodel.shared import as_of_now, by_group
+from gatelog.readmodel.shared import as_of_now
 from gatelog.readmodel.starts import FIRST, OFF
 from gatelog.readmodel.statements.starts import ForecastRow
 from gatelog.readmodel.statements.waiting import WaitingRow
@@ -24,14 +22,7 @@ def who_waits(
     query = statements.waiting.WAITING_AT if seen.at else statements.waiting.WAITING_NOW
     rows = asked.rows("who waits", WaitingRow, query, {**given, "at": seen.moment})
     there = Past(asked.model, seen.at) if seen.at else asked.model
-    short = by_group(there.shortages(namespace)) if rows else {}
-    return [
-        structs.replace(
-            row,
-            message=as_of_now(row.reason, row.message, short.get((row.namespace, row.name), ())),
-        )
-        for row in rows
-    ]
+    return as_of_now(rows, there.shortages(namespace) if rows else ())
 
 
 def forecast_line(asked: Asked, seen: PageView) -> str:
