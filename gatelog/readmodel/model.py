@@ -173,7 +173,7 @@ class ReadModel:
 
         Without a ledger (a play of what-if, counts that are off) what admissions hold is added up.
         """
-        if all(row.room is not None or row.ever for row in rows):
+        if all(row.room_known or row.ever for row in rows):
             return rows
         free: dict[tuple[str, str, str, str], int] = defaultdict(int)
         for one in self.quota("ClusterQueue", at=at):
@@ -181,9 +181,7 @@ class ReadModel:
             free["ClusterQueue", one.name, one.flavor, one.resource] += left
             free["Cohort", one.root, one.flavor, one.resource] += left
         return [
-            msgspec.structs.replace(row, room=free.get(key))
-            if row.room is None and row.limited_by in ("cohort", "nominal")
-            else row
+            row if row.room_known else msgspec.structs.replace(row, room=free.get(key))
             for row in rows
             for key in ((row.kind, row.name, row.flavor, row.resource),)
         ]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from podgroup.model.shortage import COHORT, NOMINAL
+
 if TYPE_CHECKING:
     from podgroup.model.objects import QueueObject
     from podgroup.state.group import Role
@@ -201,6 +203,11 @@ class ShortRow(msgspec.Struct, frozen=True):
     from_at: datetime
     room: int | None = None
     """What is not taken where it is short, at the moment that is asked about; None: not known."""
+
+    @property
+    def room_known(self) -> bool:
+        """It has what is not taken, or its limit is another than what there is of quota."""
+        return self.room is not None or self.limited_by not in (COHORT, NOMINAL)
 
     @property
     def free(self) -> int:
