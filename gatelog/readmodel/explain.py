@@ -212,10 +212,9 @@ def _now(
         )
         short = short_of(group.wait_reason, found.shared.short)
         effect = effect_of(group.wait_reason)
-        if effect.postponed:
-            yield ExplanationLine("", first(plain(group.wait_message)))
         exist, message = pods_exist(group), plain(group.wait_message)
-        for said in short or ([exist, message] if exist and effect.short else [exist or message]):
+        otherwise = [exist, message] if exist and effect.short else [exist or message]
+        for said in [message, *short] if effect.postponed else short or otherwise:
             yield ExplanationLine("", said)
         # Kueue's sentence has the amounts of when it was tried: what is no longer so is not said.
         tried = all(one.free == one.available for one in found.shared.short)

@@ -26,6 +26,7 @@ from podgroup.model.objects import DeclaredSet, LocalQueueView, NamespaceView
 from podgroup.model.policy import Policy
 from podgroup.model.wording import first
 from tests.core.test_dialects import workers
+from tests.core.test_nodes import name_topology, node, relist, topology
 from tests.projector.support import Writer, busy_toy
 from tests.support.toy import Toy
 
@@ -329,3 +330,17 @@ def test_a_group_that_waits_until_others_have_run_says_until_when(url: str) -> N
     assert until in text and "needs 2 cpu; 0 are free" in text
     with ReadModel(url, "test") as model:
         assert until in {row.name: row.message for row in model.pending("ns")}["urgent"]
+
+
+def test_a_group_that_waits_for_a_place_until_others_have_run_says_so_once(url: str) -> None:
+    """There is quota for it, so it is short of none."""
+    toy = Toy(cpu=10, policy=Policy(least_run_s=600))
+    toy.do(ObjectApplied(object=topology(toy)))
+    name_topology(toy)
+    toy.do(*relist(toy, node(toy, "n1")))
+    toy.pod("young", cpu=4, labels={PRIORITY_CLASS: "low"})
+    toy.run("young")
+    toy.pod("urgent", cpu=4, labels={PRIORITY_CLASS: "high"})
+    toy.wait(5)
+    Writer(url).feed(toy.messages)
+    assert said(asked(url, "urgent")).count("when ns/young has run for 10 min") == 1
