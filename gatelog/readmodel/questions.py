@@ -152,7 +152,7 @@ def _amount(name: str, resource: str, value: int) -> str:
 def _readable(value: Any) -> Any:
     if isinstance(value, str) and _TIME.fullmatch(value):
         value = datetime.fromisoformat(value)
-    if isinstance(value, str) and value.startswith('{"'):
+    if isinstance(value, str) and (value.startswith('{"') or value == "{}"):
         value = msgspec.json.decode(value)
     match value:
         case datetime():
@@ -160,13 +160,9 @@ def _readable(value: Any) -> Any:
         case float() | Decimal():
             number = float(value)
             return f"{number:.2f}" if abs(number) >= 0.1 or abs(number) < 1e-9 else f"{number:.2g}"
-        case "{}":
-            return "nothing"
-        case dict() if not value:
-            return "nothing"
-        case dict() if value and all(isinstance(held, dict) for held in value.values()):
+        case dict() if all(isinstance(held, dict) for held in value.values()):
             amounts = ((f, r, a) for f, held in value.items() for r, a in held.items())
-            return ", ".join(f"{_amount('', r, a)} {r} of {f}" for f, r, a in amounts)
+            return ", ".join(f"{_amount('', r, a)} {r} of {f}" for f, r, a in amounts) or "nothing"
         case _:
             return value
 
