@@ -11,6 +11,7 @@ import typer
 
 from gatelog import cli
 from tests.support.databases import migrated
+from tests.support.imports import imported
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
@@ -138,23 +139,15 @@ def test_version_and_module(tmp_path: Path) -> None:
 
 
 def test_the_command_line_loads_no_extra_before_a_command_needs_it() -> None:
-    code = (
-        "import sys, gatelog.cli; "
-        "print([m for m in ('nats', 'kubernetes_asyncio', 'sqlalchemy', 'alembic', 'aiohttp', "
-        "'cryptography', 'yaml', 'simcluster') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    clients = ("nats", "kubernetes_asyncio", "aiohttp", "sqlalchemy", "alembic")
+    others = ("cryptography", "yaml", "simcluster")
+    assert imported("import gatelog.cli", *clients, *others) == "[]\n"
 
 
 def test_a_forecast_loads_no_client_of_log_or_cluster() -> None:
     """They took a third of the second that `why` and `forecast` need before they play."""
-    code = (
-        "import sys, gatelog.forecast.refreshing; "
-        "print([m for m in ('nats', 'kubernetes_asyncio', 'aiohttp') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    clients = ("nats", "kubernetes_asyncio", "aiohttp")
+    assert imported("import gatelog.forecast.refreshing", *clients) == "[]\n"
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
@@ -184,13 +177,9 @@ def test_a_question_to_a_file_loads_no_more_than_it_takes(words: list[str], tmp_
     """What these weigh in imports is most of the processor time of a command."""
     file = tmp_path / "model.sqlite3"
     migrated(f"sqlite:///{file}")
-    asked = (
-        "import sys\nfrom gatelog import cli\n"
-        f"cli.run({[*words, '--db', str(file)]})\n"
-        "print(sorted({'sqlalchemy', 'structlog', 'asyncio'} & sys.modules.keys()))"
-    )
-    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]", done.stdout
+    asked = f"from gatelog import cli\ncli.run({[*words, '--db', str(file)]})"
+    printed = imported(asked, "sqlalchemy", "structlog", "asyncio")
+    assert printed.splitlines()[-1] == "[]", printed
 
 
 def test_names_are_completed_with_what_they_stand_for() -> None:
