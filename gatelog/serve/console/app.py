@@ -16,7 +16,7 @@ those of the zone and of *mine* are the page's own script's.
 import asyncio
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.resources import files
@@ -172,17 +172,14 @@ class Console:
         seen = _read(request, now)
         if request.path == "/events":
             await self._permit_any(caller, request.query.get("namespace", ""))
-            name, groups = (caller.name, caller.groups) if caller is not None else ("", ())
-            with self._streams.opened(name, groups):
+            with self._streams.opened(*_user(caller)):
                 return await self._events(request)
         if request.path == "/suggest":
             return await self._suggest(request, seen, caller)
         if tries:
             return await self._try(request, seen, caller)
         view = await self._view(request.path, seen, caller)
-        quota = await self._may(caller, "clusterqueueusages", "")
-        names = await self._may(caller, "podgroups", "")
-        seen = structs.replace(seen, quota=quota, names=names)
+        seen = await self._with_rights(seen, caller)
 
         def look(model: ReadModel) -> Found:
             asked = Asked(model)
@@ -194,8 +191,7 @@ class Console:
         seen = structs.replace(seen, version=version)
         match request.query.get("format", ""):
             case "json":
-                body = msgspec.json.encode(page.data)
-                return web.Response(body=body, content_type="application/json", headers=HEADERS)
+                return _json(page.data)
             case "sql":
                 text = "\n\n".join(f"-- {title}\n{query}" for title, query in statements)
                 return web.Response(text=text + "\n", headers=HEADERS)
@@ -285,8 +281,7 @@ class Console:
         found = await self._shared(
             request, seen, lambda model: groups.suggested(Asked(model), seen)
         )
-        body = msgspec.json.encode(found)
-        return web.Response(body=body, content_type="application/json", headers=HEADERS)
+        return _json(found)
 
     async def _try(
         self, request: web.Request, seen: PageView, caller: Caller | None
@@ -296,17 +291,14 @@ class Console:
         namespace, manifest = await _posted(request)
         if namespace:
             params.name(namespace, "namespace")
-        name, groups = (caller.name, caller.groups) if caller is not None else ("", ())
-        if self._reviews is not None:
-            assert caller is not None
-            await self._reviews.permit(caller, _deed("create", TRIAL, namespace))
-        quota = await self._may(caller, "clusterqueueusages", "")
-        names = await self._may(caller, "podgroups", "")
-        seen = structs.replace(seen, quota=quota, names=names)
-        found = await self._trials.answer(manifest, namespace, name, groups, own_only=not names)
+        await self._permit(caller, TRIAL, namespace, "create")
+        seen = await self._with_rights(seen, caller)
+        user, groups = _user(caller)
+        found = await self._trials.answer(
+            manifest, namespace, user, groups, own_only=not seen.names
+        )
         if request.query.get("format") == "json":
-            body = msgspec.json.encode(found)
-            return web.Response(body=body, content_type="application/json", headers=HEADERS)
+            return _json(found)
         page = trial.answered(seen, namespace, manifest, found)
         return self._html(request, seen, page.title, page.body)
 
@@ -316,17 +308,25 @@ class Console:
     async def _quota(self, caller: Caller | None) -> None:
         await self._permit(caller, "clusterqueueusages", "")
 
-    async def _permit(self, caller: Caller | None, plural: str, namespace: str) -> None:
+    async def _permit(
+        self, caller: Caller | None, plural: str, namespace: str, verb: str = "list"
+    ) -> None:
         if self._reviews is not None:
             assert caller is not None
-            await self._reviews.permit(caller, _listing(plural, namespace))
+            await self._reviews.permit(caller, _deed(plural, namespace, verb))
+
+    async def _with_rights(self, seen: PageView, caller: Caller | None) -> PageView:
+        """Return what is asked for, with what the user may see of it."""
+        quota = await self._may(caller, "clusterqueueusages", "")
+        names = await self._may(caller, "podgroups", "")
+        return structs.replace(seen, quota=quota, names=names)
 
     async def _may(self, caller: Caller | None, plural: str, namespace: str) -> bool:
         """Tell whether the user may list a kind: which links are of use to them."""
         if self._reviews is None:
             return True
         assert caller is not None
-        return await self._reviews.may(caller, _listing(plural, namespace))
+        return await self._reviews.may(caller, _deed(plural, namespace))
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         """Say when something changed since the page was made; what, the page asks for itself."""
@@ -385,11 +385,7 @@ class Console:
 
     def _refusal(self, request: web.Request, code: int, message: str) -> web.Response:
         if request.query.get("format") in ("json", "sql") or request.path == "/events":
-            found: Any = {"code": code, "message": message}
-            raw = msgspec.json.encode(found)
-            return web.Response(
-                body=raw, status=code, content_type="application/json", headers=HEADERS
-            )
+            return _json({"code": code, "message": message}, code)
         now = datetime.now(UTC)
         seen = PageView(at=None, query={}, now=now)
         titles = {
@@ -410,7 +406,7 @@ class Console:
 
 
 def _read(request: web.Request, now: datetime) -> PageView:
-    """Return what an address says; `now` is the moment that the read model tells of.
+    """Return what an address says; `now` is the moment of the read model.
 
     Raises:
         Refused: 400, a parameter is unknown, given twice or cannot be read.
@@ -470,11 +466,17 @@ async def _posted(request: web.Request) -> tuple[str, str]:
     return namespace.strip(), manifest
 
 
-def _listing(plural: str, namespace: str) -> Deed:
-    return _deed("list", plural, namespace)
+def _user(caller: Caller | None) -> tuple[str, Sequence[str]]:
+    """Return name and groups of a user, for what each may have a number of at once."""
+    return (caller.name, caller.groups) if caller is not None else ("", ())
 
 
-def _deed(verb: str, plural: str, namespace: str) -> Deed:
+def _json(found: Any, status: int = 200) -> web.Response:
+    body = msgspec.json.encode(found)
+    return web.Response(body=body, status=status, content_type="application/json", headers=HEADERS)
+
+
+def _deed(plural: str, namespace: str, verb: str = "list") -> Deed:
     return Deed(
         verb=verb,
         group=objects.GROUP,
