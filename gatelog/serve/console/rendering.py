@@ -41,16 +41,16 @@ _SIGNS = {
 
 
 class Page(Struct, frozen=True, kw_only=True):
-    """A page: its title, its data, and how it is shown."""
+    """A page: its title, its data or a function that returns it, and how it is shown."""
 
     title: str
-    told: Any
+    source: Any
     body: Markup
 
     @property
     def data(self) -> Any:
-        """What the page tells, for programs; worked out when it is asked for."""
-        return self.told() if callable(self.told) else self.told
+        """What the page shows, for programs; worked out when it is asked for."""
+        return self.source() if callable(self.source) else self.source
 
 
 def page(title: str, data: Any, seen: PageView, template: str, **shown: Any) -> Page:
@@ -59,7 +59,7 @@ def page(title: str, data: Any, seen: PageView, template: str, **shown: Any) -> 
     `data` that takes work is a function that returns it: most pages are looked at.
     """
     given = {"title": title, "heading": title, **shown}
-    return Page(title=title, told=data, body=render(template, seen, **given))
+    return Page(title=title, source=data, body=render(template, seen, **given))
 
 
 def render(template: str, seen: PageView, **shown: Any) -> Markup:
