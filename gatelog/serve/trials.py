@@ -64,7 +64,7 @@ class Trials:
         return found.own_only() if own_only else found
 
     def _tried(self, text: str, namespace: str) -> Answer:
-        # What decides is imported with the first trial: who looks at pages alone does without it.
+        # What decides is imported with the first trial: a server of pages alone does without it.
         from gatelog.trial.starting import by_plays
         from gatelog.trial.state import TooLarge, world_of
         from gatelog.trial.trying import Asked, NotKnown, tried

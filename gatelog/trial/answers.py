@@ -1,9 +1,9 @@
 """What is said of pods that are tried: values for command line, API and console.
 
 Theory. A group (or single pod) of those that are tried *starts*, *waits*, is *refused*, or *passes*
-without queueing. What it says of others is named in fields of its own, so that who may see one
-namespace is shown these fields without the others' names (`own_only`). The aggregated API serves
-these values as they are, and the command line prints the same documents.
+without queueing. What it says of others is named in fields of its own, so that a user who may see
+one namespace is shown these fields without the others' names (`own_only`). The aggregated API
+serves these values as they are, and the command line prints the same documents.
 
 Invariant: plain values; amounts are in the sentences, with their units.
 """
@@ -49,8 +49,8 @@ class Given(_Part, frozen=True, kw_only=True):
 class Victim(_Part, frozen=True, kw_only=True):
     """A group that would be preempted."""
 
-    namespace: Annotated[str, Meta(description="Its namespace; empty for who may not see it.")]
-    name: Annotated[str, Meta(description="Its name; empty for who may not see it.")]
+    namespace: Annotated[str, Meta(description="Its namespace; empty if the user may not see it.")]
+    name: Annotated[str, Meta(description="Its name; empty if the user may not see it.")]
     why: Annotated[str, Meta(description="By which right.")]
 
 
@@ -91,7 +91,7 @@ class TriedGroup(_Part, frozen=True, kw_only=True):
     borrows: Annotated[bool, Meta(description="Its queue takes more than its own.")] = False
     given: Annotated[tuple[Given, ...], Meta(description="What it is given.")] = ()
     position: Annotated[int, Meta(description="Place in its ClusterQueue, from 1; 0: none.")] = 0
-    victims: Annotated[tuple[Victim, ...], Meta(description="Who would be preempted.")] = ()
+    victims: Annotated[tuple[Victim, ...], Meta(description="Groups that would be preempted.")] = ()
     changes: Annotated[tuple[Change, ...], Meta(description="What would start it at once.")] = ()
     start: Annotated[Start | None, Meta(description="When it would start.")] = None
 
@@ -100,8 +100,8 @@ class Answer(_Part, frozen=True, kw_only=True):
     """The answer to one manifest."""
 
     verdict: Annotated[Verdict, Meta(description="The worst verdict of all groups.")]
-    at: Annotated[datetime, Meta(description="The moment that is told of.")]
-    seq: Annotated[int, Meta(description="Position of the event log that is told of.")]
+    at: Annotated[datetime, Meta(description="The moment that the answer is of.")]
+    seq: Annotated[int, Meta(description="Position of the event log at that moment.")]
     mode: Annotated[str, Meta(description="Who decides on quota: builtin or kueue.")]
     refusals: Annotated[tuple[Refusal, ...], Meta(description="Fields that are refused.")] = ()
     warnings: Annotated[tuple[str, ...], Meta(description="Warnings of the webhook.")] = ()
@@ -109,7 +109,7 @@ class Answer(_Part, frozen=True, kw_only=True):
     passed_over: Annotated[tuple[str, ...], Meta(description="Objects that make no pods.")] = ()
 
     def own_only(self) -> "Answer":
-        """Return the same for who may see the groups' own namespaces alone."""
+        """Return the same for a user who may see the groups' own namespaces alone."""
         return replace(self, groups=tuple(map(_own_only, self.groups)))
 
 

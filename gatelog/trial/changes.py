@@ -1,9 +1,9 @@
 """What would make a group start that waits: fewer pods, another LocalQueue, another flavor.
 
 Theory. Each change is asked of the scheduler that decides live, on a copy of what it knows: the
-changed group is submitted and a pass is run. Who was tried and has no chance before something
-becomes free stays out of these copies: nothing becomes free in them, and a copy of a few is made in
-no time where thousands wait.
+changed group is submitted and a pass is run. Groups that were tried and have no chance before
+something becomes free stay out of these copies: nothing becomes free in them, and a copy of a few
+is made in no time where thousands wait.
 
 Invariant: each change that is named was tried, and started the group at once.
 """

@@ -12,7 +12,7 @@ from gatelog.shell.errors import UsageFailed
 from gatelog.terminal import console
 from gatelog.trial.answers import Answer
 from gatelog.trial.manifests import MOST_BYTES
-from gatelog.trial.telling import told
+from gatelog.trial.telling import parts_of
 
 _STYLES = {"starts": console.GOOD, "waits": console.WAIT, "refused": f"bold {console.BAD}"}
 
@@ -45,7 +45,7 @@ def read_text(name: str) -> str:
 def print_answer(answer: Answer) -> None:
     """Print an answer for people."""
     out = console.console()
-    for part in told(answer):
+    for part in parts_of(answer):
         if part.title:
             text = Text(part.title, style="bold")
             text.append("  ")

@@ -231,7 +231,7 @@ def _said(asked: Any) -> Any:
     except StopIteration as done:
         return done.value
     asked.close()
-    raise RuntimeError("the webhook waits for something that a world does not tell")
+    raise RuntimeError("the webhook waits for something that a world does not have")
 
 
 def _patch(response: review.Response) -> tuple[PatchOp, ...]:

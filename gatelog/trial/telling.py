@@ -1,6 +1,6 @@
 """An answer in lines: a title for each group, and what is said of it, as `gatelog why` says it.
 
-Invariant: pure; what it does not say of others, `Answer.own_only` has taken out.
+Invariant: pure; names that a user may not see, `Answer.own_only` has taken out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ TITLES: dict[Verdict, str] = {
 }
 
 
-class Told(Struct, frozen=True):
+class Part(Struct, frozen=True):
     """A title, what becomes of it, and the lines below."""
 
     title: str
@@ -36,23 +36,23 @@ class Told(Struct, frozen=True):
         return TITLES[self.verdict]
 
 
-def told(answer: Answer) -> list[Told]:
+def parts_of(answer: Answer) -> list[Part]:
     """Return what is said of an answer, in parts."""
     parts = list(_refused(answer))
     for _, alike in groupby(answer.groups, _alike):
         first, *others = alike
         lines = list(_lines(first, answer))
-        parts.append(Told(_title(first, others), first.verdict, lines))
+        parts.append(Part(_title(first, others), first.verdict, lines))
     beside = [*_listed("warning", answer.warnings), *_listed("passed over", answer.passed_over)]
-    return [*parts, Told("", answer.verdict, beside)] if beside else parts
+    return [*parts, Part("", answer.verdict, beside)] if beside else parts
 
 
-def _refused(answer: Answer) -> Iterator[Told]:
+def _refused(answer: Answer) -> Iterator[Part]:
     for title in dict.fromkeys(one.object for one in answer.refusals):
         said = [one for one in answer.refusals if one.object == title]
         where = f"line {said[0].line}"
         lines = [ExplanationLine(one.field or "manifest", one.message) for one in said]
-        yield Told(f"{title}, {where}" if title else where, "refused", lines)
+        yield Part(f"{title}, {where}" if title else where, "refused", lines)
 
 
 def _listed(label: str, texts: tuple[str, ...]) -> Iterator[ExplanationLine]:

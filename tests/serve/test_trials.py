@@ -1,4 +1,4 @@
-"""Trials through the API server: who may, what they are told, and that nothing is written."""
+"""Trials through the API server: who may, what they are answered, and that nothing is written."""
 
 import asyncio
 import json
@@ -102,7 +102,7 @@ def other_namespace_was_admitted_last(world: World) -> None:
 
 
 async def test_a_group_of_another_namespace_is_not_named(world: World) -> None:
-    """Whoever may not see other namespaces is told of their groups no more than by `why`."""
+    """A user who may not see other namespaces is shown no more of their groups than by `why`."""
     await allowed(world)
     other_namespace_was_admitted_last(world)
     status, found = await asked(world, trial(job(5, priority="high")))
@@ -135,8 +135,8 @@ async def test_kubectl_gatelog_try(world: World, tmp_path: Path) -> None:
     done = await world.kubectl(*create, user="ann")
     assert done[0] == 0 and json.loads(done[1])["status"]["verdict"] == "passes", done
     file.write_text(job(1))
-    told = ["try", "-f", str(file), "-n", "ns", "--kubeconfig", str(world.kubeconfig("bob"))]
-    assert await asyncio.to_thread(app.run, told) == 1
+    given = ["try", "-f", str(file), "-n", "ns", "--kubeconfig", str(world.kubeconfig("bob"))]
+    assert await asyncio.to_thread(app.run, given) == 1
 
 
 SAME = {"Sec-Fetch-Site": "same-origin"}
@@ -163,7 +163,7 @@ async def test_the_console_answers_a_form_without_script(sqlite_model: Any) -> N
         assert status == 200 and "<script>" not in re.sub("<script src[^>]*>", "", text)
         assert "is refused" in text
         status, text = await posted(address, job(9))
-        assert status == 200, "curl says nothing of a site, and has nobody's rights but its own"
+        assert status == 200, "curl says nothing of a site, and has its own rights alone"
 
 
 async def test_forms_of_other_sites_are_refused(sqlite_model: Any) -> None:

@@ -13,7 +13,7 @@ from gatelog.trial.answers import Answer
 from gatelog.trial.defaults import completed
 from gatelog.trial.starting import by_plays
 from gatelog.trial.state import TooLarge, decidable, world_of
-from gatelog.trial.telling import told
+from gatelog.trial.telling import parts_of
 from gatelog.trial.trying import Asked, NotKnown, tried
 from podgroup.engine import new_world
 from podgroup.log import events as e
@@ -64,7 +64,7 @@ def job(pods: int, cpu: int = 1, *, group: bool = True, **spec: Any) -> str:
 def lines(answer: Answer) -> dict[str, str]:
     """What is said, by label: the sentences of a label in one."""
     found: dict[str, str] = {}
-    for part in told(answer):
+    for part in parts_of(answer):
         label = ""
         for line in part.lines:
             label = line.label or label
@@ -72,10 +72,10 @@ def lines(answer: Answer) -> dict[str, str]:
     return found
 
 
-def test_it_starts_and_is_told_where() -> None:
+def test_it_starts_and_where_is_said() -> None:
     answer = asked(job(3))
     assert answer.verdict == "starts"
-    (part,) = told(answer)
+    (part,) = parts_of(answer)
     assert part.title == "ns/new  group, 3 pods of it here, queue lq → cq"
     assert lines(answer) == {"starts": "at once", "gets": "3 pods in flavor f"}
 
@@ -93,17 +93,17 @@ def test_it_waits_and_fewer_pods_would_start() -> None:
     assert said["would start"] == "at once with 3 pods"
 
 
-def test_single_pods_of_which_the_same_is_said_are_told_together() -> None:
+def test_single_pods_of_which_the_same_is_said_are_shown_together() -> None:
     toy = Toy(cpu=10)
     toy.pod("big", cpu=8)
-    parts = told(asked(job(5, group=False), toy))
+    parts = parts_of(asked(job(5, group=False), toy))
     assert [(part.title.partition("  ")[2], part.words) for part in parts] == [
         ("and 1 more, to new-1: single pods, queue lq → cq", "would start"),
         ("and 2 more, to new-4: single pods, queue lq → cq", "would wait"),
     ]
 
 
-def test_who_gives_way_is_named_to_who_may_see_it() -> None:
+def test_groups_that_give_way_are_named_to_users_who_may_see_them() -> None:
     toy = Toy(cpu=10)
     toy.pod("victim", cpu=10, labels={PRIORITY_CLASS: "low"})
     answer = asked(job(2, priority="high"), toy)

@@ -7,7 +7,7 @@ from gatelog.readmodel.asked import Asked
 from gatelog.serve.console.rendering import Page, page
 from gatelog.serve.console.view import PageView
 from gatelog.trial.answers import Answer
-from gatelog.trial.telling import told
+from gatelog.trial.telling import parts_of
 
 
 def form(_: Asked, seen: PageView) -> Page:
@@ -24,5 +24,5 @@ def answered(seen: PageView, namespace: str, manifest: str, answer: Answer | Non
         "try",
         namespace=namespace,
         manifest=manifest,
-        parts=told(answer) if answer is not None else [],
+        parts=parts_of(answer) if answer is not None else [],
     )
