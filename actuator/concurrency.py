@@ -94,7 +94,7 @@ class Flow:
     def learn(self, status: int, took_s: float, now: float, *, pressed: bool) -> None:
         """Note an answer, or with status 0 its absence."""
         if not status and took_s < SLOW_S:
-            return  # # refused or broken off: no sign of how slow the object is
+            return  # refused or broken off: no sign of how slow the object is
         self.answered_at = now
         took_s = took_s if status else max(took_s, NO_ANSWER_S)
         self.mean_s += _SMOOTHING * (took_s - self.mean_s)

@@ -183,7 +183,7 @@ class Loop:
 
     async def _make_room(self) -> None:
         """Send back messages that wait for slow namespaces alone."""
-        for _ in range(2):  # # the tasks just taken begin: their turns are given up in order
+        for _ in range(2):  # the tasks just taken begin: their turns are given up in order
             await asyncio.sleep(0)
         back = crowding(list(self._held.values()), self._slow, self._most_held)
         tasks = [held.task for held in back if held.task is not None]
@@ -295,7 +295,7 @@ class Loop:
                 gathers(decision.command, kueue=self._kueue)
                 and 2 * len(self._held) < self._most_held
             ):
-                await first(self._stopping, GATHER_S)  # # a fuller window has no room for waiting
+                await first(self._stopping, GATHER_S)  # a fuller window has no room for waiting
             await self._starts.turn(turn.claim)
             # Set in the task of the decision, or of its message when it has no other decision.
             ON_BEHALF.set(turn.claim)

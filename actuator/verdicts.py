@@ -12,7 +12,7 @@ Every answer has one name here (the words are those of `podgroup.log.outcomes`):
     422 on the uid  obsolete: the name belongs to another object now
     422 of a JSON patch without findings   retried: one of its tests failed, read again
     422, 400, 403, 405, 406, 413, 415      rejected: the same will be refused again
-    500 because the object is too large to store rejected as 413: no retry helps
+    500 because it is too large to store   rejected as 413: no retry helps
     401             retried, as the whole server: credentials are renewed meanwhile
     429             retried, as the whole server, not before Retry-After
     408, 500, 504   retried, not before Retry-After if there is one

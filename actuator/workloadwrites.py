@@ -102,7 +102,7 @@ async def _create(
             return reply
         refused = True
     reply = await api.create(command.target, body)
-    if refused and reply.ok:  # # else the refusal was not for the status
+    if refused and reply.ok:  # else the refusal was not for the status
         guess.learn(False)
     return reply
 

@@ -260,7 +260,7 @@ class PodWatch:
             if answer.status != 200:
                 said = (await answer.read())[:500].decode(errors="replace")
                 raise WatchFailed(f"watch of {self._url}: {answer.status}: {said}")
-            with contextlib.suppress(aiohttp.ClientError):  # # the lines that were read count
+            with contextlib.suppress(aiohttp.ClientError):  # the lines that were read count
                 async for text in answer.content:
                     line = _lines.decode(text)
                     if line.type == "ERROR":

@@ -190,7 +190,7 @@ def measure(load: Load, folder: Path, seed: int = 3) -> Came:
     found = with_namespaces(found + source.classes(found), source.namespaces)
     url = f"sqlite:///{folder / load.name}.sqlite3"
     migrate.upgrade(url)
-    sink = Sink(url, scenarios.CLUSTER, "builtin")  # # forecasts read its rows meanwhile
+    sink = Sink(url, scenarios.CLUSTER, "builtin")  # forecasts read its rows meanwhile
     next_at = source.begin + load.warm
     longest, forecasts, most = 0.0, 0, 0
 

@@ -115,7 +115,7 @@ async def group(api: Api, queued: PodWatch, bare: PodWatch) -> Figure:
         names = [f"big{number}-{i:03d}" for i in range(GROUP)]
         for namespace in (NAMESPACE, BARE):
             await together(create(api, namespace, n, f"big{number}", GROUP) for n in names[:-1])
-        await asyncio.sleep(1.0)  # # the pods created so far are known and decided on
+        await asyncio.sleep(1.0)  # the pods created so far are known and decided on
         await create(api, NAMESPACE, names[-1], f"big{number}", GROUP)
         begin = time.perf_counter()
         ours.append(await all_ungated(queued, names, begin))
@@ -158,7 +158,7 @@ async def singles(api: Api, queued: PodWatch, bare: PodWatch) -> Figure:
     theirs: list[float] = []
     for number in range(ROUNDS):
         names = [f"many{number}-{i:04d}" for i in range(AT_ONCE_SINGLES)]
-        await asyncio.sleep(5.0)  # # work of the last round is over
+        await asyncio.sleep(5.0)  # work of the last round is over
         begin = time.perf_counter()
         await together(create(api, NAMESPACE, name) for name in names)
         ours.append(await all_ungated(queued, names, begin))

@@ -3,7 +3,7 @@
     translate   an API object, as bytes, becomes a view of `podgroup.model.objects` (pure)
     kinds       which kinds are watched, where they are served, how they are translated
     states      list and watch as an explicit state machine (pure)
-    watcher performs the API call that a state asks for
+    watcher     performs the API call that a state asks for
     publisher   events of all kinds, in order of arrival, become messages of EVENTS
     resume      where to go on: the last message that the log has
     bootstrap   puts the parts together; `python -m ingest`

@@ -178,7 +178,7 @@ class Lookout:
         if answer.status != 200:
             if answer.status != self._unread:
                 log.warning("cluster_not_identified", path=IDENTITY, status=answer.status)
-            self._unread = answer.status  # # the versions still show a restore
+            self._unread = answer.status  # the versions still show a restore
             return
         uid = ""
         with suppress(msgspec.MsgspecError):
@@ -203,7 +203,7 @@ class Lookout:
                 with suppress(msgspec.MsgspecError):
                     version = read_page(answer.body).version
             if not version.isdigit():
-                return  # # the watch will get an error
+                return  # the watch will get an error
             ahead = int(version) - int(known)
             pace = MOST_WRITES * (time.monotonic() - since_s + LATE_S)
             if ahead < 0:

@@ -320,7 +320,7 @@ async def _registered(
 
 def _not_there(settings: Settings, trust: Trust) -> float:
     """Take note that nothing is registered; return the seconds until the next look."""
-    trust.problem = ""  # # no requests come
+    trust.problem = ""  # no requests come
     if settings.webhook.url:
         log.warning("webhook_registration_removed", note="restart ingest to register again")
         return trust.look_s

@@ -1,6 +1,6 @@
 """Wiring: settings -> a running projection; with Leases, one after the other, when it is our turn.
 
-Invariant: what was made here is closed here; a bus that was handed in stays open.
+Invariant: objects made here are closed here; a bus that was handed in stays open.
 """
 
 import asyncio
@@ -134,14 +134,14 @@ class _Projector:
         return self.elector.problem or self._unable
 
     def leads(self) -> bool:
-        """Tell whether this replica holds the Lease."""
+        """Return whether this replica holds the Lease."""
         return self.elector is not None and self.elector.leading
 
     async def database_ready(self) -> bool:
         """Wait for a database that does not answer yet; False when `stop` came first.
 
         Raises:
-            DatabaseError: it is not at the schema this version needs.
+            DatabaseError: the database is not at the schema that this version needs.
         """
         backoff = Backoff(first_s=0.5, ceiling_s=10.0)
         while not self._stop.is_set():
@@ -174,11 +174,11 @@ class _Projector:
             await asyncio.sleep(LOOK_S)
 
     async def term(self) -> None:
-        """Work for as long as the Lease is ours, or until another one has written."""
+        """Work for as long as the Lease is ours, or until another projector has written."""
         try:
             await self.run(alone=True)
         except StaleProjector as error:
-            # The Lease said that there is no other: it is given back in any case.
+            # The Lease said that no other projector works: it is given back in any case.
             log.warning("checkpoint_conflict", error=str(error))
 
     async def run(self, *, alone: bool = False) -> None:

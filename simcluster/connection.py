@@ -74,7 +74,7 @@ def _rest(work: Coroutine[Any, Any, Any], waits_for: Any) -> Generator[Any, Any,
         try:
             given = yield waits_for
             step = work.send
-        except BaseException as error:  # # also a cancellation: the coroutine deals with it
+        except BaseException as error:  # also a cancellation: the coroutine deals with it
             given, step = error, work.throw
         try:
             waits_for = step(given)

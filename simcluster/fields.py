@@ -163,7 +163,7 @@ def minus(a: Fields, b: Fields) -> Fields | None:
         other = b[key]
         if not value:
             if other and "." not in other:
-                found[key] = value  # # b names only members below this field
+                found[key] = value  # b names only members below this field
             continue
         if not other:
             rest = {k: v for k, v in value.items() if k != "."} or None

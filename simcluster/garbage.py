@@ -58,7 +58,7 @@ class GarbageCollector:
             for dependent in list(self.dependents.get(uid, ())):
                 self._lost_owner(dependent)
             for owner in before or ():
-                self.queue.add(owner["uid"])  # # its foreground deletion may wait for this object
+                self.queue.add(owner["uid"])  # its foreground deletion may wait for this object
         elif "deletionTimestamp" in meta and meta.get("finalizers"):
             self.queue.add(uid)
 

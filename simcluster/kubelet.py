@@ -107,7 +107,7 @@ class Kubelet:
         try:
             return parse(chosen)
         except ScriptError:
-            return Script(run_s=0.0, exit_code=1)  # # like a container with a wrong command
+            return Script(run_s=0.0, exit_code=1)  # like a container with a wrong command
 
     def _after(self, life: _Life, delay_s: float, step: Any, uid: str) -> None:
         if life.timer is not None:

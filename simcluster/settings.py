@@ -55,7 +55,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 0
     token: str = "sim-token"
-    users: dict[str, User] = {}  # # by token; their rights are in the stored roles
+    users: dict[str, User] = {}  # by token; their rights are in the stored roles
     kueue_kinds: bool = True
     kueue_versions: tuple[str, ...] = ("v1beta2",)
     controllers: tuple[MakeController, ...] = ()

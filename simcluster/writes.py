@@ -191,7 +191,7 @@ class Writes(Creates):
         resource = target.route.resource
         entries = obj["metadata"].get("managedFields") or []
         if applied is None and not entries:
-            return obj  # # no manager's fields are tracked any more
+            return obj  # no manager's fields are tracked any more
         parts = ("status", "metadata") if target.subresource == "status" else None
         base = kinds.baseline(resource) if parts is None else None
         old = fields.tracked(current, base, parts)

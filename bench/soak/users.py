@@ -163,7 +163,7 @@ class Users:
             job.names.append(surplus)
         kept = job.names[: job.size]
         through = [asyncio.create_task(self._pod(job, name)) for name in job.names]
-        if not self._urgent:  # # else a pod that is preempted at its gate never loses it
+        if not self._urgent:  # else a pod that is preempted at its gate never loses it
             await self._until(UNGATED, kept)
         if job.fate != "excess" and not self._urgent:
             now = time.perf_counter()

@@ -246,7 +246,7 @@ def _usage(found: _Assignment) -> dict[str, int]:
         try:
             usage[resource] = amount(resource, str(text))
         except QuantityError:
-            usage[resource] = 0  # # never credit, whatever client wrote it
+            usage[resource] = 0  # never credit, whatever client wrote it
     return usage
 
 

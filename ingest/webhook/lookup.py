@@ -130,7 +130,7 @@ class ApiLookup:
     async def _fetch(self, url: str, read: Callable[[dict[str, Any]], Any]) -> Any:
         try:
             status, body = await self._get(url)
-        except Exception as error:  # # whatever the client raises, the question has no answer
+        except Exception as error:  # whatever the client raises, the question has no answer
             why = f"{type(error).__name__}: {error}"
             raise LookupFailed(f"GET {url}: the API server did not answer ({why})") from error
         if status == _NOT_FOUND:

@@ -104,7 +104,7 @@ async def managed_ancestor(pod: Pod, policy: WebhookPolicy, lookup: Lookup) -> s
                 f"{pod.title()} but is not in its namespace; create the owner first, then retry"
             )
         if owner.uid != ref.uid:
-            break  # # an object of that name with another uid: the real owner is gone
+            break  # an object of that name with another uid: the real owner is gone
         queued = policy.manage_jobs_without_queue_name or bool(owner.labels.get(QUEUE_NAME))
         if queued and policy.counts(ref.group, ref.kind):
             found = f"{ref.kind}/{ref.name}"

@@ -197,7 +197,7 @@ def _bounds(pod: Pod, old: Pod | None, policy: WebhookPolicy) -> list[FieldError
     errors = []
     before = old.annotations if old is not None else {}
     if len(pod.annotations) > names.MAX_ENTRIES:
-        return []  # # reported already
+        return []  # reported already
     for key, value in pod.annotations.items():
         if not enters_log(key) or before.get(key) == value:
             continue

@@ -1,12 +1,12 @@
 """Where segments are kept: a directory, or a bucket of an object store.
 
-Theory. Three things are needed of a place: what is there, put a file there, get it back. A
-directory is served by the standard library, with a sync before a file gets its name, because what
-is archived may be gone from the stream tomorrow. Buckets (S3 and what speaks like it, Google,
-Azure) are served by obstore, whose credentials come from where their own tools take them:
-environment variables, the service account's token file, or the machine's metadata.
+Theory. A store does three things: list its files, put a file, get a file. A directory is served by
+the standard library, with a sync before a file gets its name, because archived messages may be gone
+from the stream tomorrow. Buckets (S3 and compatible stores, Google, Azure) are served by obstore,
+whose credentials come from where their own tools take them: environment variables, the service
+account's token file, or the machine's metadata.
 
-Invariant: a name is there with all of its bytes, or not at all.
+Invariant: a file with a name has all of its bytes.
 """
 
 import contextlib
@@ -54,7 +54,7 @@ def open_archive_store(url: str) -> ArchiveStore:
     """Return the store that `archive.url` names.
 
     Raises:
-        ArchiveStoreUnavailable: it is no such URL, or obstore is not installed.
+        ArchiveStoreUnavailable: the URL has another form, or obstore is not installed.
     """
     scheme, colon, rest = url.partition("://")
     if not colon:
@@ -70,7 +70,7 @@ def open_archive_store(url: str) -> ArchiveStore:
 
 
 class Directory:
-    """A directory of this machine, or one mounted on it."""
+    """A directory of this machine, or mounted on it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()
@@ -109,7 +109,7 @@ class Directory:
         yield path
 
     def _forget_unfinished(self, place: Path) -> None:
-        """Remove what was begun long ago by a writer that was killed."""
+        """Remove files that a killed writer began long ago."""
         for part in place.glob(".*.part"):
             with contextlib.suppress(FileNotFoundError):
                 if time.time() - part.stat().st_mtime > STALE_S:
@@ -142,7 +142,7 @@ def _sync(directory: Path) -> None:
 
 
 class Bucket:
-    """A bucket, or a prefix in one."""
+    """A bucket, or a prefix in a bucket."""
 
     def __init__(self, url: str) -> None:
         self.url = url

@@ -1,17 +1,17 @@
-"""The read model as Parquet files, by day: history that anything can ask, for as long as wanted.
+"""The read model as Parquet files, by day: history for any query tool, for as long as wanted.
 
-    <table>/day=2026-11-21/<cluster>.2026-11-21.parquet   what was over on that day (UTC)
-    <table>/day=open/<cluster>.open.parquet               what was not over on a complete day
-    views/duckdb.sql                                      what docs/sql.md tells of, for DuckDB
+    <table>/day=2026-11-21/<cluster>.2026-11-21.parquet   rows that were over on that day (UTC)
+    <table>/day=open/<cluster>.open.parquet               rows that were not over on a complete day
+    views/duckdb.sql                                      the views of docs/sql.md, for DuckDB
 
 Theory. A row that is over (a pod that is gone, a wait that ended, a line of history) never changes,
 so the file of a complete day is written once and never again, and stays when the row is pruned from
 the database. A day is complete when the log has been folded an hour beyond it. All other rows are
-few, and are written anew each time: days first, then `open`, so a reader in between sees a row
-twice, never not at all. Columns are those of the tables, less what is private; documents are JSON
+few, and are written anew each time: days first, then `open`, so a reader in between may see a row
+twice and misses none. Columns are those of the tables, less private columns; documents are JSON
 text.
 
-Which days are there is read from the names; there is no other state.
+The names of files show which days are written; there is no other state.
 
 Invariant: after a run every row of the read model is in exactly one file.
 """
@@ -111,7 +111,7 @@ def write(
     prefix: str = "",
     progress: Callable[[int], None] = lambda _: None,
 ) -> Written:
-    """Write what is new of a cluster; `prefix` is a folder of the store, `progress` gets rows.
+    """Write the new rows of a cluster; `prefix` is a folder of the store, `progress` gets rows.
 
     Raises:
         ParquetMissing: pyarrow is not installed.
@@ -174,7 +174,7 @@ def _table(
     done: Written,
     progress: Callable[[int], None],
 ) -> None:
-    """Write what is new of a table; `place` is the folder, and how names in it begin."""
+    """Write the new rows of a table; `place` is the folder, and the begin of names in it."""
     folder, head = place
     names, tail = store.names(folder), ".parquet"
     known = [name[len(head) : -len(tail)] for name in names if name.startswith(head)]

@@ -1,13 +1,13 @@
-"""Archiving again and again beside the projection, and how far the archive is behind.
+"""Archiving at intervals beside the projection, and how far the archive is behind.
 
 Theory. A run is due when `archive.every_s` have passed, or when about a segment's worth of bytes
-has come since: a burst must not be dropped by the stream before the hour is over. What hinders a
-run is logged, counted and tried again at the next look; the projection never waits for it.
+has come since: a burst must not be dropped by the stream before the hour is over. A failed run is
+logged, counted and tried again at the next look; the projection never waits for it.
 
-What an operator wants to know are two distances: how much is not archived yet (lag), and how much
-the stream may still drop before it drops what is not archived (headroom).
+Two distances matter to an operator: how much is not archived yet (lag), and how much the stream may
+still drop before it drops messages that are not archived (headroom).
 
-Invariant: nothing that happens here ends the projection.
+Invariant: no failure here ends the projection.
 """
 
 import asyncio
@@ -111,7 +111,7 @@ class Keeper:
             await asyncio.sleep(LOOK_S)
 
     async def archive_if_due(self) -> Archived | None:
-        """Archive if it is due; returns what was done, None if nothing was due.
+        """Archive if a run is due; returns its result, None if none was due.
 
         Raises:
             BusError, ArchiveStoreUnavailable, ArchiveDamaged, DatabaseError, SQLAlchemyError
@@ -153,7 +153,7 @@ class Keeper:
             log.info("archived", position=done.last, messages=done.messages, bytes=done.bytes)
 
     def _tables(self) -> None:
-        """Write what is new of the tables; the read model may have been replaced meanwhile."""
+        """Write the new rows of the tables; the read model may have been replaced meanwhile."""
         store = open_archive_store(self._settings.archive.url)
         with self._reading() as connection:
             done = parquet.write(connection, self._settings.cluster, store, prefix=parquet.FOLDER)
@@ -168,13 +168,13 @@ class Keeper:
             return earliest(connection, self._settings.cluster, position)
 
     def _reading(self) -> AbstractContextManager[Connection]:
-        """Connect anew for every look: the read model may have been replaced by a rebuilt one."""
+        """Connect anew for every look: a rebuilt read model may have replaced the last."""
         return reading(database_url(self._settings), parquet.TIMEOUT_S)
 
 
 @asynccontextmanager
 async def archiving(settings: Settings, bus: Bus, metrics: Metrics) -> AsyncIterator[None]:
-    """Keep the archive of the settings while the context is open; none is kept without one."""
+    """Keep the archive of the settings while the context is open; without a URL do nothing."""
     if not settings.archive.url or not settings.archive.every_s:
         yield
         return

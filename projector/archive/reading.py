@@ -1,12 +1,12 @@
 """Segments and stream as one log.
 
-Theory. What the stream still has is read from the stream; what came before it, from segments. Both
-may hold the same positions, segments may overlap as well: a position that was given out is not
-given out again. Where neither has what is wanted there is no log to be read, and the error names
-the positions and says where they went.
+Theory. Messages that the stream still has are read from the stream, earlier messages from segments.
+Both may hold the same positions, segments may overlap as well: each position is given out once.
+Where neither has a wanted position there is no log to read, and the error names the positions and
+says where they went.
 
-Invariant: positions grow by what is recorded, and every position between the first and the last
-that is given out was on a segment or in the stream.
+Invariant: positions grow, and every position between the first and the last that is given out was
+on a segment or in the stream.
 """
 
 import asyncio
@@ -23,7 +23,9 @@ from projector.replay.log import Entry, Log
 
 
 class LogIncomplete(Exception):
-    """Neither stream nor archive has what is wanted; the message names it and says what to do."""
+    """Neither stream nor archive has the wanted positions; the message names them and says what to
+    do.
+    """
 
 
 class ArchivedLog:
@@ -57,7 +59,7 @@ class ArchivedLog:
 
         Raises:
             ArchiveStoreUnavailable: the archive cannot be reached.
-            ArchiveDamaged: a segment is not what it was (unless lenient).
+            ArchiveDamaged: a segment was changed (unless lenient).
         """
         wanted = self._first
         for segment in self.segments:
@@ -111,12 +113,12 @@ async def segments_of(store: ArchiveStore, cluster: str, epoch: int) -> list[Seg
 def before_the_stream(
     segments: Sequence[Segment], first: int, kept: int
 ) -> tuple[list[Segment], int]:
-    """Return the segments that cover positions from `first` to below `kept`, and what comes next.
+    """Return the segments that cover positions from `first` to below `kept`, and the next position.
 
     `kept` is the first position that the stream still has.
 
     Raises:
-        LogIncomplete: they do not.
+        LogIncomplete: the segments do not cover them.
     """
     older = [one for one in segments if one.first < kept]
     chosen, wanted = chain(older, first)
@@ -138,11 +140,11 @@ class WholeArchive(ArchivedLog):
     """
 
     def __init__(self, store: ArchiveStore, cluster: str) -> None:
-        """Look what there is.
+        """List the segments.
 
         Raises:
-            LogIncomplete: there is none of this cluster, or positions are missing in it.
-            ArchiveStoreUnavailable, ArchiveDamaged: it cannot be read.
+            LogIncomplete: there is no segment of this cluster, or positions are missing.
+            ArchiveStoreUnavailable, ArchiveDamaged: the archive cannot be read.
         """
         folder = folder_of(cluster)
         known = sorted(one for one in map(parse, store.names(folder)) if one is not None)

@@ -5,7 +5,7 @@
 Numbers are padded with zeros, so names sort as positions do. Positions are inclusive; they count
 messages of other clusters in the stream as well, so that segments which follow each other touch.
 
-Invariant: `parse(name_of(...))` gives back what went in; what is no segment's name is None.
+Invariant: `parse(name_of(...))` gives back the same segment; any other name is None.
 """
 
 import re
@@ -66,9 +66,9 @@ def parse(name: str) -> Segment | None:
 
 
 def chain(segments: Iterable[Segment], first: int) -> tuple[list[Segment], int]:
-    """Return the segments that cover what is from `first` on without a gap, and what comes next.
+    """Return the segments that cover positions from `first` on without a gap, and the next one.
 
-    Of segments that overlap the one that reaches furthest is taken.
+    Of overlapping segments the segment that reaches furthest is taken.
     """
     waiting = sorted(segments, key=lambda one: (one.first, -one.last, one.name))
     chosen: list[Segment] = []
@@ -86,7 +86,7 @@ def chain(segments: Iterable[Segment], first: int) -> tuple[list[Segment], int]:
 
 
 def gaps(segments: Iterable[Segment], first: int) -> list[Span]:
-    """Return what is missing from `first` on up to the end of the last segment, in order."""
+    """Return the gaps from `first` on up to the end of the last segment, in order."""
     found: list[Span] = []
     wanted = first
     for one in sorted(segments, key=lambda one: one.first):

@@ -1,8 +1,8 @@
-"""The position of the read model: up to where the log may be archived, and from where it is needed.
+"""The position of the read model: where the log may be archived up to, and must be kept from.
 
 Theory. A replay of the present begins with the present epoch. The note with which the projector
-began it is one position before its first message; where history was pruned, the table of
-epochs tells the same from what was lost.
+began it is one position before its first message; where history was pruned, the table of epochs
+shows the same by the loss that it records.
 
 Invariant: read from one snapshot; nothing is written.
 """
@@ -21,7 +21,7 @@ from projector.writing.packing import unpack_meta
 class Standing(Struct, frozen=True, kw_only=True):
     """`first` is the first position of the epoch, `last` the position of the read model.
 
-    `settings` are those in force at `last`, said at position `settled` (0: not said since history
+    `settings` are those in force at `last`, published at position `settled` (0: not since history
     was pruned). `unsent` are conclusions that are committed and may not have reached their stream,
     by number.
     """
@@ -92,8 +92,8 @@ def earliest(connection: sa.Connection, cluster: str, position: int) -> int | No
     """Return the lowest number that a conclusion at `position` or later can have, None for none.
 
     Decisions and records are counted together. Records leave the database once they are sent, so a
-    number between the last one known of before and the first one known of since may be of either
-    side: it is taken for one of since, because what is archived has to be complete.
+    number between the last known before `position` and the first known since may be of either side:
+    it counts as a later conclusion, because the archive must be complete.
     """
     before, since = 0, False
     for table in (tables.decisions, tables.conclusions):

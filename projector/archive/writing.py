@@ -1,16 +1,16 @@
-"""Writing the archive: what came into the streams since, as segments.
+"""Writing the archive: new messages of the streams, as segments.
 
-Theory. What is archived ends at the position of the read model, as only up to there are decisions
-known to be complete; those that are committed and not sent yet come from the database. Messages are
+Theory. The archive ends at the position of the read model, as only up to there are decisions known
+to be complete; decisions that are committed and not sent yet come from the database. Messages are
 taken as they are: they are not decoded, only placed beside the decisions made after them. A run
-begins after the last segment and needs to know nothing else.
+begins after the last segment and needs no other state.
 
-The streams drop their oldest messages while we read. What was read in order was there when it was
-read; that nothing was skipped is known when the stream still begins before the last place that was
-looked at. Messages wait in memory, `PROVEN` at most, until that is known.
+The streams drop their oldest messages while we read. A message that was read existed; that none was
+skipped is proven when the stream still begins before the last message read. Messages wait in
+memory, `PROVEN` at most, until then.
 
-Invariant: a segment is put in the store whole, or not at all; what is missing between two of them
-is missing in the stream.
+Invariant: a segment is put in the store whole, or not at all; positions missing between segments
+are missing in the stream.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ _SETTINGS = b"settings_recorded."
 
 
 class ArchiveDamaged(Exception):
-    """A segment is not what it was; the message says which and what to do."""
+    """A segment was changed; the message says which segment and what to do."""
 
 
 class Archived(Struct):
@@ -66,10 +66,10 @@ class Archived(Struct):
 
 
 class Archiver:
-    """Writes segments; made anew for every run, or kept by who runs again and again.
+    """Writes segments; made anew for every run, or kept for all runs.
 
-    `earliest` tells from the read model the lowest number that a conclusion made at a position or
-    later can have, None if it knows none (`standing.earliest`).
+    `earliest` returns the lowest number that a conclusion made at a position or later can have,
+    None if the read model has no such conclusion (`standing.earliest`).
     """
 
     def __init__(
@@ -95,8 +95,8 @@ class Archiver:
         """Archive everything up to the position of the read model.
 
         Raises:
-            ArchiveStoreUnavailable, BusError: it cannot be read or written now; run again later.
-            ArchiveDamaged: the last segment there is cannot be read.
+            ArchiveStoreUnavailable, BusError: archive or log cannot be used now; run again later.
+            ArchiveDamaged: the last segment cannot be read.
         """
         done = Archived()
         end = await self._last_segment(standing)
@@ -111,7 +111,7 @@ class Archiver:
                 continue
             covered = await self._segment(standing, wanted, decided, done, progress)
             if covered is None:
-                continue  # the stream dropped its beginning just now: look again what it has
+                continue  # the stream dropped its beginning just now: look again at what it has
             wanted, decided, done.last = covered.last + 1, covered.decided, covered.last
         return done
 
@@ -237,9 +237,9 @@ class Archiver:
     async def _messages(
         self, standing: Standing, first: int
     ) -> AsyncGenerator[tuple[int, Message | None], None]:
-        """Yield positions up to which nothing is missing, with the message there.
+        """Yield positions up to which no message is missing, with the message there.
 
-        The last one is the position of the read model; None: its message was another cluster's.
+        The last position is that of the read model; None: its message was another cluster's.
         """
         last, needed = standing.last - standing.base, first - standing.base
         reader = self._bus.read(
@@ -272,10 +272,10 @@ class Archiver:
         return subjects.decisions(self._settings.cluster)
 
     async def _first_decision(self, position: int) -> Message | None:
-        """Return the first message of DECISIONS with one made at `position` or later, by bisection.
+        """Return the first message with a decision made at `position` or later, by bisection.
 
-        Places never go back but where decisions were sent again, and those are sent in order up to
-        the newest: so whatever follows the message that is found holds all that is wanted.
+        Places grow but where decisions were sent again, and repetitions are sent in order up to the
+        newest: so the messages from the found one on hold all wanted decisions.
         """
         newest = await self._bus.last(subjects.DECISIONS, self._decisions())
         if newest is None or _latest(newest.body) < position:
@@ -301,7 +301,7 @@ class Mark(Struct):
 
 
 def marks_of(message: bytes) -> list[tuple[Mark, bytes]]:
-    """Return the decisions in a message of DECISIONS; one that cannot be read has no place."""
+    """Return the decisions in a message of DECISIONS; an unreadable decision has no place."""
     found = []
     for body in split_conclusions(message):
         try:
@@ -317,7 +317,7 @@ def _latest(message: bytes) -> int:
 
 
 class _Decisions:
-    """DECISIONS from one message on, as they are, and then those that were not sent yet."""
+    """DECISIONS from a message on, as they are, and then the decisions that were not sent yet."""
 
     def __init__(self, bus: Bus, subject: str, unsent: tuple[Conclusions, ...]) -> None:
         self._bus = bus
@@ -367,7 +367,7 @@ class _Decisions:
 
     def _gather(self, found: Iterable[tuple[Mark, bytes]]) -> None:
         for mark, body in found:
-            if mark.number > self._seen:  # what was sent again was seen
+            if mark.number > self._seen:  # a decision that was sent again was seen
                 self._seen = mark.number
                 self._waiting.append((mark, body))
 

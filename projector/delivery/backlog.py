@@ -1,12 +1,13 @@
-"""What the actuators have not taken out of the stream DECISIONS, and what it dropped before.
+"""The backlog of DECISIONS: messages that no actuator has taken yet, and messages dropped before.
 
 Theory. A decision without an outcome may wait in its stream (the API server is slow, no actuator
-runs), or be lost (the stream was full and its oldest went). The first must not be sent again: it
-will be carried out, and sending twenty thousand again every minute would fill the stream until it
-drops what still waits. The second must. The actuators' consumer tells them apart: what it has
-delivered is behind it, and what lies before the stream's beginning is gone.
+runs), or be lost (the stream was full and its oldest went). A waiting decision must not be sent
+again: it will be carried out, and twenty thousand repetitions a minute would fill the stream until
+it drops messages that still wait. A lost decision must be. The actuators' consumer shows the
+difference: messages up to its position were delivered, and messages before the stream's beginning
+are gone.
 
-Invariant: looks only; with no consumer, or before the first look, nothing is known to wait.
+Invariant: reads only; without a consumer, or before the first look, no message counts as waiting.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ class Backlog:
         self._fresh = False
 
     def waits(self, sequence: int) -> bool:
-        """Tell whether a message is in the stream and no actuator has got it yet."""
+        """Return whether a message is in the stream and no actuator has got it yet."""
         return self.delivered is not None and sequence > self.delivered and sequence >= self.first
 
     @property
@@ -41,18 +42,18 @@ class Backlog:
         return self.delivered is not None and self.delivered + 1 < self.first
 
     def dropped(self, sequence: int) -> bool:
-        """Tell whether a message went out of the stream before an actuator got it."""
+        """Return whether the stream dropped a message before an actuator got it."""
         return self.delivered is not None and self.delivered < sequence < self.first
 
     def fresh(self) -> bool:
-        """Tell, once for each look, that there was one."""
+        """Return, once for each look, that a look was made."""
         fresh, self._fresh = self._fresh, False
         return fresh
 
     async def refresh(self, bus: Bus, cluster: str) -> None:
         """Ask the server once."""
         try:
-            # In this order: what is delivered in between makes us wait, not send again.
+            # In this order: a delivery in between makes us wait, and does not make us send again.
             stream = await bus.stream_state(subjects.DECISIONS)
             taken = await bus.taken(subjects.DECISIONS, subjects.actuator_consumer(cluster))
         except BusError as error:

@@ -1,17 +1,18 @@
-"""The outbox: decisions that are recorded go to the actuators, in order, at least once.
+"""The outbox: recorded decisions go to the actuators, in order, at least once.
 
 Theory. A decision is committed first and published after; `published` in the checkpoint trails
 behind, so a crash in between repeats decisions and loses none. The table of decisions is the
-outbox; what is here is a window on it: the decisions under way, `most` of them at a time. As those
-get their outcome it moves on, and what comes after it is read from the table by number. So memory
-does not grow with what is open, and a stream without readers does not fill up.
+outbox, and this class is a window on it: the decisions under way, `most` of them at a time. As
+decisions get their outcome the window moves on, and the next decisions are read from the table by
+number. So memory does not grow with the number of open decisions, and a stream without readers does
+not fill up.
 
 A decision whose outcome does not come is sent again (`<id>/again/<n>`) as long as the fold still
 expects it, unless it still waits in its stream for an actuator (`backlog`); it is never decided a
 second time.
 
-While the log is being caught up with, nothing is sent: many decisions have their outcome further on
-in the log, and what is without one at its end is sent.
+While the projector catches up with the log, nothing is sent: many decisions have their outcome
+further on in the log; decisions without outcome are sent at its end.
 
 Events that were parked go out the same way, to their own stream.
 
@@ -89,16 +90,16 @@ class Outbox:
         self._expected = expected
         self._sending = Sending(bus, self._decisions, self._stored, self._give_up, signer)
         self._unresolved: OrderedDict[str, Open] = OrderedDict()
-        """In the order of `due_s`: whatever is put off goes to the end."""
+        """In the order of `due_s`: a decision that is put off goes to the end."""
         self._moved = asyncio.Event()
         self._taken = 0
-        """Number of the last decision that was looked at: what follows is in the table alone."""
+        """Number of the last decision that was taken; later decisions are in the table alone."""
         self._newest = 0
         """Number of the last decision that is committed."""
         self._lost_to = 0
-        """Up to this number, what was published is lost and goes again when it is taken."""
+        """Up to this number, published decisions are lost and sent again when they are taken."""
         self.recorded_to = 0
-        """Up to this number, the stream has what a fresh read model decides once more."""
+        """Up to this number, the stream has decisions that a fresh read model makes once more."""
         self.holding = True
         """Decisions are held until the end of the log is reached."""
         self.backlog = Backlog()
@@ -132,7 +133,7 @@ class Outbox:
         return min((found.at for found in self._unresolved.values()), default=None)
 
     async def drained(self) -> None:
-        """Wait until what is under way is stored. `run` must be running."""
+        """Wait until the entries under way are stored. `run` must be running."""
         await self._sending.drained()
 
     async def run(self, owed: Owed) -> None:
@@ -142,12 +143,12 @@ class Outbox:
             both.create_task(self._follow(owed))
 
     def resume(self, published: int, newest: int) -> None:
-        """Begin where another life ended: what it published is looked after, the rest is sent."""
+        """Begin where another life ended: follow its published decisions, send the rest."""
         self.published, self._newest, self._taken = published, newest, 0
         self._moved.set()
 
     def put(self, decisions: Iterable[Conclusions], parked: Iterable[ParkedRow] = ()) -> None:
-        """Take over what was just committed, in order."""
+        """Take over decisions that were just committed, in order."""
         for row in parked:
             if parked_by_actuator(row.reason):
                 continue
@@ -173,22 +174,23 @@ class Outbox:
             self._defer(decision, found)
 
     def release(self) -> None:
-        """Send what is without outcome, by number: the end of the log is reached.
+        """Send decisions without outcome, by number: the end of the log is reached.
 
-        The stream of decisions is to hold every one of them, so that a lost read model can be
-        rebuilt from the two streams: what was not needed any more is sent too, and found done.
-        While rebuilding, what is recorded was published in its day, and only what is still open
-        may need doing; an Event to emit expects nothing, so it is sent if its outcome is not known.
-        What is decided from here on is new, also where the log made fewer decisions this time.
+        The stream must hold every decision, so that a lost read model can be rebuilt from the two
+        streams: decisions that are no longer needed are sent too, and found done. In a rebuild,
+        recorded decisions were published before, and only open ones may need doing; an Event
+        expects nothing, so it is sent if its outcome is not known. Decisions from here on are new,
+        also where the log made fewer decisions this time.
         """
         self.holding = False
         self.recorded_to = min(self.recorded_to, self._newest)
         self._moved.set()
 
     def repeat_overdue(self, now: datetime) -> int:
-        """Send again what is overdue and still expected; returns how many.
+        """Send overdue decisions that are still expected again; returns how many.
 
-        Not what waits for an actuator, or has not reached its stream: it is not lost.
+        A decision that waits for an actuator, or has not reached its stream, is not lost and not
+        sent.
         """
         repeated = 0
         clock = time.monotonic()
@@ -217,9 +219,9 @@ class Outbox:
         return len(lost)
 
     def repeat_all(self) -> int:
-        """Send everything that is open and was sent before once more: its stream has lost it.
+        """Send all open decisions that were sent before once more: the stream has lost them.
 
-        Returns how many of those under way; what comes after them is sent when it is taken.
+        Returns how many of those under way; later decisions are sent when they are taken.
         """
         self._lost_to = self.published
         found = [(i, o) for i, o in self._unresolved.items() if self._expected(i)]

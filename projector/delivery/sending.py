@@ -1,9 +1,9 @@
 """Sending: entries to their streams in the order they were put in, many to a message.
 
-Theory. What waits goes out up to `MAX_JOINED` to a message, whose id is derived from the entries':
-a repetition cut the same way is dropped by the server. A publisher that broke is replaced, and
-everything that is not known to be stored goes again, in its old place. A message that the server
-refuses is looked for one entry at a time, and given up in the open.
+Theory. Waiting entries go out up to `MAX_JOINED` to a message, whose id is derived from the
+entries': the server drops a repetition that is cut the same way. A publisher that broke is
+replaced, and all entries that are not known to be stored go again, in their old place. A message
+that the server refuses is sent again entry by entry, and a refused entry is given up visibly.
 
 Invariant: entries are stored in the order in which they were put in.
 """
@@ -54,10 +54,10 @@ GivenUp = Callable[[Outgoing, str], None]
 
 
 class Sending:
-    """Entries on their way; those of subject `joined` share messages.
+    """Entries on their way; entries of subject `joined` share messages.
 
-    `stored` hears of each entry with the sequence of its message, `given_up` with the reason of
-    each that the server does not take. With a `signer` those of subject `joined` are signed.
+    `stored` is called for each stored entry with the sequence of its message, `given_up` for each
+    refused entry with the reason. With a `signer`, messages of subject `joined` are signed.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Sending:
         return self._signer.sign(subject, msg_id, body)
 
     def _next_message(self) -> list[Outgoing]:
-        """Return what goes next in one message; it stays in the queue."""
+        """Return the entries of the next message; they stay in the queue."""
         entries = [self._queue[0]]
         if entries[0].subject != self._joined:
             return entries
@@ -152,7 +152,7 @@ class Sending:
         return entries
 
     def _take_back(self) -> None:
-        """Put what is not known to be stored back in its place."""
+        """Put entries that are not known to be stored back in their place."""
         for message in reversed(self._flight):
             self._queue.extendleft(reversed(message.entries))
         self._flight.clear()

@@ -1,14 +1,13 @@
 """Announcing: the few facts that the projector itself adds to the log.
 
-    TimerFired         a timer that the fold asked for fell due, by the log's clock (`logclock`)
-    OperatorActed      a relist is asked for (see `epochs.RelistRequests`)
+    TimerFired         a timer of the fold fell due, by the log's clock (`logclock`)
+    OperatorActed      a relist is requested (see `epochs.RelistRequests`)
     OutcomeRecorded    a decision that NATS refused to carry
 
-Theory. Folding and deciding know no clock, so time enters as events. They are published like any
-other fact and come back through the reader; until then nothing has happened. One that is lost is
-published again.
+Theory. Folding and deciding know no clock, so time enters as events. These facts are published like
+any other and take effect when they come back through the reader. A lost fact is published again.
 
-Invariant: never more than one publish under way per kind of fact; none blocks the loop.
+Invariant: at most one publish is under way per kind of fact; none blocks the loop.
 """
 
 import asyncio
@@ -102,7 +101,7 @@ class Announcer:
             log.warning("announcement_failed", events=len(batch.events), error=str(error))
 
     async def close(self) -> None:
-        """Give up what is under way."""
+        """Give up publishes under way."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,10 +1,10 @@
-"""Committing: one transaction at a time, in a thread of its own, until it is known to be written.
+"""Committing: a transaction at a time, in a thread of its own, retried until it is written.
 
 Theory. The loop gives changes to the writer and goes on folding; before it gives the next batch it
 waits for this one. Only after a commit are its decisions given to the outbox. A database that is
-away is waited for, because everything else would mean forgetting; a second projector is not.
+away is waited for, because giving up would lose the batch; a second projector ends this one.
 
-Invariant: commits happen in order, each on top of the checkpoint that the one before stored.
+Invariant: commits happen in order, each on top of the checkpoint that its predecessor stored.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ from runtime.log import get_logger
 T = TypeVar("T")
 
 SILENT_S = 10.0
-"""Seconds of one call after which a database counts as away; a lock of another may hold it."""
+"""Seconds of one call after which a database counts as away; another session's lock may hold it."""
 
 log = get_logger("projector")
 
@@ -189,7 +189,7 @@ class Committer:
             await running
 
     async def close(self) -> None:
-        """Finish what is being written, then release the database."""
+        """Finish the transaction under way, then release the database."""
         if self._running is not None:
             await asyncio.wait({self._running})
         await self._call(self._store.close)
@@ -214,7 +214,7 @@ class Committer:
 
     def _log_decisions(self, journal: Journal) -> None:
         holding = self._outbox.holding
-        # Of a log that is caught up with there may be millions: not even asked for one by one.
+        # While the log is caught up with there may be millions: not even a call for each.
         quiet = holding and not logging.getLogger().isEnabledFor(logging.DEBUG)
         tell = log.debug if holding else log.info
         for decision in () if quiet else journal.decisions:

@@ -1,13 +1,12 @@
-"""Epochs: is the log still the one we have folded, and if not, what is missing of it?
+"""Epochs: whether the log is still the log that was folded, and if not, what it lacks.
 
 Theory. The API server is the truth; a log that lost its tail costs history, never correctness,
-provided it is noticed. On every start and reconnect the stream is compared with what the
-checkpoint remembers of it:
+provided it is noticed. On every start and reconnect the stream is compared with the checkpoint:
 
-    made anew      other creation time            everything in it is new to us
+    made anew      other creation time            all of it is new to us
     rolled back    ends before our message, or    go on after the last message that is older than
                    has another one in its place   ours
-    expired        begins after our next message  go on with the first that is left
+    expired        begins after our next message  go on with its first message
     damaged        the reader missed some         go on with the first after them
 
 Each opens a new epoch: positions go on growing through a new base, what may be missing is recorded,
@@ -30,11 +29,11 @@ from projector.writing.checkpoint import Checkpoint
 from runtime.jetstream import Message, MessagesLost, StreamState
 
 SAME_TIME = timedelta(milliseconds=1)
-"""Timestamps of one message may differ by rounding of nanoseconds, not by more."""
+"""Timestamps of a message may differ by rounding of nanoseconds, not by more."""
 
 
 class Lookup(Protocol):
-    """What is asked of the log; `runtime.jetstream.Bus` is one."""
+    """The part of the log that this needs, such as `runtime.jetstream.Bus`."""
 
     async def get(self, stream: str, sequence: int) -> Message | None:
         """Return one message, None when it is not there."""
@@ -58,12 +57,12 @@ async def examine(
     checkpoint: Checkpoint | None,
     missed: MessagesLost | None = None,
 ) -> Change | None:
-    """Compare the stream with the checkpoint; None: it goes on where we stopped.
+    """Compare the stream with the checkpoint; None: the stream goes on where we stopped.
 
-    `missed` is what a reader found missing of what was not folded before it began.
+    `missed` are messages after the checkpoint that a reader found missing.
 
     Raises:
-        BusError: the log cannot be asked.
+        BusError: the log gives no answer.
     """
     first = stream.first_sequence
     if checkpoint is None:
@@ -110,9 +109,9 @@ async def examine(
 async def _newest_not_after(
     bus: Lookup, stream: StreamState, stood: int, at: datetime | None
 ) -> Message | None:
-    """Return the newest message that is older than the one we stood at, by bisection on time.
+    """Return the newest message that is not later than `at`, by bisection on time.
 
-    What came later came after the loss, whatever its sequence.
+    Later messages came after the loss, whatever their sequence.
     """
     low, high = stream.first_sequence, min(stood, stream.last_sequence)
     found: Message | None = None
@@ -147,7 +146,7 @@ def open_epoch(
     meta.position = position
     meta.synced.clear()
     meta.frames.clear()
-    # A replay begins with the epoch, so the epoch has to say again by what is decided.
+    # A replay begins with the epoch, so the settings must be in the epoch again.
     meta.settings, meta.unsettled = None, False
     world.note_ord = 0
     here = At(position, max(now, world.at) if world.at is not None else now)
@@ -176,9 +175,9 @@ def open_epoch(
 class RelistRequests:
     """When to ask the ingester for a relist: it notices most losses itself, but not all.
 
-    It cannot know that messages expired unread, or that this database is new while the log is not.
-    So when nothing is synced and no relist is under way for a while, we ask, ever more rarely.
-    Times are monotonic seconds.
+    It cannot know that messages expired unread, or that this database is new while the log is old.
+    So when a kind is not synced and no relist is under way for a while, we ask, at growing
+    intervals. Times are monotonic seconds.
     """
 
     def __init__(self, patience_s: float = 15.0, ceiling_s: float = 600.0) -> None:
@@ -188,7 +187,7 @@ class RelistRequests:
         self._since: float | None = None
 
     def due(self, *, waiting: bool, monotonic_s: float) -> bool:
-        """Tell whether to ask now. `waiting`: not every kind is synced and no frame is open."""
+        """Return whether to ask now. `waiting`: not every kind is synced and no frame is open."""
         if not waiting:
             self._since, self._wait_s = None, self._patience_s
             return False

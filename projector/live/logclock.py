@@ -1,9 +1,9 @@
-"""What time it is by the log: the timestamp of the last message, and how long ago that came.
+"""The time by the log: the timestamp of the last message, plus the time since it came.
 
-Theory. What waits for a time was given it by the log's clock, which is the one of the server that
-stores it. The clock of this machine may be an hour off or be set while we run; its monotonic clock
-may not. So once a message has come fresh, time is counted on from its timestamp. Before that, after
-a start, only the machine's clock can tell how long nothing has happened.
+Theory. Due times are by the log's clock, which is the clock of the server that stores the log. The
+clock of this machine may be an hour off or be set while we run; its monotonic clock may not. So
+once a message has come fresh, time is counted on from its timestamp. Before that, after a start,
+only the machine's clock shows how long no message came.
 
 Invariant: after a fresh message, steps of this machine's clock change nothing.
 """

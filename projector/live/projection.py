@@ -1,15 +1,15 @@
 """The projection: the loop that turns the log of one cluster into the read model and decisions.
 
-Theory. Read what is there, fold and decide message by message, write everything that changed in one
-transaction, then publish the decisions. While the database works on one batch the next is folded,
-and grows until the database is free again or the batch is full; transactions of a stream of events
-are spaced (`COMMIT_INTERVAL_S`), those without a decision further, and while the log is caught up
-with they are full ones. So a lone event is written at once, and under load batches grow by
-themselves. Both databases work outside of the interpreter's lock.
+Theory. Read the messages that have come, fold and decide message by message, write all changes in
+one transaction, then publish the decisions. While the database works on a batch the next batch is
+folded, and grows until the database is free again or the batch is full; transactions of a stream of
+events are spaced (`COMMIT_INTERVAL_S`), transactions without a decision further apart, and while
+the log is caught up with, batches are full. So a lone event is written at once, and under load
+batches grow by themselves. Both databases work outside of the interpreter's lock.
 
-Decisions are held, and timers do not fire, until the end that the log had when we came is reached.
+Decisions are held, and timers do not fire, until the end is reached that the log had at the start.
 
-Invariant: nothing is published that is not committed, and nothing is committed twice.
+Invariant: only committed decisions are published, and no batch is committed twice.
 """
 
 import asyncio
@@ -72,9 +72,9 @@ TICK_S = 0.1
 WAIT_S = 0.25
 """Seconds to wait for messages before looking at timers, overdue decisions and `stop`."""
 BATCH_WAIT_S = 0.002
-"""Seconds to wait for more before looking whether the database is free for what is folded."""
+"""Seconds to wait for more messages before looking whether the database is free for the batch."""
 STALL_S = 5.0
-"""Seconds without a message after which the log is asked whether it has some that do not come."""
+"""Seconds without a message after which the log is searched for messages that do not come."""
 DRAIN_S = 5.0
 ENSURE_ATTEMPTS = 6
 
@@ -82,7 +82,7 @@ log = get_logger("projector")
 
 
 class Projection:
-    """Folds one cluster until asked to stop. `world` is what it knows; only this may change it."""
+    """Folds one cluster until asked to stop. Only this class may change its `world`."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class Projection:
                     await self._detach()
             await self._drain()
         except StoreUnavailable as error:
-            # Only after `stop`: what is not written is in the log and will be folded again.
+            # Only after `stop`: the unwritten batch is in the log and will be folded again.
             log.warning("stopped_without_database", error=str(error))
         finally:
             self._bus.on_reconnect.remove(self._on_reconnect)
@@ -219,7 +219,9 @@ class Projection:
         return loaded
 
     async def _attach(self) -> None:
-        """Find the log and our place in it; begin an epoch if it is not the one we knew."""
+        """Find the log and our place in it; begin an epoch if it is another log than the one
+        folded.
+        """
         backoff = Backoff(first_s=0.1, ceiling_s=5.0)
         while not self._stop.is_set():
             try:
@@ -282,7 +284,7 @@ class Projection:
         base = self._committer.place.base
         recorded = await recorded_log(self._bus, of, events, world, base, last)
         if recorded is None:
-            return  # what was concluded is concluded once more
+            return  # the conclusions are drawn once more
         try:
             async with aclosing(recorded.entries()) as entries:
                 async for entry in entries:
@@ -298,7 +300,7 @@ class Projection:
         log.info("conclusions_applied", position=meta.position, decisions=meta.decisions)
 
     async def _begin_again(self, events: StreamState) -> None:
-        """Load what was folded without rules, as a projector does that starts there."""
+        """Load the state that was folded without rules, as a projector does that starts there."""
         await self._write_all()
         loaded = await self._load()
         if loaded is not None:
@@ -327,9 +329,9 @@ class Projection:
         await self._committer.idle()
 
     async def _log_says_so(self) -> bool:
-        """Publish our settings unless the log has them; tell whether it has.
+        """Publish our settings unless the log has them; return whether it has.
 
-        An empty log holds nothing to decide on: whoever begins it publishes settings first.
+        An empty log has nothing to decide on: settings are published after its first message.
         """
         if self.world.meta.settings == self._wanted or not self._stream_seq:
             return True
@@ -337,7 +339,8 @@ class Projection:
             subject = subjects.events(self.world.cluster, "projector")
             body = encode_batch(Batch(source="projector", events=(self._wanted,)))
             try:
-                # An id of its own: what was changed and changed back is to be said three times.
+                # An id of its own: a setting that was changed and changed back is published three
+                # times.
                 self._said_at = await self._bus.publish(subject, body, f"settings/{uuid4().hex}")
             except BusUnavailable as error:
                 log.warning("log_unavailable", error=str(error))
@@ -373,7 +376,7 @@ class Projection:
 
     @property
     def _patient_s(self) -> float:
-        """Seconds for which what is folded may wait: a transaction is urgent for its decisions."""
+        """Seconds that the folded batch may wait: decisions make a transaction urgent."""
         journal = self.world.journal
         return self._spacing.left_s(urgent=bool(journal.decisions or journal.parked))
 
@@ -385,11 +388,11 @@ class Projection:
         return max(0.0 if self._committer.free else BATCH_WAIT_S, self._patient_s)
 
     async def _complete(self, reader: Reader) -> bool:
-        """Tell whether what was read may be folded; no: the log is to be looked at again.
+        """Return whether the messages read may be folded; no: look at the log again.
 
         Raises:
             StreamChanged: the stream dropped messages before they were read, maybe out of the
-                middle of a list. What was read after them waits for a new epoch.
+                middle of a list. The messages read after them wait for a new epoch.
         """
         try:
             await reader.check_dropped()
@@ -399,10 +402,10 @@ class Projection:
         return True
 
     async def _look_whether_stuck(self, messages: list[Message]) -> None:
-        """See that what does not come is not there.
+        """Check that no message exists that does not come.
 
         Raises:
-            MessagesLost: it is there and cannot be read.
+            MessagesLost: a message exists and cannot be read.
         """
         now = time.monotonic()
         if messages:
@@ -436,7 +439,7 @@ class Projection:
         self._count(batch, message.at, settled(batch, message.at))
 
     def _count(self, batch: Batch, at: datetime, done: list[Settled]) -> None:
-        """Count a message that was folded, and what it settled."""
+        """Count a message that was folded, and the parked events that it settled."""
         self._at = at
         self._events += len(batch.events)
         self._messages += 1
@@ -472,7 +475,7 @@ class Projection:
             log.warning("decisions_repeated", count=repeated)
 
     async def _drain(self) -> None:
-        """Give what was decided a moment to get out, and remember how far it did."""
+        """Give decisions a moment to get out, and store how far they got."""
         with suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_S if self._bus.connected else 0):
                 await self._outbox.drained()

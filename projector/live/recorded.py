@@ -1,12 +1,12 @@
-"""What the log says was concluded behind the place that a read model has reached.
+"""Conclusions in the log from beyond the position of a read model.
 
-Theory. A read model may know less than the log: it is empty, or was restored from a backup. What
-was concluded in that stretch is in DECISIONS and is applied; rules of today, which may be other
-ones, are not asked (law: a read model made from the log says what was said then). Deciding goes on
-at the place of the last conclusion: of what was drawn there some may not have reached the log.
+Theory. A read model may be behind the log: it is empty, or was restored from a backup. The
+conclusions of that stretch are in DECISIONS and are applied; today's rules, which may differ, are
+not run (law: a read model made from the log has the conclusions of that time). Deciding goes on at
+the place of the last conclusion, since some conclusions of that place may not have reached the log.
 
-Invariant: conclusions are applied only if the log has all of them from there on, and EVENTS is the
-stream that they were drawn from.
+Invariant: conclusions are applied only if the log has all of them from the read model's position
+on, and EVENTS is the stream that they were drawn from.
 """
 
 from podgroup.log import subjects
@@ -20,7 +20,7 @@ from runtime.jetstream import Bus, StreamState
 async def last_recorded(bus: Bus, cluster: str) -> Conclusions | None:
     """Return the last conclusions in DECISIONS, None if there are none.
 
-    Those of a decision that was sent again are older than others: less is applied then.
+    A decision that was sent again gives older conclusions: then less is applied.
     """
     last = await bus.last(subjects.DECISIONS, subjects.decisions(cluster))
     found = decode_conclusions(last.body) if last is not None else []
@@ -47,5 +47,5 @@ async def recorded_log(
         await reader.close()
     first = min((one.number for one in decode_conclusions(oldest[0].body)), default=0)
     if first > world.meta.decisions + 1:
-        return None  # the stream has dropped what was concluded before
+        return None  # the stream has dropped earlier conclusions
     return StreamLog(bus, cluster, base=base, span=(begin, end))

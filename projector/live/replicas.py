@@ -1,11 +1,11 @@
-"""Replicas: what every replica of every part says of itself, on its way to the table of that name.
+"""Replicas: the heartbeats of all replicas of all parts, on their way to table `replicas`.
 
-Theory. Replicas of all parts tell NATS how they are (`runtime.heartbeat`); the projector
-that works writes it down, at once when something changed, else every few beats. One that ended in
-order is forgotten at once, one that fell silent after a while, so that its silence is seen first.
+Theory. Replicas of all parts publish heartbeats on NATS (`runtime.heartbeat`); the leading
+projector stores them, at once after a change, else every few beats. A replica that ended in order
+is forgotten at once, a replica that fell silent after a while, so that its silence is seen first.
 
-Invariant: writing it is tried once and never waited for: what a database lacks here, the next beat
-brings.
+Invariant: a write is tried once and never waited for: the next beat brings what a failed write
+lacks.
 """
 
 import asyncio
@@ -21,15 +21,15 @@ from runtime.heartbeat import LOOK_S, Heartbeat, decode
 FORGET: Final = timedelta(minutes=3)
 """How long a replica that fell silent is remembered."""
 REFRESH_S: Final = 10.0
-"""Seconds between two writes of what did not change."""
+"""Seconds between two writes without a change."""
 MOST: Final = 200
-"""Replicas that are remembered at most: who may publish on the subject may invent some."""
+"""Replicas that are remembered at most: accounts that may publish heartbeats may invent some."""
 
 
 class Replica(Struct, frozen=True):
     """A replica of a part: its problem, "" for none, and when it was heard last.
 
-    `since` is when it began to have one, or to have none.
+    `since` is when the problem began, or ended.
     """
 
     part: str
@@ -50,7 +50,7 @@ class Replicas:
         self._written_at: datetime | None = None
 
     def hear(self, body: bytes) -> None:
-        """Take note of a message; one that is no heartbeat is dropped."""
+        """Take note of a message, if it is a heartbeat."""
         if (beat := decode(body)) is not None:
             self.note(beat)
 
@@ -61,7 +61,7 @@ class Replicas:
         if beat.ends:
             self._known.pop(key, None)
         elif known is not None and bool(known.problem) == bool(beat.problem):
-            # The words may change each time, as counts do: it is one trouble all the same.
+            # The words may change each time, as counts do: it is the same problem.
             self._known[key] = replace(known, problem=beat.problem, leads=beat.leads, heard_at=now)
         elif known is not None or len(self._known) < MOST:
             self._known[key] = Replica(*key, beat.problem, beat.leads, now, now)

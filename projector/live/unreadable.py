@@ -1,12 +1,12 @@
-"""A log that goes on and cannot be read: where it can be read again.
+"""A damaged stretch of the log: where the log can be read again.
 
 Theory. NATS keeps messages in blocks, and compresses those that are full. One flipped bit makes a
 whole block unreadable, and a consumer waits before it for ever: no message, no error, heartbeats
-that say nothing is wrong (*measured*: 2.15). Messages asked for one by one are distinguished:
-there, or not there. Those that are not there end where the block ends, which is looked for in steps
-that double, and then by halves.
+that say nothing is wrong (*measured*: 2.15). A direct get of a message shows whether it can be
+read. Unreadable messages end where the block ends; the end is searched in steps that double, and
+then by halves.
 
-Invariant: at most about 60 messages are asked for, and only of a log that has said nothing.
+Invariant: at most about 60 messages are requested, and only of a silent log.
 """
 
 from podgroup.log.subjects import EVENTS

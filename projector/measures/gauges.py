@@ -1,14 +1,14 @@
-"""Sizes read off the folded state at each scrape: who waits, what there is, how quota is used.
+"""Gauges of the folded state, read at each scrape: waiting groups, pods, quota in use.
 
-Theory. Kueue counts Workloads per queue and no pods; whether pods wait behind their gate, or a
-group waits for its pods, cannot be seen there. These numbers are a look at the state, one pass over
-the groups and none over the pods, made on a scrape. They are what the fold knows, which may
-be one transaction ahead of the read model.
+Theory. Kueue counts Workloads per queue and no pods; pods that wait behind their gate, and groups
+that wait for pods, are not visible there. These numbers are read from the state at a scrape, in one
+pass over the groups and none over the pods. The state may be one transaction ahead of the read
+model.
 
-Amounts of quota are in base units: cores for cpu, bytes for memory and storage, else a count; what
-has no limit is infinite.
+Amounts of quota are in base units: cores for cpu, bytes for memory and storage, else a count; quota
+without a limit is infinite.
 
-Invariant: looking changes nothing.
+Invariant: a scrape changes nothing.
 """
 
 import math
@@ -160,7 +160,7 @@ def unadmitted_pods(world: World) -> Counter[Labels]:
 
 
 def quota_used(world: World) -> dict[Labels, float]:
-    """Return what is held of every quota; Kueue keeps its own books, so none in kueue mode."""
+    """Return the used amount of every quota; {} in kueue mode: Kueue keeps its own books."""
     if world.mode == "kueue":
         return {}
     found = dict.fromkeys(quota_nominal(world), 0.0)

@@ -1,13 +1,13 @@
-"""What a journal adds to the metrics: what happened to pods, groups and decisions.
+"""The counts that a journal adds to the metrics: of pods, groups and decisions.
 
-Theory. The fold says what happened in a journal, so that is what is counted, and one pure function
-does it. KEP-976 "Metrics" asks for pods gated, ungated and rejected; the other names are Kueue's
-with our prefix (kueue_admission_wait_time_seconds, kueue_evicted_workloads_total,
+Theory. The fold writes what happened into a journal, and one pure function counts the journal.
+KEP-976 "Metrics" asks for pods gated, ungated and rejected; the other names are Kueue's with our
+prefix (kueue_admission_wait_time_seconds, kueue_evicted_workloads_total,
 kueue_pod_scheduling_gate_removal_seconds), groups in place of Workloads. Everything is counted by
-the ClusterQueue that admitted the group, or else the one that its queue leads to.
+the ClusterQueue that admitted the group, or else the ClusterQueue of its LocalQueue.
 
-Invariant: adding up what it gives for each batch does not depend on how the log was batched, as
-long as the queues of a group stay what they are.
+Invariant: the sum over batches does not depend on how the log was batched, as long as the queues of
+a group stay the same.
 """
 
 from collections import Counter
@@ -50,7 +50,7 @@ class Increments(Struct):
 
 
 def increments(taken: PendingWrites, world: World) -> Increments:
-    """Return what a journal adds; `world` is the state at the end of it."""
+    """Return the counts that a journal adds; `world` is the state at its end."""
     found = Increments()
     counts, where = found.counts, _Where(taken, world)
     for note in taken.journal.notes:

@@ -1,12 +1,12 @@
-"""How far what is committed is behind the log.
+"""How far committed state is behind the log.
 
 Theory. The newest message of the log is looked up every few seconds, whatever the projection does
 meanwhile, so a projection that hangs is seen to fall behind. The age of the lag is measured by our
 own looks: the log was ahead at least since the first look that found a message which is not
-committed. So it reads 0 when caught up, and is exact to the time between looks; timestamps of the
+committed. So the age is 0 when caught up, and is exact to the time between looks; timestamps of the
 log would mistake a quiet hour for an hour's lag.
 
-Invariant: sequences looked up grow, and those that are committed are forgotten.
+Invariant: sequences looked up grow, and committed sequences are forgotten.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ from runtime.log import get_logger
 LOOK_S = 5.0
 """Seconds between looks."""
 MAX_LOOKS = 1000
-"""Looks remembered; beyond that the newest one takes the place of the one before it."""
+"""Looks remembered; beyond that the newest look replaces the look before it."""
 
 log = get_logger("projector")
 
 
 class Lag:
-    """What the looks have found. Sequences are those of the stream EVENTS."""
+    """The results of looks. Sequences are of the stream EVENTS."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -1,11 +1,11 @@
-"""The projector's metrics: what it counts, and what is read off it at each scrape.
+"""The projector's metrics: counters, and gauges that are read at each scrape.
 
-Theory. A journal is counted after it was committed: a commit that failed is not counted, and what a
-process folds is counted in it once. What the log brings after a pause is counted by the one that
-folds it. A read model that is being rebuilt is history that another process has counted in its day:
-it moves the counters of work and none of those of the domain.
+Theory. A journal is counted after it was committed: a commit that failed is not counted, and each
+folded message is counted once, by the process that folds it. The history of a read model that is
+being rebuilt was counted by another process before: a rebuild moves the counters of work and none
+of the domain's.
 
-Invariant: nothing here changes what is folded, decided or written.
+Invariant: metrics change nothing of what is folded, decided or written.
 """
 
 from collections.abc import Callable
@@ -73,7 +73,7 @@ class ProjectorMetrics:
             name: metrics.counter(name, help, labels) for name, help, labels in counters
         }
         for reason in PARK_REASONS:
-            # From 0 on, so that the first one is an increase and not the beginning of a series.
+            # From 0 on, so that the first is an increase and not the beginning of a series.
             self._counters[domain.PARKED](reason)
         times = (
             (domain.WAITED, "From a complete, queued group to its admission."),
@@ -147,7 +147,7 @@ class ProjectorMetrics:
             self._oldest_at = at
 
     def begin_batch(self, taken: PendingWrites, world: World) -> Work:
-        """Return what is to be counted once `taken` is committed, and begin the next batch."""
+        """Return the counts to add once `taken` is committed, and begin the next batch."""
         read, self._read = self._read, {}
         oldest_at, self._oldest_at = self._oldest_at, None
         for source, (messages, events) in read.items():

@@ -1,9 +1,9 @@
-"""What a new read model takes over from the one in force, because the log does not tell it.
+"""Rows that a new read model takes over from the one in force, because the log lacks them.
 
-Theory. The log tells everything since the present epoch began. From before its position `:floor`
-the read model alone knows groups that were over by then, with what belongs to them, and lines of
-history: they are taken over as they are. A group that was not over gets the rows that the log still
-gives. What was pruned stays away: the log may remember for longer.
+Theory. The log has all events since the present epoch began. From before its position `:floor` only
+the read model has groups that were over by then, with their pods and so on, and lines of history:
+these rows are taken over as they are. A group that was not over gets the rows that the log still
+gives. Pruned rows stay away: the log may reach back further.
 
 Invariant: names come from `tables`, values are parameters; only the new read model is written.
 """
@@ -40,7 +40,7 @@ def count_kept(table: str) -> str:
 
 
 def take_over(new: sa.Connection, source: str, cluster: str, floor: int) -> None:
-    """Copy what the log does not tell from the schema `source` (with its dot)."""
+    """Copy the rows that the log lacks from the schema `source` (with its dot)."""
     given = {"cluster": cluster, "floor": floor}
     for table in MERGED:
         if not (condition := kept(table, source, floor=floor)):
@@ -59,7 +59,7 @@ def take_over(new: sa.Connection, source: str, cluster: str, floor: int) -> None
 
 
 def take_pruned_away(new: sa.Connection, live: sa.Connection, cluster: str, published: int) -> None:
-    """Delete what was pruned from the read model in force; `published` as in its checkpoint."""
+    """Delete rows that were pruned in the read model in force; `published` as in its checkpoint."""
     known = limits(live, cluster)
     for table in WHERE_OVER:
         if table not in known or table not in MERGED:

@@ -1,19 +1,20 @@
 """Compare two read models, table by table and row by row.
 
-Theory. SQLite counts by itself what is equal in two files, in a seventh of the processor time that
-reading the rows takes; beside PostgreSQL `digests` say it. A table is read only if that is not all.
-Then both sides are read in the order of the table's key and merged, so memory does not grow with
-history. Nearly all rows are equal, which two tuples tell at once, with the documents of two SQLite
-files as the text that they are. Only other rows are looked at by their keys, column by column.
+Theory. SQLite itself counts equal rows of two files, in a seventh of the processor time that
+reading the rows takes; beside PostgreSQL `digests` show equal rows. A table is read only if some
+rows are not equal. Then both sides are read in the order of the table's key and merged, so memory
+does not grow with history. Nearly all rows are equal, which the comparison of two tuples shows at
+once, with the documents of two SQLite files as their text. Only other rows are compared by their
+keys, column by column.
 
-Compared is the public contract: what a person can query. Left out are the folded state (its bytes
-may differ where dictionaries were filled in another order) and the position as of which a row was
-written, which depends on how messages were gathered into transactions.
+Compared is the public contract: columns that a person can query. Left out are the folded state (its
+bytes may differ where dictionaries were filled in another order) and the position as of which a row
+was written, which depends on how messages were gathered into transactions.
 
-Rows that the log cannot vouch for (`vouching`) are counted apart, and not compared. Lines of
-history are numbered within their message; those that are compared are numbered without the others.
+Rows that the log cannot verify (`vouching`) are counted apart, and not compared. Lines of history
+are numbered within their message; compared lines are numbered without the others.
 
-Invariant: every other row of one side that has no equal on the other is counted.
+Invariant: every other row without an equal on the other side is counted.
 """
 
 import json
@@ -50,7 +51,7 @@ _Keys = list[tuple[str, int]]
 
 
 class TableResult(Struct):
-    """How one table compares: `rows` of both sides; `unvouched` more are of the live one."""
+    """How a table compares: `rows` of both sides; the live side has `unvouched` more."""
 
     table: str
     rows: int = 0
@@ -58,9 +59,9 @@ class TableResult(Struct):
     examples: list[str] = []
     unvouched: int = 0
     alive: int = 0
-    """Of those groups that are not compared: how many live."""
+    """How many groups of those that are not compared live."""
     named: list[str] = []
-    """The first of these, NAMESPACE/NAME."""
+    """The first groups that are not compared, NAMESPACE/NAME."""
     read: bool = False
     """Its rows were read: by themselves the databases did not find all of them equal."""
 
@@ -81,10 +82,10 @@ def compare(
     floor: int,
     known: dict[str, Digests] | None = None,
 ) -> list[TableResult]:
-    """Compare every table of the contract; the log vouches for who came after position `floor`.
+    """Compare every table of the contract; the log verifies rows from after position `floor`.
 
-    What was over before the limit of the live side's pruning is left out on both sides. `known` are
-    digests of the live side if it is in PostgreSQL and the log vouches for everything.
+    Rows that were over before the limit of the live side's pruning are left out on both sides.
+    `known` are digests of the live side if it is in PostgreSQL and the log verifies all rows.
     """
     gone = limits(live, cluster)
     for connection in (live, again):
@@ -108,9 +109,9 @@ def compare(
 
 
 class _Part(NamedTuple):
-    """The rows of a table that are compared; `before`: not those that were over by then.
+    """The compared rows of a table; `before`: without rows that were over by then.
 
-    `kept`: documents are left the text that they are in both.
+    `kept`: documents stay texts, as they are in both databases.
     """
 
     table: sa.Table
@@ -186,7 +187,7 @@ def _counts(live: sa.Connection, part: _Part, names: list[str]) -> tuple[int, in
 
 
 def _mine(connection: sa.Connection, table: sa.Table, part: _Part) -> list[Any]:
-    """Return the conditions of what is compared."""
+    """Return the conditions of compared rows."""
     mine: list[Any] = [table.c.cluster == part.cluster]
     if "shard" in table.c:
         mine.append(table.c.shard == SHARD)
@@ -212,7 +213,7 @@ def _rows(connection: sa.Connection, part: _Part, names: list[str]) -> Iterator[
     query = sa.select(*columns).where(*_mine(connection, table, part))
     if floor:
         query = query.params(floor=floor)
-    # Text compares by bytes here, whatever the collation of the database says.
+    # Text compares by bytes here, in any collation of the database.
     ordered = [
         key.collate("C")
         if connection.dialect.name == "postgresql" and isinstance(key.type, sa.Text)

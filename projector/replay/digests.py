@@ -6,11 +6,12 @@ So a server is only read, without a sort by keys, and can be while the log is st
 
 A row's text is its cells with a mark between them: times as SQLite has them, documents as
 PostgreSQL prints them. A row that has the mark in a cell has a digest that no row has on the other
-side. What has no text there is the mark: a time out of Python's years, text with a NUL (where
-`printf` ends it), a document that is a bare number (which SQLite makes of it) or no Unicode.
+side. A value without such a text becomes the mark: a time out of Python's years, text with a NUL
+(where `printf` would end the text), a document that is a bare number (as SQLite would make it) or
+no Unicode.
 
-Invariant: equal digests mean equal rows. Others may have them as well: a number in a document can
-be written in two ways.
+Invariant: equal digests mean equal rows. Equal rows may have different digests: a number in a
+document can be written in two ways.
 """
 
 from datetime import UTC, datetime
@@ -29,7 +30,7 @@ from projector.tables.base import Document, UtcTime
 _MARK = "\x1f"
 _TIME = 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
 _YEARS = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-"""Those that Python and SQLite's text have; PostgreSQL has infinity and years BC as well."""
+"""The years that Python and SQLite's text have; PostgreSQL has infinity and years BC as well."""
 
 Digests = list[tuple[int, int, bytes]]
 """First byte of rows' digests, how many rows have it, and the digest of all these."""

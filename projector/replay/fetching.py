@@ -1,13 +1,13 @@
 """Reading a long stretch of a stream in a process of its own.
 
-Theory. What a client of NATS does for a message costs as much as folding it, and Python has one
+Theory. A NATS client's work for a message costs as much as folding it, and Python has one
 interpreter lock per process. So a long stretch is fetched by a child (`python -m` this module),
-which reads from its stdin what to fetch and writes frames of messages to its stdout: four bytes of
-length, then msgpack. The pipe holds it back when the fold is slower. It ends by itself when it has
-sent what was asked for, or when its reader is gone.
+which reads its task from stdin and writes frames of messages to stdout: four bytes of length, then
+msgpack. The pipe holds the child back when the fold is slower. The child ends by itself when it has
+sent the stretch, or when its reader is gone.
 
-Invariant: what comes out is what `Bus.read` would give, in order and without gaps, up to the last
-message that was asked for, or an error.
+Invariant: the child gives the messages that `Bus.read` would give, in order and without gaps, up to
+the last of the stretch, or an error.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ FAR_BYTES = 16 << 20
 """From so many messages or bytes on a process of its own is worth its start."""
 FRAME_MESSAGES = 1000
 FRAME_BYTES = 1 << 20
-"""A frame is closed when it has so much; one message more may be in it."""
+"""A frame is closed at this size; the message that exceeds it is in the frame."""
 _LENGTH = struct.Struct(">I")
 _CONNECT_S = 15.0
 SILENCE_S = 60.0
@@ -51,7 +51,7 @@ class Stretch(Struct, frozen=True):
 class Frame(Struct, frozen=True, array_like=True):
     """Some messages as (sequence, at, subject, body); `error` ends the stretch early.
 
-    Each has its own subject, because that says who spoke.
+    Each message has its own subject, because the subject names its publisher.
     """
 
     messages: list[tuple[int, datetime, str, bytes]] = []
@@ -126,10 +126,10 @@ async def read(bus: Bus, stream: str, subject: str, first: int, last: int) -> "R
 
 
 async def is_far(bus: Bus, stream: str, count: int) -> bool:
-    """Tell whether so many messages of a stream are worth a process.
+    """Return whether so many messages of a stream are worth a process.
 
     Raises:
-        BusUnavailable, StreamMissing: the stream cannot be asked how long it is.
+        BusUnavailable, StreamMissing: the length of the stream is not known.
     """
     if count <= 0:
         return False
@@ -138,7 +138,7 @@ async def is_far(bus: Bus, stream: str, count: int) -> bool:
 
 
 async def following(reader: "Reader | Fetched", bus: Bus, last: int) -> list[Message]:
-    """Return what comes next of a stream that goes on to sequence `last`; [] from a child's end.
+    """Return the next messages of a stream that goes on to sequence `last`; [] from a child's end.
 
     Raises:
         BusUnavailable: nothing came for `SILENCE_S`, which is not the end.

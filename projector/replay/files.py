@@ -53,16 +53,16 @@ class FileRefused(Exception):
 
 
 class Header(Struct, kw_only=True):
-    """The first line: `policy` is what decisions depended on besides the log.
+    """The first line: `policy` is the input of decisions besides the log.
 
     `base` and `epoch` are those of the log's positions, `last` is its end.
 
-    `stream_created_at`, in a segment of an archive, tells one stream from another of the same name;
-    `settings` are those in force where it begins, so that it can be folded alone. None: it begins
-    with an epoch, which says them itself, or they are unknown.
+    `stream_created_at`, in a segment of an archive, separates streams of the same name; `settings`
+    are in force where the file begins, so that it can be folded alone. None: the file begins with
+    an epoch, which has its settings, or they are unknown.
 
-    `selection` says in words what was left out, "" when nothing was: decisions about what is in the
-    file may depend on what is not.
+    `selection` describes the omitted messages, "" for none: decisions in the file may depend on
+    them.
     """
 
     format: str = FORMAT
@@ -117,7 +117,7 @@ class Covered(Struct, frozen=True):
 
 
 class Export:
-    """Writes a file; a context manager. It gets its name when it is complete.
+    """Writes a file; a context manager. The file gets its name when it is complete.
 
     `covered`, if it is set before the end, is written in the last line. `size` counts the bytes of
     the lines, before compression.
@@ -138,9 +138,9 @@ class Export:
         """Begin the file.
 
         Raises:
-            OSError: it cannot be written there.
+            OSError: the file cannot be written there.
         """
-        if self._path.suffix == ".jsonl":  # who names a file so reads it with jq or less
+        if self._path.suffix == ".jsonl":  # people who name a file so read it with jq or less
             self._file: BinaryIO = self._part.open("wb")
         else:
             self._file = cast("BinaryIO", gzip.open(self._part, "wb", compresslevel=6))
@@ -165,10 +165,10 @@ class Export:
     def add_raw(
         self, position: int, at: datetime, body: bytes, decisions: list[bytes], source: str
     ) -> None:
-        """Write one message as it is in the stream, with decisions as they are in theirs.
+        """Write a message as it is in its stream, with decisions as they are in theirs.
 
-        A body that could not stand in a line is kept as an event that cannot be decoded; one that
-        says what it may not, as what `source` may have said.
+        A body that does not fit into a line is kept as an event that cannot be decoded, as is an
+        event that `source` may not publish.
         """
         lost: list[_Lost] = []
         try:
@@ -205,7 +205,7 @@ class Export:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the file; one that was not completed is removed."""
+        """End the file; a file that was not completed is removed."""
         if kind is None:
             whole = self.covered or Covered(0, 0, 0)
             self._write(
@@ -244,12 +244,12 @@ class _Format(Struct):
 
 
 class FileLog:
-    """An export as a log. `unread` lists afterwards what could not be read, in words.
+    """An export as a log. `unread` describes afterwards the lines that could not be read.
 
-    `covered` is, after the last line, what a file of an archive says it holds.
+    `covered` is, after the last line, the span that the last line of an archive's file names.
 
     Raises:
-        FileRefused: it is no export, or one of a later format.
+        FileRefused: the file is no export, or of a later format.
     """
 
     def __init__(self, path: Path) -> None:

@@ -1,9 +1,9 @@
 """Fold a log into a world of its own and, if wanted, its rows into a `sink`.
 
-Theory. What was concluded then is in the log and is applied; no rule is asked. Rules run
-only to decide again (`_redecided`): what they would do differently is reported and has no effect.
+Theory. Past conclusions are in the log and are applied; no rule runs. Rules run only to decide
+again (`_redecided`): their different conclusions are reported and have no effect.
 
-Invariant: what is folded is never decided upon anew.
+Invariant: a fold never decides anew.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -32,7 +32,7 @@ BATCH_EVENTS = 20_000
 class Beginning(Struct, frozen=True):
     """Where a fold begins: with an empty world, at a position of an epoch.
 
-    `mode` and `policy` hold until the log says by which it was decided, unless `settings` says it
+    `mode` and `policy` hold until the log has the settings of its decisions; `settings` has them
     for a log whose beginning is elsewhere.
     """
 
@@ -54,7 +54,7 @@ class Beginning(Struct, frozen=True):
 
 
 class Redeciding(Struct, frozen=True):
-    """Today's rules are asked as well: by the settings in the log, or by those of `by`."""
+    """Today's rules run as well: by the settings in the log, or by those of `by`."""
 
     by: Policy | None = None
 
@@ -62,7 +62,7 @@ class Redeciding(Struct, frozen=True):
 class Difference(Struct, frozen=True):
     """Conclusions of one place that were drawn only then, or would be drawn only now.
 
-    `titles`: NAMESPACE/NAME of groups that they name by id.
+    `titles`: NAMESPACE/NAME of groups that conclusions name by id.
     """
 
     position: int
@@ -97,7 +97,7 @@ class Result(Struct):
     groups: int = 0
     pods: int = 0
     differences: list[Difference] = []
-    """Those that were not reported as they came."""
+    """Differences that were not reported as they came."""
 
 
 async def fold(

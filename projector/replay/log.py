@@ -1,14 +1,15 @@
-"""What is replayed: messages of the log in order, each with the decisions recorded at its place.
+"""The log to replay: messages in order, each with the decisions recorded at its place.
 
 Theory. EVENTS and DECISIONS are two streams. Decisions are numbered without gaps, and by number
-their places (`as_of`) never go back, so one pass over both merges them. In their stream they are in
-order but for what a leader of several servers lost on its way: that is stored behind what was sent
-after it, a publisher's window later at most. So what is ahead of its number waits, and memory does
-not grow with the log. A decision that was sent again has a number that was seen. What is committed
-and was not published yet (`unsent`) is taken from the database.
+their places (`as_of`) never go back, so one pass over both merges them. In their stream decisions
+are in order but for those that a leader of several servers lost on their way: these are stored
+behind later ones, by a publisher's window at most. So a decision ahead of its number waits, and
+memory does not grow with the log. A decision that was sent again has a number that was seen.
+Decisions that are committed and not published yet (`unsent`) are taken from the database.
 
-Where the streams end is asked before they are read, and silence is no end: servers that elect a
-leader are silent for seconds, and a log cut short would make a read model that lacks the rest.
+The ends of the streams are looked up before they are read, and silence is no end: servers that
+elect a leader are silent for seconds, and a log cut short would make a read model that lacks the
+rest.
 
 Invariant: a message comes with exactly the decisions made after it was folded, and all come or the
 reading fails.
@@ -32,7 +33,7 @@ from projector.writing.parked_rows import Settled, keep_raw, settled
 from runtime.jetstream import Bus, Message, Reader
 
 AHEAD = 20_000
-"""Decisions that may wait for one with a lower number; beyond that it is not in the stream."""
+"""Decisions that may wait for a lower number; beyond that the lower number is not in the stream."""
 
 
 class Entry(Struct, frozen=True):
@@ -46,9 +47,9 @@ class Entry(Struct, frozen=True):
     """The records made there; None: none."""
 
     def apply(self, world: World) -> list[Settled]:
-        """Fold the message and what was concluded there; return what it settles of parked events.
+        """Fold the message and its conclusions; return the parked events that it settles.
 
-        What is parked on the way has the events that it is about, as they were.
+        Events parked on the way keep their bytes.
         """
         before = len(world.journal.parked)
         replay(world, self.position, self.at, self.batch, self.recorded, self.concluded)
@@ -144,7 +145,7 @@ class _Decisions:
         self._over = False
 
     async def at(self, position: int) -> tuple[dict[str, Decision], Concluded | None]:
-        """Return what was concluded at `position`; positions are asked in order."""
+        """Return the conclusions at `position`; positions must be requested in order."""
         found: dict[str, Decision] = {}
         said: Concluded | None = None
         while True:
@@ -178,14 +179,14 @@ class _Decisions:
         return True
 
     async def _published(self) -> tuple[list[Conclusions], bool]:
-        """Return what comes next in the stream, and whether that was the end of it."""
+        """Return the next decisions of the stream, and whether the stream ended."""
         new: list[Conclusions] = []
         messages: list[Message] = []
         if self._last:
             messages = await fetching.following(self._reader, self._bus, self._last)
         over = not messages or messages[-1].sequence >= self._last
         for message in messages:
-            # What cannot be read the actuator has parked; it shows in what was decided.
+            # The actuator has parked decisions that cannot be read; later decisions show that.
             for decision in decode_conclusions(message.body):
                 if decision.number > self._number:
                     self._ahead[decision.number] = decision

@@ -1,18 +1,19 @@
-"""A new read model in PostgreSQL: a schema beside, whose tables become partitions.
+"""A new read model in PostgreSQL: a schema beside the old, whose tables become partitions.
 
-Theory. Each cluster has a partition of every table that is made from the log
-(`schema.partitions`). A new read model has tables of the same names in a schema of its own, made
-like those in force, with the indexes that people have added. Putting it in place is one
-transaction: the cluster's partitions are detached, the new ones attached. Views, grants, triggers,
-publications and other clusters' rows are of the tables that stay, so nothing has to be made again
-or granted; nothing is read either, since a check says already what the bound says.
+Theory. Each cluster has a partition of every table that is made from the log (`schema.partitions`).
+A new read model has tables of the same names in a schema of its own, made like those in force, with
+the indexes that people have added. Putting it in place is one transaction: the cluster's partitions
+are detached, the new ones attached. Views, grants, triggers, publications and other clusters' rows
+belong to the tables that stay, so nothing has to be made again or granted; no row is read either,
+since a check constraint equals the bound.
 
-Detaching waits for transactions that read the tables, and all that come later wait behind it. So it
-waits for `_PATIENCE_MS` only, less than the server takes to look for a deadlock, and gives way: the
-one that is ended is never a reader's.
+Detaching waits for transactions that read the tables, and all later transactions wait behind it. So
+it waits for `_PATIENCE_MS` only, less than the server takes to look for a deadlock, and gives way:
+a deadlock never ends a reader's transaction.
 
-An advisory lock, of a transaction of another connection, tells a new read model that is being made
-from the leftovers of one that died. What is in force is seen in the catalog, by its partitions.
+An advisory lock, held by a transaction of another connection, marks a new read model that is being
+made; without the lock it is the leftover of a process that died. The catalog shows by its
+partitions which read model is in force.
 
 Invariant: until the transaction commits only the new schema is written.
 """
@@ -57,7 +58,7 @@ class NewInPostgres:
         """Begin the schema.
 
         Raises:
-            DatabaseError: another one is being made, or schemas may not be made here.
+            DatabaseError: another new read model is being made, or schemas may not be made here.
         """
         self.url = url
         self._cluster = cluster
@@ -117,9 +118,9 @@ class NewInPostgres:
                 )
 
     def _drop(self, schema: str) -> str:
-        """Drop a schema with what is in it, unless something of another hangs on it.
+        """Drop a schema and its tables, unless a foreign object depends on it.
 
-        Returns what was removed, in words; "" if it was not.
+        Returns the name of the dropped schema, "" if it stays.
         """
         quote = self._engine.dialect.identifier_preparer.quote
         with suppress(sa.exc.DBAPIError), self._engine.begin() as connection:
@@ -131,7 +132,7 @@ class NewInPostgres:
         return ""
 
     def complete(self, floor: int) -> None:
-        """Add what the log does not tell, and let the server know what is in the tables."""
+        """Add the rows that the log lacks, and ANALYZE the tables."""
         live = self._engine.connect()
         engine = writer(self.url, TIMEOUT_S, draft=self.draft)
         with live, engine.begin() as new:
@@ -168,7 +169,7 @@ class NewInPostgres:
             self._taken = None
 
     def put_in_place(self, old: Checkpoint | None, new: Checkpoint) -> None:
-        """Attach the new tables in place of the old ones, and commit."""
+        """Attach the new tables in place of the old tables, and commit."""
         assert self._taken is not None
         try:
             before = self._swap(self._taken)
@@ -183,7 +184,7 @@ class NewInPostgres:
         self._clear(before)
 
     def _swap(self, connection: sa.Connection) -> dict[str, tuple[str, str]]:
-        """Attach the new partitions; returns those that were detached, by table."""
+        """Attach the new partitions; returns the detached partitions, by table."""
         execute = connection.exec_driver_sql
         execute(f"SET LOCAL lock_timeout = {_PATIENCE_MS}")
         before = partitions.own(connection, self._cluster)
@@ -216,7 +217,9 @@ class NewInPostgres:
                 )
 
     def _clear(self, before: dict[str, tuple[str, str]]) -> None:
-        """Drop what was in force before, and what the new schema no longer needs."""
+        """Drop the read model that was in force before, and tables that the new schema does not
+        need.
+        """
         self._useless = sorted({schema for schema, _ in before.values()})
         with suppress(sa.exc.DBAPIError), self._engine.begin() as connection:
             for table in tables.metadata.tables:

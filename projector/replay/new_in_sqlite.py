@@ -1,19 +1,19 @@
-"""A new read model in SQLite: another file, to which the path is made to lead.
+"""A new read model in SQLite: another file, to which the path becomes a symbolic link.
 
-Theory. A file that is open must not be replaced by another under its own name: SQLite finds the
-write-ahead log by the name of its file, so a log of the old file would be read as one of the new.
-But it follows symbolic links first. So a new read model has a name of its own (the path and a
-number), and with it a log of its own; replacing the link is the one step that puts it in place.
-Whoever has the old file open reads it to the end of his transaction, and our own connections look
-at where the path leads before each (`storage.database`).
+Theory. An open file must not be replaced by another under its own name: SQLite finds the
+write-ahead log by the name of its file, so a log of the old file would be read as a log of the new.
+But SQLite follows symbolic links first. So a new read model has a name of its own (the path and a
+number), and with it a log of its own; replacing the link is the single step that puts it in place.
+A process with the old file open reads it to the end of its transaction, and our own connections
+look at where the path leads before each transaction (`storage.database`).
 
 The step is taken with the write lock of the old file, so no writer is within a transaction, and the
-next one finds that the path leads elsewhere. Until then the new file is written without journal and
-sync; before it, it is synced. A file beside the path that nobody has locked is what is left of one
-that died.
+next transaction finds that the path leads elsewhere. The new file is written without journal and
+sync, and synced before the step. An unlocked file beside the path is the leftover of a process that
+died.
 
-Other clusters' rows in the file, tables that no log tells, and whatever people made in the file
-(tables, indexes, views, triggers) are copied in that step.
+Other clusters' rows in the file, tables that are not made from the log, and objects that people
+made in the file (tables, indexes, views, triggers) are copied in that step.
 
 Invariant: the path leads to a whole read model at every moment.
 """
@@ -52,7 +52,7 @@ class NewInSqlite:
         """Begin the file.
 
         Raises:
-            DatabaseError: another one is being made.
+            DatabaseError: another new read model is being made.
         """
         self._live_url = url
         self._path = file_of(url)
@@ -73,7 +73,7 @@ class NewInSqlite:
         migrate.make_tables(self.url, self.draft)
 
     def complete(self, floor: int) -> None:
-        """Add what the log does not tell, and make indexes and views."""
+        """Add the rows that the log lacks, and make indexes and views."""
         migrate.complete(self.url, self.draft)
         with _both(self.url, self._before) as new, reading(self._live_url) as live:
             old = load_checkpoint(live, self._cluster)
@@ -124,7 +124,7 @@ class NewInSqlite:
         self.give_back()
 
     def _copy_the_rest(self, connection: sa.Connection) -> None:
-        """Copy what is not made from the cluster's log."""
+        """Copy rows that are not made from the cluster's log."""
         for name, table in tables.metadata.tables.items():
             ours = name in MERGED or name == tables.checkpoints.name
             where = "WHERE cluster <> :cluster" if ours else ""
@@ -171,7 +171,7 @@ class NewInSqlite:
 
 @contextmanager
 def _both(url: str, old: Path) -> Iterator[sa.Connection]:
-    """Give a connection to the new file, with the one in force attached."""
+    """Give a connection to the new file, with the file in force attached."""
     engine = writer(url, draft=Draft())
     connection = engine.connect()
     try:
@@ -195,7 +195,7 @@ def _numbered(path: Path) -> dict[int, Path]:
 
 
 def _begun(path: Path, in_force: Path) -> tuple[Path, BinaryIO, str]:
-    """Return a new file beside `path`, held by its lock, and the names of what was removed."""
+    """Return a new file beside `path`, held by its lock, and the names of removed files."""
     left: list[str] = []
     while True:
         others = _numbered(path)
@@ -211,7 +211,7 @@ def _begun(path: Path, in_force: Path) -> tuple[Path, BinaryIO, str]:
 
 
 def _clear(files: dict[int, Path], in_force: Path) -> Iterator[str]:
-    """Remove files without a lock that are not in force; yield what was removed."""
+    """Remove files without a lock that are not in force; yield their names."""
     for file in files.values():
         if file == in_force:
             continue

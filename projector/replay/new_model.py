@@ -1,19 +1,20 @@
 """A new read model: made beside the one in force, and put in its place in one step.
 
     SQLite       another file; the path becomes a symbolic link to it
-    PostgreSQL   another schema; its tables become the cluster's partitions of those people know
+    PostgreSQL   another schema; its tables become the cluster's partitions of the public tables
 
-Theory. A read model is filled where nobody looks, by the store that a projector writes with, so it
-is like any other. Whoever puts it in place holds the checkpoint in force, for which the projector
-waits; by then all rows but the last are there, and what is left is a matter of names. The projector
-finds out by its next transaction, which fails (`storage.store.ReadModelReplaced`), loads the new
-read model, and goes on where the old one stood.
+Theory. A new read model is filled out of sight, by the store that a projector writes with, so it is
+like any other. The process that puts it in place holds the checkpoint in force, for which the
+projector waits; by then all rows but the last are written, and only names change. The projector's
+next transaction fails (`storage.store.ReadModelReplaced`); it loads the new read model, and goes on
+from the old position.
 
-Who dies before that leaves the old one in force, and beside it what the next to come removes.
+A process that dies before that leaves the old read model in force, and a leftover that the next
+rebuild removes.
 
 Invariant: a transaction reads all of the old rows or all of the new ones, unless it is REPEATABLE
-READ in PostgreSQL: a table that it reads first after the step is empty for it. Who reads many
-tables in such a snapshot calls `storage.database.hold` first, and the step waits for him.
+READ in PostgreSQL: a table that it reads first after the step is empty for it. A reader of many
+tables in such a snapshot calls `storage.database.hold` first, and the step waits for it.
 """
 
 import uuid
@@ -37,12 +38,12 @@ class NewModel(Protocol):
 
     url: str
     draft: Draft
-    """How it is reached."""
+    """How the new read model is reached."""
     left_over: str
-    """What one that was not finished had left, and was removed; "" for nothing."""
+    """The removed leftover of an unfinished new read model; "" for none."""
 
     def complete(self, floor: int) -> None:
-        """Add what the log does not tell: nearly all of what it does is there (`carry`)."""
+        """Add the rows that the log lacks: nearly all others are written (`carry`)."""
 
     def take(self) -> Checkpoint | None:
         """Take the checkpoint in force: its projector waits until `put_in_place` or `give_back`."""
@@ -58,14 +59,14 @@ class NewModel(Protocol):
         """
 
     def close(self) -> None:
-        """Remove what was not put in place, or what was there before."""
+        """Remove the new read model if it was not put in place, else the old one."""
 
 
 def open_new_model(url: str, cluster: str) -> NewModel:
-    """Begin a new read model of a cluster beside the one in the database at `url`.
+    """Begin a new read model of a cluster beside that in the database at `url`.
 
     Raises:
-        DatabaseError: another one is being made, or the database does not allow it.
+        DatabaseError: another new read model is being made, or the database does not allow it.
     """
     if parse(url).get_backend_name() == "postgresql":
         # Here, since it imports the driver.
@@ -89,7 +90,7 @@ def replaced(old: Checkpoint, folded: bytes) -> Checkpoint:
 def fill(url: str, cluster: str, mode: str) -> Sink:
     """Return a sink whose read model is put in place when the sink is closed.
 
-    There must be no read model of the cluster at `url` yet. Who dies leaves none.
+    There must be no read model of the cluster at `url` yet. A process that dies leaves none.
 
     Raises:
         DatabaseError: as `open_new_model`.
@@ -113,7 +114,7 @@ def fill(url: str, cluster: str, mode: str) -> Sink:
 
 @contextmanager
 def taken(model: NewModel) -> Iterator[Checkpoint | None]:
-    """Hold the checkpoint in force; whatever goes wrong, the projector goes on."""
+    """Hold the checkpoint in force; after any error, the projector goes on."""
     try:
         yield model.take()
     except BaseException:

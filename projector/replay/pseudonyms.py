@@ -1,11 +1,11 @@
-"""Pseudonyms: a log that can be shown to strangers and still folds, decides and reads the same.
+"""Pseudonyms: a log that is safe to publish and still folds, decides and reads the same.
 
 Theory. Names of namespaces, pods, groups, Workloads, queues, flavors, classes, nodes and owners,
 and values of labels, annotations and selectors are replaced by a keyed hash, the same everywhere,
-so that references still lead somewhere. Names that are computed from others (a single pod's
-Workload, ids of decisions) are computed again. Sentences keep their words; names that occur in the
-log are replaced in them. What pods and API servers say of themselves is dropped; of an event that
-could not be decoded there stays whom it is about.
+so that references still hold. Names that are computed from others (a single pod's Workload, ids of
+decisions) are computed again. Sentences keep their words; names that occur in the log are replaced
+in them. Free texts of pods and API servers are dropped; an event that could not be decoded keeps
+only the object that it is about.
 
 Kept: uids, resource versions, times, amounts, keys of labels, hashes of roles, booleans and
 numbers.
@@ -97,7 +97,7 @@ class Pseudonyms:
         return found
 
     def _said(self, sentence: str) -> str:
-        """Replace what is known in a sentence: values that are no words first, then words."""
+        """Replace known names in a sentence: values that are no words first, then words."""
         if self._phrases is None:
             odd = sorted((t for t in self._known if not _WORD.fullmatch(t)), key=len, reverse=True)
             self._phrases = re.compile("|".join(map(re.escape, odd)) or r"(?!)")
@@ -165,7 +165,7 @@ class Pseudonyms:
             queue = self.name(record.cluster_queue)
             return msgspec.structs.replace(record, cluster_queue=queue, assignments=assignments)
         if isinstance(record, Used):
-            # Neither of a namespace nor of a queue can there be a "/" in the name.
+            # Names of namespaces and queues hold no "/".
             queue = "/".join(map(self.name, record.queue.split("/")))
             return msgspec.structs.replace(record, queue=queue)
         if isinstance(record, Counted):
@@ -176,7 +176,7 @@ class Pseudonyms:
         return msgspec.structs.replace(record, **said) if said else record
 
     def _undecodable(self, event: Undecodable) -> Undecodable:
-        """Keep its place, and whom it is about, so that it stops the same group."""
+        """Keep its place and its object, so that it stops the same group."""
         about = concerned(event.raw)
         if about is None:
             return Undecodable(error=_LEFT_OUT, raw=b"{}")

@@ -1,11 +1,11 @@
-"""Reading a file line by line, gzipped or not, for as long as there is something to read.
+"""Reading a file line by line, gzipped or not, up to the end or a damaged place.
 
-Theory. Files that travel arrive cut short or damaged. What comes before the damage is as good as
-ever, so lines are given out as they are decompressed and what ended them is remembered (`problem`)
-instead of being raised. Memory holds one chunk and one line, whatever the file's length.
+Theory. Copied files arrive cut short or damaged. Lines before the damage are good, so lines are
+given out as they are decompressed, and the error that ended them is kept (`problem`) instead of
+being raised. Memory holds one chunk and one line, whatever the file's length.
 
-Invariant: every complete line before the damage is given out; an incomplete last line is not, when
-the file is known to be cut.
+Invariant: every complete line before the damage is given out; an incomplete last line of a cut file
+is not.
 """
 
 import zlib

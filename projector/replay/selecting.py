@@ -1,18 +1,17 @@
-"""Choosing from a log: some groups with their whole lives, and all that they need to be folded.
+"""A selection from a log: some groups with their whole lives, and all that folding them needs.
 
 Theory. A group's story is not in one place: its pods, its Workload, outcomes and timers are in
-messages of many. So the log is folded once to learn who belongs to the groups that are wanted
-(`learn`), and read once more to keep what is about them (`keep`). Queues, flavors and classes are
-kept for every choice, and so are the lists' frames, or nothing would ever be decided.
+messages of many. So the log is folded once to learn the pods and Workloads of the wanted groups
+(`learn`), and read once more to select their events (`select`). Queues, flavors and classes are
+kept for every choice, and so are the frames of lists, since decisions need them.
 
 A group that is wanted because of a time is kept from its beginning on, or it could not be folded.
 
-What was parked belongs to the group that it stopped, else to whom the event itself names. Of an
-event that names no group it is unknown whether it was wanted: it is left out and counted
-(`unknown`).
+A parked event belongs to the group that it stopped, else to the group that it names. An event that
+names no group is left out and counted (`unknown`).
 
-Invariant: what is kept is kept as it was, but for the place within its message, which a release of
-something parked follows; a message of which nothing is left is left out.
+Invariant: selected events are unchanged but for their place within the message, which a release of
+a parked event follows; a message without selected events is left out.
 """
 
 from datetime import datetime
@@ -55,7 +54,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
     @property
     def everything(self) -> bool:
-        """Nothing is left out but what came after `until`."""
+        """Whether only messages after `until` are left out."""
         return not self.namespace and self.since is None
 
     def words(self) -> str:
@@ -73,7 +72,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 class Selection:
-    """Who belongs to the groups that are wanted."""
+    """The pods, Workloads and so on of the wanted groups."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
@@ -122,7 +121,7 @@ class Selection:
         self._spaces = {namespace for namespace, _ in self._names}
 
     def select(self, entry: Entry) -> Entry | None:
-        """Return what is kept of a message, None if nothing is."""
+        """Return the selected part of a message, None for nothing."""
         events: list[Event | Undecodable] = []
         for ordinal, event in enumerate(entry.batch.events):
             place = f"{entry.position}/{ordinal}"
@@ -138,7 +137,7 @@ class Selection:
         return Entry(entry.position, entry.at, batch, recorded, said)
 
     def _said(self, entry: Entry) -> Concluded | None:
-        """Return the records of those that are wanted, and how many of their decisions between."""
+        """Return the records of wanted groups, and how many of their decisions come between."""
         if entry.concluded is None:
             return None
         made = iter(sorted(entry.recorded.values(), key=lambda decision: decision.number))
@@ -161,13 +160,13 @@ class Selection:
         return msgspec.structs.replace(entry.concluded, records=tuple(kept))
 
     def _followed(self, event: Event | Undecodable) -> Event | Undecodable:
-        """Let a release name the place that what it releases has now."""
+        """Let a release name the new place of its parked event."""
         if isinstance(event, OperatorActed) and event.target in self._moved:
             return msgspec.structs.replace(event, target=self._moved[event.target])
         return event
 
     def _mine(self, namespace: str, group: str) -> bool:
-        """Tell whether what bears these names is wanted, though no group may know of it."""
+        """Return whether an object with these names is wanted, even if no group has it."""
         wanted = self.wanted
         if wanted.name:
             return (namespace, group) == (wanted.namespace, wanted.name)

@@ -1,12 +1,12 @@
-"""The sink: where the rows of a fold go, as a projector would write them.
+"""The sink of a fold: rows written to a database as a projector would write them.
 
-Theory. Another thread writes one batch while the next is folded: databases work outside of the
-interpreter's lock. Of a long log (`apart`) a process of its own writes, since making statements of
-rows is work for the interpreter as well. Rows go there as flat lists in msgpack, which cost a third
-of what pickle takes. It ends when its caller is gone, whatever it is doing.
+Theory. Another thread writes a batch while the next is folded: databases work outside of the
+interpreter's lock. For a long log (`apart`) a process of its own writes, since making statements of
+rows is work for the interpreter as well. Rows go there as flat lists in msgpack, at a third of
+pickle's cost. That process ends when its caller is gone.
 
-Invariant: batches are written in order, each on top of the checkpoint that the one before left;
-all is written, or an error raised, when `close` returns.
+Invariant: batches are written in order, each on top of its predecessor's checkpoint; when `close`
+returns, all is written, or an error was raised.
 """
 
 import gc
@@ -44,7 +44,7 @@ class Sink:
     """A read model that rows are written to; it must be empty and have its tables.
 
     `draft`: how a read model in the making is reached. `finish` is called with the last checkpoint
-    when all is written, with None when it is not to be. `rows` counts what was written.
+    when all is written, with None when the sink is dropped. `rows` counts written rows.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class Sink:
         self.rows = 0
 
     def write(self, world: World, at: datetime, done: list[Settled]) -> None:
-        """Write what changed since the last time; `done`: what was settled meanwhile.
+        """Write the changes since the last call; `done`: parked events settled meanwhile.
 
         Raises:
-            DatabaseError: what writes has ended.
+            DatabaseError: the writing process has ended.
         """
         rows = build(world, drain_journal(world))
         rows.settled = done
@@ -95,10 +95,10 @@ class Sink:
             raise DatabaseError(_ENDED) from None
 
     def written(self) -> Checkpoint | None:
-        """Wait for what is being written; return the checkpoint that it left, if there was any.
+        """Wait for the batch under way; return its checkpoint, None if there was none.
 
         Raises:
-            DatabaseError: what writes has ended.
+            DatabaseError: the writing process has ended.
         """
         try:
             return None if self._writing is None else self._writing.result()
@@ -106,7 +106,7 @@ class Sink:
             raise DatabaseError(_ENDED) from None
 
     def close(self) -> None:
-        """Finish what is being written, and release the database."""
+        """Write the rest, and release the database."""
         try:
             last = self.written()
         except BaseException:
@@ -126,8 +126,8 @@ class Sink:
             self.drop()
 
     def drop(self) -> None:
-        """Release the database, whatever is left to write: what is there is thrown away."""
-        with suppress(Exception):  # the error that came first is the one to raise
+        """Release the database without writing the rest: the new read model is thrown away."""
+        with suppress(Exception):  # the first error is to be raised
             self._release()
             if self.finish is not None:
                 self.finish(None)

@@ -1,16 +1,15 @@
 """Which groups can be verified when the log starts late: those created since.
 
-Theory. A log that is lost takes with it what made the groups of before, so a fold of what is left
-gives them other rows: other counts, no earlier admission, maybe another id. It also takes a while
-until what is left of the log has covered everything that was there: each kind is listed again
-(`listed_all`); before that a queue is unknown that the read model knew all along. Who came after
-that is made of the log alone, and must be equal as ever. The read model knows who came when; the
-replay takes that over for those it took for new (`introduce`). Then one question shows on both
-sides whether a row is about a group of before (`of_before`). What is decided about a group that the
-replay never met is about a group of before as well: a group that is missing shows in the table of
-groups.
+Theory. When the start of the log is lost, the events that made older groups are lost with it, and a
+fold of the rest gives those groups other rows: other counts, no earlier admission, maybe another
+id. The rest of the log is complete only once each kind was listed again (`listed_all`); before that
+a queue may be unknown that the read model had all along. Groups created later come from the log
+alone, and must be equal. The read model has the position at which each group was created; the
+replay takes it over for groups that it took for new (`introduce`). Then one condition shows on both
+sides whether a row is about an older group (`of_before`). A decision about a group that the replay
+lacks counts as about an older group: a missing group shows in the table of groups.
 
-Invariant: with `floor` 0 the log vouches for everything, and nothing is asked or changed.
+Invariant: with `floor` 0 the log verifies all rows, and nothing is queried or changed.
 """
 
 import sqlalchemy as sa
@@ -64,7 +63,7 @@ def of_before(table: str) -> str:
 
 
 def listed_all(again: sa.Connection, cluster: str) -> int | None:
-    """Return the position at which the replay had seen every kind; None: it has not yet."""
+    """Return the position at which the replay had seen every kind; None: not yet."""
     h = tables.history.c
     firsts = sa.select(sa.func.min(h.seq)).where(
         h.cluster == cluster, h.shard == SHARD, h.kind == "RelistCompleted"
@@ -74,7 +73,7 @@ def listed_all(again: sa.Connection, cluster: str) -> int | None:
 
 
 def introduce(live: sa.Connection, again: sa.Connection, cluster: str, floor: int) -> None:
-    """Tell the replay which groups and pods of its own came before `floor`; it is written to."""
+    """Mark in the replay which groups and pods of its own came before `floor`; it is written to."""
     g, p = tables.groups.c, tables.pods.c
     mine = (g.cluster == cluster, g.shard == SHARD)
     since = set(live.scalars(sa.select(g.id).where(*mine, g.created_seq > floor)))

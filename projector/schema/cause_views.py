@@ -1,14 +1,14 @@
-"""View of what let groups in: the changes of the message after which each got its quota.
+"""View of the causes of admissions: the changes of the message after which a group got its quota.
 
-Theory. Whether a waiting group fits is looked at once a message, after everything in it was folded:
-so what made room is among what is kept of that position. It is read in ranks, and what a later
-rank has is left out where an earlier has something: its own coming and room that was made in its
-tree of cohorts and flavors; what else it had waited for; that others left its queue; a change of
-objects that leaves no row of its own. Of several changes in one message all are named, since each
-made room. With admission checks quota is reserved first: that they agreed is the last cause.
+Theory. Whether a waiting group fits is decided once a message, after all its events were folded: so
+the change that made room is among the rows of that position. Causes are read in ranks, and a later
+rank counts only where the earlier ranks have no row: the group's own creation, and room in its tree
+of cohorts and flavors; other conditions that it had waited for; groups that left its queue; changes
+of objects that leave no row of their own. Of several changes in a message all are named, since each
+made room. With admission checks quota is reserved first: their agreement is the last cause.
 
-Invariant: a row for each cause, at least one for each admission that gatelog decided;
-`says_to_own` is for those who may see the group's own namespace alone; both homes say the same.
+Invariant: a row for each cause, at least one for each admission that gatelog decided; `says_to_own`
+is for users who may see the group's own namespace alone; both databases give equal rows.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ WAIT_OVER = "what it waited for is over: "
 BEFORE_IT, LEFT_QUEUE = "was let in before it", "left the queue"
 OBJECTS = "queues, cohorts, flavors, nodes or settings changed"
 AGREED = "its admission checks agreed"
-"""What is said of causes."""
+"""Texts of causes."""
 _GI, _MI = 1 << 30, 1 << 20
 _MINE = "a.cluster, a.group_id, a.number, a.seq, a.at, a.own"
 _X = "x.namespace || '/' || x.name"

@@ -1,11 +1,11 @@
-"""The moment that a read model tells of, for views and for all who count what is open.
+"""The clock of a read model: the moment up to which open intervals count.
 
-Theory. What is open (a pod that runs, quota that is held, a wait) is known to go on for as long as
-gatelog's parts are heard: table `replicas` has when. While they are, that is now. A copy (an
-import, a replay, the file of a gatelog that ended) goes on to the last that it knows of: its last
-message, or the last word of a part.
+Theory. An open interval (a pod that runs, quota that is held, a wait) is known to go on for as long
+as gatelog's parts send heartbeats: table `replicas` has their times. While they do, the clock is
+now. In a copy (an import, a replay, the file of a gatelog that ended) the clock is the last known
+time: of its last message, or the last heartbeat of a part.
 
-Invariant: one clock; no view reads another beside it.
+Invariant: every view reads this clock alone.
 """
 
 from projector.schema.dialect import Dialect

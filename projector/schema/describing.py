@@ -1,11 +1,11 @@
-r"""What tables and columns mean, in the database itself.
+r"""Descriptions of tables and columns, in the database itself.
 
 Theory. PostgreSQL has comments, which psql (`\d+`) and every tool show. SQLite has none. So the
-same texts are also a view, `v_columns`, on both: who finds the database finds its meaning.
-Comments hold no data, so they are not migrated: after every upgrade they are written anew, from
-the tables in code and from `views`.
+same texts are also a view, `v_columns`, on both: the database explains itself. Comments hold no
+data, so they are not migrated: after every upgrade they are written anew, from the tables in code
+and from `views`.
 
-Invariant: the texts are those of docs/sql.md, because they have one source.
+Invariant: docs/sql.md has the same texts, because they have one source.
 """
 
 from sqlalchemy import Connection

@@ -1,6 +1,6 @@
-"""What databases spell differently, for SQL that is the same otherwise.
+"""Spellings that differ between databases, for SQL that is the same otherwise.
 
-DuckDB is no home of the read model; it reads the Parquet files of it (`archive.parquet`).
+DuckDB holds no read model; it reads the read model's Parquet files (`archive.parquet`).
 
 Invariant: on equal rows all give equal times, numbers and columns.
 """
@@ -13,10 +13,10 @@ from podgroup.model.quantities import MAX_INT64
 
 
 def swapped(statement: str, old: str, new: str) -> str:
-    """Return a statement with another text in place of one that it has.
+    """Return a statement with `new` in place of the text `old`.
 
     Raises:
-        ValueError: it has no such text: who changed the statement did not know of the other.
+        ValueError: the statement lacks `old`: it was changed without the caller.
     """
     if old not in statement:
         raise ValueError(f"{old!r} is not in the statement {statement.strip()[:200]!r}")
@@ -40,7 +40,7 @@ class Dialect(Struct, frozen=True):
     text: str
     """Text in {doc} taken by `each`."""
     with_pods: str
-    """The object {doc} with one more entry: one of `pods`."""
+    """The object {doc} with one more entry, `pods`."""
     nested: str
     """Object in {doc} taken by `each`."""
     object: str
@@ -66,11 +66,11 @@ class Dialect(Struct, frozen=True):
     time: str
     """The parameter {name} as a time."""
     total: str
-    """Sum of amounts {x}: 2^63-1, which stands for that and all that is more, where it is more."""
+    """Sum of amounts {x}, at most 2^63-1, which stands for larger sums."""
     roughly: str
     """Sum of amounts {x} that never overflows, for what only compares or divides."""
     whole: str
-    """Number {x} as a whole one of 64 bits, at most 2^63-1."""
+    """Number {x} as a whole number of 64 bits, at most 2^63-1."""
 
 
 _HALF = 1 << 32

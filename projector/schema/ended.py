@@ -1,14 +1,14 @@
-"""How a group ended, in a word of its own: what is over is not all that succeeded.
+"""How a group ended, in one word: not every finished group succeeded.
 
-Theory. State and reason of a life say that it is over and whether it succeeded. Whether it was
-preempted says its last admission; whether somebody deleted it, that no pod of it failed before its
-deletion was asked for.
+Theory. State and reason of a life show that it is over and whether it succeeded. Its last admission
+shows whether it was preempted; it was deleted if none of its pods failed before a deletion was
+requested.
 
 Pods and history of the group are read once each, not the history for each pod; a statement with a
-LIMIT finds its page first and asks for the words of that, since a column is worked out before rows
-are sorted.
+LIMIT finds its page first and computes the words of that page, since a column is computed before
+rows are sorted.
 
-Invariant: texts of our own only, nothing of a user; a group that is not over has "".
+Invariant: texts of our own only, none of a user; a group that is not over has "".
 """
 
 from typing import Final

@@ -1,10 +1,10 @@
-"""What an admission holds of quota at a moment: what it was given, less what succeeded pods left.
+"""Quota held by an admission at a moment: its given amounts, less those of succeeded pods.
 
 Theory. A pod that has succeeded gives its place back at once (KEP-976, "Dynamically reclaiming
-Quota"); what the admission was given stays in its row. A place is what the role asks for, as in
+Quota"); the given amounts stay in the admission's row. A place has the requests of its role, as in
 `usage_views`. A pod that had succeeded before the admission was in none of its places.
 
-Invariant: never more than was given, and nothing below zero.
+Invariant: held amounts are at most the given amounts, and at least zero.
 """
 
 from typing import NamedTuple

@@ -1,9 +1,9 @@
 """How rows are laid out and written: all of it read off the tables themselves.
 
-Theory. A table says in its definition how its rows are written (`tables.base.Written`), and its
-columns are in an order of its own. Statements, COPY and comparison go by that, and rows are made by
-naming columns (`row_of`). So a new table is its definition, what makes its rows, its migration and
-its docs; nothing here or in the writers names it.
+Theory. A table's definition has the way its rows are written (`tables.base.Written`) and the order
+of its columns. Statements, COPY and comparison follow it, and rows are made by naming columns
+(`row_of`). So a new table needs its definition, a maker of its rows, its migration and its docs;
+this module and the writers do not name it.
 
 Invariant: a row is a tuple in the order of its table's columns, and has every one of them.
 """
@@ -40,8 +40,9 @@ def row_of(table: sa.Table) -> Callable[..., Row]:
 def rows_of(table: sa.Table, *same: str, **fields: str) -> Callable[..., list[Row]]:
     """Return a function that makes rows of many records.
 
-    A column is the record's attribute of that name, or the one that `fields` says. Columns in
-    `same` are its arguments, alike in every row; a TypeError of a call names one that is missing.
+    A column is the record's attribute of that name, or the attribute that `fields` names. Columns
+    in `same` are its arguments, alike in every row; a TypeError of a call names one that is
+    missing.
     """
     names = [column.name for column in table.columns]
     if unknown := {*same, *fields} - {*names}:
@@ -74,10 +75,10 @@ def _places(kind: type[Any]) -> dict[str, tuple[int, ...]]:
 TIMES: Final = _places(UtcTime)
 """Places of the columns that hold a time, per table."""
 DOCUMENTS: Final = _places(type(Document))
-"""Places of those that hold a JSON document."""
+"""Places of the columns that hold a JSON document."""
 MODES: Final[dict[str, Mode]] = {name: how.mode for name, (_, how) in _WRITTEN.items()}
 COMPARED: Final = tuple(table for table, how in _WRITTEN.values() if how.compared)
-"""What a replay holds against the live read model."""
+"""Tables that a replay compares with the live read model."""
 OWNERS: Final = {name: how.owner for name, (_, how) in _WRITTEN.items() if how.owner is not None}
 """Tables without a shard: (column, table and key of the row they belong to)."""
 
@@ -97,10 +98,10 @@ def _steady(table: sa.Table) -> tuple[str, ...]:
 
 
 GONE_AT: Final = "gone_at"
-"""Null in the row of what is alive."""
+"""Null in the row of a live object."""
 STEADY: Final = {table.name: found for table in TABLES if (found := _steady(table))}
 """Columns by which a row is found while its subject is alive; they hardly ever change then."""
 KEPT: Final = {name: how.kept for name, (_, how) in _WRITTEN.items() if how.kept}
-"""What of a table is from before position `:floor`, as a condition on `{t}`."""
+"""Condition on `{t}` for rows from before position `:floor`, by table."""
 MERGED: Final = tuple(name for name, (_, how) in _WRITTEN.items() if how.merged)
-"""What a rebuild makes anew."""
+"""Tables that a rebuild makes anew."""

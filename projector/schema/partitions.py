@@ -1,16 +1,16 @@
-"""Partitions on PostgreSQL: of each table one a cluster, and weeks of what is only appended.
+"""Partitions on PostgreSQL: each table by cluster, and append-only tables by week.
 
-Theory. What is made from the log lies, for each cluster, in tables of its own: partitions of the
-tables that people know. So a new read model (`projector.replay.new_model`) takes the place of
-another by detaching its partitions and attaching the new ones: views, grants, indexes, triggers
-and publications are of the tables that stay, and other clusters are not touched.
+Theory. Rows made from the log are, for each cluster, in tables of its own: partitions of the public
+tables. So a new read model (`projector.replay.new_model`) replaces another by detaching the old
+partitions and attaching its own: views, grants, indexes, triggers and publications belong to the
+tables that stay, and other clusters are not touched.
 
 Old history must go without a delete per row, so it lies in weeks (Monday to Monday, UTC) that are
 dropped whole. A week is made when the first row of it is about to be written, whatever year that
-is: recordings and replays bring old times with them, and there is no default partition that would
-have to be emptied before its rows could get a week of their own. A partition is made as a table and
-then attached, which stops neither readers nor writers; making one directly in its place would wait
-for every query that runs, and let all others wait behind it.
+is: recordings and replays bring old times with them, and there is no default partition, whose rows
+would have to move before they could get a week of their own. A partition is made as a table and
+then attached, which stops no reader or writer; CREATE TABLE ... PARTITION OF would wait for every
+query that runs, and let all others wait behind it.
 
 Everything is done to the tables that the search path finds, and partitions lie in the schema of
 their table, so several read models may share a database.
@@ -35,7 +35,7 @@ PARTS: dict[str, Part] = {
 }
 """Tables with a partition for each cluster, and what that is like."""
 PARTITIONED = tuple(name for name, part in PARTS.items() if part.by_time)
-"""Those whose partitions are divided into weeks."""
+"""Tables whose partitions are divided into weeks."""
 WEEK = timedelta(days=7)
 _AT = {table: COLUMNS[table].index("at") for table in PARTITIONED}
 _NAME = re.compile(rf"({'|'.join(PARTS)})_[0-9a-f]{{12}}(_\d{{8}})?")
@@ -64,12 +64,12 @@ class Partition(Struct, frozen=True):
 
 
 def is_name(table: str) -> bool:
-    """Tell whether a table is named as a partition of ours."""
+    """Return whether a table has the name of a partition of ours."""
     return _NAME.fullmatch(table) is not None
 
 
 def digest(*words: str) -> str:
-    """Return a short name for something whose own may have any length and signs."""
+    """Return a short name for words of any length and characters."""
     return hashlib.blake2b("/".join(words).encode(), digest_size=6).hexdigest()
 
 
@@ -101,11 +101,11 @@ def weeks_of(tables: Mapping[str, Sequence[Sequence[Any]]]) -> set[datetime]:
 
 
 def ensure(connection: Connection, cluster: str, weeks: Iterable[datetime] = ()) -> list[str]:
-    """Make what is missing of a cluster's partitions, with `weeks`; the caller commits.
+    """Make a cluster's missing partitions, with `weeks`; the caller commits.
 
     Returns the names of the weeks that were made. Does nothing on SQLite. Safe in several processes
-    at once: one makes, the others wait, by a lock of the table, which only its owner can take; an
-    advisory one is anybody's.
+    at once: one makes, the others wait, by a lock of the table, which only its owner can take; any
+    role can take an advisory lock.
     """
     wanted = sorted(set(weeks))
     if connection.dialect.name != "postgresql":
@@ -205,7 +205,7 @@ def _missing(
 
 
 def around(now: datetime) -> tuple[datetime, datetime]:
-    """Return the week of `now` and the one after it."""
+    """Return the week of `now` and the next week."""
     return week_of(now), week_of(now) + WEEK
 
 

@@ -1,12 +1,13 @@
-"""Who is pending and in which order queues take them: conditions and an order, as SQL.
+"""Pending groups and their order in the queue: conditions and an ORDER BY, as SQL.
 
 Theory. The states are those of `podgroup.model.lifecycle`, the order is that of
-`podgroup.admission.cache.queue_manager`: first for whom quota is kept until others have stopped,
-and for whom a start is reserved; then, where LocalQueues share by use, the LocalQueue that used
-least; then for whom others stopped; priority, highest first; since when; id. Views and questions of
-the read side take both from here, so a position is the same everywhere.
+`podgroup.admission.cache.queue_manager`: first groups whose quota is kept until victims have
+stopped, and groups with a reserved start; then, where LocalQueues share by use, groups of the
+LocalQueue that used least; then groups for which victims stopped; priority, highest first; waiting
+since; id. Views and queries of the read side take both from here, so a position is the same
+everywhere.
 
-Invariant: texts of our own only, nothing of a user; an order ends in the id.
+Invariant: texts of our own only, none of a user; an order ends in the id.
 """
 
 from typing import Final

@@ -1,15 +1,16 @@
-"""View of preemptions: what each cost, and what it brought.
+"""View of preemptions: the cost and the gain of each.
 
-Theory. A preemption costs what its victim had held since it was admitted: its work begins anew. It
-brings the preemptor's next admission. Both are rows already, found by their positions in the log:
-the victim's latest admission up to the preemption, the preemptor's first from there on. A preemptor
-runs from the first start of a pod that this admission let past its gate until the last of them
-ends.
+Theory. A preemption costs the quota and time that its victim had since its admission: the victim's
+work begins anew. It leads to the preemptor's next admission. Both are rows already, found by their
+positions in the log: the victim's latest admission up to the preemption, the preemptor's first from
+there on. A preemptor runs from the first start of a pod that this admission let past its gate until
+the last of them ends.
 
-The earliest time of a preemptor's own preemption is asked of an expression: of the bare column
-SQLite goes through the index by time, over all preemptions of the cluster for each row.
+The earliest time of a preemptor's own preemption is the minimum of an expression: for the bare
+column SQLite would go through the index by time, over all preemptions of the cluster for each row.
 
-Invariant: one row per row of `preemptions`, each found by keys alone; both homes give equal values.
+Invariant: one row per row of `preemptions`, each found by keys alone; both databases give equal
+values.
 """
 
 from projector.schema.clock import CLOCK

@@ -1,19 +1,20 @@
-"""What queues hold, borrow, lend and leave idle of their quota: one definition, for any moment.
+"""Quota that queues hold, borrow, lend and leave idle: one definition, for any moment.
 
-Theory. Table `usage` has how each queue and cohort stood, as admission counts it: what ended pods
-gave back is not held. Where Kueue admits (or counts are off) there is no such ledger; then what
-admissions hold is added up instead, and what succeeded pods gave back is taken off. Both come as
-spans that add up, so a moment, a series and the view `v_quota` are sums over the same rows.
+Theory. Table `usage` has the amounts of each queue and cohort, as admission counts them: quota that
+ended pods gave back is not held. Where Kueue admits (or counts are off) there is no such ledger;
+then the amounts of admissions are added up instead, less what succeeded pods gave back. Both come
+as spans that add up, so a moment, a series and the view `v_quota` are sums over the same rows.
 
-What is borrowed comes out of one pool of the whole tree of cohorts. It is lent by those who have
-something idle, each by its part of all that is idle, a Cohort's own quota included.
+Borrowed quota comes out of one pool of the whole tree of cohorts. It is lent by queues and Cohorts
+with idle quota, each by its part of all idle quota.
 
-What runs without ever having been admitted is `unadmitted`, apart from what is held; what it takes
-of the own quota is not idle.
+Pods that run without ever having been admitted are `unadmitted`, apart from held quota; own quota
+that they take is not idle.
 
 Invariant: of a ClusterQueue in which nothing is unadmitted `held - borrowed + idle` is the nominal
 quota unless it holds more than that in no cohort; `lent` is a part of `idle`. Amounts as in the
-tables: 2^63-1 stands for that and all that is more, so what is idle of an unlimited quota is that.
+tables: 2^63-1 stands for itself and all larger amounts, so the idle part of an unlimited quota is
+2^63-1.
 """
 
 from podgroup.model.quantities import MAX_INT64
@@ -24,10 +25,10 @@ KEY = "kind, namespace, name, flavor, resource"
 
 
 def spans(d: Dialect, cluster: str = "{0}.cluster") -> str:
-    """Return the query of spans in which queues stood so; `to_at` is null while it lasts.
+    """Return the query of spans of constant amounts; `to_at` is null while a span lasts.
 
     Args:
-        d: the database's.
+        d: the database's dialect.
         cluster: whose ledger to look for: a parameter, or the cluster of the row `{0}`.
     """
     value = d.whole.format(x=d.value.format(doc="r.value"))
@@ -77,7 +78,7 @@ SELECT q.cluster, 'ClusterQueue', '', q.cluster_queue, coalesce(o.cohort, ''), f
 
 _BORROWED = """CASE WHEN a.reported = 1 THEN a.borrowed
             WHEN a.root <> '' AND a.held > a.nominal THEN a.held - a.nominal ELSE 0 END"""
-"""What is borrowed, of spans of one queue that cover a moment, added up as `a`."""
+"""The borrowed amount, from spans `a` of one queue that cover a moment, added up."""
 _IDLE = f"""CASE WHEN k.kind <> 'ClusterQueue' THEN 0 WHEN k.nominal = {MAX_INT64} THEN k.nominal
                  WHEN k.nominal > k.held AND k.nominal - k.held > k.unadmitted
                  THEN k.nominal - k.held - k.unadmitted ELSE 0 END"""

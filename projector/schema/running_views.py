@@ -1,9 +1,9 @@
-"""Pods that were let go and do not run, each with the reason that was given: now and at a moment.
+"""Pods that were ungated and do not run, each with its reason: now and at a moment.
 
-Theory. Reasons are kept as intervals in `pod_waits`; that a pod waits for its scheduler or is being
-started its own times tell. Words are those of `podgroup.model.podwaits`, made into SQL from there.
+Theory. Reasons are kept as intervals in `pod_waits`; a pod's own times show that it waits for its
+scheduler or is being started. The words are from `podgroup.model.podwaits`, made into SQL.
 
-Invariant: texts of our own only, nothing of a user.
+Invariant: texts of our own only, none of a user.
 """
 
 from typing import NamedTuple
@@ -72,7 +72,7 @@ SELECT n.*, {says("n")} AS says, {_takes("n.reason")} AS it_takes
 
 
 def says(row: str) -> str:
-    """Return what a row with reason, subject and message says of one pod, as `podwaits.words`."""
+    """Return SQL for the text of a row with reason, subject and message, as `podwaits.words`."""
     cases = "".join(
         f"\n            WHEN '{reason}' THEN {_worded(wording, row)}"
         for reason, wording in WORDINGS.items()

@@ -1,9 +1,9 @@
-"""Views of how quota was shared: who may have borrowed from whom, and shares hour by hour.
+"""Views of how quota was shared: possible borrowers and lenders, and shares hour by hour.
 
-Theory. Both are cut from `usage`, whose rows are intervals in which a queue or cohort stood so.
-What is borrowed comes out of one pool, so it cannot be said whose core it was: a lender is any
-queue of the same tree that had quota that it did not use meanwhile, and `amount` is what of the
-loan can have been its own at most. Rows that are open end at `v_clock`.
+Theory. Both are cut from `usage`, whose rows are intervals with constant amounts of a queue or
+cohort. Borrowed quota comes out of one pool, so the owner of a borrowed core is unknown: a lender
+is any queue of the same tree that had unused quota meanwhile, and `amount` is its largest possible
+part of the loan. Rows that are open end at `v_clock`.
 
 Invariant: no row is longer than the interval it was cut from; amounts are cores or whole units.
 """

@@ -1,16 +1,16 @@
 """Statement that adds up the spans of `usage_views` in one period, by a key, by hours or days.
 
-Theory. A pod's life is cut at moments that follow each other, so what a piece of it has in a period
-is the difference of two moments, each moved into the period; and a sum of differences is the
-difference of two sums. So the moments of pods that ask for the same are added up first, and only
+Theory. A pod's life is cut at moments that follow each other, so the length of a piece within a
+period is the difference of two moments, each clamped to the period; and a sum of differences is the
+difference of two sums. So the moments of pods with equal requests are added up first, and only
 those few sums are cut into pieces and opened by resource and flavor.
 
-For hours and days, pods are added up that have each moment in the same hour, whatever their key,
+For hours and days, pods whose moments fall into the same hours are added up whatever their key,
 apart from the sums by key. The part of any hour is then whole, or one sum of moments, for all of
-them at once. Moments are microseconds since the period began: a sum of those since 1970 has no
-place in 64 bits.
+them at once. Moments are microseconds since the period began: a sum of microseconds since 1970
+would not fit into 64 bits.
 
-Pods that were never past their gate only wait: they are most of a busy cluster, and are added up
+Pods that never passed their gate only wait: they are most of a busy cluster, and are added up
 apart, with a look at admissions only where the key asks for a ClusterQueue.
 
 Invariant: by whatever key, by whatever hours, the sums are those of `usage_views.spans`.
@@ -44,7 +44,7 @@ SIZES: Final = {"hour": 3_600_000_000, "day": 86_400_000_000}
 """Microseconds of what a period can be divided by."""
 _LABELS = "{labels}"
 _LIFE = ("created", "opened", "entered", "started", "doomed", "ended", "filled")
-"""Moments of a pod, each not before the one to its left; `filled` is not before `entered`."""
+"""Moments of a pod, each not before the moment to its left; `filled` is not before `entered`."""
 _FROM_TO = {
     "waited": (0, 1),
     "unadmitted": (1, 2),
@@ -100,8 +100,8 @@ def sums(d: Dialect, key: str, *, only: str, step: str = "", keyed: bool = True)
     """Return the statement.
 
     It gives key, flavor, resource, what, why, amount, capped, pods (that ran) and micros (for how
-    many microseconds that amount was taken). With a `step` there are rows by hour or day, too,
-    which begins at `begins`, null in all others. Parameters are `since`, `until`, for a label
+    many microseconds that amount was taken). With a `step` there are also rows by hour or day:
+    `begins` is its begin, null in all other rows. Parameters are `since`, `until`, for a label
     `key`, and for a step `cut`: the end of the first hour or day.
 
     Args:
@@ -110,7 +110,7 @@ def sums(d: Dialect, key: str, *, only: str, step: str = "", keyed: bool = True)
             `{labels}`; "" divides by flavor.
         only: condition on columns cluster and namespace of `o`.
         step: `hour`, `day` or "".
-        keyed: rows by key are asked for; else there are none but those by step.
+        keyed: also return rows by key; else only rows by step.
     """
     asked = _Asked(d, key if keyed else "''", only)
     both = [structs.replace(asked, step=step)] if step else []
@@ -143,7 +143,7 @@ _OWNED += "p.opened_at, p.started_at, p.doomed_at, p.over_at"
 
 
 def _period(d: Dialect, step: str) -> str:
-    """Return the period as one row `t`; `before`: how long its first hour had lasted then."""
+    """Return the period as a row `t`; `before`: how long its first hour had lasted by then."""
     since, until = d.time.format(name="since"), d.time.format(name="until")
     since_us, until_us = d.micros.format(t=since), d.micros.format(t=until)
     size = SIZES.get(step, 1)
@@ -206,7 +206,7 @@ SELECT o.key, o.whose, o.kind, o.role, o.requests, o.place, o.flavors, o.wasted,
 
 
 def _lives(asked: _Asked) -> str:
-    """Return sums of moments of those pods, by what they ask for and where."""
+    """Return sums of the moments of pods that passed their gate, by requests and place."""
     shape = asked.keyed("c.key", "c.whose")
     shape += "c.kind, c.role, c.requests, c.place, c.flavors, c.wasted"
     return f"""lives_{asked.sums} AS MATERIALIZED (
@@ -231,7 +231,7 @@ def _places(asked: _Asked, moments: Sequence[str]) -> str:
 
 
 def _spans(asked: _Asked) -> str:
-    """Return pieces of lives, what only waits, what admissions hold, and what pods fill of it."""
+    """Return pieces of lives, waits, the amounts of admissions, and what pods fill of them."""
     prefixes = ("p_", "") if asked.step else ("",)
     ends = []
     for prefix in prefixes:
@@ -314,9 +314,9 @@ SELECT {asked.keyed("c.key")}'quota', '', '', c.resources, NULL, 1, 'held', 'inc
 
 
 def _by_step() -> str:
-    """Return what spans have in each hour or day.
+    """Return the parts of spans in each hour or day.
 
-    From one place where spans begin or end to the next, as many as go on have all of it.
+    Between two hours in which spans begin or end, the spans that go on cover each hour whole.
     """
     return f"""
 SELECT '' AS key, b.begins, {_SHAPE}, 0 AS pods,
@@ -338,9 +338,9 @@ SELECT '' AS key, b.begins, {_SHAPE}, 0 AS pods,
 
 
 def _by_key(step: str) -> str:
-    """Return what spans have: few are alike, and are added up with what they are opened to."""
+    """Return the parts of spans: few are equal, and they are added up after they are opened."""
     shape = ", ".join(f"s.{name}" for name in _SHAPE.split(", "))
-    # Without a step, no branch before this one says of what kind the column is.
+    # Without a step, no branch before this gives the type of the column.
     begins = "NULL" if step else "CAST(NULL AS TEXT) AS begins"
     return f"""
 SELECT s.key, {begins}, {shape}, s.pods, s.s_to - s.s_from AS micros
@@ -349,7 +349,7 @@ SELECT s.key, {begins}, {shape}, s.pods, s.s_to - s.s_from AS micros
 
 
 def _resources(d: Dialect) -> str:
-    """Return what was added up, opened by resource and flavor."""
+    """Return the sums, opened by resource and flavor."""
     resources, flavors, flavor, name = opened(d, "c", "c.doc")
     text = d.text.format(doc="x.value")
     its = swapped(ITS_PODSET, "o.", "c.")

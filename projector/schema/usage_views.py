@@ -1,27 +1,26 @@
-"""Views of who used, held, wasted and waited for what: spans of time, and quota beside them.
+"""Views of quota used, held, wasted and waited for: spans of time, and quota beside them.
 
 Theory. Everything that costs is a span: some amount of one resource, from one moment to another, of
 one pod, in one flavor. A pod's life is cut into spans that follow each other without a gap: it
-waits until it is past its gate, is held until the kubelet takes it up, runs, and is held again
-from the request for its deletion until it is gone. What an admission holds and no pod of it fills
-(a gang that is not whole) is the rest: the admission counts in full, and the places that pods fill
-count against it. So every sum, by whatever column and in whatever interval, is a sum over the same
-spans, and all of them agree.
+waits until it is past its gate, is held until the kubelet takes it up, runs, and is held again from
+the request for its deletion until it is gone. Quota of an admission that no pod fills (a gang that
+is not whole) is the rest: the admission counts in full, and the places that pods fill count against
+it. So every sum, by whatever column and in whatever interval, is a sum over the same spans, and all
+of them agree.
 
-    waited                                  asked for by a pod at its gate; nothing is taken
+    waited                                  requested by a pod at its gate; no quota is taken
     held     starting                       past the gate, not yet running
     held     terminating                    to be deleted, not yet gone
-    held     incomplete                     quota of an admission that no pod of it fills
+    held     incomplete                     quota of an admission that none of its pods fills
     running                                 until it ends, or is to be deleted
-    wasted   failed preempted evicted       the same of attempts that came to nothing
+    wasted   failed preempted evicted       the same of attempts without success
 
-`incomplete` is below zero for as long as a pod runs in the place of one that is not gone yet.
+`incomplete` is below zero while a pod runs in the place of a pod that is not gone yet.
 
-Resource `pods` (one for each) is counted where an admission holds quota of it. What a pod asks for
-beyond what any node has (`quantities.most`: the door refuses it) counts as that, and is `capped`.
+Resource `pods` (one for each) is counted where an admission holds quota of it. A request beyond any
+node (`quantities.most`: the webhook refuses it) counts as that maximum, and is `capped`.
 
-Invariant: spans of one pod do not overlap but for those that are `incomplete`; open ones end at
-`v_clock`.
+Invariant: spans of one pod do not overlap but for `incomplete` spans; open spans end at `v_clock`.
 """
 
 from podgroup.model.quantities import CPU, most
@@ -106,8 +105,8 @@ def opened(d: Dialect, pod: str, requests: str = "") -> tuple[str, str, str, str
 def owned(d: Dialect, within: str = "", columns: str = "p.*", pods: str = "") -> str:
     """Pods with their group and the admission that they ran under.
 
-    `within` says which, with their lives in order; `pods`, by their own columns. Where that is
-    said it is a part of a query, which reads it more than once.
+    `within` selects pods, with their lives in order; `pods` selects by columns of pods. With
+    `within` the result is part of a query that reads it more than once.
     """
     admitted = d.last.format(a="p.opened_at", b="a.admitted_at")
     entered = d.first.format(a=admitted, b="p.over_at")
@@ -166,16 +165,16 @@ def in_window(d: Dialect) -> str:
 
 FIRST_LABELS = """(SELECT l.labels FROM pods l WHERE l.cluster = {0}.cluster
          AND l.group_id = {0}.group_id ORDER BY l.seen_seq, l.uid LIMIT 1)"""
-"""Labels of a group's first pod: whose something is that no pod has."""
+"""Labels of a group's first pod, for amounts that no pod has."""
 
 
 def _incomplete(d: Dialect) -> str:
     """What admissions hold, and against it what its pods fill of that."""
     gone = released(d)
     rest = "'held', 'incomplete'"
-    # A place is what the role asks for, also where a pod of it was resized since.
+    # A place has the requests of its role, also where a pod in it was resized since.
     place = placed(d, "q.requests", "o.flavors")
-    # Whose it is when there is no pod: that of the first pod, on both sides.
+    # Without a pod the labels are the first pod's, on both sides.
     labels = FIRST_LABELS
     return f"""
 SELECT a.cluster, a.group_id, '', g.namespace, g.queue, a.cluster_queue,
@@ -207,7 +206,7 @@ def released(d: Dialect) -> str:
 
 
 def filled_to(d: Dialect) -> str:
-    """When pod `o` gives its place back: one that succeeded does with the admission."""
+    """When pod `o` gives its place back: a succeeded pod does so with the admission."""
     gone = released(d).format("o")
     ended = f"CASE WHEN o.phase = 'Succeeded' THEN {gone} ELSE o.over_at END"
     return d.first.format(a=ended, b=gone)

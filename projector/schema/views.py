@@ -1,11 +1,11 @@
-"""Views for people: the questions that are asked most, answered in SQL.
+"""Views for people: the most frequent questions, answered in SQL.
 
 Theory. A view holds no data, so it is not migrated: after every upgrade the views are dropped and
 made again from here. Both databases give the same columns and, on the same rows, the same numbers;
-what they spell differently (documents, series of hours, differences of times) is in `Dialect`.
+their different spellings (documents, series of hours, differences of times) are in `Dialect`.
 
-Amounts leave the views in units of people: `cpu` in cores, everything else as it is counted.
-Open intervals (a pod still running, quota still held) count up to `v_clock`.
+Amounts leave the views in units of people: `cpu` in cores, all else in its own unit. Open intervals
+(a pod still running, quota still held) count up to `v_clock`.
 
 Invariant: views read tables and views above them, so they are dropped from below.
 """
@@ -138,7 +138,7 @@ SELECT h.cluster, h.group_id, h.namespace, h.name, h.kind, h.state, h.queue, h.c
 
 
 def _idle_holders(d: Dialect) -> str:
-    """What groups hold that run nothing and wait for pods in place of those that failed."""
+    """Quota of groups that run no pod and wait for replacements of failed pods."""
     since = """(SELECT max(p.ended_at) FROM pods p
          WHERE p.cluster = g.cluster AND p.group_id = g.id AND p.gone_at IS NULL
            AND p.phase = 'Failed' AND p.fate = '')"""
@@ -263,7 +263,7 @@ SELECT e.cluster, e.cluster_queue, p.position, e.group_id, e.namespace, e.name, 
 
 
 def _estimates_tried(d: Dialect) -> str:
-    """Estimates of groups that started, against what came."""
+    """Estimates of groups that started, beside their actual starts."""
     late = d.seconds.format(a="e.expected_at", b="e.came_at")
     plain = d.seconds.format(a="e.plain_at", b="e.came_at")
     return f"""
@@ -280,7 +280,7 @@ SELECT e.cluster, e.cluster_queue, e.queue, e.group_id, e.namespace, e.name, e.p
 
 
 def _queue_pending_hourly(d: Dialect) -> str:
-    """Waits that follow each other without a break are one, cut at full hours."""
+    """Waits that follow each other without a break are one wait, cut at full hours."""
     columns = ("cluster", "cluster_queue", "group_id", "from_at", "to_at")
     group = "PARTITION BY w.cluster, w.group_id ORDER BY w.from_seq"
     spans = f"""
@@ -307,7 +307,7 @@ SELECT b.cluster, b.cluster_queue, b.begins AS hour, count(DISTINCT b.group_id) 
 
 
 def _waited_hourly(d: Dialect) -> str:
-    """What pods at their gate asked for while their group waited, by what it waited for."""
+    """Requests of pods at their gate while their group waited, by the group's reason."""
     columns = (
         *("cluster", "namespace", "queue", "cluster_queue", "reason", "resource", "amount"),
         *("from_at", "to_at"),

@@ -1,11 +1,11 @@
-"""A database that says of itself that it is damaged, and what to do then.
+"""A database that reports its own damage, and what to do then.
 
-Theory. Both databases tell damage from absence by their codes. Trying again does not help, and
-going on might spread it, so a process that meets it ends. Nothing is lost that the log still has:
-an empty database is filled from it. SQLite has no checksums; a flipped bit within a value is found
-by `gatelog replay --verify` alone.
+Theory. Both databases separate damage from absence by error codes. A retry does not help, and going
+on might spread the damage, so the process ends. The log still has the data: an empty database is
+filled from it. SQLite has no checksums; only `gatelog replay --verify` finds a flipped bit within a
+value.
 
-Invariant: "" for every error that may pass by itself.
+Invariant: "" for every error that may pass without help.
 """
 
 import sqlite3

@@ -1,4 +1,4 @@
-"""Connections to the read model: which database a URL means, and how it is spoken to.
+"""Connections to the read model: which database a URL names, and how connections are made.
 
 Theory. A URL names PostgreSQL or SQLite; nothing else is supported, and nothing else in gatelog
 knows drivers. Writers and readers connect differently: there is one writer per cluster, with its
@@ -7,16 +7,16 @@ transactions begun by hand, and any number of readers, which cannot write even b
 PostgreSQL's driver is 14 MB that a process on SQLite does without, so it is imported with the first
 engine that needs it.
 
-An SQLite read model that takes another's place (`projector.replay.new_model`) is another file, to
-which the path is made to lead by a symbolic link. A connection that has the file of before is made
-anew before its next use, and a writer's transaction in that file ends with `DatabaseMoved`; who
-replaces a file holds its write lock, so nothing is written to one that is not in force.
+An SQLite read model that replaces another (`projector.replay.new_model`) is another file, to which
+the path leads by a symbolic link. A connection to the old file is made anew before its next use,
+and a writer's transaction in that file ends with `DatabaseMoved`; the replacing process holds the
+file's write lock, so only the file in force is written.
 
-A pooler between us and PostgreSQL (PgBouncer) may give each transaction another session. So nothing
-but a transaction is relied on behind one: no prepared statements, no locks or temporary tables of a
+A pooler between us and PostgreSQL (PgBouncer) may give each transaction another session. So behind
+a pooler only transactions are relied on: no prepared statements, no locks or temporary tables of a
 session, and settings hold for a transaction (`postgres_writer.pooled`).
 
-Invariant: a URL with its password never appears in an error or a log line; `shown` is for those.
+Invariant: a URL with its password never appears in an error or a log line, which use `shown`.
 """
 
 import os
@@ -69,7 +69,7 @@ SNAPSHOT = {"postgresql": {"isolation_level": "REPEATABLE READ"}, "sqlite": {}}
 
 
 class DatabaseMoved(DatabaseError):
-    """Another file has taken the place of the one that is open; a new connection has it."""
+    """Another file has replaced the open file; a new connection has it."""
 
 
 class StillRead(DatabaseError):
@@ -80,7 +80,7 @@ def parse(url: str) -> URL:
     """Return the URL with its driver.
 
     Raises:
-        DatabaseError: it is not a URL, or not of a supported database.
+        DatabaseError: the text is no URL, or not of a supported database.
     """
     try:
         parsed = make_url(url)
@@ -112,7 +112,7 @@ def writer(
     """Return an engine for the one writer of a cluster (`owner` names it), and for migrations.
 
     SQLite: the file and its directory are made; a transaction takes the write lock when it begins,
-    so it never fails half way because another one wrote first.
+    so it never fails half way because another process wrote first.
     """
     parsed = parse(url)
     if parsed.get_backend_name() == "postgresql":
@@ -120,13 +120,13 @@ def writer(
         name = f"gatelog-projector/{owner}"[:63] if owner else "gatelog-projector"
         return _postgres(parsed, statement_timeout_s, {"application_name": name}, draft=draft)
     file_of(url).parent.mkdir(parents=True, exist_ok=True)
-    # A draft has one writer, who may have attached the file in force, which another has locked.
+    # The writer of a draft may have attached the file in force, which another process has locked.
     begin = "BEGIN IMMEDIATE" if draft is None else "BEGIN"
     return _sqlite(parsed, file_of(url), begin, read_only=False, draft=draft)
 
 
 def file_of(url: str) -> Path:
-    """Return the path of an SQLite read model; it may be a link to the file in force."""
+    """Return the path of an SQLite read model, which may be a link to the file in force."""
     return Path(parse(url).database or "").absolute()
 
 
@@ -149,7 +149,7 @@ def reader(url: str, statement_timeout_s: float = 60.0, pool_size: int = 4) -> E
 
 @contextmanager
 def reading(url: str, statement_timeout_s: float = 60.0) -> Iterator[Connection]:
-    """Give a connection that can only read, and whose transaction sees one state, for a while.
+    """Give a connection that can only read, and whose transaction sees one state.
 
     Raises:
         DatabaseError: as `reader`.
@@ -217,7 +217,7 @@ def _postgres(
 
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _: Any) -> None:
-        connection.read_only = read_only or None  # said by each BEGIN
+        connection.read_only = read_only or None  # set by each BEGIN
         postgres_writer.connect_options(connection, limit, read_only=read_only)
 
     @event.listens_for(engine, "begin")

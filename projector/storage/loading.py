@@ -1,10 +1,10 @@
-"""Reading from the read model what a projector starts from.
+"""Reading the start state of a projector from the read model.
 
-Theory. A checkpoint and the records of everything live: that is the whole state, whatever the
-length of the log. Besides it, decisions in the order they were made and parked events, for the
-outbox. Records are unpacked as they come, some at a time, and pods share at once what others said,
-so that reading a large state takes little more memory than having it. For the same reason they are
-put in order here and not by the database: SQLite sorts in this process's memory, records and all.
+Theory. A checkpoint and the records of all live objects are the whole state, whatever the length of
+the log. Besides them, decisions in their order and parked events are read, for the outbox. Records
+are unpacked as they come, some at a time, and pods share equal values at once, so that reading a
+large state takes little more memory than having it. For the same reason records are sorted here and
+not by the database: SQLite would sort whole records in this process's memory.
 
 Invariant: one call reads from one snapshot of the database; the caller brings the transaction.
 """
@@ -157,8 +157,8 @@ def load_owed(
 ) -> list[Conclusions]:
     """Return decisions numbered above `after` up to `until` without outcome, the first `limit`.
 
-    `records`: those too that record and have no outcome to wait for, and what was concluded
-    besides. By number.
+    `records`: also decisions that only record, without an outcome to wait for, and records beside
+    decisions. By number.
     """
     table = tables.decisions.c
     mine = (table.cluster == cluster, table.shard == SHARD)
@@ -179,7 +179,7 @@ def load_owed(
 
 
 def load_parked(connection: Connection, cluster: str, after: int) -> list[ParkedRow]:
-    """Return what was parked at positions above `after`, by position and ordinal."""
+    """Return parked events at positions above `after`, by position and ordinal."""
     table = tables.parked
     query = (
         select(table)

@@ -1,8 +1,8 @@
-"""Opening: from what the database holds to a world that can go on.
+"""Opening: from the database's rows to a world that can go on.
 
-Theory. Starting is: checkpoint and live rows -> world; is the log still the one we know (`epochs`);
-fill in what is not stored (what open relist frames have seen) from the log. The same steps, without
-the first, follow when the reader finds that its stream has changed.
+Theory. Starting is: checkpoint and live rows -> world; is the log still the log of the checkpoint
+(`epochs`); fill in from the log what is not stored (the objects that open relist frames have seen).
+The same steps, without the first, follow when the reader finds that its stream has changed.
 
 Invariant: an open frame that cannot be filled in completely is given up, because completing it
 would infer deletions that never happened.
@@ -64,7 +64,7 @@ def policy_of(settings: QueueingSettings) -> Policy:
 
 
 def world_of(loaded: Loaded | None, cluster: str, mode: str, policy: Policy | None = None) -> World:
-    """Return the world that was stored, or a new one."""
+    """Return the stored world, or a new world."""
     if loaded is None:
         return new_world(cluster, mode, policy)
     if loaded.checkpoint.mode != mode:
@@ -76,7 +76,7 @@ async def refuse_shards(bus: Bus, cluster: str) -> None:
     """See that the log has all of the cluster in one shard, as every log now has.
 
     Raises:
-        SettingsError: it has several, of which no one tells the whole cluster.
+        SettingsError: the log has several shards, none with the whole cluster.
         BusError: the log went away meanwhile.
     """
     if await bus.last(subjects.EVENTS, f"events.{cluster}.1.*") is not None:
@@ -119,7 +119,7 @@ async def refill_frames(bus: Bus, world: World, checkpoint: Checkpoint, stream: 
 
 
 def decisions_lost(stream: StreamState, created_at: datetime | None, last_sequence: int) -> bool:
-    """Tell whether the stream DECISIONS is not the one we published to, or lost its end."""
+    """Return whether the stream DECISIONS is another than we published to, or lost its end."""
     return created_at is not None and (
         stream.created != created_at or stream.last_sequence < last_sequence
     )

@@ -14,7 +14,7 @@ PAGE_BYTES = 8192
 full batch costs a fifth less processor time than with SQLite's own 4, a transaction of one event a
 tenth more."""
 _CACHE_KIB = 16 * 1024
-"""Of each connection: what it does not hold the machine's own cache does, which gives way."""
+"""KiB of each connection: the machine's own cache holds the rest, and gives way under pressure."""
 _WAL_BYTES = 32 * 1024 * 1024
 """When the log is copied back. At the default of 1,000 pages each full batch would be written twice
 and synced."""

@@ -1,9 +1,9 @@
-"""The store: loads what a projector starts from, and commits one batch as one transaction.
+"""The store: loads the start state of a projector, and commits a batch as a transaction.
 
 Theory. Rows, history, decisions and checkpoint are written together or not at all. The checkpoint
-is compared and set: a projector that loses that comparison is not the cluster's any more and
-must stop, whatever it believes. When a connection breaks during a commit it is unknown how it
-ended; `writer` and `writes` in the checkpoint tell, so the same call is simply made again.
+is compared and set: a projector that loses that comparison is no longer the cluster's and must
+stop. When a connection breaks during a commit, its outcome is unknown; `writer` and `writes` in the
+checkpoint show it, so the same call is simply made again.
 
 Invariant: after `commit` returned, the next `load` (here or elsewhere) gives that checkpoint and
 the state it covers.
@@ -44,7 +44,7 @@ REBUILT = "rebuilt/"
 
 
 class Writer(Protocol):
-    """What is said to one kind of database: the modules `sqlite_writer` and `postgres_writer`."""
+    """The statements for one kind of database: modules `sqlite_writer` and `postgres_writer`."""
 
     LOST: tuple[type[Exception], ...]
     """Errors after which the same call may be made again."""
@@ -78,11 +78,11 @@ class StoreUnavailable(Exception):
 
 
 class StoreDamaged(Exception):
-    """The database is not what was written to it; the message says what to do."""
+    """The database is not as it was written; the message says what to do."""
 
 
 class StaleProjector(Exception):
-    """Another projector writes this cluster; this one must stop."""
+    """Another projector writes this cluster, so this projector must stop."""
 
 
 class ReadModelReplaced(StaleProjector):
@@ -100,7 +100,7 @@ class Store(Protocol):
         """Return the checkpoint and the state it covers; None before the first commit."""
 
     def commit(self, rows: Rows, new: Checkpoint, old: Checkpoint | None) -> Checkpoint:
-        """Write one batch; `old` is the checkpoint it builds on. Returns the one now stored."""
+        """Write a batch; `old` is the checkpoint it builds on. Returns the stored checkpoint."""
 
     def decisions(self, *, after: int = 0, unresolved: bool = False) -> list[Decision]:
         """Return decisions by number, above `after`, all or only those without an outcome."""
@@ -109,10 +109,10 @@ class Store(Protocol):
         """Return the first `limit` decisions without outcome whose number is in (after, until]."""
 
     def parked_after(self, seq: int) -> list[ParkedRow]:
-        """Return what was parked at positions above `seq`."""
+        """Return events that were parked at positions above `seq`."""
 
     def write_replicas(self, rows: Sequence[Struct]) -> None:
-        """Put what the replicas say in the place of what they said before."""
+        """Replace the rows of `replicas`."""
 
     def close(self) -> None:
         """Release the database."""
@@ -121,9 +121,9 @@ class Store(Protocol):
 class SqlStore:
     """The store in PostgreSQL or SQLite, for one cluster.
 
-    `alone`: the caller knows that it is the cluster's only writer, so sessions that others have
-    left open at PostgreSQL are ended by the first `load`. A process that was stopped in the middle
-    of a transaction, or a host that vanished, would hold the checkpoint's lock for minutes.
+    `alone`: the caller knows that it is the cluster's only writer, so the first `load` ends
+    sessions that others have left open at PostgreSQL. A process that was stopped in the middle of a
+    transaction, or a host that vanished, would hold the checkpoint's lock for minutes.
 
     `draft`: how a read model in the making is reached.
     """
@@ -156,7 +156,7 @@ class SqlStore:
 
         Raises:
             StoreUnavailable: no connection.
-            StoreDamaged: what is there is not what was written.
+            StoreDamaged: the rows are not as they were written.
         """
         with self._transaction() as connection:
             if self._alone and self._engine.dialect.name == "postgresql":
@@ -189,7 +189,7 @@ class SqlStore:
     def owed(self, after: int, until: int, limit: int, *, records: bool) -> list[Conclusions]:
         """Return the first `limit` decisions without outcome whose number is in (after, until].
 
-        By number; those that record have none to wait for and are among them if asked for.
+        By number; with `records` also decisions that only record, without an outcome to wait for.
 
         Raises:
             StoreUnavailable: no connection.
@@ -198,7 +198,7 @@ class SqlStore:
             return load_owed(connection, self._cluster, after, until, limit, records=records)
 
     def parked_after(self, seq: int) -> list[ParkedRow]:
-        """Return what was parked at positions above `seq`, by position and ordinal.
+        """Return events that were parked at positions above `seq`, by position and ordinal.
 
         Raises:
             StoreUnavailable: no connection.
@@ -207,7 +207,7 @@ class SqlStore:
             return load_parked(connection, self._cluster, seq)
 
     def write_replicas(self, rows: Sequence[Struct]) -> None:
-        """Put what the replicas of all parts say in the place of what they said before.
+        """Replace the rows of `replicas` by the replicas of all parts.
 
         Raises:
             StoreUnavailable: no connection.
@@ -226,8 +226,9 @@ class SqlStore:
 
         Raises:
             StaleProjector: the checkpoint in the database is not `old` (and not `new` either).
-            ReadModelReplaced: because a rebuild has put another in its place.
-            StoreUnavailable: it is not known to be written; call again with the same arguments.
+            ReadModelReplaced: because a rebuild has put another read model in its place.
+            StoreUnavailable: the batch is not known to be written; call again with the same
+                arguments.
             StoreDamaged: calling again does not help.
         """
         writes = 1 if old is None else old.writes + 1
@@ -310,7 +311,7 @@ class SqlStore:
             raise self._failed(error) from error
 
     def _failed(self, error: Exception) -> StoreUnavailable | StoreDamaged:
-        """Drop the connection, whatever state it is in, and say what happened."""
+        """Drop the connection in any state, and return the error to raise."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(Exception):

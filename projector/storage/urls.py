@@ -1,6 +1,6 @@
-"""Which read model is meant: a URL, and the file of one that names SQLite.
+"""The read model's URL, and the file of a URL that names SQLite.
 
-Theory. Apart from `database`, whose imports take longer than most questions.
+Theory. Apart from `database`, whose imports take longer than most queries.
 
 Invariant: SQLAlchemy is not imported.
 """

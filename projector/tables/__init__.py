@@ -1,15 +1,15 @@
 """The SQL contract: the tables people and tools may rely on (docs/sql.md).
 
-Theory. The read model is a projection: everything in it can be made again from the log, except
-what the log has already dropped. `cluster` leads every key, so several clusters share a database.
+Theory. The read model is a projection: all of it can be made again from the log, except rows of
+messages that the log has dropped. `cluster` leads every key, so several clusters share a database.
 A group is known by the id of its life, never by its name, because names repeat.
 
 There are no foreign keys: rows of one transaction come from one fold, which keeps them consistent,
-and history outlives the rows it speaks of (partitions are dropped, not followed).
+and history outlives the rows that it refers to (partitions are dropped, not followed).
 
-Invariant: only `storage.store` writes these tables, in one transaction with the checkpoint, save
-what `gatelog forecast` says of the future and `replicas` of the present; `upkeep.pruning` takes
-away what is over and old, and says so in `pruned`.
+Invariant: only `storage.store` writes these tables, in one transaction with the checkpoint, but for
+the tables of `gatelog forecast` and table `replicas`; `upkeep.pruning` deletes old rows that are
+over, and records that in `pruned`.
 """
 
 from projector.tables.base import UtcTime, divide, metadata

@@ -1,10 +1,10 @@
-"""What all tables share: names of constraints, column types, and the two databases' differences.
+"""The shared parts of tables: names of constraints, column types, the databases' differences.
 
 Theory. One schema for PostgreSQL and SQLite. They differ in two types only: a time is TIMESTAMPTZ
 or text of one fixed width (`2026-11-21T10:00:00.000000Z`, which sorts as time and which SQLite's
 date functions read), and a document is JSONB or JSON text.
 
-Invariant: every time that goes in is aware and comes out as UTC.
+Invariant: every time is aware and is read as UTC.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,10 +39,10 @@ Mode = Literal["append", "keep", "replace"]
 class Written(Struct, frozen=True, kw_only=True):
     """How the projection writes a table; `rows` puts it into the definition.
 
-    `compared`: replay holds its rows against the live ones. `merged`: they are made from the log
-    alone, so a new read model has its own; on PostgreSQL each cluster has a partition.
-    `owner` is (column, table and key of the row it belongs to), for tables without a shard. `kept`
-    is the condition on `{t}` that holds for rows from before position `:floor`.
+    `compared`: replay compares its rows with the live rows. `merged`: they are made from the log
+    alone, so a new read model has its own; on PostgreSQL each cluster has a partition. `owner` is
+    (column, table and key of the row it belongs to), for tables without a shard. `kept` is the
+    condition on `{t}` that holds for rows from before position `:floor`.
     """
 
     KEY: ClassVar[str] = "written"
@@ -81,10 +81,11 @@ HOT = {"fillfactor": 80}
 """Storage of tables whose rows change: PostgreSQL finds room for the new version on its page."""
 
 BY_TIME = "RANGE (at)"
-"""Partitioning of what is only appended, on PostgreSQL; SQLite has one table of the same rows."""
+"""Partitioning of append-only tables, on PostgreSQL; SQLite has one table of the same rows."""
 BY_CLUSTER = "LIST (cluster)"
-"""Partitioning of all that is made from the log: one read model's rows are put in another's place
-by attaching theirs (`schema.partitions`), and whatever stands on the tables stays."""
+"""Partitioning of all tables made from the log: a read model replaces another by attaching its
+partitions (`schema.partitions`); views, grants and so on of the tables stay.
+"""
 
 
 class Part(Struct, frozen=True):
@@ -93,7 +94,7 @@ class Part(Struct, frozen=True):
     KEY: ClassVar[str] = "part"
 
     by_time: bool
-    """It is divided into weeks itself."""
+    """The table is divided into weeks itself."""
     storage: Mapping[str, Any]
     """Storage parameters, which a table that only has partitions cannot have."""
 

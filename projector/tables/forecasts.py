@@ -1,8 +1,8 @@
-"""Tables of when waiting groups were expected to start, and of what came true.
+"""Tables of the expected starts of waiting groups, and of their actual starts.
 
-Theory. `gatelog forecast` writes them, from a connection of its own: they are no part of what the
-log says, so a replay neither makes nor compares them. An estimate stays as it was given; a later
-one that says something else has a row of its own.
+Theory. `gatelog forecast` writes them, from a connection of its own: they are not made from the
+log, so a replay does not make or compare them. An estimate stays as it was given; a later,
+different estimate has a row of its own.
 
 Invariant: of a group at most one estimate holds (`replaced_at` null, `came` empty).
 """

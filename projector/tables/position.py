@@ -1,8 +1,8 @@
-"""Tables of where the projector is: checkpoint, epochs, what was parked or pruned, queue objects.
+"""Tables of the projector's position: checkpoint, epochs, parked events, pruning, queue objects.
 
 Theory. The checkpoint is written in the same transaction as the rows it covers, guarded by
-compare-and-set on (`seq`, `writes`); `writer` tells a projector that lost its connection during a
-commit whether that commit was its own. Epochs map positions to stream sequences.
+compare-and-set on (`seq`, `writes`); `writer` shows a projector that lost its connection during a
+commit whether the commit was its own. Epochs map positions to stream sequences.
 
 Invariant: `seq` of a checkpoint never falls.
 """

@@ -1,15 +1,15 @@
-"""Tables of what happened: history, waits, admissions, decisions and what became of them.
+"""Tables of what happened: history, waits, admissions, decisions and their outcomes.
 
-Theory. `history` is append-only and ordered by (seq, ord). Waits, admissions and decisions open
-and later close, each row by its key. A decision is in here before anyone may act on it, which
-makes the table the outbox as well: `checkpoints.published` says how far it has been sent.
+Theory. `history` is append-only and ordered by (seq, ord). Waits, admissions and decisions open and
+later close, each row by its key. A decision is stored before an actuator may act on it, so its
+table is the outbox as well: `checkpoints.published` is the number up to which decisions were sent.
 
-What is only ever appended (`history`, `outcomes`) is partitioned by week on PostgreSQL, so that
-old weeks are dropped whole (`schema.partitions`, `upkeep.pruning`); its keys contain `at` for that
-reason alone, because the position says already when something was.
+Append-only tables (`history`, `outcomes`) are partitioned by week on PostgreSQL, so that old weeks
+are dropped whole (`schema.partitions`, `upkeep.pruning`); their keys contain `at` for that reason
+alone, since the position is unique.
 
-`conclusions` is the outbox of the records that stand beside decisions: everything that is in it
-and was sent is in the log, and older rows go.
+`conclusions` is the outbox of records beside decisions: rows that were sent are in the log, and
+older rows are deleted.
 
 Invariant: (cluster, shard, number) of decisions and conclusions together has no gap above what was
 pruned.

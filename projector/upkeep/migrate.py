@@ -2,8 +2,8 @@
 
 Theory. Alembic keeps the tables' history; the scripts lie in `migrations/` of the repository and,
 in an installed wheel, next to this module. On PostgreSQL an advisory lock lets several deployments
-start at once: one migrates, the others wait and find nothing to do. SQLite has one writer anyway;
-who migrates waits for it longer than one who writes. Which revision is there and which is needed is
+start at once: one migrates, the others wait and find nothing to do. SQLite has a single writer
+anyway; a migration waits for it longer than a writer does. The present and the needed revision are
 known without Alembic, 12 MB that a process on a current schema does without.
 
 Invariant: a database that a newer gatelog has migrated is refused, never written.
@@ -100,8 +100,8 @@ def upgrade(url: str, *, reader_role: str = "") -> None:
 
     Raises:
         DatabaseError: the database was migrated by a newer gatelog or made by a build before the
-            first release, the URL is unusable, or there is no such role.
-        DatabaseUnavailable: it does not answer.
+            first release, the URL is unusable, or the role does not exist.
+        DatabaseUnavailable: the database does not answer.
     """
     with _connected(url) as connection, ExitStack() as stack:
         if connection.dialect.name == "postgresql":
@@ -113,7 +113,7 @@ def upgrade(url: str, *, reader_role: str = "") -> None:
 
 
 def make_tables(url: str, draft: Draft | None = None) -> None:
-    """Make the tables alone: nothing is looked up by index in what is written once."""
+    """Make the tables alone: rows that are written once need no index meanwhile."""
     engine = writer(url, draft=draft)
     with engine.begin() as connection:
         for table in tables.metadata.sorted_tables:
@@ -172,7 +172,7 @@ def _upgrade(connection: Connection, url: str) -> None:
 
 
 def _check_encoding(connection: Connection, url: str) -> None:
-    """Refuse a PostgreSQL database that cannot tell text from bytes."""
+    """Refuse a PostgreSQL database whose encoding is not UTF8."""
     if connection.dialect.name != "postgresql":
         return
     encoding = str(connection.exec_driver_sql("SHOW server_encoding").scalar())
@@ -187,8 +187,8 @@ def check_not_newer(connection: Connection, url: str) -> None:
     """Refuse a database that this version does not know.
 
     Raises:
-        DatabaseError: it is at a revision that is not among our scripts, or has tables of ours and
-            no revision.
+        DatabaseError: its revision is not among our scripts, or it has tables of ours and no
+            revision.
     """
     at = revision(connection)
     if at is None:
@@ -204,7 +204,7 @@ def _check_empty(connection: Connection, url: str) -> None:
     """Refuse tables whose version is lost: what they lack cannot be known.
 
     Raises:
-        DatabaseError: there are some.
+        DatabaseError: the database has tables of ours.
     """
     there = set(inspect(connection).get_table_names()) & set(tables.metadata.tables)
     if there:
@@ -241,7 +241,7 @@ def _check_complete(connection: Connection, url: str) -> None:
 
 
 def first_of(lacks: list[str]) -> str:
-    """Return what is not there in a line: a few, and how many more."""
+    """Return the missing names in a line: a few, and how many more."""
     more = f" and {len(lacks) - 4} more" if len(lacks) > 4 else ""
     return f"{', '.join(lacks[:4])}{more}"
 
@@ -252,8 +252,8 @@ def check(url: str, *, brief: bool = False) -> None:
     `brief`: by reading alone, and without waiting for a writer.
 
     Raises:
-        DatabaseError: it is older (run `gatelog migrate`), newer, or of a build before the first
-            release.
+        DatabaseError: the database is older (run `gatelog migrate`), newer, or of a build before
+            the first release.
         DatabaseUnavailable: it does not answer, or has no schema yet.
     """
     with _connected(url, brief=brief) as connection:

@@ -1,19 +1,20 @@
-"""Pruning: what was over before a time goes, and the table `pruned` says so.
+"""Pruning: rows that were over before a time are deleted, and table `pruned` records it.
 
-Theory. What was only ever appended goes by whole weeks: on PostgreSQL a partition is detached
-(concurrently, so no query waits) and dropped, whatever its size. Rows that opened and closed go
-when they were closed: a pod that is gone with its gates, a group that is gone with its roles, a
-wait that ended, an admission whose quota was given back, a decision whose outcome is known and
-which was sent, a parked event that a person settled. They are few beside history, and go in pieces
-of `CHUNK` rows, each in a transaction of its own, in the order of the key: one pass over the table,
-and the projector never waits long. SQLite has no partitions, so there history goes in pieces too.
+Theory. Append-only rows go by whole weeks: on PostgreSQL a partition is detached (concurrently, so
+no query waits) and dropped, whatever its size. Rows that opened and closed go by the time of their
+close: a pod that is gone with its gates, a group that is gone with its roles, a wait that ended, an
+admission whose quota was given back, a decision that was sent and has its outcome, a parked event
+that a person settled. They are few beside history, and go in pieces of `CHUNK` rows, each in a
+transaction of its own, in the order of the key: one pass over the table, and the projector never
+waits long. SQLite has no partitions, so there history goes in pieces too.
 
-The limit is always a Monday, 00:00 UTC, so that all tables end at the same time. It is written down
-before anything goes; a comparison (`replay --verify`) leaves out what `WHERE_OVER` names.
+The limit is always a Monday, 00:00 UTC, so that all tables end at the same time. The limit is
+stored before rows are deleted; a comparison (`replay --verify`) leaves out rows that `WHERE_OVER`
+selects.
 
-What lives is never touched, however old. Pruning is of the database, with all its clusters.
+Rows of live objects stay, however old. Pruning is of the database, with all its clusters.
 
-Invariant: a row goes only if it was over before the limit that `pruned` tells.
+Invariant: a row goes only if it was over before the limit in `pruned`.
 """
 
 import sqlite3
@@ -41,7 +42,7 @@ SELECT a.usename, a.pid FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
  WHERE l.locktype = 'advisory' AND l.granted AND l.classid = %s AND a.usename <> current_user
    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
-"""Who else holds it: an advisory lock is open to all roles."""
+"""Other holders of the lock: an advisory lock is open to all roles."""
 DROPPED = "gatelog: pruned, to be dropped"
 
 WHERE_OVER: dict[str, str] = {
@@ -104,7 +105,7 @@ _WHEN = {
 
 
 class Gone(Struct, frozen=True):
-    """Rows of one table (or one partition of it) that went or would go."""
+    """Rows of a table (or of a partition) that were or would be deleted."""
 
     table: str
     rows: int
@@ -112,7 +113,9 @@ class Gone(Struct, frozen=True):
     last: datetime | None = None
     partition: str = ""
     bytes: int | None = None
-    """Bytes on disk that are free afterwards; None where rows go and their space is used again."""
+    """Bytes on disk that are free afterwards; None where rows are deleted and their space is used
+    again.
+    """
 
 
 def limit(now: datetime, older_than: timedelta) -> datetime:
@@ -128,14 +131,14 @@ def prune(
     tell: Callable[[Gone], None] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> list[Gone]:
-    """Take away what was over before `before` (a Monday, see `limit`); returns what went.
+    """Delete rows that were over before `before` (a Monday, see `limit`); returns their counts.
 
-    Nothing goes when another process prunes at the moment. `dry_run`: nothing is changed. `stop` is
-    asked between pieces; the rest goes the next time.
+    Does nothing while another process prunes. `dry_run`: nothing is changed. `stop` is called
+    between pieces; the rest is deleted the next time.
 
     Raises:
-        DatabaseUnavailable: it does not answer, or ended a statement; what went is gone, and the
-            rest goes the next time.
+        DatabaseUnavailable: the database does not answer, or ended a statement; deleted rows stay
+            deleted, and the rest follows the next time.
         ValueError: `before` is not the begin of a week.
     """
     if partitions.week_of(before) != before:
@@ -171,7 +174,7 @@ def limits(connection: Connection, cluster: str) -> dict[str, datetime]:
 
 @contextmanager
 def _alone(engine: Engine) -> Iterator[Connection | None]:
-    """A connection whose statements commit by themselves, None if another process prunes."""
+    """A connection with autocommit, None if another process prunes."""
     postgres = engine.dialect.name == "postgresql"
     options = {"isolation_level": "AUTOCOMMIT"} if postgres else {}
     with engine.connect().execution_options(**options) as connection:
@@ -227,7 +230,7 @@ class _Pruning:
             yield gone
 
     def _measured(self, part: partitions.Partition) -> tuple[Counter[str], Gone]:
-        # A partition whose detachment was begun is not seen through its table, but here it is.
+        # A partition whose detachment began is not seen through its table, but it is seen here.
         found = self._connection.exec_driver_sql(
             f"SELECT cluster, count(*), min(at), max(at) FROM {part.quoted} GROUP BY cluster"
         ).all()
@@ -278,7 +281,7 @@ class _Pruning:
         return Gone(table, rows, _time(first), _time(last))
 
     def _delete(self, table: str) -> int:
-        """Delete what is over, piece by piece in the order of the key."""
+        """Delete rows that are over, piece by piece in the order of the key."""
         names = [column.name for column in metadata.tables[table].primary_key]
         keys = f"({', '.join(names)})"
         over = _over(table)
@@ -337,7 +340,7 @@ class _Pruning:
             self._connection.execute(text(_ADD), given)
 
     def _piece(self) -> AbstractContextManager[object]:
-        """A transaction on SQLite; on PostgreSQL every statement is one."""
+        """A transaction on SQLite; on PostgreSQL every statement is a transaction."""
         return nullcontext() if self._postgres else self._connection.begin()
 
     def _value(self, at: datetime) -> Any:

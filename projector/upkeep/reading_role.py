@@ -1,8 +1,8 @@
 """The role for people on PostgreSQL: may read everything, write nothing.
 
 Theory. Queries go through the tables and views, whose owner is the role that migrated; so SELECT on
-them is all a reader needs, and partitions that come later need no grant of their own. Views are
-made anew by every upgrade: what was granted on them is granted again (`saved`, `restore`).
+them is all that a reader needs, and later partitions need no grant of their own. Every upgrade
+makes views anew, and grants on them are granted again (`saved`, `restore`).
 
 Invariant: the role gets no privilege beyond CONNECT, USAGE of the schema and SELECT.
 """
@@ -45,7 +45,7 @@ def grant(connection: Connection, role: str) -> None:
 
 
 def saved(connection: Connection) -> list[tuple[str, str]]:
-    """Return (view, role) for everyone who was granted SELECT on a view."""
+    """Return (view, role) for every role with SELECT on a view."""
     if connection.dialect.name != "postgresql":
         return []
     rows = connection.execute(

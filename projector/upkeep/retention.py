@@ -1,9 +1,9 @@
 """Pruning by itself: every few hours, while a projector runs and `database.retention_days` is set.
 
-Theory. It runs beside the projection, in a thread and on a connection of its own, and what it does
-in one transaction is small. Several projectors on one database take turns (`pruning`).
+Theory. Pruning runs beside the projection, in a thread and on a connection of its own, in small
+transactions. Several projectors on one database take turns (`pruning`).
 
-Invariant: whatever goes wrong is logged and tried again later; the projection goes on.
+Invariant: every error is logged and pruning is tried again later; the projection goes on.
 """
 
 import asyncio

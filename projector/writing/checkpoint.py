@@ -1,10 +1,11 @@
-"""The checkpoint: how far the log is folded, and everything else that must be remembered with it.
+"""The checkpoint: how far the log is folded, and the state that belongs to that position.
 
-Theory. It is committed in the same transaction as the rows it covers. `seq` is a position;
-`seq - base` is the stream sequence of the last message folded. `stream_created_at` and `at` tell
-whether the stream is still the one that message came from.
+Theory. It is committed in the same transaction as the rows it covers. `seq` is a position; `seq -
+base` is the stream sequence of the last message folded. `stream_created_at` and `at` show whether
+the stream is still the one of that message.
 
-Invariant: a checkpoint replaces the one it was made from and no other (`projector.storage.store`).
+Invariant: a checkpoint replaces only the checkpoint that it was made from
+(`projector.storage.store`).
 """
 
 from datetime import datetime

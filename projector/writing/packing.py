@@ -1,16 +1,16 @@
 """Bytes of the fold's records: what the `folded` columns hold.
 
-Theory. A projector starts from these instead of folding the log from its beginning. They are
-msgpack of the Structs in `podgroup.state.world` and of the model. msgpack ends at 64 bits and sums
-of absurd requests do not, so a record that does not fit is written as JSON; the first byte tells
-which it is ("{" never begins a msgpack map).
+Theory. A projector starts from these records instead of folding the log from its beginning. They
+are msgpack of the Structs in `podgroup.state.world` and of the model. msgpack ends at 64 bits and
+sums of absurd requests do not, so a record that does not fit is written as JSON; the first byte
+shows the form ("{" never begins a msgpack map).
 
 A group is stored without its parts, all fields on one level: while a deployment is rolled over,
-projectors of both versions take turns at one read model, and one that knows other parts, or none,
-has to read what this one wrote.
+projectors of both versions take turns at one read model, and a version with other parts, or none,
+must read the records of this version.
 
-Invariant: what is unpacked equals what was packed, but for `Frame.seen`, which is never stored: it
-grows with the cluster and is read again from the log.
+Invariant: an unpacked record equals the packed record, but for `Frame.seen`, which is never stored:
+it grows with the cluster and is read again from the log.
 """
 
 from operator import attrgetter

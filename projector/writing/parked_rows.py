@@ -1,6 +1,6 @@
-"""What could not be processed, and what a person did about it.
+"""Rows of parked events, and of what a person did about them.
 
-Invariant: what is parked is kept with its bytes, as far as the message has them.
+Invariant: a parked event keeps its bytes, as far as the message has them.
 """
 
 from datetime import datetime
@@ -36,7 +36,7 @@ def settled(batch: Batch, at: datetime) -> list[Settled]:
 
 
 def row_of_parked(cluster: str, row: ParkedRow) -> Row:
-    """Return the row of what was parked."""
+    """Return the row of a parked event."""
     return _parked_row(
         cluster=cluster,
         shard=SHARD,

@@ -6,7 +6,7 @@ copied (binary) into a temporary table of the connection and written from there 
 history, which nothing conflicts with, is copied straight in. (Measured on one machine, rows of 26
 columns: unnest 18,000/s, json_to_recordset 29,000/s, COPY 70,000/s.)
 
-Durability: `synchronous_commit` as the server has it; on, unless its owner turned it off.
+Durability: `synchronous_commit` is the server's; on, unless its owner turned it off.
 
 Invariant: everything happens in the one transaction that the caller ends.
 """
@@ -39,7 +39,7 @@ LOST: Errors = (
 MAYBE_DAMAGED: Errors = (psycopg.InternalError,)
 NO_PARTITION: Errors = (psycopg.errors.CheckViolation,)
 BAD_TEXT: Errors = (psycopg.DataError,)
-"""Errors by what is done about them, as `projector.storage.store` asks for them."""
+"""Classes of errors, as `projector.storage.store` handles them."""
 
 
 class _JsonText(Dumper):
@@ -74,7 +74,7 @@ def connect_options(
     connection.adapters.register_dumper(Json, _JsonBinary)
     backend = connection.execute("SELECT pg_backend_pid()").fetchone()
     if backend != (connection.info.backend_pid,):
-        # A pooler answered: it made up a number for itself.
+        # A pooler answered: it gave a number of its own.
         connection.prepare_threshold = None
     else:
         connection.execute(
@@ -85,7 +85,7 @@ def connect_options(
 
 
 def pooled(connection: "psycopg.Connection[Any]") -> bool:
-    """Tell whether a pooler may give each transaction of a connection another session."""
+    """Return whether a pooler may give each transaction of a connection another session."""
     return connection.prepare_threshold is None
 
 
@@ -131,7 +131,7 @@ def write(
                 if not many:
                     _small_writes(connection, rows, new)
         except psycopg.IntegrityError:
-            # Sent along before the answer to the guard was known: the other one's rows are there.
+            # Sent before the answer to the guard was known: the other projector's rows are there.
             if guard.rowcount != 0:
                 raise
         if guard.rowcount != 1:
@@ -195,7 +195,7 @@ def _stage(connection: "psycopg.Connection[Any]", table: str, rows: list[Row]) -
     target = f"stage_{table}"
     # With defaults: a later release may have added a column while this one runs.
     like = f'(LIKE "{table}" INCLUDING DEFAULTS)'
-    # A session behind a pooler is another client's next: it keeps no table of ours.
+    # The next user of a session behind a pooler is another client: no table of ours stays.
     after = "DROP" if pooled(connection) else "DELETE ROWS"
     connection.execute(f'CREATE TEMP TABLE IF NOT EXISTS "{target}" {like} ON COMMIT {after}')
     copy_rows(connection, table, f'"{target}"', rows)

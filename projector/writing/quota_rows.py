@@ -96,7 +96,7 @@ def _interval(view: NodeView | TopologyView, end: At | None) -> dict[str, Any]:
 
 
 def row_of_node(cluster: str, view: NodeView, end: At | None) -> Row:
-    """Return the row of a node as it was until `end`; None: it is so."""
+    """Return the row of a node as it was until `end`; None: as it is."""
     return _node_row(
         cluster=cluster,
         ready=view.ready,
@@ -110,7 +110,7 @@ def row_of_node(cluster: str, view: NodeView, end: At | None) -> Row:
 
 
 def row_of_topology(cluster: str, view: TopologyView, end: At | None) -> Row:
-    """Return the row of a topology as it was until `end`; None: it is so."""
+    """Return the row of a topology as it was until `end`; None: as it is."""
     return _topology_row(cluster=cluster, levels=as_json(view.levels), **_interval(view, end))
 
 

@@ -1,8 +1,9 @@
 """Rows of what happened: history, waits, admissions, gates, decisions, outcomes, parked, epochs.
 
-Theory. These come from the journal alone and need no look at the state. An internal
-decision (admit, evict, release, finish) takes effect by being written, so its row is born applied;
-one that writes to the API server waits for its outcome, unless that is in the same batch already.
+Theory. These come from the journal alone and need no look at the state. An internal decision
+(admit, evict, release, finish) takes effect by being written, so its row is applied from the start;
+a decision that writes to the API server waits for its outcome, unless the outcome is in the same
+batch.
 
 Invariant: rows are laid out by `layout.row_of` and `rows_of`.
 """

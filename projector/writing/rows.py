@@ -1,9 +1,9 @@
-"""Rows: what a batch changed, as tuples ready to be written.
+"""Rows: the changes of a batch, as tuples ready to be written.
 
-Theory. The fold's journal names what is different; this module looks it up in the state and lays it
-out in columns. However often a row changed within a batch it is written once (conflation), so the
-cost of a transaction follows what changed, not how much happened. Values are plain Python; how a
-database wants them is the business of `sqlite_writer` and `postgres_writer`.
+Theory. The fold's journal names the changed objects; this module looks them up in the state and
+lays them out in columns. However often a row changed within a batch it is written once
+(conflation), so the cost of a transaction follows the number of changed rows, not of events. Values
+are plain Python; `sqlite_writer` and `postgres_writer` convert them.
 
 Invariant: a function of World and journal alone; rows are laid out by `layout.row_of`.
 """
@@ -55,7 +55,7 @@ class Rows(Struct):
     tables: dict[str, list[Row]] = field(default_factory=dict)
     """Table -> rows to insert or to put in place of those with the same key."""
     resolved: list[record_rows.Resolution] = field(default_factory=list)
-    """What became of decisions that were written before."""
+    """Outcomes of decisions that were written before."""
     forgotten: list[tuple[str, str, str]] = field(default_factory=list)
     """(kind, namespace, name) of objects that are gone."""
     settled: list[Settled] = field(default_factory=list)
@@ -216,7 +216,7 @@ def _precedence(world: World, group: Group) -> int:
 
 
 def _used(world: World, view: Any) -> float | None:
-    """Return what a queue used lately, as far as that decides who comes first."""
+    """Return a queue's recent usage, where it decides the order of LocalQueues."""
     match view:
         case ClusterQueueView() if shares_by_use(world, view):
             return 0.0
@@ -227,7 +227,7 @@ def _used(world: World, view: Any) -> float | None:
 
 
 def _workload_name(group: Group) -> str:
-    """Return the name of its Workload; that of one that is to be made counts as well."""
+    """Return the name of a group's Workload, also of a Workload still to be made."""
     mirror = group.mirror
     has_none = mirror.workload is None and group.composition.ranked_by is not None
     return "" if has_none else mirror.name

@@ -6,10 +6,10 @@ wait, not the disk, sets the pace, so rows go in by the hundred.
 
 Durability: journal WAL, `synchronous=NORMAL`. A crash of the process loses nothing. A power failure
 may lose the newest transactions, whole ones only, and with them their checkpoint: the projector
-then folds the log again from the older checkpoint and, deciding being pure, comes to the same
-decisions under the same ids. What the log itself may lose is the business of `epochs`.
+then folds the log again from the older checkpoint and, since deciding is pure, makes the same
+decisions with the same ids. `epochs` handles losses of the log itself.
 
-Invariant: everything passes through one connection in one thread.
+Invariant: all writes pass through one connection in one thread.
 """
 
 import sqlite3
@@ -29,7 +29,7 @@ LOST: Errors = (sqlite3.OperationalError,)
 MAYBE_DAMAGED: Errors = (sqlite3.DatabaseError,)
 NO_PARTITION: Errors = ()
 BAD_TEXT: Errors = ()
-"""Errors by what is done about them, as `projector.storage.store` asks for them."""
+"""Classes of errors, as `projector.storage.store` handles them."""
 _CHUNKS = (128, 32, 16, 8, 4, 2, 1)
 """Rows of a statement. Each is kept, with the values it last wrote: 5 MB; statements of 512 rows as
 well took 10 MB more and 1 % more instructions."""
@@ -115,7 +115,7 @@ def _put_steady(
     texts: Texts,
     steady: tuple[str, ...],
 ) -> Iterator[Row]:
-    """Write rows whose `steady` columns are as they were; give back pieces where some are not."""
+    """Write rows whose `steady` columns are unchanged; give back pieces where some changed."""
     for part in _chunks(rows, len(COLUMNS[table])):
         sql = statements.insert_values(table, "?", len(part), steady)
         if connection.execute(sql, parameters(table, part, texts)).rowcount < len(part):

@@ -1,8 +1,8 @@
 """SQL text of the writes, for both databases.
 
-Theory. One statement per table: insert, and when the key is there already do what the table's mode
-says. The two databases agree on `ON CONFLICT`, on `excluded` and on `UPDATE ... FROM`; they differ
-in the mark of a parameter, which the caller passes.
+Theory. One statement per table: insert, and for an existing key follow the table's mode. The two
+databases agree on `ON CONFLICT`, on `excluded` and on `UPDATE ... FROM`; they differ in the mark of
+a parameter, which the caller passes.
 
 Invariant: values are always parameters; only names from `tables` become text.
 """
@@ -23,7 +23,7 @@ where they are before they are in their stream."""
 FORGET_CONCLUSIONS = "DELETE FROM conclusions WHERE cluster = {0} AND shard = 0 AND number < {0}"
 
 REMEMBERED = {"groups": ("admitted_at",)}
-"""Columns in which null leaves what is there."""
+"""Columns in which null keeps the stored value."""
 
 CHECKPOINT_COLUMNS = Checkpoint.__struct_fields__
 
@@ -74,7 +74,7 @@ def insert_from(table: str, source: str) -> str:
 
 
 def first_checkpoint(mark: str) -> str:
-    """Return the statement that writes the first checkpoint of a cluster; 0 rows: there is one."""
+    """Return the statement for a cluster's first checkpoint; 0 rows: a checkpoint exists."""
     places = ", ".join([mark] * len(CHECKPOINT_COLUMNS))
     return (
         f"INSERT INTO checkpoints ({_quoted(CHECKPOINT_COLUMNS)}, shard) VALUES ({places}, 0) "

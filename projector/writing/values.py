@@ -1,6 +1,6 @@
 """Values as they are written: documents, whole numbers, texts of keys.
 
-Invariant: whatever users may declare fits its column.
+Invariant: every value that users may declare fits its column.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ _KEY_CHARS = 256
 
 
 class Json(bytes):
-    """A JSON document as text in UTF-8, so that it is encoded once whatever the database."""
+    """A JSON document as text in UTF-8, so that it is encoded once for any database."""
 
     __slots__ = ()
 

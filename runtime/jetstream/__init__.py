@@ -10,7 +10,7 @@
     reader      in order, no acknowledgements, cursor with the caller
     worker      each message to one worker, acknowledged
     publisher   in order, many under way
-    bus the whole log, as the parts see it
+    bus         the whole log, as the parts see it
 
 Invariant: nats-py is used for sockets, framing, TLS and logins only; everything above that is
 here, because that is where its open bugs are.
