@@ -1,7 +1,7 @@
-"""What is asked of quota, and what there is of it: groups and objects as admission's values.
+"""Requests and quota: groups and objects of the state as values of admission.
 
-What a group holds is what it is charged, so quota that finished pods gave back is free, and pods
-that run without an admission are counted but never asked to stop.
+A group holds what it is charged, so quota that finished pods gave back is free. Pods that run
+without an admission are counted, and never asked to stop.
 
 Invariant: nothing is changed; equal worlds give equal values.
 """
@@ -98,7 +98,7 @@ _NO_SHARED: Mapping[str, Requests] = {}
 
 
 def configuration(policy: Policy) -> Configuration:
-    """Return what an operator chose that Kueue keeps in its configuration."""
+    """Return the operator's choices that Kueue keeps in its configuration."""
     strategies: Any = policy.fair_sharing or None
     sharing = None
     if policy.usage_half_life_s >= 0:
@@ -165,7 +165,7 @@ def quota_object(world: World, view: QueueObject) -> Object | None:
 
 
 def cluster_queue(view: ClusterQueueView, *, usable: bool = True) -> ClusterQueue:
-    """Return a ClusterQueue; it is `usable` if its amounts and checks are, and it is not to go."""
+    """Return a ClusterQueue; `usable`: its amounts and checks are, and it is not being deleted."""
     preemption = {
         "within_cluster_queue": view.within_cluster_queue,
         "reclaim_within_cohort": view.reclaim_within_cohort,
@@ -226,10 +226,10 @@ def flavor(view: FlavorView) -> Flavor:
 
 
 def workload(world: World, group: Group, *, asleep: bool = False) -> Workload:
-    """Return a group; one that is `asleep` does not ask for quota now."""
+    """Return a group as admission's Workload; `asleep`: the group requests no quota now."""
     roles = sorted((role for role in group.roles.values() if role.count), key=lambda r: r.name)
     counts = {role.name: role.count for role in roles}
-    if group.quota.holding is None:  # what succeeded before an eviction needs no quota again
+    if group.quota.holding is None:  # pods that succeeded before an eviction need no quota again
         left = {role.name: places_left(world, group, role) for role in roles}
         counts = left if any(left.values()) else counts
         roles = [role for role in roles if counts[role.name]]
@@ -251,10 +251,11 @@ def workload(world: World, group: Group, *, asleep: bool = False) -> Workload:
 
 
 def most_run_s(world: World, group: Group) -> float | None:
-    """Return for how many seconds at most a group holds quota from its admission on, None: any.
+    """Return how many seconds a group holds quota at most, from its admission; None: no bound.
 
-    Its bound on execution, what its pods have to end then, and until that is seen. Nothing asks
-    for it where no start is reserved; while admission checks are open the bound does not run.
+    The sum of its maximum execution time, its pods' grace period, and `_SEEN_S`. None where no
+    starts are reserved, which alone need the bound, and while admission checks are open, when the
+    maximum execution time does not run.
     """
     workload = group.mirror.workload
     if workload is None or not workload.max_execution_s or world.mode == "kueue":
@@ -271,19 +272,19 @@ def most_run_s(world: World, group: Group) -> float | None:
 
 
 def ends_by(world: World, group: Group, holding: QuotaReservation) -> float | None:
-    """Return by when a group that holds quota gives it back (seconds), None: at any time."""
+    """Return by when a group that holds quota gives it back (seconds), None: no bound."""
     run_s = most_run_s(world, group) if holding.admitted else None
     return None if run_s is None else _seconds(holding.admitted_at or holding.at) + run_s
 
 
 def growth(world: World, group: Group) -> Workload:
-    """Return what a group asks for that holds quota for fewer pods than the owner of them wants.
+    """Return the request of a group that holds quota for fewer pods than their owner wants.
 
-    Where all of them did not fit that a StatefulSet wants, the next one may: each of its pods is of
-    use by itself. A replica of a LeaderWorkerSet is whole or none.
+    Where the missing pods of a StatefulSet did not fit together, the group requests the next pod
+    alone: each pod of a StatefulSet is of use by itself. A replica of a LeaderWorkerSet is whole.
 
-    More pods of a role go where those are that it has: in their flavors, and in their domain where
-    all are to be in one.
+    Further pods of a role go to the flavors of its present pods, and to their domain where the role
+    requires one domain for all.
     """
     holding, since = group.quota.holding, group.composition.wanted_at
     admitted = holding.admission.assignments if holding is not None else ()
@@ -325,12 +326,12 @@ def growth(world: World, group: Group) -> Workload:
 
 
 def waiter_id(group: Group) -> str:
-    """Return by which id a group waits for quota."""
+    """Return the id by which a group waits for quota."""
     return growth_id(group.id) if grows(group) else group.id
 
 
 def grown(group: Group, more: Iterable[PodSetAssignment]) -> tuple[Assignment, ...]:
-    """Return what a group holds once it is given `more`, as admissions say it."""
+    """Return the assignments of a group after its growth by `more`."""
     holding = group.quota.holding
     added = {one.name: one for one in more}
     held = holding.admission.assignments if holding is not None else ()
@@ -344,7 +345,7 @@ def _with(held: Assignment, more: PodSetAssignment) -> Assignment:
 
 
 def eviction(group: Group) -> Eviction | None:
-    """Return that a group which holds quota has to give it back, None if it has not."""
+    """Return the eviction of a group that still holds quota, None if there is none."""
     evicted = group.requeueing.evicted
     if evicted is None or group.quota.holding is None:
         return None
@@ -352,7 +353,7 @@ def eviction(group: Group) -> Eviction | None:
 
 
 def reservation(charge: Charge, given: Iterable[Assignment] = ()) -> Reservation:
-    """Return what a charge takes, by flavor; podsets matter for the places they were `given`."""
+    """Return a charge as a reservation, by flavor; podsets of `given` add their places."""
     placed = tuple(
         PodSetAssignment(name=one.name, count=one.count, flavors=one.flavors, topology=one.place)
         for one in given
@@ -366,7 +367,7 @@ def reservation(charge: Charge, given: Iterable[Assignment] = ()) -> Reservation
 
 
 def _sharing(world: World, group: Group, pod_sets: tuple[PodSet, ...]) -> tuple[PodSet, ...]:
-    """Let the first podset ask for the ResourceClaims that the group's pods share, if it pays."""
+    """Add the ResourceClaims that the group's pods share, if it pays, to the first podset."""
     if group.id not in world.sharing.claims or not pod_sets:
         return pod_sets
     amounts = paid_claims(world, group.id)
@@ -375,28 +376,28 @@ def _sharing(world: World, group: Group, pod_sets: tuple[PodSet, ...]) -> tuple[
 
 
 def shared_of(world: World, group: Group) -> dict[str, Requests]:
-    """Return by podset what a group asks for of ResourceClaims that its pods share."""
+    """Return by podset what a group requests for the ResourceClaims that its pods share."""
     if group.id not in world.sharing.claims:
         return {}
     return {one.name: one.shared for one in workload(world, group).pod_sets if one.shared}
 
 
 def charge_of(world: World, group: Group, holding: QuotaReservation) -> Charge:
-    """Return what a group is charged that holds quota: without what succeeded pods do not need.
+    """Return the charge of a group that holds quota: succeeded pods are charged nothing.
 
     KEP-976 "Dynamically reclaiming Quota": a succeeded pod's share is free at once. Serving groups
-    keep theirs.
+    keep the share.
 
-    What runs is charged even where it is more than was given: pods beyond the count of their role
-    (in a serving group those that terminate have given their places up), pods of a role that has
-    no places, and what a pod was resized to.
+    Pods that run are charged even beyond the admission: pods above the count of their role (in a
+    serving group terminating pods have given up their places), pods of a role without places, and
+    resized pods.
     """
     usage: dict[tuple[str, str], int] = {}
     live = world.members[group.id].count
     for assignment in holding.admission.assignments:
         count = left = max(assignment.count, 1)
         if not group.spec.serving:
-            # An admission after an eviction is for those alone that had not succeeded by then.
+            # An admission after an eviction is for the pods alone that had not succeeded by then.
             role = group.roles.get(role_of(group, assignment.name))
             all_places = max(count, role.count if role is not None else 0)
             left = min(count, max(0, all_places - succeeded(world, group, assignment.name)))
@@ -433,7 +434,7 @@ def per_flavor(usage: Mapping[FlavorResource, int]) -> tuple[PodSetAssignment, .
 def assignments(
     pod_sets: Iterable[PodSetAssignment], shared: Mapping[str, Requests] = _NO_SHARED
 ) -> tuple[Assignment, ...]:
-    """Return what a group is given, as admissions say it; `shared` as `shared_of` returns it."""
+    """Return podset assignments as the log has them; `shared` is what `shared_of` returns."""
     return tuple(
         Assignment(
             name=one.name,
@@ -448,7 +449,7 @@ def assignments(
 
 
 def kept_record(group: GroupID, kept: KeptQuota | None) -> Kept:
-    """Return what is kept for a group, as the log has it; None: nothing."""
+    """Return the quota that is kept for a group as the log has it; `kept` None: no quota is."""
     if kept is None:
         return Kept(group)
     given = assignments(kept.pod_sets or per_flavor(kept.usage))
@@ -459,7 +460,7 @@ def kept_record(group: GroupID, kept: KeptQuota | None) -> Kept:
 
 
 def kept_quota(record: Kept) -> KeptQuota:
-    """Return what the log says is kept for a group: the opposite of `kept_record`."""
+    """Return the quota that the log says is kept for a group: the inverse of `kept_record`."""
     pod_sets = _given(record.assignments or ())
     return KeptQuota(
         record.cluster_queue,
@@ -487,7 +488,7 @@ def _given(assignments: Iterable[Assignment]) -> tuple[PodSetAssignment, ...]:
 
 
 def start_record(group: GroupID, start: ReservedStart | None) -> StartReserved:
-    """Return the start that is reserved for a group, as the log has it; None: none is."""
+    """Return the reserved start of a group as the log has it; `start` None: no start."""
     if start is None:
         return StartReserved(group)
     by = None if start.by is None else moment(start.by)
@@ -496,7 +497,7 @@ def start_record(group: GroupID, start: ReservedStart | None) -> StartReserved:
 
 
 def reserved_start(record: StartReserved) -> ReservedStart:
-    """Return the start that the log says is reserved: the opposite of `start_record`."""
+    """Return the start that the log says is reserved: the inverse of `start_record`."""
     assert record.at is not None
     by = None if record.by is None else _seconds(record.by)
     given, at = _given(record.assignments or ()), _seconds(record.at)
@@ -504,7 +505,7 @@ def reserved_start(record: StartReserved) -> ReservedStart:
 
 
 def moment(seconds: float) -> datetime:
-    """Return a time of admission as the log has it."""
+    """Return a time of admission, in seconds, as the log has it."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
@@ -515,9 +516,9 @@ def usable_flavor(world: World, resources: ResourceGroup, shape: PodSet) -> str:
 
 
 def at_odds(world: World, assignment: Assignment) -> str:
-    """Say which two flavors that pods were given no node can be of; "" if one may be.
+    """Name two flavors of an assignment whose labels no node can have together; "" if all agree.
 
-    Kueue lets one of them win, and is followed in that where it is to be followed in all.
+    Kueue lets one flavor's labels win. So does gatelog where `compatibility` is "kueue".
     """
     if world.mode == "kueue" or world.policy.compatibility == "kueue":
         return ""
@@ -529,9 +530,9 @@ def at_odds(world: World, assignment: Assignment) -> str:
 def first_flavors(
     world: World, group: Group, queue: ClusterQueueView
 ) -> tuple[Assignment, ...] | None:
-    """Return what a group takes in the first flavors it may use, whatever is free of them.
+    """Return the assignments of a group in the first flavors that suit it, free or not.
 
-    None if the ClusterQueue has none for something that it asks for.
+    None if the ClusterQueue lacks a flavor for one of the requested resources.
     """
     found = []
     for one in workload(world, group).pod_sets:
@@ -560,17 +561,17 @@ def first_flavors(
 
 
 def taken(charge: Charge) -> dict[FlavorResource, int]:
-    """Return what a charge takes, without what it takes nothing of."""
+    """Return the usage of a charge, without amounts of 0."""
     return {key: amount for key, amount in charge.usage.items() if amount}
 
 
 def counted(world: World, resource: str) -> bool:
-    """Tell whether a resource is held against quota, or an operator has excluded it."""
+    """Tell whether a resource counts against quota; an operator may exclude it."""
     return not resource.startswith(world.policy.exclude_resource_prefixes)
 
 
 def sample_of(world: World, group: Group, role: Role) -> PodView | DeclaredSet | None:
-    """Return what shows the shape of a role's pods; None while there is nothing."""
+    """Return the declared set or pod that shows the shape of a role's pods; None without either."""
     declared = set_named(group, role.name)
     if declared is not None and declared.template:
         return declared
@@ -582,7 +583,7 @@ def sample_of(world: World, group: Group, role: Role) -> PodView | DeclaredSet |
 
 
 def devices_unknown(world: World, group: Group) -> tuple[str, str] | None:
-    """Say why it is not known how many devices a group asks for: reason and sentence."""
+    """Say why the number of devices that a group requests is unknown: reason and sentence."""
     if not counting(world):
         return None
     for name in sorted(group.roles):
@@ -594,9 +595,9 @@ def devices_unknown(world: World, group: Group) -> tuple[str, str] | None:
 
 
 def claims_differ(world: World, group: Group) -> str:
-    """Say where a claim holds something else than its template says now, if that is charged.
+    """Say where a ResourceClaim differs from its template's present state, if that is charged.
 
-    That is of the first pod of a group that waits, and of one that takes more than it was given.
+    Of a waiting group the first pod is looked at, of an admitted group a pod larger than its share.
     """
     if not counting(world):
         return ""
@@ -610,7 +611,7 @@ def claims_differ(world: World, group: Group) -> str:
 
 
 def shaped_like(shown: PodView | DeclaredSet | None, name: str, count: int = 1) -> PodSet:
-    """Return pods that ask for nothing, of the shape of `shown`."""
+    """Return pods of the shape of `shown`, without requests."""
     return PodSet(
         name=name,
         count=count,
@@ -621,17 +622,17 @@ def shaped_like(shown: PodView | DeclaredSet | None, name: str, count: int = 1) 
 
 
 def hosts_of(place: TopologyAssignment | None) -> set[str]:
-    """Return the nodes that pods have places on; none where hostname is no level."""
+    """Return the nodes of an assignment's places; none where hostname is no level."""
     if place is None or place.levels[-1] != HOSTNAME:
         return set()
     return {domain.values[-1] for domain in place.domains}
 
 
 def failed_nodes(world: World, group: Group, unwell: Iterable[str]) -> list[str]:
-    """Return which of the nodes failed that a group has places on: none of its pods runs there.
+    """Return the failed nodes among a group's places: nodes on which none of its pods runs.
 
-    A node that is gone failed in any case, a tainted one unless the pods tolerate that for ever.
-    A pod that is being started for a node is waited for, so that it can be stopped.
+    A node that is gone has failed; a tainted node has, unless the pods tolerate the taint for ever.
+    A node has not failed while a pod is being started for it, so that the pod can be stopped.
     """
     members = world.members[group.id]
     suspects = set(_suspects(world, group, unwell))
@@ -649,7 +650,7 @@ def failed_nodes(world: World, group: Group, unwell: Iterable[str]) -> list[str]
 
 
 def _suspects(world: World, group: Group, unwell: Iterable[str]) -> set[str]:
-    """Return the nodes on which pods that have a place there cannot start, or not for long."""
+    """Return the nodes on which pods with a place there cannot start, or cannot stay."""
     holding, nodes = group.quota.holding, world.nodes
     tainted = {host for host in unwell if holding and host in nodes and nodes[host].ready}
     found = {host for host in unwell if host not in tainted}
@@ -679,7 +680,7 @@ def _pod_set(world: World, group: Group, role: Role, count: int) -> PodSet:
 
 
 def asking(world: World, shape: PodSet, requests: Mapping[str, int]) -> PodSet:
-    """Return pods of a shape that request so much each, as far as it is held against quota."""
+    """Return pods of a shape with these requests each, as far as they count against quota."""
     amounts = tuple(sorted((r, n) for r, n in requests.items() if counted(world, r)))
     devices = device_resources(world)
     if not devices:
@@ -692,9 +693,9 @@ def asking(world: World, shape: PodSet, requests: Mapping[str, int]) -> PodSet:
 
 
 def _merged(world: World, group: Group, role: Role) -> set[str]:
-    """Return which keys of its pods' selectors are of the place that they were started with.
+    """Return the keys of a role's node selector that its admission added, for place and flavors.
 
-    A pod that has a place could go nowhere else, and its shape is needed to find it another.
+    With them the role's pods would fit their present place alone, and find no other.
     """
     place = place_of(group, role.name)
     if place is None or group.quota.holding is None:
@@ -705,7 +706,7 @@ def _merged(world: World, group: Group, role: Role) -> set[str]:
 
 
 _SEEN_S: Final = 15
-"""Seconds until it is seen that pods have ended which must: watch, actuator and kubelet."""
+"""Seconds until the log has the end of pods that must end: watch, actuator and kubelet."""
 
 
 def _seconds(at: datetime) -> float:

@@ -1,14 +1,14 @@
-"""Changes: what has happened to a group since the rules looked at it last, as bits of a number.
+"""Changes: what has happened to a group since rules ran for it last, as bits of a number.
 
-Theory. After every message the rules have come to rest: looked at again, they conclude nothing. So
-a rule needs another look at a group only if something changed that it reads, and each rule says
-what that is (`rules`). What changes most often are single pods of three kinds of groups: such
-as run under an admission, such as are over and wait for our finalizers to come off, and such as
-still gather their pods. Of these it gets precisely what changed. Of any other group, and of
-anything but a single pod or the mirror of the Workload, everything counts as changed.
+Theory. After every message the rules have come to rest: run again, they conclude nothing. So a rule
+has to run for a group only if a fact changed that the rule reads, and each rule names these facts
+(`rules`). Most changes are of one pod, in three kinds of groups: groups that run under an
+admission, groups that are over and wait for our finalizers to come off, and groups that still
+gather their pods. For these the bits are precise. For any other group, and for any change but of a
+pod or of the Workload's mirror, everything counts as changed.
 
-Nothing here knows any rule. Invariant: rules that read nothing of what changed have nothing to say
-(tests/core/test_due.py looks at everything instead, `World.evaluate_all`).
+Nothing here knows any rule. Invariant: a rule that reads nothing of what changed concludes nothing
+(tests/core/test_due.py runs all rules instead, `World.evaluate_all`).
 """
 
 from operator import attrgetter
@@ -29,7 +29,7 @@ ALL_SUCCEEDED: Final = 8
 ALL_RELEASED: Final = 16
 WORKLOAD: Final = 32
 WINDS_UP: Final = 64
-"""A group is over and its Workload says something else or may be written, or its last pod left."""
+"""A group is over, and its Workload changed or may be written, or its last pod left."""
 EVERYTHING: Final = -1
 
 _STANDS_OUT: Final = (
@@ -42,7 +42,7 @@ _STANDS_OUT: Final = (
     | Flag.OPENING
     | Flag.HIDDEN
 )
-"""A pod with one of these does not just run under its admission."""
+"""Flags of pods that need more than to run under their admission."""
 _RUNS: Final = (
     Flag.BUSY
     | Flag.RUNNING
@@ -63,10 +63,10 @@ _LEAVES_ALONE: Final = Flag.HELD | Flag.STOPPABLE | Flag.GATED | Flag.LIVE
 
 
 def runs(world: World, group: Group) -> bool:
-    """Tell whether a group runs under an admission and awaits nothing but its pods.
+    """Tell whether a group runs under an admission, and only its pods can change what is to do.
 
-    Its Workload may still be on its way: with pods ungated before that, a trickle of groups of four
-    comes to a third fewer looks by all rules.
+    Its Workload may still be in flight: pods are ungated before it exists, and in a trickle of
+    groups of four this saves a third of the runs of all rules.
     """
     holding, mirror, spec = group.quota.holding, group.mirror, group.spec
     workload = mirror.workload
@@ -86,7 +86,7 @@ def runs(world: World, group: Group) -> bool:
         and not spec.serving
         and not mirror.lost
         and not world.policy.pods_ready_timeout_s
-        and Flag.LARGER not in world.members[group.id].sets  # what they take more is said
+        and Flag.LARGER not in world.members[group.id].sets  # a report says what they take more
         and _undisturbed(group)
     )
 
@@ -117,7 +117,7 @@ def of_pod(world: World, group: Group, old: int, new: int) -> int:
     if not runs(world, group):
         return EVERYTHING
     if old & _STANDS_OUT and _overfull(world, group):
-        return EVERYTHING  # it may be the one that has to go, now that nothing is in flight
+        return EVERYTHING  # the pod may have to go, now that no decision is in flight
     if not changed & _COUNTS:
         return 0
     running, ready, succeeded, unretriable = world.members[group.id].standing()
@@ -128,10 +128,10 @@ def of_pod(world: World, group: Group, old: int, new: int) -> int:
         gone += role.succeeded_gone
     found, total = 0, group.composition.total
     if changed & Flag.RUNNING and running <= bool(new & Flag.RUNNING):
-        found = FIRST_RUNS  # or the last that did
+        found = FIRST_RUNS  # or no pod runs any more
     if changed & Flag.READY and ready + gone == total - (not new & Flag.READY):
         if readiness_shown(world) != "off":
-            found |= ALL_READY  # the one that makes it so, or the first that is not any more
+            found |= ALL_READY  # the last pod became ready, or the first is no longer
     if changed & Flag.SUCCEEDED:
         over = old & Flag.SUCCEEDED or succeeded + gone >= total
         found |= SUCCEEDED | ALL_SUCCEEDED if over else SUCCEEDED
@@ -148,14 +148,14 @@ def _overfull(world: World, group: Group) -> bool:
 
 
 def _of_released(world: World, group: Group, old: int, new: int) -> int:
-    """A group that is over waits for our finalizers to come off, and for nothing else."""
+    """Return what changed as a pod of a group that is over got other flags."""
     if not _undisturbed(group) or group.quota.holding is not None:
         return EVERYTHING
     if (old ^ new) & ~_ENDS or new & (_STANDS_OUT | Flag.STOPPABLE):
         return EVERYTHING
     count = world.members[group.id].count
     if count(Flag.GATED):
-        return EVERYTHING  # who came after the end waits for the others to be gone
+        return EVERYTHING  # pods that came after the end wait until the others are gone
     if new & Flag.HELD:
         return 0 if new & old & Flag.BUSY else EVERYTHING
     return 0 if count(Flag.HELD) else ALL_RELEASED
@@ -176,8 +176,8 @@ def of_leaving(world: World, group: Group, flags: int) -> int:
 def of_joining(world: World, group: Group, role: str, flags: int, first: str | None) -> int:
     """Return what changed as a pod joined; `first` was the group's first pod before.
 
-    One more of many that wait for the rest changes nothing: same queue, same declaration, a role
-    that is there already, and still too few.
+    A further pod changes nothing while a group waits for its pods: if it names the same queue, has
+    the same declaration and a known role, and pods are still too few.
     """
     if (
         not world.track_changes
@@ -219,12 +219,12 @@ _READ: Final = tuple(name for name, means in declared(PodView).items() if means.
 rules_read = attrgetter(*_READ)
 """What rules read of a view beside the pod's flags."""
 _UNGATED: Final = {"gates", "node_selector", "tolerations", "role", "role_annotated"}
-"""What our removal of the gate writes, or what is hashed of that."""
+"""Fields that our removal of the gate writes, or that are hashed from them."""
 _read_elsewhere = attrgetter(*(n for n in _READ if n not in {*_UNGATED, "labels", "annotations"}))
 
 
 def only_ungated(before: PodView, view: PodView) -> bool:
-    """Tell whether rules read nothing else in a view without our gate than what came with that.
+    """Tell whether, of all that rules read, only our ungating changed between two views of a pod.
 
     The ingester may have put a user's write and ours into the same view.
     """
@@ -239,15 +239,15 @@ def only_ungated(before: PodView, view: PodView) -> bool:
 
 
 def nothing_read(world: World, group: Group, before: PodView, view: PodView, flags: int) -> bool:
-    """Tell whether two views of a pod with equal `flags` differ in nothing that any rule reads.
+    """Tell whether two views of a pod with equal `flags` are the same in all that rules read.
 
-    True of most status updates: conditions of a waiting pod, the node of one that was bound.
+    True of most status updates: conditions of a waiting pod, the node of a pod that was bound.
     """
     return not looked_at_anyway(group, flags) and rules_read(view) == rules_read(before)
 
 
 def looked_at_anyway(group: Group, flags: int) -> bool:
-    """Tell whether any new view of a pod with `flags` that stay counts as a change of its group."""
+    """Tell whether any new view of a pod counts as a change of its group, even with equal flags."""
     return bool(
         flags & (Flag.TERMINATED | Flag.DELETING)
         or group.requeueing.evicted is not None
@@ -258,7 +258,7 @@ def looked_at_anyway(group: Group, flags: int) -> bool:
 
 
 def same_but_status(before: WorkloadView, view: WorkloadView) -> bool:
-    """Tell whether two versions of a Workload differ in nothing but what its status mirrors."""
+    """Tell whether two versions of a Workload differ only in what its status mirrors."""
     return (
         before.uid == view.uid
         and before.active == view.active
@@ -269,7 +269,7 @@ def same_but_status(before: WorkloadView, view: WorkloadView) -> bool:
 
 
 def of_workload(world: World, group: Group) -> int:
-    """Return what changed as the Workload may be written again, or says what we wrote."""
+    """Return what changed as the Workload may be written again, or shows what we wrote."""
     if not world.track_changes:
         return EVERYTHING
     if group.ending.finish is not None:
@@ -281,9 +281,9 @@ def of_workload(world: World, group: Group) -> int:
 
 
 def of_new_workload(world: World, group: Group, view: WorkloadView) -> int:
-    """Return what changed as the Workload that we had made of a group is there.
+    """Return what changed as the Workload that we created for a group exists.
 
-    Pods that lost their places wait for it to be let go (rule `replace`).
+    Pods that lost their places wait for the Workload before they are released (rule `replace`).
     """
     if view.checks or world.members[group.id].count(Flag.INACTIVE):
         return EVERYTHING

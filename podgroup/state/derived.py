@@ -1,11 +1,11 @@
-"""Derived: what rules work out that follows from state and settings, entered and never stored.
+"""Derived: conclusions of rules that follow from state and settings, entered and never stored.
 
-Theory. Decisions and records are in the log, and every replay folds them again. Who waits for
-quota, what runs is charged without an admission, which pods contradict each other and what
-admission remembers can be worked out again at any time: a replay has no use for them, and indices
+Theory. Decisions and records are in the log, and every replay folds them again. Which groups wait
+for quota, what running pods without an admission are charged, which pods contradict each other and
+what admission remembers can be worked out again at any time: a replay does without, and indices
 alone change (`fold.deriving`).
 
-Invariant: a world that was stored and loaded says the same without them.
+Invariant: a world that was stored and loaded is the same without them.
 """
 
 from msgspec import Struct
@@ -15,20 +15,20 @@ from podgroup.state.quota import Charge
 
 
 class Derived(Struct, frozen=True, gc=False):
-    """Base of what is derived."""
+    """Base of derived conclusions."""
 
 
 class Waits(Derived, frozen=True):
-    """A group waits for quota, or what it asks for is to be looked at again; or it waits not."""
+    """A group waits for quota (its request is entered anew), or, with `waits` False, no longer."""
 
     group: GroupID
     waits: bool
 
 
 class Charged(Derived, frozen=True):
-    """A group is charged what it holds, or what runs of it without an admission.
+    """A group is charged what it holds, or what its pods take that run without an admission.
 
-    The latter as worked out from `source`.
+    `source` is what the latter was worked out from.
     """
 
     group: GroupID
@@ -46,33 +46,33 @@ class Contradicted(Derived, frozen=True):
 
 
 class Reevaluated(Derived, frozen=True):
-    """All rules look at a group once more."""
+    """All rules run for a group once more."""
 
     group: GroupID
 
 
 class Entered(Derived, frozen=True):
-    """What has changed of the account is known where it is decided, as of `at` (seconds)."""
+    """Changes of the quota account were entered into the scheduler, as of `at` (seconds)."""
 
     at: float | None = None
 
 
 class Corrected(Derived, frozen=True):
-    """About a group another decision holds than was made."""
+    """For a group the recorded decision holds in place of the one that rules made."""
 
     group: GroupID
 
 
 class Forgotten(Derived, frozen=True):
-    """What deciding remembers cannot be right: all of the account is entered anew."""
+    """The scheduler's memory may be wrong: all of the quota account is entered anew."""
 
 
 class StatusesRead(Derived, frozen=True):
-    """No queue has to be looked at for what its condition says."""
+    """Condition Active of every queue was looked at."""
 
 
 class MovesRead(Derived, frozen=True):
-    """It was seen which queues moved, and whether they were `reported`."""
+    """Queues whose standing changed were looked at; `reported`: and reported."""
 
     reported: bool
 

@@ -1,20 +1,20 @@
-"""Devices: what pods ask for by ResourceClaims, counted as the resources that quota covers (DRA).
+"""Devices: requests of pods by ResourceClaims, counted as the resources that quota covers (DRA).
 
-Theory. A pod says in spec.resourceClaims which claims it needs; how many devices of which
-DeviceClass these are is in other objects. `Policy.device_classes` says as which resource a class
-counts, and from there on devices are requests like any other: `counted` puts them into the
-`requests` of a view, so roles, quota, charges and tables need not know of claims.
+Theory. A pod names in spec.resourceClaims which claims it needs; other objects have the number of
+devices and their DeviceClass. `Policy.device_classes` says as which resource a class counts, and
+from there on devices are requests like any other: `counted` puts them into the `requests` of a
+view, so roles, quota, charges and tables need not know of claims.
 
-A claim that is made from a template is of one pod. It counts as the larger of what the template
-says now and what the claim holds: a template that was deleted and made anew with another count is
-not what the pods run with. Once the pod is past its gate the claim alone says it. A claim that pods
-name themselves may be of many pods, so it is no pod's request: it counts once, with the group that
+A claim made from a template belongs to one pod. It counts as the larger of the template's present
+number and the claim's: pods do not run with a template that was deleted and created anew with
+another count. Once the pod is past its gate the claim alone counts. A claim that pods name
+themselves may belong to many pods, so it is no pod's request: it counts once, with the group that
 pays for it (`state.sharing`, `paid_claims`).
 
-A container may also ask for devices as an extended resource that a DeviceClass declares. Where that
-class is mapped such a request counts as the resource of the class, and not a second time.
+A container may also request devices as an extended resource that a DeviceClass declares. Where that
+class is mapped such a request counts as the resource of the class, once.
 
-Invariant: what a pod past its gate holds of devices is never counted as less than before.
+Invariant: the devices of a pod past its gate are never counted as fewer than before.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -45,7 +45,7 @@ from podgroup.state.sharing import Key, Rank
 from podgroup.state.world import World
 
 IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
-"""What the extended resource begins with that every DeviceClass has; its name comes after it."""
+"""Begins the extended resource that every DeviceClass has; the class's name follows."""
 
 Amounts = Mapping[str, int]
 Generated = Iterable[tuple[str, str]]
@@ -54,7 +54,7 @@ _T = TypeVar("_T", PodView, DeclaredSet)
 
 
 class Source(NamedTuple):
-    """An object that says what an entry of spec.resourceClaims asks for: None if it is missing."""
+    """An object with the request of an entry of spec.resourceClaims; `view` None: it is missing."""
 
     kind: str
     name: str
@@ -71,12 +71,12 @@ def _as_kueue(world: World) -> bool:
 
 
 def counting(world: World) -> bool:
-    """Tell whether devices are held against quota."""
+    """Tell whether devices count against quota."""
     return counts_devices(world.mode, world.policy)
 
 
 def counted(world: World, view: PodView, known: PodView | None = None) -> PodView:
-    """Return a pod with its devices among its requests; `known` is itself before, past its gate."""
+    """Return a pod with its devices among its requests; `known`: its view before, past its gate."""
     made = _counted(world, view.namespace, view, view.generated_claims, known)
     sets = counted_sets(world, view.namespace, view.sets)
     return made if sets is made.sets else replace(made, sets=sets)
@@ -85,13 +85,13 @@ def counted(world: World, view: PodView, known: PodView | None = None) -> PodVie
 def counted_sets(
     world: World, namespace: str, sets: tuple[DeclaredSet, ...]
 ) -> tuple[DeclaredSet, ...]:
-    """Return declared sets with their devices among their requests; the same where none has any."""
+    """Return declared sets with their devices among their requests; the same without devices."""
     found = tuple([_counted(world, namespace, one, ()) for one in sets])
     return sets if found == sets else found
 
 
 def uncounted(world: World, namespace: str, asked: PodView | DeclaredSet) -> tuple[str, str] | None:
-    """Say why it is not known how many devices a pod asks for: reason and sentence."""
+    """Say why the number of devices that a pod requests is unknown: reason and sentence."""
     if not counting(world):
         return None
     made: Generated = ()
@@ -126,7 +126,7 @@ def uncounted(world: World, namespace: str, asked: PodView | DeclaredSet) -> tup
 
 
 def differing(world: World, view: PodView) -> str:
-    """Say where a claim of a pod holds something else than its template says now; "" nowhere."""
+    """Say where a pod's ResourceClaim differs from its template's present state; "" nowhere."""
     for entry in view.resource_claims:
         sources = _sources(world, view.namespace, entry, view.generated_claims)
         known = [(one, one.view) for one in sources if one.view is not None]
@@ -144,12 +144,12 @@ def differing(world: World, view: PodView) -> str:
 
 
 def device_resources(world: World) -> Collection[str]:
-    """Return the resources that devices count as: no node says how much of them it has."""
+    """Return the resources as which devices count: no node states its amount of them."""
     return resource_of_classes(world.policy.device_classes).values() if counting(world) else ()
 
 
 def resources(policy: Policy, devices: Amounts) -> dict[str, int]:
-    """Return what devices count as; those of classes without a resource count as nothing."""
+    """Return devices as amounts of resources; devices of unmapped classes count as nothing."""
     classes = resource_of_classes(policy.device_classes)
     found: dict[str, int] = {}
     for name, amount in devices.items():
@@ -159,12 +159,12 @@ def resources(policy: Policy, devices: Amounts) -> dict[str, int]:
 
 
 def claims_named(view: PodView) -> set[Key]:
-    """Return the ResourceClaims that a pod names itself, which others may name as well."""
+    """Return the ResourceClaims that a pod names itself; other pods may name them as well."""
     return {(view.namespace, one.claim) for one in view.resource_claims if one.claim}
 
 
 def rank_of(group: Group) -> Rank | None:
-    """Return by which rank a group pays for claims; None if it holds no quota."""
+    """Return the rank by which a group pays for claims; None if the group holds no quota."""
     holding = group.quota.holding
     if holding is None:
         return None
@@ -173,15 +173,15 @@ def rank_of(group: Group) -> Rank | None:
 
 
 def held_by(world: World, key: Key) -> dict[str, int]:
-    """Return what a ResourceClaim counts as."""
+    """Return a ResourceClaim as amounts of resources."""
     claim = world.resource_claims.get(key)
     return resources(world.policy, claim.devices) if claim is not None else {}
 
 
 def paid_claims(world: World, group: GroupID) -> dict[str, int]:
-    """Return what the shared claims count as that a group pays for, or would if it were admitted.
+    """Return the amounts of shared claims that a group pays for, or would pay for if admitted.
 
-    A claim is paid for by one group: the first of those that hold quota and name it.
+    One group pays for a claim: the first group that holds quota and names the claim.
     """
     found: dict[str, int] = {}
     for key in sorted(world.sharing.claims_of(group)):
@@ -239,7 +239,7 @@ def bare(asked: PodView | DeclaredSet) -> Amounts:
 
 
 def _renamed(world: World, own: Amounts) -> dict[str, int]:
-    """Return what requests become by extended resources of DeviceClasses that are mapped."""
+    """Return how requests for extended resources of mapped DeviceClasses change the requests."""
     more: dict[str, int] = {}
     for resource, amount in own.items():
         if "/" not in resource or not amount:
@@ -253,9 +253,9 @@ def _renamed(world: World, own: Amounts) -> dict[str, int]:
 
 
 def _class_of(world: World, resource: str) -> str:
-    """Return the DeviceClass that is asked for by an extended resource, "" if none is.
+    """Return the DeviceClass that an extended resource requests, "" if there is none.
 
-    Of several the newest, of those made at once the first by name, as kube-scheduler chooses.
+    Of several the newest, of equally new classes the first by name, as kube-scheduler chooses.
     """
     if resource.startswith(IMPLICIT) and not _as_kueue(world):
         name = resource.removeprefix(IMPLICIT)
@@ -269,12 +269,12 @@ def _class_of(world: World, resource: str) -> str:
 
 
 def _sources(world: World, namespace: str, entry: PodClaim, made: Generated) -> Iterator[Source]:
-    """Yield what says what an entry asks for: its claim, or a template and what was made of it."""
+    """Yield the objects with the request of an entry: a claim, or a template and its claim."""
     name = entry.claim
     if entry.template:
         template = world.claim_templates.get((namespace, entry.template))
         yield Source("ResourceClaimTemplate", entry.template, template)
-        # Kueue charges what the template says, whatever comes of it.
+        # Kueue charges what the template says, whatever the claim says.
         name = "" if _as_kueue(world) else dict(made).get(entry.name, "")
     if name:
         yield Source("ResourceClaim", name, world.resource_claims.get((namespace, name)))

@@ -45,22 +45,22 @@ from podgroup.state.pod import Pod
 from podgroup.state.world import World
 
 KUEUE: Final = "kueue"
-"""Who decided an admission that Kueue decided."""
+"""`decided_by` of an admission that Kueue decided."""
 UNPLACED: Final = "?"
-"""What the roles of pods without a place begin with; they never have a count."""
+"""Begins the roles of pods without a place; such a role never has a count."""
 _HASH: Final = re.compile("[0-9a-f]{8}")
-"""A role that is named by its hash."""
+"""A role whose name is its hash."""
 KEEP: Final = "keep"
-"""Purpose of the timer by which a pod is looked at that lost its label."""
+"""Purpose of the timer after which a pod without its label is looked at."""
 
 
 def local_queue_of(world: World, group: Group) -> LocalQueueView | None:
-    """Return the LocalQueue that a group names, None if there is none."""
+    """Return the LocalQueue that a group names, None if it does not exist."""
     return world.local_queues.get((group.namespace, group.spec.queue))
 
 
 def asks_for_nodes(world: World) -> bool:
-    """Tell whether nodes have to be known: a flavor names the Topology that they are in."""
+    """Tell whether nodes have to be known: a flavor names a Topology."""
     return any(flavor.topology for flavor in world.flavors.values())
 
 
@@ -70,16 +70,16 @@ def nodes_listed(world: World) -> bool:
 
 
 def cluster_queue_of(world: World, group: Group) -> ClusterQueueView | None:
-    """Return the ClusterQueue that its LocalQueue leads to, None if there is none."""
+    """Return the ClusterQueue of a group's LocalQueue, None if it does not exist."""
     local = local_queue_of(world, group)
     return world.cluster_queues.get(local.cluster_queue) if local is not None else None
 
 
 def cluster_queue_name(world: World, group: Group) -> str:
-    """Return the ClusterQueue that holds it, else that its queue leads to, or ""; by name.
+    """Return the name of the ClusterQueue whose quota a group holds, else of its LocalQueue's.
 
-    Of a group that is over it is the one that it ended in: rows of one group are the same whether
-    its LocalQueue is deleted in the same batch of the log or in a later one.
+    A group that is over keeps the ClusterQueue that it ended in: its rows are the same whether its
+    LocalQueue is deleted in the same batch of the log or in a later batch. "" without a LocalQueue.
     """
     if group.quota.holding is not None:
         return group.quota.holding.admission.cluster_queue
@@ -90,15 +90,15 @@ def cluster_queue_name(world: World, group: Group) -> str:
 
 
 def shares_by_use(world: World, queue: ClusterQueueView) -> bool:
-    """Tell whether a ClusterQueue takes first who used least lately."""
+    """Tell whether a ClusterQueue orders groups by the recent use of their LocalQueues."""
     return world.policy.usage_half_life_s >= 0 and queue.usage_based
 
 
 def priority_class_of(group: Group) -> str:
-    """Return the WorkloadPriorityClass that a composed group has its priority from, "" if none."""
+    """Return the WorkloadPriorityClass that gave a composed group its priority, "" if none did."""
     ranked_by, workload = group.composition.ranked_by, group.mirror.workload
     if ranked_by is None and workload is None:
-        return group.spec.priority_class  # its Workload is about to be made
+        return group.spec.priority_class  # its Workload is about to be created
     kind, _, name = (ranked_by or "").partition("/")
     if ranked_by is None and workload is not None:
         kind, name = workload.priority_class_kind, workload.priority_class
@@ -106,7 +106,7 @@ def priority_class_of(group: Group) -> str:
 
 
 def used_lately(world: World, local: LocalQueueView) -> float:
-    """Return what a LocalQueue used lately, as `admission.ledger` has it."""
+    """Return the recent use of a LocalQueue as one number, as `admission.ledger` has it."""
     used = world.meta.used.get(f"{local.namespace}/{local.name}")
     consumed = dict(used.consumed or ()) if used is not None else {}
     return weighted_use(
@@ -134,13 +134,13 @@ def condition(workload: WorkloadView | None, kind: str) -> Condition | None:
 
 
 def is_true(workload: WorkloadView | None, kind: str) -> bool:
-    """Tell whether a condition is there and True."""
+    """Tell whether a Workload has a condition and its status is True."""
     found = condition(workload, kind)
     return found is not None and found.status == "True"
 
 
 def _bears_marks(pod: Pod) -> bool:
-    """Tell whether a pod was started under an admission that this log has not seen."""
+    """Tell whether a pod was started under an admission that the log does not have."""
     return PODSET_LABEL in pod.view.labels and not pod.first_gated and not pod.opened
 
 
@@ -151,7 +151,7 @@ def started_before(world: World, group: Group) -> bool:
 
 
 def runs_since_before(world: World, group: Group) -> bool:
-    """Tell whether there are such pods, and no others past their gate."""
+    """Tell whether a group has pods past their gate, all with the marks of a start."""
     return bool(world.members[group.id].count(Flag.LIVE)) and started_before(world, group)
 
 
@@ -177,7 +177,7 @@ def unwell(world: World, node: str) -> bool:
 
 
 def place_of(group: Group, role: str) -> TopologyAssignment | None:
-    """Return where the pods of a role go by its admission; None if anywhere."""
+    """Return the places that admission gave the pods of a role; None if it gave no places."""
     holding = group.quota.holding
     for given in holding.admission.assignments if holding is not None else ():
         if given.place is not None and role_of(group, given.name) == role:
@@ -186,9 +186,9 @@ def place_of(group: Group, role: str) -> TopologyAssignment | None:
 
 
 def pods_of(world: World, group: Group, pod_set: str, count: int = 0, sample: str = "") -> str:
-    """Name the pods of a pod set as their author would: no hash.
+    """Name the pods of a podset as their author would: without a hash.
 
-    That is the role that they name, else its sample, the first of its pods that was seen:
+    By their role's name, else by the role's sample, its first pod that was seen:
     `4 pods like train-0`.
     """
     pods = f"{count} pod{'' if count == 1 else 's'}" if count else "pods"
@@ -203,20 +203,20 @@ def pods_of(world: World, group: Group, pod_set: str, count: int = 0, sample: st
 
 
 def given_name(role: str, view: PodView | None) -> str:
-    """Return the name that people gave a role, empty where it has but a hash."""
+    """Return the name that people gave a role, "" if its name is a hash."""
     label = view.labels.get(POD_GROUP_ROLE, "") if view is not None else ""
     return label or ("" if _HASH.fullmatch(role) else role)
 
 
 def ran_s(holding: QuotaReservation, now: datetime) -> int:
-    """Return for how long an admission has lasted, in seconds; 0 for a mere reservation."""
+    """Return how long an admission has lasted, in seconds; 0 for a mere reservation."""
     begin = holding.admitted_at or holding.at
     lasts = holding.admitted or holding.decided_by == KUEUE
     return max(0, int((now - begin).total_seconds())) if lasts else 0
 
 
 def succeeded(world: World, group: Group, pod_set: str) -> int:
-    """Return how many pods of a podset succeeded, those that have left included."""
+    """Return how many pods of a podset succeeded; pods that have left count."""
     name = role_of(group, pod_set)
     role = group.roles.get(name)
     gone = role.succeeded_gone if role is not None else 0
@@ -224,9 +224,9 @@ def succeeded(world: World, group: Group, pod_set: str) -> int:
 
 
 def places_left(world: World, group: Group, role: Role) -> int:
-    """Return how many places of a role still need quota: those whose pod succeeded need none.
+    """Return how many places of a role still need quota: places of succeeded pods need none.
 
-    KEP-976 "Dynamically reclaiming Quota". Serving groups and single pods give nothing up.
+    KEP-976 "Dynamically reclaiming Quota". Serving groups and single pods keep all their places.
     """
     if group.single or group.spec.serving:
         return role.count
@@ -237,7 +237,7 @@ def places_left(world: World, group: Group, role: Role) -> int:
 def beyond_admission(
     world: World, group: Group, admission: Admission
 ) -> dict[tuple[str, str], int]:
-    """Return what live pods take above the share of a place: all of it where they have none."""
+    """Return what live pods take above their place's share; pods without a place have no share."""
     members = world.members[group.id]
     given = {role_of(group, a.name): a for a in admission.assignments}
     if Flag.LARGER not in members.sets and given.keys() >= group.roles.keys():
@@ -268,8 +268,8 @@ def beyond_admission(
 def charged_claims(world: World, group: Group, admission: Admission) -> dict[tuple[str, str], int]:
     """Return what a group is charged for ResourceClaims that its pods share, by flavor.
 
-    As many devices as it was admitted with, though a claim be deleted under its pods; more where
-    it pays for more now; none where other groups pay for all that it names.
+    The devices of its admission, even if a claim was deleted since; more devices where the group
+    pays for more now; none where other groups pay for all claims that it names.
     """
     given = [one for one in admission.assignments if one.shared]
     named = list(world.sharing.claims_of(group.id))
@@ -290,7 +290,7 @@ def charged_claims(world: World, group: Group, admission: Admission) -> dict[tup
 
 
 def larger_claims(world: World, group: Group, admission: Admission) -> dict[tuple[str, str], int]:
-    """Return what shared claims hold above what they were admitted with, by flavor."""
+    """Return what shared claims hold above the admission, by flavor."""
     given: dict[tuple[str, str], int] = {}
     for one in admission.assignments:
         for resource, amount in one.shared.items():
@@ -304,9 +304,9 @@ def larger_claims(world: World, group: Group, admission: Admission) -> dict[tupl
 def _flavor_for(
     queue: ClusterQueueView | None, assignment: Assignment | None, resource: str
 ) -> str:
-    """Return the flavor that a resource is charged in, "" if the queue does not account for it.
+    """Return the flavor in which a resource is charged, "" if the queue does not cover it.
 
-    That is the flavor given for it or for another resource of its resource group, else the first.
+    The flavor assigned to the resource, else to another of its resource group, else the first.
     """
     chosen = assignment.flavors if assignment is not None else {}
     if resource in chosen:
@@ -320,7 +320,7 @@ def _flavor_for(
 
 
 def unknown_flavor(world: World, assignment: Assignment) -> str:
-    """Return a flavor of an assignment that does not exist (yet): its labels are not known."""
+    """Return a flavor of an assignment that does not exist (yet), so its labels are unknown."""
     return next((f for f in assignment.flavors.values() if f not in world.flavors), "")
 
 
@@ -330,7 +330,7 @@ def set_named(group: Group, name: str) -> DeclaredSet | None:
 
 
 def set_of(world: World, group: Group) -> StatefulSetView | None:
-    """Return the StatefulSet that a group is of, or that has the leaders of its LeaderWorkerSet."""
+    """Return the StatefulSet of a group's pods, or of the leaders of its LeaderWorkerSet."""
     name = group.spec.owner_name
     return world.stateful_sets.get((group.namespace, name)) if name else None
 
@@ -338,7 +338,7 @@ def set_of(world: World, group: Group) -> StatefulSetView | None:
 def wanted_counts(world: World, group: Group) -> dict[str, int] | None:
     """Return how many pods of each role the owner of a group's pods wants; None: not known yet.
 
-    A StatefulSet says it itself. The pods of a LeaderWorkerSet say how large their replica is.
+    A StatefulSet states its replicas. The pods of a LeaderWorkerSet state their replica's size.
     """
     kind = group.spec.owner_kind
     if kind == LEADER_WORKER_SET:
@@ -349,17 +349,17 @@ def wanted_counts(world: World, group: Group) -> dict[str, int] | None:
 
 
 def follows_owner(world: World, group: Group) -> bool:
-    """Tell whether a group is to have the size that the owner of its pods says (builtin mode)."""
+    """Tell whether a group follows the size that the owner of its pods wants (builtin mode)."""
     policy = world.policy
     decides = world.mode != KUEUE and policy.compatibility != "kueue"
     return decides and group.spec.owner_kind in policy.owned_groups
 
 
 def outlasts(world: World, group: Group) -> bool:
-    """Tell whether pods are to come again of which there are none: their owner wants some.
+    """Tell whether a group without pods will get pods again, since their owner wants some.
 
-    A replica of a LeaderWorkerSet is wanted while the StatefulSet of its leaders has one of its
-    number.
+    A replica of a LeaderWorkerSet is wanted while its number is below the replicas of the leaders'
+    StatefulSet.
     """
     if not follows_owner(world, group) or group.ending.finish is not None:
         return False
@@ -373,7 +373,7 @@ def outlasts(world: World, group: Group) -> bool:
 
 
 def grows(group: Group) -> bool:
-    """Tell whether a group that is admitted waits for quota for more pods."""
+    """Tell whether an admitted group waits for quota for more pods."""
     holding = group.quota.holding
     return (
         bool(group.composition.wanted)
@@ -386,7 +386,7 @@ def grows(group: Group) -> bool:
 
 
 def beyond(group: Group, name: str, view: PodView) -> dict[str, int]:
-    """Return what a gated pod asks for above what its role has declared, by resource."""
+    """Return the requests of a gated pod that are above its role's, by resource."""
     if ADMISSION_GATE not in view.gates:
         return {}
     role, declared = group.roles.get(name), set_named(group, name)

@@ -1,10 +1,10 @@
 """A group: one life of a pod group or single pod, in parts with one writer each.
 
-Theory. Each `Part` is written by one module of `podgroup.fold.group` and read by all rules. The
-parts are in memory alone: what is stored of a group is one flat record.
+Theory. One module of `podgroup.fold.group` writes each `Part`, and all rules read it. Parts exist
+in memory alone: a group is stored as one flat record.
 
-Invariant: what is not of a part never changes, but for roles, whose counters follow the pods, and
-`parked`.
+Invariant: fields outside of parts never change, but for `roles`, whose counters follow the pods,
+and `parked`.
 """
 
 from collections.abc import Mapping
@@ -29,11 +29,11 @@ GROUP = "group"
 class Role(Struct, gc=False):
     """A role of a group. `count` is 0 until the group is composed.
 
-    Counters are of pods ever: `succeeded_gone` are pods that succeeded and then left the API
+    Counters are of all pods ever: `succeeded_gone` are pods that succeeded and then left the API
     server; their success still counts and their place stays taken.
 
-    In groups that declare their roles `need` is how many pods must be there before the group may
-    start, and `peak` how many places were taken at once since it did: what was never created is
+    In groups that declare their roles `need` is how many pods must exist before the group may
+    start, and `peak` how many places were taken at once since then: a pod that was never created is
     not missing.
     """
 
@@ -54,7 +54,7 @@ class Role(Struct, gc=False):
 
 
 class Begin(Struct, frozen=True, gc=False):
-    """Where in the log a group was given quota, and when its admission was complete."""
+    """Where in the log a group's quota was reserved, and when its admission was complete."""
 
     seq: int
     at: datetime
@@ -74,15 +74,15 @@ class QuotaReservation(Struct, frozen=True, gc=False):
     admitted_at: datetime | None = None
     """When the checks were through, if there were any; `at` is when quota was reserved."""
     taken_over: bool = False
-    """Its pods ran already and bore the marks of a start, which others can write as well."""
+    """The pods ran already and bore the marks of a start, which other clients can write as well."""
     moved: Since | None = None
-    """From where on pods have other places than they were given first."""
+    """Since when the pods have other places than at their admission."""
     first: Begin | None = None
-    """From where on it is held in other sizes before this one."""
+    """Since when quota is held, if the group's size has changed since."""
 
     @property
     def begin(self) -> Begin:
-        """From where on it is held, in whatever size."""
+        """Since when quota is held, in whatever size."""
         return self.first or Begin(seq=self.seq, at=self.admitted_at or self.at)
 
 
@@ -94,7 +94,7 @@ class Eviction(Struct, frozen=True, gc=False):
     at: datetime
     preempted_by: str = ""
     policy: str = ""
-    """By which policy it was preempted (`podgroup.model.names.PREEMPTED_…`)."""
+    """The policy of the preemption (`podgroup.model.names.PREEMPTED_…`)."""
     told: Effect | None = None
     """What follows from the reason, if the decision says so."""
 
@@ -114,7 +114,7 @@ class Finish(Struct, frozen=True, gc=False):
 
 
 class Wait(Struct, frozen=True, gc=False):
-    """The reason a group waits for now. `blocked`: nothing but a person can help."""
+    """Why a group waits now. `blocked`: only a person can end the wait."""
 
     reason: str
     message: str
@@ -124,7 +124,7 @@ class Wait(Struct, frozen=True, gc=False):
 
 
 class QuotaShortage(Struct, frozen=True, gc=False):
-    """What a group fell short of when it was tried, or an equal one, and since when it does."""
+    """The shortages of a group when it or an equal group was tried, and since when."""
 
     cluster_queue: str
     shortages: tuple[Shortage, ...]
@@ -133,7 +133,7 @@ class QuotaShortage(Struct, frozen=True, gc=False):
 
 
 class HeldStart(Struct, frozen=True, gc=False):
-    """A start that is reserved for a group, and since when it is that one."""
+    """The reserved start of a group, and since when it is this start."""
 
     start: StartReserved
     from_at: datetime
@@ -143,27 +143,26 @@ class HeldStart(Struct, frozen=True, gc=False):
 class Part(Struct, gc=False):
     """A part of a group, which one module of the fold writes and all others read.
 
-    What is stored of a group knows of no parts (`projector.writing.packing`): a field's `name` is
-    what it is stored under.
+    A stored group has no parts (`projector.writing.packing`): a field is stored under its `name`.
     """
 
 
 class Spec(Part):
-    """What its pods ask for: the first by creation time and uid, as long as it is not composed."""
+    """The declaration of the pods: of the first by creation time and uid, until composition."""
 
     queue: str = ""
     total: int = 0
     priority_class: str = ""
     dialect: str = ""
-    """How it declares its pods (`podgroup.log.dialects`); "" is the total count."""
+    """How the group declares its pods (`podgroup.log.dialects`); "" is the total count."""
     declared: str = ""
-    """The declaration that `dialect` and the next five were taken from."""
+    """The declaration from which `dialect` and the next five fields were taken."""
     declarer_role: str = ""
     sets: tuple[DeclaredSet, ...] = ()
     declared_roles: int = 0
     declared_count: int = 0
     owner: str = ""
-    """Kind and name of what its pods are of and whose size it follows (`StatefulSet/web`)."""
+    """Kind and name of the pods' owner, whose size the group follows (`StatefulSet/web`)."""
     fast: bool = False
     serving: bool = False
     prebuilt: str = ""
@@ -180,69 +179,69 @@ class Spec(Part):
 
 
 class Composition(Part):
-    """What was fixed when it was complete (with the counts of its roles), and what is missing."""
+    """What was fixed when the group was complete (and its roles' counts), and what is missing."""
 
     priority: int = 0
     done: bool = field(default=False, name="composed")
     total: int = field(default=0, name="composed_total")
     complete_at: datetime | None = None
     short: tuple[str, str] | None = None
-    """(reason, message) while pods are missing that must be replaced."""
+    """(reason, message) while pods must be replaced."""
     was_short: bool = False
     ranked_by: str | None = None
-    """Kind/name of the class that gave the priority, "" for none, where no Workload says it."""
+    """Kind/name of the class that gave the priority, "" for none; None where a Workload says it."""
     wanted: tuple[tuple[str, int], ...] = ()
-    """(role, count) of roles that its owner wants larger than the quota it holds is for."""
+    """(role, count) of roles that the pods' owner wants larger than the quota held."""
     wanted_at: datetime | None = None
     """Since when."""
 
 
 class Mirror(Part):
-    """Its Workload as last seen, and what is under way or refused of what is written to it."""
+    """The group's Workload as last seen, and writes to it that are in flight or were refused."""
 
     name: str = field(default="", name="workload_name")
     workload: WorkloadView | None = None
     expect: Expectation | None = field(default=None, name="workload_expect")
     refused_version: str = field(default="", name="workload_refused_version")
     refused: str = field(default="", name="workload_refused")
-    """What the API server said when it last would not create the Workload; "" once there is one."""
+    """The API server's last refusal to create the Workload; "" once the Workload exists."""
     too_large: bool = field(default=False, name="workload_too_large")
-    """It said that the Workload is too large, which trying again does not change."""
+    """The refusal says that the Workload is too large, which trying again does not change."""
     unwritten: tuple[str, str] | None = field(default=None, name="workload_unwritten")
-    """(action, answer) of another write that was refused, until the Workload takes one."""
+    """(action, answer) of another refused write, until a write of the Workload is accepted."""
     refusals: int = field(default=0, name="workload_refusals")
-    """How often in a row that happened: each time the next try comes later."""
+    """How often in a row creating was refused: each time the next try comes later."""
     rejections: int = field(default=0, name="workload_rejections")
     """How often in a row the write in `unwritten` was refused."""
     refusal_told: str = ""
-    """What of that was written to the group's first pod."""
+    """The refusal that was last written to the group's first pod."""
     lost: bool = field(default=False, name="workload_lost")
     """The Workload disappeared (or is being deleted) while the group was not finished."""
     deactivating: bool = False
-    """Its Workload was deactivated by us, which is not visible on it yet."""
+    """We deactivated the Workload, which its view does not show yet."""
     checks_told: str = ""
-    """Messages of pending admission checks that were written to the pods last."""
+    """The messages of pending admission checks that were last written to the pods."""
     checks_stale: bool = False
-    """What its Workload says of checks is of an earlier reservation, and to be reset."""
+    """The Workload's check states are of an earlier reservation, and are to be reset."""
 
 
 class HeldQuota(Part):
-    """What it holds of quota, held before, and reported about having none."""
+    """The quota that the group holds or held, and why it waits for quota."""
 
     holding: QuotaReservation | None = None
     admissions: int = 0
     executed_s: int = 0
     reason: tuple[str, str] = field(default=("", ""), name="queue_reason")
-    """(reason, message) that quota admission last gave for not admitting it."""
+    """(reason, message) of the last time that quota admission did not admit the group."""
     shortage: QuotaShortage | None = field(default=None, name="lack")
     kept: Kept | None = None
-    """Quota that waits for it, until others have given it back."""
+    """Quota that is kept for the group, until its victims have given it back."""
     start: HeldStart | None = field(default=None, name="reserved_start")
-    """The start that is reserved for it."""
+    """The group's reserved start."""
     held_in: str = ""
-    """ClusterQueue that it held quota of last: what runs of it was started there."""
+    """ClusterQueue of the quota that the group held last, where its running pods were started."""
     told: Effect | None = field(default=None, name="queue_effect")
-    """What follows from `reason`; None in rows from before it was kept."""
+    """What follows from `reason`; None in rows from before this field."""
 
     @property
     def effect(self) -> Effect:
@@ -251,36 +250,36 @@ class HeldQuota(Part):
 
 
 class Requeueing(Part):
-    """Why it had to stop, and when and where it queues again."""
+    """Why the group had to stop, and when it queues again."""
 
     queued_at: datetime | None = None
     evicted: Eviction | None = None
     requeued: bool = True
     timeouts: int = 0
-    """Evictions for not being ready, since it was last activated."""
+    """Evictions for not being ready, since the group was last activated."""
     requeue_at: datetime | None = None
     """End of the back-off after such an eviction."""
     preempted_for: tuple[str, ...] = field(default=(), name="beaten_by")
-    """Groups that it was preempted for, ever: it never preempts them."""
+    """Groups for which the group was ever preempted: it never preempts them."""
 
 
 class Readiness(Part):
-    """Whether enough of its pods are ready."""
+    """Whether enough of the group's pods are ready."""
 
     ready: bool = False
     unready_at: datetime | None = None
-    """Since when it holds quota and is not ready."""
+    """Since when the group holds quota and is not ready."""
 
 
 class Explained(Part):
-    """What is said of it: its state, and what it waits for."""
+    """The group's state, and why it waits."""
 
     wait: Wait | None = None
     state: str = ""
     reason: str = ""
     message: str = ""
     told: Effect | None = field(default=None, name="explained_effect")
-    """What follows from `reason`; None in rows from before it was kept."""
+    """What follows from `reason`; None in rows from before this field."""
 
     @property
     def effect(self) -> Effect:
@@ -289,45 +288,45 @@ class Explained(Part):
 
 
 class Reporting(Part):
-    """What was reported to its users, or is yet to be."""
+    """What was reported to the group's users, or is yet to be."""
 
     recounted: tuple[PodUID, str, str] | None = None
     """(pod, old, new) of a total count that was changed after composition, until it is reported."""
     key: str = field(default="", name="report_key")
-    """What there is to tell users about; a timer tells it once it has held for 5 s."""
+    """What there is to report to users; a timer has it reported once it has held for 5 s."""
     due: bool = field(default=False, name="report_due")
     pods: int = field(default=0, name="reported")
     """Pods whose condition says that they wait."""
 
 
 class Departures(Part):
-    """What became of pods that were taken out of it."""
+    """What became of pods that were taken out of the group."""
 
     disowned: tuple[tuple[PodUID, str, bool], ...] = ()
-    """(uid, name, gated) of pods that were taken out of our hands, until we release them."""
+    """(uid, name, gated) of pods that lost our label, until we release them."""
     left: bool = False
-    """Its only pod was taken out of our hands at its gate, and may be given back."""
+    """The group's only pod lost our label while gated, and may get it back."""
     strayed: bool = False
-    """A pod was taken out of it that may live on, and own the Workload."""
+    """A pod was taken out of the group that may live on, and own the Workload."""
 
 
 class Ending(Part):
-    """How it ended, or why it has to."""
+    """How the group ended, or why it has to end."""
 
     finish: Finish | None = None
     start_failed: str = ""
-    """Why a pod can never start with what its admission gives it: the group ends over that."""
+    """Why a pod can never start with what its admission gives it, for which the group ends."""
     finished_at: datetime | None = None
     gone_at: datetime | None = None
     cluster_queue: str = ""
-    """The one it was in when it ended: its LocalQueue may be deleted or lead elsewhere since."""
+    """The ClusterQueue at the group's end: its LocalQueue may be deleted or changed since."""
 
 
 class Group(Struct, gc=False):
     """One life of a pod group, or of a single pod.
 
-    What is not of a part is its identity, which never changes, its roles, whose counters follow its
-    pods, and `parked`: under what it is parked, and why.
+    Outside of parts are its identity, which never changes, its roles, whose counters follow the
+    pods, and `parked`: under what the group is parked, and why.
     """
 
     id: GroupID
@@ -351,5 +350,5 @@ class Group(Struct, gc=False):
 
     @property
     def single(self) -> bool:
-        """It is one pod without a group name."""
+        """The group is one pod without a group name."""
         return self.kind == SINGLE

@@ -23,8 +23,8 @@ _T = TypeVar("_T")
 class _Flags:
     """What a pod is, for counting. Terms as in the glossary of docs/concepts.md.
 
-    Plain integers: an enum would cost more than everything else done with them. Of an object, not
-    of its class: the interpreter finds those twice as fast.
+    Plain integers: an enum would cost more than everything else done with them. They are attributes
+    of an object, which the interpreter finds twice as fast as attributes of a class.
     """
 
     def __init__(self) -> None:
@@ -44,19 +44,19 @@ class _Flags:
         self.STOPPABLE: Final = 8192  # neither gated nor terminated nor deleting
         self.UNRETRIABLE: Final = 16384
         self.UNOWNED: Final = 32768  # active and not an owner of the Workload
-        self.EXCESS: Final = 65536  # decided to be beyond the count: in no other count any more
+        self.EXCESS: Final = 65536  # decided to be beyond the count: no other count has it
         self.BUSY: Final = (
-            131072  # a decision about it is in flight, or was rejected for this version of it
+            131072  # a decision about the pod is in flight, or was rejected at this version
         )
-        self.LIVE: Final = 262144  # it may run: past its gate, not ended, not gone; it is charged
+        self.LIVE: Final = 262144  # may run: past its gate, not ended, not gone; it is charged
         self.LARGER: Final = 524288  # asks for more than its role, for which quota is given
         self.HIDDEN: Final = 1048576  # out of the watch's sight, and may run
         self.REPORTED: Final = 2097152  # its condition says that it waits
-        self.ABSURD: Final = 4194304  # is deleted with a longer grace period than is believed
-        self.REFUSED: Final = 8388608  # the API server refuses a write of it, but for its gate
-        self.CUT: Final = 16777216  # fields of it are left out, since they take too much memory
-        self.LONG: Final = 33554432  # is deleted with more grace than who is preempted has
-        self.SHUT: Final = 67108864  # the API server refuses to take its gate off
+        self.ABSURD: Final = 4194304  # is deleted with a grace period longer than is believed
+        self.REFUSED: Final = 8388608  # the API server refuses a write of it, but for its ungating
+        self.CUT: Final = 16777216  # its view lacks fields, since they take too much memory
+        self.LONG: Final = 33554432  # is deleted with a longer grace period than victims have
+        self.SHUT: Final = 67108864  # the API server refuses its ungating
 
 
 Flag: Final = _Flags()
@@ -78,7 +78,7 @@ LISTED = (
     | Flag.LONG
     | Flag.SHUT
 )
-"""Flags whose pods are kept in sets, because a rule goes over just those."""
+"""Flags whose pods are kept in sets, because a rule goes over just these pods."""
 
 IDLE_ONLY = (
     Flag.GATED
@@ -90,11 +90,11 @@ IDLE_ONLY = (
     | Flag.ABSURD
     | Flag.LONG
 )
-"""Of the listed flags, those whose sets leave busy pods out: a rule that acts on a whole group once
-must not go over it again for each of the observations that follow."""
+"""Listed flags whose sets leave busy pods out: a rule that acts on a whole group once must not go
+over the group again for each of the observations that follow."""
 
 LEAST = Flag.REFUSED | Flag.SHUT | Flag.CUT
-"""Of the listed flags, those of which a rule asks at each look who is the first."""
+"""Listed flags of which a rule asks for the first pod, each time it runs."""
 
 _BITS: tuple[int, ...] = tuple(1 << i for i in range(Flag.SHUT.bit_length()))
 _LISTED_BITS: tuple[int, ...] = tuple(b for b in _BITS if b & LISTED)
@@ -109,7 +109,7 @@ _UNRETRIABLE: Final = _PLACES[Flag.UNRETRIABLE]
 
 
 _CHARGED = Flag.LIVE | Flag.DELETING
-"""Flags on which it depends what is charged without an admission."""
+"""Flags that decide what a pod without an admission is charged."""
 
 _UNCOUNTED = (
     Flag.UNOWNED
@@ -130,7 +130,7 @@ def _listed(flags: int) -> int:
 
 
 _Stamp = tuple[datetime, str, str, str, str]
-"""Of a pod: age, role, "1" if it has not failed, and then its queue and total count."""
+"""A pod's age, role, "1" if it has not failed, and then its queue and total count."""
 _Move = tuple[int, tuple[tuple[int, bool], ...], int, bool]
 _MOVES: dict[tuple[int, int], _Move] = {}
 """(old, new) flags -> what is added to the counts, which lists are entered or left, `new` itself,
@@ -148,7 +148,7 @@ def _move(old: int, new: int) -> _Move:
 
 
 def _say(said: dict[str, _T], counted: Counter[_T], uid: str, value: _T) -> None:
-    """Let a pod say a value, a false one for none; `counted` is how many say each."""
+    """Enter a pod's value, a false value for none; `counted` is how many pods have each value."""
     old = said.pop(uid, None)
     if old is not None:
         counted[old] -= 1
@@ -193,16 +193,16 @@ class Members:
         self.queues: Counter[str] = Counter()
         self.stamps: dict[str, _Stamp] = {}
         self.moves = 0
-        """How often what runs has changed: a pod began or ended, was resized or asked to stop."""
+        """Changes of what runs: a pod began or ended, was resized or asked to stop."""
         self.charged_for: object = None
-        """What quota that is held without an admission was last worked out from."""
+        """The source of the last charge without an admission (`Charged.source`)."""
         self.owned: frozenset[str] = frozenset()
         """Uids of the Workload's owner references."""
         self.gated_by: Counter[str] = Counter()
         """Value of annotation admission-gated-by -> how many pods at their gate have it."""
         self._gated_by: dict[str, str] = {}
         self.kept: Counter[int] = Counter()
-        """How often pods out of sight were put back into it -> how many pods so often."""
+        """Times that a hidden pod's label was put back -> how many pods have that number."""
         self._kept: dict[str, int] = {}
         self.pairs: dict[str, tuple[tuple[datetime, str], str, str]] = {}
         """What is contradicted -> age of the second pod, first pod, second pod (`contradict`)."""
@@ -229,7 +229,7 @@ class Members:
             self.move(uid, old, flags)
 
     def move(self, uid: str, old: int, flags: int) -> None:
-        """Take over the new flags of a pod that declares what it did before; `old` are its own."""
+        """Take over the new flags of a pod with an unchanged declaration; `old` are its flags."""
         counted, listed, kept, charged = _MOVES.get((old, flags)) or _move(old, flags)
         self.flags[uid] = kept
         if charged:
@@ -254,13 +254,13 @@ class Members:
     def _enter(self, bit: int, uid: str) -> None:
         heap = self.troubled.setdefault(bit, [])
         heapq.heappush(heap, uid)
-        if len(heap) > 2 * len(self.sets[bit]) + 16:  # most have left, or come again and again
+        if len(heap) > 2 * len(self.sets[bit]) + 16:  # most have left, or came again and again
             self.troubled[bit] = sorted(self.sets[bit])
 
     def _declare(
         self, age: tuple[datetime, str], role: str, queue: str, total: str, failed: bool
     ) -> None:
-        # Only pods that have not failed are compared: a failed one says nothing of the future.
+        # Only pods that have not failed are compared: a failed pod does not speak for the future.
         created_at, uid = age
         new = (created_at, role, "", "", "") if failed else (created_at, role, "1", queue, total)
         old = self.stamps.get(uid)
@@ -284,12 +284,12 @@ class Members:
                 del counter[value]
 
     def gate(self, uid: str, text: str) -> None:
-        """Keep what a pod that waits at its gate says of who holds it back, "" for nobody."""
+        """Enter who holds a gated pod's admission back, as its annotation says; "" without it."""
         if self._gated_by.get(uid, "") != text:
             _say(self._gated_by, self.gated_by, uid, intern(text))
 
     def keep(self, uid: str, times: int) -> None:
-        """Keep how often a pod out of sight was put back into it, 0 for one that is in sight."""
+        """Enter how often a hidden pod's label was put back, 0 for a pod that is not hidden."""
         _say(self._kept, self.kept, uid, times)
 
     def drop(self, uid: str) -> None:
@@ -305,9 +305,9 @@ class Members:
             self._doubt((stamp[0], uid))
 
     def contradict(self, what: str, first: str, second: str) -> None:
-        """Keep that `first` is the oldest to speak of `what` and `second` the next to differ.
+        """Enter that `first` is the oldest pod with a value of `what`, `second` the next to differ.
 
-        That holds, however many younger pods come, until one as old as `second` is put or dropped.
+        That stays so while younger pods come, until a pod as old as `second` is put or dropped.
         """
         self.pairs[what] = ((self.stamps[second][0], second), first, second)
 
@@ -320,7 +320,7 @@ class Members:
         return self.counts.get(role, 0) >> _PLACES[flag] & _MASK
 
     def standing(self) -> tuple[int, int, int, int]:
-        """Return how many pods run, are ready, have succeeded, and are not to be retried."""
+        """Return how many pods run, are ready, have succeeded, and are unretriable."""
         counts = self.counts[""]
         return (
             counts >> _RUNNING & _MASK,
@@ -330,7 +330,7 @@ class Members:
         )
 
     def listed(self, flag: int, role: str = "") -> list[str]:
-        """Return the uids (of a role) with one of the `LISTED` flags, sorted: restarts keep that.
+        """Return the uids (of a role) with one of the `LISTED` flags, sorted: restarts keep this.
 
         For flags of `IDLE_ONLY` pods that are not free (`Pod.free`) are left out.
         """
@@ -340,7 +340,7 @@ class Members:
         return sorted([u for u in found if self.stamps[u][1] == role] if role else found)
 
     def least(self, flag: int) -> str | None:
-        """Return the first that is `listed` with a flag of `LEAST`; None: there is none."""
+        """Return the first pod that is `listed` with a flag of `LEAST`; None without such a pod."""
         found = self.sets.get(flag)
         if not found:
             return None
@@ -358,7 +358,7 @@ class Members:
     def first(self) -> str | None:
         """Return the pod that represents the group: the oldest, ties broken by uid.
 
-        One that failed does so only when all have: it says nothing of those that came after it.
+        A failed pod does so only when all have failed: it does not speak for later pods.
         """
         while self._speaking:
             stamp = self.stamps.get(self._speaking[0][1])

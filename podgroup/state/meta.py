@@ -1,6 +1,6 @@
-"""What is known of the log itself: position, relists, timers, and what could not be read.
+"""The state of the log itself: position, relists, timers, and what could not be read.
 
-Invariant: it is stored with the checkpoint, so it is of the same position as everything else.
+Invariant: it is stored with the checkpoint, so it has the same position as everything else.
 """
 
 from datetime import datetime
@@ -38,13 +38,13 @@ class Refusal(Struct, rename={"reported": "told"}):
     message: str
     reported: bool = False
     parked: str = ""
-    """Under which `seq/ord` that was parked; "" when there is none to settle."""
+    """The `seq/ord` under which the refusal was parked; "" when none is open."""
     unlabelled: bool = False
-    """It bears what is ours without our label."""
+    """The pod bears our gate or finalizer, and lacks our label."""
 
 
 class Meta(Struct, rename={"unreported": "untold"}):
-    """What is known of the log itself. Stored with the checkpoint."""
+    """The state of the log itself. Stored with the checkpoint."""
 
     position: int = 0
     at: datetime | None = None
@@ -62,25 +62,25 @@ class Meta(Struct, rename={"unreported": "untold"}):
     refused: dict[str, Refusal] = {}
     """Pods that cannot be read, by uid: the latest few."""
     unreported: int = 0
-    """How many of them were not reported yet."""
+    """How many of these pods were not reported yet."""
     given_up: dict[str, str] = {}
     """Decisions that were parked, the latest few: `group: why` -> `seq/ord` it is listed under."""
     settings: SettingsRecorded | None = None
-    """By what is decided, as the log says; None: it does not say (yet)."""
+    """The settings of decisions that the log has; None: it has none (yet)."""
     unsettled: bool = False
-    """The log is about to say it, and nothing is decided before."""
+    """The log is about to have settings, and nothing is decided before."""
     decided_in: int = 0
     """Epoch of the last decision."""
     used: dict[str, Used] = {}
-    """What LocalQueues used lately, where they share by that: `namespace/name` -> the record."""
+    """Recent use of LocalQueues that share by it: `namespace/name` -> the record."""
     incarnation: str = ""
-    """Of which history the versions are: the last `ClusterRestored`, "" if there was none."""
+    """The history of `versions`: the last `ClusterRestored`, "" if there was none."""
     restored_seq: int = 0
     restored_at: datetime | None = None
-    """Its position and time."""
+    """Position and time of the last `ClusterRestored`."""
     rewound: set[str] = field(default_factory=set)
-    """Kinds that were not listed completely since then: what is listed of them is believed."""
+    """Kinds that were not listed completely since then: their listed objects are believed."""
     undone: set[str] = field(default_factory=set)
-    """Groups of which the log knows what the restored cluster does not, until all is listed."""
+    """Groups with facts in the log that the restored cluster lacks, until all is listed."""
     counted_at: datetime | None = None
     """When the standing of queues was last reported."""

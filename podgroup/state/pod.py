@@ -1,7 +1,7 @@
-"""A pod: the latest view of it, what its past was, and what was decided about it.
+"""A pod: its latest view, its past, and what was decided about it.
 
-Theory. Much of a pod's past cannot be seen on it later, such as whether it was gated first, or
-when it failed; so it is kept here, and stored as it is.
+Theory. Much of a pod's past cannot be read from its view later, such as whether it was gated first,
+or when it failed; so the past is kept here, and stored as it is.
 
 Invariant: at most one decision about a pod is in flight.
 """
@@ -18,11 +18,11 @@ from podgroup.model.objects import PodView
 
 
 class Expectation(Struct, frozen=True, gc=False):
-    """A decision made and not yet observed: no second one for the same target meanwhile.
+    """A decision whose effect was not observed yet: no second decision for the target meanwhile.
 
-    `place` is where a pod goes that it lets start: the values of the levels of its topology.
+    `place` is where a pod goes that the decision starts: the values of its topology's levels.
     `grace_s` is the grace period that a pod is to end with, None for its own.
-    `version` is the pod's when it was decided; "": not kept.
+    `version` is the pod's version at the decision; "": not kept.
     `result_version` is set by an applied outcome: the expectation ends when the object is known at
     that version, or earlier when its effect is seen.
     """
@@ -38,15 +38,15 @@ class Expectation(Struct, frozen=True, gc=False):
 
     @property
     def may_end(self) -> bool:
-        """It may be the end of the object, whose version then is a later one."""
+        """The decision may end its object, whose last version then is a later version."""
         return self.action in ENDING
 
 
 class OutOfSelector(Struct, frozen=True, gc=False):
-    """A pod that may run was out of the watch's sight: without its label, or gone.
+    """A pod that may run was hidden from the watch: without its label, or gone.
 
-    `since` is None once it has been seen again. `kept` is how often its label was put back, each
-    time soon after the last, which was decided at `kept_at`.
+    `since` is None once the pod has been seen again. `kept` is how often its label was put back,
+    each time soon after the last time, which was decided at `kept_at`.
     """
 
     since: datetime | None = None
@@ -55,11 +55,11 @@ class OutOfSelector(Struct, frozen=True, gc=False):
 
 
 class Terminating(Struct, frozen=True, gc=False):
-    """A pod was asked to stop: `since` then, as the log saw it first.
+    """A pod was asked to stop: `since` the log's time of the first delta that shows it.
 
-    It must have ended at `due_at`, by the log's own time. `heard_at`: when its kubelet last wrote
-    its status since. `absurd`: it was given longer than is believed of a grace period. `long`:
-    longer than pods of a preempted group have.
+    The pod must have ended at `due_at`, by the log's own time. `heard_at`: when its kubelet last
+    wrote its status since. `absurd`: its grace period is longer than is believed. `long`: longer
+    than pods of a preempted group have.
     """
 
     since: datetime
@@ -70,7 +70,7 @@ class Terminating(Struct, frozen=True, gc=False):
 
 
 class PodWait(Struct, frozen=True, gc=False):
-    """What a pod that was let go waits for (`model.podwaits`), since message `seq` of the log."""
+    """What an ungated pod waits for (`model.podwaits`), since message `seq` of the log."""
 
     reason: str
     subject: str
@@ -95,7 +95,7 @@ class Measured(Struct, frozen=True, gc=False):
 
 
 class Pod(Struct, gc=False):
-    """A pod that exists: the latest view of it and what its past was.
+    """A pod that exists: its latest view and its past.
 
     `role` is fixed when the pod is first seen, because ungating changes the shape that is hashed.
     `opened` tells that our gate was seen and is gone. `failed_at` is the earliest sign of failure
@@ -110,7 +110,7 @@ class Pod(Struct, gc=False):
     gate_added: dict[str, datetime] = {}
     opened: bool = False
     deleted_while_gated: bool = False
-    """Its deletion was asked for while it was gated: it never gets a node."""
+    """The pod's deletion was requested while it was gated: it never gets a node."""
     ungated_at: datetime | None = None
     scheduled_at: datetime | None = None
     started_at: datetime | None = None
@@ -121,57 +121,57 @@ class Pod(Struct, gc=False):
     exit_reason: str = ""
     expect: Expectation | None = None
     reported: tuple[str, str] | None = None
-    """(reason, message) that its condition says now."""
+    """(reason, message) of the pod's condition gatelog.io/admitted."""
     refused_version: str = ""
-    """Version of the pod at which the API server rejected a decision: wait for a newer one."""
+    """Version of the pod at which the API server rejected a decision; a newer one is awaited."""
     refused: tuple[str, str] | None = None
-    """(action, answer) of a write that the API server refused, until it takes one of this pod."""
+    """(action, answer) of a refused write, until the API server accepts a write of this pod."""
     rejections: int = 0
     """How often in a row the write in `refused` was rejected: the next try comes later."""
     ungate_decided: bool = False
-    """We decided that it may start: it is past its gate by our leave."""
+    """We decided to ungate the pod."""
     larger: bool = False
-    """It asks for more than its role, for which quota is given."""
+    """The pod requests more than its role, for which quota is given."""
     hiding: OutOfSelector | None = None
-    """How it lost its label while it may run, if it ever did."""
+    """How the pod lost its label while it may run, if it ever did."""
     measured: Measured | None = None
     terminating: Terminating | None = None
-    """Since when it is being deleted, by the log's own time (`state.termination`)."""
+    """Since when the pod is being deleted, by the log's own time (`state.termination`)."""
     waits: PodWait | None = None
-    """What keeps it from running though it was let go."""
+    """What keeps the ungated pod from running."""
 
     @property
     def gated(self) -> bool:
-        """Our gate is on it."""
+        """The pod has our gate."""
         return ADMISSION_GATE in self.view.gates
 
     @property
     def held(self) -> bool:
-        """Our finalizer is on it."""
+        """The pod has our finalizer."""
         return POD_FINALIZER in self.view.finalizers
 
     @property
     def terminated(self) -> bool:
-        """It has ended: Succeeded or Failed."""
+        """The pod has ended: Succeeded or Failed."""
         return self.view.ended
 
     @property
     def deleting(self) -> bool:
-        """Someone asked for its deletion."""
+        """The pod's deletion was requested."""
         return self.view.deleted_at is not None
 
     @property
     def hidden(self) -> bool:
-        """It is out of the watch's sight, and may run."""
+        """The pod is hidden from the watch, and may run."""
         return self.hiding is not None and self.hiding.since is not None
 
     @property
     def kept(self) -> int:
-        """How often it was put back into sight, 0 if it is in sight."""
+        """How often the label of a hidden pod was put back, 0 if the pod is not hidden."""
         hiding = self.hiding
         return hiding.kept if hiding is not None and hiding.since is not None else 0
 
     @property
     def free(self) -> bool:
-        """No decision about it is in flight, and none was rejected at this version of it."""
+        """No decision about the pod is in flight, and none was rejected at its present version."""
         return self.expect is None and self.refused_version != self.view.resource_version

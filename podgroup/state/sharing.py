@@ -1,8 +1,8 @@
 """Sharing: which groups name which ResourceClaims, and which of them pays for a claim.
 
-Theory. A ResourceClaim that pods name is held once, however many pods and groups use it. Of the
-groups that hold quota and name it the first pays: by when it was given quota, then by id. Who that
-is follows from what is stored, so it is worked out anew on load.
+Theory. A ResourceClaim that pods name is held once, however many pods and groups use it. The first
+group that holds quota and names the claim pays: by the time of its quota, then by id. The payer
+follows from stored facts, so it is worked out anew on load.
 
 Invariant: a claim has at most one payer, which holds quota and has a pod that names the claim.
 """
@@ -16,17 +16,17 @@ from podgroup.model.ids import GroupID
 Key = tuple[str, str]
 """Namespace and name of a ResourceClaim."""
 Rank = tuple[int, bool, str]
-"""Position at which a group was given quota, whether the claim was not counted then, its id."""
+"""Position of a group's quota, whether the claim was not counted then, the group's id."""
 
 
 class Sharing(Struct):
-    """Who names claims, who pays for them, and by which rank."""
+    """Which groups name claims, which pay for them, and by which rank."""
 
     groups: dict[Key, dict[GroupID, int]] = field(default_factory=dict)
-    """By how many pods each group names a claim."""
+    """Claim -> groups that name it, with the number of their pods that do."""
     claims: dict[GroupID, dict[Key, None]] = field(default_factory=dict)
     ranks: dict[GroupID, Rank] = field(default_factory=dict)
-    """Of groups that hold quota and name a claim, or did."""
+    """Ranks of groups that hold quota and name a claim, or named one."""
     payers: dict[Key, GroupID] = field(default_factory=dict)
 
     def claims_of(self, group: GroupID) -> Iterable[Key]:
@@ -34,7 +34,7 @@ class Sharing(Struct):
         return self.claims.get(group, ())
 
     def naming(self, key: Key) -> Mapping[GroupID, int]:
-        """Return the groups that name a claim."""
+        """Return the groups that name a claim, with the number of their pods that do."""
         return self.groups.get(key, {})
 
     def payer(self, key: Key) -> str:
@@ -42,7 +42,7 @@ class Sharing(Struct):
         return self.payers.get(key, "")
 
     def name(self, key: Key, group: GroupID, pods: int) -> bool:
-        """Let so many pods more of a group name a claim; tell whether another group pays now."""
+        """Enter that `pods` more of a group name a claim; tell whether another group pays now."""
         named = self.groups.setdefault(key, {})
         named[group] = named.get(group, 0) + pods
         if named[group] > 0:
@@ -57,7 +57,7 @@ class Sharing(Struct):
         return self._settle(key, group)
 
     def hold(self, group: GroupID, rank: Rank | None) -> list[Key]:
-        """Let a group hold quota by a rank, or none; return the claims that have another payer."""
+        """Enter a group's rank, None without quota; return the claims that have another payer."""
         if rank is None:
             self.ranks.pop(group, None)
         else:
@@ -65,8 +65,9 @@ class Sharing(Struct):
         return [key for key in self.claims_of(group) if self._settle(key, group)]
 
     def _settle(self, key: Key, group: GroupID) -> bool:
-        """Let the first pay again, after a change of one group; only where the payer went all are
-        gone through.
+        """Find the payer of a claim after a change of one group; tell whether it is another.
+
+        All groups that name the claim are looked at only when the payer went.
         """
         ranks, payer = self.ranks, self.payers.get(key)
         if group in ranks and group in self.naming(key):

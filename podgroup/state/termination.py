@@ -1,15 +1,15 @@
-"""Termination: when a pod that is asked to stop has ended for certain, though nobody says so.
+"""Termination: when a pod that was asked to stop must have ended, though no kubelet reports it.
 
 Theory. The API server writes a time and a number of seconds that a client chose, and adds them up
-without looking (a grace period of 292 years gives a time in 1734). So neither is believed beyond a
-bound. What counts is the log's own time: since it first saw the deletion, for as long as the grace
-period that the pod was given, at most `Policy.termination_grace_max_s`. A grace period that is
-shortened later counts from then on, and makes nothing due before it was seen.
+unchecked (a grace period of 292 years gives a time in 1734). So neither is believed beyond a bound.
+The log's own time counts: from its first delta with the deletion, for as long as the grace period
+that the pod was given, at most `Policy.termination_grace_max_s`. A grace period that is shortened
+later counts as soon as the log has it, and makes nothing due earlier than that.
 
-A pod that must have ended is lost only if nothing is heard for another grace period
-(`Policy.unreachable_timeout_s` at least). Heard is: the kubelet wrote its status; its condition
-Ready is True, which the node controller takes from all pods of a node whose Lease is not renewed;
-or its node is known to be ready, or says itself that it is not.
+A pod that must have ended is lost only if its kubelet is silent for another grace period
+(`Policy.unreachable_timeout_s` at least). Signs of the kubelet are: it wrote the pod's status; the
+pod's condition Ready is True, which the node controller sets to False on all pods of a node whose
+Lease is not renewed; or its node is known to be ready, or reports itself that it is not ready.
 
 Invariant: no time that an object bears makes a pod end earlier.
 """
@@ -28,25 +28,25 @@ from podgroup.state.pod import Pod, Terminating
 from podgroup.state.world import World
 
 DISRUPTION: Final = "DisruptionTarget"
-"""Condition by which a kubelet, a controller or the eviction API says that it ends a pod."""
+"""Condition of a pod that a kubelet, a controller or the eviction API ends."""
 _OTHERS: Final = frozenset({ADMITTED_CONDITION, TERMINATION_TARGET, DISRUPTION, "PodScheduled"})
 """Conditions that no kubelet writes about a pod it runs."""
 GRACE: Final = "grace"
 GIVEN_UP: Final = "lapse"
 LOST_NODE: Final = "lost"
 ENDINGS: Final = (GRACE, GIVEN_UP, LOST_NODE)
-"""Purposes of timers by which pods are looked at that must have ended."""
+"""Purposes of timers after which a pod that must have ended is looked at."""
 _DAY: Final = timedelta(days=1)
 
 
 class Unheard(Struct, frozen=True):
-    """A pod is taken for lost at `at` if nothing is heard of it until then."""
+    """A pod counts as lost at `at`, if its kubelet is silent until then."""
 
     at: datetime
 
 
 def grace_of(policy: Policy, seconds: int) -> int:
-    """Return what a grace period counts for, in seconds: one that is absurd for the longest."""
+    """Return a grace period in seconds; an absurd period counts as the longest."""
     most = policy.termination_grace_max_s
     return seconds if 0 <= seconds <= most else most
 
@@ -54,9 +54,9 @@ def grace_of(policy: Policy, seconds: int) -> int:
 def terminating(
     policy: Policy, now: datetime, known: Terminating | None, before: PodView | None, view: PodView
 ) -> Terminating | None:
-    """Return how a pod is terminating once `view` of it is seen at `now`, None if it is not.
+    """Return how a pod terminates as of `view`, seen at `now`; None if it does not terminate.
 
-    `known` and `before`: how it was known.
+    `known` and `before` are its former termination and view.
     """
     if view.deleted_at is None or view.grace_s is None:
         return None
@@ -72,12 +72,12 @@ def terminating(
 
 
 def _spoke(before: PodView, view: PodView) -> bool:
-    """Tell whether a kubelet wrote the status in between, as far as views show."""
+    """Tell whether a kubelet wrote the status between two views, as far as they show."""
     if view.resource_version == before.resource_version:
         return False
     if _status(view) != _status(before):
         return True
-    # It wrote what a view does not have: times of probes, addresses, images.
+    # The kubelet wrote fields that views lack: times of probes, addresses, images.
     return replace(view, resource_version=before.resource_version) == before
 
 
@@ -99,10 +99,10 @@ def _condition(view: PodView, kind: str) -> Condition | None:
 
 
 def end_unseen(view: PodView) -> bool:
-    """Tell whether a pod's Node was deleted before a kubelet said that its containers have ended.
+    """Tell whether a pod's Node was deleted before a kubelet reported the end of its containers.
 
-    The pod garbage collector says that such a pod has failed; whether its containers run it does
-    not know. A kubelet that ended them says that their sandbox is gone.
+    The pod garbage collector marks such a pod as failed, and does not know whether its containers
+    run. A kubelet that ended the containers reports that their sandbox is gone.
     """
     collected = _condition(view, DISRUPTION)
     ended = _condition(view, "PodReadyToStartContainers")
@@ -114,15 +114,15 @@ def end_unseen(view: PodView) -> bool:
 
 
 def lost_at(world: World, pod: Pod, now: datetime) -> datetime | None:
-    """Return when a pod that is being deleted is taken for lost; None: not as things are.
+    """Return when a pod that is being deleted counts as lost; None: not while its node answers.
 
-    Where its node answers that moves on with `now`: look again then.
+    Where the Node object shows that the node answers, the time moves on with `now`: ask again then.
     """
     return lost(world, pod.terminating, pod.view, now)
 
 
 def lost(world: World, state: Terminating | None, view: PodView, now: datetime) -> datetime | None:
-    """As `lost_at`, of a pod in a view that is not folded yet."""
+    """As `lost_at`, for a view of the pod that is not folded yet."""
     if state is None or view.grace_s is None:
         return None
     policy = world.policy
@@ -142,15 +142,15 @@ def lost(world: World, state: Terminating | None, view: PodView, now: datetime) 
 
 
 def answers(view: PodView) -> bool:
-    """Tell whether the node controller still takes the pod's node for alive."""
+    """Tell whether the node controller still holds the pod's node to be alive."""
     ready = _condition(view, "Ready")
     return ready is not None and ready.status == "True"
 
 
 def due_at(pod: Pod) -> datetime | None:
-    """Return when a pod must have ended that was asked to: for people.
+    """Return when a pod that was asked to stop must have ended: for people.
 
-    That is the API server's time, unless it is absurd: a day off what the log counts.
+    The API server's time, unless it is more than a day off the log's own.
     """
     said, state = pod.view.deleted_at, pod.terminating
     if said is None or state is None or abs(said - state.due_at) <= _DAY:

@@ -1,9 +1,9 @@
 """Weights: the memory that the larger pods of one namespace take.
 
-Theory. What pods of a role have in common is one object, and counts once; the rest counts for each.
-A table of its own holds the common parts and lets go of them with the last pod that has them.
+Theory. Fields that pods of a role have in common are one object, and count once; the rest counts
+for each pod. A table holds the common parts, and drops a part with the last pod that has it.
 
-Invariant: `total` is the sum over `own` and `parts`; whatever is in either belongs to a pod in
+Invariant: `total` is the sum over `own` and `parts`; every entry of either belongs to a pod in
 `own`.
 """
 
@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 
 class Part(Struct, gc=False):
-    """What some pods have in common: how many, its bytes, and the values themselves."""
+    """Values that some pods have in common: how many pods, their bytes, and the values."""
 
     pods: int
     size: int
@@ -25,7 +25,7 @@ class Weights(Struct):
 
     total: int = 0
     own: dict[str, tuple[int, bytes]] = field(default_factory=dict)
-    """Uid -> bytes of what it has alone, and the digest of what it has in common."""
+    """Uid -> bytes of the pod's own values, and the digest of its common part."""
     parts: dict[bytes, Part] = field(default_factory=dict)
     crowded: dict[str, None] = field(default_factory=dict)
-    """Pods for which there was no room, those that came first before others."""
+    """Pods for which there was no room, in the order in which they came."""

@@ -1,12 +1,12 @@
 """The world: everything known of one cluster, in three layers.
 
 Theory. `Stored` is what a projector writes to its tables and reads back when it starts; a replay is
-held against it. `Indexed` adds what follows from that (see `members` and `quota` as well): it is
-made anew on load and never stored, so it cannot disagree with what is stored. `World` adds the run:
-what has changed since rows were written last, and where in a message the fold is.
+compared with it. `Indexed` adds what follows from that (see `members` and `quota` as well): indices
+are made anew on load and never stored, so they cannot disagree with the stored state. `World` adds
+the run: what has changed since rows were written last, and where in a message the fold is.
 
 State changes in place: copying a group of 5,000 pods for each of its events would make the cost of
-an event grow with its group. It is changed by `fold` alone, and the result depends only on the
+an event grow with its group. `fold` alone changes the state, and the result depends only on the
 state and the event, which is all that "pure" has to mean here.
 
 Invariant: a live pod belongs to exactly one group, `world.groups[pod.group]`.
@@ -52,7 +52,7 @@ Key = tuple[str, str]
 
 
 class Stored(Struct):
-    """What is stored, or set for each run (`cluster`, `mode`, `policy`)."""
+    """The stored state, and what is set for each run (`cluster`, `mode`, `policy`)."""
 
     cluster: str
     mode: str = "builtin"
@@ -80,7 +80,7 @@ class Stored(Struct):
     others: dict[str, dict[ObjectKey, QueueObject]] = field(default_factory=dict)
     """By kind, objects of kinds without a field here."""
     standings: dict[QueueKey, StandingReport] = field(default_factory=dict)
-    """How queues and cohorts stood when last reported."""
+    """Standings of queues and cohorts as last reported."""
 
     def objects_of(self, kind: str) -> dict[ObjectKey, QueueObject]:
         """Return the queue objects of a kind by key (`QueueKind.key`)."""
@@ -92,21 +92,21 @@ class Stored(Struct):
 
 
 class Indexed(Stored):
-    """What follows from what is stored."""
+    """Indices, which follow from the stored state."""
 
     members: dict[GroupID, Members] = field(default_factory=dict)
     lives: dict[tuple[str, str, str], GroupID] = field(default_factory=dict)
     """(kind, namespace, name) -> the life that is going on; a single pod's name is its own."""
     by_workload: dict[Key, GroupID] = field(default_factory=dict)
-    """Name of a Workload -> the one group that it is for (`fold.naming`)."""
+    """Name of a Workload -> the group that has it (`fold.naming`)."""
     rivals: dict[Key, dict[GroupID, None]] = field(default_factory=dict)
-    """Groups that name it too, and wait for the name to be free."""
+    """Name of a Workload -> further groups that wait for the name to be free."""
     expecting: dict[str, tuple[GroupID, str]] = field(default_factory=dict)
     """Decision in flight -> its group and pod ("" for the Workload)."""
     marks: dict[str, QueueKey] = field(default_factory=dict)
-    """Decision in flight about the finalizer of what is in use -> the object."""
+    """Decision in flight about the finalizer of an object in use -> the object."""
     weights: dict[str, Weights] = field(default_factory=dict)
-    """By namespace, what its larger pods take; without those that have none."""
+    """Namespace -> what its larger pods take; namespaces without larger pods are absent."""
     ending: dict[str, None] = field(default_factory=dict)
     """ClusterQueues that are being deleted."""
     sharing: Sharing = field(default_factory=Sharing)
@@ -121,16 +121,16 @@ class World(Indexed):
     """Pods that left the state since the last journal was taken: their last row is still due."""
     gone_groups: dict[GroupID, Group] = field(default_factory=dict)
     loaded: bool = False
-    """It was read from a database, and queue order is still to be worked out."""
+    """The world was read from a database, and queue order is still to be worked out."""
     unannounced: dict[QueueKey, None] = field(default_factory=dict)
-    """Queues whose condition Active may have to say something else; a start looks at all."""
+    """Queues whose condition Active may have to change; a start looks at all."""
     dirty_groups: dict[GroupID, int] = field(default_factory=dict)
-    """Groups to decide on after this message, in order of first touch -> what of them changed
+    """Groups to decide on after this message, in order of first touch -> their changes
     (`podgroup.state.changes`)."""
     track_changes: bool = True
-    """Rules will look at what is touched; off, no rule asks what of it changed."""
+    """Rules will run for touched groups; off, no rule needs to know what changed."""
     evaluate_all: bool = False
-    """All rules are due whatever happened. Must make no difference, and costs several times more;
-    set when recorded decisions turn out to be other than ours, so that each is reported."""
+    """All rules run whatever changed. The result must be the same, at several times the cost; set
+    when recorded decisions differ from ours, so that each difference is reported."""
     at: datetime | None = None
     note_ord: int = 0
