@@ -1,8 +1,8 @@
 """fold: (world, event) -> world changed, one step of the reduction of the log to state.
 
-Theory. Every fact is folded exactly once in effect: what is not newer than what is known is
-dropped, so duplicates, batches cut differently after a crash and overlapping relists do no harm.
-The fold never decides; it marks the groups that changed, and what of them (`world.dirty_groups`)
+Theory. Every fact is folded exactly once in effect: a delta that is not newer than the known object
+is dropped, so duplicates, batches cut differently after a crash and overlapping relists do no harm.
+The fold never decides; it marks the groups that changed, with what changed (`world.dirty_groups`),
 and writes notes of what happened into the journal.
 
 Invariant: an event folded twice is an event folded once.
@@ -78,4 +78,4 @@ FOLDS: dict[type[Event], Callable[[World, At, Any, int], object]] = {
     OperatorActed: lambda world, here, event, _: operator_acted(world, here, event),
     SettingsRecorded: lambda world, here, event, _: settings_recorded(world, here, event),
 }
-"""How each event is folded; a test holds this against the events there are."""
+"""The fold of each event; a test compares the table with all events."""

@@ -1,21 +1,21 @@
-"""The account of quota, as deciding knows it: what there is, who holds and who waits.
+"""The account of quota in the scheduler: queues, groups that hold quota and groups that wait.
 
-Theory. `state.quota` notes who is charged, who waits, and of whom something has changed. Before it
-is decided (`Entered`), what has changed is entered here into the scheduler, which goes on from what
-it was: the work per message is that of what changed, however many wait or hold. The scheduler holds
-no fact that is not in the world, save which shapes did not fit lately: after a start it is made
-anew from the world as it was before what comes next, and none is tried that was refused then. As
-Kueue decides, an equal one's failure answers for all, and that is derived from the verdicts they
-got.
+Theory. `state.quota` notes which groups are charged, which wait, and which changed. Before rules
+decide (`Entered`), the changes are entered here into the scheduler, which goes on from its former
+state: the work per message is that of the changes, however many groups wait or hold. The scheduler
+holds no fact that the world lacks, save which shapes did not fit lately: after a start it is made
+anew from the world as it was then, and tries no group that was refused before. Where Kueue's
+decisions are followed, the failure of a group answers for all equal groups, and follows from the
+verdicts that these got.
 
-A group that holds quota and waits for more does so under an id of its own, until it holds all.
+A group that holds quota and waits for more waits under an id of its own, until it holds all.
 
-A group that waits while pods of it run without an admission is both in line and charged: what its
-pods take is entered apart, and counts as free for the group itself. It takes no more than its own
-ClusterQueue has, unless the group was started by an admission once; nor does what was taken over
-for the marks of a start, since others can write those.
+A group that waits while pods of it run without an admission is both in line and charged: its pods'
+usage is entered apart, and counts as free for the group itself. That usage takes only its own
+ClusterQueue's quota, unless an admission started the group once. An admission taken over for the
+marks of a start is limited so too, since other clients can write the marks.
 
-Invariant: after `enter` queues, holders and who waits are those of the world.
+Invariant: after `enter` the scheduler's queues, holders and waiting groups are those of the world.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,9 +53,9 @@ from podgroup.state.world import World
 
 
 def enter(world: World, at: float | None = None) -> None:
-    """Enter what has changed, as of `at` (seconds); everything where nothing was entered yet.
+    """Enter all changes, as of `at` (seconds); all of the world where nothing was entered yet.
 
-    Groups with places on nodes of which there is news are looked at anew.
+    Groups with places on nodes that changed are entered and looked at anew.
     """
     quotas, anew = world.quotas, world.quotas.deciding is None
     if quotas.deciding is None:
@@ -80,7 +80,7 @@ def enter(world: World, at: float | None = None) -> None:
     news = (*quotas.charged, *quotas.news)
     gone = [g for g in news if g not in quotas.waiting and g not in quotas.charges]
     if anew:
-        news = ()  # who waits or is charged was entered just now
+        news = ()  # groups that wait or are charged were entered just now
     for identity in dict.fromkeys((*gone, *news, *near)):
         entry.guarded(identity, entry.group)
     world.dirty_groups.update(dict.fromkeys(map(GroupID, near), EVERYTHING))
@@ -88,7 +88,7 @@ def enter(world: World, at: float | None = None) -> None:
 
 
 def known(world: World) -> Deciding:
-    """Return what is known of a world where nothing was entered yet."""
+    """Return a new scheduler, with its account, into which all of the world is entered."""
     deciding = Deciding(Scheduler(asked.configuration(world.policy)))
     cache, entry = deciding.scheduler.cache, _Entry(world, deciding, new=True)
     for kind in _KINDS:
@@ -122,9 +122,9 @@ def known(world: World) -> Deciding:
 
 
 def correct(world: World, identity: GroupID) -> None:
-    """Let the world be right about a group about which something else was decided.
+    """Enter a group as the world has it, where the scheduler decided otherwise than the log.
 
-    It is not tried again before there is news of it.
+    The group is not tried again before it changes.
     """
     deciding = world.quotas.deciding
     if deciding is None:
@@ -141,7 +141,7 @@ def correct(world: World, identity: GroupID) -> None:
 
 
 class _Entry:
-    """Enters groups and objects; `new`: into a scheduler that knows nothing yet."""
+    """Enters groups and objects into the scheduler; `new`: which is empty."""
 
     __slots__ = ("_cache", "_ill", "_new", "_tenants", "_world")
 
@@ -153,17 +153,17 @@ class _Entry:
         self._new = new
 
     def guarded(self, identity: str, enter: Callable[[str], object]) -> None:
-        """Enter something of a group; no other is to wait for one that cannot be read."""
+        """Enter a group by `enter`; a group that cannot be read does not keep others waiting."""
         try:
             enter(identity)
         except Exception as error:
             self._cache.remove(identity)
-            self._ill[identity] = error.with_traceback(None)  # which holds frames, and the world
+            self._ill[identity] = error.with_traceback(None)  # which holds frames and the world
             with suppress(Exception):
                 self._counted(identity)
 
     def object(self, kind: str, namespace: str, name: str) -> None:
-        """Enter what there is of an object."""
+        """Enter the present state of an object."""
         view = self._world.objects_of(kind).get(QUEUE_KINDS[kind].key(namespace, name))
         value = asked.quota_object(self._world, view) if view is not None else None
         if value is not None:
@@ -172,7 +172,7 @@ class _Entry:
             self._cache.delete(_KINDS[kind], name, namespace)
 
     def group(self, identity: str) -> None:
-        """Enter what a group is charged, and that it waits or does not."""
+        """Enter a group's charge, and whether the group waits."""
         world, cache = self._world, self._cache
         if not self._new or identity in world.quotas.charges:
             if self.charged(identity):
@@ -197,7 +197,7 @@ class _Entry:
                 cache.remove(identity)
 
     def _growth(self, identity: str) -> None:
-        """Enter that a group waits for more than it holds, or that it does not."""
+        """Enter whether a group waits for more quota than it holds."""
         world, cache = self._world, self._cache
         group = world.groups.get(GroupID(identity))
         if group is None or identity not in world.quotas.waiting or not grows(group):
@@ -212,7 +212,7 @@ class _Entry:
         cache.submit(asked.growth(world, group), refused, short)
 
     def charged(self, identity: str) -> bool:
-        """Enter what a group is charged; tell whether nothing else is to be entered of it."""
+        """Enter a group's charge; tell whether the group is entered completely by it."""
         world, cache = self._world, self._cache
         group = world.groups.get(GroupID(identity))
         charge = world.quotas.charges.get(identity)
@@ -224,7 +224,7 @@ class _Entry:
             return True
         holding = group.quota.holding
         if growth_id(identity) in cache.reservations.admitted:
-            cache.remove(growth_id(identity))  # it is part of what the group holds from now on
+            cache.remove(growth_id(identity))  # the group holds it from now on
         if holding is not None and charge is not None:
             if not self._resized(group, charge, holding):
                 self._holds(group, charge, holding)
@@ -264,7 +264,7 @@ class _Entry:
             cache.reservations.fail_nodes(group.id, asked.failed_nodes(world, group, nodes))
 
     def _counted(self, identity: str) -> None:
-        """Enter what a group is charged and nothing else: it cannot be read, and may run."""
+        """Enter only the charge of a group that cannot be read, since its pods may run."""
         cache, charge = self._cache, self._world.quotas.charges.get(identity)
         group = self._world.groups.get(GroupID(identity))
         if charge is None or group is None:
@@ -287,10 +287,10 @@ class _Entry:
             cache.evict(identity, eviction, "")
 
     def _resized(self, group: Group, charge: Charge, holding: QuotaReservation) -> bool:
-        """Enter the amount of a group that holds what it held; tell whether that was all there is.
+        """Enter the new amount of a group whose reservation is else the same; tell whether it is.
 
-        It is what each success of a pod comes to, where no places are given: what else there is to
-        know of the group costs three times as much to make and to find the same.
+        Every success of a pod takes this way, where no places are given: to make the whole
+        reservation, and to find it the same, costs three times as much.
         """
         reservations = self._cache.reservations
         held = reservations.admitted.get(group.id)
@@ -314,7 +314,7 @@ class _Entry:
         return True
 
     def _locate(self, identity: str, given: tuple[Assignment, ...]) -> None:
-        """Enter on which nodes a group has places."""
+        """Enter the nodes on which a group has places."""
         world = self._world
         hosts = frozenset(host for one in given for host in asked.hosts_of(one.place))
         for host in self._tenants.locate(identity, hosts):
@@ -352,4 +352,4 @@ _KINDS: Final[Mapping[str, type[Object]]] = {
     "ClusterQueue": ClusterQueue,
     "LocalQueue": LocalQueue,
 }
-"""What admission asks for, in the order in which it is entered."""
+"""The kinds that admission reads, in the order in which they are entered."""

@@ -2,12 +2,12 @@
 
 Theory. A delta carries the pod as it is; what happened is the difference between the view before
 and the view after (`happen`). `_FOLLOWS` says what follows from each difference, in the order
-in which history tells it. Each of these functions sees both views and knows nothing of the others:
-it writes notes, keeps the pod's own record, and counts in the pod's role. What follows from all of
-them together is in `take_over`: the flags by which the group counts the pod, and from the flags
-before and after what of the group the rules have to look at.
+in which history has it. Each of these functions sees both views and knows nothing of the others: it
+writes notes, keeps the pod's own record, and counts in the pod's role. `take_over` has what follows
+from all of them together: the flags by which the group counts the pod, and, from the flags before
+and after, which changes of the group the rules have to look at.
 
-Invariant: of a known pod, flags and what is dirty of its group follow from a view here alone.
+Invariant: for a known pod, flags and the changes of its group follow from a view here alone.
 """
 
 from collections.abc import Callable
@@ -48,18 +48,18 @@ _NODE: Final = 2
 _PHASE: Final = 4
 _DELETION: Final = 8
 _FINALIZERS: Final = 16
-"""Of a pod that is being deleted."""
+"""The finalizers of a pod that is being deleted."""
 _CONDITIONS: Final = 32
 _ENDS: Final = 64
 """How its containers ended, or why the pod did."""
 _WAITING: Final = 128
 _OF_ITSELF: Final = 256
-"""What the pod says of itself: labels, annotations, amounts."""
+"""The pod's own declarations: labels, annotations, amounts."""
 _ENDING: Final = 512
-"""The pod is or was being deleted: each view may say that its kubelet answers."""
+"""The pod is or was being deleted: each view may show that its kubelet answers."""
 _OUT_OF_SIGHT: Final = 1024
 _DISRUPTION: Final = 2048
-"""Conditions, with the one by which the cluster puts an end to a pod."""
+"""Conditions, with DisruptionTarget among them, by which the cluster ends a pod."""
 _AWAITED: Final = 4096
 """A decision about the pod is in flight, or was refused: each view may show its effect."""
 
@@ -70,7 +70,7 @@ Follows = Callable[[World, At, Group, Pod, PodView], None]
 def take_over(world: World, here: At, group: Group, pod: Pod, view: PodView, same: bool) -> None:
     """Take over the new view of a known pod, with all that follows from it.
 
-    `same`: it is managed and says of itself what it said before; most changes are elsewhere.
+    `same`: the pod is managed, and its own declarations are as before; so it is with most changes.
     """
     before, role, members = pod.view, pod.role, world.members[group.id]
     old = members.flags[view.uid]
@@ -80,7 +80,7 @@ def take_over(world: World, here: At, group: Group, pod: Pod, view: PodView, sam
     new = index(world, group, pod, old if counts_same else None)
     if old & Flag.LIVE and not new & Flag.LIVE:
         one_ended(world, group)
-    # While a group holds quota its queue stays, so only another first pod has something to say.
+    # While a group holds quota its queue stays, so only a new first pod can change the group.
     settled = same and group.composition.done and group.quota.holding is not None
     led = (not settled or (old ^ new) & Flag.FAILED) and lead(world, group)
     last = group.mirror
@@ -104,7 +104,7 @@ def take_over(world: World, here: At, group: Group, pod: Pod, view: PodView, sam
 
 
 def happen(world: World, here: At, group: Group, pod: Pod, view: PodView, same: bool) -> None:
-    """Give a pod its new view and write down what happened to it; its flags are still to be set."""
+    """Give a pod its new view and write down what happened; the caller sets the pod's flags."""
     before, pod.view = pod.view, view
     happened = 0 if same else _OF_ITSELF
     if view.gates != before.gates:
@@ -140,27 +140,27 @@ def happen(world: World, here: At, group: Group, pod: Pod, view: PodView, same: 
 
 
 def _ends(world: World, here: At, group: Group, pod: Pod, before: PodView) -> None:
-    """Work out how long a pod has that is being deleted, and whether its kubelet answers."""
+    """Work out how long a pod that is being deleted has, and whether its kubelet answers."""
     view, known = pod.view, pod.terminating
     pod.terminating = terminating(world.policy, here.at, known, before, view)
     if answers(view) is not answers(before):
         world.members[group.id].moves += 1
     if known is not None and view.grace_s != before.grace_s:
-        for purpose in ENDINGS:  # it may be due before what was waited for
+        for purpose in ENDINGS:  # the pod may be due before the timer
             world.meta.timers.pop(f"{purpose}/{group.id}/", None)
     if view.deleted_at is not None and before.deleted_at is None:
         pod.deleted_while_gated = ADMISSION_GATE in before.gates
 
 
 def _found(world: World, here: At, group: Group, pod: Pod, before: PodView) -> None:
-    """Note that a pod is back that was out of the watch's sight."""
+    """Note that a hidden pod is in the watch again."""
     if pod.hiding is not None:
         pod.hiding = replace_fields(pod.hiding, since=None)
     note(world, here, "PodFound", group.id, before.uid, "", say.FOUND_AGAIN)
 
 
 def _says_other(world: World, here: At, group: Group, pod: Pod, before: PodView) -> None:
-    """Take over amounts, declaration and role that a pod gives itself anew."""
+    """Take over a pod's new amounts, declaration and role."""
     view = pod.view
     if view.requests != before.requests:
         _resized(world, here, group, pod, before)
@@ -170,7 +170,7 @@ def _says_other(world: World, here: At, group: Group, pod: Pod, before: PodView)
 
 
 def _answered(world: World, here: At, group: Group, pod: Pod, before: PodView) -> None:
-    """End what was decided about a pod, or refused, once the pod shows it."""
+    """End a decision in flight about a pod, or a refusal, once the pod shows the effect."""
     if pod.refused is not None and _shows(pod.refused[0], pod):
         pod.refused = None
     if pod.expect is not None and _observed(pod):
@@ -190,11 +190,11 @@ _FOLLOWS: Final[tuple[tuple[int, Follows], ...]] = (
     (_OF_ITSELF, _says_other),
     (_AWAITED, _answered),
 )
-"""What differs -> what follows, in the order in which history tells it."""
+"""What differs -> what follows, in the order in which history has it."""
 
 
 class _Stories(dict[int, tuple[Follows, ...]]):
-    """All that differs, as one number -> what follows: put together once for each number."""
+    """All that differs, as one number -> what follows: combined once for each number."""
 
     def __missing__(self, happened: int) -> tuple[Follows, ...]:
         story = self[happened] = tuple(does for when, does in _FOLLOWS if when & happened)
@@ -205,9 +205,9 @@ _STORIES: Final = _Stories()
 
 
 def _reads_same(before: PodView, view: PodView, lost: int) -> bool:
-    """Tell whether rules read the same of a pod that `lost` some flags.
+    """Tell whether all that rules read is the same in two views of a pod that `lost` some flags.
 
-    With the gate come labels that are our own: having rules look at them for each pod costs a tenth
+    Our ungating adds labels of our own: if rules ran for these of each pod, that would cost a tenth
     of a trickle of groups.
     """
     if lost & Flag.OPENING and lost & Flag.GATED:
@@ -216,7 +216,7 @@ def _reads_same(before: PodView, view: PodView, lost: int) -> bool:
 
 
 def _counts_same(before: PodView, view: PodView) -> bool:
-    """Tell whether a pod is counted among the same in `Members`: queue, declaration and age."""
+    """Tell whether `Members` counts a pod as before: queue, declaration and age are the same."""
     return (
         declares_alike(view, before)
         and view.created_at == before.created_at
@@ -225,10 +225,10 @@ def _counts_same(before: PodView, view: PodView) -> bool:
 
 
 def _resized(world: World, here: At, group: Group, pod: Pod, before: PodView) -> None:
-    """A pod asks for other amounts than it did (subresource `pods/resize`): those are charged.
+    """Take over a pod's changed requests (subresource `pods/resize`), which are charged.
 
-    One at its gate is placed anew: quota is asked for what it wants now, where it was not given
-    any yet, and what is more than its group was given keeps it at its gate.
+    A gated pod is placed anew: without quota its group requests the new amount, and a pod that is
+    larger than its group's admission stays gated.
     """
     view = pod.view
     sizes = ", ".join(
@@ -247,7 +247,7 @@ def _resized(world: World, here: At, group: Group, pod: Pod, before: PodView) ->
 
 
 def _recount(world: World, here: At, group: Group, before: PodView, view: PodView) -> None:
-    """B8: a size declared anew after composition is not obeyed, but it is not silent either."""
+    """B8: report a size that is declared anew after composition, and has no effect."""
     if not group.composition.done:
         return
     if group.spec.dialect != ROLES and declares_alike(view, before):
@@ -274,7 +274,7 @@ def _recount(world: World, here: At, group: Group, before: PodView, view: PodVie
 
 
 def _observed(pod: Pod) -> bool:
-    """Tell whether what was decided about a pod has become visible on it."""
+    """Tell whether a pod shows the effect of the decision about it."""
     expectation = pod.expect
     assert expectation is not None
     version = expectation.result_version
@@ -284,7 +284,7 @@ def _observed(pod: Pod) -> bool:
 
 
 def _shows(action: str, pod: Pod, most_s: int | None = None) -> bool:
-    """Tell whether a pod is as after such a write, with `most_s` seconds of grace at most."""
+    """Tell whether a pod shows the effect of an action, with `most_s` seconds of grace at most."""
     match action:
         case "UngatePod":
             return not pod.gated

@@ -1,12 +1,12 @@
-"""Fold of what pods ask for by ResourceClaims: whom a claim, a template or a class concerns.
+"""Fold of requests by ResourceClaims: which pods a claim, a template or a class concerns.
 
-Theory. A view is given its devices as it is folded (`state.devices.counted`). When an object comes,
-changes or goes that says how many these are, the pods that name it are counted anew, as if they had
-been resized: history says so, a group that waits asks for what they want now, one that was
-admitted is charged what is more than it was given.
+Theory. A view is given its devices as it is folded (`state.devices.counted`). When an object with
+their number comes, changes or goes, the pods that name the object are counted anew, as if they had
+been resized: history says so, a waiting group requests the new amounts, and an admitted group is
+charged what is above its admission.
 
-Invariant: the requests of every live pod are those that `counted` makes of it now; a pod past its
-gate has at least what it had.
+Invariant: the requests of every live pod are what `counted` makes of them now; a pod past its gate
+has at least what it had.
 """
 
 from podgroup.fold import queues
@@ -43,21 +43,21 @@ def seen(world: World, view: PodView) -> PodView:
 
 
 def object_applied(world: World, here: At, event: ObjectApplied) -> None:
-    """Fold a created, changed or listed object, and count what it says of devices."""
+    """Fold a created, changed or listed object, and count the devices that it states."""
     view = event.object
     if queues.object_applied(world, here, view, event.relist) and kind_of(view) in DEVICE_KINDS:
         _recount(world, here, view)
 
 
 def object_deleted(world: World, here: At, event: ObjectDeleted) -> None:
-    """Fold the end of an object, and count without it."""
+    """Fold the end of an object, and count devices without it."""
     gone = queues.object_deleted(world, here, event)
     if gone is not None and event.kind in DEVICE_KINDS:
         _recount(world, here, gone)
 
 
 def recount_all(world: World, here: At) -> None:
-    """Count the devices of all pods anew, since classes count as other resources."""
+    """Count the devices of all pods anew, since classes now count as other resources."""
     world.sharing = Sharing()
     for pod in world.pods.values():
         joined(world, world.groups[pod.group], pod.view)
@@ -65,7 +65,7 @@ def recount_all(world: World, here: At) -> None:
 
 
 def _recount(world: World, here: At, view: QueueObject) -> None:
-    """Count anew what pods ask for that name an object which came, changed or went."""
+    """Count the requests of pods anew that name an object which came, changed or went."""
     if not counting(world):
         return
     if isinstance(view, ResourceClaimView):
@@ -104,7 +104,7 @@ def _count_pods(world: World, here: At, pods: list[Pod]) -> None:
 
 
 def _ask(world: World, group: Group, views: dict[str, PodView]) -> None:
-    """Let the roles of a group that holds nothing ask for what their pods want now."""
+    """Let the roles of a group without quota request what their pods request now."""
     spec.recounted(group, counted_sets(world, group.namespace, group.spec.sets))
     if group.quota.holding is not None:
         return

@@ -52,7 +52,7 @@ def note(
 ) -> None:
     """Write a line of history.
 
-    Where one is written for every pod, by position: names of arguments cost as much as the line.
+    A line of every pod is written with positional arguments: their names cost as much as the line.
     """
     number = world.note_ord
     world.note_ord = number + 1
@@ -77,13 +77,14 @@ def see_version(world: World, kind: str, version: str) -> None:
 
 
 def stale(world: World, kind: str, version: str, known: str, in_frame: bool) -> bool:
-    """Tell whether a delta says nothing new; if it does, remember its version.
+    """Tell whether a delta is a duplicate or out of date; otherwise remember its version.
 
-    A watch delivers one kind in the order of its versions, and ingest may hold back a change of an
-    object that the log knows. So a delta of such an object is news if it is newer than what is
-    `known`; of any other, if it is newer than the newest of its kind: else it is a duplicate of an
-    object that has been forgotten since. A complete list is the truth of its moment, whatever was
-    known: after a restore of etcd versions go back, and one that comes again says other things.
+    A watch delivers a kind in the order of its versions, and ingest may hold back a change of an
+    object that the log knows. So a delta of a known object is fresh if it is newer than the version
+    `known`; a delta of any other object, if it is newer than the newest of its kind: otherwise it
+    is a duplicate of an object that has been forgotten since. A complete list is the truth of its
+    moment, whatever was known: after a restore of etcd versions go back, and a version that comes
+    again has other content.
     """
     versions = world.meta.versions
     if version == known and not (in_frame and kind in world.meta.rewound):
@@ -97,7 +98,7 @@ def stale(world: World, kind: str, version: str, known: str, in_frame: bool) -> 
 
 
 class Cause(NamedTuple):
-    """Which event of a message is parked, and why: its object's name, and itself, if known."""
+    """Which event of a message is parked, and why; its object's name and its bytes, if known."""
 
     ordinal: int
     reason: str
@@ -107,7 +108,7 @@ class Cause(NamedTuple):
 
 
 def park(world: World, here: At, why: Cause, group: Group | None = None) -> None:
-    """Park something: a row, a line of history, and its group stops."""
+    """Park an event or a group: a row, a line of history, and the group stops."""
     identity = group.id if group is not None else ""
     world.journal.parked.append(
         ParkedRow(
@@ -129,7 +130,7 @@ def park(world: World, here: At, why: Cause, group: Group | None = None) -> None
 
 
 def unpark(world: World, target: str) -> list[Group]:
-    """Let groups go on that stopped for `target`: a parked entry `seq/ord`, or a group id."""
+    """Let groups go on that were stopped for `target`: a parked entry `seq/ord`, or a group id."""
     found = [
         group
         for group in world.groups.values()
@@ -143,7 +144,7 @@ def unpark(world: World, target: str) -> list[Group]:
 
 
 def mark(world: World, group: GroupID, changed: int = EVERYTHING) -> None:
-    """Have the rules look at a group that read what `changed`, and its row written."""
+    """Have the rules that read what `changed` run for a group, and the group's row written."""
     touched = world.dirty_groups
     touched[group] = touched.get(group, 0) | changed
     world.journal.groups.add(group)
@@ -160,7 +161,7 @@ _OF_PHASE: Final = (
 
 
 def _classified(key: int) -> int:
-    """Return the flags that follow from what decides most of them (`flags_of`)."""
+    """Return the flags that follow from phase, gate, deletion, node and owner (`flags_of`)."""
     flags = _OF_PHASE[key & 3]
     ended, gated, deleting = flags & Flag.TERMINATED, key & _GATED, key & _DELETING
     if (
@@ -196,10 +197,10 @@ def flags_of(pod: Pod, serving: bool, owned: bool) -> int:
 
     Active = not Failed, and not deleted before it was bound to a node (KEP-976: "runnable or
     succeeded"). In a serving group a terminated or terminating pod gives its place up as well. An
-    excess pod counts for nothing but its clean-up, and for what it takes while it runs.
+    excess pod counts only for its clean-up, and for its usage while it runs.
 
-    Live = whatever may run: past our gate, not ended, and not deleted before it was bound (no
-    scheduler binds a pod that is being deleted). That is what is charged, whatever else the pod is.
+    Live = may run: past our gate, not ended, and not deleted before it was bound (no scheduler
+    binds a pod that is being deleted). Live pods are charged, whatever else they are.
     """
     view, expected = pod.view, pod.expect
     key = _PHASES.get(view.phase, 0)
@@ -246,7 +247,7 @@ def flags_of(pod: Pod, serving: bool, owned: bool) -> int:
 
 
 def _refusing(action: str, flags: int) -> int:
-    """Return the flag of a pod of which a refused write is still to be made, 0 if it is not."""
+    """Return the flag of a pod whose refused write is still needed, 0 if it is not."""
     if action == "UngatePod":
         return Flag.SHUT
     return 0 if action == "StopPod" and not flags & Flag.LIVE else Flag.REFUSED
@@ -255,8 +256,8 @@ def _refusing(action: str, flags: int) -> int:
 def index(world: World, group: Group, pod: Pod, old: int | None = None) -> int:
     """Bring the members index up to date with one pod, and have its row written.
 
-    `old` are the flags of a pod that declares the same as before, which is less work. Returns the
-    new ones.
+    `old` are the flags of a pod with an unchanged declaration, which is less work. Returns the new
+    flags.
     """
     members = world.members[group.id]
     view = pod.view
@@ -278,9 +279,9 @@ def index(world: World, group: Group, pod: Pod, old: int | None = None) -> int:
 
 
 def set_owners(world: World, group: Group, owners: frozenset[str]) -> bool:
-    """Take over the Workload's owners; only pods that became or ceased to be one are touched.
+    """Take over the Workload's owners, touching only pods that became owners or ceased to be.
 
-    Returns whether there is a difference.
+    Returns whether the owners changed.
     """
     members = world.members[group.id]
     changed = members.owned ^ owners
@@ -288,7 +289,7 @@ def set_owners(world: World, group: Group, owners: frozenset[str]) -> bool:
         return False
     pods = world.pods
     known = {pods[u].view.uid if u in pods else u for u in map(PodUID, owners)}
-    members.owned = frozenset(known)  # of a set: half the table that one grown by pieces has
+    members.owned = frozenset(known)  # made from a set: a set grown by pieces has twice the table
     for uid in changed:
         pod = world.pods.get(uid)
         if pod is not None and pod.group == group.id:
@@ -319,9 +320,9 @@ def expect(world: World, group: Group, pod: Pod | None, expectation: Expectation
 
 
 def end_expectation(world: World, group: Group, pod: Pod | None, *, indexed: bool = True) -> bool:
-    """End an expectation: its effect was observed, or it will have none. Tells if there was one.
+    """End an expectation: its effect was observed, or will never be. Tells if there was one.
 
-    A caller that does not want it `indexed` sees to the index and to what changed.
+    Without `indexed` the caller updates the index and marks what changed.
     """
     expectation = group.mirror.expect if pod is None else pod.expect
     if expectation is None:
@@ -346,7 +347,7 @@ def new_members(world: World, group: Group) -> Members:
 
 
 def end_shortage(world: World, here: At, group: Group) -> None:
-    """End what the group fell short of."""
+    """End the shortage of a group, if there is one."""
     if group.quota.shortage is not None:
         write_shortage(world, group.id, group.quota.shortage, until=here)
         quota.set_shortage(group, None)
@@ -355,7 +356,7 @@ def end_shortage(world: World, here: At, group: Group) -> None:
 def write_shortage(
     world: World, group: GroupID, shortage: QuotaShortage, *, until: At | None = None
 ) -> None:
-    """Have the rows written of what a group falls short of, or fell short of `until`."""
+    """Have the rows of a group's shortage written, which lasts or lasted `until`."""
     for one in shortage.shortages:
         world.journal.shortages[group, shortage.from_seq, one.flavor, one.resource] = ShortageRow(
             group=group,
@@ -363,14 +364,14 @@ def write_shortage(
             shortage=one,
             from_at=shortage.from_at,
             from_seq=shortage.from_seq,
-            # The log's clock may have been set back; what came later did not end earlier.
+            # The log's clock may have been set back; an interval never ends before it began.
             to_at=None if until is None else max(shortage.from_at, until.at),
             to_seq=None if until is None else until.position,
         )
 
 
 def end_start(world: World, here: At, group: Group, why: str) -> None:
-    """End the start that is reserved for a group, if one is; `why` is a word of column `ended`."""
+    """End the reserved start of a group, if it has one; `why` is a word of column `ended`."""
     if group.quota.start is not None:
         write_start(world, group, group.quota.start, until=here, why=why)
         quota.start_held(group, None)
@@ -379,7 +380,7 @@ def end_start(world: World, here: At, group: Group, why: str) -> None:
 def write_start(
     world: World, group: Group, held: HeldStart, *, until: At | None = None, why: str = ""
 ) -> None:
-    """Have the row written of a start that is reserved, or was `until` then."""
+    """Have the row of a reserved start written, which lasts or lasted `until`."""
     world.journal.starts[group.id, held.from_seq] = StartRow(
         group=group.id,
         start=held.start,
@@ -400,7 +401,7 @@ def write_admission(
     released_at: At | None = None,
     reason: str = "",
 ) -> None:
-    """Have the row of an admission written, released or not."""
+    """Have the row of an admission written, which lasts or ended at `released_at`."""
     world.journal.admissions[(group.id, holding.number)] = AdmissionRow(
         group=group.id,
         number=holding.number,
@@ -420,7 +421,7 @@ def write_admission(
 def write_places(
     world: World, group: Group, holding: QuotaReservation, *, until: At | None = None
 ) -> None:
-    """Have the rows written of where its pods have places, or had them `until`."""
+    """Have the rows of the pods' places written, which last or lasted `until`."""
     begin = holding.moved or Since(seq=holding.seq, at=holding.at)
     for given in holding.admission.assignments:
         role = group.roles.get(role_of(group, given.name))

@@ -1,13 +1,13 @@
-"""Fold of the settings by which is decided: mode, policy, and which kinds must be listed first.
+"""Fold of the settings of decisions: mode, policy, and which kinds must be listed first.
 
-Theory. What rules and fold read besides the log has to be in the log, or a replay under today's
-settings tells another story than the one that happened. So a projector says what it decides by when
-the log does not say so already; from that event on it holds, for every fold of the log.
+Theory. Everything that rules and fold read has to be in the log, or a replay under today's settings
+would differ from what happened. So a projector publishes its settings unless the log has them
+already; from that event on they hold, for every fold of the log.
 
 Queue order and usage follow from state and settings, and are not stored: they are worked out anew,
 as after a start.
 
-Invariant: what a world decides by is what the newest such event says, if there was one.
+Invariant: a world's settings are those of the newest such event, if there was one.
 """
 
 from typing import Final
@@ -27,7 +27,7 @@ from podgroup.state.world import World
 
 
 def settings_recorded(world: World, here: At, event: SettingsRecorded) -> None:
-    """Go on by other settings."""
+    """Fold an event with settings: they hold from here on."""
     meta = world.meta
     before, meta.settings, meta.unsettled = meta.settings, event, False
     classes = world.policy.device_classes
@@ -38,7 +38,7 @@ def settings_recorded(world: World, here: At, event: SettingsRecorded) -> None:
     line_up(world)
     if classes or event.policy.device_classes:
         recount_all(world, here)
-    # Whether use decides, and by which weights, is in the rows of queues.
+    # Rows of queues say whether use decides, and by which weights.
     world.journal.objects.update(("ClusterQueue", "", name) for name in world.cluster_queues)
     world.journal.objects.update(("LocalQueue", *key) for key in world.local_queues)
     for identity in sorted(world.groups):
@@ -46,18 +46,18 @@ def settings_recorded(world: World, here: At, event: SettingsRecorded) -> None:
 
 
 def line_up(world: World) -> None:
-    """Work out anew what follows from groups and queues, but for who is pending: rules say that."""
+    """Work out anew what follows from groups and queues; rules enter which groups wait."""
     world.quotas = Quotas()
     for group in world.groups.values():
         world.members[group.id].charged_for = None
         recharge(world, group)
-    # What could be admitted is looked at again once: who waits is not stored.
+    # Groups that could be admitted are looked at once more: which groups wait is not stored.
     world.loaded = True
     mark_conditions_stale(world)
 
 
 def _words(before: SettingsRecorded | None, now: SettingsRecorded) -> str:
-    """Say what holds now: all of it the first time, what is new afterwards."""
+    """Word the settings: all of them the first time, changed settings afterwards."""
     if before is None:
         plain = by_name(msgspec.structs.replace(now, policy=Policy()))
         was = {name: plain[name] for name in _settings() - _ALWAYS}
@@ -83,8 +83,8 @@ _ALWAYS: Final = frozenset(
 )
 """The settings of the first logs with settings, which are always worded.
 
-A setting that came later is worded where it is not at its default: an old log, which reads as that
-default, says what it said."""
+A setting of a later release is worded where it differs from its default: an old log, which reads as
+the default, keeps its words."""
 
 
 def by_name(event: SettingsRecorded) -> dict[str, str]:

@@ -3,7 +3,7 @@
 Theory. Decided-but-not-observed is state. The same function serves the live projector, right after
 a rule made a decision, and replay, which applies recorded decisions instead of deciding.
 
-Invariant: applying a decision depends on the state and the decision only, never on why it was made.
+Invariant: applying a decision depends on the state and the decision alone, never on its causes.
 """
 
 from collections.abc import Callable
@@ -85,7 +85,7 @@ def apply_decision(world: World, decision: Decision) -> None:
 
 
 def _of_queue(world: World, decision: Decision) -> None:
-    """Apply a decision about what belongs to no group: a queue, or what is in use."""
+    """Apply a decision about an object of no group: a queue's status, or the mark of use."""
     command = decision.command
     if isinstance(command, WriteQueueStatus):
         expect_condition(world, command)
@@ -219,7 +219,7 @@ def _evicted(world: World, group: Group, decision: Decision, command: EvictGroup
     requeueing.evicted(group, eviction)
     if command.preemption is not None:
         _preempted(world, group, decision, command, command.preemption)
-    world.quotas.news[group.id] = None  # what it holds is as good as free for those who wait
+    world.quotas.news[group.id] = None  # for waiting groups its quota is as good as free
     mirror.distrust_checks(group)
     if eviction.effect.backs_off:
         requeueing.timed_out(group, here.at, world.policy)
@@ -278,7 +278,7 @@ def _note(
 
 
 def _reshape(world: World, group: Group, command: UpdateWorkload) -> None:
-    """What an update of the Workload's spec changes for the group."""
+    """Apply what an update of the Workload's spec changes for the group."""
     if command.priority is not None:
         _reprioritize(world, group, command.priority)
     if command.active is False:
@@ -330,7 +330,7 @@ def _fill(world: World, group: Group, pod_sets: tuple[PodSetSpec, ...], *, fresh
         role.topology = pod_set.topology
         role.need = needed(group, name, pod_set.count)
         if fresh:
-            role.peak = 0  # a Workload that is made again takes nobody's place
+            role.peak = 0  # a Workload that is created again takes no pod's place
         role.sample = PodUID(pod_set.sample.uid if pod_set.sample is not None else "")
     composition.filled(group, sum(pod_set.count for pod_set in pod_sets))
     uids = world.members[group.id].flags
@@ -352,9 +352,9 @@ _APPLIED: Final[dict[type[Command], Callable[[World, Group, Decision, Any], None
     ReleaseQuota: _released,
     FinishGroup: _finished,
 }
-"""What commands change that do more than write their target, and wait to see that."""
+"""Command -> what it changes beside its write being in flight."""
 _WRITTEN: Final[dict[str, Callable[[World, Group, Decision, Any], None]]] = {
     "Pod": _pod_is_written,
     "Workload": _workload_is_written,
 }
-"""Kind of the target -> what is so of any other command: it is in flight from here on."""
+"""Kind of the target -> what any other command changes: it is in flight from here on."""

@@ -1,6 +1,6 @@
-"""What rules derive, entered into the indices; none of it is stored.
+"""Derived conclusions of rules, entered into the indices; none of them is stored.
 
-Invariant: applying what is derived depends on the state and on what it says only.
+Invariant: applying a derived conclusion depends on the state and the conclusion alone.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from podgroup.state.world import World
 
 
 def apply_derived(world: World, what: d.Derived) -> None:
-    """Enter what follows from state and settings."""
+    """Enter a conclusion that follows from state and settings."""
     _APPLIED[type(what)](world, what)
 
 

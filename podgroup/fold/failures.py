@@ -1,11 +1,11 @@
-"""Fold of how pods fail: containers that end badly, evictions by nodes, disruptions.
+"""Fold of how pods fail: containers that fail, evictions by nodes, disruptions.
 
-Theory. A pod says how each container last ended and why its node or the cluster put an end to it.
-What it did not say before happened now, and is written down with what the pod asked for at the
-time, because that may be changed later (`pods/resize`). Of an end that the condition tells first
-and the phase afterwards the first is written down.
+Theory. A pod says how each container last ended and why its node or the cluster ended it.
+An end that the pod did not have before happened now, and is written down with the pod's requests at
+the time, because they may change later (`pods/resize`). Where a condition shows an end first and
+the phase shows it afterwards, the first is written down.
 
-Invariant: nothing of the state changes here; what failed decides nothing by this.
+Invariant: the state does not change here, so no decision depends on failures.
 """
 
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from podgroup.state.world import World
 
 
 def failures(world: World, here: At, group: Group, pod: Pod, before: PodView | None) -> None:
-    """Write down what ended badly since `before` (None: all that the pod tells)."""
+    """Write down what failed since `before` (None: all failures that the pod shows)."""
     view = pod.view
     known = {_same(end) for end in before.ends} if view.ends and before is not None else set()
     for end in view.ends:
@@ -39,9 +39,9 @@ def failures(world: World, here: At, group: Group, pod: Pod, before: PodView | N
 
 
 def _same(end: ContainerEnd) -> object:
-    """Return what tells ends apart: each is reported at once, and once more after the restart.
+    """Return what identifies an end: each is reported at once, and again after the restart.
 
-    The second time it counts one restart more. Without a time all that is said tells them apart.
+    The second report has one restart more. An end without a time is identified by all its fields.
     """
     return (end.name, end.finished_at) if end.finished_at is not None else end
 
@@ -54,7 +54,7 @@ def _disruption(view: PodView) -> Condition | None:
 
 
 def _row(world: World, here: At, pod: Pod, end: ContainerEnd, message: str = "") -> None:
-    """Write down an end of a container, or of the whole pod: that one has no name."""
+    """Write down the end of a container, or, without a name, of the whole pod."""
     world.journal.failures[pod.view.uid, end.name, here.position] = FailureRow(
         pod=pod.view.uid,
         container=end.name,

@@ -1,10 +1,10 @@
-"""Pods that leave: their group, our care, the sight of the watch, or the cluster.
+"""Pods that leave: their group, our management, the watch, or the cluster.
 
-Theory. A pod that may run stays in its group until it has ended or is gone: what it takes is
-charged there. Out of the sight of a watch with a label selector it may be gone or without the
-label: it is *hidden* then, and stays what it was until either is known.
+Theory. A pod that may run stays in its group until it has ended or is gone: its usage is charged
+there. A pod that a watch with a label selector no longer shows may be gone or without the label: it
+is *hidden* then, and stays as it was until either is known.
 
-Invariant: a pod that left is counted nowhere, and what is stored of it is written once more.
+Invariant: a pod that left is counted nowhere, and its row is written once more.
 """
 
 from datetime import timedelta
@@ -31,14 +31,14 @@ from podgroup.state.termination import GRACE
 from podgroup.state.world import World
 
 QUIET = timedelta(minutes=10)
-"""After this long in peace a pod that loses its label has lost it for the first time."""
+"""Time without a loss after which the loss of a pod's label counts as the first."""
 
 FEW = 16
-"""Pods that are gone over for each that ends."""
+"""Live pods of a group up to which each end has the others looked at."""
 
 
 def hide(world: World, here: At, group: Group, pod: Pod, view: PodView) -> None:
-    """A pod that may run is out of the watch's sight: it is kept as it was until it is found."""
+    """A pod that may run is hidden from the watch: it is kept as it was until it is found."""
     if view.resource_version != pod.view.resource_version:
         pod.view = replace_fields(pod.view, resource_version=view.resource_version)
     hiding = pod.hiding or OutOfSelector()
@@ -46,10 +46,10 @@ def hide(world: World, here: At, group: Group, pod: Pod, view: PodView) -> None:
     kept = 0 if peace else hiding.kept
     pod.hiding = OutOfSelector(here.at, kept, hiding.kept_at)
     note(world, here, "PodHidden", group.id, view.uid, "Unmanaged", say.HIDDEN)
-    end_expectation(world, group, pod, indexed=False)  # its effect would never be seen
+    end_expectation(world, group, pod, indexed=False)  # the effect would never be seen
     index(world, group, pod)
     if not kept:
-        world.meta.timers.pop(keep_timer(group.id), None)  # it need not wait for the others
+        world.meta.timers.pop(keep_timer(group.id), None)  # the pod need not wait for the others
     mark(world, group.id)
 
 
@@ -70,7 +70,7 @@ def keep_timer(identity: GroupID) -> str:
 
 
 def disown(world: World, here: At, group: Group, pod: Pod) -> None:
-    """A pod is there and not ours to care for any more: it lost the managed label."""
+    """A pod exists and is no longer ours to manage: it lost the managed label."""
     uid = pod.view.uid
     if pod.held:
         departures.disowned(group, pod, gated=pod.gated)
@@ -85,14 +85,14 @@ def disown(world: World, here: At, group: Group, pod: Pod) -> None:
 
 
 def look_at_places(world: World, group: Group, view: PodView) -> None:
-    """Have the places of a group looked at where a pod of it changes on a node that is unwell."""
+    """Have a group's places looked at where one of its pods changes on a node that is unwell."""
     node = view.node or view.node_selector.get(HOSTNAME, "")
     if node and group.quota.holding is not None and unwell(world, node):
         world.quotas.news[group.id] = None
 
 
 def leave(world: World, here: At, group: Group, pod: Pod, why: str) -> None:
-    """Take a pod out of a group, although it exists."""
+    """Take a pod that exists out of a group."""
     note(world, here, "PodLeft", group=group.id, pod=pod.view.uid, reason=why)
     end_expectation(world, group, pod)
     end_pod_wait(world, here, pod)
@@ -103,7 +103,7 @@ def leave(world: World, here: At, group: Group, pod: Pod, why: str) -> None:
     world.members[group.id].drop(uid)
     del world.pods[uid]
     left(world, group, pod.view)
-    # What is stored of it must go too, or a restart finds a pod of a group that may have ended.
+    # The pod's row must go too, or a restart finds a pod of a group that may have ended.
     pod.gone_at = here.at
     world.gone_pods[uid] = pod
     world.journal.pods.discard(uid)
@@ -113,9 +113,9 @@ def leave(world: World, here: At, group: Group, pod: Pod, why: str) -> None:
 
 
 def one_ended(world: World, group: Group) -> None:
-    """Have a group be looked at that must end if few of its pods may run yet.
+    """Have the remaining pods that must end looked at, if few of a group's pods may still run.
 
-    Its timer was set for the one with the longest grace period, which may be who ended.
+    The group's timer was set for the pod with the longest grace period, which may have ended now.
     """
     timers = world.meta.timers
     if timers and world.members[group.id].count(Flag.LIVE) <= FEW:
@@ -123,7 +123,7 @@ def one_ended(world: World, group: Group) -> None:
 
 
 def forget(world: World, here: At, group: Group, pod: Pod, flags: int) -> None:
-    """Forget a pod that is gone; `flags` are all that it had before and with its last delta."""
+    """Forget a pod that is gone; `flags` are its flags before and with its last delta."""
     end_pod_wait(world, here, pod)
     uid = PodUID(pod.view.uid)
     world.members[group.id].drop(uid)

@@ -1,9 +1,9 @@
-"""Lives of groups: how they are opened, who speaks for them, how they end.
+"""Lives of groups: how they are opened, which pod speaks for them, how they end.
 
-Theory. A life is opened by a pod and ends when its last pod and its Workload are gone; the next pod
-of that name opens another one. Its first pod, the oldest that has not failed, speaks for it.
+Theory. A pod opens a life, which ends when its last pod and its Workload are gone; the next pod of
+that name opens another life. The first pod, the oldest that has not failed, speaks for the group.
 
-Invariant: a life that has ended is known nowhere but among what is still to be written.
+Invariant: of a life that has ended only rows are left that are still to be written.
 """
 
 from podgroup.fold.common import (
@@ -34,19 +34,19 @@ from podgroup.state.members import Flag
 from podgroup.state.world import World
 
 MAX_EAGER = 2
-"""Refusals of a Workload after which changes of pods are no reason any more to try it again."""
+"""Refusals of a Workload after which changes of pods no longer cause another try."""
 
 
 def life(world: World, here: At, key: tuple[str, str, str], view: PodView, *, moved: bool) -> Group:
-    """Return the life of the group that is going on, or open one."""
+    """Return the present life of a group, or open a new life."""
     kind, namespace, name = key
     # A single pod is its own group: a successor of the same name is another life at once, even
     # while the first is still terminating under the same name (it cannot be, but a relist after a
-    # gap may show the new one before the old one is known to be gone).
+    # gap may show the new pod before the old pod is known to be gone).
     identity = world.lives.get(key)
     if identity is not None and (kind == GROUP or identity == group_id(kind, PodUID(view.uid))):
         return world.groups[identity]
-    # A pod that came from another group may have opened that one, which keeps its id.
+    # A pod that came from another group may have opened that group, which keeps its id.
     own = group_id(kind, PodUID(view.uid))
     group = Group(
         id=GroupID(f"{own}-{here.position}") if moved else own,
@@ -67,15 +67,15 @@ def life(world: World, here: At, key: tuple[str, str, str], view: PodView, *, mo
 
 
 def workload_of(view: PodView) -> str:
-    """Return the name that a single pod's Workload has."""
+    """Return the name of a single pod's Workload."""
     prebuilt = prebuilt_name(view.labels, view.annotations)
     return prebuilt or workload_name(view.name, view.uid)
 
 
 def retry_workload(group: Group) -> bool:
-    """Let a Workload that was refused be tried again; tells whether it may."""
+    """Let a refused Workload be tried again; tells whether it may."""
     # A rejected creation of the Workload is worth another try once a pod of the group changed, but
-    # pods of a running group change all the time: what was refused again and again waits its turn.
+    # pods of a running group change all the time: after several refusals the timer decides.
     if group.mirror.workload is not None or group.mirror.refusals > MAX_EAGER:
         return False
     return bool(group.mirror.refused_version) and mirror.retried(group)
@@ -84,11 +84,11 @@ def retry_workload(group: Group) -> bool:
 def lead(world: World, group: Group) -> bool:
     """Let the first pod speak for the group: queue, total count, class, flags.
 
-    Returns whether it says anything new.
+    Returns whether anything changed.
 
-    After composition the total stays (B8: a changed total is reported, not obeyed). The queue
-    follows as long as nothing holds quota, but not that of a serving group; the priority class
-    always does.
+    After composition the total stays (B8: a changed total is reported, and has no effect). The
+    queue follows the pod while the group holds no quota, unless it is a composed serving group; the
+    priority class always follows.
     """
     members = world.members[group.id]
     uid = members.first()
@@ -99,7 +99,7 @@ def lead(world: World, group: Group) -> bool:
     declare(world, group)
     news = asked.declared != declared
     labels = (view := world.pods[uid].view).labels
-    # What runs without an admission is charged where its queue leads, whatever is written later.
+    # Pods that run without an admission stay charged to their queue, whatever is written later.
     settled = asked.queue and members.count(Flag.LIVE)
     composed = group.composition.done
     if group.quota.holding is None and not (asked.serving and composed) and not settled:
@@ -113,7 +113,7 @@ def lead(world: World, group: Group) -> bool:
 
 
 def _lead_open(world: World, group: Group, view: PodView) -> bool:
-    """Let the first pod of a group that is not composed yet say what the group is to be."""
+    """Let the first pod speak for a group that is not composed yet."""
     serving = group.spec.serving
     news = spec.led(group, view)
     name = group.mirror.name
@@ -140,7 +140,7 @@ def retirable(world: World, group: Group) -> bool:
 
 
 def retire(world: World, here: At, identity: GroupID) -> None:
-    """End a life: no pod and no Workload of it is left."""
+    """End a life if no pod and no Workload of it is left."""
     group = world.groups.get(identity)
     if group is None or not retirable(world, group):
         return
@@ -170,10 +170,10 @@ def retire(world: World, here: At, identity: GroupID) -> None:
 
 
 def renewable(world: World, group: Group) -> bool:
-    """Tell whether nothing is left of a group that is over but pods that came after its end.
+    """Tell whether all that is left of a group that is over are pods that came after its end.
 
-    They came while pods of the ended life were still there, whose name they bear. Once only they
-    are left, and no Workload, nothing of that life is left to account for.
+    These pods came while pods of the ended life still existed, and bear the group's name. Once they
+    alone are left, without a Workload, nothing of the ended life is left to account for.
     """
     members = world.members[group.id]
     if group.single or group.ending.finish is None or not len(members):
@@ -194,7 +194,7 @@ def close_wait(world: World, here: At, group: Group) -> None:
         message=wait.message,
         from_at=wait.from_at,
         from_seq=wait.from_seq,
-        # The log's clock may have been set back; what came later did not end earlier.
+        # The log's clock may have been set back; an interval never ends before it began.
         to_at=max(wait.from_at, here.at),
         to_seq=here.position,
     )

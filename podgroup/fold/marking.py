@@ -1,10 +1,10 @@
-"""Fold of the mark of what is in use: the finalizer on ClusterQueues, flavors and AdmissionChecks.
+"""Fold of the mark of objects in use: the finalizer on ClusterQueues, flavors and AdmissionChecks.
 
-Theory. A mark that was decided on is in flight until the object shows it or its outcome is known:
-no second write meanwhile. A rejected one (an account that lacks the right) is tried again by a
-timer: soon where a deletion waits for it, seldom where it merely guards.
+Theory. A decision about a mark is in flight until the object shows it or its outcome is known: no
+second write meanwhile. A rejected write (an account lacks the right) is tried again by a timer:
+soon where a deletion waits for it, seldom where the mark merely guards.
 
-Invariant: `world.marks` has what is in flight, `world.ending` the ClusterQueues being deleted.
+Invariant: `world.marks` has decisions in flight, `world.ending` ClusterQueues being deleted.
 """
 
 from datetime import timedelta
@@ -20,11 +20,11 @@ from podgroup.state.quota import QueueKey
 from podgroup.state.world import World
 
 AGAIN = {False: timedelta(minutes=10), True: timedelta(seconds=30)}
-"""After how long a rejected mark is tried again, by whether it is to be taken off."""
+"""Whether the object is being deleted -> after how long a rejected mark is tried again."""
 
 
 def carried(world: World, known: Any, view: Marked) -> Marked:
-    """Return an object as it was seen, with the decision that is still in flight on it."""
+    """Return an object as it was seen, with the decision about it that is still in flight."""
     if isinstance(view, ClusterQueueView):
         if view.deleting:
             world.ending[view.name] = None
@@ -64,7 +64,7 @@ def decided(world: World, decision: Decision) -> None:
 
 
 def outcome(world: World, here: At, event: OutcomeRecorded) -> None:
-    """What became of it; of what is gone the watch will tell."""
+    """Fold the outcome of a mark; the watch will show objects that are gone."""
     key = world.marks.pop(event.decision, None)
     view = world.objects_of(key[0]).get(key[2]) if key is not None else None
     if key is None or not isinstance(view, Marked) or view.marking != event.decision:
@@ -78,7 +78,7 @@ def outcome(world: World, here: At, event: OutcomeRecorded) -> None:
 
 
 def due(world: World, timer: str) -> None:
-    """It may be tried again."""
+    """A rejected mark may be tried again."""
     _, kind, name = timer.split("/", 2)
     world.unannounced[kind, "", name] = None
 

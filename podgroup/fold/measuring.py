@@ -1,7 +1,7 @@
 """Fold of what pods really used: sums and peaks per pod, never a row per sample.
 
-Invariant: nothing is decided by it, and a report is added once: what does not begin after the last
-sample that is counted was counted before.
+Invariant: no decision depends on it, and a report is added once: a report that does not begin after
+the last counted sample was counted before.
 """
 
 from podgroup.log.events import PodMeasured
@@ -11,7 +11,7 @@ from podgroup.state.world import World
 
 
 def pod_measured(world: World, event: PodMeasured) -> None:
-    """Add a report to what is known of its pod; of pods that are not known nothing is kept."""
+    """Add a report to its pod's sums and peaks; reports of unknown pods are dropped."""
     pod = world.pods.get(PodUID(event.uid))
     if pod is None or event.samples < 1:
         return

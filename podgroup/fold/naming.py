@@ -1,9 +1,9 @@
-"""Which group a Workload's name belongs to: one at a time.
+"""Which group a Workload's name belongs to: one group at a time.
 
-Theory. A group's Workload bears the group's name, a single pod's one made of its name and uid; but
-pods may name another (`prebuilt-workload-name`), and so may name another group's. The first one
-keeps the name, and what happens to the Workload is news for that group alone. Others wait until the
-name is free. A group whose name it is by right takes it from one that has no Workload.
+Theory. A group's Workload bears the group's name, a single pod's Workload a name made of the pod's
+name and uid; but pods may name another Workload (`prebuilt-workload-name`), even another group's.
+The first group keeps the name, and events of the Workload concern that group alone. Others wait
+until the name is free. A group whose own name it is takes it from a group without a Workload.
 
 Invariant: a name belongs to at most one group, whatever pods say, and a group that has a Workload
 keeps its name as long as it lives.
@@ -16,7 +16,7 @@ from podgroup.state.world import World
 
 
 def claim_name(world: World, group: Group) -> None:
-    """Let the name of a group's Workload stand for the group, or have the group wait for it."""
+    """Give a group the name of its Workload, or have the group wait for the name."""
     key = (group.namespace, group.mirror.name)
     holder = world.groups.get(world.by_workload.get(key, GroupID("")))
     if holder is not None and holder.id != group.id:
@@ -28,7 +28,7 @@ def claim_name(world: World, group: Group) -> None:
 
 
 def give_up_name(world: World, group: Group) -> None:
-    """Let the name go: the next that waits for it, by id, may have it."""
+    """Give the name of a group's Workload to the next group by id that waits for it."""
     key = (group.namespace, group.mirror.name)
     rivals = world.rivals.get(key, {})
     rivals.pop(group.id, None)

@@ -1,11 +1,11 @@
-"""Fold of nodes and Topologies: where places are, and since when they are as they are.
+"""Fold of nodes and Topologies: where places are, and since when each is as it is.
 
-Theory. Nodes matter to who decides by places alone, so they are known while a ResourceFlavor names
-a Topology and forgotten with the last that does; what ingest watches follows the same rule. A node
-says nothing of what pods take of it: that is summed up elsewhere and comes apart (`NodesTaken`),
-so either may change without the other.
+Theory. Nodes matter for places alone, so they are known while a ResourceFlavor names a Topology,
+and forgotten with the last such flavor; ingest watches by the same rule. A node does not state what
+pods take of it: ingest sums that up, in an event of its own (`NodesTaken`), so either may change
+without the other.
 
-Invariant: each time in which a node or Topology was as it was is one row, open while it lasts.
+Invariant: each interval in which a node or Topology did not change is one row, open while it lasts.
 """
 
 from typing import TypeVar
@@ -22,7 +22,7 @@ V = TypeVar("V", bound=NodeView | TopologyView)
 
 
 def carried(world: World, here: At, known: NodeView | TopologyView | None, view: V) -> V:
-    """Return a view with what it does not say itself; have rows written if it is another."""
+    """Return a view with the fields that the wire lacks; have rows written if it changed."""
     if known is not None and known.uid == view.uid:
         view = replace(view, since=known.since)
         if isinstance(known, NodeView):
@@ -37,12 +37,12 @@ def carried(world: World, here: At, known: NodeView | TopologyView | None, view:
 
 
 def written(world: World, view: NodeView | TopologyView, until: At | None = None) -> None:
-    """Have the row written of how a node or Topology is, or was `until` then."""
+    """Have the row of a node or Topology written, which is so or was so `until` then."""
     world.journal.places[kind_of(view), view.name, view.since.seq] = (view, until)
 
 
 def nodes_taken(world: World, event: NodesTaken) -> None:
-    """Fold what others take of nodes."""
+    """Fold what pods that others placed take of nodes."""
     for name, taken in event.taken.items():
         known = world.nodes.get(name)
         if known is None or known.taken == taken:
@@ -58,7 +58,7 @@ def _changed(world: World, name: str) -> None:
 
 
 def forget_unasked(world: World, here: At) -> None:
-    """Forget all nodes once no flavor asks for them any more."""
+    """Forget all nodes once no flavor names a Topology."""
     if asks_for_nodes(world) or not (world.nodes or "Node" in world.meta.synced):
         return
     for name, view in world.nodes.items():

@@ -1,6 +1,6 @@
 """Operations: what a person, or a deployment on its own behalf, did to gatelog.
 
-Invariant: what is released goes on as if it had not been parked; what is discarded stays undone.
+Invariant: a released entry goes on as if it had not been parked; a discarded entry stays undone.
 """
 
 from podgroup.fold import sentences as say
@@ -14,7 +14,7 @@ from podgroup.state.world import World
 
 
 def operator_acted(world: World, here: At, event: OperatorActed) -> None:
-    """Fold what was done: groups, decisions and refusals that it names go on, or are let be."""
+    """Fold an operation: the groups, decisions and refusals that it names go on, or stay as is."""
     released: list[Group] = []
     if event.action in ("release", "discard"):
         released = unpark(world, event.target)
@@ -26,7 +26,7 @@ def operator_acted(world: World, here: At, event: OperatorActed) -> None:
                     try_again(world, here, group)
                     released.append(group)
         for refusal in world.meta.refused.values():
-            # Should the pod be as it was, it is parked once more.
+            # A pod whose fault is still the same is parked once more.
             if refusal.parked == event.target or "/" not in event.target:
                 refusal.parked = ""
     note(

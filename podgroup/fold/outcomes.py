@@ -3,10 +3,11 @@
 Theory. An applied outcome carries the resource version that contains the write; the expectation
 ends when the object is known at that version. An obsolete outcome means the object is gone: its
 deletion is on its way and ends the expectation, unless the deletion is already known. A rejected
-one ends it at once, marks the version at which the API server said no, and asks for a timer, so
-that the same is not tried again before the object changed or half a minute passed. The same write,
-rejected again, is tried once a minute for as long as it takes, unless it is too large: that stays
-so as long as its pods do. An object has one such timer, so it costs two tries a minute at most.
+outcome ends the expectation at once, marks the version at which the API server refused, and sets a
+timer, so that the same write is tried again once the object changed or half a minute passed. A
+write that is rejected again and again is tried once a minute without end, unless it is too large,
+which does not change while its pods exist. An object has one such timer, so it costs two tries a
+minute at most.
 
 Invariant: each final outcome ends exactly one expectation, sooner or later.
 """
@@ -38,23 +39,23 @@ from podgroup.state.world import World
 
 RETRY_AFTER = timedelta(seconds=30)
 RETRY_CEILING = timedelta(seconds=60)
-"""However often a write was rejected, it is tried again after this long: what was held up goes on
-within a minute of being mended."""
+"""Longest time until a rejected write is tried again, however often it was rejected: whatever waits
+goes on within a minute of the repair."""
 MIRROR_CEILING = timedelta(minutes=30)
-"""The same of the creation of a Workload in builtin mode: no one waits for it."""
+"""The same for the creation of a Workload in builtin mode, for which nothing waits."""
 MAX_GIVEN_UP = 1000
-"""Parked decisions that are known apart: of those that fall out the next is listed anew."""
+"""Parked decisions that are remembered; the next like a forgotten decision is listed anew."""
 MAX_REFUSAL = 500
 """Characters of an API server's answer that are kept."""
 RETRY = "retry"
 REPORT = "report"
 CONFLICT = 409
-"""Status of a rejected ungating: a key that is there has another value. Never by the API server,
-whose own 409 is passing."""
+"""Status of a rejected ungating: a key of the pod has another value already. The actuator sets it;
+the API server's own 409 is passing."""
 
 
 def outcome_recorded(world: World, here: At, event: OutcomeRecorded, ordinal: int) -> None:
-    """Fold what became of a decision."""
+    """Fold the outcome of a decision."""
     _attempted(world, here, event)
     if event.parked:
         _park(world, here, event, ordinal)
@@ -90,9 +91,9 @@ def _attempted(world: World, here: At, event: OutcomeRecorded) -> None:
 
 
 def _park(world: World, here: At, event: OutcomeRecorded, ordinal: int) -> None:
-    """List a decision that was parked, once for each group and reason.
+    """List a parked decision, once for each group and reason.
 
-    Its group goes on: its rules decide again after a while, or when it is released.
+    The group goes on: its rules decide again after a while, or when the decision is released.
     """
     known, key = world.meta.given_up, f"{event.group}: {event.message}"
     if key in known:
@@ -135,11 +136,11 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
         world.journal.pods.add(pod.view.uid)
     elif event.status == "rejected":
         if pod.refused is not None and pod.refused[0] != expectation.action:
-            pod.rejections = 0  # they were another write's
+            pod.rejections = 0  # the count was of another action
         if expectation.action == "UngatePod" and event.http_status == CONFLICT:
             ending.start_failed(group, event.message or say.START_FAILED)
         else:
-            # Of what it has become meanwhile nothing was refused.
+            # No write was refused at a version that the pod has got meanwhile.
             pod.refused_version = expectation.version or pod.view.resource_version
             pod.refused = expectation.action, _said(event)
         if expectation.action == "UngatePod":
@@ -167,14 +168,14 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
         last = takes and known is not None and _is_going(known, expectation.action)
         if not finalized and (not seen or last):
             mark(world, group.id, 0)
-            return  # the watch is about to show it
+            return  # the watch is about to show the write
         if seen:
             end_expectation(world, group, None, indexed=False)
             mark(world, group.id, of_workload(world, group))
             return
         end_expectation(world, group, None)
     else:
-        # Obsolete: the Workload that was meant is gone, which the one known here may have replaced.
+        # Obsolete: the target is gone; the Workload known here may have replaced it.
         version = known.resource_version if known is not None else f"create:{event.decision}"
         mirror.refused(group, version)
         after = RETRY_AFTER
@@ -186,7 +187,7 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
         end_expectation(world, group, None)
         if event.status == "obsolete" and known is not None:
             if mirror.missed(group) > 1:
-                workload_is_gone(world, here, group)  # no watch is going to report it
+                workload_is_gone(world, here, group)  # no watch is going to show that
                 return
         if event.http_status != TOO_LARGE:
             _retry_later(world, here, group, "", after)
@@ -194,14 +195,14 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
 
 
 def _is_going(known: WorkloadView, action: str) -> bool:
-    """Tell whether what is known of a Workload is from before the write that ends it."""
+    """Tell whether the known view of a Workload is from before the write that ends it."""
     if known.deleted_at is None:
         return action == "DeleteWorkload"
     return WORKLOAD_FINALIZER in known.finalizers
 
 
 def _refused(world: World, here: At, group: Group, event: OutcomeRecorded) -> timedelta:
-    """Remember why there is no Workload; returns how long to wait, twice as long each time."""
+    """Remember why the Workload was refused; returns the wait, twice as long each time."""
     why = event.message[:MAX_REFUSAL] or say.answered(event.http_status)
     if mirror.creation_refused(group, why, too_large=event.http_status == TOO_LARGE):
         note(
@@ -218,7 +219,7 @@ def _refused(world: World, here: At, group: Group, event: OutcomeRecorded) -> ti
 
 
 def _said(event: OutcomeRecorded) -> str:
-    """Return what the API server said, on one line."""
+    """Return the API server's answer, on one line."""
     return " ".join(event.message.split())[:MAX_REFUSAL] or say.answered(event.http_status)
 
 
@@ -232,11 +233,11 @@ def _retry_later(world: World, here: At, group: Group, uid: str, after: timedelt
 
 
 def timer_fired(world: World, here: At, event: TimerFired) -> None:
-    """Fold a timer that fell due; one that was replaced or cancelled meanwhile does nothing."""
+    """Fold a timer that fell due; a timer that was replaced or cancelled meanwhile does nothing."""
     timer = world.meta.timers.get(event.timer)
     if timer is None:
         return
-    # In logs of earlier versions the waiting for another try is longer.
+    # In logs of earlier releases the timer of another try may be later than the event.
     if timer.due_at != event.due_at and (timer.purpose != RETRY or timer.due_at > event.due_at):
         return
     del world.meta.timers[event.timer]
@@ -261,7 +262,7 @@ def timer_fired(world: World, here: At, event: TimerFired) -> None:
 
 
 def try_again(world: World, here: At, group: Group) -> None:
-    """Let what was rejected of a group be decided again at once: a person says so."""
+    """Let rejected decisions of a group be made again at once, since a person asks for it."""
     waiting = [
         name
         for name, timer in world.meta.timers.items()

@@ -1,19 +1,19 @@
 """Which role of its group a pod has, where the group declares its roles instead of counting pods.
 
 With a total count the shape of a pod is its role. With declared sets (KEP-976, story 3) the first
-of these that says something decides:
+of these that applies decides:
 
-1. label pod-group-role: the set of that name, or the one whose name differs by a final "s" alone,
+1. label pod-group-role: the set of that name, or the set whose name differs by a final "s" alone,
    as in the KEP's own example (`worker`, `workers`). A label that names no set is a mistake to be
-   reported, not a reason to guess.
-2. label kueue.x-k8s.io/podset of a pod that is past the gate: it was put there on admission
-3. the pod that declares the sets is of the set without template, if there is just one
-4. shape: the template with the pod's role hash; else one with equal requests, the first that has
-   a free place; else a set without template if the pod has the shape of the declaring pod
+   reported: nothing is guessed then.
+2. label kueue.x-k8s.io/podset of a pod that is past the gate: admission put it there
+3. the pod that declares the sets belongs to the set without a template, if there is just one
+4. shape: the template with the pod's role hash; else a template with equal requests, the first that
+   has a free place; else a set without a template if the pod has the shape of the declaring pod
 
-In the first draft's dialect the label is the role, as it is of pods whose owner makes up the group;
+In the first draft's dialect the label is the role, as for pods whose owner makes up the group;
 a declared count knows one shape, the pod's.
-A gated pod that asks for more than its role has quota for gets no place in it.
+A gated pod that requests more than its role has quota for gets no place in the role.
 
 Invariant: role names that begin with "?" are of pods without a place and never have a count.
 """
@@ -42,16 +42,16 @@ from podgroup.state.world import World
 def declare(world: World, group: Group) -> None:
     """Let the first pod that declares sets or roles speak for the group.
 
-    What was declared last stays when no pod declares anything any more: a driver may be gone before
-    its workers. A composed group has its roles and keeps them, unless it was adopted from a
-    Workload before anything was declared.
+    The last declaration stays when no pod declares anything any more: a driver may be gone before
+    its workers. A composed group keeps its roles, unless it was adopted from a Workload before
+    anything was declared.
     """
     members = world.members[group.id]
     uid = members.declaring()
     if uid is None or group.single:
         return
     if group.spec.dialect == OWNER and len(members.totals) > 1:
-        # A replica that is rolled out may have another size: its youngest pods say which.
+        # A replica that is rolled out may have another size: its youngest pod has the new size.
         uid = max(members.flags, key=lambda one: (members.stamps[one][0], one))
     elif group.composition.done and (
         group.spec.dialect or any(TOTAL in dialects(k) for k in members.totals)
@@ -69,7 +69,7 @@ def declare(world: World, group: Group) -> None:
 
 
 def needed(group: Group, role: str, count: int) -> int:
-    """Return how many pods of a role must be there before the group may start."""
+    """Return how many pods of a role must exist before the group may start."""
     if group.spec.dialect == SETS:
         found = set_named(group, role)
         return 0 if found is not None and found.template else count
@@ -83,7 +83,7 @@ def replace_all(world: World, group: Group) -> None:
 
 
 def replace(world: World, group: Group, pod: Pod) -> None:
-    """Place a pod anew, counters of its roles included."""
+    """Place a pod anew, and count it in its new role."""
     name = assigned_role(world, group, pod.view, pod.role)
     if name == pod.role:
         return
@@ -103,11 +103,11 @@ def replace(world: World, group: Group, pod: Pod) -> None:
 
 
 def assigned_role(world: World, group: Group, view: PodView, current: str = "") -> str:
-    """Return the name of a pod's role; `current` is the one it has."""
+    """Return the name of a pod's role; `current` is its present role."""
     if group.single:
         return current or view.role
     if not group.spec.dialect:
-        # Shapes change when a pod is admitted; the role it had when first seen does not.
+        # Shapes change when a pod is admitted; the role that it had when first seen stays.
         name = _adopted(group, view) or current.removeprefix(UNPLACED) or view.role
         # In builtin mode a role hash of the users' choice must not be a way around quota.
         over = world.mode == "builtin" and beyond(group, name, view)
@@ -124,7 +124,7 @@ def assigned_role(world: World, group: Group, view: PodView, current: str = "") 
 
 
 def larger(group: Group, name: str, view: PodView) -> bool:
-    """Tell whether a pod asks for more of anything than its role, for which quota is given."""
+    """Tell whether a pod requests more of any resource than its role, for which quota is given."""
     known = group.roles[name].requests
     if view.requests is known or view.requests == known:
         return False
@@ -137,7 +137,7 @@ def labelled(group: Group, view: PodView) -> str:
 
 
 def _adopted(group: Group, view: PodView) -> str:
-    """Place a pod that declares nothing in a Workload that was there before us."""
+    """Return the role of a pod without a declaration in an adopted Workload, "" if none."""
     if group.single or not group.composition.done or declaration(view):
         return ""
     labels = (view.labels.get(POD_GROUP_ROLE, ""), view.labels.get(PODSET_LABEL, ""))

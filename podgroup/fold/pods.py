@@ -1,12 +1,12 @@
 """Fold of pod deltas: which life of which group, what happened to the pod, what is observed.
 
-Theory. A delta carries the pod as it is; what *happened* is the difference to the pod as known
-(`change`, `progress`). Each difference worth telling becomes a note. A pod joins a life of a group
+Theory. A delta carries the pod as it is; what *happened* is the difference from the known pod
+(`change`, `progress`). Each difference of interest becomes a note. A pod joins a life of a group
 (`lives`) and stays in it until it leaves (`leaving`), whatever its labels say while it may run.
 
 Order of lookups: uid first (a uid is forever), then group name, then pod name.
-Invariant: an older or equal resource version of a known pod changes nothing, and neither does a
-delta of an unknown one that is not newer than the newest seen of its kind unless a relist names it.
+Invariant: an older or equal resource version of a known pod changes nothing. A delta of an unknown
+pod changes something only if it is newer than the newest seen of its kind, or a relist names it.
 """
 
 from msgspec.structs import replace as replace_fields
@@ -65,7 +65,7 @@ from podgroup.state.world import World
 
 
 def pod_seen(world: World, here: At, event: PodApplied, _: int) -> None:
-    """Fold a pod that a watch or a list shows; its group gets a Workload that was there before."""
+    """Fold a pod that a watch or a list shows; its group gets a Workload that existed before."""
     view = event.pod
     pod_applied(world, here, view, event.relist)
     if view.unread and view.uid in world.pods:
@@ -111,7 +111,7 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
 
 
 def _sort_in(world: World, here: At, view: PodView, known: Pod | None, in_frame: bool) -> None:
-    """Fold a pod that is new, or says of itself what it did not: whose is it?"""
+    """Fold a pod that is new or changed its own declarations: find the group that it belongs to."""
     wanted = (GROUP, view.namespace, group_name(view.labels, view.annotations))
     if not wanted[2]:
         wanted = (SINGLE, view.namespace, view.name)
@@ -141,7 +141,7 @@ def _sort_in(world: World, here: At, view: PodView, known: Pod | None, in_frame:
 def pod_deleted(
     world: World, here: At, view: PodView, *, inferred: bool = False, filtered: bool = False
 ) -> None:
-    """Fold the end of a pod. `inferred`: a relist did not list it, no watch saw it go.
+    """Fold the end of a pod. `inferred`: a relist lacks the pod, and no watch saw it go.
 
     `filtered`: the watch or list has a label selector, so the pod may only have lost the label.
     """
@@ -155,19 +155,20 @@ def pod_deleted(
     if world.policy.device_classes or view.device_requests:
         view = seen(world, view)
     group = world.groups[pod.group]
-    # Past its gate, or its gate is being removed: it may run by now.
+    # A pod past its gate, or being ungated, may run by now.
     if filtered and not view.ended and _flags(world, pod) & (Flag.LIVE | Flag.OPENING):
         hide(world, here, group, pod, view)
         return
     if filtered and view.ended and not inferred and view.deleted_at is None and pod.held:
-        # It ended in our hands and lost the label: its end counts, and nothing of ours keeps it.
+        # A managed pod ended and lost the label: its end counts, and our finalizer comes off.
         departures.disowned(group, pod, gated=False)
     elif not inferred and view.deleted_at is None and POD_FINALIZER in view.finalizers:
-        # No object with a finalizer is deleted before that is asked for: it left our selector.
+        # An object with a finalizer is only gone after its deletion was requested, so this pod left
+        # our selector.
         disown(world, here, group, pod)
         return
     if inferred and pod.held and not pod.deleting and not _being_released(pod):
-        # Gone, or out of our selector: a patch that names its uid will find out.
+        # Gone, or out of our selector: a patch that names the pod's uid will find out.
         departures.disowned(group, pod, gated=pod.gated)
         departures.strayed(group)
         mark(world, group.id)
@@ -181,7 +182,7 @@ def pod_deleted(
         pod.fate = KEPT if pod.terminated else LOST
     role = group.roles[pod.role]
     if view.phase == "Succeeded" and pod.fate != EXCESS and not group.spec.serving:
-        # Before a Workload is made of the group there is no place that a success could keep.
+        # Before the group is composed there are no places, so a success keeps none.
         role.succeeded_gone += group.composition.done
     how = say.GONE_BY_RELIST if inferred else ""
     note(world, here, "PodGone", group.id, uid, pod.fate, how)
@@ -191,7 +192,7 @@ def pod_deleted(
 
 
 def _taken_back(before: PodView, view: PodView) -> bool:
-    """Tell whether a pod is back behind a gate, an end or a deletion that the log knows of it."""
+    """Tell whether a pod is as before an ungating, an end or a deletion that the log has."""
     return (
         (ADMISSION_GATE in view.gates and ADMISSION_GATE not in before.gates)
         or (before.ended and not view.ended)
@@ -200,9 +201,9 @@ def _taken_back(before: PodView, view: PodView) -> bool:
 
 
 def count_plainly(world: World, here: At, view: PodView, *, gone: bool) -> None:
-    """Take over of a pod what has to be counted, where its fold failed: whether it may run.
+    """Count a pod whose fold failed, as far as its charge needs: whether it may run.
 
-    Its group is parked and goes no further, but what it takes is charged until it has ended.
+    The pod's group is parked and goes no further, but its usage is charged until it has ended.
     """
     known = world.pods.get(view.uid)
     if known is None and gone:
@@ -228,11 +229,11 @@ def count_plainly(world: World, here: At, view: PodView, *, gone: bool) -> None:
     known.view = view
     index(world, group, known)
     mark(world, group.id)
-    pod_waits(world, here, group, known, None)  # its fold may have come so far, or not
+    pod_waits(world, here, group, known, None)  # the failed fold may have come so far, or not
 
 
 def _outliving(world: World, here: At, view: PodView, known: Pod | None) -> PodView:
-    """Return a pod of a deleted Node as it was: that it is called failed ends no container."""
+    """Return a pod of a deleted Node with its former phase: phase Failed ends no container."""
     if world.mode == KUEUE or not end_unseen(view):
         return view
     state, before = (None, None) if known is None else (known.terminating, known.view)
@@ -288,7 +289,7 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
 
 
 def _reported(group: Group, pod: Pod) -> None:
-    """Take over what a pod's condition says: it was written in another life, or before a loss."""
+    """Take over a pod's condition, which was written in another life, or before a loss."""
     for condition in pod.view.conditions:
         if condition.type == ADMITTED_CONDITION and condition.status == "False":
             pod.reported = (condition.reason, condition.message)
@@ -296,14 +297,14 @@ def _reported(group: Group, pod: Pod) -> None:
 
 
 def _concerns_us(view: PodView) -> bool:
-    """Tell whether a pod is ours: labelled so, or past the gate with a queue (B17)."""
+    """Tell whether a pod is ours: by its label, or past the gate with a queue (B17)."""
     if view.labels.get(MANAGED_LABEL) == MANAGED_VALUE:
         return True
     return bool(view.labels.get(QUEUE_NAME)) and ADMISSION_GATE not in view.gates
 
 
 def renew(world: World, here: At, group: Group, why: str = say.GROUP_OVER) -> None:
-    """Let pods begin a life of their own that came after the end of their group (`renewable`)."""
+    """Begin another life for pods that came after the end of their group (`renewable`)."""
     members = world.members[group.id]
     pods = [world.pods[uid] for uid in members.flags]
     pods.sort(key=lambda p: (p.view.created_at, p.view.uid))

@@ -1,7 +1,7 @@
-"""Fold of what pods wait for that were let go: an interval for each reason, one after the other.
+"""Fold of the waits of ungated pods: an interval for each reason, one after the other.
 
-Invariant: nothing is decided by this; at most one interval of a pod is open, and it changes its
-message alone.
+Invariant: no decision depends on it; at most one interval of a pod is open, of which the message
+alone changes.
 """
 
 from msgspec.structs import replace
@@ -15,12 +15,12 @@ from podgroup.state.world import World
 
 
 def pod_waits(world: World, here: At, group: Group, pod: Pod, before: PodView | None) -> None:
-    """Write down what a pod waits for if that is another thing than it was."""
+    """Write down what a pod waits for, if that changed."""
     found, known = pod_reason(pod.view), pod.waits
     if found is None and known is None:
         return
     if found is not None and known is not None and found[:2] == (known.reason, known.subject):
-        # Without words: as it was said when it was tried last.
+        # Without a message the message of the last attempt stays.
         if found.message and found.message != known.message:
             pod.waits = replace(known, message=found.message)
             _write(world, pod, pod.waits)
@@ -32,7 +32,7 @@ def pod_waits(world: World, here: At, group: Group, pod: Pod, before: PodView | 
 
 
 def end_pod_wait(world: World, here: At, pod: Pod) -> None:
-    """A pod waits no more for what it waited for."""
+    """End a pod's wait, if it has one."""
     if pod.waits is not None:
         _write(world, pod, pod.waits, here)
         pod.waits = None

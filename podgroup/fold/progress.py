@@ -1,8 +1,7 @@
 """What a pod went through: its gates, where it ran, how it ended.
 
-Theory. Of a known pod that is what differs from the view before, at the time of the log; of a pod
-that is seen first (there is no view before) all that it has been through already, at the times that
-its status gives.
+Theory. For a known pod that is the difference from the view before, at the log's time. For a new
+pod (there is no view before) it is everything so far, at the times of its status.
 
 Invariant: only the pod and the counts of its role change.
 """
@@ -21,7 +20,7 @@ from podgroup.state.pod import Pod
 from podgroup.state.world import World
 
 _SKEW: Final = timedelta(days=1)
-"""By how much clocks may differ."""
+"""How much clocks may differ."""
 
 
 def write_gate(
@@ -32,7 +31,7 @@ def write_gate(
     removed_at: datetime | None = None,
     by: str = "",
 ) -> None:
-    """Write down a gate of a pod: when it came, went, and by whom."""
+    """Write down a gate of a pod: when it came and went, and who removed it."""
     if pod.gate_added.get(gate) is not added_at:
         pod.gate_added = intern_times({**pod.gate_added, gate: added_at})
     uid = pod.view.uid
@@ -40,19 +39,19 @@ def write_gate(
 
 
 def gates_removed(world: World, here: At, group: Group, pod: Pod, before: PodView) -> None:
-    """Write down which gates are gone, and by whom."""
+    """Write down which gates are gone, and who removed them."""
     view = pod.view
     for gate in before.gates:
         if gate in view.gates:
             continue
         added_at = pod.gate_added.get(gate, view.created_at)
-        # The API server notes who took fields, not who gave them up: one who removed a gate and
-        # wrote nothing else has left no trace, and saying nothing is better than naming the writer
-        # before.
+        # managedFields name clients that own fields, and none that gave fields up: a client that
+        # removed a gate and wrote nothing else left no trace. Then the writer stays "", which is
+        # better than the writer before.
         traced = (view.writer, view.written_at) != (before.writer, before.written_at)
         by = view.writer if traced else ""
         if traced and not by and pod.ungate_decided:
-            by = FIELD_MANAGER  # who took the gate off cleared who wrote what, as the actuator does
+            by = FIELD_MANAGER  # the writer cleared managedFields, as the actuator does
         write_gate(world, pod, gate, added_at, here.at, by)
         note(world, here, "GateRemoved", group.id, view.uid, gate, say.removed_by(by))
         if gate == ADMISSION_GATE:
@@ -62,7 +61,7 @@ def gates_removed(world: World, here: At, group: Group, pod: Pod, before: PodVie
 
 
 def progress(world: World, here: At, group: Group, pod: Pod) -> None:
-    """Note all that a pod that is seen first has been through already."""
+    """Note all that a new pod has been through already."""
     scheduled(world, here, group, pod, None)
     phased(world, here, group, pod, None)
     deletion_requested(world, here, group, pod, None)
@@ -93,7 +92,7 @@ def phased(world: World, here: At, group: Group, pod: Pod, before: PodView | Non
 def deletion_requested(
     world: World, here: At, group: Group, pod: Pod, before: PodView | None
 ) -> None:
-    """Note that somebody asked for a pod's deletion."""
+    """Note that a pod's deletion was requested."""
     view = pod.view
     if view.deleted_at is not None and (before is None or before.deleted_at is None):
         asked_at = max(min(view.deleted_at, here.at), min(view.created_at, here.at))
@@ -119,9 +118,9 @@ def _ended(world: World, here: At, group: Group, pod: Pod) -> None:
 
 
 def _believed(here: At, view: PodView, at: datetime) -> datetime:
-    """Return a time that an object bears: the log's where it is a day off what can be."""
+    """Return an object's own time; the log's, where it is more than a day off what can be."""
     created = min(view.created_at, here.at)
-    least = created - _SKEW if created.year > 1 else created  # year 1 is the first there is
+    least = created - _SKEW if created.year > 1 else created  # year 1 is the earliest
     most = here.at + _SKEW
     return at if least <= at <= most else here.at
 
@@ -135,7 +134,7 @@ def _condition_at(view: PodView, kind: str) -> datetime | None:
 
 
 def _exit_reason(view: PodView) -> str:
-    """Return why it ended, as the first container that failed says it."""
+    """Return why a pod ended: the reason of its first container that failed."""
     for end in view.ends:
         if end.exit_code:
             return end.reason or say.exit_code(end.exit_code)

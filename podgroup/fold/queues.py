@@ -1,9 +1,9 @@
-"""Fold of queue objects, priority classes and namespaces: the things admission looks up.
+"""Fold of queue objects, priority classes and namespaces: the objects that admission looks up.
 
-Theory. These objects are few and change rarely, so a change may look at all groups once: those
-whose answer can differ are touched, and the ClusterQueue concerned is marked for a full look.
+Theory. These objects are few and change rarely, so a change may go over all groups once: groups
+whose admission can differ are touched, and the ClusterQueue is marked for a full look.
 
-Invariant: of two versions of one object the newer stays, whatever order they come in.
+Invariant: of two versions of one object the newer stays, in whatever order they come.
 """
 
 from typing import Any
@@ -37,7 +37,7 @@ from podgroup.state.world import World
 
 
 def object_applied(world: World, here: At, view: QueueObject, relist: str) -> bool:
-    """Fold a created, changed or listed object; tell whether admission asks for what is new."""
+    """Fold a created, changed or listed object; tell whether admission reads what changed."""
     if isinstance(view, NodeView) and not asks_for_nodes(world):
         return False
     kind = kind_of(view)
@@ -62,7 +62,7 @@ def object_applied(world: World, here: At, view: QueueObject, relist: str) -> bo
     if isinstance(view, ClusterQueueView | LocalQueueView):
         _note_stop(world, here, kind, known, view)
     if known is not None and _asked_for(known) == _asked_for(view):
-        return False  # its status, or something else that admission does not ask for
+        return False  # admission reads neither its status nor other changed fields
     _concerns(world, kind, view.namespace, view.name)
     if isinstance(view, FlavorView):
         nodes.forget_unasked(world, here)
@@ -70,7 +70,7 @@ def object_applied(world: World, here: At, view: QueueObject, relist: str) -> bo
 
 
 def object_deleted(world: World, here: At, event: ObjectDeleted) -> QueueObject | None:
-    """Fold the end of an object, and return it; None if it was not known."""
+    """Fold the end of an object, and return the object; None if it was unknown."""
     kind, namespace, name = event.kind, event.namespace, event.name
     see_version(world, kind, event.resource_version)
     store, key = world.objects_of(kind), QUEUE_KINDS[kind].key(namespace, name)
@@ -102,7 +102,7 @@ def places_known(world: World) -> None:
 def _quota(
     world: World, here: At, name: str, old: ClusterQueueView | None, new: ClusterQueueView | None
 ) -> None:
-    """Write down the nominal quota of a ClusterQueue where it is another than before."""
+    """Write down the nominal quota of a ClusterQueue, if it changed."""
     before, after = nominal_quota(old), nominal_quota(new)
     if before != after:
         row = QuotaRow(name, here.position, here.at, after)
@@ -110,7 +110,7 @@ def _quota(
 
 
 def nominal_quota(view: ClusterQueueView | None) -> dict[str, dict[str, int]]:
-    """Return flavor -> resource -> nominal quota; nothing for a queue that is not there."""
+    """Return flavor -> resource -> nominal quota; {} for a queue that does not exist."""
     return {
         flavor.name: {resource: quota.nominal for resource, quota in flavor.resources.items()}
         for group in (view.groups if view is not None else ())
@@ -131,7 +131,7 @@ def _asked_for(view: QueueObject) -> QueueObject:
 def _note_stop(
     world: World, here: At, kind: str, known: Any, view: ClusterQueueView | LocalQueueView
 ) -> None:
-    """Write down what a person did to a queue, if a reason was given."""
+    """Write down that a person stopped or resumed a queue, if a reason was given."""
     before = ("None", "") if known is None else (known.stop_policy, known.because)
     if not view.because or before == (view.stop_policy, view.because):
         return
@@ -144,7 +144,7 @@ def _note_stop(
 
 
 def expect_condition(world: World, command: WriteQueueStatus) -> None:
-    """Let a queue's condition say what was decided, until the object itself shows what it says."""
+    """Give a queue the condition that was decided, until a view of the object shows it."""
     on, said = command.target, command.condition
     store, key = world.objects_of(on.kind), QUEUE_KINDS[on.kind].key(on.namespace, on.name)
     known = store.get(key)
@@ -157,7 +157,7 @@ def expect_condition(world: World, command: WriteQueueStatus) -> None:
 def record_status(
     world: World, here: At, queue: QueueKey, uid: str, standing: Standing | None
 ) -> None:
-    """Let a queue or cohort stand as was decided to tell: the ledger has it from here on."""
+    """Take over the standing of a queue or cohort that was reported, and write it to the ledger."""
     if standing is not None:
         world.meta.counted_at = here.at
     journal, known = world.journal, world.standings.get(queue)
@@ -194,7 +194,7 @@ def _usage(
 
 
 def mark_conditions_stale(world: World) -> None:
-    """Have the conditions of all queues looked at: what one rests on has changed."""
+    """Have the conditions of all queues looked at, since an object that they depend on changed."""
     world.unannounced.update(
         dict.fromkeys(("ClusterQueue", "", name) for name in world.cluster_queues)
     )
@@ -205,9 +205,9 @@ def mark_conditions_stale(world: World) -> None:
 
 
 def _concerns(world: World, kind: str, namespace: str, name: str) -> None:
-    """Touch the groups whose admission may now be answered differently."""
+    """Touch the groups whose admission may now be decided otherwise."""
     if kind in DEVICE_KINDS:
-        return  # `fold.claims` knows whom they concern
+        return  # `fold.claims` knows which groups these concern
     if kind == "Node":
         world.quotas.objects[kind, namespace, name] = None
         return
@@ -240,7 +240,7 @@ def _concerns(world: World, kind: str, namespace: str, name: str) -> None:
             if group.spec.queue == name and group.namespace == namespace:
                 mark(world, group.id)
         elif kind == "ResourceFlavor":
-            # Pods that are to start in a flavor wait while it is not there.
+            # Pods that are to start in a flavor wait while it does not exist.
             if group.quota.holding is not None and _uses(group, name):
                 mark(world, group.id)
         elif kind == "Namespace":

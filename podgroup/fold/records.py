@@ -1,10 +1,10 @@
-"""Fold of records: what rules concluded besides decisions, applied to the state.
+"""Fold of records: conclusions of rules beside decisions, applied to the state.
 
 Theory. Live a record is applied the moment a rule makes it, so that the next rule sees it; a replay
-applies the same records in the same order. Nothing is worked out here that the record does not say,
-but for what it names (the group's pods, its timer).
+applies the same records in the same order. A record has everything that changes; only objects that
+it names are looked up (the group's pods, its timer).
 
-Invariant: applying a record depends on the state and the record only, never on why it was made.
+Invariant: applying a record depends on the state and the record alone, never on its causes.
 """
 
 from collections.abc import Callable
@@ -115,7 +115,7 @@ def _start_reserved(world: World, here: At, group: Group, record: r.StartReserve
         end_start(world, here, group, START_WITHDRAWN)
         return
     if group.quota.start is not None and group.quota.start.from_seq == here.position:
-        quota.start_held(group, None)  # worked out twice after one message: the row is the last one
+        quota.start_held(group, None)  # worked out twice after one message: the last row stays
     end_start(world, here, group, START_WORKED_OUT_ANEW)
     held = HeldStart(record, here.at, here.position)
     quota.start_held(group, held)
@@ -162,7 +162,7 @@ def _wanted(world: World, here: At, group: Group, record: r.Wanted) -> None:
 
 
 def _reopened(world: World, _: At, group: Group, record: r.Reopened) -> None:
-    """Let the pods that are left be composed anew; none of them runs."""
+    """Let the remaining pods, of which none runs, be composed anew."""
     mirror.lost(group, False)
     composition.reopened(group)
     requeueing.forgiven(group)
@@ -209,7 +209,7 @@ def _recount_reported(world: World, _: At, group: Group, record: r.RecountReport
 
 
 def _parked(world: World, here: At, group: Group, record: r.Parked) -> None:
-    """Stop deciding for a group that the rules cannot deal with, and say so in the open."""
+    """Park a group for which rules failed: nothing is decided for it, and a row says so."""
     world.quotas.dequeue(group.id)
     end_shortage(world, here, group)
     end_start(world, here, group, START_LEFT)

@@ -1,8 +1,8 @@
-"""Refusals: what could not be read of an object, or believed of a message.
+"""Refusals: objects that could not be read, and messages that are not believed.
 
-Theory. A pod that the ingester cannot read, or of which it left fields out, is remembered until
-that was reported on it, it can be read again, or it is gone. History says each time what was wrong;
-it is parked once for each thing that is wrong with it.
+Theory. A pod that the ingester could not read, or whose fields it left out, is remembered until the
+fault was reported on the pod, the pod can be read again, or it is gone. History has the fault each
+time; the pod is parked once for each fault.
 
 Invariant: `meta.unreported` counts the refusals that are remembered and were not reported.
 """
@@ -24,13 +24,13 @@ from podgroup.state.pod import Pod
 from podgroup.state.world import World
 
 MAX_REFUSED: Final = 100
-"""Pods that cannot be read of which it is remembered what was reported."""
+"""Unreadable pods that are remembered, with what was reported on them."""
 
 
 def delta_refused(world: World, here: At, event: DeltaRefused, ordinal: int) -> None:
-    """A watch item the ingester could not read: shown, and its relist frame kept honest.
+    """Fold a watch item that the ingester could not read; its relist frame counts it as listed.
 
-    Its history says so each time; it is parked once for each thing that is wrong with it.
+    History has the fault each time; the item is parked once for each fault.
     """
     frame = world.meta.frames.get(event.kind)
     if frame is not None and not event.unlabelled:
@@ -73,14 +73,14 @@ def delta_refused(world: World, here: At, event: DeltaRefused, ordinal: int) -> 
 
 
 def decision_refused(world: World, here: At, event: DecisionRefused, ordinal: int) -> None:
-    """A message among the decisions that the actuators do not believe: shown, and nothing stops."""
+    """Fold a message of DECISIONS that actuators do not believe: it is parked, and nothing stops."""
     what = say.decisions_message(event.sequence)
     message = say.decision_refused(event.subject, event.reason, event.others)
     park(world, here, Cause(ordinal, DECISION_REFUSED, message, what, event.raw.encode()))
 
 
 def left_out(world: World, here: At, view: PodView) -> None:
-    """Keep which fields of a pod are over their bounds; the rest of it is folded like any other."""
+    """Remember which fields of a pod are over their bounds; the rest is folded as usual."""
     message = "; ".join(view.unread)
     known = world.meta.refused.get(view.uid)
     if known is not None and known.message == message:
@@ -93,20 +93,20 @@ def left_out(world: World, here: At, view: PodView) -> None:
 
 
 def mended(world: World, uid: str, known: Pod | None) -> None:
-    """A pod that could not be read can be, or is gone."""
+    """An unreadable pod can be read now, or is gone."""
     refusal = world.meta.refused.pop(uid, None)
     if refusal is None:
         return
     world.meta.unreported -= not refusal.reported
     if known is not None and known.reported is not None:
-        reporting.forgotten(world.groups[known.group])  # it bears that report: say what holds now
+        reporting.forgotten(world.groups[known.group])  # the pod bears it: another is due
         mark(world, known.group)
 
 
 def _remember(world: World, uid: str, found: Refusal) -> bool:
-    """Keep what is wrong with a pod until it was reported: once, not with each of its changes.
+    """Remember a pod's fault until it was reported, which is done once, not with each change.
 
-    Returns whether it is to be parked where it says: the same is not parked already.
+    Returns whether the refusal is to be parked: False if the same fault is parked already.
     """
     refused, message = world.meta.refused, found.message
     known = refused.pop(uid, None)

@@ -1,13 +1,13 @@
-"""Fold of relist frames: what a complete list did not contain is gone.
+"""Fold of relist frames: an object that a complete list lacks is gone.
 
 Theory. A watch that lost its place lists everything again. The frame in the log says when the list
-began and when it was complete, so the fold can conclude a deletion that no watch saw (client-go
-calls it DeletedFinalStateUnknown). Only the newest frame of a kind counts; one that never completes
-concludes nothing. Until every kind has had one complete frame in this epoch nothing is decided,
-because half a view would look like half of the pods being gone.
+began and when it was complete, so the fold can infer a deletion that no watch saw (client-go
+calls it DeletedFinalStateUnknown). Only the newest frame of a kind counts; from a frame that never
+completes nothing follows. Decisions begin when every kind has had one complete frame in this epoch,
+because half a list would look like half of the pods being gone.
 
-A list that has a label selector does not show a pod that runs and has lost the label. A pod that
-may run and is not in it is therefore not taken for gone but for hidden (`fold.leaving`).
+A list with a label selector does not show a pod that runs and has lost the label. A pod that may
+run and is not in the list is therefore hidden, and not gone (`fold.leaving`).
 
 Invariant: after `RelistCompleted` the state holds the objects the frame delivered, and hidden pods.
 """
@@ -32,10 +32,10 @@ from podgroup.state.world import World
 
 
 def synced(world: World) -> bool:
-    """Tell whether all that must come before a decision is there, in this epoch.
+    """Tell whether decisions may be made in this epoch.
 
-    Every kind that has to be was listed completely, and which those are is what the log says, not
-    what this release watches.
+    Every needed kind was listed completely; the log says which kinds are needed, whatever this
+    release watches.
     """
     meta = world.meta
     return not meta.unsettled and meta.synced.issuperset(_needed(meta))  # asked for each message
@@ -51,7 +51,7 @@ def _needed(meta: Meta) -> Collection[str]:
 
 
 def relist_started(world: World, here: At, event: RelistStarted) -> None:
-    """Open a frame; an unfinished one of the same kind is abandoned."""
+    """Open a frame; an unfinished frame of the same kind is abandoned."""
     meta = world.meta
     if event.kind == "Node" and not asks_for_nodes(world):
         return
@@ -71,12 +71,12 @@ def relist_completed(world: World, here: At, event: RelistCompleted) -> None:
         _unserved(world)
     missing = _infer(world, here, event.kind, frame.seen, event.filtered)
     _settle_written(world, event.kind, event.resource_version)
-    # Also when it is lower than what was seen: etcd was restored, and the watch goes on from here.
+    # Also a version lower than before: etcd was restored, and the watch goes on from here.
     world.meta.versions[event.kind] = event.resource_version
     world.meta.rewound.discard(event.kind)
     if event.installed:
         if event.kind == "Workload" and event.kind in world.meta.missing:
-            # Those that were complete meanwhile get their Workloads now.
+            # Groups that became complete meanwhile get their Workloads now.
             for identity in sorted(world.groups):
                 mark(world, identity)
         world.meta.missing.discard(event.kind)
@@ -103,7 +103,7 @@ def relist_completed(world: World, here: At, event: RelistCompleted) -> None:
 def _unserved(world: World) -> None:
     """Forget the Workloads of running groups when the kind is not served (any more).
 
-    That is not what a user wants who deletes a Workload: nothing is stopped for it.
+    Nothing is stopped: no user deleted these Workloads.
     """
     for group in world.groups.values():
         if group.mirror.workload is None or group.mirror.lost or group.ending.finish is not None:
@@ -148,7 +148,7 @@ def _infer(world: World, here: At, kind: Kind, seen: set[str], filtered: bool) -
             unseen = filtered
             if undone is not None and not pod.hidden:
                 undone.add(pod.group)
-                # One that never lost its label while the log looked had it when that was saved.
+                # A pod that never lost its label in the log had the label in the backup too.
                 unseen = filtered and pod.hiding is not None
             pod_deleted(world, here, view, inferred=True, filtered=unseen)
         return len(pods)
@@ -163,7 +163,7 @@ def _infer(world: World, here: At, kind: Kind, seen: set[str], filtered: bool) -
             identity = world.by_workload.get((workload.namespace, workload.name))
             group = world.groups.get(identity) if identity is not None else None
             if undone is not None and group is not None and group.mirror.workload is workload:
-                # It never was, which is not what a user wants who deletes one.
+                # The restored cluster never had the Workload: no user deleted it.
                 undone.add(group.id)
                 unlink(world, group)
             else:
@@ -183,5 +183,5 @@ def _infer(world: World, here: At, kind: Kind, seen: set[str], filtered: bool) -
 
 
 def watch_progressed(world: World, event: WatchProgressed) -> None:
-    """Remember how far a watch has come, be there nothing to tell of it."""
+    """Remember how far a watch has come, even without an event of the kind."""
     see_version(world, event.kind, event.resource_version)

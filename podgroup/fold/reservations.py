@@ -1,8 +1,8 @@
 """Reservations of quota: how a group comes to hold it, is charged for it, and gives it back.
 
 Theory. A group holds quota from the decision that admits it, or from the status of its Workload
-where Kueue decides. With admission checks to wait for it holds quota and nothing starts. What it is
-charged follows from the reservation and from which of its pods are over.
+where Kueue decides. While admission checks are open it holds quota and nothing starts. Its charge
+follows from the reservation and from which of its pods are over.
 
 Invariant: a group holds at most one reservation, and is charged for it while it does.
 """
@@ -41,7 +41,7 @@ from podgroup.state.group import (
 from podgroup.state.world import World
 
 ADOPTED = "adopted"
-"""Who decided an admission that stood before we came."""
+"""`decided_by` of an admission that is older than the log."""
 
 
 def take_over_admission(
@@ -58,7 +58,7 @@ def take_over_admission(
 
 
 def checked(world: World, here: At, group: Group, held: QuotaReservation, decision: str) -> None:
-    """Record that all admission checks agreed: what was reserved is an admission."""
+    """Record that all admission checks agreed: the reservation is an admission now."""
     holding = replace(held, admitted=True, admitted_at=here.at, decided_by=decision)
     quota.changed(group, holding)
     write_admission(world, group, holding)
@@ -120,7 +120,7 @@ def resize(
 ) -> None:
     """Record that the group holds another amount of quota from now on, in the same admission.
 
-    It is another row of the ledger, so that what was held before is counted for as long.
+    The new amount is another row of the ledger, so that each amount counts for its own time.
     """
     end_shortage(world, here, group)
     again = held.seq == here.position
@@ -170,6 +170,6 @@ def release(world: World, here: At, group: Group, reason: str) -> None:
 
 
 def recharge(world: World, group: Group) -> None:
-    """Charge the group what it holds; Kueue keeps its own books, so in kueue mode nothing is."""
+    """Charge the group what it holds; in kueue mode nothing, as Kueue keeps the account."""
     if world.mode != "kueue" and group.quota.holding is not None:
         world.quotas.charge(group.id, charge_of(world, group, group.quota.holding))

@@ -1,18 +1,18 @@
 """Fold of a cluster that went back: etcd was restored from a backup, or it is another cluster.
 
 Theory. The API server is the truth about pods; the log is the truth about decisions. From
-`ClusterRestored` on versions begin again: what is listed is believed, whatever its version, and
-what a complete list does not show is gone. Nothing is decided before every kind was listed.
+`ClusterRestored` on versions begin again: listed objects are believed, whatever their version, and
+objects that a complete list lacks are gone. Nothing is decided before every kind was listed.
 
-A group whose pods and Workload are as the log has them keeps its life, its quota and what was
-decided and not carried out yet. One that the cluster contradicts (a gate is back, an end or a
-deletion never happened, a pod came back or never was) is *undone*: what the log knows of it is a
-future that will not come. Its life ends and its pods begin another one, as they would for a
-gatelog that sees them first, so an admission that its Workload tells of is taken over where pods
-run under it, and all others are decided anew.
+A group whose pods and Workload are as the log has them keeps its life, its quota and its decisions
+in flight. A group that the cluster contradicts (a gate is back, an end or a deletion never
+happened, a pod came back or never was) is *undone*: the log knows a future of it that will not
+come. Its life ends and its pods begin another life, as for a gatelog that sees them first: an
+admission in its Workload's status is taken over where pods run under it, and everything else is
+decided anew.
 
-Invariant: once every kind was listed no group is undone, and none holds quota by a decision whose
-effect the cluster has lost.
+Invariant: once every kind was listed no group is undone, and no group holds quota by a decision
+whose effect the cluster has lost.
 """
 
 from podgroup.fold import sentences as say
@@ -45,7 +45,7 @@ def cluster_restored(world: World, here: At, event: ClusterRestored) -> None:
 
 
 def settle(world: World, here: At) -> None:
-    """Every kind was listed: let what is undone begin anew."""
+    """Begin undone groups anew, since every kind was listed."""
     undone, world.meta.undone = sorted(world.meta.undone), set()
     for identity in undone:
         group = world.groups.get(GroupID(identity))
@@ -73,11 +73,11 @@ def _begin_anew(world: World, here: At, group: Group) -> None:
         claim(world, here, uid)
     heir = world.by_workload.get(key)
     for uid in list(world.members[heir].flags) if heir in world.members else ():
-        claim(world, here, uid)  # its pods are back already, in a life that had to wait for it
+        claim(world, here, uid)  # its pods are back already, in a life that waited for the name
 
 
 def _give_up_workload(world: World, group: Group) -> None:
-    """Set its Workload aside, for the life that it belongs to."""
+    """Set a group's Workload aside, for the life to which it belongs."""
     view = group.mirror.workload
     if view is not None:
         key = (view.namespace, view.name)

@@ -1,10 +1,9 @@
 """The sentences that the fold itself writes into history, frozen as the first kept log has them.
 
 Theory. Nearly every text of a history row was in the log before: a rule's, a user's, the API
-server's. These few are made while a log is folded, so a log of last year is told in today's words.
-They are part of the log's format for that reason: a changed sentence would change rows of old logs
-(`tests/golden/test_sentences.py` holds each to the letter). A new happening gets a sentence of its
-own here.
+server's. These few are made while a log is folded, so a log of last year gets today's words. They
+are part of the log's format for that reason: a changed sentence would change rows of old logs
+(`tests/golden/test_sentences.py` holds each to the letter). A new event gets a new sentence here.
 
 Invariant: a sentence depends on its arguments alone.
 """
@@ -37,7 +36,7 @@ def pod_seen(pod: str, role: str) -> str:
 
 
 def removed_by(writer: str) -> str:
-    """A gate was removed; the writer is "" where the object leaves no trace of it."""
+    """A gate was removed; the writer is "" where the object has no trace of the writer."""
     return f"by {writer}" if writer else ""
 
 
@@ -77,7 +76,7 @@ def counts(roles: list[tuple[int, str]]) -> str:
 
 
 def start_reserved(queue: str, by: datetime | None) -> str:
-    """A group that has waited too long is to start by a time; None: that has no bound."""
+    """A group that has waited too long is to start by a time; None: without a bound."""
     when = (
         "once what runs has ended" if by is None else f"by {by:%Y-%m-%d %H:%M:%S} UTC at the latest"
     )
@@ -105,7 +104,7 @@ def reserved_in(cluster_queue: str, checks: list[str]) -> str:
 
 
 def resized_to(counts: list[tuple[str, int, int]]) -> str:
-    """Roles have other numbers of places: role, before, now."""
+    """Roles have another number of places: role, before, now."""
     return ", ".join(f"{role}: {before} became {now}" for role, before, now in counts)
 
 
@@ -120,7 +119,7 @@ def listed(count: int, missing: int) -> str:
 
 
 def acted(target: str, by: str, message: str) -> str:
-    """An operator released or discarded what was parked."""
+    """An operator released or discarded a parked entry."""
     return f"{target} by {by or AN_OPERATOR}: {message}"
 
 
@@ -150,7 +149,7 @@ def decisions_message(sequence: int) -> str:
 
 
 def decision_refused(subject: str, reason: str, others: int) -> str:
-    """Why the actuators refuse a message, and how many were like it."""
+    """Why the actuators refuse a message, and how many other messages they refused."""
     return f"{subject}: {reason}" + (f" ({others} others like it since the last)" if others else "")
 
 

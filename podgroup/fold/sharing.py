@@ -1,7 +1,7 @@
-"""Fold of who names ResourceClaims that several pods may share, and who pays for them.
+"""Fold of which groups name ResourceClaims that several pods may share, and which pay for them.
 
-Invariant: `World.sharing` is what live pods name and groups hold; whom another payer concerns is
-looked at again.
+Invariant: `World.sharing` has the claims that pods of the state name and the ranks of groups that
+hold quota; groups that a change of payer concerns are looked at again.
 """
 
 from podgroup.fold.common import mark
@@ -15,7 +15,7 @@ from podgroup.state.world import World
 
 
 def joined(world: World, group: Group, view: PodView) -> None:
-    """Let a pod that joins a group name its claims."""
+    """Enter the claims of a pod that joins a group."""
     if view.resource_claims and counting(world):
         for key in sorted(claims_named(view)):
             if world.sharing.name(key, group.id, 1):
@@ -24,7 +24,7 @@ def joined(world: World, group: Group, view: PodView) -> None:
 
 
 def left(world: World, group: Group, view: PodView) -> None:
-    """Let the claims of a pod that leaves a group be named by one pod less."""
+    """Take out the claims of a pod that leaves a group."""
     if view.resource_claims and counting(world):
         for key in sorted(claims_named(view)):
             if world.sharing.name(key, group.id, -1):
@@ -32,14 +32,14 @@ def left(world: World, group: Group, view: PodView) -> None:
 
 
 def holds(world: World, group: Group) -> None:
-    """Let a group pay for the claims that it names, or not, as it holds quota or does not."""
+    """Enter whether a group that names claims holds quota, and so may pay for them."""
     if group.id in world.sharing.claims or group.id in world.sharing.ranks:
         for key in world.sharing.hold(group.id, rank_of(group)):
             _paid_anew(world, key)
 
 
 def ask_anew(world: World, identity: GroupID) -> None:
-    """Have a group charged and looked at anew whose devices may count otherwise."""
+    """Have a group charged and looked at anew, since its devices may count otherwise."""
     group = world.groups.get(identity)
     if group is None:
         return

@@ -1,9 +1,9 @@
-"""Fold of what pods weigh: how much memory the larger pods of a namespace take, who has no room.
+"""Fold of the weight of pods: the memory of a namespace's larger pods, and pods without room.
 
 Theory. Most pods weigh nothing (`podgroup.model.weight`). Others count against their namespace
-(`Policy.namespace_memory_mib`); one for which there is no room is kept without the fields that
+(`Policy.namespace_memory_mib`); a pod for which there is no room is kept without the fields that
 users can make large, and its group waits (reason NamespaceTooLarge). Once others have gone, the
-first that have no room are reported on anew: that writes to the pod, so the watch brings it again.
+first pods without room are reported on anew: that writes to the pod, so the watch shows it again.
 
 Invariant: the weights of a namespace never exceed its bound.
 """
@@ -27,12 +27,12 @@ from podgroup.state.world import World
 
 MIB: Final = 1024 * 1024
 AGAIN: Final = 10
-"""Pods without room that are reported on anew when another has gone."""
+"""Pods without room that are reported on anew when another pod has gone."""
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 def within(world: World, view: PodView) -> PodView:
-    """Return a pod's view as far as its namespace has room for it, and count what it takes."""
+    """Return a pod's view as far as its namespace has room for it, and count its weight."""
     table = world.weights.get(view.namespace)
     heavy = own_weight(view) or shape_weight(view)
     if table is None:
@@ -57,7 +57,7 @@ def recalled(world: World, pod: Pod) -> None:
 
 
 def lighten(world: World, view: PodView) -> None:
-    """A pod is gone: what it took is free, and those without room are looked at again."""
+    """Take out a pod that is gone, and look at pods without room again."""
     table = world.weights.get(view.namespace)
     if table is None:
         return
@@ -67,14 +67,14 @@ def lighten(world: World, view: PodView) -> None:
         if pod is None:
             del table.crowded[uid]
             continue
-        table.crowded[uid] = table.crowded.pop(uid)  # the next time others come first
+        table.crowded[uid] = table.crowded.pop(uid)  # next time other pods come first
         _report_anew(world, pod)
     if not table.own and not table.crowded:
         del world.weights[view.namespace]
 
 
 def _take_out(table: Weights, uid: str) -> bool:
-    """Take a pod out of the table; tell whether it took anything."""
+    """Take a pod out of the table; tell whether it weighed anything."""
     table.crowded.pop(uid, None)
     known = table.own.pop(uid, None)
     if known is None:
@@ -92,7 +92,7 @@ def _take_out(table: Weights, uid: str) -> bool:
 
 
 def _put(world: World, table: Weights, view: PodView) -> PodView:
-    """Count a pod that is in no table, or cut it."""
+    """Count a pod that is in no table, or cut its view where there is no room."""
     own, common, digest, part = own_weight(view), shape_weight(view), b"", None
     shape = {name: getattr(view, name) for name in SHAPE} if common else {}
     if common:

@@ -1,12 +1,12 @@
-"""Fold of Workload deltas: which group one belongs to, what it says, what is observed.
+"""Fold of Workload deltas: the group that a Workload belongs to, what it says, what is observed.
 
-Theory. A Workload belongs to a group life when it carries the group's name and the marker of a
-group Workload, or when it is owned by the single pod's uid. Any other Workload is kept aside, so
-that a name conflict can be seen. In kueue mode the Workload's status *is* the admission; in
-builtin mode it is our mirror, and only deletion, `spec.active`, an end and (for a group that was
-started before it was ever seen) a standing admission are taken from it.
+Theory. A Workload belongs to a life of a group when it has the group's name and the marker of a
+group Workload, or when the single pod owns it. Any other Workload is kept aside, so that a name
+conflict can be seen. In kueue mode the Workload's status *is* the admission. In builtin mode the
+status is our mirror, and only deletion, `spec.active`, an end and (for a group that was started
+before the log has it) an admission are taken from it.
 
-Invariant: `group.workload` is the newest version seen, or None when there is no such object.
+Invariant: `group.workload` is the newest version seen, or None without such an object.
 """
 
 from msgspec.structs import replace
@@ -84,7 +84,7 @@ def workload_applied(world: World, here: At, view: WorkloadView, relist: str) ->
 
 
 def claim(world: World, here: At, uid: str) -> None:
-    """Give the group of a pod the Workload that was there before the pod was seen."""
+    """Give the group of a pod the Workload that was seen before the pod."""
     pod = world.pods.get(uid)
     if pod is None:
         return
@@ -101,12 +101,12 @@ def claim(world: World, here: At, uid: str) -> None:
 def _left_behind(world: World, view: WorkloadView) -> bool:
     """Tell whether a Workload is being deleted, waits for our finalizer, and has lost its pods.
 
-    Garbage collection deletes it once its owners are gone; only what was made for pods is meant.
+    Garbage collection deletes a Workload whose owners are gone. Only Workloads of pods are meant.
     """
     if view.deleted_at is None or WORKLOAD_FINALIZER not in view.finalizers:
         return False
     if (view.namespace, view.name) in world.by_workload:
-        return False  # in the way of a group of ours, and another client's
+        return False  # another client's Workload, in the way of a group of ours
     for_pods = view.annotations.get(IS_GROUP_WORKLOAD) == "true" or JOB_UID in view.labels
     owners = {owner.kind for owner in view.owners} | ({"Pod"} if view.owner_pods else set())
     if not for_pods and owners != {"Pod"}:
@@ -164,7 +164,7 @@ def workload_is_gone(world: World, here: At, group: Group) -> None:
 
 
 def unlink(world: World, group: Group) -> None:
-    """Forget a group's Workload, which was not deleted: nothing is stopped for it."""
+    """Forget a group's Workload that was not deleted: nothing is stopped."""
     mirror.unserved(group)
     end_expectation(world, group, None)
     set_owners(world, group, frozenset())
@@ -172,7 +172,7 @@ def unlink(world: World, group: Group) -> None:
 
 
 def _mark_by_name(world: World, key: tuple[str, str]) -> None:
-    # A group that was blocked by a foreign Workload of its name, or is now.
+    # The group of this name was, or is now, blocked by another client's Workload.
     identity = world.by_workload.get(key)
     if identity is not None:
         mark(world, identity)
@@ -183,18 +183,18 @@ def _owner(world: World, view: WorkloadView) -> Group | None:
     group = world.groups.get(identity) if identity is not None else None
     if group is None:
         return None
-    # Once it is the group's it stays so, whatever people do to its annotations and owners.
+    # A Workload stays its group's, whatever people do to its annotations and owners.
     known = group.mirror.workload is not None and group.mirror.workload.uid == view.uid
     return group if known or belongs(group, view) else None
 
 
 def belongs(group: Group, view: WorkloadView) -> bool:
-    """Tell whether a Workload of the right name is this group's and not another client's."""
+    """Tell whether a Workload of a group's name is the group's and not another client's."""
     if group.mirror.workload is not None and group.mirror.workload.uid == view.uid:
         return True
     if group.spec.prebuilt:
-        # Its author said by its name which pods are meant, unless another object controls it,
-        # or it was made for another pod.
+        # By its name the Workload's author said which pods are meant, unless another object
+        # controls the Workload, or it was made for another pod.
         others = (owner for owner in view.owners if owner.controller and owner.kind != "Pod")
         made_for = view.labels.get(JOB_UID, "")
         ours = not group.single or not made_for or group.id.startswith(f"{group.kind}-{made_for}")
@@ -206,10 +206,10 @@ def belongs(group: Group, view: WorkloadView) -> bool:
 
 
 def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
-    """Take a Workload over as the group's, or its new version."""
+    """Take over a Workload as the group's, or a new version of it."""
     before, ranked_by = group.mirror.workload, priority_class_of(group)
     if before is not None and before.uid != view.uid:
-        # Deleted and made anew while no watch ran: what was written went to the other one.
+        # Deleted and created anew while no watch ran: our writes went to the former Workload.
         note(world, here, "WorkloadGone", group=group.id, message=say.workload(before.name))
         mirror.replaced(group)
         end_expectation(world, group, None)
@@ -226,13 +226,13 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
     expectation, made = group.mirror.expect, False
     if expectation is not None:
         version = expectation.result_version
-        # Made, whatever became of the answer: waiting for that may be waiting for ever, because
-        # a Workload that is deleted meanwhile keeps its name until we release it.
+        # The Workload exists, whatever became of the answer to its creation. The answer may never
+        # come: a Workload that is deleted meanwhile keeps its name until we release it.
         made = expectation.action == "CreateWorkload" and before is None
         stays = expectation.action == "DeleteWorkload" and view.deleted_at is None
         if made or (version and not stays and not newer(version, view.resource_version)):
             end_expectation(world, group, None, indexed=False)
-    # What it asks for cannot be: nothing is composed of that, unless pods were started under it.
+    # A Workload with an impossible amount composes no group, unless pods were started under it.
     usable = not view.problem or _stood(world, group, view)
     if not group.composition.done and view.deleted_at is None and usable:
         _adopt(world, here, group, view)
@@ -252,7 +252,7 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
         _take_admission(world, here, group, view)
     else:
         if before is None and group.quota.holding is None and group.ending.finish is None:
-            # First sight of a Workload that says admitted: an admission of an earlier epoch.
+            # A Workload that is new and admitted has an admission of an earlier epoch.
             if _stood(world, group, view):
                 take_over_admission(world, here, group, view, decided_by=ADOPTED)
             else:
@@ -268,10 +268,10 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
 
 
 def _stood(world: World, group: Group, view: WorkloadView) -> bool:
-    """Tell whether a Workload seen first is an admission that pods were started under.
+    """Tell whether a new Workload has an admission under which pods were started.
 
-    Until the log says by which rules is decided, or all pods of a restored cluster are listed, it
-    counts as one (see `disbelieve`).
+    Until the log has settings, or all pods of a restored cluster are listed, every admission counts
+    (see `disbelieve`).
     """
     if not is_true(view, ADMITTED) or not view.cluster_queue:
         return False
@@ -280,10 +280,10 @@ def _stood(world: World, group: Group, view: WorkloadView) -> bool:
 
 
 def disbelieve(world: World, here: At, since: int = 0) -> None:
-    """Take back what was adopted after `since` for groups of which nothing was started.
+    """Release adopted admissions since position `since` under which no pod was started.
 
-    Any user may make a Workload and say in its status what they like, so its word is taken only
-    where pods run that bear the marks of a start. Lists come before the settings that say so.
+    Any user may create a Workload with any status, so its admission is believed only where pods run
+    that bear the marks of a start. Lists come before the settings, so this is decided afterwards.
     """
     for identity in sorted(world.groups):
         group = world.groups[identity]
@@ -297,7 +297,7 @@ def disbelieve(world: World, here: At, since: int = 0) -> None:
 def _take_owners(
     world: World, group: Group, before: WorkloadView | None, view: WorkloadView
 ) -> bool:
-    """Take the owners over; they are seldom others than before, and may be a thousand."""
+    """Take over the owners, which may be a thousand and seldom change; tell whether they did."""
     if (
         before is not None
         and before.uid == view.uid
@@ -309,7 +309,7 @@ def _take_owners(
 
 
 def _adopt(world: World, here: At, group: Group, view: WorkloadView) -> None:
-    """Take roles and counts from a Workload that was there before us."""
+    """Take roles and counts from a Workload that existed before us."""
     for pod_set in view.pod_sets:
         name = pod_set.name
         if group.single and name == SINGLE_PODSET:
@@ -323,7 +323,7 @@ def _adopt(world: World, here: At, group: Group, view: WorkloadView) -> None:
     composition.filled(group, sum(pod_set.count for pod_set in view.pod_sets))
     requeueing.queued(group, view.created_at)
     replace_all(world, group)
-    # A shortage that the Workload already tells of is not a new one.
+    # The Workload says it if pods are missing already, which is not new then.
     short = condition(view, WAITING_FOR_REPLACEMENT_PODS)
     is_short = short is not None and short.status == "True"
     missing = (short.reason, short.message) if short is not None and is_short else None
@@ -351,10 +351,10 @@ def _take_finish(world: World, here: At, group: Group, view: WorkloadView) -> No
 
 
 def _take_admission(world: World, here: At, group: Group, view: WorkloadView) -> None:
-    """Kueue decides: follow conditions Admitted and Evicted, and status.admission.
+    """Follow conditions Admitted and Evicted, and status.admission, since Kueue decides.
 
-    An eviction that is seen together with its admission comes after it: what holds quota and is
-    evicted has to stop, in whatever order and with whatever pause the two were written.
+    An eviction that is seen together with its admission comes after it: an evicted group that holds
+    quota has to stop, in whatever order and with whatever pause both were written.
     """
     evicted = condition(view, EVICTED)
     stops = evicted is not None and evicted.status == "True"
@@ -375,11 +375,11 @@ def _take_admission(world: World, here: At, group: Group, view: WorkloadView) ->
 
 
 def _follow_admission(world: World, here: At, group: Group, view: WorkloadView) -> None:
-    """Let a group hold what status.admission gives it, once that is admitted."""
+    """Let a group hold the quota of status.admission, once its condition Admitted is True."""
     holding, admitted = group.quota.holding, is_true(view, ADMITTED)
     given = Admission(cluster_queue=view.cluster_queue, assignments=view.assignments)
     if holding is not None and _without_places(given) != _without_places(holding.admission):
-        # Given up and admitted again, and neither was seen.
+        # The quota was given up and admitted again, and no delta shows that.
         release(world, here, group, "NoReservation")
         holding = None
     if holding is None:
@@ -396,6 +396,6 @@ def _follow_admission(world: World, here: At, group: Group, view: WorkloadView) 
 
 
 def _without_places(given: Admission) -> Admission:
-    """Return an admission as Kueue does not change it while it holds."""
+    """Return an admission without the fields that Kueue changes while it holds."""
     plain = (replace(one, place=None, topology=False, usage={}) for one in given.assignments)
     return replace(given, assignments=tuple(plain))

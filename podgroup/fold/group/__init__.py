@@ -1,8 +1,8 @@
-"""The parts of a group, each written by the one module here that bears its name.
+"""The parts of a group, each written by the module here that bears its name.
 
-Theory. What happens to a group goes to the modules of its parts (`mirror.seen`,
-`quota.held`), which change their part and nothing else; what follows from it for indexes, the
-journal and quota is for their caller. So where a field gets its values is found in one file.
+Theory. Whatever happens to a group goes to the modules of its parts (`mirror.seen`,
+`quota.held`), which change their part and nothing else; their caller sees to indexes, journal and
+quota. So one file has all places where a field gets its values.
 
-Invariant: no other module writes a part, or puts another in its place (tests/core/test_parts.py).
+Invariant: no other module writes a part, or replaces it (tests/core/test_parts.py).
 """

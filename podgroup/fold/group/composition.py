@@ -1,4 +1,4 @@
-"""What of a group was fixed when it was complete (`state.Composition`)."""
+"""What was fixed when a group was complete (`state.Composition`)."""
 
 from datetime import datetime
 
@@ -6,7 +6,7 @@ from podgroup.state.group import Group
 
 
 def composed(group: Group, priority: int, at: datetime | None) -> None:
-    """A Workload is there or decided on since `at`, which is None if one was before."""
+    """The group has a Workload, or one is decided on; `at` None: it was composed before."""
     composition = group.composition
     composition.done = True
     composition.priority = priority
@@ -25,29 +25,29 @@ def reprioritized(group: Group, priority: int) -> None:
 
 
 def ranked(group: Group, by: str | None) -> None:
-    """There is no Workload to say which class gave its priority; None: there is to be one."""
+    """A class gave the priority, without a Workload to say so; None: a Workload will say it."""
     group.composition.ranked_by = by
 
 
 def wanted(group: Group, wanted: tuple[tuple[str, int], ...], at: datetime | None) -> None:
-    """Its owner wants roles larger than they are, since `at`; none: it does no longer."""
+    """The pods' owner wants larger roles, since `at`; (): it no longer does."""
     group.composition.wanted = wanted
     group.composition.wanted_at = at
 
 
 def reopened(group: Group) -> None:
-    """The pods that are left are to be composed anew."""
+    """The remaining pods are to be composed anew."""
     group.composition.done = False
 
 
 def shortened(group: Group, short: tuple[str, str] | None) -> None:
-    """Pods are missing, as (reason, message), or are there again: None."""
+    """Pods must be replaced, as (reason, message); None: no pod is missing."""
     group.composition.short = short
     group.composition.was_short = group.composition.was_short or short is not None
 
 
 def adopted_short(group: Group, short: tuple[str, str] | None, *, ever: bool) -> None:
-    """A Workload that was there before us says whether pods are missing, or `ever` were."""
+    """An adopted Workload says whether pods are missing, or `ever` were."""
     group.composition.was_short = ever
     if short is not None:
         group.composition.short = short

@@ -8,28 +8,28 @@ from podgroup.state.group import Finish, Group
 
 
 def finished(group: Group, finish: Finish, at: datetime, cluster_queue: str) -> None:
-    """It ended, at `at`, in a ClusterQueue, "" if it was in none."""
+    """The group ended, at `at`, in a ClusterQueue ("" for none)."""
     group.ending.finish = finish
     group.ending.finished_at = at
     group.ending.cluster_queue = cluster_queue
 
 
 def written(group: Group) -> None:
-    """The Workload says that it ended."""
+    """The Workload says that the group ended."""
     finish = group.ending.finish
     if finish is not None and not finish.written:
         group.ending.finish = replace(finish, written=True)
 
 
 def start_failed(group: Group, why: str) -> None:
-    """A pod can never start with what the admission gives it, and the group has to end over that.
+    """A pod can never start with what the admission gives it, so the group has to end.
 
-    "" once it ended.
+    `why` is "" once it has ended.
     """
     group.ending.start_failed = why
 
 
 def gone(group: Group, at: datetime, cluster_queue: str) -> None:
-    """Nothing of it is left; it was in a ClusterQueue, "" if it was in none."""
+    """Nothing of the group is left, which was in a ClusterQueue ("" for none)."""
     group.ending.gone_at = at
     group.ending.cluster_queue = cluster_queue

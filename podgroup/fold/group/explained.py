@@ -1,11 +1,11 @@
-"""What is said of a group (`state.Explained`)."""
+"""The state of a group, and why it waits (`state.Explained`)."""
 
 from podgroup.model.reasons import Effect, effect_of
 from podgroup.state.group import Group, Wait
 
 
 def waits(group: Group, wait: Wait | None) -> None:
-    """It waits for something else, or (None) for nothing."""
+    """The group waits for another reason; None: its wait is over."""
     group.explained.wait = wait
 
 
@@ -16,7 +16,7 @@ def said(
     message: str | None,
     effect: Effect | None,
 ) -> None:
-    """Its state, reason or message is another; None: as before. `effect` is that of the reason."""
+    """State, reason or message changed; None: as before. `effect` is the reason's."""
     explained = group.explained
     if state is not None:
         explained.state = state

@@ -6,12 +6,12 @@ from podgroup.state.pod import Expectation
 
 
 def named(group: Group, name: str) -> None:
-    """Its Workload bears another name."""
+    """The group's Workload has another name."""
     group.mirror.name = name
 
 
 def seen(group: Group, view: WorkloadView, *, first: bool) -> None:
-    """Its Workload is there: for the `first` time, or in another version."""
+    """The group's Workload was seen: for the `first` time, or in another version."""
     mirror = group.mirror
     mirror.workload = view
     if first:
@@ -23,12 +23,12 @@ def seen(group: Group, view: WorkloadView, *, first: bool) -> None:
 
 
 def replaced(group: Group) -> None:
-    """Another Workload of the name took the place of the one that was known."""
+    """Another Workload of the same name took the known Workload's place."""
     group.mirror.refused_version = ""
 
 
 def gone(group: Group, *, lost: bool) -> None:
-    """There is no Workload any more; `lost`: it was needed."""
+    """The Workload is gone; `lost`: it was needed."""
     mirror = group.mirror
     mirror.lost = mirror.lost or lost
     mirror.workload = None
@@ -38,17 +38,17 @@ def gone(group: Group, *, lost: bool) -> None:
 
 
 def unserved(group: Group) -> None:
-    """Workloads are not served at all, and what became of it is not known."""
+    """The API server does not serve Workloads, so what became of the Workload is unknown."""
     group.mirror.workload = None
 
 
 def lost(group: Group, lost: bool) -> None:
-    """The Workload that the group needs disappears, or is there (or not needed) again."""
+    """The needed Workload disappears, or (False) exists again or is not needed."""
     group.mirror.lost = lost
 
 
 def expected(group: Group, expectation: Expectation | None) -> None:
-    """A write of it is in flight; None: the last one ended."""
+    """A write of the Workload is in flight; None: the last write ended."""
     group.mirror.expect = expectation
 
 
@@ -60,18 +60,18 @@ def written(group: Group, expectation: Expectation) -> None:
 
 
 def refused(group: Group, version: str) -> None:
-    """What was decided of the Workload at `version` was not done: wait for a newer one."""
+    """A decision about the Workload at `version` was not carried out: await a newer version."""
     group.mirror.refused_version = version
 
 
 def retried(group: Group) -> bool:
-    """What was refused may be decided again; tells if anything was."""
+    """A refused decision may be made again; tells if there was one."""
     was, group.mirror.refused_version = group.mirror.refused_version, ""
     return bool(was)
 
 
 def creation_refused(group: Group, why: str, *, too_large: bool) -> bool:
-    """The API server would not create it, once more; tells if it says another reason."""
+    """The API server refused once more to create the Workload; tells if the reason is new."""
     other = why != group.mirror.refused
     group.mirror.refused = why
     group.mirror.too_large = too_large
@@ -80,13 +80,13 @@ def creation_refused(group: Group, why: str, *, too_large: bool) -> bool:
 
 
 def missed(group: Group) -> int:
-    """A write did not find it; returns how often in a row that happened."""
+    """A write did not find the Workload; returns how often in a row."""
     group.mirror.refusals += 1
     return group.mirror.refusals
 
 
 def rejected(group: Group, action: str, why: str) -> int:
-    """Another write was rejected; returns how often in a row that happened to this action."""
+    """Another write was rejected; returns how often in a row this action was."""
     mirror = group.mirror
     same = mirror.unwritten is not None and mirror.unwritten[0] == action
     mirror.rejections = mirror.rejections + 1 if same else 1
@@ -100,21 +100,21 @@ def refusal_reported(group: Group) -> None:
 
 
 def deactivated(group: Group) -> None:
-    """We decided to deactivate it."""
+    """We decided to deactivate the Workload."""
     group.mirror.deactivating = True
 
 
 def checks_reported(group: Group, text: str) -> None:
-    """Pods show what pending admission checks say."""
+    """The pods show the messages of pending admission checks."""
     group.mirror.checks_told = text
 
 
 def trust_checks(group: Group) -> None:
-    """What it says of admission checks is about the reservation that there is."""
+    """The Workload's check states are of the present reservation."""
     group.mirror.checks_stale = False
 
 
 def distrust_checks(group: Group) -> None:
-    """What it says of admission checks is not about a reservation to come."""
+    """The Workload's check states are of a former reservation, and not of the next."""
     checks = group.mirror.workload.checks if group.mirror.workload is not None else ()
     group.mirror.checks_stale = any(check.state != "Pending" for check in checks)

@@ -6,6 +6,6 @@ from podgroup.state.group import Group
 
 
 def readied(group: Group, ready: bool, unready_at: datetime | None) -> None:
-    """It is ready, or not since `unready_at` (None: that does not count without quota)."""
+    """The group is ready, or not since `unready_at` (None: without quota no time counts)."""
     group.readiness.ready = ready
     group.readiness.unready_at = unready_at

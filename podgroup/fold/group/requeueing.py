@@ -1,4 +1,4 @@
-"""Why a group had to stop, and when and where it queues again (`state.Requeueing`)."""
+"""Why a group had to stop, and when it queues again (`state.Requeueing`)."""
 
 from datetime import datetime, timedelta
 
@@ -7,12 +7,12 @@ from podgroup.state.group import Eviction, Group
 
 
 def queued(group: Group, at: datetime) -> None:
-    """It is complete, and queues since `at`."""
+    """The group is complete, and queues since `at`."""
     group.requeueing.queued_at = at
 
 
 def evicted(group: Group, eviction: Eviction) -> None:
-    """It must stop."""
+    """The group must stop."""
     requeueing = group.requeueing
     requeueing.evicted = eviction
     by = eviction.preempted_by
@@ -21,7 +21,7 @@ def evicted(group: Group, eviction: Eviction) -> None:
 
 
 def timed_out(group: Group, at: datetime, policy: Policy) -> None:
-    """It was not ready in time; each next time it is held back for twice as long."""
+    """The group was not ready in time; each time its back-off is twice as long."""
     requeueing = group.requeueing
     delay_s = policy.requeuing_backoff_s * 2 ** min(requeueing.timeouts, 30)
     requeueing.timeouts += 1
@@ -29,29 +29,29 @@ def timed_out(group: Group, at: datetime, policy: Policy) -> None:
 
 
 def held_back(group: Group, until: datetime) -> None:
-    """It may be admitted again at `until`."""
+    """The group may be admitted again at `until`."""
     group.requeueing.requeue_at = until
 
 
 def released(group: Group, *, requeue: bool) -> None:
-    """Its quota was taken back; it queues again, unless something else has to happen first."""
+    """The group's quota was taken back; with `requeue` it queues again at once."""
     requeueing = group.requeueing
     requeueing.requeued = requeue
     requeueing.queued_at = group.composition.complete_at
     eviction = requeueing.evicted
     if eviction is not None and (requeueing.requeue_at is not None or eviction.effect.rechecks):
-        requeueing.queued_at = eviction.at  # behind those that did nothing wrong
+        requeueing.queued_at = eviction.at  # behind groups that did nothing wrong
 
 
 def requeued(group: Group, *, waited: bool) -> None:
-    """It queues again; `waited`: the time for which it was held back is over."""
+    """The group queues again; `waited`: its back-off is over."""
     group.requeueing.requeued = True
     if waited:
         group.requeueing.requeue_at = None
 
 
 def admitted(group: Group) -> None:
-    """It holds quota again."""
+    """The group holds quota again."""
     group.requeueing.evicted = None
     group.requeueing.requeued = True
 
@@ -62,5 +62,5 @@ def forgiven(group: Group) -> None:
 
 
 def deactivated(group: Group) -> None:
-    """It timed out too often: once it is activated again, that is counted from the beginning."""
+    """The group timed out too often: after its next activation timeouts count from 0."""
     group.requeueing.timeouts = 0

@@ -1,4 +1,4 @@
-"""What the pods of a group ask for (`state.Spec`)."""
+"""The declaration of a group's pods (`state.Spec`)."""
 
 from podgroup.log.dialects import (
     COUNT,
@@ -23,7 +23,7 @@ from podgroup.state.group import Group, Spec
 
 
 def declared(group: Group, view: PodView, key: str) -> None:
-    """A pod that declares sets, roles or a count speaks for the group; `key` is what it says."""
+    """A pod that declares sets, roles or a count speaks for the group; `key` is its declaration."""
     spec = group.spec
     spec.declared = key
     spec.dialect = dialects(key)[0]
@@ -38,13 +38,13 @@ def declared(group: Group, view: PodView, key: str) -> None:
 
 
 def recounted(group: Group, sets: tuple[DeclaredSet, ...]) -> None:
-    """The devices of its declared sets were counted anew."""
+    """The devices of the group's declared sets were counted anew."""
     if sets is not group.spec.sets:
         group.spec.sets = sets
 
 
 def queued(group: Group, queue: str) -> bool:
-    """Its pods, or the Workload that was there before them, name a queue; tells if it is new."""
+    """The pods, or an adopted Workload, name a queue; tells if the queue is new."""
     if queue == group.spec.queue:
         return False
     group.spec.queue = queue
@@ -52,7 +52,7 @@ def queued(group: Group, queue: str) -> bool:
 
 
 def classed(group: Group, priority_class: str) -> bool:
-    """Its first pod names a priority class; tells if it is new."""
+    """The first pod names a priority class; tells if the class is new."""
     if priority_class == group.spec.priority_class:
         return False
     group.spec.priority_class = priority_class
@@ -60,7 +60,7 @@ def classed(group: Group, priority_class: str) -> bool:
 
 
 def led(group: Group, view: PodView) -> bool:
-    """The first pod of a group that is not composed says what it is to be; tells if it is new."""
+    """The first pod speaks for a group that is not composed; tells if anything is new."""
     spec = group.spec
     said = (spec.fast, spec.prebuilt, spec.total, spec.serving)
     several = not group.single
@@ -72,7 +72,7 @@ def led(group: Group, view: PodView) -> bool:
 
 
 def _total(spec: Spec, view: PodView) -> int:
-    """Return the pods that a group says it has, 0 if that is not known."""
+    """Return the number of pods that a group declares, 0 if it is not known."""
     if spec.dialect == SETS:
         return sum(one.count for one in spec.sets)
     if spec.dialect:
