@@ -73,7 +73,7 @@ def delta_refused(world: World, here: At, event: DeltaRefused, ordinal: int) -> 
 
 
 def decision_refused(world: World, here: At, event: DecisionRefused, ordinal: int) -> None:
-    """Fold a message of DECISIONS that actuators do not believe: it is parked, and nothing stops."""
+    """Fold a message of DECISIONS that actuators do not believe: it is parked, nothing stops."""
     what = say.decisions_message(event.sequence)
     message = say.decision_refused(event.subject, event.reason, event.others)
     park(world, here, Cause(ordinal, DECISION_REFUSED, message, what, event.raw.encode()))

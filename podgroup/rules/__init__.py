@@ -1,10 +1,10 @@
-"""rules: what rules there are, in the order in which they run.
+"""rules: all rules, in the order in which they run.
 
-Theory. Rules are pure functions of what the fold has made of the log, which they look at and
-change through conclusions alone (`helpers.context`). Each is a module that has
-its name; what it reads and when it is due is said where it is written (`helpers.rule`). For each
-group that a message touched the engine runs the rules before `admit`, then that one, then the
-others; and once, at the end, those that look at no single group.
+Theory. Rules are pure functions of the state that the fold has made of the log, and change the
+state by conclusions alone (`helpers.context`). Each rule is a module of its name, which also says
+what the rule reads and when it is due (`helpers.rule`). For each group that a message touched the
+engine runs the rules before `admit`, then `admit`, then the others; and once, at the end, the rules
+that look at no single group.
 
 Invariant: deciding twice on the same state decides nothing the second time.
 """
@@ -116,11 +116,11 @@ RULES: tuple[Rule | ClusterRule, ...] = (
 """All rules, in order."""
 
 VERSION = 2
-"""Version of the rules: it grows when they would decide otherwise on a log than before."""
+"""Version of the rules, which grows when they would decide otherwise on an old log."""
 
 
 def decides_by(mode: str, policy: Policy, gatelog: str) -> SettingsRecorded:
-    """Return what a log has to say once these rules decide in it; `gatelog` is its version."""
+    """Return the event with the settings by which these rules decide; `gatelog` is its release."""
     return SettingsRecorded(
         mode=mode, policy=policy, kinds=kinds_watched(mode, policy), gatelog=gatelog, rules=VERSION
     )

@@ -1,12 +1,12 @@
 """Rule: every pod of an admitted group was deleted, and none came back for long: the group ends.
 
-Deleting the pods of a group is how a user ends it by hand. Its quota stays with it for as long as
-replacements may come (`Policy.deleted_group_timeout_s`): a controller makes them within seconds,
-a person may take longer. A serving group is left alone, whose pods go and come by its nature.
+Deleting the pods of a group is how a user ends it by hand. The group keeps its quota as long as
+replacements may come (`Policy.deleted_group_timeout_s`): a controller creates them within seconds,
+a person may take longer. A serving group is left alone, since its pods go and come by its nature.
 
-Kueue keeps such a group for good, so with its decisions (`compatibility`) this one does, too.
+Kueue keeps such a group for good, and so does this rule with Kueue's decisions (`compatibility`).
 
-Invariant: no group ends of which a pod may run, waits at its gate, or failed without being deleted.
+Invariant: a group lives on while a pod may run, is gated, or failed without being deleted.
 """
 
 from datetime import datetime, timedelta

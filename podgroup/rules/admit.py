@@ -1,13 +1,12 @@
-"""Rule: which waiting groups fit the quota and start now, and which make room for them.
+"""Rule: which waiting groups fit the quota and start now, and which are preempted for them.
 
-Theory. What has changed of who holds and who waits is entered (`Entered`), `podgroup.admission`
-decides, as docs/queues.md describes, and here its verdicts become decisions: admissions, evictions
-of those who give way, and reasons why others wait. A group that was not looked at, because an equal
-one did not fit or another is before it, reports the same reason, or that. A reason is not reported
-again because the amounts in it changed: what is free changes all the time, and each report costs
-writes.
+Theory. Changes of holders and waiting groups are entered (`Entered`), `podgroup.admission` decides,
+as docs/queues.md describes, and here its verdicts become decisions: admissions, evictions of
+victims, and reasons why others wait. A group that was not tried reports the reason of an equal
+group that did not fit, or that another group is before it. A reason whose amounts alone changed is
+not reported again: free quota changes all the time, and each report costs writes.
 
-Invariant: the sum of what is admitted never exceeds what quota, borrowing and lending limits allow.
+Invariant: the sum of all admissions never exceeds what quota, borrowing and lending limits allow.
 """
 
 import re
@@ -67,7 +66,7 @@ _AMOUNT = re.compile(
 
 
 def prepare(world: World) -> Iterable[AnyDerived]:
-    """Work out who waited before what is folded next, where that is not remembered."""
+    """Enter the groups that wait, before the next message is folded, where none was entered yet."""
     if world.quotas.deciding is not None:
         return
     for identity in sorted(world.groups):
@@ -81,7 +80,7 @@ def prepare(world: World) -> Iterable[AnyDerived]:
 
 
 def admit(ctx: RuleContext) -> Conclusions:
-    """Have decided what may be, now that something has changed."""
+    """Have admission decide, and conclude its verdicts, while there are changes to enter."""
     quotas = ctx.world.quotas
     without_verdict: set[str] = set()
     going_on = False
@@ -94,7 +93,7 @@ def admit(ctx: RuleContext) -> Conclusions:
         scheduler, cache = quotas.scheduler, quotas.scheduler.cache
         try:
             verdicts = scheduler.settle(now, ctx.here.position)
-        except Exception as error:  # a bug of ours stops the group that it shows at, no other
+        except Exception as error:  # a bug of ours stops the group being looked at, no other
             if not (yield from _park(ctx, scheduler.looking_at, error)):
                 raise
             yield Forgotten()
@@ -108,13 +107,13 @@ def admit(ctx: RuleContext) -> Conclusions:
             judged.clear()
     if quotas.deciding is not None:
         yield from _time_starts(ctx, quotas.scheduler.cache)
-    for identity in sorted(without_verdict):  # the order of conclusions hangs on no hash
+    for identity in sorted(without_verdict):  # an order that depends on no hash
         if identity in quotas.waiting:
             yield from _explain_wait(ctx, identity)
 
 
 def _park(ctx: RuleContext, identity: str, error: Exception) -> Concluding[bool]:
-    """Stop the group that admission fails for; tell whether there was one to stop."""
+    """Park the group for which admission failed; tell whether there was a group to park."""
     group = ctx.world.groups.get(GroupID(grown_id(identity)))
     if group is None or group.parked:
         return False
@@ -124,7 +123,7 @@ def _park(ctx: RuleContext, identity: str, error: Exception) -> Concluding[bool]
 
 
 def _carry_out(ctx: RuleContext, scheduler: Scheduler, verdicts: Verdicts) -> Conclusions:
-    """Make decisions of what was decided, head by head."""
+    """Make decisions of the verdicts, head by head."""
     admitted = {one.id: one for one in verdicts.admitted}
     for failure in verdicts.node_failures:
         yield from relocate(ctx, ctx.world.groups[GroupID(failure.id)], failure)
@@ -154,7 +153,7 @@ def _carry_out(ctx: RuleContext, scheduler: Scheduler, verdicts: Verdicts) -> Co
                 if victim.requeueing.evicted is None:
                     yield Corrected(victim.id)
                     right = False
-        if not right:  # what is recorded was applied in its place
+        if not right:  # a recorded decision was applied instead
             yield Corrected(group.id)
     cache = scheduler.cache
     for identity in sorted(cache.claims.changed):
@@ -171,7 +170,7 @@ def _carry_out(ctx: RuleContext, scheduler: Scheduler, verdicts: Verdicts) -> Co
 
 
 def _record_kept(ctx: RuleContext, identity: str, cache: SchedulerCache) -> Conclusions:
-    """Conclude that quota is kept for a group, or no longer: that outlives a restart."""
+    """Conclude that quota is kept for a group, or no longer; the record outlives a restart."""
     group = ctx.world.groups.get(GroupID(grown_id(identity)))
     if group is None or (group.quota.holding is not None and not grows(group)):
         return
@@ -182,7 +181,7 @@ def _record_kept(ctx: RuleContext, identity: str, cache: SchedulerCache) -> Conc
 
 
 def _record_start(ctx: RuleContext, identity: str, cache: SchedulerCache) -> Conclusions:
-    """Conclude that a start is reserved for a group, or no longer: that outlives a restart."""
+    """Conclude that a start is reserved for a group, or no longer; it outlives a restart."""
     group = ctx.world.groups.get(GroupID(identity))
     if group is None or group.quota.holding is not None:
         return
@@ -193,7 +192,7 @@ def _record_start(ctx: RuleContext, identity: str, cache: SchedulerCache) -> Con
 
 
 def _time_starts(ctx: RuleContext, cache: SchedulerCache) -> Conclusions:
-    """Have it looked for who has waited too long, at the time when one may have."""
+    """Set the timer for the time when the next group may have waited too long."""
     due, timer = cache.starts.due_at, ctx.world.meta.timers.get(STARTS_TIMER)
     at = asked.moment(due) if cache.queues.waiting and due != NEVER else None
     if at != (None if timer is None else timer.due_at):
@@ -201,7 +200,7 @@ def _time_starts(ctx: RuleContext, cache: SchedulerCache) -> Conclusions:
 
 
 def _record_use(ctx: RuleContext, ledger: Ledger, key: tuple[str, str]) -> Conclusions:
-    """Conclude what a LocalQueue is remembered to have used: that outlives a restart."""
+    """Conclude the recent use of a LocalQueue; the record outlives a restart."""
     at = ledger.as_of(key)
     if at is None:
         yield Used("", "/".join(key))
@@ -211,7 +210,7 @@ def _record_use(ctx: RuleContext, ledger: Ledger, key: tuple[str, str]) -> Concl
 
 
 def _explain_wait(ctx: RuleContext, identity: str) -> Conclusions:
-    """Say why a group waits that has news and was not looked at."""
+    """Say why a changed group waits that admission did not try."""
     group = ctx.world.groups.get(GroupID(identity))
     if group is None:
         return
@@ -229,7 +228,7 @@ def _explain_wait(ctx: RuleContext, identity: str) -> Conclusions:
 
 
 def _inactive(ctx: RuleContext, queue: ClusterQueueView) -> Reason | None:
-    """Say why a ClusterQueue admits nothing, if it does not."""
+    """Say why a ClusterQueue admits nothing; None if it admits."""
     if queue.stop_policy != "None":
         return PENDING_ON_HOLD, because_of(f"ClusterQueue {queue.name} is stopped", queue.because)
     if queue.deleting:
@@ -261,7 +260,7 @@ def _inactive(ctx: RuleContext, queue: ClusterQueueView) -> Reason | None:
 
 @lru_cache(1000)
 def _lasting(message: str) -> str:
-    """Return what of Kueue's sentence stays when amounts change; most was asked a moment ago."""
+    """Return Kueue's sentence without its amounts; remembered, as sentences come again."""
     return _AMOUNT.sub("", kueues(message))
 
 
@@ -300,7 +299,7 @@ def _admit(ctx: RuleContext, group: Group, admission: AdmissionVerdict) -> Decis
 
 
 def _enlarge(ctx: RuleContext, group: Group, admission: AdmissionVerdict) -> Decision:
-    """Let a group hold what the owner of its pods wants more than it holds."""
+    """Enlarge a group by the further pods that their owner wants."""
     given = {one.name: one.count for one in admission.pod_sets}
     counts = {
         name: group.roles[name].count + given.get(name.lower(), 0)
@@ -326,11 +325,11 @@ def _fits(admission: AdmissionVerdict) -> str:
 
 
 def _news(world: World) -> bool:
-    """Tell whether there is anything to take notice of now.
+    """Tell whether there are changes that must be entered now.
 
-    That a group gave quota back can wait for a group that asks for some, unless use over time
-    counts, a place on a node is looked for, or queues' counts are due (`count`). So a success
-    of a pod seldom comes here, nor does what was admitted come back: a tenth of a trickle.
+    Quota that was given back can be entered when a group asks for some, unless use over time
+    counts, places on nodes are known, or queues' counts are due (`count`). So a pod's success, and
+    an admission made here, seldom cause a pass: that saves a tenth of a trickle.
     """
     quotas, policy = world.quotas, world.policy
     if world.mode != BUILTIN:

@@ -1,16 +1,16 @@
 """Rule about queues and cohorts: their condition Active says whether they admit, and why not.
 
-Kueue writes it in kueue mode. In builtin mode `kubectl wait --for=condition=Active` and what else
-waits for a queue would wait for ever if we did not; reasons and messages are those that users and
-tools know from Kueue.
+Kueue writes the condition in kueue mode. In builtin mode gatelog writes it, as
+`kubectl wait --for=condition=Active` and other clients wait for it; reasons and messages are
+Kueue's, which users and tools know.
 
-What a queue or cohort asks for and builtin mode does not heed is named there as well.
+The message also names fields of a queue or cohort that builtin mode does not heed.
 
-A condition is decided on when something that it rests on has changed (the queue, its ClusterQueue,
-a flavor) and it says something else; what was decided counts as said until the object itself shows
-what it says. A pod's event costs nothing here, whatever it does to the queue.
+A condition is decided on when an object that it depends on changed (the queue, its ClusterQueue, a
+flavor) and the condition differs; the decided condition counts until the object itself shows its
+own. A pod's event costs nothing here, whatever it does to the queue.
 
-Invariant: after each message every queue says what is so, or a write of it is on its way.
+Invariant: after each message every queue's condition is true, or a write of it is in flight.
 """
 
 from podgroup.model.commands import ObjectRef, WriteQueueStatus
@@ -36,7 +36,7 @@ from podgroup.state.world import World
 
 
 def announce(ctx: RuleContext) -> Conclusions:
-    """Say of every queue that may have changed whether it is active."""
+    """Write condition Active of every queue whose condition may have changed."""
     world = ctx.world
     if world.mode == "builtin":
         for kind, namespace, name in sorted(world.unannounced):

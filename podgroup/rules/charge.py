@@ -1,8 +1,8 @@
 """Rule: a group is charged what it holds (builtin mode), less what its succeeded pods gave back.
 
-Where it holds nothing, what runs of it is charged all the same (`helpers.unadmitted`).
+Where a group holds no quota, its running pods are charged all the same (`helpers.unadmitted`).
 
-Invariant: a group is charged for what it holds, or for what runs without an admission, never both.
+Invariant: a group is charged for its quota, or for pods that run without an admission, never both.
 """
 
 from podgroup.model.objects import ClusterQueueView, FlavorView
@@ -27,7 +27,7 @@ def charge(ctx: RuleContext, group: Group) -> Conclusions:
 
 
 def charge_unadmitted(ctx: RuleContext, group: Group) -> Conclusions:
-    """Charge what runs ungated in a group that holds no quota, or stop charging it."""
+    """Charge running pods of a group without quota, or end their charge."""
     if group.quota.holding is not None:
         return
     charges, members = ctx.world.quotas.charges, ctx.members(group)
@@ -37,7 +37,7 @@ def charge_unadmitted(ctx: RuleContext, group: Group) -> Conclusions:
             yield Charged(group.id, None)
         yield from no_wake(ctx, group, GIVEN_UP)
         return
-    # One pass whenever a pod starts or ends to run, not for every other event of the group.
+        # One pass whenever a pod starts or ends; other events of the group cause none.
     source = (members.moves, group.composition.priority, queue, _flavors(ctx, queue))
     if (*source, _lapsed(ctx, group)) == members.charged_for and group.id in charges:
         return
@@ -46,7 +46,7 @@ def charge_unadmitted(ctx: RuleContext, group: Group) -> Conclusions:
         yield from wake_at(ctx, group, GIVEN_UP, min(lapses))
     else:
         yield from no_wake(ctx, group, GIVEN_UP)
-    # Of a pod that is to lapse: worked out anew once its timer is gone.
+        # A pod is to lapse: the charge is worked out anew once the timer is gone.
     worked_out = (*source, not lapses)
     yield Charged(group.id, charge_for(ctx.world, group, queue, usage), worked_out)
 

@@ -1,7 +1,8 @@
-"""Rule about admission checks: what pending ones say is written to the waiting pods.
+"""Rule about admission checks: messages of pending checks are written to the waiting pods.
 
-Quota is reserved and checks are pending: each with a message is named in one Event per pod, again
-only when the messages change. Large groups have it on their first pods, as with other reasons.
+While quota is reserved and checks are pending, one Event per pod names each check that has a
+message, and again when the messages change. Large groups have the Event on their first pods, as
+with other reasons.
 
 Invariant: the same messages are written once per reservation.
 """
@@ -19,7 +20,7 @@ MAX_PODS = 50
 
 
 def check(ctx: RuleContext, group: Group) -> Conclusions:
-    """Tell what pending admission checks say."""
+    """Report the messages of pending admission checks."""
     text = _pending(group)
     if text == group.mirror.checks_told:
         return ()

@@ -1,22 +1,22 @@
-"""Rule: all pods of a group are there: roles and counts are fixed, and the Workload is made.
+"""Rule: a group has all its pods: roles and counts are fixed, and the Workload is created.
 
-In builtin mode the Workload is decided on after admission (`CREATE`), so that it is made with what
-its status has to say: a write of its own saved, of which a single pod has two (a third of what it
-costs the API server). Beside Kueue it comes first, since admission waits for it.
+In builtin mode the Workload is decided on after admission (`CREATE`), so that it is created with
+its status: that saves one of two writes of a single pod (a third of what it costs the API server).
+Beside Kueue the Workload comes first, since admission waits for it.
 
-Pods that failed or were deleted before they ran are released, composed or not. Then what is missing
-or wrong is said (`helpers.completeness`); excess pods go, all roles together, by the active order
-(declared groups: per role, by `excess`); KEP-976 story 2.
+Pods that failed or were deleted before they ran are released, whether the group is composed or not.
+Then the group says what is missing or wrong (`helpers.completeness`); excess pods go, all roles
+together, by the active order (declared groups: per role, by `excess`); KEP-976 story 2.
 
 A complete group without a Workload gets it later. Creating it may be refused (a name that is taken,
 a sample pod that went away, a kind that was not served for a while), and a Workload may come and go
-while no watch runs. Builtin admission does not wait for it, so the group may hold quota by then:
-its roles and counts stay as they were composed. One that holds nothing is composed anew when that
-is not possible. While it is refused the group says so (`explain`, `report`), and each try comes
-later than the last.
+while no watch runs. Builtin admission does not wait for the Workload, so the group may hold quota
+by then: its roles and counts stay as they were composed. A group without quota is composed anew if
+no Workload can be created for it. While the Workload is refused the group says so (`explain`,
+`report`), and each try comes later than the last.
 
 Composition is the one pass over all pods of a group. Invariant: once composed, roles and counts
-change no more for this Workload.
+stay for this Workload.
 """
 
 from collections.abc import Set as AbstractSet
@@ -66,7 +66,7 @@ from podgroup.state.pod import Pod
 
 
 def compose(ctx: RuleContext, group: Group) -> Conclusions:
-    """Compose the group if it can be; else say why not."""
+    """Compose the group if that is possible; else say why not."""
     if group.composition.done or group.ending.finish is not None or not len(ctx.members(group)):
         return ()
     return _compose_what_is_there(ctx, group)
@@ -105,9 +105,9 @@ def _release_inactive(ctx: RuleContext, group: Group) -> Conclusions:
 
 
 def _drop_excess(ctx: RuleContext, group: Group) -> Concluding[frozenset[str]]:
-    """Delete pods beyond the total; return all that are not to be counted in, by uid.
+    """Delete pods beyond the total; return the uids of all pods beyond it.
 
-    One whose write is in flight, or was refused, is deleted later (`excess`).
+    A pod whose write is in flight, or was refused, is deleted later (`excess`).
     """
     members = ctx.members(group)
     excess = members.count(Flag.ACTIVE) - group.spec.total
@@ -153,7 +153,7 @@ def _compose(ctx: RuleContext, group: Group, roles: Roles) -> Conclusions:
 
 
 def _asked(ctx: RuleContext, group: Group, one: PodSetSpec) -> TopologyRequest:
-    """Return what a podset asks of the topology; beside Kueue that is Kueue's to read."""
+    """Return the topology request of a podset; in kueue mode none, as Kueue reads it itself."""
     if ctx.world.mode == "kueue" or not ctx.world.policy.topology_aware_scheduling:
         return NOTHING_ASKED
     if one.sample is not None:
@@ -163,7 +163,7 @@ def _asked(ctx: RuleContext, group: Group, one: PodSetSpec) -> TopologyRequest:
 
 
 def _fix(ctx: RuleContext, group: Group, sets: tuple[PodSetSpec, ...]) -> Decision:
-    """Compose a group whose Workload comes later, or a single pod that does without one."""
+    """Compose a group whose Workload comes later, or a single pod that needs no Workload."""
     priority, ref = priority_of(ctx, group) or (0, None)
     none = without_workload(ctx.world, group)
     return ctx.decision(
@@ -183,7 +183,7 @@ def _fix(ctx: RuleContext, group: Group, sets: tuple[PodSetSpec, ...]) -> Decisi
 def create(
     ctx: RuleContext, group: Group, sets: tuple[PodSetSpec, ...], pods: list[Pod], why: str
 ) -> Decision:
-    """Decide that the Workload is made of `sets`, owned by the first of `pods`; there is one."""
+    """Decide to create the Workload, of `sets`, owned by the first of `pods` (one at least)."""
     found = priority_of(ctx, group)
     priority, ref = found if found is not None else (0, None)
     first = ctx.members(group).first()
@@ -217,7 +217,7 @@ def create(
 
 
 def _owners(ctx: RuleContext, group: Group, lead: Pod) -> tuple[ObjectRef, ...]:
-    """Return the StatefulSet of the pods, where its group outlives them; () elsewhere."""
+    """Return the StatefulSet of the pods, where the group outlives its pods; () elsewhere."""
     if not follows_owner(ctx.world, group):
         return ()
     return tuple(
@@ -266,7 +266,7 @@ def _annotations(ctx: RuleContext, group: Group, lead: Pod) -> dict[str, str]:
 
 
 def restore(ctx: RuleContext, group: Group) -> Conclusions:
-    """Make the Workload of a complete group that has none, or let it be composed anew."""
+    """Create the Workload of a complete group that has none, or compose the group anew."""
     if not group.composition.done or group.mirror.workload is not None or group.mirror.lost:
         return ()
     if group.ending.finish is not None or group.spec.prebuilt or not workload_free(group):
@@ -291,12 +291,12 @@ def _restore(ctx: RuleContext, group: Group) -> Conclusions:
     if group.quota.holding is not None and not foreign and not any(pods.values()):
         yield no_pods_left(ctx, group)
     if group.quota.holding is None:
-        # Also tells why there can be no Workload, if that is so.
+        # Composing anew also says why there can be no Workload, if that is so.
         yield Reopened(group.id)
 
 
 def _pods(ctx: RuleContext, group: Group) -> dict[str, list[Pod]]:
-    """Return the active pods of roles that have places, first those that keep theirs."""
+    """Return the active pods of roles that have places, in the order in which they keep them."""
     found: dict[str, list[Pod]] = {name: [] for name, r in group.roles.items() if r.count}
     for uid in ctx.members(group).with_flags(Flag.ACTIVE):
         pod = ctx.pod(uid)
@@ -309,7 +309,7 @@ def _pods(ctx: RuleContext, group: Group) -> dict[str, list[Pod]]:
 
 
 def _pod_sets(group: Group, pods: dict[str, list[Pod]]) -> tuple[PodSetSpec, ...]:
-    """Return the podsets as they were composed, none if no pod shows the shape of one."""
+    """Return the podsets as they were composed; () if no pod shows the shape of a podset."""
     found = []
     for name, some in pods.items():
         role, declared = group.roles[name], set_named(group, name)
@@ -356,4 +356,4 @@ RULE = Rule(
 
 
 CREATE = Rule(name="compose", run=restore, mode=BUILTIN)
-"""The Workload of what was composed just now, once admission has had its look."""
+"""Creates the Workload of a group that was composed just now, after admission."""

@@ -1,11 +1,11 @@
 """Rule about queues and cohorts: their counts and usage, in their status and in the ledger.
 
-Theory. What is counted is kept as indexes (`state.quota`, the quota tree), so an event notes no
-more than which queues it marked. When `Policy.status_interval_s` have passed since the last time,
-or a timer says so, those that stand otherwise than reported are reported, all at once: so each is
-written once in that time at most, and not at all while nothing changed. ClusterQueues, LocalQueues
-and, where shares decide, Cohorts have it written into their status; what has no object, or nothing
-to write there, is in the ledger alone.
+Theory. Counts are kept as indexes (`state.quota`, the quota tree), so an event only notes which
+queues it marked. When `Policy.status_interval_s` have passed since the last report, or a timer
+fires, every queue whose standing changed is reported, all at once: so each is written once in that
+time at most, and never while its standing is the same. The standing is written into the status of
+ClusterQueues, LocalQueues and, where shares decide, Cohorts; a standing without an object, or
+without a field there, is in the ledger alone.
 
 Invariant: after a message every queue is as reported, or a timer is set.
 """
@@ -32,7 +32,7 @@ _EMPTY = Tally()
 
 
 def count(ctx: RuleContext) -> Conclusions:
-    """Tell how queues and cohorts stand, where that is due and new."""
+    """Report the standings of queues and cohorts that are due and changed."""
     world, quotas, meta = ctx.world, ctx.world.quotas, ctx.world.meta
     interval_s = world.policy.status_interval_s
     if world.mode != "builtin" or not interval_s:
@@ -40,7 +40,7 @@ def count(ctx: RuleContext) -> Conclusions:
         return
     yield MovesRead(reported=False)
     if COUNTS_TIMER in meta.timers:
-        return  # reported when the log says that its time has come, started anew meanwhile or not
+        return  # reported when the timer fires, whether or not gatelog restarts meanwhile
     due = None if meta.counted_at is None else meta.counted_at + timedelta(seconds=interval_s)
     if quotas.deciding is None:
         yield Entered()
@@ -56,7 +56,7 @@ def count(ctx: RuleContext) -> Conclusions:
 
 
 def _all(world: World, forest: Forest) -> Iterator[tuple[QueueKey, Standing | None]]:
-    """Return the standing of each queue, in order; None for what was reported and is gone."""
+    """Return the standing of each queue, in order; None for a reported queue that is gone."""
     cohorts = {("Cohort", "", name) for name in forest.cohorts}
     keys = {
         *world.standings,
@@ -68,7 +68,7 @@ def _all(world: World, forest: Forest) -> Iterator[tuple[QueueKey, Standing | No
 
 
 def _marked(world: World, forest: Forest) -> Iterator[tuple[QueueKey, Standing | None]]:
-    """Return how those stand of which that may have changed, the cohorts above them included."""
+    """Return standings that may have changed, those of the cohorts above included."""
     keys = set(world.quotas.marked)
     for kind, _, name in world.quotas.marked:
         if kind == "ClusterQueue" and (node := forest.queues.get(name)) is not None:
@@ -96,7 +96,7 @@ def _standings(
 
 
 def _used_in_cohorts(world: World, forest: Forest, keys: Iterable[QueueKey]) -> dict[str, Tally]:
-    """Return what the members of the cohorts among `keys` are charged in all.
+    """Return the sum of charges of all members of each cohort among `keys`.
 
     A cohort's own usage in the tree leaves out what lending limits keep below.
     """
@@ -128,7 +128,7 @@ def _standing(node: Node, amounts: tuple[Amount, ...], tally: Tally) -> Standing
 
 
 def _amounts(node: Node, tally: Tally) -> tuple[Amount, ...]:
-    """Return the amounts of everything there is quota for or that is taken, by flavor."""
+    """Return the amounts of all that has quota or is charged, by flavor and resource."""
     return tuple(
         Amount(
             *key,
@@ -213,7 +213,7 @@ def _report(ctx: RuleContext, key: QueueKey, standing: Standing | None) -> Concl
 
 
 def _words(standing: Standing) -> str:
-    """Return the standing of a queue: its groups, and what is taken."""
+    """Return the standing of a queue in words: its groups, and what they take."""
     taken = [
         f"{text(a.resource, a.reserved)} {a.resource} of {a.flavor}"
         + (f" ({text(a.resource, a.borrowed)} borrowed)" if a.borrowed else "")

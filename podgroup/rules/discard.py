@@ -1,9 +1,9 @@
-"""Rule: a pod of a group was deleted and need not be counted: while it was gated, or serving.
+"""Rule: a pod that was deleted need not be counted: it was gated, or is of a serving group.
 
-One that was gated never ran and never will, so it is released at once (B2), also where the deletion
-overtook its ungating. One of a serving group is released once nothing of it runs: what makes its
-successor may want the same name, as a StatefulSet does, and cannot before the old object is gone
-(B3; kubernetes-sigs/kueue #13830).
+A gated pod never ran and never will, so it is released at once (B2), also where the deletion
+overtook its ungating. A pod of a serving group is released once it no longer runs: the controller
+of its successor may need the same name, as a StatefulSet does, and has to wait until the old object
+is gone (B3; kubernetes-sigs/kueue #13830).
 
 Invariant: in a group that is not serving, a pod that was deleted past its gate has a place until
 another pod takes it.
@@ -34,7 +34,7 @@ def _discard(ctx: RuleContext, group: Group) -> Conclusions:
     for uid in ctx.members(group).listed(Flag.DELETING):
         pod = ctx.pod(uid)
         if pod.view.node or pod.terminated or not (pod.deleted_while_gated or pod.gated):
-            continue  # deleted past the gate: it has a place until another pod takes it
+            continue  # a pod deleted past its gate has a place until another pod takes it
         reason = "DeletedBeforeScheduled" if pod.opened else "DeletedWhileGated"
         yield from finalize(
             ctx, group, pod, "discard", reason, "deleted before it was ever started"

@@ -1,10 +1,10 @@
 """Rule: a pod lost label kueue.x-k8s.io/managed at its gate, and is no longer managed.
 
-Our finalizer comes off, so that nothing of ours keeps it when it is deleted, and an Event says so.
-Its gate stays: nothing has admitted it. (What runs without its label stays in our hands: `keep`.)
-A pod that gets the label back is queued again. A pod that a complete list no longer contains, and
-that was not released, may be gone or only without its label: the finalizer comes off if it is
-there. So it does when a pod that has ended loses the label.
+Our finalizer comes off, so that the pod can be deleted without us, and an Event says so. Its gate
+stays: nothing has admitted the pod. (A running pod without its label stays managed: `keep`.)
+A pod that gets the label back is queued again. A pod that a complete list lacks, and that was not
+released, may be gone or only without its label: the finalizer comes off if the pod exists. It also
+comes off a pod that has ended and loses the label.
 
 Invariant: this and `refuse` alone decide about pods that are members of no group.
 """
@@ -20,7 +20,7 @@ from podgroup.state.group import Group
 
 
 def disown(ctx: RuleContext, group: Group) -> Conclusions:
-    """Release the pods that were taken out of our hands."""
+    """Release the pods that lost our label."""
     if not group.departures.disowned:
         return ()
     return _disown(ctx, group)
@@ -45,13 +45,13 @@ def _disown(ctx: RuleContext, group: Group) -> Conclusions:
             f"pod {name} is no longer managed",
             FinalizePod(target=target, events=(event,)),
         )
-        if gated and uid not in ctx.world.pods:  # one that came back is up to the rules for members
+        if gated and uid not in ctx.world.pods:  # rules for members decide about a pod that is back
             yield unmanaged(ctx, group, target, message)
     yield Released(group.id)
 
 
 def withdraw(ctx: RuleContext, group: Group) -> Conclusions:
-    """The pod waits, and not in our hands: without a Workload it can be queued anew one day."""
+    """Delete the Workload of an unmanaged gated pod, so that the pod can be queued anew one day."""
     if workload_free(group):
         yield ctx.decision(
             group,

@@ -1,8 +1,8 @@
-"""Rule: the Workload is being deleted or was: its pods are stopped, and both are released.
+"""Rule: the Workload is being deleted or is gone: its pods are stopped, and both are released.
 
-One that is gone from under pods that run is made again instead (`helpers.lost_workload`).
+A Workload that is gone while its pods run is created again instead (`helpers.lost_workload`).
 
-Invariant: a gate that is being removed is waited for before quota is given back.
+Invariant: quota is given back only after every ungating in flight has ended.
 """
 
 from podgroup.log.events import Decision
@@ -20,7 +20,7 @@ from podgroup.state.members import Flag
 
 
 def dissolve(ctx: RuleContext, group: Group) -> Conclusions:
-    """Stop a group whose Workload is going or gone."""
+    """Stop a group whose Workload is being deleted or gone."""
     if not group.mirror.lost or group.ending.finish is not None or not group.composition.done:
         return ()
     return _dissolve(ctx, group)
@@ -60,7 +60,7 @@ def _dissolve(ctx: RuleContext, group: Group) -> Conclusions:
             ),
         )
     if members.count(Flag.OPENING):
-        return  # a gate that is being removed may be off by now: stop that pod first
+        return  # a pod being ungated may start by now: it is stopped first
     if group.quota.holding is not None:
         yield ctx.decision(
             group,
@@ -76,7 +76,7 @@ def _dissolve(ctx: RuleContext, group: Group) -> Conclusions:
 
 
 def no_pods_left(ctx: RuleContext, group: Group) -> Decision:
-    """Decide that a group gives its quota back of which no Workload can be made."""
+    """Decide that a group gives its quota back, since no Workload can be made of its pods."""
     message = "no pod has a place in the group, and no Workload can be made of them"
     return ctx.decision(
         group,

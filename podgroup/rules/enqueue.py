@@ -1,7 +1,7 @@
 """Rule: a group waits for quota, or does not, as its state says (builtin mode).
 
 Invariant: after this and `charge` a group is either charged for what it holds, or pending, or
-neither; one that holds quota is pending as well while it waits for more (`resize`).
+neither; a group that holds quota is pending as well while it waits for more (`resize`).
 """
 
 from podgroup.log.records import Requeued

@@ -1,9 +1,10 @@
 """Rule: the group was evicted: its running pods are stopped; gated and ended pods stay.
 
-Who was preempted has `Policy.preemption_grace_s` to end, whatever its pods ask for, since others
-wait for quota that may be their own; so has a pod that its user deletes, before that or after.
+A preempted group has `Policy.preemption_grace_s` to end, whatever grace period its pods have, since
+others wait for quota that may be their own. The same limit holds for pods that a user deletes,
+before or after the preemption.
 
-Invariant: what is stopped gives its quota back when it has ended (`yield_`).
+Invariant: a stopped group gives its quota back when its pods have ended (`yield_`).
 """
 
 from podgroup.log.events import Decision
@@ -18,7 +19,7 @@ from podgroup.state.pod import Pod
 
 
 def evict(ctx: RuleContext, group: Group) -> Conclusions:
-    """Stop what runs of an evicted group."""
+    """Stop the running pods of an evicted group."""
     evicted = group.requeueing.evicted
     if evicted is None or group.ending.finish is not None or group.mirror.lost:
         return ()

@@ -3,7 +3,7 @@
 Solid pods beyond n (active, not on their way out), by the active order, last first. A pod that is
 terminating but still bound keeps its place (B4): its successor waits gated instead of being
 deleted. In groups that declare sets or roles n is the declared count. Pods of a StatefulSet or
-LeaderWorkerSet beyond n wait at their gate: it would make them again.
+LeaderWorkerSet beyond n stay gated: their controller would create them again.
 
 Invariant: deleting excess never takes a role below its count.
 """
@@ -22,7 +22,7 @@ from podgroup.state.pod import Pod
 
 
 def excess_again(ctx: RuleContext, group: Group) -> Conclusions:
-    """An excess pod whose deletion was rejected is tried again when it has changed."""
+    """Delete an excess pod again whose deletion was rejected, once the pod has changed."""
     uids = ctx.members(group).listed(Flag.EXCESS)
     return _again(ctx, group, uids) if uids else ()
 
@@ -35,7 +35,7 @@ def _again(ctx: RuleContext, group: Group, uids: list[str]) -> Conclusions:
 
 
 def delete_excess(ctx: RuleContext, group: Group, pod: Pod, why: str) -> Decision:
-    """Decide that a pod is beyond the count and goes."""
+    """Decide that a pod is beyond the count, and is deleted."""
     return ctx.decision(
         group,
         "excess",
@@ -50,9 +50,9 @@ def delete_excess(ctx: RuleContext, group: Group, pod: Pod, why: str) -> Decisio
 
 
 def excess(ctx: RuleContext, group: Group) -> Conclusions:
-    """Delete what is beyond the count of each role."""
+    """Delete the pods beyond the count of each role."""
     if not staffed(group) or group.spec.owner:
-        return ()  # its owner makes as many as it wants: what is deleted it would make again
+        return ()  # the owner of the pods would create deleted pods again
     solid = ctx.members(group).count
     for role in group.roles.values():
         if role.count and solid(Flag.SOLID, role.name) > role.count - role.succeeded_gone:

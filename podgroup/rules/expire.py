@@ -4,10 +4,10 @@ The group holds no quota any more: its pods are deleted after `retention_after_d
 the Workload follows when the last one is gone.
 
 A group that a person deactivated is left alone: a person can activate it again. Kueue deletes the
-first pod of a group only, and takes its finalizer off the others; those would stay at their gates,
-or run on, with nothing to account for them, so here all of them go.
+first pod of a group only, and takes its finalizer off the others, which stay gated, or run on
+without a charge. So here all of them are deleted.
 
-Invariant: nothing is deleted unless an operator has asked for it (`Policy`, off by default).
+Invariant: pods are deleted only if an operator has asked for it (`Policy`, off by default).
 """
 
 from datetime import timedelta

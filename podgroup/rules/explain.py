@@ -1,13 +1,13 @@
-"""What a group is doing and why it waits, in words: the columns and intervals people query.
+"""The state of a group and why it waits, in words: the columns and intervals people query.
 
-States, and which may follow which, are the table in `model.lifecycle`. Where what is known of a
-group leads to one that cannot follow, the group is parked in the state that it was in.
+States, and which state may follow which, are the table in `model.lifecycle`. Where a state would
+follow that cannot, the group is parked in its present state.
 
 A wait is an interval with one reason and one message. Wording is stable: it names what is missing,
-never how many are there so far, so that a group of a thousand pods has one reason, not a thousand.
+never how many exist so far, so that a group of a thousand pods has one reason, not a thousand.
 
-What the API server refuses of our writes comes first in every state, with what else there is to say
-after it: no other reason to wait ends before that one.
+A refusal of our writes by the API server comes first in every state, with everything else after it:
+no other wait ends before the refusal does.
 
 Invariant: a group that is admitted, or is over, waits for nothing.
 """
@@ -49,9 +49,9 @@ from podgroup.state.members import Flag
 
 
 def explain(ctx: RuleContext, group: Group) -> Conclusions:
-    """Bring state, reason and the current wait up to date; write what changed.
+    """Bring state, reason and the current wait up to date; record what changed.
 
-    Raises `IllegalTransition` if a group that is not parked yet cannot be in the state it would be.
+    Raises `IllegalTransition` if the next state of a group that is not parked yet cannot follow.
     """
     wanted, wait = _reason(ctx, group), group.explained.wait
     state = _state(ctx, group, wanted is not None and blocks(wanted[0]))
@@ -86,7 +86,7 @@ def explain(ctx: RuleContext, group: Group) -> Conclusions:
 
 
 def _warned(ctx: RuleContext, group: Group, reason: str, message: str) -> list[Decision]:
-    """Warn of what is taken beyond the admission, on the first of the pods that are larger."""
+    """Warn of usage beyond the admission, on the first of the pods that are larger."""
     event = KubeEvent(type="Warning", reason=reason, message=message)
     return [
         ctx.decision(
@@ -143,7 +143,7 @@ def _why(ctx: RuleContext, group: Group, waits_for: tuple[str, str] | None) -> t
 
 
 def _settled(ctx: RuleContext, group: Group) -> tuple[str, str]:
-    """Return what is said of a group that waits for nothing, if nothing of ours is refused."""
+    """Return reason and message of a group that does not wait, but for refused writes."""
     if group.ending.finish is not None:
         return group.ending.finish.reason, group.ending.finish.message
     if group.requeueing.evicted is not None:
@@ -184,7 +184,7 @@ def _reason(ctx: RuleContext, group: Group) -> tuple[str, str] | None:
 
 
 def _waits_for(ctx: RuleContext, group: Group) -> tuple[str, str]:
-    """Return what a group waits for, if nothing of ours is refused."""
+    """Return what a group waits for, but for refused writes."""
     if group.quota.holding is not None and group.requeueing.evicted is None:
         by = group.quota.holding.admission.cluster_queue
         return (
@@ -203,7 +203,7 @@ def _waits_for(ctx: RuleContext, group: Group) -> tuple[str, str]:
 
 
 def _unmanaged(ctx: RuleContext, group: Group) -> str:
-    """Say that pods run without their label, and how the one most fought over has fared."""
+    """Say that pods run without their label, and how often it was put back at most."""
     often = max(ctx.members(group).kept, default=0)
     again = f" (put back {often} times, and taken off again)" if often > 1 else ""
     return (
@@ -213,7 +213,7 @@ def _unmanaged(ctx: RuleContext, group: Group) -> str:
 
 
 def _beyond(ctx: RuleContext, group: Group) -> str:
-    """Say how much more than it was given a group takes, since pods or claims are larger."""
+    """Say how much a group takes above its admission, since pods or claims are larger."""
     holding, claims = group.quota.holding, ctx.world.sharing.claims
     if holding is None or ctx.world.mode == "kueue":
         return ""

@@ -1,11 +1,11 @@
-"""Rule: the end of a group that has nothing more to do, or cannot go on, or never start.
+"""Rule: the end of a group that has nothing more to do, or cannot go on, or can never start.
 
-Everything succeeded, or nothing can go on (retriable-in-group=false). Or a start can never succeed:
-what an admission brings along contradicts the pod (a node selector or label that is there with
-another value), or there is not exactly one answer for its podset. Trying again cannot help: a gated
-pod's selector may only be added to (KEP-3521), and only a person knows who is right.
+All pods succeeded, or no pod can go on (retriable-in-group=false). Or a start can never succeed:
+the admission contradicts the pod (a node selector or label has another value already), or there is
+not exactly one podset for the pod. Trying again cannot help: a gated pod's selector can only be
+added to (KEP-3521), and only a person knows which value is right.
 
-Invariant: gated pods of a group that failed to start stay gated; nothing of theirs is deleted.
+Invariant: gated pods of a group that failed to start stay gated, and are not deleted.
 """
 
 from podgroup.log.events import Decision

@@ -1,14 +1,14 @@
 """Rule: the Workload is kept in step with its pods, for as long as that is allowed.
 
-Queue, priority class and maximum execution time are those of the first pod; of a single pod that
-does without a Workload the class alone is kept anywhere.
+Queue, priority class and maximum execution time are those of the first pod. For a single pod
+without a Workload the class alone is kept, with the group.
 
 Kueue's API lets queue and execution time change only while no quota is reserved; the class may
-change at any time once there is one. Who holds its admission back (annotation admission-gated-by)
-can only become fewer. A serving group keeps its queue. A label that was taken away
-changes nothing, and neither does a class that does not exist.
+change at any time once there is a class. Names in annotation admission-gated-by can only be taken
+off. A serving group keeps its queue. A label that was removed changes nothing; so does a class that
+does not exist.
 
-Invariant: one update at a time, and none for what the Workload says already.
+Invariant: one update at a time, and only where the Workload differs.
 """
 
 from msgspec.structs import replace
@@ -39,7 +39,7 @@ WORKLOAD_PRIORITY_CLASS = "WorkloadPriorityClass"
 
 
 def follow(ctx: RuleContext, group: Group) -> Conclusions:
-    """Follow the first pod."""
+    """Update the Workload as the first pod says."""
     workload = followed(ctx, group)
     if workload is not None:
         reserved = group.quota.holding is not None or bool(workload.cluster_queue)
@@ -49,7 +49,7 @@ def follow(ctx: RuleContext, group: Group) -> Conclusions:
             if left is not None and workload_free(group) and not mismatched(ctx, group, workload):
                 return _gated(ctx, group, left)
         if reserved and found is None:
-            return ()  # mostly: the class is as it was
+            return ()  # mostly: the class did not change
         first = ctx.members(group).first()
         if first is None or not workload_free(group) or mismatched(ctx, group, workload):
             return ()
@@ -68,7 +68,7 @@ def _follow(
     first: Pod,
     found: tuple[int, PriorityRef] | None,
 ) -> Conclusions:
-    """Follow the class that was `found`, else what may change as no quota is reserved."""
+    """Follow the class that was `found`, else queue and execution time: no quota is reserved."""
     where = f"{group.namespace}/{group.mirror.name}"
     if found is not None:
         value, ref = found
@@ -101,7 +101,7 @@ def _follow(
 
 
 def _left(ctx: RuleContext, group: Group, workload: WorkloadView) -> str | None:
-    """Return who is left of those that the Workload names, None if all are, or nobody else."""
+    """Return the gating controllers of the Workload that pods still name; None: no change."""
     known = workload.annotations[ADMISSION_GATED_BY]
     pods = gated_by(ctx.world, group)
     named = set(admission_gates(pods))
@@ -133,7 +133,7 @@ def _new_class(
 
 
 def _rank(ctx: RuleContext, group: Group) -> Conclusions:
-    """Follow the priority class of a single pod that does without a Workload."""
+    """Follow the priority class of a single pod that has no Workload."""
     kind, _, known = (group.composition.ranked_by or "").partition("/")
     found = _class_in_place_of(ctx, group, kind, known, group.quota.holding is not None)
     if found is None:
@@ -151,7 +151,7 @@ def _rank(ctx: RuleContext, group: Group) -> Conclusions:
 def _class_in_place_of(
     ctx: RuleContext, group: Group, kind: str, known_as: str, reserved: bool
 ) -> tuple[int, PriorityRef] | None:
-    """Return the class that the pods name in place of what is known, None if it stays."""
+    """Return the class that the pods name in place of the known class, None if that stays."""
     name = group.spec.priority_class
     if not name or name == known_as:
         return None

@@ -1,7 +1,7 @@
-"""Rule: a pod is being deleted with an absurd grace period: it is given the longest there is.
+"""Rule: a pod is being deleted with an absurd grace period: it gets the longest that is believed.
 
-The API server adds a time and seconds without looking, and so does a kubelet: given 300 years, it
-may never tell the containers to stop. A shorter grace period in a second deletion mends both.
+The API server adds a time and seconds unchecked, and so does a kubelet: with 300 years, it may
+never stop the containers. A shorter grace period in a second deletion mends both.
 
 Invariant: no grace period grows.
 """

@@ -1,11 +1,11 @@
-"""Rule about pods that run and are out of sight: their label is put back (`keep`).
+"""Rule about running pods that are hidden from the watch: their label is put back (`keep`).
 
-A watch with a label selector loses sight of a pod whose label is taken off, and cannot tell
-that from its end. The write that puts the label back can: it finds the pod by its uid, or not at
-all. Meanwhile the pod is what it was, and what it takes is charged.
+A watch with a label selector no longer shows a pod whose label was removed, as if the pod had
+ended. The write that puts the label back can tell: it finds the pod by its uid, or the pod is gone.
+Meanwhile the pod stays as it was, and is charged.
 
-Who takes the label off again and again is answered more and more slowly, `CEILING_S` apart at most,
-so a fight costs little. It is recorded in history and by an Event on the pod, each time.
+A client that removes the label again and again is answered more and more slowly, `CEILING_S` apart
+at most, so a fight costs little. History and an Event on the pod record each time.
 
 Invariant: a hidden pod has either a write in flight, or a timer for the next.
 """
@@ -32,7 +32,7 @@ _MESSAGE = (
 
 
 def restore_managed_label(ctx: RuleContext, group: Group) -> Conclusions:
-    """Have the label put back on pods that run and have lost it."""
+    """Put the label back on running pods that have lost it."""
     if not ctx.members(group).count(Flag.HIDDEN):
         return no_wake(ctx, group, KEEP)
     return _put_back(ctx, group)

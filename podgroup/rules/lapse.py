@@ -1,7 +1,7 @@
 """Rule: a pod of a deleted Node must have ended by now, though no kubelet says so: it is released.
 
-Until then it is charged, its finalizer keeps its object, and no other pod gets its place
-(`Policy.deleted_node_timeout_s`). Without our finalizer the API server forgets it at once.
+Until then the pod is charged, our finalizer keeps its object, and no other pod gets its place
+(`Policy.deleted_node_timeout_s`). Without our finalizer the API server removes the pod at once.
 
 Invariant: a group has a timer for its next look at such pods, or has none.
 """
@@ -33,7 +33,7 @@ def lapse(ctx: RuleContext, group: Group) -> Conclusions:
 
 
 def _ends(ctx: RuleContext, members: Members) -> Iterator[tuple[Pod, datetime]]:
-    """Yield the pods whose end nobody will see, with when they must have ended."""
+    """Yield the pods whose end no kubelet will report, and when each must have ended."""
     for pod in map(ctx.pod, members.listed(Flag.DELETING)):
         at = given_up_at(ctx, pod)
         if pod.held and not pod.terminated and at is not None and end_unseen(pod.view):

@@ -1,13 +1,13 @@
-"""Rules about the Workload's status: keep what it says equal to what we hold to be true.
+"""Rules about the Workload's status: keep it equal to the group's state.
 
 In builtin mode every condition and status.admission are ours and the Workload is a mirror for
-kubectl users. In kueue mode the core owns most of them; ours are WaitingForReplacementPods,
+kubectl users. In kueue mode Kueue's core owns most of them; ours are WaitingForReplacementPods,
 PodsReady, Finished, reclaimablePods and, after an eviction, the release of quota, which the core
 never does by itself.
 
-One write at a time: while one is in flight what changes meanwhile is gathered, and the next write
-says it all. Conditions are compared by status, reason and message, cut as ingest cuts what it
-reads; times are the actuator's.
+One write at a time: the next write has all changes since the write in flight was made. Conditions
+are compared by status, reason and message, cut as ingest cuts what it reads; times are the
+actuator's.
 
 Invariant: with nothing in flight and nothing changing, the rule is silent.
 """
@@ -63,14 +63,14 @@ UNCHECKED_MESSAGE = "Not all admission checks are ready"
 NO_RESERVATION_MESSAGE = "The workload has no reservation"
 
 Said = dict[str, Condition]
-"""What a Workload says, by type of condition."""
+"""The conditions of a Workload, by type."""
 Wanted = list[tuple[str, bool, str, str]]
-"""What it should say: type, whether it holds, reason, message. A Condition is made of what it does
-not say yet, which is seldom anything."""
+"""The conditions that it should have: type, whether it holds, reason, message. A Condition is made
+of those that differ, which is seldom any."""
 
 
 def mirror(ctx: RuleContext, group: Group) -> Conclusions:
-    """Write the Workload's status if it differs from what it should say."""
+    """Write the Workload's status if it differs from the group's state."""
     workload = group.mirror.workload
     if workload is None or workload.deleted_at is not None or not workload_free(group):
         return ()
@@ -118,9 +118,9 @@ def _mirror(ctx: RuleContext, group: Group, workload: WorkloadView, said: Said) 
 def _due(
     ctx: RuleContext, group: Group, workload: WorkloadView, said: Said, *, stale: bool
 ) -> WriteWorkloadStatus | None:
-    """Return what is to be written of a Workload's status, None if it says so already.
+    """Return the write of a Workload's status that is due, None if the status is right.
 
-    `stale`: its admission is not the one that there is.
+    `stale`: status.admission is not the present admission.
     """
     wanted: Wanted = []
     _quota(group, said, wanted)
@@ -145,7 +145,7 @@ def _due(
 
 
 def first_status(ctx: RuleContext, group: Group) -> WriteWorkloadStatus | None:
-    """Return what a Workload is to say from the beginning, None for nothing yet (builtin mode)."""
+    """Return the status with which a Workload is created, None for none yet (builtin mode)."""
     if ctx.world.mode != BUILTIN:
         return None
     new = WorkloadView(
@@ -159,7 +159,7 @@ def first_status(ctx: RuleContext, group: Group) -> WriteWorkloadStatus | None:
 
 
 def _moved(group: Group, workload: WorkloadView) -> bool:
-    """Tell whether the Workload gives a podset another place than it has."""
+    """Tell whether the Workload's status has other places of a podset than the group."""
     holding = group.quota.holding
     said = {one.name: one.place for one in workload.assignments if one.place is not None}
     if holding is None or not said:
@@ -169,7 +169,7 @@ def _moved(group: Group, workload: WorkloadView) -> bool:
 
 
 def _resized(group: Group, workload: WorkloadView) -> bool:
-    """Tell whether the Workload gives a podset another number of places than it has."""
+    """Tell whether the Workload's status has another count of a podset than the group."""
     holding = group.quota.holding
     if holding is None or not group.spec.owner:
         return False
@@ -211,7 +211,7 @@ def _mirror_finish(ctx: RuleContext, group: Group, workload: WorkloadView) -> Co
     wanted: Wanted = [(FINISHED, True, finish.reason, finish.message)]
     releasing = group.requeueing.evicted is not None and bool(workload.cluster_queue)
     if releasing:
-        # It ended while a write was in flight, before that of its eviction: this is the last one.
+        # The group ended before its eviction could be written: this last write has both.
         if ctx.world.mode == "kueue":
             _released(ctx, group, said, wanted)
         else:
@@ -292,9 +292,9 @@ def _requeued(
 
 
 def _requeue_state(group: Group) -> RequeueState:
-    """Return what status.requeueState should say, to the second, as the API has it.
+    """Return the value of status.requeueState, to the second, as the API has it.
 
-    Nothing of a group that was deactivated: it begins anew once it is active again.
+    Empty for a deactivated group, which begins anew once it is active again.
     """
     evicted = group.requeueing.evicted
     if not group.requeueing.timeouts and evicted is None:
@@ -322,13 +322,13 @@ def _shared(ctx: RuleContext, group: Group, said: Said, wanted: Wanted) -> None:
 def _pods_ready(
     ctx: RuleContext, group: Group, old: Condition | None
 ) -> tuple[bool, str, str] | None:
-    """Return what PodsReady should say, None if nothing is to be written (`Policy`)."""
+    """Return status, reason, message of PodsReady, None if it is not to be written (`Policy`)."""
     how = readiness_shown(ctx.world)
     if how == "off":
         return None
     if group.quota.holding is None or group.requeueing.evicted is not None:
         if old is None and how != "on":
-            return None  # nothing to take back, and absent says the same
+            return None  # an absent condition says the same
         return False, READY_WAIT_FOR_START, WAITING_MESSAGE
     if all_ready(ctx, group):
         recovered = old is not None and recovers(old.reason)
@@ -359,25 +359,25 @@ def _reclaimable(ctx: RuleContext, group: Group, said: Said) -> dict[str, int]:
     workload = group.mirror.workload
     reserved = said.get(QUOTA_RESERVED)
     if workload is not None and reserved is not None and reserved.status == "True":
-        # What was given up stays given up: Kueue refuses a status that takes any of it back.
+        # Reclaimed counts never fall: Kueue refuses a status that lowers one.
         for name, before in workload.reclaimable.items():
             found[name] = max(before, found.get(name, 0))
     return found
 
 
 def _release_due(ctx: RuleContext, group: Group, workload: WorkloadView) -> Concluding[bool]:
-    """Kueue mode: an evicted Workload still holds quota and nothing of the group runs."""
+    """Tell whether an evicted Workload still holds quota while no pod runs (kueue mode)."""
     if group.requeueing.evicted is None or not workload.cluster_queue:
         return False
     if ctx.members(group).count(Flag.OPENING):
-        return False  # its gate may be off by now
+        return False  # the pod may be ungated by now
     return not (yield from still_running(ctx, group))
 
 
 def _released(ctx: RuleContext, group: Group, said: Said, wanted: Wanted) -> None:
     evicted = group.requeueing.evicted
     assert evicted is not None
-    # A single pod that was started never comes back; one that is still at its gate waits again.
+    # A single pod that was started never comes back; a pod that is still gated waits again.
     started = group.single and not ctx.members(group).count(Flag.GATED)
     dies = started and ctx.world.policy.skip_reassignment
     requeue = evicted.effect.requeues and not dies
@@ -389,7 +389,7 @@ def _released(ctx: RuleContext, group: Group, said: Said, wanted: Wanted) -> Non
 
 
 def _reactivated(workload: WorkloadView, said: Said, wanted: Wanted) -> None:
-    """Let a Workload queue again that its user has activated again (B15).
+    """Let a Workload queue again that a user has activated again (B15).
 
     After a plain `Deactivated` the core does so itself; after `DeactivatedDueTo...` it does not.
     """

@@ -1,4 +1,4 @@
-"""Rule: the Workload has no place for any pod there is.
+"""Rule: the Workload has no place for any pod that exists.
 
 Running pods are stopped, the Workload is deleted and the group composed anew.
 
@@ -26,7 +26,7 @@ MISMATCH_MESSAGE = "No matching Workload; restoring pod templates according to e
 
 
 def mismatch(ctx: RuleContext, group: Group) -> Conclusions:
-    """Start over with a Workload that fits."""
+    """Compose the group anew, with a Workload that has places for its pods."""
     workload = followed(ctx, group)
     if workload is not None and mismatched(ctx, group, workload):
         return _start_over(ctx, group, workload)
@@ -44,7 +44,7 @@ def followed(ctx: RuleContext, group: Group) -> WorkloadView | None:
 
 
 def mismatched(ctx: RuleContext, group: Group, workload: WorkloadView) -> bool:
-    """Tell whether a Workload has no place for any pod there is."""
+    """Tell whether a Workload has no place for any pod that exists."""
     if group.spec.prebuilt:
         return False
     if group.single:

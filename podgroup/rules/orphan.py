@@ -2,7 +2,7 @@
 
 Its Workload is finished, and both are released at once.
 
-Invariant: one that runs keeps what it holds until it has ended.
+Invariant: a pod that runs keeps its quota until it has ended.
 """
 
 from podgroup.model.commands import FinishGroup
@@ -18,7 +18,7 @@ ORPHAN_MESSAGE = "The workload's owner no longer exists"
 
 
 def orphan(ctx: RuleContext, group: Group) -> Conclusions:
-    """Finish the Workload of a single pod that is going or gone."""
+    """Finish the Workload of a single pod that is being deleted or gone."""
     if not group.single or group.ending.finish is not None:
         return ()
     members = ctx.members(group)
@@ -35,7 +35,7 @@ def _orphan(ctx: RuleContext, group: Group, deleting: int) -> Conclusions:
         yield from withdraw(ctx, group)
         return
     if deleting and (yield from still_running(ctx, group)):
-        return  # it runs on until it has ended, with what it holds
+        return  # the pod runs until it has ended, and keeps its quota
     workload = group.mirror.workload
     if (
         group.requeueing.evicted
@@ -43,9 +43,9 @@ def _orphan(ctx: RuleContext, group: Group, deleting: int) -> Conclusions:
         and workload
         and workload.cluster_queue
     ):
-        return  # its quota is given back first (`mirror`): Kueue asks what is to become of it
+        return  # the quota is given back first (`mirror`), as Kueue waits for that
     if members.count(Flag.TERMINATED):
-        return  # finished rather than orphaned: the finish rule says how it ended
+        return  # the pod has ended: rule `finish` says how
     yield ctx.decision(
         group,
         "orphan",

@@ -1,4 +1,4 @@
-"""Rule: new pods become owners of the group's Workload; a single pod owns the one made for it.
+"""Rule: new pods become owners of the group's Workload; a single pod owns its prebuilt Workload.
 
 Invariant: a Workload has at most `names.MAX_OWNERS` owners.
 """
@@ -24,15 +24,15 @@ from podgroup.state.pod import Pod
 
 
 def own(ctx: RuleContext, group: Group) -> Conclusions:
-    """Make pods owners that are not."""
+    """Make pods owners of the Workload that are not yet."""
     if group.single:
         return _own_prebuilt(ctx, group)
     if Flag.UNOWNED not in ctx.members(group).sets:
-        return ()  # mostly: each is an owner
+        return ()  # mostly: each pod is an owner
     if not staffed(group) or group.mirror.workload is None or not workload_free(group):
         return ()
     if follows_owner(ctx.world, group):
-        return ()  # the StatefulSet of its pods owns it
+        return ()  # the StatefulSet of the pods owns the Workload
     missing = _missing(ctx, group)
     if not missing:
         return ()
@@ -74,7 +74,7 @@ def _own_prebuilt(ctx: RuleContext, group: Group) -> Conclusions:
 
 
 def lacks_owners(ctx: RuleContext, group: Group) -> bool:
-    """Tell whether a pod that has a place is still missing among the owners."""
+    """Tell whether a pod that has a place is no owner of the Workload yet."""
     if group.mirror.workload is None:
         return True
     return not follows_owner(ctx.world, group) and bool(_missing(ctx, group))

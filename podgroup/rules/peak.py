@@ -14,8 +14,8 @@ from podgroup.state.members import Flag
 def peak(ctx: RuleContext, group: Group) -> Conclusions:
     """Declared roles: remember how many places were taken at once in this admission.
 
-    A worker that its driver never created is not missing; one that failed is. Before the group is
-    admitted, and again after it was evicted, only what comes first has to be there.
+    A worker that its driver never created is not missing; a failed worker is. Before the group is
+    admitted, and again after an eviction, only the pods that it needs to start can be missing.
     """
     if not group.spec.dialect or not staffed(group):
         return ()

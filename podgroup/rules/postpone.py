@@ -1,9 +1,9 @@
-"""Rule: those who are to give way for a group have to run for a while: it is looked at then.
+"""Rule: the victims of a group have to run for their least run time: the group is tried then.
 
-What is decided then, and what is kept for the group until then, is up to admission
+Admission decides then, and says what is kept for the group until then
 (`podgroup.admission.postponing`).
 
-Invariant: while a preemption is postponed, there is a timer for its moment.
+Invariant: while a preemption is postponed, there is a timer for its time.
 """
 
 from datetime import datetime
@@ -17,7 +17,7 @@ POSTPONED = "postponed"
 
 
 def postpone(ctx: RuleContext, group: Group) -> Conclusions:
-    """Have a group looked at again when others have run for long enough to give way for it."""
+    """Set the timer for when a group's victims have run for their least run time."""
     kept = group.quota.kept
     if kept is None or kept.until is None:
         return no_wake(ctx, group, POSTPONED)
@@ -27,9 +27,9 @@ def postpone(ctx: RuleContext, group: Group) -> Conclusions:
 def in_words(
     ctx: RuleContext, group: Group, last: Group | None, victims: int, until: datetime
 ) -> str:
-    """Say until when a group waits: as long as the `last` of its victims runs; None: of others'.
+    """Say until when a group waits: for the `last` of its victims; None: another group's victims.
 
-    Who reads it may not see other namespaces: a group of one is not named.
+    A user may not see other namespaces: groups there are not named.
     """
     if last is None:
         return f"waits until {_moment(ctx, until)}, when groups that give way to others have run"
@@ -47,7 +47,7 @@ def _moment(ctx: RuleContext, at: datetime) -> str:
 
 
 def _duration(seconds: int) -> str:
-    """Return a duration in the largest unit that it is a whole number of."""
+    """Return a duration in the largest unit that divides it."""
     for unit, length in (("h", 3600), ("min", 60)):
         if seconds % length == 0:
             return f"{seconds // length} {unit}"

@@ -1,11 +1,11 @@
 """Rule: the Workload that the pods name (label or annotation prebuilt-workload-name) does not fit.
 
-Another client made the Workload; the pods fill its places and own it. It is never made by us: while
-it is missing the group waits, and pods that are past the gate are stopped, but for those of a group
-that was admitted. One that has fewer places than there are pods, or lacks a role, is finished as
-OutOfSync before anything starts.
+Another client created the Workload; the pods fill its places and own it. We never create it: while
+it is missing the group waits, and pods past the gate are stopped unless the group was admitted. A
+Workload that has fewer places than there are pods, or lacks a role, is finished as OutOfSync before
+anything starts.
 
-Invariant: nothing of a prebuilt Workload's spec is ever written.
+Invariant: the spec of a prebuilt Workload is never written.
 """
 
 from podgroup.model.commands import FinishGroup

@@ -1,8 +1,8 @@
-"""Rule: a group of higher priority has no room; those of lower priority that must go are evicted.
+"""Rule: a group of higher priority lacks quota: groups of lower priority are preempted for it.
 
-It is run by `admit`, whose verdicts say which.
+Rule `admit` runs it, by its verdicts.
 
-Invariant: plain words come first, Kueue's after them; who is meant is named for the ledger.
+Invariant: plain words come first, Kueue's after them; the decision names the preemptor.
 """
 
 from podgroup.admission.scheduler import Scheduler
@@ -23,15 +23,16 @@ from podgroup.state.group import Composition, Group
 def preempt(
     ctx: RuleContext, scheduler: Scheduler, group: Group, victim: Group, verdict: PreemptionVerdict
 ) -> Decision:
-    """Let a group give way to another.
+    """Preempt a group for another.
 
-    Who reads the victim may not see other namespaces: a group of one is named by the decision, not
-    by its command. The API and, for who sees one namespace, the console show the command's words.
+    A reader of the victim may not see other namespaces: a preemptor there is named by the decision,
+    and not by its command. The API shows the command's words, and so does the console to users of
+    one namespace.
     """
     manager, forest = scheduler.cache.queues, scheduler.cache.objects.forest
     queue = manager.queue_of(manager.waiting[waiter_id(group)])
     path = forest.path_text(queue.spec.name) if queue is not None else ""
-    # Its Workload may not be there yet: then Kueue's word for it, and never an id of ours.
+    # Before the preemptor has a Workload its uid is Kueue's word for unknown, no id of ours.
     uid = group.mirror.workload.uid if group.mirror.workload is not None else ""
     owner = (ctx.members(group).first() or "") if group.single else ""
     kueues = preempted(uid, owner, verdict.reason, path, forest.path_text(verdict.cluster_queue))
@@ -55,9 +56,9 @@ def preempt(
 
 
 def _right(policy: str, queue: str, mine: Composition, theirs: Composition) -> str:
-    """Say what a group of a ClusterQueue has over its victim by a policy (`PREEMPTION_WHY`)."""
+    """Say by what right a group of a ClusterQueue preempts its victim (`PREEMPTION_WHY`)."""
     match policy:
-        case names.PREEMPTED_IN_COHORT:  # its own or its cohort's, whatever the priorities are
+        case names.PREEMPTED_IN_COHORT:  # nominal quota, whatever the priorities are
             return f"reclaims nominal quota for ClusterQueue {queue}"
         case names.PREEMPTED_FAIR_SHARING:
             return f"by Fair Sharing, for ClusterQueue {queue}"

@@ -1,14 +1,14 @@
-"""Rule about what is in use: it carries a finalizer, and so cannot be deleted under its users.
+"""Rule about objects in use: they carry a finalizer, and so cannot be deleted under their users.
 
-In kueue mode Kueue sees to this. In builtin mode a ClusterQueue that was deleted would take the
-quota of those that run with it, and one that is made anew under its name would give it out twice.
+In kueue mode Kueue does this. In builtin mode a deleted ClusterQueue would take the quota of its
+running groups with it, and a ClusterQueue created anew under its name would give it out twice.
 
 Theory. A ClusterQueue is in use while groups hold quota in it; a ResourceFlavor or AdmissionCheck
 while a ClusterQueue names it. The mark is put on at once, and taken off when the object is to be
 deleted and nothing uses it any more. A ClusterQueue that is being deleted admits nothing, and so
 empties.
 
-Invariant: an object is looked at when it, or what uses it, changed, and has one write in flight.
+Invariant: an object is looked at when it, or a user of it, changed, and has one write in flight.
 """
 
 from podgroup.log.events import Decision
@@ -23,7 +23,7 @@ MOST_NAMED = 3
 
 
 def protect(ctx: RuleContext) -> Conclusions:
-    """Mark what may have come into use, and unmark what is to be deleted and is not in use."""
+    """Mark objects that may have come into use; unmark unused objects that are to be deleted."""
     world = ctx.world
     if world.mode != "builtin":
         return
@@ -43,7 +43,7 @@ def protect(ctx: RuleContext) -> Conclusions:
 
 
 def users(world: World, kind: str, name: str) -> str:
-    """Say what uses an object, "" for nothing."""
+    """Name the users of an object, "" for none."""
     if kind == "ClusterQueue":
         tally = world.quotas.tallies.get((kind, "", name))
         held = tally.reserving if tally is not None else 0

@@ -1,9 +1,9 @@
 """Rule: a pod cannot be read (an annotation that is too long, a field of another type).
 
-It is marked with what is wrong, once for each thing. One that bears our gate or finalizer without
-our label gets an Event that says so.
+The pod is marked with its fault, once for each fault. A pod that bears our gate or finalizer
+without our label gets an Event that says so.
 
-Invariant: a pod says what is wrong with it as long as that is so.
+Invariant: a pod bears its fault as long as it has the fault.
 """
 
 from podgroup.log.records import PodRefused
@@ -21,7 +21,7 @@ MAX_MARKED = 50
 
 
 def refuse(ctx: RuleContext) -> Conclusions:
-    """Tell pods that cannot be read what is wrong with them."""
+    """Report their fault on pods that cannot be read."""
     meta = ctx.world.meta
     waiting = [uid for uid, refusal in meta.refused.items() if not refusal.reported]
     for uid in waiting[:MAX_MARKED]:
@@ -33,7 +33,7 @@ def refuse(ctx: RuleContext) -> Conclusions:
             after = "goes on without what is too long"
         target = ObjectRef(kind="Pod", namespace=refusal.namespace, name=refusal.name, uid=uid)
         if refusal.unlabelled:
-            # Its status is not ours to write.
+            # The status of a pod without our label is not ours to write.
             event = KubeEvent(type="Warning", reason=UNMANAGED, message=refusal.message)
             yield ctx.decision_apart(
                 "refuse", UNMANAGED, refusal.message, EmitEvent(target=target, events=(event,))

@@ -1,7 +1,7 @@
 """Rule: nodes failed that a group has places on; its pods get other places, or it is evicted.
 
-It is run by `admit`, whose verdicts say which. A pod that was started for a failed node and not
-bound yet can only wait there for ever, so it is stopped, and its replacement gets the new place.
+Rule `admit` runs it, by its verdicts. A pod that was started for a failed node and not bound yet
+would wait for ever, so it is stopped, and its replacement gets the new place.
 
 Invariant: pods that run are left where they are, unless the group is evicted.
 """

@@ -1,7 +1,7 @@
-"""Rule: a pod of the same role has a failed pod's place: the failed one is released.
+"""Rule: another pod of the same role has a failed pod's place: the failed pod is released.
 
-Invariant: no pod is released while one is missing among the owners, so that the Workload is never
-owned by nothing.
+Invariant: no pod is released while another pod is still to become an owner, so that the Workload
+always has an owner.
 """
 
 from podgroup.model.commands import FinalizePod
@@ -16,7 +16,7 @@ from podgroup.state.members import Flag
 
 
 def replace(ctx: RuleContext, group: Group) -> Conclusions:
-    """Release pods whose places others have."""
+    """Release pods whose places other pods have."""
     if not ctx.members(group).count(Flag.INACTIVE) or not staffed(group):
         return ()
     if lacks_owners(ctx, group):

@@ -4,16 +4,16 @@ Following the review of KEP-5501: a reason is reported once it has held for 5 s,
 stable words, and withdrawn when it no longer holds. `PodScheduled` stays the API server's and the
 scheduler's; ours is condition gatelog.io/admitted.
 
-Reported are, when the timer of a group falls due:
+Reports, when the timer of a group falls due:
   - the reason the group waits for, to its first `MAX_PODS` pods by age and uid (every pod of a
     group says the same; the others are one `gatelog why` away)
-  - to the failed pods of a group that holds quota and runs nothing: that it needs others
+  - to the failed pods of a group that holds quota and runs nothing: that it needs other pods
   - to a gated pod of a role that the admitted Workload does not have: which roles it has (B7)
-  - to a gated pod that asks for more than its group has declared for its role: for how much more
-  - to a gated pod of a role whose places are all taken: that it waits for one (B4)
+  - to a gated pod that requests more than its group has declared for its role: how much more
+  - to a gated pod of a role whose places are all taken: that it waits for a place (B4)
   - to a gated pod of a group that is over: what it waits for, or that it never starts
-  - to pods that the API server refuses our writes of, in every state of the group: its answer
-  - to the first pod: that the API server would not take the group's Workload (builtin mode)
+  - to pods whose writes the API server refuses, in every state of the group: its answer
+  - to the first pod: that the API server refuses the group's Workload (builtin mode)
 
 The Event is Normal while quota or pods are waited for and a Warning when only a person can help.
 Invariant: a report is written to a pod only if it differs from the last one.
@@ -69,7 +69,7 @@ MAX_PODS = 50
 
 
 def report(ctx: RuleContext, group: Group) -> Conclusions:
-    """Report to users what there is to report, or arrange for it to be reported later."""
+    """Report to a group's users, or set the timer for a later report."""
     key, reporting = _key(ctx, group), group.reporting
     over = reporting.pods and not _waits(group)
     if not (key != reporting.key or reporting.due or over or reporting.recounted is not None):
@@ -97,7 +97,7 @@ def _report(ctx: RuleContext, group: Group, key: str) -> Conclusions:
 
 
 def _refused(ctx: RuleContext, group: Group) -> Conclusions:
-    """Tell the first pod that its group has no Workload, where that is no reason to wait."""
+    """Report to the first pod that its group has no Workload, where the group does not wait."""
     first = ctx.members(group).first()
     yield RefusalReported(group.id)
     if not group.mirror.refused or first is None or ctx.world.mode == "kueue":
@@ -135,7 +135,7 @@ def _recounted(ctx: RuleContext, group: Group, uid: PodUID, old: str, new: str) 
 
 
 def _key(ctx: RuleContext, group: Group) -> str:
-    """Name what there is to tell, "" if nothing: constant work, compared on every event."""
+    """Return the key of the present report, "" for none: constant work, compared on every event."""
     if _refused_writes(group):
         return group.explained.message
     if group.ending.finish is not None:
@@ -151,17 +151,17 @@ def _key(ctx: RuleContext, group: Group) -> str:
 
 
 def _waits(group: Group) -> bool:
-    """Tell whether what pods say that wait holds on."""
+    """Tell whether the reports on waiting pods are still true."""
     return group.explained.wait is not None or _idle(group) or _refused_writes(group)
 
 
 def _refused_writes(group: Group) -> bool:
-    """Tell whether pods of a group that waits for nothing cannot be written, as `explain` found."""
+    """Tell whether writes of pods are refused in a group that does not wait, by rule `explain`."""
     return group.explained.wait is None and group.explained.effect.refused
 
 
 def _idle(group: Group) -> bool:
-    """Tell whether a group holds quota and runs nothing, as rule `explain` found."""
+    """Tell whether a group holds quota and runs nothing, by rule `explain`."""
     holds = group.quota.holding is not None and group.requeueing.evicted is None
     return holds and group.explained.effect.short
 
@@ -217,7 +217,7 @@ def _reports(ctx: RuleContext, group: Group) -> list[tuple[Pod, tuple[str, str]]
 
 
 def _over(group: Group, pod: Pod) -> str:
-    """Say that a group is over, and what becomes of a pod that is still at its gate."""
+    """Say that a group is over, and what becomes of a pod that is still gated."""
     finish = group.ending.finish
     why = f"{finish.reason}: {finish.message}" if finish is not None else ""
     if group.single:
@@ -230,7 +230,7 @@ def _over(group: Group, pod: Pod) -> str:
 
 
 def _no_place(ctx: RuleContext, group: Group, pod: Pod) -> tuple[str, str] | None:
-    """Say of a pod that no admission of its group, as it is composed, ever has a place for it."""
+    """Say that no admission of a group, as composed, has a place for a pod; None if one has."""
     if not group.composition.done or not pod.gated or group.roles[pod.role].count:
         return None
     return _unplaced(ctx.world, group, pod)
@@ -255,7 +255,7 @@ def _unplaced(world: World, group: Group, pod: Pod) -> tuple[str, str]:
 
 
 def _no_node(ctx: RuleContext, group: Group, pod: Pod) -> tuple[str, str] | None:
-    """Say that the flavors of its admission lead an admitted pod to no node."""
+    """Say that no node suits an admitted pod, by the flavors of its admission."""
     assignments = (
         group.quota.holding.admission.assignments if group.quota.holding is not None else ()
     )
@@ -287,10 +287,10 @@ def _write_event(ctx: RuleContext, group: Group, pod: Pod, reason: str, message:
 
 
 def _take_back(ctx: RuleContext, group: Group, *, everyone: bool) -> Conclusions:
-    """Say that the report no longer holds, where it was written: `everyone`, or what started."""
+    """Withdraw the report from pods that have it: from `everyone`, else from ungated pods."""
     holding = group.quota.holding
     if holding is not None and group.requeueing.evicted is not None:
-        return  # what it waits for next is about to be said
+        return  # the next wait is about to be reported
     if holding is not None:
         reason = ADMITTED
         message = f"Admitted by clusterQueue {holding.admission.cluster_queue}"
@@ -311,7 +311,7 @@ def _take_back(ctx: RuleContext, group: Group, *, everyone: bool) -> Conclusions
 
 
 def unmanaged(ctx: RuleContext, group: Group, target: ObjectRef, message: str) -> Decision:
-    """Decide that a pod says that it is not in our hands."""
+    """Decide to report on a pod that it is not managed."""
     return ctx.decision(
         group,
         "report",

@@ -1,12 +1,11 @@
-"""Rule: the owner of a group's pods wants another number of them than the group has places for.
+"""Rule: the owner of a group's pods wants another number of pods than the group has places.
 
-A group of a StatefulSet has the size that the set says, one of a LeaderWorkerSet that of its
-replica, at any time. Fewer: the places and their quota go at once, and what still runs beyond them
-is charged until it has ended. More: where the group holds quota the new places wait for theirs,
-as a workload of their own (`admit`), and what runs goes on; where it holds none it asks for all.
+A group of a StatefulSet has the set's size, a group of a LeaderWorkerSet its replica's size, at any
+time. Fewer pods: places and their quota go at once, and pods that still run beyond them are charged
+until they have ended. More pods: where the group holds quota the new places wait for theirs, as a
+workload of their own (`admit`), and running pods go on; a group without quota requests all.
 
-Invariant: no pod beyond what a group was admitted for passes its gate before the quota for it is
-charged.
+Invariant: a pod beyond a group's admission passes its gate only after its quota is charged.
 """
 
 from collections.abc import Mapping
@@ -26,7 +25,7 @@ from podgroup.state.group import Group
 
 
 def resize(ctx: RuleContext, group: Group) -> Conclusions:
-    """Follow the size that the owner of the pods wants."""
+    """Give a group the size that the owner of its pods wants."""
     if not group.spec.owner or not staffed(group):
         return ()
     return _resize(ctx, group)
@@ -56,7 +55,7 @@ def _resize(ctx: RuleContext, group: Group) -> Conclusions:
 
 
 def _other(group: Group, wanted: Mapping[str, int]) -> dict[str, int]:
-    """Return how many places roles are to have that have another number.
+    """Return the new counts of roles whose number of places is to change.
 
     The last pods of a set that is scaled to nothing are charged until they are gone.
     """
@@ -65,7 +64,7 @@ def _other(group: Group, wanted: Mapping[str, int]) -> dict[str, int]:
 
 
 def _fewer(given: Assignment, count: int | None) -> Assignment:
-    """Return what is left of an assignment; what pods share is all of it for each that is left."""
+    """Return an assignment for fewer pods; claims that its pods share stay whole."""
     if count is None or not given.count:
         return given
     shared = given.shared

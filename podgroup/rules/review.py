@@ -2,10 +2,10 @@
 
 Theory. A group with a reservation is admitted when all checks that hold for it (`helpers.checks`)
 say Ready in its Workload's status. Retry evicts it, for as long as the check says; Rejected
-deactivates it. That goes for groups that are admitted already as well, but a check that a
-ClusterQueue asks for later is none of theirs.
+deactivates it. The same holds for groups that are admitted already, but without the checks that the
+ClusterQueue names later.
 
-Invariant: nothing starts before every check that holds for its flavors was ready at once.
+Invariant: no pod starts before all checks that hold for its flavors were ready at the same time.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ NONE_ASKED = "none is asked for any more"
 
 
 def review(ctx: RuleContext, group: Group) -> Conclusions:
-    """Admit a group whose checks are ready; evict or deactivate it if one says so."""
+    """Admit a group whose checks are ready; evict or deactivate it if a check says so."""
     holding = group.quota.holding
     if holding is None or group.requeueing.evicted is not None or group.ending.finish is not None:
         return ()

@@ -1,7 +1,6 @@
 """Rule: pods are missing that must be replaced (`WaitingForReplacementPods`).
 
-Invariant: while short the reason stays what it was when the shortage began, unless an eviction says
-more.
+Invariant: the reason of a shortage stays while it lasts, unless an eviction gives another.
 """
 
 from podgroup.log.records import Shortened
@@ -14,7 +13,7 @@ from podgroup.state.group import Group
 def shortage(ctx: RuleContext, group: Group) -> Conclusions:
     """Keep `group.short`, from which condition WaitingForReplacementPods is written.
 
-    While short the reason stays what it was when the shortage began, unless an eviction says more.
+    The reason of a shortage stays while it lasts, unless an eviction gives another.
     """
     if not staffed(group):
         return ()

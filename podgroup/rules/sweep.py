@@ -1,10 +1,10 @@
 """Rule: none of a group's pods is left, and its Workload is released.
 
-Its owner references point at nothing any more, so garbage collection deletes it as soon as our
-finalizer is off. It is deleted by us where that need not come: in groups too big for complete
-owner references (B16), where a pod that owns it was taken out of the group and lives on, and where
-its owner is the StatefulSet of its pods. While that wants pods there are some to come: a roll-out
-of a set of one costs it no quota.
+The Workload's owners are gone, so garbage collection deletes it as soon as our finalizer is off. We
+delete it where garbage collection need not: in groups too big for complete owner references (B16),
+where an owning pod was taken out of the group and lives on, and where the owner is the StatefulSet
+of the pods. While the StatefulSet wants pods the Workload stays: a roll-out of a set of one pod
+keeps its quota.
 
 Invariant: no Workload is left behind.
 """
@@ -19,7 +19,7 @@ from podgroup.state.group import Group
 
 
 def sweep(ctx: RuleContext, group: Group) -> Conclusions:
-    """Release the Workload of a group none of whose pods is left."""
+    """Release the Workload of a group without pods."""
     workload = group.mirror.workload
     if len(ctx.members(group)) or workload is None or not workload_free(group):
         return ()

@@ -1,14 +1,14 @@
 """Rule: pods run since before this log began, and their Workload is gone: they are taken over.
 
-This log does not know their admission (it was lost, or removed with gatelog), but the pods carry
-what a start leaves on them and were never seen at their gate: they are composed as they run, and
-what they run on is charged as an admission, if the ClusterQueue knows flavors for them. Where it
-does not, or where pods of the group are missing or ask for what no node has, they run on and are
-charged unadmitted (`charge`).
+The log does not have their admission (it was lost, or removed with gatelog), but the pods bear the
+marks of a start and were never seen gated: they are composed as they run, and their usage is
+charged as an admission, if the ClusterQueue has flavors for them. Where it has none, or where pods
+of the group are missing or request what no node has, the pods run on and are charged without an
+admission (`charge`).
 
-In kueue mode the new Workload asks Kueue for quota, and the pods run meanwhile.
+In kueue mode the new Workload requests quota of Kueue, and the pods run meanwhile.
 
-Invariant: no pod is stopped here, and none that was seen at its gate is let in here.
+Invariant: no pod is stopped here, and no pod that was seen gated is admitted here.
 """
 
 from podgroup.model.commands import AdmitGroup
@@ -21,7 +21,7 @@ from podgroup.state.group import Group
 
 
 def take_over(ctx: RuleContext, group: Group) -> Conclusions:
-    """Let a group hold what its pods run on since before this log began (builtin mode)."""
+    """Admit a group with the usage of its pods, which run since before the log (builtin mode)."""
     if (
         group.quota.holding is not None
         or group.quota.admissions

@@ -1,8 +1,8 @@
 """Rule: admitted and not ready for too long: evicted as PodsReadyTimeout (builtin mode).
 
-There is a back-off that doubles; after as many times as an operator allows the group is
-deactivated. One that was ready once and is not any more has a time-out of its own, for recovery.
-Off unless `Policy.pods_ready_timeout_s` is set; in kueue mode the core does this.
+The back-off doubles each time; after as many times as an operator allows the group is deactivated.
+A group that was ready once and is no longer has a time-out of its own, for recovery.
+Off unless `Policy.pods_ready_timeout_s` is set; in kueue mode Kueue's core does this.
 
 Invariant: the time that counts is the log's own, so a replay evicts the same groups.
 """

@@ -1,9 +1,9 @@
 """Rule: a pod is past the gate without an admission, and is stopped.
 
-That is so if our log has seen the gate on it. A pod that never had one is left to run and reported
-(B17) unless an operator wants it stopped (`Policy.stop_unadmitted`), and so is one that we let in
-while Kueue has yet to decide about a Workload that was made again (`helpers.lost_workload`). One
-that we never let in has `UNADMITTED_GRACE_S` to end, whatever grace period it asks for.
+A pod is stopped if the log has seen its gate. A pod that never had the gate runs on and is reported
+(B17), unless an operator wants it stopped (`Policy.stop_unadmitted`). A pod that we ungated runs on
+while Kueue has yet to decide about a Workload that was created again (`helpers.lost_workload`). A
+pod that we did not ungate has `UNADMITTED_GRACE_S` to end, whatever its own grace period.
 
 Invariant: no pod of a group that holds quota is stopped here.
 """
@@ -23,7 +23,7 @@ NOT_ADMITTED_MESSAGE = "Not admitted by cluster queue"
 
 
 def unadmit(ctx: RuleContext, group: Group) -> Conclusions:
-    """Stop what runs of a group that holds nothing."""
+    """Stop running pods of a group without quota."""
     if group.requeueing.evicted is not None or group.quota.holding is not None:
         return ()
     if group.ending.finish is not None or group.mirror.lost:
@@ -35,7 +35,7 @@ def unadmit(ctx: RuleContext, group: Group) -> Conclusions:
 def _unadmit(ctx: RuleContext, group: Group) -> Conclusions:
     members = ctx.members(group)
     started = [ctx.pod(uid) for uid in members.listed(Flag.STOPPABLE)]
-    # Who was never let in is not about to be held, and may have been deleted with a long grace.
+    # A pod that we did not ungate gets no quota soon, and may be deleted with a long grace period.
     known = group.composition.done and not _about_to_be_held(group)
     going = [ctx.pod(uid) for uid in members.listed(Flag.DELETING)]
     unwanted = bool(started) and _unwanted(ctx, group)
@@ -51,19 +51,19 @@ def _unadmit(ctx: RuleContext, group: Group) -> Conclusions:
 
 
 def _unwanted(ctx: RuleContext, group: Group) -> bool:
-    """Tell whether pods that were never at a gate are to be stopped: none was started before."""
+    """Tell whether pods that never had the gate are to be stopped: no admission started them."""
     wanted = ctx.world.policy.stop_unadmitted and bool(group.spec.queue)
     return wanted and not started_before(ctx.world, group)
 
 
 def _lingers(ctx: RuleContext, pod: Pod) -> bool:
-    """Tell whether a pod that was never let in was given longer to end than it is due."""
+    """Tell whether a pod that we did not ungate has a longer grace period than it should."""
     grace_s = pod.view.grace_s
     return may_run(ctx, pod) and not pod.ungate_decided and (grace_s or 0) > UNADMITTED_GRACE_S
 
 
 def _about_to_be_held(group: Group) -> bool:
-    # kueue mode: a Workload that has not been read back yet cannot say that it is not admitted.
+    # kueue mode: before the Workload was read back it cannot say that it is not admitted.
     return group.mirror.workload is None
 
 

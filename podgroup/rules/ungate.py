@@ -1,7 +1,7 @@
 """Rule: the group is admitted: gated pods start, oldest first, one per free place of their role.
 
-Invariant: open pods plus pods being opened never exceed a role's count, nor, in a serving group, do
-pods that may run.
+Invariant: open pods plus pods being ungated never exceed a role's count; in a serving group pods
+that may run do not either.
 """
 
 from collections.abc import Mapping
@@ -40,11 +40,11 @@ from podgroup.state.pod import Pod
 
 SUCCESSOR = "successor"
 _ELASTIC = (SLICE_NAME, WORKLOAD_ANNOTATION)
-"""Annotations of an earlier slice that give way to those of the one that is admitted."""
+"""Annotations of an earlier slice that give way to those of the admitted slice."""
 
 
 def ungate(ctx: RuleContext, group: Group) -> Conclusions:
-    """Start what may start."""
+    """Ungate pods of an admitted group that have places."""
     holding = group.quota.holding
     if holding is None or not holding.admitted or group.requeueing.evicted is not None:
         return ()
@@ -72,7 +72,7 @@ def _start(ctx: RuleContext, group: Group, holding: QuotaReservation) -> Conclus
             for pod in map(ctx.pod, members.listed(Flag.GATED, role.name))
             if not pod.deleting
             and not pod.terminated
-            # What it would hold is not known yet: its claim may be of more than it was given.
+            # While its devices are unknown a pod stays gated: its claim may exceed its share.
             and uncounted(ctx.world, group.namespace, pod.view) is None
         ]
         if not waiting:
@@ -95,12 +95,12 @@ def _start(ctx: RuleContext, group: Group, holding: QuotaReservation) -> Conclus
 
 
 def _taken(ctx: RuleContext, group: Group, role: Role) -> Concluding[int]:
-    """Return how many places of a role are not free; asks for a look when the next may be."""
+    """Return how many places of a role are taken; sets the timer for when the next may be free."""
     members = ctx.members(group)
     opening = members.count(Flag.OPENING, role.name)
     if not group.spec.serving:
         return members.count(Flag.OPEN, role.name) + opening + role.succeeded_gone
-    # What terminates has given its place up, and runs: its successor waits for its end.
+    # A terminating pod has given its place up, and may run: its successor waits for its end.
     taken = members.count(Flag.LIVE, role.name) + opening
     if taken < role.count:
         return taken
@@ -117,25 +117,25 @@ def _taken(ctx: RuleContext, group: Group, role: Role) -> Concluding[int]:
             taken -= 1
     if ends and taken >= role.count:
         wish = timer_of(ctx, group, SUCCESSOR)
-        # Where their node answers the time moves on with each event: an earlier look will do.
+        # Where the pods' node answers the time moves on with each event: an earlier timer will do.
         if wish is None or wish.due_at > min(ends):
             yield from wake_at(ctx, group, SUCCESSOR, min(ends))
     return taken
 
 
 class _Given(NamedTuple):
-    """What an admission gives every pod of one podset: made once, said in each pod's decision."""
+    """What an admission gives every pod of a podset: made once, and in each pod's decision."""
 
     selector: dict[str, str]
     tolerations: tuple[Toleration, ...]
     labels: dict[str, str]
     annotations: dict[str, str]
-    """Before those of `updates`, and what depends on the pod comes between."""
+    """Without those of `updates`, which come later, after those that depend on the pod."""
     updates: list[PodSetUpdate]
     topology: bool
-    """Its pods are placed; Kueue does that after they were started, and takes its gate off."""
+    """The pods have places; in kueue mode Kueue places started pods, and takes its gate off."""
     two: bool
-    """The topology gate goes as well. Where it stays its pods' places are Kueue's to give."""
+    """The topology gate is removed as well. Where it stays Kueue places the pods."""
     slice_name: str
     events: tuple[KubeEvent, ...]
 
@@ -179,10 +179,10 @@ def _ungate(
     view = pod.view
     annotations = dict(given.annotations)
     if not view.role_annotated and not group.single:
-        # Ungating changes the shape; the role must not change with it if the log is ever lost.
+        # Ungating changes the shape; the annotation keeps the role even if the log is lost.
         annotations[ROLE_HASH] = view.role if group.spec.dialect else pod.role
     if given.topology and not any(key in view.annotations for key in LEVEL_ASKED):
-        annotations[TOPOLOGY_UNCONSTRAINED] = "true"  # Kueue's ungater looks for one of the three
+        annotations[TOPOLOGY_UNCONSTRAINED] = "true"  # Kueue's ungater needs one of three
     if given.slice_name:
         annotations[SLICE_NAME] = given.slice_name
     for update in given.updates:
@@ -210,7 +210,7 @@ def _ungate(
 
 
 def _slice(ctx: RuleContext, group: Group) -> str:
-    """Return the slice that an elastic Workload is, "" for any other."""
+    """Return the slice name of an elastic Workload, "" for any other Workload."""
     if not ctx.world.policy.elastic_jobs or group.mirror.workload is None:
         return ""
     return group.mirror.workload.annotations.get(SLICE_NAME, "")

@@ -1,10 +1,9 @@
-"""Rule: nothing of a parked group runs: what it held is given back.
+"""Rule: no pod of a parked group runs: its quota is given back.
 
-No rule starts anything of a group that is parked, but its end counts: its quota is its neighbours',
-and its pods' finalizers are ours. A pod at its gate keeps nothing from them: once the group is
-released it queues again.
+No rule starts pods of a parked group, but its end counts: others need its quota, and the pods'
+finalizers are ours. Gated pods do not delay this: once the group is released it queues again.
 
-Invariant: nothing is given back while a pod may run.
+Invariant: no quota is given back while a pod may run.
 """
 
 from podgroup.model.commands import ReleaseQuota
@@ -21,14 +20,14 @@ _IDLE = "none of its pods runs, and it is parked"
 
 
 def wind_up(ctx: RuleContext, group: Group) -> Conclusions:
-    """Give back what a parked group held, once none of its pods runs."""
+    """Give back a parked group's quota, once none of its pods runs."""
     return _wind_up(ctx, group) if group.parked else ()
 
 
 def _wind_up(ctx: RuleContext, group: Group) -> Conclusions:
     members = ctx.members(group)
     if members.count(Flag.OPENING):
-        return  # its gate may be off by now
+        return  # the pod may be ungated by now
     if (yield from still_running(ctx, group)):
         return
     if group.quota.holding is not None and ctx.world.mode != "kueue":

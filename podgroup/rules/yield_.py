@@ -1,4 +1,4 @@
-"""Rule: an evicted group has nothing running any more: its quota is released (builtin mode).
+"""Rule: no pod of an evicted group runs any more: its quota is released (builtin mode).
 
 Invariant: quota is not given back while a pod may run on it.
 """
@@ -12,7 +12,7 @@ from podgroup.state.members import Flag
 
 
 def yield_single(ctx: RuleContext, group: Group) -> Conclusions:
-    """Release the quota of a single pod before its end: an eviction of it comes to that."""
+    """Release the quota of an evicted single pod, before its end is decided."""
     waits = group.single and group.requeueing.evicted is not None
     return _yield(ctx, group) if waits else ()
 
@@ -29,10 +29,10 @@ def _yield(ctx: RuleContext, group: Group) -> Conclusions:
     if evicted is None or holding is None or ctx.world.mode == "kueue":
         return
     if ctx.members(group).count(Flag.OPENING):
-        return  # a gate that is being removed may be off by now: stop that pod first
+        return  # a pod being ungated may start by now: it is stopped first
     if (yield from still_running(ctx, group)):
         return
-    # A single pod that was started is stopped and never comes back; one at its gate waits again.
+    # A single pod that was started is stopped and never comes back; a gated pod waits again.
     again = not group.single or bool(ctx.members(group).count(Flag.GATED))
     yield ctx.decision(
         group,

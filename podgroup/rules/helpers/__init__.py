@@ -1,1 +1,1 @@
-"""What rules share: questions to the state, orders, and decisions that several of them make."""
+"""What rules share: questions to the state, orders, and decisions that several rules make."""

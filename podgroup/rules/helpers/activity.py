@@ -1,7 +1,7 @@
 """Whether a queue or cohort admits, and why not, as its condition Active says.
 
-Reasons and messages are those that users and tools know from Kueue. What a queue or cohort asks for
-and builtin mode does not heed is named as well.
+Reasons and messages are Kueue's, which users and tools know. Fields of a queue or cohort that
+builtin mode does not heed are named as well.
 
 Invariant: nothing is changed here.
 """
@@ -103,7 +103,7 @@ def _not_heeded(but: list[str], queue: ClusterQueueView | CohortView | LocalQueu
 
 
 def cohort_active(world: World, cohort: CohortView) -> Said:
-    """Say whether the ClusterQueues below a Cohort may admit, as far as that is up to it."""
+    """Say whether the ClusterQueues below a Cohort may admit, as far as the Cohort allows."""
     rootless = without_root(world, cohort.name)
     if rootless is not None:
         return "False", rootless[0], f"Is below {rootless[1]}"
@@ -117,7 +117,7 @@ def cohort_active(world: World, cohort: CohortView) -> Said:
 
 
 def _limits_alone(groups: tuple[ResourceGroup, ...], parent: str, field: str) -> list[str]:
-    """Name the limits that say nothing, since there is no queue to borrow from or to lend to."""
+    """Name the limits without effect, since there is no cohort to borrow from or to lend to."""
     if parent:
         return []
     quotas = [q for part in groups for one in part.flavors for q in one.resources.values()]
@@ -129,7 +129,7 @@ def _limits_alone(groups: tuple[ResourceGroup, ...], parent: str, field: str) ->
 
 
 def without_root(world: World, name: str) -> tuple[str, str] | None:
-    """Return reason and words where going up from a cohort finds no root, as in the quota tree."""
+    """Return reason and words where the path up from a cohort has no root, as in the quota tree."""
     way: dict[str, None] = {}
     while name and name not in way:
         if len(way) > MOST_ABOVE:
@@ -145,7 +145,7 @@ def without_root(world: World, name: str) -> tuple[str, str] | None:
 
 
 def local_queue_active(world: World, queue: LocalQueueView) -> Said:
-    """Say whether what comes to a LocalQueue may be admitted."""
+    """Say whether groups of a LocalQueue may be admitted."""
     if queue.stop_policy != "None":
         return "False", ACTIVE_STOPPED, "LocalQueue is stopped"
     behind = world.cluster_queues.get(queue.cluster_queue)

@@ -1,10 +1,9 @@
-"""Admission checks in builtin mode: which hold for a group, what they say, what is to be listed.
+"""Admission checks in builtin mode: which hold for a group, their states, which are to be listed.
 
-Theory. A ClusterQueue may ask for AdmissionChecks: other controllers that have to agree once quota
-is reserved (a machine is being made, a budget is asked). Each writes its state into the Workload's
-status, which is no mirror here. What was said about one reservation is not about the next: the
-states are reset when the group is evicted or gives its reservation up, and nothing is believed
-before that was seen.
+Theory. A ClusterQueue may name AdmissionChecks: other controllers that have to agree once quota is
+reserved (a machine is being created, a budget is asked). Each writes its state into the Workload's
+status, which here is no mirror. A state is about one reservation: the states are reset when the
+group is evicted or gives its reservation up, and none is believed before the reset was seen.
 
 Invariant: nothing is changed here.
 """
@@ -21,7 +20,7 @@ PENDING, READY = "Pending", "Ready"
 def required_checks(
     world: World, cluster_queue: str, assignments: Iterable[Assignment]
 ) -> tuple[str, ...] | None:
-    """Return the checks that hold for flavors of a ClusterQueue, None if the queue is not there."""
+    """Return the checks that hold for flavors of a ClusterQueue, None if the queue is missing."""
     queue = world.cluster_queues.get(cluster_queue)
     if queue is None:
         return None
@@ -41,7 +40,7 @@ def holds(group: Group) -> bool:
 
 
 def awaits_checks(group: Group, *, stale: bool = True) -> bool:
-    """Tell whether a group has a reservation; not `stale`: one that its checks know."""
+    """Tell whether a group has a reservation; with `stale` False its check states must be of it."""
     waits = (
         group.quota.holding is not None
         and not group.quota.holding.admitted
@@ -51,7 +50,7 @@ def awaits_checks(group: Group, *, stale: bool = True) -> bool:
 
 
 def wanted_checks(world: World, group: Group, workload: WorkloadView) -> tuple[str, ...] | None:
-    """Return which checks the Workload's status should list anew, None if it is right as it is."""
+    """Return the checks that the Workload's status should list anew, None if its list is right."""
     holding = group.quota.holding
     if not workload.checks and (holding is None or holding.admitted):
         return None
@@ -67,7 +66,7 @@ def wanted_checks(world: World, group: Group, workload: WorkloadView) -> tuple[s
 
 
 def unchecked(world: World, group: Group) -> str:
-    """Say which checks a reservation waits for."""
+    """Name the checks that a reservation waits for."""
     holding = group.quota.holding
     assert holding is not None
     names = required_checks(world, holding.admission.cluster_queue, holding.admission.assignments)
@@ -79,6 +78,6 @@ def unchecked(world: World, group: Group) -> str:
 
 
 def states_of(group: Group) -> dict[str, CheckView]:
-    """Return what is said of the reservation that a group has now, by check."""
+    """Return the states of a group's present reservation, by check."""
     checks = group.mirror.workload.checks if group.mirror.workload is not None else ()
     return {} if group.mirror.checks_stale else {check.name: check for check in checks}

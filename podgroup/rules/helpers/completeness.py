@@ -1,6 +1,6 @@
-"""What is in the way of composing a group: the first of these that fails is why it waits.
+"""What keeps a group from being composed: the first of these that fails is why it waits.
 
-1. group name, role hashes and total count are such that a Workload can be made of them
+1. a Workload can be made of group name, role hashes and total count
 2. pods agree on queue, dialect and size                                 (B1)
 3. no foreign Workload has the group's name
 4. as many active pods exist as the total says (fast admission: one is enough); groups that declare
@@ -8,7 +8,7 @@
 5. at most 18 roles
 6. the priority class exists
 
-Invariant: whether a group passes depends on its pods, not on the order they came in.
+Invariant: whether a group passes depends on its pods, and not on the order in which they came.
 """
 
 from typing import NamedTuple
@@ -39,7 +39,7 @@ class Problem(NamedTuple):
 
 
 def find_missing(ctx: RuleContext, group: Group) -> Concluding[Problem | None]:
-    """Say what is missing or wrong before its roles are looked at."""
+    """Say what is missing or wrong with a group before its roles are looked at."""
     members = ctx.members(group)
     if members.troubled and (uid := members.least(Flag.CUT)) is not None:
         view = ctx.pod(uid).view
@@ -112,7 +112,7 @@ def _too_few(ctx: RuleContext, group: Group) -> Problem | None:
 
 
 def find_unfit(ctx: RuleContext, group: Group, roles: Roles) -> Problem | None:
-    """Say what is wrong with the roles that pods make up."""
+    """Say what is wrong with the roles of a group's pods."""
     clash = copy_problem(ctx, group) or topology_problem(ctx, roles)
     if clash is not None:
         return Problem(*clash)

@@ -1,9 +1,9 @@
 """Pods of a group that contradict each other: about queue, dialect or size (B1).
 
-Which of two pods is right cannot be known, so the group is Blocked and both are named, the first
-by age and uid and the first that says otherwise. Failed pods say nothing of the future. The two are
-found by a pass over the group and kept in `Members`, so that one more pod of a large group that is
-Blocked costs no pass.
+Which of two pods is right cannot be known, so the group is Blocked and both are named: the first by
+age and uid, and the first that differs from it. Failed pods do not count. The two are found by a
+pass over the group and kept in `Members`, so that a further pod of a large Blocked group costs no
+pass.
 
 Invariant: pods that agree are never reported as differing, in whatever order they came.
 """
@@ -41,7 +41,7 @@ _DIFFERENT = {
 
 
 def find_conflict(ctx: RuleContext, group: Group) -> Concluding[tuple[str, str] | None]:
-    """Say which two pods contradict each other about queue, dialect or size (B1)."""
+    """Name two pods that contradict each other about queue, dialect or size (B1)."""
     members = ctx.members(group)
     if len(members.queues) > 1:
         return (yield from _values(ctx, group, "DifferentQueues", QUEUE_NAME))
@@ -60,7 +60,7 @@ def find_conflict(ctx: RuleContext, group: Group) -> Concluding[tuple[str, str] 
     if dialect != SETS:
         return (yield from _values(ctx, group, _DIFFERENT[dialect], ANNOTATIONS[dialect]))
     one, other = yield from pair(ctx, group, SETS, declaration, lambda pod: bool(pod.view.sets_key))
-    # Sets that cannot be read contradict no others: it is that pod which has to be mended.
+    # Sets that cannot be read contradict no others: their pod has to be mended.
     if (bad := unreadable(one.view) or unreadable(other.view)) is not None:
         return bad
     first, second = summary(one.view.sets), summary(other.view.sets)
@@ -73,7 +73,7 @@ def find_conflict(ctx: RuleContext, group: Group) -> Concluding[tuple[str, str] 
 
 
 def unreadable(view: PodView) -> tuple[str, str] | None:
-    """Say where the sets that a pod declares cannot be read, None if they can."""
+    """Say where a pod's declared sets cannot be read, None if they can."""
     if not view.sets_problem:
         return None
     return "BadSets", f"pod {view.name}: annotation {POD_GROUP_SETS}: {view.sets_problem}"
@@ -101,7 +101,7 @@ def _mixed(ctx: RuleContext, group: Group) -> Concluding[tuple[str, str] | None]
 
 
 def _of_others(ctx: RuleContext, group: Group) -> Concluding[tuple[str, str] | None]:
-    """Name two pods of different owners; of one owner replicas may differ in size for a while."""
+    """Name two pods of different owners; replicas of an owner may differ in size for a while."""
 
     def of(view: PodView) -> str:
         found = declared_owner(declaration(view))
@@ -120,7 +120,7 @@ def _of_others(ctx: RuleContext, group: Group) -> Concluding[tuple[str, str] | N
 def _values(
     ctx: RuleContext, group: Group, reason: str, key: str
 ) -> Concluding[tuple[str, str] | None]:
-    """Name the first pod and the first that has another value of a label or annotation."""
+    """Name the first pod, and the first pod with another value of a label or annotation."""
 
     def value(view: PodView) -> str:
         source = view.labels if key == QUEUE_NAME else view.annotations
@@ -149,8 +149,8 @@ def pair(
 ) -> Concluding[tuple[Pod, Pod]]:
     """Return the first pod that counts, by age and uid, and the first that contradicts it.
 
-    The answer is kept under the name `what`; "" for questions about more than labels and
-    annotations, whose answers nothing gives notice of.
+    The answer is kept under the name `what`. `what` "" keeps none: for values beside labels and
+    annotations, whose changes nothing reports.
     """
     members = ctx.members(group)
     known = members.pairs.get(what)

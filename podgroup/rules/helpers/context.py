@@ -1,9 +1,9 @@
-"""What a rule is given to look at, and what it yields: conclusions, one after the other.
+"""What a rule reads, and what it yields: conclusions, one after the other.
 
-Theory. A rule changes nothing. It looks at the state and yields conclusions. Each is applied before
-the rule goes on (`podgroup.applying`): what comes after, in this rule and the next, sees it, and no
-two rules decide about the same target. Decisions made after one message share its position as their
-cause.
+Theory. A rule changes nothing. It looks at the state and yields conclusions. Each conclusion is
+applied before the rule goes on (`podgroup.applying`): the rest of this rule and the next rules see
+it, and no two rules decide about the same target. Decisions after a message share its position as
+their cause.
 
 Invariant: ids are unique, because a rule decides about a target at most once per message.
 """
@@ -26,21 +26,21 @@ from podgroup.state.pod import Pod
 from podgroup.state.world import World
 
 UNADMITTED_GRACE_S = 2
-"""Seconds of grace for a pod that another client let past its gate."""
+"""Seconds of grace for a pod that another client ungated."""
 _AFTER_EVENTS = 1_000_000
-"""Ordinals of what is parked while deciding: after those of all events of the message."""
+"""Ordinals of entries that are parked while deciding: after all events of the message."""
 
 _T = TypeVar("_T")
 Conclusion = Decision | AnyRecord | AnyDerived
-"""What holds from here on: carried out by an actuator, only recorded, or worked out again."""
+"""A conclusion: a decision for an actuator, a record, or what can be worked out again."""
 Conclusions = Iterable[Conclusion]
 """What a rule yields."""
 Concluding = Generator[Conclusion, None, _T]
-"""What answers a question, and may conclude something on the way."""
+"""A function that returns an answer, and may yield conclusions on the way."""
 
 
 class RuleContext:
-    """The state after a message, and `here`: its place and time. Nothing can be changed by it."""
+    """The state after a message, and `here`: its place and time. A context changes nothing."""
 
     __slots__ = ("here", "world")
 
@@ -86,13 +86,13 @@ class RuleContext:
         )
 
     def pending(self, group: Group, reason: str, message: str) -> Conclusions:
-        """Conclude why a group is neither composed nor admitted, if that is new."""
+        """Conclude why a group is neither composed nor admitted, if the reason is new."""
         if group.quota.reason != (reason, message):
             return (Pending(group.id, reason, message, effect_of(reason, kueues(message))),)
         return ()
 
     def parked(self, group: Group, error: Exception) -> Parked:
-        """Conclude that a group stops that the rules cannot deal with, in the open."""
+        """Conclude that a group for which rules failed is parked."""
         illegal = isinstance(error, IllegalTransition)
         what = "" if illegal else f"the rules failed: {type(error).__name__}: "
         return Parked(
@@ -121,8 +121,7 @@ def pod_ref(pod: Pod) -> ObjectRef:
 def short_grace(pod: Pod) -> int | None:
     """Return the grace period in seconds for a pod that has no admission, None for its own.
 
-    A pod that never started has nothing to wind up: with its own grace period it could run for a
-    year.
+    A pod that we did not ungate needs no grace period: with its own it could run for a year.
     """
     return UNADMITTED_GRACE_S if (pod.opened or pod.gated) and not pod.ungate_decided else None
 
@@ -134,17 +133,17 @@ def workload_ref(group: Group) -> ObjectRef:
 
 
 def group_ref(group: Group) -> ObjectRef:
-    """Return the target of records, which write nothing."""
+    """Return the target of commands that write nothing."""
     return ObjectRef(kind="Group", namespace=group.namespace, name=group.name, uid=group.id)
 
 
 def normal(reason: str, message: str, on: ObjectRef | None = None) -> tuple[KubeEvent, ...]:
-    """Return one Normal Kubernetes Event, as commands carry them."""
+    """Return a Normal Kubernetes Event, as commands carry them."""
     return (KubeEvent(type="Normal", reason=reason, message=message, on=on),)
 
 
 def workload_free(group: Group) -> bool:
-    """Tell whether the Workload may be written: nothing in flight, nothing rejected as it is."""
+    """Tell whether the Workload may be written: none in flight, none rejected at its version."""
     if group.mirror.expect is not None:
         return False
     if group.mirror.workload is None:

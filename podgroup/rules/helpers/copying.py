@@ -1,10 +1,10 @@
-"""Checks of what a group is composed from beyond its counts: pod index and what is copied.
+"""Checks of a group before composition, beyond its counts: pod index and copied keys.
 
     pod index  label pod-group-pod-index of the first pod is a whole number below the total
     copies     labels and annotations an operator chose go from the pods to the Workload (`Policy`);
-               pods of one group must not contradict each other, a pod may be without
+               pods of a group must not contradict each other, a pod may lack them
 
-Invariant: whether a group passes depends on its pods alone, not on the order they came in.
+Invariant: whether a group passes depends on its pods, and not on the order in which they came.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ SHOWN = 100
 
 
 def index_problem(ctx: RuleContext, group: Group) -> tuple[str, str] | None:
-    """Return (reason, message) if the first pod's index is none, else None."""
+    """Return (reason, message) if the first pod's index is no index of the group, else None."""
     first = ctx.members(group).first()
     if group.single or first is None:
         return None
@@ -39,17 +39,17 @@ def index_problem(ctx: RuleContext, group: Group) -> tuple[str, str] | None:
 
 
 def copied_labels(ctx: RuleContext, group: Group) -> dict[str, str]:
-    """Return the labels that go from the pods to the Workload; of several values the oldest's."""
+    """Return the labels that go from the pods to the Workload; the oldest pod's value counts."""
     return _copied(ctx, group, ctx.world.policy.label_keys_to_copy, _labels)
 
 
 def copied_annotations(ctx: RuleContext, group: Group) -> dict[str, str]:
-    """Return the annotations that do."""
+    """Return the annotations that go from the pods to the Workload."""
     return _copied(ctx, group, ctx.world.policy.annotation_keys_to_copy, _annotations)
 
 
 def copy_problem(ctx: RuleContext, group: Group) -> tuple[str, str] | None:
-    """Return (reason, message) if pods differ in what is to be copied, else None."""
+    """Return (reason, message) if pods differ in keys that are to be copied, else None."""
     policy = ctx.world.policy
     if group.single:
         return None

@@ -1,13 +1,13 @@
-"""Groups that declare sets or roles instead of a total count: may they be composed, and as what.
+"""Groups that declare sets or roles instead of a total count: when and how they are composed.
 
 KEP-976 story 3: composed as soon as every set without a template has its pods; the Workload has a
-podset per set, so that quota is there for pods that do not exist yet. First draft of KEP-976: a
-declared count composes after one pod, declared roles after one pod per role.
+podset per set, so that pods that do not exist yet have quota. First draft of KEP-976: a declared
+count composes after one pod, declared roles after one pod per role.
 
-Quota is charged for the pod that represents a role, so pods of a role that ask for more than it
-does are a contradiction like different counts (B1).
+Quota is charged for the pod that represents a role, so larger pods of the role are a contradiction
+like different counts (B1).
 
-Invariant: what a group is composed of depends on its pods and not on the order they came in.
+Invariant: a group's podsets depend on its pods, and not on the order in which they came.
 """
 
 from podgroup.log.dialects import (
@@ -41,11 +41,11 @@ from podgroup.state.members import Flag
 from podgroup.state.pod import Pod
 
 Found = tuple[str, str] | None
-"""(reason, message), None for nothing wrong."""
+"""(reason, message) of a fault; None: no fault."""
 
 
 def undeclared(ctx: RuleContext, group: Group) -> Found:
-    """Say that the number of pods is not declared yet, if the pods wait for that."""
+    """Say that the number of pods is not declared yet, if the pods wait for a declaration."""
     members = ctx.members(group)
     first = members.first()
     if group.spec.dialect or any(members.totals) or first is None:
@@ -73,7 +73,7 @@ def incomplete(ctx: RuleContext, group: Group) -> Concluding[Found]:
 
 
 def unfit(roles: dict[str, list[Pod]]) -> Found:
-    """Say which pod asks for more than the one that represents its role, oldest first."""
+    """Name the first pod that requests more than the pod that represents its role, by age."""
     for name, pods in roles.items():
         if name.startswith(UNPLACED):
             continue
@@ -113,7 +113,7 @@ def pod_sets(ctx: RuleContext, group: Group, roles: dict[str, list[Pod]]) -> tup
 
 
 def placed(sets: tuple[PodSetSpec, ...], roles: dict[str, list[Pod]]) -> list[Pod]:
-    """Return the pods that have places in these podsets: those owe their lives to the Workload."""
+    """Return the pods that have places in these podsets, which own the Workload."""
     return [
         pod for one in sets for pod in sorted(roles.get(one.name, ()), key=active_key)[: one.count]
     ]
@@ -191,9 +191,9 @@ def _roles(ctx: RuleContext, group: Group) -> Found:
 
 
 def _owned(ctx: RuleContext, group: Group) -> Found:
-    """Say why pods cannot be composed whose owner makes up the group: one of each role is enough.
+    """Say why an owner's pods cannot be composed yet: one pod of each role is enough.
 
-    A StatefulSet makes its pods one after the other, so the first waits for all to be admitted.
+    A StatefulSet creates its pods one after the other, so its first pod has to stand for all.
     """
     of = declared_owner(group.spec.declared)
     if of is None:

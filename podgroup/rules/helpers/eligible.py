@@ -1,4 +1,4 @@
-"""Whether a group may wait for quota at all, and if not why.
+"""Whether a group may wait for quota, and if not why.
 
 Invariant: nothing is changed here.
 """
@@ -23,7 +23,7 @@ Reason = tuple[str, str]
 
 
 def may_wait(world: World, group: Group) -> bool:
-    """Tell whether there is something that may wait for quota."""
+    """Tell whether a group is composed, without quota, and has pods that may wait for it."""
     if (
         group.quota.holding is not None
         or not group.composition.done
@@ -34,7 +34,7 @@ def may_wait(world: World, group: Group) -> bool:
 
 
 def active_again(group: Group) -> bool:
-    """Tell whether nothing but its deactivation, which is over, kept a group from queueing."""
+    """Tell whether only a deactivation kept a group from queueing, and that is over."""
     if group.mirror.workload is not None and not group.mirror.workload.active:
         return False
     # B15: any reason beginning with Deactivated is over once spec.active is true again.
@@ -66,7 +66,7 @@ def ineligible(world: World, group: Group) -> Reason | None:
     live = world.members[group.id].count
     for role in group.roles.values() if group.quota.holding is None else ():
         if live(Flag.LIVE, role.name) > role.count:
-            # They would be charged on top of what was asked for, once the group is admitted.
+            # Once the group is admitted these pods would be charged on top of its request.
             return (
                 RUNNING_UNADMITTED,
                 f"more run already than the {pods_of(world, group, role.name, role.count)} that "

@@ -1,6 +1,6 @@
-"""Evicting a group, and deactivating it: it waits until a person sets spec.active of its Workload.
+"""Evicting a group, and deactivating it until a person sets spec.active of its Workload.
 
-Invariant: nothing is deactivated whose Workload has a write in flight; it is tried again.
+Invariant: a group whose Workload has a write in flight is deactivated after that write.
 """
 
 from podgroup.log.events import Decision
@@ -23,7 +23,8 @@ def deactivate(
     """Set spec.active of the Workload to false and evict the group.
 
     Raises:
-        LookupError: nothing could hold that it is deactivated: it has no Workload and gets none.
+        LookupError: the group has no Workload and gets none, so nothing could say that it is
+            deactivated.
     """
     if without_workload(ctx.world, group):
         where = (
@@ -32,7 +33,7 @@ def deactivate(
         )
         raise LookupError(f"rule {rule} deactivates a pod without a Workload: say {where}")
     if not workload_free(group):
-        return  # again when what is in flight has been seen
+        return  # the rule decides again once the write in flight was seen
     message = f"The workload is deactivated due to {why}"
     events = (KubeEvent(type="Warning", reason=event, message=message),) if event else ()
     yield ctx.decision(

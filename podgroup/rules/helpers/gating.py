@@ -1,12 +1,12 @@
-"""Who holds a group's admission back by annotation admission-gated-by (KEP-6915 of Kueue).
+"""Which controllers hold a group's admission back by annotation admission-gated-by (KEP-6915).
 
-Theory. Another controller may have something to do before a group is admitted; its pods name it
-when they are created, and it takes its name off when it is done. Kueue reads the annotation of one
-pod; here each pod at its gate that can still run speaks for its group, and who is named by any of
-them holds it back. A prebuilt Workload speaks for itself, as with Kueue. A group that holds quota
-is held back by nobody.
+Theory. Another controller may have work to do before a group is admitted. The group's pods name
+the controller when they are created, and it takes its name off when it is done. Kueue reads the
+annotation of one pod; here a controller holds the group back if any gated pod that can still run
+names it. A prebuilt Workload speaks for itself, as with Kueue. The admission of a group that holds
+quota is never held back.
 
-Invariant: nothing is changed here; the work is that of the different values there are.
+Invariant: nothing is changed here; the work depends on the number of different values.
 """
 
 from podgroup.model.names import ADMISSION_GATED_BY, admission_gates
@@ -16,11 +16,11 @@ from podgroup.state.world import World
 SHOWN = 5
 """Names that are shown."""
 SHOWN_CHARS = 63
-"""Characters of each."""
+"""Characters of each name that are shown."""
 
 
 def gated_by(world: World, group: Group) -> str:
-    """Return the names, as the annotation of a Workload has them; "" if nobody holds it back."""
+    """Return the names, as a Workload's annotation has them; "" if none gates the group."""
     texts = _texts(world, group)
     if len(texts) == 1:
         return next(iter(texts))
@@ -28,7 +28,7 @@ def gated_by(world: World, group: Group) -> str:
 
 
 def held_back(world: World, group: Group) -> str:
-    """Say who holds a group back, "" if nobody does."""
+    """Name the controllers that hold a group back, "" if none does."""
     texts = _texts(world, group)
     if not texts:
         return ""

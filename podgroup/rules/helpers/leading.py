@@ -1,4 +1,4 @@
-"""What a group takes from its first pod: priority and bound on execution.
+"""What a group takes from its first pod: priority and maximum execution time.
 
 Invariant: nothing is changed here.
 """
@@ -11,7 +11,7 @@ from podgroup.state.pod import Pod
 
 
 def priority_of(ctx: RuleContext, group: Group) -> tuple[int, PriorityRef | None] | None:
-    """Return priority and its source, or None when the label names a class that is not there.
+    """Return priority and its source, or None when the label names a class that is missing.
 
     Order: WorkloadPriorityClass of the label; the pods' PriorityClass; the global default of
     lowest value (ties by name); 0.
@@ -33,7 +33,7 @@ def priority_of(ctx: RuleContext, group: Group) -> tuple[int, PriorityRef | None
 
 
 def max_execution_s(lead: Pod) -> int | None:
-    """Return the bound on execution that a pod asks for, None for none or one that is no bound."""
+    """Return the maximum execution time that a pod asks for, None without a valid one."""
     text = lead.view.labels.get(MAX_EXEC_SECONDS, "")
     found = integer(text) or 0
     return found if 0 < found <= MAX_INT32 else None

@@ -1,9 +1,9 @@
-"""Pods that run under an admission whose Workload is gone or was made again.
+"""Pods that run under an admission whose Workload is gone or was created again.
 
-A Workload that is being deleted is a user's wish to stop the group (`dissolve`). One that is gone
-without having been seen to go was swept away with its kind, or by a removal of gatelog that was
-interrupted: no user asked that what runs should stop. Where this log knows the admission it stays
-good, and the Workload is made again (`compose`).
+A Workload that is being deleted is a user's wish to stop the group (`dissolve`). A Workload that is
+gone without a deletion in the log was removed with its kind, or by an interrupted removal of
+gatelog: no user asked to stop the pods. Where this log knows the admission it stays valid, and the
+Workload is created again (`compose`).
 
 Invariant: nothing is changed here.
 """
@@ -15,7 +15,7 @@ from podgroup.state.pod import Pod
 
 
 def still_admitted(ctx: RuleContext, group: Group) -> bool:
-    """Tell whether a group whose Workload is gone was admitted and has pods that run."""
+    """Tell whether a group without its Workload is admitted and has running pods."""
     holding = group.quota.holding
     if group.mirror.workload is not None or group.requeueing.evicted is not None:
         return False
@@ -23,9 +23,10 @@ def still_admitted(ctx: RuleContext, group: Group) -> bool:
 
 
 def precedes(ctx: RuleContext, group: Group, pod: Pod) -> bool:
-    """Tell whether a pod was started before its Workload was made again (kueue mode).
+    """Tell whether a pod was started before its Workload was created again (kueue mode).
 
-    Kueue has yet to decide about that one. Once it evicts it, the pod is stopped like others.
+    Kueue has yet to decide about the new Workload. Once Kueue evicts it, the pod is stopped as
+    usual.
     """
     workload, since = group.mirror.workload, pod.ungated_at
     if workload is None or ctx.world.mode != "kueue" or not pod.ungate_decided or since is None:

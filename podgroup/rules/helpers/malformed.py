@@ -1,11 +1,11 @@
 """Values of which no Workload can be made: the group's name, its roles, its total count.
 
-The webhook refuses these while their author is still looking. Pods that came past it (created while
-it was away, in a namespace it does not see, or before it was there) are marked here, before the API
+The webhook refuses these when the pod is created. Pods that came past the webhook (while it was
+away, in a namespace that it does not see, or before it existed) are marked here, before the API
 server refuses the Workload with a message that names neither pod nor annotation.
 
-Invariant: a group for which nothing is found gets a Workload whose name, podset names and counts
-the Workload API accepts.
+Invariant: a group without a fault here gets a Workload whose name, podset names and counts the
+Workload API accepts.
 """
 
 from podgroup.log.dialects import OWNER, ROLES, SETS
@@ -27,7 +27,7 @@ SHOWN = 60
 
 
 def malformed(ctx: RuleContext, group: Group) -> tuple[str, str] | None:
-    """Return (reason, message) of the first value that cannot be used, None if there is none."""
+    """Return (reason, message) of the first value that cannot be used, None if all can."""
     members = ctx.members(group)
     first = members.first()
     pod = ctx.pod(first) if first else None
@@ -38,7 +38,7 @@ def malformed(ctx: RuleContext, group: Group) -> tuple[str, str] | None:
             f"pod {name}: {GROUP_NAME} is {_shown(group.name)}, which can name no Workload: it "
             "must be lower case letters, digits, '-' and '.', at most 253 characters",
         )
-    # Where roles are declared they are named by labels, and not by the hash (`declared`).
+    # Declared roles have the names of labels, and not of hashes (`declared`).
     hashed = group.spec.dialect not in (SETS, ROLES, OWNER)
     there = (role for role in group.roles if hashed and members.count(Flag.ACTIVE, role))
     bad = next((role for role in there if not is_dns_label(role)), None)
@@ -61,7 +61,7 @@ def malformed(ctx: RuleContext, group: Group) -> tuple[str, str] | None:
 
 
 def of_another_group(ctx: RuleContext, group: Group) -> tuple[str, str] | None:
-    """Return (reason, message) where a single pod is one of a PodGroup of Kubernetes (KEP-4671)."""
+    """Return (reason, message) where a single pod is in a PodGroup of Kubernetes (KEP-4671)."""
     first = ctx.members(group).first()
     view = ctx.pod(first).view if first else None
     if view is None or not view.scheduling_group:

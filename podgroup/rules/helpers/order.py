@@ -1,4 +1,4 @@
-"""The orders by which pods are kept, replaced and started. All are total: they end in the uid.
+"""The orders in which pods are kept, replaced and started. All are total: they end in the uid.
 
 Invariant: creation stamps have one-second resolution and a group is usually created within one
 second, so no order here relies on them alone.

@@ -18,20 +18,20 @@ from podgroup.state.members import Flag
 
 
 def staffed(group: Group) -> bool:
-    """Tell whether a group has roles whose places are to be looked after."""
+    """Tell whether a group has roles whose places are to be kept filled."""
     composed = group.composition.done and not group.single
     return composed and group.ending.finish is None and not group.mirror.lost
 
 
 def places(group: Group, role: Role) -> int:
-    """Return how many places of a role count as given: those that were taken, if it declares."""
+    """Return how many places a role has; in a group that declares roles, how many were taken."""
     return max(role.need, role.peak) if group.spec.dialect else role.count
 
 
 def absent(ctx: RuleContext, group: Group) -> int:
-    """Return how many pods are missing; with fast admission a role with any pod misses none."""
+    """Return how many pods are missing; with fast admission a role with any pod is complete."""
     if group.spec.owner:
-        return 0  # the controller that owns them makes them again by itself
+        return 0  # the controller that owns the pods creates them again by itself
     members = ctx.members(group)
     missing = 0
     for name, role in group.roles.items():
@@ -46,13 +46,14 @@ def absent(ctx: RuleContext, group: Group) -> int:
 
 
 def ends_deserted(policy: Policy) -> bool:
-    """Tell whether a group ends by itself of which all pods were deleted."""
+    """Tell whether a group whose pods were all deleted ends by itself."""
     return bool(policy.deleted_group_timeout_s) and policy.compatibility != "kueue"
 
 
 def deserted(ctx: RuleContext, group: Group) -> bool:
-    """Tell whether all pods of a group were deleted but for those that succeeded, none may run, and
-    none came back. A serving group never is.
+    """Tell whether all pods of a group were deleted or succeeded, none may run, and none came back.
+
+    Never true of a serving group.
     """
     members = ctx.members(group)
     if not members.count(Flag.DELETING) or members.count(Flag.LIVE) or members.count(Flag.GATED):
@@ -60,15 +61,15 @@ def deserted(ctx: RuleContext, group: Group) -> bool:
     if group.spec.serving or not staffed(group) or not absent(ctx, group):
         return False
     if len(members) - members.count(Flag.DELETING) > members.count(Flag.SUCCEEDED):
-        return False  # so that pods are gone over only when nearly all are deleted
+        return False  # the pass over the pods waits until nearly all are deleted
     pods = map(ctx.pod, members.flags)
     return all(pod.deleting or pod.view.phase == "Succeeded" for pod in pods)
 
 
 def idle(ctx: RuleContext, group: Group) -> str:
-    """Say that a group holds quota while nothing of it runs or can, "" if that is not so.
+    """Say that a group holds quota while none of its pods runs or can run; "" if that is not so.
 
-    Its pods ended without success, and no pods have their places.
+    Its pods ended without success, and no other pods have their places.
     """
     members = ctx.members(group)
     if not members.count(Flag.FAILED) or members.count(Flag.LIVE) or not staffed(group):

@@ -1,8 +1,8 @@
 """Kueue's sentence on why a group waits for quota, with plain words before it.
 
-Theory. Admission answers in Kueue's words, which are held against Kueue's own decisions. What a
-person reads says first what the group needs, what is free where, and who gives way for it
-(`podgroup.model.wording`).
+Theory. Admission answers in Kueue's words, which tests compare with Kueue's own decisions. A
+message for people says first what the group needs, what is free where, and how many groups give way
+for it (`podgroup.model.wording`).
 
 Invariant: the plain words follow from the arguments alone.
 """
@@ -49,7 +49,7 @@ def plainly(
     shortages: Sequence[Shortage] = (),
     victims: int = 0,
 ) -> tuple[str, str]:
-    """Return reason and message, in plain words first; `victims`: how many give way for it."""
+    """Return reason and message, plain words first; `victims`: how many groups give way."""
     reason, message = why[0], kueues(why[1])
     said = PLAINLY.get(message, "")
     if not said and reason == PENDING_NO_MATCHING_FLAVOR:
@@ -67,7 +67,7 @@ def plainly(
 
 
 def kueue_plainly(message: str) -> str:
-    """Return a message that Kueue wrote itself, in plain words first where it speaks of quota."""
+    """Return a message of Kueue's own, with plain words first if it is about quota."""
     said = [
         f"short of {more} {what} (flavor {flavor})"
         for what, flavor, more in _UNUSED.findall(message)
@@ -84,7 +84,7 @@ def kueue_plainly(message: str) -> str:
 
 
 def _no_room(world: World, group: Group, message: str) -> list[str]:
-    """Say how much of what pods ask for has room where they ask for it."""
+    """Say how many of the pods have places in the topology that they request."""
     said = []
     if _NO_NODES in message:
         said.append(_NO_NODE_HAS)
@@ -107,7 +107,7 @@ def _no_room(world: World, group: Group, message: str) -> list[str]:
 
 
 def _unsuitable(world: World, group: Group, message: str) -> str:
-    """Say of which pods no flavor takes any, or for which resource there is no quota at all."""
+    """Name the pods that no flavor suits, or the resource that has no quota."""
     if _NO_LEVEL in message:
         return f"{NEVER}no flavor's topology has the level that its pods ask for"
     if _NO_TOPOLOGY in message:

@@ -9,7 +9,7 @@ from podgroup.state.members import Flag
 
 
 def admitted(group: Group) -> QuotaReservation | None:
-    """Return what a group holds that is admitted and neither evicted nor over."""
+    """Return the quota of a group that is admitted and neither evicted nor over, else None."""
     holding = group.quota.holding
     if holding is None or not holding.admitted:
         return None

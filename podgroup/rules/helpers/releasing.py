@@ -1,6 +1,6 @@
 """Taking our finalizer off a pod.
 
-Invariant: it comes off only when nothing about the pod is still to be counted, and it runs no more.
+Invariant: it comes off only a pod that no longer runs, and of which nothing is left to be counted.
 """
 
 from podgroup.model.commands import FinalizePod
@@ -13,10 +13,10 @@ from podgroup.state.pod import Pod
 def finalize(
     ctx: RuleContext, group: Group, pod: Pod, rule: str, reason: str, message: str
 ) -> Conclusions:
-    """Decide that a pod loses our finalizer, if it has it and nothing is in flight.
+    """Decide that a pod loses our finalizer, if it has it and no decision is in flight.
 
-    One that may run keeps it until it has ended, or its kubelet does not answer any more. (Not in
-    kueue mode, where the books are Kueue's, and so is the custom.)
+    A pod that may run keeps the finalizer until it has ended, or its kubelet no longer answers.
+    (In kueue mode, where Kueue keeps the account, Kueue's custom is followed: at once.)
     """
     if ctx.world.mode != "kueue" and may_run(ctx, pod):
         return

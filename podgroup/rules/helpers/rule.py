@@ -1,12 +1,12 @@
-"""A rule: what it concludes, what it reads and when it is due, said in one place.
+"""A rule: what it concludes, what it reads and when it is due, declared in one place.
 
-Theory. A rule looks at one group and concludes something or nothing. It is *due* when something
-changed that it reads. Every rule reads what a group is; what it `reads` besides are changes of
-single pods and of the Workload in groups that are at rest (`state.changes`), of which there are
-many, and of which most rules need not know. The engine works out from this which rules to run; the
-table of rules in docs/concepts.md is made from it.
+Theory. A rule looks at one group and yields conclusions or none. It is *due* when a fact changed
+that it reads. Every rule reads the group itself; a rule `reads` besides some changes of single pods
+and of the Workload in groups that are at rest (`state.changes`). Such changes are many, and most
+rules need not know of them. From this the engine works out which rules to run; the table of rules
+in docs/concepts.md is made from it.
 
-Invariant: a rule that is not due has nothing to say.
+Invariant: a rule that is not due concludes nothing.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ BUILTIN = "builtin"
 
 
 class RuleDoc(NamedTuple):
-    """What is decided under a name: `when`, and what it `does`, for people."""
+    """The doc of a decision's name: `when` it is made, and what it `does`, for people."""
 
     name: str
     when: str
@@ -31,13 +31,13 @@ class RuleDoc(NamedTuple):
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """A rule that looks at one group. Its `name` is that of its module, and of what it decides.
+    """A rule that looks at one group. Its `name` is that of its module and of its decisions.
 
-    What it concludes it yields, or returns where that is one thing or nothing, which costs less.
+    A rule yields its conclusions, or returns one conclusion or none, which costs less.
 
-    `reads` are changes besides those of the group itself. `mode` is the one in which it runs, ""
-    for both. `parked` tells that it looks at groups that are parked, too; `once_admitted` that it
-    runs again on a group that was just admitted.
+    `reads` are changes besides those of the group itself. `mode` is the mode in which the rule
+    runs, "" for both. `parked`: it runs for parked groups, too; `once_admitted`: it runs again for
+    a group that was just admitted.
     """
 
     name: str
@@ -49,14 +49,14 @@ class Rule(Struct, frozen=True, kw_only=True):
     once_admitted: bool = False
 
     def due(self, changed: int) -> bool:
-        """Tell whether it reads anything of what changed."""
+        """Tell whether the rule reads any of the changes."""
         return changed == EVERYTHING or bool(self.reads & changed)
 
 
 class ClusterRule(Struct, frozen=True, kw_only=True):
-    """A rule that looks at no single group, and is `due` by what is known of the whole.
+    """A rule that looks at the world instead of one group, which also says if it is `due`.
 
-    `mode` is the one in which it decides anything, "" for both.
+    `mode` is the mode in which the rule decides, "" for both.
     """
 
     name: str

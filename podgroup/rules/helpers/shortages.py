@@ -1,9 +1,10 @@
-"""What a group falls short of, concluded beside the sentence that says so.
+"""Shortages of a group, concluded beside the sentence that names them.
 
-Theory. An attempt fails at a node of the quota tree, and that is a record, so that it can be
-counted and a replay needs no rule for it. A group that is tried again and again, or is not tried
-because an equal one was, is recorded once: again when what is short is something else, or by
-another limit, not because amounts changed. So the cost is that of changes, however many wait.
+Theory. An attempt fails at a node of the quota tree, and the shortage is a record, so that it can
+be counted and a replay needs no rule for it. The shortage of a group that is tried again and again,
+or is not tried because an equal group was, is recorded once: again when another resource is short,
+or by another limit, and not because amounts changed. So the cost is that of changes, however many
+groups wait.
 """
 
 from podgroup.log.records import ShortageChanged
@@ -15,7 +16,7 @@ from podgroup.state.group import Group
 def record_shortage(
     ctx: RuleContext, group: Group, queue: str = "", shortages: tuple[Shortage, ...] = ()
 ) -> Conclusions:
-    """Conclude what a group falls short of in a ClusterQueue, if that is news; (): of nothing."""
+    """Conclude a group's shortages in a ClusterQueue, if they changed; (): there is none."""
     known = group.quota.shortage
     before = ("", ()) if known is None else (known.cluster_queue, known.shortages)
     queue = queue if shortages else ""

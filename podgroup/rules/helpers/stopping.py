@@ -1,4 +1,4 @@
-"""Stopping a pod: it is deleted, and says why.
+"""Stopping a pod: it is deleted, with a condition that says why.
 
 Invariant: a pod is stopped once at a time.
 """

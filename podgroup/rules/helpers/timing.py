@@ -1,16 +1,15 @@
-"""Timers of the rules, and whether a group still uses what it was given.
+"""Timers of the rules, and whether a group still uses its quota.
 
-A rule that waits for moments asks `fallen_due`, and compares no times itself
-(tests/core/test_rule_times.py). What falls due falls due by its timer in the log: before that has
-fired, no look at the group finds the moment over. So rules say the same whether they are asked
-after each change of a group or only where something is due, and a projector that starts anew, or
-lags behind, decides what one that was there would have decided. A timer says nothing by itself, so
-an old one does no harm.
+A rule that waits for a time asks `fallen_due`, and compares no times itself
+(tests/core/test_rule_times.py). A time is over when its timer in the log has fired, and not before,
+however often the group is looked at. So rules conclude the same whether they run after each change
+of a group or only when they are due, and a projector that restarts, or lags behind, decides like a
+projector that ran all the time. A timer alone decides nothing, so an old timer does no harm.
 
 A group that must stop holds its quota until none of its pods may run: each has ended, is gone, or
-was never bound and is being deleted. A pod whose kubelet does not answer for long enough is taken
-for gone (`state.termination`). An operator may choose not to wait for the grace period at all
-(`Policy.fast_quota_release`): being deleted is enough then.
+was never bound and is being deleted. A pod whose kubelet is silent for long enough counts as gone
+(`state.termination`). An operator may choose not to wait for the grace period
+(`Policy.fast_quota_release`): then a deletion is enough.
 
 Invariant: a group has at most one timer of each purpose.
 """
@@ -28,13 +27,13 @@ from podgroup.state.pod import Pod
 from podgroup.state.termination import GRACE, lost_at
 
 LOOK_AGAIN: Final = timedelta(seconds=60)
-"""How long a group is not looked at first whose pods must end; from then on as long as they have
-taken so far: a few looks at each, however long it is given."""
+"""First pause until a group whose pods must end is looked at again. Later pauses are as long as the
+pods have taken so far: a few looks at each group, however long its grace period is."""
 _T = TypeVar("_T")
 
 
 def wake_at(ctx: RuleContext, group: Group, purpose: str, at: datetime) -> Conclusions:
-    """Have the rules look at a group again at `at`, in place of an earlier wish of that purpose."""
+    """Have the rules look at a group again at `at`, in place of an earlier timer of the purpose."""
     known = timer_of(ctx, group, purpose)
     if known is None or known.due_at != at:
         return (Timed(group.id, purpose, at),)
@@ -42,9 +41,9 @@ def wake_at(ctx: RuleContext, group: Group, purpose: str, at: datetime) -> Concl
 
 
 def look_by(ctx: RuleContext, group: Group, purpose: str, at: datetime) -> Conclusions:
-    """Have the rules look again at `at`, or sooner: pods and nodes may change that.
+    """Have the rules look again at `at`, or sooner, as pods and nodes may change that time.
 
-    The pause doubles: it is the time for which the pod has been terminating that was asked last.
+    The pause doubles: it is how long the pod has been terminating that was asked to stop last.
     """
     members = ctx.members(group)
     states = (ctx.pod(uid).terminating for uid in members.with_flags(Flag.LIVE | Flag.DELETING))
@@ -64,9 +63,9 @@ def fallen_due(
     moments: Iterable[tuple[_T, datetime]],
     wake: Wake = wake_at,
 ) -> Concluding[list[_T]]:
-    """Return for what the moment is over, in the order given; asks for a look at the next one.
+    """Return the items whose time is over, in their order; sets the timer for the next time.
 
-    A moment for which a timer was asked for is over once the timer has fired, not before.
+    A time with a timer is over once the timer has fired, and not before.
     """
     known = timer_of(ctx, group, purpose)
     over: list[_T] = []
@@ -81,31 +80,31 @@ def fallen_due(
 
 
 def is_over(ctx: RuleContext, group: Group, purpose: str, due: datetime) -> Concluding[bool]:
-    """Tell whether a moment is over, as `fallen_due` does of many."""
+    """Tell whether a time is over, as `fallen_due` does for several."""
     return bool((yield from fallen_due(ctx, group, purpose, ((True, due),))))
 
 
 def no_wake(ctx: RuleContext, group: Group, purpose: str) -> Conclusions:
-    """Take a wish back."""
+    """Take a timer back."""
     return (Timed(group.id, purpose),) if timer_of(ctx, group, purpose) is not None else ()
 
 
 def timer_of(ctx: RuleContext, group: Group, purpose: str) -> Timer | None:
-    """Return a group's timer of that purpose; None if there is none."""
+    """Return a group's timer of a purpose, if it has one."""
     timers = ctx.world.meta.timers
     return timers.get(f"{purpose}/{group.id}/") if timers else None
 
 
 def given_up_at(ctx: RuleContext, pod: Pod) -> datetime | None:
-    """Return when a pod that is being deleted is taken for lost; None: not as things are."""
+    """Return when a pod that is being deleted counts as lost; None: not while its node answers."""
     return lost_at(ctx.world, pod, ctx.here.at)
 
 
 def may_run(ctx: RuleContext, pod: Pod) -> bool:
-    """Tell whether a pod may run, as far as a kubelet answers for it.
+    """Tell whether a pod may run; a pod that counts as lost may not.
 
-    The time is compared at every look: anything that happens to a pod that is being deleted counts
-    as a change of its group.
+    The time is compared at every look, since each event of a pod that is being deleted counts as a
+    change of its group.
     """
     if not ctx.members(ctx.world.groups[pod.group]).flags[pod.view.uid] & Flag.LIVE:
         return False
@@ -114,13 +113,13 @@ def may_run(ctx: RuleContext, pod: Pod) -> bool:
 
 
 def still_running(ctx: RuleContext, group: Group) -> Concluding[bool]:
-    """Tell whether a pod of the group runs; asks for a look when the last one will be given up."""
+    """Tell whether a pod of the group may run; sets the timer for when the last counts as lost."""
     members = ctx.members(group)
     if not members.count(Flag.LIVE):
         yield from no_wake(ctx, group, GRACE)
         return False
     if members.count(Flag.STOPPABLE) or not members.count(Flag.DELETING):
-        return True  # a pod has not even been asked to stop
+        return True  # a pod was not asked to stop yet
     if ctx.world.policy.fast_quota_release:
         yield from no_wake(ctx, group, GRACE)
         return False

@@ -1,9 +1,9 @@
-"""What pods ask of the topology, and which node selector one is started with that has a place.
+"""Topology requests of pods, and the node selector with which a pod that has a place is started.
 
-Pods that are past their gate are where their selector says; one whose gate is being taken off is
-where the decision says. Only pods that may run take places: those that ended have left theirs.
+Pods past their gate are where their selector says; a pod being ungated is where the decision says.
+Only pods that may run take places: a pod that ended has left its place.
 
-Invariant: no place is given to more pods than it was given for.
+Invariant: no place is given to more pods than it has room for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from podgroup.state.world import World
 def selectors_of(
     ctx: RuleContext, group: Group, role: str, place: TopologyAssignment, start: Sequence[Pod]
 ) -> dict[str, Mapping[str, str]]:
-    """Return the node selector for each pod that can `start`, by name; a pass over its role."""
+    """Return the node selector of each pod of `start` that can, by name; a pass over its role."""
     members = ctx.members(group)
     there = [*members.with_flags(Flag.LIVE, role), *members.with_flags(Flag.OPENING, role)]
     pods = [_seen(ctx.pod(uid), place, gated=False) for uid in there]
@@ -37,7 +37,7 @@ def selectors_of(
     try:
         found = ungated(place, group.roles[role].count, pods, ranks, failed)
     except OffsetError:
-        return {}  # Kueue starts none
+        return {}  # as Kueue, which starts no pod then
     return {
         name: {level: selector[level] for level in place.levels} for name, selector in found.items()
     }
@@ -53,7 +53,7 @@ def topology_problem(
 ) -> tuple[str, str] | None:
     """Return (reason, message) if pods of a role ask for different places, else None.
 
-    Kueue takes what the first says that it lists.
+    In kueue mode None: Kueue takes the request of the first pod that it lists.
     """
     if ctx.world.mode == "kueue":
         return None

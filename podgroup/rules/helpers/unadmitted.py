@@ -1,21 +1,21 @@
-"""What runs in groups that hold no quota is charged all the same, until it has ended or is gone.
+"""Charges of pods that run in groups without quota, until they have ended or are gone.
 
 - A gate cannot be added to a pod that exists (KEP-3521), so a pod created while admission was down
   or bypassed runs whatever we decide. It is left alone, and its group is Blocked with reason
   RunningUnadmitted (B17).
-- A pod whose gate another client took off is stopped, and runs until it has obeyed.
-- A pod may outlive its group: one that is beyond the count, or whose group is over.
+- A pod that another client ungated is stopped, and runs until it has ended.
+- A pod may outlive its group: it is beyond the count, or its group is over.
 
-Each is charged to the ClusterQueue that its group held quota of last, whatever became of its queue
-(a namespace that is deleted loses that before its pods have ended); in a group that never held any,
-to the one its queue leads to, if that selects its namespace. It is charged in the first flavor its
-shape may use, so that others do not start on quota that is not there. A pod of an evicted group
-that is being deleted is not, where an operator does not want to wait for it
-(`Policy.fast_quota_release`), nor one whose kubelet does not answer any more
+Each pod is charged to the ClusterQueue whose quota its group held last, whatever became of the
+LocalQueue (a deleted namespace loses it before the pods have ended). In a group that never held
+quota it is charged to its LocalQueue's ClusterQueue, if that selects the namespace. The flavor is
+the first that suits the pod, so that other groups do not start on quota that is taken. Two kinds
+of pods are charged nothing: a pod of an evicted group that is being deleted, where an operator does
+not want to wait for it (`Policy.fast_quota_release`), and a pod whose kubelet no longer answers
 (`state.termination`).
 
-Invariant: nothing is ever admitted on top of it in its own ClusterQueue; of what pods take that
-were never admitted (`Charge.started` is false), other ClusterQueues lose nothing.
+Invariant: no group is ever admitted on top of such pods in their own ClusterQueue. Pods that were
+never admitted (`Charge.started` is false) take nothing from other ClusterQueues.
 """
 
 from datetime import datetime
@@ -34,7 +34,7 @@ from podgroup.state.world import World
 
 
 def charged_to(world: World, group: Group) -> ClusterQueueView | None:
-    """Return the ClusterQueue that is charged for what runs of a group without an admission."""
+    """Return the ClusterQueue that a group's pods are charged to without an admission."""
     held_in = world.cluster_queues.get(group.quota.held_in)
     if held_in is not None:
         return held_in
@@ -48,7 +48,7 @@ def charged_to(world: World, group: Group) -> ClusterQueueView | None:
 def charge_for(
     world: World, group: Group, queue: ClusterQueueView, usage: dict[FlavorResource, int]
 ) -> Charge | None:
-    """Return what a group is charged that holds no quota, None for nothing."""
+    """Return the charge of a group without quota, None for no usage."""
     if not usage:
         return None
     running = world.members[group.id].with_flags(Flag.LIVE)
@@ -64,7 +64,7 @@ def charge_for(
 
 
 def ran_unadmitted(world: World, group: Group) -> Charge | None:
-    """Return what ran ungated when the last message had been folded: that is not stored."""
+    """Return the charge without admission as of the last message, which is not stored."""
     queue = charged_to(world, group)
     if (
         group.quota.holding is None
@@ -79,7 +79,7 @@ def ran_unadmitted(world: World, group: Group) -> Charge | None:
 def usage_of_live(
     world: World, group: Group, queue: ClusterQueueView, now: datetime
 ) -> tuple[dict[FlavorResource, int], list[datetime]]:
-    """Return what runs, and when kubelets are given up that have not answered yet."""
+    """Return the usage of live pods, and the times when those being deleted count as lost."""
     usage: dict[FlavorResource, int] = {}
     leaving = group.requeueing.evicted is not None and world.policy.fast_quota_release
     lapses: list[datetime] = []

@@ -1,6 +1,6 @@
-"""Sentences that several rules say, and what the API server refuses of a group.
+"""Sentences of several rules, and refusals of the API server.
 
-Invariant: wording is stable: it names what is missing, never how many are there so far.
+Invariant: wording is stable: it names what is missing, never how many exist so far.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ def owner_wants(group: Group, counts: Mapping[str, int]) -> str:
 
 
 def growth(group: Group) -> str:
-    """Say how many pods the owner of a group's pods wants, and what the new ones wait for."""
+    """Say how many pods the owner of a group's pods wants, and why the further pods wait."""
     wants = ", ".join(
         f"{count} of role {name} in place of {group.roles[name].count}"
         for name, count in group.composition.wanted
@@ -30,21 +30,21 @@ def growth(group: Group) -> str:
 
 
 def refusal(group: Group) -> str:
-    """Say that the Workload could not be made, and what the API server had against it."""
+    """Say that the Workload could not be created, with the API server's answer."""
     return f'the Workload "{group.mirror.name}" could not be created: {group.mirror.refused}'
 
 
 def workload_refused(group: Group) -> tuple[str, str] | None:
-    """Return (reason, message) while the API server would not create the Workload, else None."""
+    """Return (reason, message) while the API server refuses to create the Workload, else None."""
     if not group.mirror.refused:
         return None
     return WORKLOAD_TOO_LARGE if group.mirror.too_large else WORKLOAD_REFUSED, refusal(group)
 
 
 def write_refused(ctx: RuleContext, group: Group) -> tuple[str, str] | None:
-    """Return (reason, message) while the API server refuses what a group needs written, else None.
+    """Return (reason, message) while the API server refuses a write that a group needs, else None.
 
-    In builtin mode no group waits for its Workload, but that it goes at the end.
+    In builtin mode a group waits for its Workload only at its end, for the finalizer to come off.
     """
     mirror = group.mirror
     members = ctx.members(group)
@@ -59,24 +59,24 @@ def write_refused(ctx: RuleContext, group: Group) -> tuple[str, str] | None:
 
 
 def unwritten(ctx: RuleContext, group: Group) -> list[Pod]:
-    """Return the pods of which a refused write is still to be made: a pass, not for every event."""
+    """Return the pods whose refused write is still needed: a pass, not for every event."""
     members = ctx.members(group)
     return [ctx.pod(uid) for flag in _unwritten_flags(group) for uid in members.listed(flag)]
 
 
 def _first_unwritten(members: Members, group: Group) -> str | None:
-    """Return the first pod of which a refused write is still to be made; None: there is none."""
+    """Return the first pod whose refused write is still needed, None without such a pod."""
     firsts = (members.least(flag) for flag in _unwritten_flags(group))
     return min((uid for uid in firsts if uid is not None), default=None)
 
 
 def _unwritten_flags(group: Group) -> tuple[int, ...]:
-    """Return the flags of pods of which a refused write is still to be made."""
+    """Return the flags of pods whose refused write is still needed."""
     return (Flag.REFUSED, Flag.SHUT) if _lets_start(group) else (Flag.REFUSED,)
 
 
 def _lets_start(group: Group) -> bool:
-    """Tell whether a gate is to come off, or could not and so cost the group its admission."""
+    """Tell whether pods are to be ungated, or could not be, which cost the group its admission."""
     evicted = group.requeueing.evicted
     if evicted is None:
         return group.quota.holding is not None
@@ -84,5 +84,5 @@ def _lets_start(group: Group) -> bool:
 
 
 def because_of(said: str, because: str) -> str:
-    """Return what is so with what a person gave as the reason, if any."""
+    """Return a sentence with the reason that a person gave for it, if any."""
     return f"{said}: {because}" if because else said
