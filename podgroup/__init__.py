@@ -6,7 +6,7 @@ arrive from outside as *events* in one totally ordered log; `fold` turns them in
 server, whose *outcomes* come back as events. The API server is the truth about pods; the log is
 the truth about decisions.
 
-    model       what an API object is, as far as we care; commands, names, tables of words
+    model       what an API object is, as far as gatelog needs it; commands, names, tables of words
     log         what goes through the log: events, conclusions, and their bytes
     state       what is known of groups, queues and the log's position
     fold        FOLDS: event to world, one step of the reduction

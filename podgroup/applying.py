@@ -1,10 +1,11 @@
-"""Applying what rules conclude: one conclusion after the other, before the rule goes on.
+"""Applying conclusions of rules: one conclusion after the other, before the rule goes on.
 
-Theory. Rules yield, and this is the one way from there to the state. Live, a decision takes effect
-and waits in the journal for its actuator, and what else is concluded takes effect and becomes the
-records of its message. Deciding again is another way to apply (`redeciding`).
+Theory. Rules yield conclusions, which change the state through this module alone. Live, a decision
+takes effect and waits in the journal for its actuator; a record takes effect and is written with
+its message; a derived conclusion takes effect alone. Deciding again applies otherwise
+(`redeciding`).
 
-Invariant: records and the decisions between them are put down in the order in which they were made.
+Invariant: records and the decisions between them are written in the order in which they were made.
 """
 
 from podgroup.fold.decisions import apply_decision
@@ -20,7 +21,7 @@ from podgroup.state.world import World
 
 
 class Applier:
-    """Applies what is concluded after one message."""
+    """Applies the conclusions after one message."""
 
     __slots__ = ("_at", "_made_since", "_records", "concluded", "ctx", "world")
 
@@ -28,18 +29,18 @@ class Applier:
         self.world = world
         self.ctx = RuleContext(world, here)
         self.concluded = False
-        """Something that other rules may read was concluded since the caller looked."""
+        """A conclusion that other rules may read was applied since the caller reset this."""
         self._records: list[AnyRecord | int] = []
         self._made_since = 0
         self._at = here.at
 
     def run(self, conclusions: Conclusions) -> None:
-        """Apply what is yielded, each before the next is asked for."""
+        """Apply conclusions, each before the next is asked for."""
         for conclusion in conclusions:
             self.apply(conclusion)
 
     def apply(self, conclusion: Conclusion) -> None:
-        """Apply one conclusion."""
+        """Apply a conclusion."""
         if isinstance(conclusion, Decision):
             if type(conclusion.command) not in SILENCING:
                 self.concluded = True
@@ -51,12 +52,12 @@ class Applier:
             self.record(conclusion)
 
     def decision(self, decision: Decision) -> None:
-        """Let a decision take effect."""
+        """Apply a decision."""
         apply_decision(self.world, decision)
         self._made_since += 1
 
     def record(self, record: AnyRecord) -> None:
-        """Let something hold that no actuator carries out."""
+        """Apply a record, which no actuator carries out."""
         here = self.ctx.here
         apply_record(self.world, here, record)
         if here.at != self._at:

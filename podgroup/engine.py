@@ -1,21 +1,21 @@
 """The engine: one message of the log in, a changed world and a journal out.
 
-It is what the projector runs live, what re-deciding runs on yesterday's log, and what tests run on
-recorded streams: fold every event of the message in order, then decide once. Deciding per message
-and not per database transaction makes decisions independent of how messages were batched into
+The projector runs the engine live, re-deciding runs it on an old log, and tests run it on recorded
+streams: fold every event of the message in order, then decide once. Deciding per message and not
+per database transaction makes decisions independent of how messages were batched into
 transactions, so they can be made again and must come out the same.
 
-After each message, for every group it touched (in order of first touch), the rules before `admit`
-that are due; then in builtin mode admission, head by head, and where it evicts groups these rules
-again for them, until nothing changes; then the rules after it. Each conclusion takes effect before
-the rule goes on (`applying`).
+After each message run, for every group it touched (in order of first touch), the rules before
+`admit` that are due; then in builtin mode admission, head by head, and where it evicts groups the
+first rules again for them, until nothing changes; then the rules after `admit`. Each conclusion
+takes effect before the rule goes on (`applying`).
 
-Nothing is decided before every kind was listed completely; what was decided is applied whatever
+Nothing is decided before every kind was listed completely; recorded decisions are applied whatever
 this release would wait for. A rule that fails for a group (a bug of ours, or a value not thought
-of) parks that group alone. Nothing of a parked group starts, but its end is seen: rules that say so
-run on (`Rule.parked`), each guarded from the others, so what it held comes back.
+of) parks that group alone. No pod of a parked group starts, but its end counts: rules for parked
+groups run on (`Rule.parked`), each guarded from the others, so its quota comes back.
 
-Invariant: what it puts into the journal is all that a replay (`folding`) needs besides the log.
+Invariant: the journal has all that a replay (`folding`) needs besides the log.
 """
 
 from collections.abc import Callable, Mapping
@@ -80,10 +80,10 @@ _NONE = Difference()
 
 
 class Then(NamedTuple):
-    """What was concluded at a position: decisions by id, and records (None: there are none).
+    """The recorded conclusions of a position: decisions by id, and records (None: there are none).
 
-    Today's rules are asked by the settings in the log, or by those of `by`; what is folded goes by
-    the log's either way.
+    Today's rules decide by the settings in the log, or by `by`; the fold goes by the log's settings
+    either way.
     """
 
     recorded: Mapping[str, Decision]
@@ -100,15 +100,15 @@ def step(
 ) -> Difference:
     """Fold one message at `position` and decide.
 
-    With `then`, what was concluded then is applied instead, and what today's rules would do
-    differently is returned.
+    With `then` the recorded conclusions are applied instead, and the difference of today's rules is
+    returned.
     """
     here = _folded(world, position, at, batch)
     if then is None:
         difference = decide(world, here)
     else:
         said, world.policy = world.policy, then.by or world.policy
-        if then.by is not None:  # what is due is worked out in the fold, by the policy of the log
+        if then.by is not None:  # the fold works out what is due, by the policy of the log
             world.evaluate_all = True
         difference = decide(world, here, then.recorded, then.concluded)
         world.policy = said
@@ -125,9 +125,9 @@ def step_by(
     *,
     recorded: bool = False,
 ) -> None:
-    """Fold one message and decide, with what is concluded applied by the applier that is made.
+    """Fold one message and decide; the applier that `applies` makes applies the conclusions.
 
-    `recorded`: it has something to apply, whether a rule is due or not.
+    `recorded`: the applier has recorded conclusions to apply, whether a rule is due or not.
     """
     here = _folded(world, position, at, batch)
     _conclude(world, here, applies(world, here), recorded=recorded)
@@ -135,14 +135,14 @@ def step_by(
 
 
 def _folded(world: World, position: int, at: datetime, batch: Batch) -> At:
-    """Fold one message; what was known before a start of who waits is worked out first."""
+    """Fold one message; after a start the groups that wait are worked out first."""
     if world.loaded and world.mode == "builtin":
         recall_waiting(world)
     return fold_message(world, position, at, batch)
 
 
 def recall_waiting(world: World) -> None:
-    """Work out who waited before what comes next, where a start did not remember it."""
+    """Work out, before the next message, which groups wait: a start does not remember it."""
     for derived in prepare(world):
         apply_derived(world, derived)
 
@@ -155,7 +155,7 @@ def decide(
 ) -> Difference:
     """Decide on everything the last message touched; conclusions go to the journal.
 
-    With `recorded` those decisions and the records in `concluded` are applied instead, and the
+    With `recorded` these decisions and the records in `concluded` are applied instead, and the
     difference is returned.
     """
     if recorded is None:
@@ -176,7 +176,7 @@ def decide(
 def _conclude(
     world: World, here: At, applier: Applier | None = None, *, recorded: bool = False
 ) -> bool:
-    """Have the rules conclude on everything the last message touched; tell whether any was due."""
+    """Run the rules on everything that the last message touched; tell whether any was due."""
     loaded, thorough = world.loaded, world.loaded or world.evaluate_all
     if not recorded:
         due = thorough or any(world.dirty_groups.values()) or _last_due(world) or ADMIT.due(world)
@@ -228,16 +228,17 @@ def _last_due(world: World) -> bool:
 
 
 def _before_timers(world: World, here: At) -> datetime:
-    """Return the time as of which groups are looked at that nothing has happened to.
+    """Return the time as of which a start looks at groups that the message did not touch.
 
-    What falls due falls due by a timer in the log, so that a replay without this start agrees.
+    It is before all timers: a time is over only by a timer in the log, so that a replay without
+    this start agrees.
     """
     due = min((timer.due_at for timer in world.meta.timers.values()), default=here.at)
     return min(world.meta.at or here.at, due - timedelta(microseconds=1))
 
 
 def _enlist_all(world: World, applier: Applier) -> None:
-    """Work out anew who waits and who is charged without admission: neither is stored."""
+    """Work out which groups wait, and which are charged without admission: neither is stored."""
     if world.mode != "builtin":
         return
     quotas = world.quotas
@@ -251,7 +252,7 @@ def _enlist_all(world: World, applier: Applier) -> None:
             _guarded(applier, group, _enlist)
             if known and identity in quotas.waiting:
                 for one in news:
-                    one.pop(identity, None)  # it waits as it did before the start
+                    one.pop(identity, None)  # the group waits as before the start
 
 
 def _enlist(ctx: RuleContext, group: Group) -> Conclusions:
@@ -260,7 +261,7 @@ def _enlist(ctx: RuleContext, group: Group) -> Conclusions:
 
 
 def _decide_dirty(world: World, applier: Applier) -> dict[GroupID, int]:
-    """Run the rules on the groups that are touched and those they lead to; return all of them."""
+    """Run the rules on touched groups, and on groups that these touch; return all groups."""
     groups, dirty = world.groups, world.dirty_groups
     looked_at: dict[GroupID, int] = {}
     while True:
@@ -296,7 +297,7 @@ def _decide_dirty(world: World, applier: Applier) -> dict[GroupID, int]:
 
 
 def _needs_another_look(world: World, identity: GroupID, held: bool) -> bool:
-    """Tell whether a group was evicted, or gave back what it `held`: earlier rules read that."""
+    """Tell whether a group was evicted, or gave back quota that it `held`: earlier rules react."""
     group = world.groups.get(identity)
     if group is None or group.ending.finish is not None:
         return False
@@ -304,7 +305,7 @@ def _needs_another_look(world: World, identity: GroupID, held: bool) -> bool:
 
 
 def _once_admitted(rule: Rule) -> Rule:
-    """Return a rule as it runs after quota admission: on groups that were admitted just now."""
+    """Return a rule that runs after quota admission: on groups that were admitted just now."""
 
     def run(ctx: RuleContext, group: Group) -> Conclusions:
         holding = group.quota.holding
@@ -323,7 +324,7 @@ Run = Callable[[RuleContext, Group], Conclusions]
 
 
 class _Plans(dict[tuple[bool, str, bool, int], tuple[Run, ...]]):
-    """Whether first, mode, whether parked, what changed -> the rules that are due, each once."""
+    """(before admission, mode, parked, what changed) -> the rules that are due, each once."""
 
     def __missing__(self, key: tuple[bool, str, bool, int]) -> tuple[Run, ...]:
         first, mode, parked, changed = key
@@ -339,9 +340,9 @@ _PLANS = _Plans()
 
 
 def _run(applier: Applier, group: Group, changed: int, *, first: bool) -> None:
-    """Run the rules that are due; what one concludes is due for all that come after it.
+    """Run the rules that are due for a group; after a conclusion all later rules are due.
 
-    One that they fail on stops in the open, and goes on being counted; all others go on.
+    A group for which a rule fails is parked, and stays counted; all other groups go on.
     """
     if group.parked:
         _wind_up(applier, group, first=first)
@@ -365,7 +366,7 @@ def _run(applier: Applier, group: Group, changed: int, *, first: bool) -> None:
 
 
 def _wind_up(applier: Applier, group: Group, *, first: bool) -> None:
-    """Ask about a parked group what ends it: a rule that fails keeps no other from being asked."""
+    """Run the rules for a parked group that end it; a rule that fails does not stop the others."""
     applier.apply(Waits(group.id, False))
     for run in _PLANS[first, applier.world.mode, True, EVERYTHING]:
         with suppress(Exception):
@@ -373,7 +374,7 @@ def _wind_up(applier: Applier, group: Group, *, first: bool) -> None:
 
 
 def _ask(applier: Applier, group: Group, rules: tuple[Run, ...]) -> None:
-    """Ask rules one after the other: a third of a look at everything is this loop."""
+    """Run rules one after the other: this loop is a third of a look at all groups."""
     ctx, apply = applier.ctx, applier.apply
     for run in rules:
         for conclusion in run(ctx, group):
@@ -381,17 +382,17 @@ def _ask(applier: Applier, group: Group, rules: tuple[Run, ...]) -> None:
 
 
 def _stop(applier: Applier, group: Group, error: Exception) -> None:
-    """Stop a group that the rules fail on, in the open."""
+    """Park a group for which rules fail."""
     if not group.parked:
         applier.apply(applier.ctx.parked(group, error))
-    # What cannot even be explained is parked all the same: a projector that fails here would fail
-    # again at each start, and all other groups with it.
+    # A group that cannot even be explained is parked all the same: a projector that fails here
+    # would fail again at each start, and all other groups with it.
     with suppress(Exception):
         applier.run(explain(applier.ctx, group))
 
 
 def _guarded(applier: Applier, group: Group, work: Run) -> None:
-    """Do something with a group that may fail for it alone."""
+    """Run a rule for a group, and park the group if the rule fails."""
     try:
         applier.run(work(applier.ctx, group))
     except Exception as error:

@@ -1,14 +1,13 @@
-"""Folding: one message of the log in, a changed world and a journal out, and no rule asked.
+"""Folding: one message of the log in, a changed world and a journal out, without rules.
 
-Theory. A message is folded event by event; then come the conclusions that were drawn from it, in
-their order. Live the rules draw them (`engine`); a replay applies those that the log has.
+Theory. A message is folded event by event; then come its conclusions, in their order. Live the
+rules draw them (`engine`); a replay applies the conclusions that the log has.
 
-A fold that fails for one event is a bug of ours or a fact not thought of, and an event that
-cannot be decoded was written by a later version or another program. Either is parked,
-and the group that it concerns stops; everything else goes on. Whether its pod may run is counted
-all the same.
+A fold that fails for one event is a bug of ours or a fact not thought of, and an event that cannot
+be decoded was written by a later release or another program. Either is parked, and its group
+stops; everything else goes on. Whether the event's pod may run is counted all the same.
 
-Invariant: `load_world(...)` of what was stored equals the world that was stored.
+Invariant: `load_world(...)` of a stored world equals that world.
 """
 
 from collections.abc import Collection, Mapping
@@ -64,7 +63,7 @@ from podgroup.state.world import World
 
 
 class PendingWrites(Struct):
-    """What is to be written: the journal, and what left the state since the last one."""
+    """What is to be written: the journal, and pods and groups that left since the last journal."""
 
     journal: Journal
     gone_pods: dict[str, Pod]
@@ -77,7 +76,7 @@ def new_world(cluster: str, mode: str = "builtin", policy: Policy | None = None)
 
 
 def fold_message(world: World, position: int, at: datetime, batch: Batch) -> At:
-    """Fold the events of one message; returns where that was."""
+    """Fold the events of one message; return its place in the log."""
     here = At(position, at)
     world.note_ord = 0
     for ordinal, event in enumerate(batch.events):
@@ -86,7 +85,7 @@ def fold_message(world: World, position: int, at: datetime, batch: Batch) -> At:
             continue
         try:
             FOLDS[type(event)](world, here, event, ordinal)
-        except Exception as error:  # whatever a fold can do wrong stops one group only
+        except Exception as error:  # a fold that fails stops one group only
             _park_event(world, here, ordinal, event, error)
     world.meta.position = position
     world.at = at
@@ -101,11 +100,11 @@ def replay(
     decisions: Mapping[str, Decision],
     concluded: Concluded | None,
 ) -> None:
-    """Fold one message and what was concluded from it; no rule is asked."""
+    """Fold one message and its recorded conclusions; no rule runs."""
     world.track_changes = False
     here = fold_message(world, position, at, batch)
     _apply(world, here, decisions, concluded)
-    # For rules, and there are none.
+    # These are for rules, and none runs.
     world.dirty_groups.clear()
     world.unannounced.clear()
     world.quotas.read()
@@ -116,7 +115,7 @@ def replay(
 def _apply(
     world: World, here: At, decisions: Mapping[str, Decision], concluded: Concluded | None
 ) -> None:
-    """Apply conclusions in the order in which they were drawn."""
+    """Apply conclusions in the order in which they were made."""
     made = iter(sorted(decisions.values(), key=lambda decision: decision.number))
     then = here
     for item in concluded.records if concluded is not None else ():
@@ -148,21 +147,21 @@ def due_timers(world: World, now: datetime) -> list[TimerFired]:
 
 
 class Stored(Struct):
-    """What is stored of a world; pods as `read_back` gave them."""
+    """The stored parts of a world; pods as `read_back` returned them."""
 
     meta: Meta
     groups: Collection[Group] = ()
     pods: Collection[Pod] = ()
     objects: Collection[QueueObject] = ()
     workloads: Collection[WorkloadView] = ()
-    """Those that belong to no group."""
+    """Workloads that belong to no group."""
     standings: Collection[tuple[QueueKey, StandingReport]] = ()
 
 
 def load_world(cluster: str, mode: str, stored: Stored, policy: Policy | None = None) -> World:
-    """Rebuild the world, indices included, from what was stored.
+    """Rebuild the world, indices included, from its stored parts.
 
-    `mode` and `policy` hold for a log that does not say by which it is decided.
+    `mode` and `policy` hold for a log without settings.
     """
     if (said := stored.meta.settings) is not None:
         mode, policy = said.mode, said.policy
@@ -185,7 +184,7 @@ def load_world(cluster: str, mode: str, stored: Stored, policy: Policy | None = 
         uid = PodUID(pod.view.uid)
         world.pods[uid] = pod
         pod.group = world.groups[pod.group].id
-        if pod.deleting and pod.terminating is None:  # stored by a version that did not keep that
+        if pod.deleting and pod.terminating is None:  # stored by a release without this field
             since = stored.meta.at or pod.view.created_at
             pod.terminating = terminating(world.policy, since, None, None, pod.view)
         if pod.expect is not None:
@@ -207,9 +206,9 @@ def load_world(cluster: str, mode: str, stored: Stored, policy: Policy | None = 
 
 
 def read_back(pod: Pod) -> Pod:
-    """Let a pod that was read from a database share what others say, as when it was folded.
+    """Let a pod that was read from a database share values with other pods, as when it was folded.
 
-    Pod by pod as they are read: all of them unshared take several times the memory of the state.
+    This is done pod by pod as they are read: unshared, all pods take several times the memory.
     """
     pod.view = shared(pod.view)
     pod.group, pod.role = intern(pod.group), intern(pod.role)
@@ -221,7 +220,7 @@ def read_back(pod: Pod) -> Pod:
 
 
 def rejoin_frames(world: World, batch: Batch, position: int) -> None:
-    """Refill what open relist frames have seen from a message that was folded before.
+    """Refill the objects that open relist frames have seen, from a message that was folded before.
 
     The projector calls this for the messages between the start of the oldest open frame and its
     checkpoint, because the set of seen objects is not stored.
@@ -234,7 +233,7 @@ def rejoin_frames(world: World, batch: Batch, position: int) -> None:
             case WorkloadApplied():
                 kind, uid, relist = "Workload", event.workload.uid, event.relist
             case DeltaRefused():
-                # As when it was folded: it is there, though it cannot be read.
+                # As when it was folded: the object exists, though it cannot be read.
                 refused = world.meta.frames.get(event.kind)
                 if refused is not None and position >= refused.started_seq:
                     refused.seen.add(event.uid)
@@ -263,10 +262,10 @@ def _park_event(world: World, here: At, ordinal: int, event: Event, error: Excep
 
 
 def _park_undecodable(world: World, here: At, ordinal: int, event: Undecodable) -> None:
-    """Park what cannot be decoded; what it says of a pod or Workload stops their group.
+    """Park an event that cannot be decoded; the group of its pod or Workload stops.
 
-    What is known of the group is not the latest any more, so nothing is to be decided on it. The
-    object is there, though it cannot be read: a relist must not take it for gone.
+    The known state of the group is not the latest any more, so nothing is to be decided on it. The
+    object exists, though it cannot be read: a relist must not infer its deletion.
     """
     _seen_undecodable(world, event, here.position)
     identity, name = None, ""

@@ -1,10 +1,11 @@
-"""Deciding again on what was decided before: what is recorded takes effect, the rest is reported.
+"""Deciding again: recorded conclusions take effect, differences of today's rules are reported.
 
-Theory. Of a message whose decisions and records are known, those that the rules make anew are
-applied as recorded, and those that only today's rules make have no effect. One that would be made
-differently (by another rule, for another reason, with another command) is reported on both sides.
+Theory. The decisions and records of a message are known. A conclusion that today's rules make again
+is applied as recorded; a conclusion that only today's rules make has no effect. A decision that
+would be made differently (by another rule, for another reason, with another command) is reported on
+both sides.
 
-Invariant: after a message everything recorded of it has taken effect, once.
+Invariant: after a message all its recorded conclusions have taken effect, once.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ from podgroup.state.world import World
 
 
 class Difference(Struct, frozen=True):
-    """How deciding again differs from what is recorded: made only now, made only then."""
+    """How deciding again differs from the recorded conclusions: made only now, made only then."""
 
     only_now: tuple[Decision, ...] = ()
     only_then: tuple[Decision, ...] = ()
@@ -33,7 +34,7 @@ class Difference(Struct, frozen=True):
 
 
 def filled(decision: Decision) -> AnyCommand:
-    """Return a command with what follows from its words, where its log is from before that."""
+    """Return a command with the fields that an older log lacks, worked out from its words."""
     command = decision.command
     if isinstance(command, EvictGroup) and command.told is None:
         return structs.replace(command, told=command.effect)
@@ -43,7 +44,7 @@ def filled(decision: Decision) -> AnyCommand:
 
 
 def told(record: AnyRecord) -> AnyRecord:
-    """Return a record with what follows from its words, where its log is from before that."""
+    """Return a record with the fields that an older log lacks, worked out from its words."""
     if isinstance(record, Pending) and record.effect is None:
         return structs.replace(record, effect=effect_of(record.reason, kueues(record.message)))
     if isinstance(record, Explained) and record.effect is None:
@@ -53,7 +54,7 @@ def told(record: AnyRecord) -> AnyRecord:
 
 
 class ComparingApplier(Applier):
-    """Applies what is recorded in place of what is concluded.
+    """Applies recorded conclusions in place of the rules' conclusions.
 
     `recorded` are decisions by id; `concluded` has the records, None: there are none.
     """
@@ -90,7 +91,7 @@ class ComparingApplier(Applier):
         self._said_then: list[AnyRecord] = []
 
     def decision(self, decision: Decision) -> None:
-        """Apply what is recorded of a decision; nothing, if nothing like it is."""
+        """Apply the recorded decision in place of `decision`; none, if none like it is recorded."""
         known = self._taken(decision)
         if known is None:
             self._now.append(decision)
@@ -102,7 +103,7 @@ class ComparingApplier(Applier):
         apply_decision(self.world, known)
 
     def _taken(self, decision: Decision) -> Decision | None:
-        """Take out what is recorded of a decision: that id, else the same done by another rule."""
+        """Take out the recorded decision of the same id, else of the same action and target."""
         recorded = self._recorded
         if decision.id in recorded:
             return recorded.pop(decision.id)
@@ -113,7 +114,7 @@ class ComparingApplier(Applier):
         return None
 
     def record(self, record: AnyRecord) -> None:
-        """Apply what is recorded in place of `record`; nothing, if nothing like it is."""
+        """Apply the recorded record in place of `record`; none, if none like it is recorded."""
         then = self._then
         if record in self._told:
             self._apply(self._told.index(record))
@@ -129,7 +130,7 @@ class ComparingApplier(Applier):
         apply_record(self.world, self.ctx.here, self._then.pop(place))
 
     def close(self) -> None:
-        """Apply what is recorded and no rule concludes any more; nothing new is put down."""
+        """Apply the recorded conclusions that no rule makes any more; write no new records."""
         self._rest = sorted(self._recorded.values(), key=lambda decision: decision.number)
         for decision in self._rest:
             apply_decision(self.world, decision)
@@ -140,7 +141,7 @@ class ComparingApplier(Applier):
         meta.decisions = max(meta.decisions, self._number)
 
     def difference(self) -> Difference:
-        """Return what only one of both sides has."""
+        """Return the conclusions that only one side has."""
         return Difference(
             tuple(self._now),
             (*self._instead, *self._rest),
