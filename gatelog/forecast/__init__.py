@@ -1,6 +1,7 @@
 """When: the present state played forward, many times, to say when each waiting group starts.
 
     spans       runtimes sampled from history
+    record      how long groups waited that were like one that waits
     playing     one play: who holds quota ends, others come, the scheduler that decides live decides
     estimating  many plays, and what they have in common: a median and a range per group
     present     what is played, read from the read model

@@ -3,7 +3,8 @@
 Theory. The median of the plays is the estimate; nine in ten of them start within `latest_s`, and
 one in ten before `earliest_s`. Quantiles are those by which the next draw of the same kind falls
 below with that chance: the k-th smallest of n is the quantile k / (n + 1). A play in which a group
-does not start counts as later than any other.
+does not start counts as later than any other; where that leaves no `latest_s`, it is by those that
+were like the group and have started (`record`).
 
 What nothing is known of is not guessed: before `ENDS` ends were seen there is no estimate. The
 first `FEWEST` plays share the processor time, and a play stops in its middle when its part is used
@@ -19,6 +20,7 @@ from collections.abc import Sequence
 from random import Random
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gatelog.forecast.playing import Limit, Out, Present, play, stuck
 from gatelog.readmodel.starts import ENDS, rough
@@ -28,6 +30,8 @@ from podgroup.state.facts import grows
 from podgroup.state.group import Group
 from podgroup.state.world import World
 
+LIKELY = 0.9
+"""The chance to have started within the upper limit."""
 FEWEST = 10
 """Plays that share the time: fewer do not show what happens nine times in ten."""
 _LEAST = 3
@@ -84,7 +88,7 @@ def forecast(
             why = said if why in said else why  # the wait has plain words before the scheduler's
             one = Estimate(group=identity, position=place, never=why or "it is not looked at")
         else:
-            one = _estimate(identity, place, starts, outs, unknown, late)
+            one = limited(present, _estimate(identity, place, starts, outs, unknown, late))
         found.append(one)
     found += [
         Estimate(group=group.id, never=why)
@@ -105,7 +109,15 @@ def estimate(
     outs = _outs(present, Random(seed), time.process_time() + budget_s, identity)
     starts = [out.starts[identity] for out in outs if identity in out.starts]
     late = f"stopped after {budget_s:.2g} s of processor time"
-    return _estimate(identity, position, starts, outs, "", late)
+    return limited(present, _estimate(identity, position, starts, outs, "", late))
+
+
+def limited(present: Present, one: Estimate) -> Estimate:
+    """Return an estimate with an upper limit by the track record where the plays have none."""
+    if one.expected_s is None or one.latest_s is not None:
+        return one
+    limit = present.by_record(one.group, LIKELY)
+    return one if limit is None else replace(one, latest_s=max(limit, one.expected_s))
 
 
 def _outs(present: Present, random: Random, end_s: float, only: str = "") -> list[Out]:
@@ -188,7 +200,7 @@ def _estimate(
         position=position,
         expected_s=expected,
         earliest_s=quantile(starts, plays, 0.1),
-        latest_s=quantile(starts, plays, 0.9),
+        latest_s=quantile(starts, plays, LIKELY),
     )
 
 

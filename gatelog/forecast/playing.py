@@ -24,12 +24,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gatelog.agenda import Agenda
+from gatelog.forecast.record import Asked, Waits
 from gatelog.forecast.spans import GUESS_S, Key, Runtimes
 from podgroup.admission import Scheduler
 from podgroup.admission.cache.pending_queue import ShapeHeap
 from podgroup.admission.model import Workload
 from podgroup.admission.verdicts import Verdicts
 from podgroup.fold.account import known
+from podgroup.model.ids import GroupID
 from podgroup.state.world import World
 
 GRAIN = 0.01
@@ -73,6 +75,20 @@ class Present(Struct):
     """Groups that are made again when they are stopped."""
     begin: bytes = b""
     """The scheduler that plays begin with."""
+    waits: Waits = field(default_factory=Waits)
+    """How long groups waited until now."""
+
+    def by_record(self, identity: str, part: float) -> float | None:
+        """Return within how many seconds `part` of those started that were like a group that waits.
+
+        None: that is not known.
+        """
+        group = self.world.groups[GroupID(identity)]
+        since, key = group.requeueing.queued_at, self.keys.get(identity)
+        if since is None or key is None:
+            return None
+        asked = Asked(key[0][0], group.composition.priority, amounts_of(key))
+        return self.waits.within(asked, part, max(0.0, self.now - since.timestamp()))
 
     def scheduler(self) -> Scheduler:
         """Return a scheduler that knows the world, another one each time.
@@ -83,6 +99,15 @@ class Present(Struct):
             self.begin = pickle.dumps(known(self.world).scheduler)
         copy: Scheduler = pickle.loads(self.begin)
         return copy
+
+
+def amounts_of(key: Key) -> tuple[tuple[str, int], ...]:
+    """Return what all pods of a group ask for, by resource."""
+    found: dict[str, int] = {}
+    for count, requests in key[2]:
+        for resource, amount in requests:
+            found[resource] = found.get(resource, 0) + count * amount
+    return tuple(sorted(found.items()))
 
 
 class Out(Struct, frozen=True):

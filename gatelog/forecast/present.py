@@ -19,7 +19,8 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, text
 
-from gatelog.forecast.playing import Coming, Present
+from gatelog.forecast.playing import Coming, Present, amounts_of
+from gatelog.forecast.record import Asked, Waited, Waits
 from gatelog.forecast.spans import Key, Run, Runtimes
 from podgroup.admission.model import PodSet, Workload
 from podgroup.engine import load_world, recall_waiting
@@ -88,7 +89,7 @@ def present_of(connection: Connection, world: World, now: datetime, label: str) 
     roles: dict[str, list[Mapping[str, Any]]] = {}
     for row in _rows(connection, _ROLES, {"cluster": world.cluster, "since": since}):
         roles.setdefault(row["group_id"], []).append(row)
-    runs = []
+    runs, waits = [], []
     came: dict[str, tuple[datetime, Workload, Key]] = {}
     samples = _samples(world)
     for row in rows:
@@ -104,21 +105,22 @@ def present_of(connection: Connection, world: World, now: datetime, label: str) 
         # What was cut short, or goes on, says only that it is longer than it was.
         held = (row["released_at"] or now) - row["admitted_at"]
         runs.append(Run(key, max(0.0, held.total_seconds()), over))
+        if row["queued_at"] is not None:
+            asked_for = Asked(row["cluster_queue"], row["priority"], amounts_of(key))
+            waited = (row["admitted_at"] - row["queued_at"]).total_seconds()
+            waits.append(Waited(asked_for, max(0.0, waited), over=True))
         if row["number"] == 1 and row["queued_at"] is not None:
             sets = tuple(_pod_set(world, samples, row, each) for each in mine)
             came[row["group_id"]] = (row["queued_at"], _workload(row, sets), key)
     for identity in world.quotas.waiting:
-        group = world.groups[GroupID(identity)]
-        if (
-            group.requeueing.queued_at is not None
-            and group.requeueing.queued_at <= now
-            and not group.quota.admissions
-        ):
-            came[identity] = (
-                group.requeueing.queued_at,
-                asked.workload(world, group),
-                keys[identity],
-            )
+        group, key = world.groups[GroupID(identity)], keys[identity]
+        since_when = group.requeueing.queued_at
+        if since_when is None or since_when > now:
+            continue
+        asked_for = Asked(key[0][0], group.composition.priority, amounts_of(key))
+        waits.append(Waited(asked_for, (now - since_when).total_seconds(), over=False))
+        if not group.quota.admissions:
+            came[identity] = (since_when, asked.workload(world, group), key)
     begin = max(now - LATELY, min((at for at, _, _ in came.values()), default=now))
     if len(rows) == MOST_RUNS:
         begin = max(begin, since)
@@ -127,6 +129,7 @@ def present_of(connection: Connection, world: World, now: datetime, label: str) 
         world=world,
         now=now.timestamp(),
         runtimes=Runtimes(runs),
+        waits=Waits(waits),
         keys=keys,
         coming=[Coming((at - begin).total_seconds(), work, key) for at, work, key in ordered],
         span_s=(now - begin).total_seconds(),

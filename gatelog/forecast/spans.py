@@ -23,6 +23,8 @@ GUESS_S = 600.0
 _TAIL = 1.5
 """Exponent of the tail; the longest draw is `_LONGEST` times as long as what it is drawn beyond."""
 _LONGEST = 30.0
+_ROUNDING = 1e-9
+"""By how much shares may be off that are products of fractions."""
 
 
 class Spans:
@@ -46,14 +48,31 @@ class Spans:
 
     def draw(self, random: Random, beyond_s: float = 0.0) -> float:
         """Return a span longer than `beyond_s`."""
-        ends = self._ends
-        at = bisect_right(ends, beyond_s)
-        share = -self._beyond[at - 1] if at else 1.0
+        at, share = self._longer(beyond_s)
         place = bisect_left(self._beyond, -share * random.random(), at)
-        if place < len(ends):
-            return ends[place]
-        longest = max(beyond_s, ends[-1]) if ends else max(beyond_s, GUESS_S)
-        return longest * min(_LONGEST, math.pow(1 - random.random(), -1 / _TAIL))
+        if place < len(self._ends):
+            return self._ends[place]
+        return self._tail(beyond_s, 1 - random.random())
+
+    def within(self, part: float, beyond_s: float = 0.0) -> float:
+        """Return the span within which `part` ends of what is longer than `beyond_s`."""
+        at, share = self._longer(beyond_s)
+        left = share * (1 - part)
+        place = bisect_left(self._beyond, -left - _ROUNDING, at)
+        if place < len(self._ends):
+            return self._ends[place]
+        longer = -self._beyond[-1] if at < len(self._ends) else share
+        return self._tail(beyond_s, left / longer)
+
+    def _longer(self, beyond_s: float) -> tuple[int, float]:
+        """Return the place of the first end that is longer, and the share that lasts longer."""
+        at = bisect_right(self._ends, beyond_s)
+        return at, -self._beyond[at - 1] if at else 1.0
+
+    def _tail(self, beyond_s: float, share: float) -> float:
+        """Return the span that a share exceeds of those that are longer than all that was seen."""
+        longest = max(beyond_s, self._ends[-1] if self._ends else GUESS_S)
+        return longest * min(_LONGEST, math.pow(share, -1 / _TAIL))
 
 
 class Run:

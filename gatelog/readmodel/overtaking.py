@@ -3,7 +3,7 @@
 Theory. A group that takes much waits until much is free at once, and of a queue that does not wait
 for it (BestEffortFIFO) smaller groups that come later start meanwhile. How long that goes on is
 hardly to be calculated; what became of groups of its kind is known. Of its kind is who was admitted
-in its ClusterQueue with at least half of what it asks for of the resource that it is short of.
+in its ClusterQueue with half to twice of what it asks for of the resource that it is short of.
 
 Invariant: reads only; of a ClusterQueue the newest `MOST` admissions are looked at, and no name of
 a group is told.
@@ -28,6 +28,11 @@ SELECT a.queued_at, a.admitted_at, CAST(a.resources AS TEXT) AS amounts
    AND a.queued_at IS NOT NULL AND a.group_id <> :group_id
  ORDER BY a.admitted_at DESC, a.group_id LIMIT :limit
 """
+
+
+def of_its_size(wanted: int, taken: int) -> bool:
+    """Tell whether who takes so much is of the size of who wants so much."""
+    return wanted <= 2 * taken <= 4 * wanted
 
 
 class AdmittedRow(msgspec.Struct, frozen=True):
@@ -72,7 +77,7 @@ def record(
     past = [row for row in rows if row.queued_at > since and row.admitted_at > since]
     if not past:
         return None
-    kind = [row for row in rows if 2 * row.of(wanted) >= wanted.requested]
+    kind = [row for row in rows if of_its_size(wanted.requested, row.of(wanted))]
     waits = [(row.admitted_at - row.queued_at).total_seconds() for row in kind]
     times = _overtakers(kind, rows)
     return Record(
