@@ -2,17 +2,18 @@
 
     cli         the table of commands, each imported when it is called
     commands    one module a command
-    shell, terminal    what every command needs; how answers look
+    shell, terminal    the shared parts of commands; the look of answers
     allinone    `gatelog up`: all parts in one process
     demo        a simulated cluster, in a minute
-    readmodel   what people ask of the SQL read model
+    readmodel   the queries on the SQL read model
     serve       the aggregated API and the console
     viacluster  `kubectl gatelog`
-    forecast, whatif    when groups start; the log played with something else
-    replay, bundle      the log elsewhere; what goes to outside support
-    doctor, examine     is everything well?
-    cluster, removal    what is set up on a cluster, and taken off
-    agenda      tasks that are done again and again beside a part
+    forecast, whatif    when groups start; the log played with other settings or objects
+    replay, bundle      the log elsewhere; the archive for outside support
+    doctor, examine     checks of all parts
+    cluster, removal    the objects of an installation on a cluster; their removal
+    agenda      events in simulated time, for what-if and forecasts
 
-Invariant: nothing here decides; what is decided, and why, is read from the log or the read model.
+Invariant: this package decides nothing; decisions and their reasons are read from the log or the
+read model.
 """

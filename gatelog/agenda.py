@@ -1,10 +1,9 @@
-"""What happens when, in simulated time: the one clockwork of what-if and of forecasts.
+"""The agenda: events in simulated time, for what-if and forecasts.
 
-Theory. Discrete events: what is entered comes in order of time and, at one moment, of its rank;
-what is entered meanwhile takes its place among the rest. Times are of one kind that can be
-compared.
+Theory. Discrete events: entries come in order of time and, at the same moment, of rank; an entry
+made meanwhile takes its place among the rest. Times are of one type that can be compared.
 
-Invariant: the order depends on what was entered alone.
+Invariant: the order depends on the entries alone.
 """
 
 import heapq
@@ -29,11 +28,11 @@ class Agenda(Generic[At, What]):
         return self._heap[0][0] if self._heap else None
 
     def add(self, at: At, what: What, rank: Any = 0) -> None:
-        """Enter something; what was entered first comes first among equals in time and rank."""
+        """Enter an event; among equals in time and rank the first entry comes first."""
         heapq.heappush(self._heap, (at, rank, next(self._serial), what))
 
     def take(self, until: At) -> Iterator[tuple[At, What]]:
-        """Yield what happens up to a time and when, with what is entered while it goes on."""
+        """Yield events up to a time, with their times, including those entered meanwhile."""
         while self._heap and self._heap[0][0] <= until:
             at, _, _, what = heapq.heappop(self._heap)
             yield at, what

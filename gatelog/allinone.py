@@ -3,8 +3,8 @@
 Theory. The parts are the same as in three deployments and know nothing of each other; here they
 share one connection to NATS and one client of the API server, and the log and the database are in
 the state directory unless settings name others. A part that cannot work as it was set up ends the
-process with its error. One that fails by a defect is started again, after a pause that grows, while
-the others go on: what is asked of the webhook does not wait for the projector.
+process with its error. A part that fails by a defect is started again, after a pause that grows,
+while the others go on: requests to the webhook do not wait for the projector.
 
 Invariant: parts start after log and tables exist, and end before the log's server does.
 """
@@ -41,15 +41,15 @@ from runtime.settings import Settings, SettingsError
 
 _CONNECT_S = 30.0
 _LOOK_S = 2.0
-"""Seconds between looks whether the embedded server still stores what it is given."""
+"""Seconds between looks whether the embedded server still stores messages."""
 _AGAIN_S = 20.0
-"""Seconds that a server gets to store something before it is restarted again."""
+"""Seconds that a server gets to store a message before it is restarted again."""
 
 _GOOD_S = 60.0
-"""Seconds that a part has to work until a failure of it counts as the first again."""
+"""Seconds that a part must work until its next failure counts as the first again."""
 
 _STARTS_S = 5.0
-"""Seconds that a part that is started again gets to say of itself what lacks."""
+"""Seconds that a restarted part gets until its own checks report."""
 
 OnReady = Callable[[Ready], Awaitable[None]]
 
@@ -164,13 +164,14 @@ async def _log(
 
 
 async def keep_storing(server: EmbeddedNats, bus: Bus, again_s: float = _AGAIN_S) -> None:
-    """Restart the server when it stores nothing any more, until cancelled.
+    """Restart the server when it no longer stores messages, until cancelled.
 
-    On a full disk a restart itself may fail, since the server's address is written; it is tried
-    again after `again_s`, whatever it failed with.
+    On a full disk a restart itself may fail, since the server's address is written; the restart is
+    tried again after `again_s`, after any error.
 
-    After a failed write, as on a full disk, it stores nothing for as long as it lives, though there
-    may be room again (nats-server 2.15, measured); in a cluster its liveness probe restarts it.
+    After a failed write, as on a full disk, the server stores nothing for as long as it lives, even
+    if there is room again (nats-server 2.15, measured); in a cluster its liveness probe restarts
+    it.
     """
     log, unstarted = get_logger("up"), False
     while True:
@@ -199,7 +200,7 @@ async def _database(settings: Settings, narrator: Narrator) -> None:
 
 
 async def _kueue_leaves_pods_alone(kube: KubeClient, narrator: Narrator) -> None:
-    """Refuse to be a second one that gates and ungates pods; nothing was written so far."""
+    """Refuse to run beside a Kueue that gates and ungates pods itself; nothing is written yet."""
     configuration = (await clusterinfo.admission(kube)).kueue_pods
     if not configuration:
         return
@@ -316,9 +317,9 @@ async def _parts(
 
 
 def _in_vain(error: BaseException | None, worked: bool) -> bool:
-    """Tell whether starting a part again does not help: the error says what to do.
+    """Return whether a restart of a part would not help: the error says what to do.
 
-    What a part that has `worked` fails on is no fault of how it was set up, and the others go on.
+    The failure of a part that has `worked` is no fault of its set-up, and the others go on.
     """
     from projector.storage.store import StaleProjector, StoreDamaged
     from projector.storage.urls import DatabaseError, DatabaseUnavailable
@@ -332,7 +333,7 @@ def _in_vain(error: BaseException | None, worked: bool) -> bool:
 
 
 def _said_until(at: float, said: str) -> str:
-    """Return what is said of a part that failed, "" from `at` on: not each has a check so named."""
+    """Return the error of a part that failed, "" from `at` on: not each part has a check."""
     return said if time.monotonic() < at else ""
 
 
@@ -344,14 +345,14 @@ async def supervised(
     backoff: Backoff | None = None,
     good_s: float = _GOOD_S,
 ) -> None:
-    """Run a part until `stop`, again and again if it fails; readiness says so.
+    """Run a part until `stop`, again and again if it fails; readiness shows the failure.
 
-    It does so until the part says more of itself, or has worked for a few seconds.
+    It does so until the part's own checks report, or the part has worked for a few seconds.
 
     Raises:
-        CommandFailed: it ended by itself.
-        BusError, KubeError, DatabaseError, SettingsError, ListenError, StoreDamaged: it cannot work
-            as it was set up, and never has for `good_s` seconds.
+        CommandFailed: the part ended by itself.
+        BusError, KubeError, DatabaseError, SettingsError, ListenError, StoreDamaged: the part
+            cannot work as it was set up, and never has for `good_s` seconds.
         StaleProjector: another projector works in its place.
     """
     waits, log = backoff or Backoff(first_s=1.0, ceiling_s=30.0), get_logger("up")

@@ -1,8 +1,8 @@
-"""The command `gatelog`: what it is asked, and how it says that it cannot.
+"""The command `gatelog`: its subcommands, and its errors.
 
 Theory. Commands are functions; each is in its own module, which is imported when the command is
-called or explained, so that commands start fast and an image with one extra can run the commands of
-that extra. Whatever a command raises ends here as one sentence on stderr.
+called or its help is shown, so that commands start fast and an image with one extra can run the
+commands of that extra. Every error of a command ends here as one sentence on stderr.
 
 Invariant: exit code 0 done, 1 failed, 2 asked wrongly, 130 interrupted; a traceback only with
 `--debug`, which may stand anywhere on the line.
@@ -126,7 +126,7 @@ class _Commands(TyperGroup):
         self.commands = _Loading()  # type: ignore[assignment] # only read
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        """Complete a name without importing what it stands for."""
+        """Complete a name without importing its command."""
         from typer._click.shell_completion import CompletionItem
 
         if incomplete.startswith("-"):
@@ -233,7 +233,7 @@ def _one_name(arguments: Sequence[str], error: BaseException) -> str:
 
 
 def _help_of(arguments: Sequence[str]) -> str:
-    """Return the command line whose help fits these arguments."""
+    """Return the command line of the help for these arguments."""
     command = next((a for a in arguments if not a.startswith("-")), "")
     return f"gatelog {command} --help" if command in COMMANDS else "gatelog --help"
 

@@ -1,9 +1,8 @@
-"""`gatelog doctor`: everything gatelog needs, looked at once, with what to do where it is wrong.
+"""`gatelog doctor`: checks of all that gatelog needs, with what to do about each problem.
 
 Theory. Most trouble is a part that is missing or cannot be reached, and the parts are four:
-settings, database, log, cluster. They are reported in that order and looked at independently, so
-one that is down does not hide the others. With nothing but a kubeconfig the cluster is looked at
-alone.
+settings, database, log, cluster. They are reported in that order and looked at independently, so a
+part that is down does not hide the others. With only a kubeconfig, the cluster alone is looked at.
 
 Invariant: the exit status is 1 exactly when a finding is `fail`; findings keep their order.
 """
@@ -44,9 +43,9 @@ async def examine(settings: Settings) -> list[Finding]:
 
 
 def _elsewhere(settings: Settings) -> bool:
-    """Tell whether nothing here names a log or a read model, as on a user's laptop.
+    """Return whether no setting here names a log or a read model, as on a user's laptop.
 
-    The state directory of another cluster names none.
+    The state directory of another cluster does not count.
     """
     if settings.database.url or settings.nats.url:
         return False
@@ -66,7 +65,7 @@ def _settings(settings: Settings) -> Finding:
 def table(findings: list[Finding], *, lines: bool = False) -> Table:
     """Return the findings as a table, what to do below each that is not ok.
 
-    With `lines`, for a pipe, each is one line that says all of itself.
+    With `lines`, for a pipe, each finding is one complete line.
     """
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     made.add_column(no_wrap=True)

@@ -1,10 +1,10 @@
-"""What the API server can tell of gatelog's own pods: how they are, metrics, last log lines.
+"""gatelog's own pods, seen through the API server: states, metrics, last log lines.
 
-Secrets that those pods mount are read where this account may, for one purpose: to be found in what
-the pods have written and taken out.
+Secrets that those pods mount are read where this account may, only to find their values in the
+pods' logs and remove them.
 
-Invariant: nothing is written; each answer is bounded, and what cannot be had is named with its
-reason, never left out.
+Invariant: nothing is written; each answer is bounded, and an answer that cannot be had is named
+with its reason.
 """
 
 import base64
@@ -105,7 +105,7 @@ async def _secret(kube: KubeClient, namespace: str, name: str, found: Found) -> 
 
 
 def _logs(pod: dict[str, Any], lines: int) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield name and query of each log of a pod; of a container that restarted the one before."""
+    """Yield name and query of each log of a pod; of a restarted container also the log before."""
     for state in (pod.get("status") or {}).get("containerStatuses") or ():
         name, query = state["name"], {"container": state["name"], "tailLines": str(lines)}
         title = f"{pod['metadata']['name']}.{name}"
@@ -151,7 +151,7 @@ def _deployment(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pod(obj: dict[str, Any]) -> dict[str, Any]:
-    """Return what is looked at when a pod does not run: no environment, no annotations."""
+    """Return the fields to look at when a pod does not run: no environment, no annotations."""
     meta, status = obj["metadata"], obj.get("status") or {}
     return {
         "name": meta["name"],

@@ -40,9 +40,9 @@ _NAMING_FILES = ("PGPASSFILE", "PGSERVICEFILE", "KUBECONFIG")
 _COLONS = 3
 """Colons in a line of a password file of libpq, at least."""
 _PASSWORDS = re.compile(r"://[^\s/:@]*:([^\s,]+)@")
-"""Passwords of URLs whatever is in them: SQLAlchemy takes a / in one that is not quoted."""
+"""Passwords of URLs, of any characters: SQLAlchemy takes an unquoted / in a password."""
 _PASSWORDS_WITH_COMMAS = re.compile(r"://[^\s/:@]*:([^\s@]+)@")
-"""Those with a comma, which in a list of URLs ends one."""
+"""Passwords with a comma, which in a list of URLs ends a URL."""
 _NAMED = re.compile(rf"(?im)([\w.-]*{_WORDS}[\w-]*)[\"']?[ \t]*[:=][ \t]*[\"']?([^\s\"',}}]+)")
 _NO_PASSWORDS = (
     "is|was|of|for|in|from|and|or|not|with|without|by|to|the|a|an|has|must|may|cannot|can|as|at|on"
@@ -86,7 +86,7 @@ class Scrubber:
         self._known = re.compile("|".join(map(re.escape, ordered))) if ordered else None
 
     def knowing(self, contents: Iterable[str]) -> "Scrubber":
-        """Return one that knows more: what is secret in contents of files of secrets."""
+        """Return a scrubber that also knows the secrets in contents of files of secrets."""
         return Scrubber(self._values.union(*map(_of_content, contents)))
 
     def text(self, given: str) -> str:
@@ -181,9 +181,9 @@ def _lines(path: str) -> Iterator[str]:
 
 
 def _of_content(text: str) -> Iterator[str]:
-    """Yield what is secret in the content of a file of secrets.
+    """Yield the secrets in the content of a file of secrets.
 
-    Of `name = value` and `"name": "value"` those that are called like secrets, of lines with colons
+    Of `name = value` and `"name": "value"` the values with names of secrets, of lines with colons
     (a password file of libpq) the last part, else whole lines.
     """
     named = _NAMED.findall(text)

@@ -1,4 +1,4 @@
-"""The archive: texts without secrets, one export, and a page that says what is in it.
+"""The archive: texts without secrets, an export, and a page that lists them.
 
 Invariant: every text goes through the scrubber; the archive gets its name when it is complete.
 """
@@ -33,7 +33,7 @@ _WHAT = {
     "logs": "the last log lines",
     "metrics": "metrics of a pod",
 }
-_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}  # what is listened on, not by us
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}  # the address to connect to
 _ABOUT = """A bundle of gatelog, made {at} for helpers from outside.
 
 {content}
@@ -66,7 +66,7 @@ class Bundle:
         self.raw(name, msgspec.json.format(msgspec.json.encode(plain)) + b"\n", what)
 
     def raw(self, name: str, data: bytes, what: str) -> None:
-        """Add what has no secrets in it."""
+        """Add bytes that hold no secrets."""
         info = tarfile.TarInfo(f"{self._root}/{name}")
         info.size, info.mtime, info.mode = len(data), int(time.time()), 0o600
         self._tar.addfile(info, io.BytesIO(data))
@@ -87,7 +87,7 @@ class Bundle:
 
 
 class Content(NamedTuple):
-    """What is wanted in it: a group (None: the one that has waited longest) and logs."""
+    """The wanted content: a group (None: the group that has waited longest) and logs."""
 
     group: tuple[str, str] | None
     namespace: str
@@ -102,7 +102,7 @@ async def write(
     wanted: Content,
     tell: Callable[[str], None],
 ) -> Bundle:
-    """Fill the archive `path`; whatever cannot be had is noted and hinders nothing else.
+    """Fill the archive `path`; a part that cannot be had is noted, and the others follow.
 
     Raises:
         CommandFailed: the file cannot be written.
@@ -151,7 +151,7 @@ async def _doctor(made: Bundle, settings: Settings) -> None:
 
     try:
         findings = await doctor.examine(settings)
-    except Exception as error:  # whatever it is, the rest of the bundle is wanted all the more
+    except Exception as error:  # any error: then the rest of the bundle matters all the more
         made.lacks("doctor.json", error)
         return
     made.document("doctor.json", findings, doctor.conclusion(findings))
@@ -191,7 +191,7 @@ def _log_file(made: Bundle, file: Path, lines: int) -> None:
 async def _group(
     made: Bundle, settings: Settings, group: tuple[str, str] | None, file: Path
 ) -> None:
-    """Export one group under pseudonyms whose key is not kept."""
+    """Export a group under pseudonyms whose key is not kept."""
     from gatelog.replay import exporting
     from projector.replay.selecting import Wanted
 

@@ -1,9 +1,9 @@
-"""What a cluster says about itself: version, Kueue's kinds, what is registered for admission.
+"""Facts about a cluster: version, Kueue's kinds, registrations for admission.
 
 Theory. `up --install` and `doctor` ask the same few questions through discovery and plain GETs;
 the answers are values, so that printing and judging them is the caller's business.
 
-Invariant: nothing here writes to the cluster.
+Invariant: this module only reads the cluster.
 """
 
 import re
@@ -81,7 +81,7 @@ async def user(kube: KubeClient) -> str:
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     status, answer = await kube.json("POST", _WHO, body=body)
     if status != 201:
-        return ""  # and the body is what a proxy, or an overloaded server, makes of it
+        return ""  # the body is then from a proxy, or an overloaded server
     name = ((answer.get("status") or {}).get("userInfo") or {}).get("username")
     return str(name or "")
 
@@ -94,7 +94,7 @@ class Version(NamedTuple):
     text: str
 
     def at_least(self, major: int, minor: int) -> bool:
-        """Tell whether it is this version or a later one."""
+        """Return whether the version is this or a later one."""
         return (self.major, self.minor) >= (major, minor)
 
 
@@ -102,7 +102,7 @@ async def version(kube: KubeClient) -> Version:
     """Return the version of the API server.
 
     Raises:
-        CommandFailed: it does not say.
+        CommandFailed: the answer has no version.
     """
     found = await get(kube, "/version")
     numbers = [re.match(r"\d+", str(found.get(key, ""))) for key in ("major", "minor")]
@@ -139,7 +139,7 @@ async def kueue(kube: KubeClient) -> Kueue:
 
 
 async def kinds_are_going(kube: KubeClient) -> bool:
-    """Tell whether the kind of Workloads is being deleted and waits for finalizers to go."""
+    """Return whether the CRD of Workloads is being deleted and waits for finalizers to go."""
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workloads.{KUEUE_GROUP}"
     return bool((await get(kube, path)).get("metadata", {}).get("deletionTimestamp"))
 

@@ -1,9 +1,9 @@
-"""Kueue's kinds on a cluster: whose CRDs they are, and bringing our own up to date.
+"""Kueue's kinds on a cluster: the owners of their CRDs, and updates of our own.
 
 Theory. The definitions in `deploy/crds` bear Kueue's names, so that Kueue can be installed over
-them. What is there is ours while it has our label and serves no version that ours do not have: that
-is applied anew when it says something else than this release's. Everything else is Kueue's, or
-a user's who went on from there, and is not touched, since a narrower schema drops fields.
+them. A CRD is ours while it has our label and serves no version that ours do not have: it is
+applied anew when it differs from this release's. All other CRDs are Kueue's, or changed by a user,
+and are not touched, since a narrower schema drops fields.
 
 Invariant: a definition that is not ours is never written, and ours are never mixed with others.
 """
@@ -54,10 +54,10 @@ def definitions() -> list[Object]:
 
 
 async def until_served(kube: KubeClient) -> None:
-    """Wait until what was installed is served.
+    """Wait until the installed CRDs are served.
 
     Raises:
-        CommandFailed: not so within 30 s.
+        CommandFailed: they are not served within 30 s.
     """
     try:
         async with asyncio.timeout(_ESTABLISHED_S):
@@ -81,7 +81,7 @@ def _versions(crd: Object) -> set[str]:
 
 
 def _says(live: Any, wanted: Any, schema: bool = False) -> bool:
-    """Tell whether what is stored says what is wanted, and in a schema nothing else.
+    """Return whether the stored object has the wanted fields, and in a schema no others.
 
     Elsewhere the API server adds defaults of its own.
     """

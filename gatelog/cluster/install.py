@@ -1,12 +1,12 @@
 """Setting a cluster up: CRDs where Kueue's kinds are absent, and the way pods get their gate.
 
-Theory. Everything is server-side applied under one field manager, so that doing it twice changes
-nothing and `kubectl diff` can tell who owns what. What is applied is what `deploy/` holds, policies
-fitted to the settings and to the user we are (`policies`). The
-webhook is served and registered by ingest (its address and CA differ per installation, and no
-request may go to a server that does not listen yet); here it is only switched on and waited for.
+Theory. All objects are server-side applied under one field manager, so that a repetition changes
+nothing and managedFields show who owns what. The objects are those of `deploy/`, with policies
+fitted to the settings and to our user (`policies`). The webhook is served and registered by ingest
+(its address and CA differ per installation, and no request may go to a server that does not listen
+yet); here it is only switched on and waited for.
 
-Invariant: nothing is deleted but policies of earlier releases, and CRDs that are not ours are never
+Invariant: only policies of earlier releases are deleted, and CRDs that are not ours are never
 written (Kueue's own stay as they are).
 """
 
@@ -44,7 +44,7 @@ def path_of(obj: Object) -> str:
     """Return the path of a cluster-scoped object that we install.
 
     Raises:
-        CommandFailed: it is of a kind we do not install.
+        CommandFailed: its kind is not one that we install.
     """
     plural = _PLURALS.get(obj["kind"])
     if plural is None:
@@ -56,7 +56,7 @@ async def apply(kube: KubeClient, objects: Iterable[Object]) -> list[str]:
     """Server-side apply objects in order; return `kind name` of each.
 
     Raises:
-        CommandFailed: the API server refuses one; the message says which and why.
+        CommandFailed: the API server refuses an object; the message says which and why.
     """
     done: list[str] = []
     for obj in objects:
@@ -78,7 +78,7 @@ async def apply(kube: KubeClient, objects: Iterable[Object]) -> list[str]:
 
 
 class Kinds(NamedTuple):
-    """What became of Kueue's kinds: what was installed or brought up to date, what was left."""
+    """The result for Kueue's kinds: CRDs that were installed or updated, and CRDs left alone."""
 
     applied: list[str]
     left: list[str]
@@ -89,8 +89,8 @@ async def install_kinds(kube: KubeClient) -> Kinds:
     """Install the CRDs of `deploy/crds` where Kueue's kinds are absent, and bring ours up to date.
 
     Raises:
-        CommandFailed: they are being deleted; some are there that are not ours and others are
-            missing; a new one is refused, or not served within 30 s.
+        CommandFailed: the kinds are being deleted; some exist that are not ours and others are
+            missing; a new CRD is refused, or not served within 30 s.
     """
     if await clusterinfo.kinds_are_going(kube):
         raise CommandFailed(
@@ -120,10 +120,10 @@ async def install_kinds(kube: KubeClient) -> Kinds:
 
 
 async def install_policy(kube: KubeClient, settings: Settings) -> list[str]:
-    """Install the admission policies and the fence; return what was installed.
+    """Install the admission policies and the fence; return the names of installed objects.
 
     Raises:
-        CommandFailed: the server is older than Kubernetes 1.36, or refuses them.
+        CommandFailed: the server is older than Kubernetes 1.36, or refuses an object.
     """
     found = await clusterinfo.version(kube)
     if not found.at_least(*POLICY_SINCE):
@@ -135,7 +135,7 @@ async def install_policy(kube: KubeClient, settings: Settings) -> list[str]:
 
 
 async def install_fence(kube: KubeClient, settings: Settings) -> list[str]:
-    """Install the fence round the actuator's account; return what was installed.
+    """Install the fence round the actuator's account; return the names of installed objects.
 
     Raises:
         CommandFailed: the server refuses it.
@@ -144,7 +144,7 @@ async def install_fence(kube: KubeClient, settings: Settings) -> list[str]:
 
 
 async def as_ourselves(kube: KubeClient, settings: Settings) -> Settings:
-    """Return the settings with the user that this process is at the API server as the actuator's.
+    """Return the settings with our own user at the API server as the actuator's.
 
     Raises:
         CommandFailed: the server does not say who we are.
@@ -167,7 +167,7 @@ async def check_webhook(kube: KubeClient, url: str) -> None:
 
     Raises:
         CommandFailed: the server is too old.
-        UsageFailed: it cannot reach the address, as far as can be seen from here.
+        UsageFailed: the server cannot reach the address, as far as can be seen from here.
     """
     found = await clusterinfo.version(kube)
     if not found.at_least(*WEBHOOK_SINCE):
@@ -188,7 +188,7 @@ async def webhook_settings(kube: KubeClient, settings: Settings) -> Settings:
 
     Raises:
         CommandFailed: the server is too old.
-        UsageFailed: it could not reach the address, as far as can be seen from here.
+        UsageFailed: the server could not reach the address, as far as can be seen from here.
     """
     chosen = settings.webhook
     url = own_url(settings)
@@ -239,7 +239,7 @@ async def wait_registered(kube: KubeClient, deadline_s: float = 30.0) -> str:
 
 
 async def listens_at(url: str) -> bool:
-    """Tell whether something accepts connections at an address."""
+    """Return whether a server accepts connections at an address."""
     parts = urlsplit(url)
     try:
         # Not wait_for: before Python 3.12 it may swallow a cancellation.

@@ -16,12 +16,12 @@ from runtime.kube import KubeClient
 STANDALONE = "standalone"
 _RELEASE, _RELEASED_IN = "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
 _RUNS_COMMANDS = ("projector", STANDALONE)
-"""The parts whose container has log and read model in its settings."""
+"""Parts whose container has log and read model in its settings."""
 
 
 async def installation(kube: KubeClient, namespace: str) -> Installation:
-    """Return what is installed, in whatever namespace; `namespace` is where it is looked for
-    if this account may not look at all of them.
+    """Return the installation in any namespace; `namespace` is searched if this account may not
+    list all of them.
     """
     found: list[dict[str, Any]] = []
     for plural in ("deployments", "statefulsets"):

@@ -1,11 +1,11 @@
-"""What people want of queues and groups, as requests to the API server: stop, resume.
+"""Stop and resume: requests to the API server about queues and groups.
 
-Theory. A ClusterQueue and a LocalQueue say in `spec.stopPolicy` whether they admit (Hold) and
-whether what is admitted is evicted (HoldAndDrain); the Workload of a group says it in
-`spec.active`. Both are heeded in either mode, by Kueue or by us. Beside it goes an annotation with
-the reason and who gave it: ingest reads it, so the event log has both in one event.
+Theory. `spec.stopPolicy` of a ClusterQueue or LocalQueue stops admission (Hold), and also evicts
+admitted groups (HoldAndDrain); `spec.active` of a group's Workload does so for the group. Both take
+effect in either mode, by Kueue or by us. An annotation beside it has the reason and its author:
+ingest reads it, so the event log has both in one event.
 
-Invariant: an object is read, then patched on condition that it is still the one that was read.
+Invariant: an object is read, then patched on condition that it has not changed since.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -34,7 +34,7 @@ _TRIES = 5
 
 
 class Done(NamedTuple):
-    """An object as the API server has it now, what it is called, and whether that is a change."""
+    """An object as the API server has it now, its title, and whether it was changed."""
 
     obj: dict[str, Any]
     title: str
@@ -55,7 +55,7 @@ async def set_queue(
     """Set the stop policy of a queue.
 
     Raises:
-        CommandFailed: it is not there, or the API server refuses.
+        CommandFailed: the queue does not exist, or the API server refuses.
     """
     what, namespace, name = queue
     path = await _path(kube, what, namespace, name)
@@ -90,7 +90,7 @@ async def set_group(
 
 
 async def _has_workload(kube: KubeClient, namespace: str, name: str) -> bool:
-    """Tell whether a Workload is there; True where this account may not look."""
+    """Return whether a Workload exists; True where this account may not look."""
     found = await clusterinfo.seen(kube, await _path(kube, "group", namespace, name))
     return found is None or bool(found)
 
@@ -124,7 +124,7 @@ async def _patched(
     *,
     dry: DryRun,
 ) -> dict[str, Any] | None:
-    """Patch; None when it was changed meanwhile. Without a reason the one before goes."""
+    """Patch an object; None when it was changed meanwhile. Without a reason the old reason goes."""
     meta = found["metadata"]
     marks = await _reason(kube, reason) if reason else _NO_REASON
     if dry == "client":

@@ -1,9 +1,9 @@
 """Which objects of a cluster are gatelog's: found by label, and by the names of the manifests.
 
-Theory. `deploy/` and the chart label what they make; objects of versions that did not are known by
-kind and name from the manifests that this installation carries.
+Theory. `deploy/` and the chart label their objects; unlabelled objects of earlier versions are
+known by kind and name from the manifests that this installation carries.
 
-Invariant: nothing is taken for ours because it merely looks like it.
+Invariant: a similar name or shape alone does not make an object ours.
 """
 
 import re
@@ -21,7 +21,7 @@ from runtime.manifests import Object
 NAME_LABEL, COMPONENT_LABEL = "app.kubernetes.io/name", "app.kubernetes.io/component"
 OWN_NAME = "gatelog"
 PAGE = 500
-"""Objects that one answer brings."""
+"""Objects in one answer."""
 _GENERATED = re.compile(r"gatelog-(settings|nats-server)(-[a-z0-9]{10})?")
 _EXPIRED = 410
 
@@ -35,7 +35,7 @@ class Kind(NamedTuple):
     namespaced: bool = True
 
     def path(self, namespace: str = "", name: str = "") -> str:
-        """Return the path of its list, or of one object."""
+        """Return the path of the kind's list, or of one object."""
         place = f"/namespaces/{namespace}" if namespace else ""
         return f"{self.api}{place}/{self.plural}" + (f"/{name}" if name else "")
 
@@ -81,10 +81,9 @@ async def each(
 
 
 def ours(kind: Kind, obj: Object) -> bool:
-    """Tell whether an object was made by `deploy/`, the chart or `gatelog up --install`.
+    """Return whether `deploy/`, the chart or `gatelog up --install` made an object.
 
-    What carries out a removal in the cluster is left to the one who applied it: it needs its rights
-    to the end.
+    Objects of the removal Job in the cluster do not count: the Job needs its rights to the end.
     """
     meta = obj["metadata"]
     labels = meta.get("labels") or {}

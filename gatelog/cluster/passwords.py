@@ -1,10 +1,11 @@
-"""Passwords and keys of the log: made once, in a Secret of the cluster, by who may write it.
+"""Passwords and keys of the log: made once, in a Secret of the cluster.
 
-Theory. A chart that made them while it is rendered would make others each time. So the chart
-installs an empty Secret, and a Job with a right to that Secret alone fills in what it lacks. What
-is there stays: to change a password, take its key out and run the Job again.
+Theory. A chart that made passwords while it is rendered would make new ones each time. So the chart
+installs an empty Secret, and a Job with a right to that Secret alone fills in missing keys. Present
+keys stay: to change a password, take its key out and run the Job again.
 
-Invariant: no value is ever printed, and a Secret that another has changed meanwhile is read again.
+Invariant: no value is ever printed, and a Secret that another client has changed meanwhile is read
+again.
 """
 
 import base64
@@ -24,7 +25,7 @@ class SecretError(Exception):
 
 
 class Api(Protocol):
-    """What is needed of the API server; `runtime.kube.KubeClient` is one."""
+    """The part of a client of the API server that this needs, such as `runtime.kube.KubeClient`."""
 
     async def json(self, method: str, path: str, **options: Any) -> tuple[int, Any]:
         """Ask, and return status and decoded body."""
@@ -54,10 +55,10 @@ def server_file(passwords: dict[str, bytes], cluster: str) -> bytes:
 
 
 async def fill(api: Api, namespace: str, name: str, cluster: str) -> list[str]:
-    """Fill in what the Secret lacks; return the keys that were written, sorted.
+    """Fill in the missing keys of a Secret; return the written keys, sorted.
 
     Raises:
-        SecretError: it is not there, or may not be read or written.
+        SecretError: the Secret does not exist, or may not be read or written.
         KubeError: the API server could not be reached.
     """
     path = f"/api/v1/namespaces/{namespace}/secrets/{name}"
@@ -96,9 +97,9 @@ async def fill(api: Api, namespace: str, name: str, cluster: str) -> list[str]:
 
 
 def _decision_keys(private: bytes | None, known: bytes) -> dict[str, bytes]:
-    """A key that decisions are signed with, unless there is one, and its public part.
+    """A key that signs decisions, unless there is one, and its public part.
 
-    Public keys that are known already stay: what an earlier key signed is on its way.
+    Known public keys stay: decisions that an earlier key signed may be under way.
     """
     from cryptography.hazmat.primitives import serialization as form
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -1,13 +1,13 @@
 """The admission policies of `deploy/`, made to fit this installation's settings and account.
 
-Theory. What is installed is what the manifests hold, with the same few places changed that the
-kustomize components change: who the actuator is, which namespaces are left alone, whether Kueue is
-there to queue owners and to assign topologies, whether every pod is queued.
+Theory. The installed policies are those of the manifests, with the same few places changed that the
+kustomize components change: the actuator's user, excluded namespaces, whether Kueue queues owners
+and assigns topologies, whether every pod is queued.
 
-The fence goes round an account that is the actuator's alone. A person's own account is not fenced
-in: `gatelog up` in a terminal would take their other pods out of their hands.
+The fence is for an account that is the actuator's alone. A person's own account is not fenced: with
+`gatelog up` in a terminal they could no longer change their other pods.
 
-Invariant: pure; what is not changed here is as written in `deploy/`.
+Invariant: pure; all other fields are as in `deploy/`.
 """
 
 import copy
@@ -57,7 +57,7 @@ def fence(settings: Settings) -> list[Object]:
 
 
 def fenced(settings: Settings) -> bool:
-    """Tell whether the account that the actuator runs as is fenced in."""
+    """Return whether the account of the actuator is fenced."""
     return actuator_user(settings).startswith(SERVICE_ACCOUNT)
 
 
@@ -105,7 +105,7 @@ def _fit_pods(spec: Object, settings: Settings) -> None:
 
 
 def _bound_graces(spec: Object, seconds: int) -> None:
-    """Put the longest grace period in the place of the one that the file has."""
+    """Put the longest grace period in place of the value in the file."""
     for one in (*spec["matchConditions"], *spec["validations"]):
         for field in ("expression", "message"):
             if field in one:

@@ -1,6 +1,6 @@
-"""Which ClusterRoles settings ask for beyond those that gatelog always has.
+"""ClusterRoles that settings need, beyond those that gatelog always has.
 
-Invariant: each is in a file of its own, and is not there where no setting asks for it.
+Invariant: each is in a file of its own, and is installed only where a setting needs it.
 """
 
 from podgroup.model.policy import counts_devices

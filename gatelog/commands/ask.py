@@ -1,6 +1,6 @@
-"""`gatelog ask NAME`: one of the questions that people ask most, on one's own data.
+"""`gatelog ask NAME`: a frequent question, on the user's own data.
 
-Invariant: the connection is read-only; what `--sql` prints is what is asked.
+Invariant: the connection is read-only; `--sql` prints the statement that runs.
 """
 
 import difflib
@@ -141,7 +141,7 @@ def _check(question: "Question", given: list[str]) -> None:
 
 
 def _scope(question: "Question", model: "ReadModel", about: AboutOptions) -> "Scope":
-    """Return what is asked of, with defaults that fit the data."""
+    """Return the scope of a question, with defaults that fit the data."""
     from gatelog.readmodel.questions import Scope
     from gatelog.readmodel.statements.position import STORY, StoryRow
     from gatelog.shell.since import moment

@@ -1,6 +1,7 @@
-"""`gatelog bundle`: what a report of a defect needs, in one file, without secrets.
+"""`gatelog bundle`: the data that a report of a defect needs, in one file, without secrets.
 
-Invariant: reads only, but for the file it writes; what cannot be had is named in the file.
+Invariant: reads only, but for the file that it writes; data that cannot be had is named in the
+file.
 """
 
 import asyncio

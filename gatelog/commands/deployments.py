@@ -1,8 +1,8 @@
 """`gatelog ingest | project | actuate`: one deployment each, as they run in a cluster.
 
-Theory. They share settings, log and read model and are started alike: NATS must be given (no
-other process could reach an embedded server), the health endpoint is served when `health.port` says
-so, and SIGTERM ends them in order.
+Theory. The deployments share settings, log and read model and start alike: NATS must be given (no
+other process could reach an embedded server), the health endpoint is served when `health.port` is
+set, and SIGTERM ends them in order.
 
 Invariant: each command imports its own deployment only, so it runs with that deployment's extra.
 """

@@ -1,10 +1,10 @@
-"""A question whose read model is not on this machine: put to the installation in the cluster.
+"""Commands whose read model is not on this machine, answered by the installation in the cluster.
 
-Theory. Where nothing names a read model, the kubeconfig names a cluster, and that one's gatelog is
-meant. What the aggregated API answers is asked there, with the user's own rights; for the rest the
-command that asks in one of gatelog's own pods is named, as it may be pasted.
+Theory. Where no setting names a read model, the kubeconfig names a cluster, and its gatelog is
+meant. Questions that the aggregated API answers go there, with the user's own rights; for other
+questions the error has a command line that asks in one of gatelog's own pods, ready to paste.
 
-Invariant: nothing is run in the cluster from here; nothing is written.
+Invariant: nothing is run or written in the cluster from here.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _ALONE = {"-A", "--all-namespaces"}
 
 
 class _There(Struct, frozen=True):
-    """What the cluster has: its API server, whether gatelog serves there, what is installed."""
+    """The cluster: its API server, whether gatelog serves there, its installation."""
 
     server: str
     serves: bool
@@ -105,9 +105,9 @@ def _fed(arguments: Sequence[str]) -> tuple[list[str], str]:
 
 
 def translated(arguments: Sequence[str]) -> list[str] | None:
-    """Return a command line of `kubectl gatelog` that asks the same; None: it has none.
+    """Return a command line of `kubectl gatelog` that asks the same; None: there is none.
 
-    There a namespace that is not named is the context's, here it is all of them.
+    There a missing namespace means the context's, here it means all namespaces.
     """
     command, *rest = [*arguments, ""]
     if command not in ("why", "history", "try"):

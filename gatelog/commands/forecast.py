@@ -1,7 +1,7 @@
-"""`gatelog forecast`: when does what waits start?
+"""`gatelog forecast`: the expected starts of waiting groups.
 
-Invariant: writes the tables of estimates, with --tell an annotation of Workloads, and nothing else;
-with --dry-run nothing at all.
+Invariant: writes only the tables of estimates, and with --tell an annotation of Workloads; with
+--dry-run nothing.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _MOST = 1000
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How often one is made, from what, and what becomes of it."""
+    """How often a forecast is made, from which data, and for whom."""
 
     every: Annotated[
         str | None,
@@ -113,7 +113,7 @@ def _seconds(option: str, text: str, least: float, most: float) -> float:
 def _made(
     settings: "Settings", now: datetime, label: str, budget_s: float, *, keep: bool, began_s: float
 ) -> "Made | None":
-    """Make a forecast with what is left of its processor time, which began at `began_s`."""
+    """Make a forecast with the rest of its processor time, which began at `began_s`."""
     from sqlalchemy.exc import SQLAlchemyError
 
     from gatelog.forecast import refreshing

@@ -1,6 +1,6 @@
 """`gatelog history NS/NAME`: what happened to a group, when, and why - from SQL.
 
-Invariant: reads only; what it prints can be had from the tables with the statement of `--sql`.
+Invariant: reads only; the statement of `--sql` gives the same rows.
 """
 
 import sys

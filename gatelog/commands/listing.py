@@ -183,7 +183,7 @@ def _jobs(
 
 
 def _state(word: str) -> str:
-    """Return the state, or the end, that is meant, in whatever case of letters."""
+    """Return the named state, or end, in any case of letters."""
     known = {one.lower(): one for one in (*STATES, *ENDED)}
     if word and word.lower() not in known:
         raise UsageFailed(f"--state {word}: choose one of {', '.join(known.values())}")
@@ -272,7 +272,7 @@ def _lasted(seconds: float | None) -> str:
 def _with_waits(
     model: "ReadModel", queues: "list[QueueRow]", limit: int, now: datetime
 ) -> "list[QueueRow]":
-    """Return queues, ClusterQueues with how long groups waited: who waits still counts."""
+    """Return queues, ClusterQueues with how long groups waited; waits that go on count as well."""
     from datetime import timedelta
 
     import msgspec

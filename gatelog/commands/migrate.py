@@ -1,11 +1,10 @@
-"""`gatelog migrate`: bring the database and the streams to what this version needs.
+"""`gatelog migrate`: bring the database and the streams to this version's schema.
 
 Theory. Run it before the deployments of a new version start. It is safe to repeat and safe to run
-in several places at once. Streams and the actuators' consumer are made or brought up to date when
-nats.url is set, which needs an account that no part needs (`streams` in deploy/components/nats);
-`gatelog up` does both by itself. Before a projector (`--wait`) it outlasts a database and a log
-server that are away, as the projector does: a container that ends is started again by the kubelet
-after five minutes at worst.
+in several places at once. Streams and the actuators' consumer are made or updated when nats.url is
+set, with an account of their own (`streams` in deploy/components/nats); `gatelog up` does both by
+itself. Before a projector (`--wait`) it outlasts a database and a log server that are away, as the
+projector does: the kubelet restarts a container that ends, after five minutes at worst.
 
 Invariant: nothing is dropped; a database of a newer version is refused.
 """
@@ -88,11 +87,11 @@ def migrate(
 
 
 def _done(narrator: Narrator, what: str, act: Callable[[], None], *, wait: bool) -> None:
-    """Act; with `wait` again and again until what is needed for it is there.
+    """Act; with `wait` again and again until database and log server are there.
 
     Raises:
-        DatabaseUnavailable, BusUnavailable: it is away, without `wait`.
-        DatabaseError, BusError: trying again does not help.
+        DatabaseUnavailable, BusUnavailable: the server is away, without `wait`.
+        DatabaseError, BusError: a retry does not help.
     """
     from projector.storage.urls import DatabaseUnavailable
     from runtime.jetstream import BusUnavailable
@@ -121,7 +120,7 @@ def _ended_by_sigterm() -> Iterator[None]:
 
 
 def _refuse_new_directory(url: str) -> None:
-    """Refuse an SQLite file in a directory that is not there: it was mistyped more likely."""
+    """Refuse an SQLite file in a missing directory, which was probably mistyped."""
     from projector.storage.database import parse
 
     parsed = parse(url) if url else None

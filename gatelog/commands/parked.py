@@ -42,7 +42,7 @@ Keys = Annotated[
 
 @dataclass(frozen=True)
 class ParkedOptions:
-    """Which of them, and who does what with them why."""
+    """The parked events, and the person and reason of an action."""
 
     every: Annotated[
         bool, typer.Option("--all", help="list: settled ones too. release, discard: all open.")
@@ -167,7 +167,7 @@ def _columns() -> "list[printing.Column[ParkedEvent]]":
 
 
 def _stream(rows: "list[ParkedMessage]", output: "Output | None") -> None:
-    """Print messages of PARKED, each with its body; that of binary ones as far as it is text."""
+    """Print messages of PARKED, each with its body; of a binary body the parts that are text."""
     if output in ("json", "yaml"):
         sys.stdout.write(printing.document(rows, output))
         return
@@ -181,7 +181,7 @@ def _stream(rows: "list[ParkedMessage]", output: "Output | None") -> None:
 
 
 def _table(rows: "list[ParkedEvent]") -> Table:
-    """Return what is parked for a person at a terminal: what and its effect, below it why."""
+    """Return parked events as a table for a terminal: object and effect, below it the reason."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(style=console.QUIET, no_wrap=True)
@@ -232,7 +232,7 @@ def _show(row: "ParkedEvent", output: "Output | None") -> None:
 
 
 def _readable(raw: str) -> str:
-    """Return a document indented, and what is none as it is."""
+    """Return a document indented, and any other text as it is."""
     try:
         return msgspec.json.format(raw, indent=2)
     except msgspec.MsgspecError:

@@ -1,6 +1,6 @@
-"""`gatelog replay`: fold the log again and hold it against what is there, or look into it.
+"""`gatelog replay`: fold the log again and compare it with the read model, or look into it.
 
-Invariant: exit code 0 when nothing differs, 1 when something does; nothing live is written.
+Invariant: exit code 0 without differences, 1 with them; nothing live is written.
 """
 
 import asyncio
@@ -62,10 +62,10 @@ class TaskOptions:
     ] = None
 
     def check(self, file: str | None, to: str | None) -> None:
-        """Refuse what does not go together.
+        """Refuse options that exclude each other.
 
         Raises:
-            UsageFailed: it does not.
+            UsageFailed: they exclude each other.
         """
         chosen = sum(
             (self.verify, self.rebuild, self.redecide, self.at is not None, bool(self.group))
@@ -221,7 +221,7 @@ def of_file(
     redecide: bool = False,
     moment: int | datetime | None = None,
 ) -> int | None:
-    """Fold a file and say what came of it; 1 if some of it could not be read, or differs."""
+    """Fold a file and print the result; 1 if some of it could not be read, or differs."""
     from gatelog.replay import offline
     from gatelog.replay.differing import DifferencePrinter
 

@@ -1,8 +1,8 @@
-"""`gatelog rights`: print what the user of `gatelog up` must be allowed, to be applied by kubectl.
+"""`gatelog rights`: print the roles that the user of `gatelog up` needs, for kubectl apply.
 
-Theory. What whatever runs may do is written in the ClusterRoles of `deploy/`, which an installed
-wheel carries where nobody looks for them. The deployments' accounts have them from there; here they
-are bound to a user. Who may grant them applies them.
+Theory. The rights of all parts are in the ClusterRoles of `deploy/`, which an installed wheel
+carries out of sight. The deployments' accounts have them from there; this command binds them to a
+user. A person with the right to grant them applies the output.
 
 Invariant: needs nothing but this package and its settings; asks no cluster.
 """

@@ -1,7 +1,7 @@
 """`gatelog secrets`: make the passwords and keys of the log that a Secret of the cluster lacks.
 
 Theory. The chart runs it as a Job with the right to read and change that one Secret. It may be
-repeated: what is there is never changed, but for the list that the log server reads.
+repeated: present keys never change, but for the list that the log server reads.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""`gatelog usage --used`, `--failures` and `--idle`: rows of who and what, in every form.
+"""`gatelog usage --used`, `--failures` and `--idle`: rows by owner and shape, in every form.
 
 Invariant: CSV, JSON and the table have the same rows in the same order.
 """

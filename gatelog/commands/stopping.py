@@ -125,7 +125,7 @@ def _kind(text: str) -> "What":
 
 
 def _qualified(kind: str, namespace: str, name: str) -> tuple[str, str]:
-    """Return namespace and name of what was named with -n or as NAMESPACE/NAME.
+    """Return namespace and name of an object that was named with -n or as NAMESPACE/NAME.
 
     Raises:
         UsageFailed: the namespace is missing, given twice, or of no use.

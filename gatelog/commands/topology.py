@@ -1,4 +1,4 @@
-"""`gatelog topology`: what each rack and node has free, who has the rest, and how broken up it is.
+"""`gatelog topology`: free amounts of racks and nodes, the groups with the rest, fragmentation.
 
 Invariant: reads only.
 """
@@ -46,10 +46,10 @@ class DomainOptions:
     ] = None
 
     def when(self, now: datetime) -> datetime:
-        """Return the moment that is asked about.
+        """Return the moment that the options name.
 
         Raises:
-            UsageFailed: it is no time.
+            UsageFailed: the text is no time.
         """
         return now if self.at is None else min(moment("--at", self.at, now), now)
 

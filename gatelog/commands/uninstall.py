@@ -1,6 +1,6 @@
 """`gatelog uninstall`: take gatelog off a cluster, and leave nothing stuck.
 
-Invariant: exit code 0 means that nothing of gatelog is left but what was not asked for.
+Invariant: exit code 0 means that all that was asked for is removed.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
-"""`gatelog up`: everything in one process.
+"""`gatelog up`: all parts in one process.
 
 Theory. Settings decide where log and read model are; without any, both are in the state directory.
 The command runs until it is asked to stop, and can be killed and started again at any time.
 
-Invariant: on a terminal it says in one line each what it did and where things are; otherwise it
-logs the same as events.
+Invariant: on a terminal it prints a line for each step and address; otherwise it logs the same as
+events.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ Mode = Annotated[
 ]
 
 DEFAULTS = {"forecast.interval_s": 60.0}
-"""Settings of this command, if nothing else is said: nobody else makes forecasts here."""
+"""Defaults of settings for this command: no other process makes forecasts here."""
 
 
 def up(

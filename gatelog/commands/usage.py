@@ -1,4 +1,4 @@
-"""`gatelog usage`: who used, held, wasted and waited for how much, and what it cost.
+"""`gatelog usage`: amounts used, held, wasted and waited for, by owner, and their cost.
 
 Invariant: reads only; rows of one period add up to the same totals, however they are divided.
 """
@@ -77,7 +77,7 @@ class WhatOptions:
 
     @property
     def shapes(self) -> bool:
-        """It is by owner and shape."""
+        """Whether rows are by owner and shape."""
         return self.used or self.failures
 
     @property
@@ -112,7 +112,7 @@ class SpanOptions:
         begin = moment("--since", since, now)
         if begin >= end:
             raise UsageFailed(f"--since {since} is not before --until {self.until or 'now'}")
-        return begin, max(begin, min(end, now))  # what comes after a copy's end is not known
+        return begin, max(begin, min(end, now))  # after the end of a copy nothing is known
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ def _idle_holders(
     now: datetime,
     form: FormOptions,
 ) -> None:
-    """Print who holds quota and runs nothing, and what it costs."""
+    """Print groups that hold quota and run nothing, and their cost."""
     from gatelog.commands import shapes as printed
     from gatelog.readmodel import rates as prices
     from gatelog.readmodel import usage as sums

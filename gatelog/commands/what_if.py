@@ -18,7 +18,7 @@ from gatelog.shell.errors import FAILED, UsageFailed
 from gatelog.terminal.progress import ProgressReport
 
 SECTION = "queueing."
-"""Settings of this section decide, so a change of one can be played."""
+"""Settings of this section take part in decisions, so a change of them can be played."""
 _QUEUES = """
 SELECT name FROM objects WHERE cluster = :cluster AND kind = 'ClusterQueue'
 UNION SELECT cluster_queue FROM quotas WHERE cluster = :cluster ORDER BY 1 LIMIT :limit
@@ -76,7 +76,7 @@ class TraceOptions:
 
 @dataclass(frozen=True)
 class PeriodOptions:
-    """Which part of the log counts, and how much of it is played to say how far to trust."""
+    """The part of the log that counts, and the part that is played for calibration."""
 
     since: Annotated[
         str | None, typer.Option(metavar="7d|TIME", help="Count from then on. Default: 7d.")
@@ -137,20 +137,20 @@ class ChangeOptions:
     ] = None
 
     def small(self) -> list[str]:
-        """Return those of `--set` that change an object."""
+        """Return the values of `--set` that change an object."""
         small = [text for text in self.assign or () if {"/", ":"} & set(text.partition("=")[0])]
         more = [text.partition("=") for text in self.nodes or ()]
         return small + [f"resourceflavor/{flavor}:nodes={count}" for flavor, _, count in more]
 
     def settings(self) -> list[str]:
-        """Return those of `--set` that are settings."""
+        """Return the values of `--set` that are settings."""
         small = self.small()
         return [text for text in self.assign or () if text not in small]
 
 
 @dataclass(frozen=True)
 class PlayedOptions(options.OutputOptions):
-    """What becomes of what was played."""
+    """The output of a play: label of teams, read model, form."""
 
     label: Annotated[
         str, typer.Option(metavar="KEY", help="Label of pods that names their team.")
@@ -234,12 +234,12 @@ def what_if(
 
 
 class Wanted(NamedTuple):
-    """What is asked of a play, whatever the arrivals come from."""
+    """The request for a play, whatever the arrivals come from."""
 
     change: list[Path]
     small: list[str]
     policy: dict[str, Any]
-    """Fields of Policy that are other."""
+    """Changed fields of Policy."""
     runtime: float
     label: str
     db: str | None
@@ -288,7 +288,7 @@ def _of_trace(
     def played(
         name: str, one: Wanted | None, counted: scenarios.Counted, sink: "Sink | None" = None
     ) -> "Tally":
-        """Return what comes of the jobs as they are, or on what is other."""
+        """Play the jobs as they are, or with changes, and return the tally."""
         there = base if one is None else changed(merged(base, one.change), one.small)
         with ProgressReport(f"playing {name}".rstrip()) as shown:
             progress = shown.until(jobs.begin, jobs.last)

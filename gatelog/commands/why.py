@@ -151,7 +151,7 @@ def _everything(
 
 
 def _pending(model: "ReadModel", namespace: str) -> "list[PendingRow]":
-    """Return what is not admitted, and before it what is admitted and yet runs nothing."""
+    """Return groups that are not admitted, and before them admitted groups that run nothing."""
     from gatelog.readmodel import heldup, running
     from gatelog.readmodel.rows import PendingRow
 

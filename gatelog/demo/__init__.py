@@ -1,9 +1,9 @@
-"""The demonstration: a simulated cluster, users who do things, and what the read model tells.
+"""The demonstration: a simulated cluster, its users, and reports from the read model.
 
     cluster   the simulated cluster, and users acting on it through HTTP
-    stories   what the users do, and what must come of it
+    stories   actions of the users, and their required results
     play      the whole run: cluster, `gatelog up`, stories, report
-    report    what is printed at the end, from SQL
+    report    the summary at the end, from SQL
 
 Invariant: gatelog runs here exactly as `gatelog up` runs it; only the cluster is a stand-in.
 """

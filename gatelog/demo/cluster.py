@@ -1,9 +1,9 @@
 """The simulated cluster of the demo, and the users on it.
 
-Theory. Users act through the HTTP API like any client; what became of it they read from the pods,
-and what the demo checks it reads from the read model, so that a story that passes proves both.
+Theory. Users act through the HTTP API like any client and read the results from the pods; the
+demo's checks read the read model, so that a story that passes proves both.
 
-Invariant: a wait that runs out raises `StoryFailed` with what was expected and what there is.
+Invariant: a wait that runs out raises `StoryFailed` with the expected and the actual state.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ PATIENCE_S = 15.0
 
 
 class StoryFailed(Exception):
-    """A story did not come out as it should; the message says what was expected, and what is."""
+    """A story had another result than required; the message has the expected and actual state."""
 
 
 def cluster_settings() -> Settings:
@@ -150,27 +150,27 @@ class Stage:
         )
 
     async def gated(self, name: str) -> bool:
-        """Tell whether a pod carries our gate."""
+        """Return whether a pod has our gate."""
         pod = await self._client.get("pods", name, NAMESPACE)
         gates = pod["spec"].get("schedulingGates") or []
         return any(gate["name"] == ADMISSION_GATE for gate in gates)
 
     async def released(self, name: str) -> bool:
-        """Tell whether a pod is free of our finalizer, or gone."""
+        """Return whether a pod is free of our finalizer, or gone."""
         pod = await self._get(name)
         return pod is None or POD_FINALIZER not in (pod["metadata"].get("finalizers") or [])
 
     async def gone(self, name: str) -> bool:
-        """Tell whether a pod has left the API server."""
+        """Return whether a pod has left the API server."""
         return await self._get(name) is None
 
     async def running(self, name: str) -> bool:
-        """Tell whether a pod runs."""
+        """Return whether a pod runs."""
         pod = await self._get(name)
         return pod is not None and pod["status"].get("phase") == "Running"
 
     async def reserved(self, pod: str) -> bool:
-        """Tell whether the group of a pod is reserved a start."""
+        """Return whether the group of a pod has a reserved start."""
         name = pod.rpartition("-")[0]
         row, now = await self.group(name), datetime.now(UTC)
         return row is not None and bool(await asyncio.to_thread(self._model.reserved, row.id, now))
@@ -184,7 +184,7 @@ class Stage:
         """Wait until a group is in one of the states (and waits for `reason`, if given).
 
         Raises:
-            StoryFailed: it is not, in time.
+            StoryFailed: the group is in another state at the time limit.
         """
         found: GroupRow | None = None
         try:
@@ -206,7 +206,7 @@ class Stage:
         """Wait until `check` holds for every name.
 
         Raises:
-            StoryFailed: it does not, in time.
+            StoryFailed: it does not hold at the time limit.
         """
         left = list(names)
         try:
@@ -232,7 +232,7 @@ def expect(condition: bool, sentence: str) -> None:
     """Fail the story with a sentence unless the condition holds.
 
     Raises:
-        StoryFailed: it does not.
+        StoryFailed: the condition does not hold.
     """
     if not condition:
         raise StoryFailed(sentence)

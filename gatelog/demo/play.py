@@ -46,10 +46,10 @@ def play(
     more: bool = False,
     database: str = "",
 ) -> bool:
-    """Run the demo; tell whether every story came out as it should.
+    """Run the demo; return whether every story had its required result.
 
-    `keep`: everything goes on behind the report, until a signal. `more`: `MORE` too. `database` is
-    the URL of another one than the file in the directory.
+    `keep`: all parts go on after the report, until a signal. `more`: with the stories of `MORE`.
+    `database` is the URL of a database other than the file in the directory.
     """
     place = _fresh(Path(directory))
     settings = Settings(
@@ -131,10 +131,10 @@ async def _perform(
 
 
 async def _first(up: asyncio.Task[None], ready: asyncio.Event, stop: asyncio.Event) -> bool:
-    """Wait until it is ready, False if asked to stop before.
+    """Wait until `gatelog up` is ready, False if asked to stop before.
 
     Raises:
-        CommandFailed: it takes too long; whatever ended `up`.
+        CommandFailed: it takes too long; also the error that ended `up`.
     """
     waits = [asyncio.create_task(ready.wait()), asyncio.create_task(stop.wait())]
     try:

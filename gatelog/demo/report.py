@@ -1,7 +1,7 @@
-"""What the demo prints at its end: every group's story, a summary, and what to try next.
+"""The report at the end of the demo: every group's story, a summary, and what to try next.
 
-Theory. All of it is read from the database the demo leaves behind, after everything has stopped:
-what is printed here is what any user can ask for later.
+Theory. All of it is read from the database that the demo leaves behind, after all parts have
+stopped: any user can query the same later.
 
 Invariant: every command line printed works as printed.
 """

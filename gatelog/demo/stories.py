@@ -1,7 +1,7 @@
-"""The stories: what users do, and what must come of it.
+"""The stories: actions of users, and their required results.
 
-Stories 1 and 2 are those of KEP-976. All share one ClusterQueue with 10 CPUs and run one after the
-other, so that each sees an empty queue.
+Stories 1 and 2 are from KEP-976. All share one ClusterQueue with 10 CPUs and run one after the
+other, so that each begins with an empty queue.
 
 Invariant: a story returns only if everything it promises in its title was observed; it checks pods
 at the API server and groups in the read model.
@@ -70,7 +70,7 @@ async def waits_for_quota(stage: Stage) -> None:
 
 
 async def failed_pod_replaced(stage: Stage) -> None:
-    """A pod of a running group fails, and another one takes its place."""
+    """A pod of a running group fails, and a replacement takes its place."""
     await stage.pod("fragile-0", Gang("fragile", 2), does="run=0.3s,fail=1")
     await stage.pod("fragile-1", Gang("fragile", 2), does="run=2s,succeed")
     await stage.state("fragile", "Running")

@@ -1,4 +1,4 @@
-"""Looking at the archive: is it there, how far is it, and what has the stream dropped unarchived?
+"""Looking at the archive: whether it exists, its end, and what the stream dropped unarchived.
 
 Invariant: lists names only; reads no segment.
 """

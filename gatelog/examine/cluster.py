@@ -1,9 +1,9 @@
-"""Looking at the cluster: version, permissions, kinds, and who gates pods.
+"""Looking at the cluster: version, permissions, kinds, and the gating of pods.
 
-Theory. What each part may have to do is written in its ClusterRole in `deploy/common`; the same
-rules are asked here through SelfSubjectAccessReviews, for the user of the kubeconfig.
+Theory. The rights that each part needs are in its ClusterRole in `deploy/common`; here
+SelfSubjectAccessReviews check the same rules for the user of the kubeconfig.
 
-Invariant: nothing is stored; access reviews and a pod with dryRun are all that is sent.
+Invariant: nothing is stored; only access reviews and a pod with dryRun are sent.
 """
 
 import asyncio
@@ -101,16 +101,16 @@ def _version(server: str, version: clusterinfo.Version) -> Finding:
 
 
 _KNOWN_GROUPS = ("", clusterinfo.KUEUE_GROUP)
-"""API groups that go without saying; pods are in another one as well."""
+"""API groups that are not named in the findings; pods are in another group as well."""
 
 
 async def _permissions(
     kube: KubeClient, settings: Settings, name: str, part: str, at: Installation, *, away: bool
 ) -> Finding:
-    """Say whether who carries out a part may do what its ClusterRole `gatelog-NAME` has.
+    """Check that the account of a part has the rights of its ClusterRole `gatelog-NAME`.
 
-    That is this user, but where the parts run in the cluster (`away`), and in a pod of another
-    part, the account of `part` is asked about, for which most accounts have no right.
+    The account is this user; where the parts run in the cluster (`away`), and in a pod of another
+    part, it is the service account of `part`, about which most accounts may not ask.
     """
     file = roles.chosen(settings).get(name, roles.ALWAYS)
     ours = f"system:serviceaccount:{settings.webhook.service_namespace}:gatelog-"

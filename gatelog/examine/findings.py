@@ -1,4 +1,4 @@
-"""A finding: what was looked at, how it is, and what to do about it.
+"""A finding: the object of a check, its verdict, and what to do about it.
 
 Invariant: a finding that is not ok says what to do.
 """
@@ -14,7 +14,7 @@ Verdict = Literal["ok", "warn", "fail", "skip"]
 class Finding(Struct, frozen=True):
     """`area`: settings, database, replicas, log, cluster, leases, deployments or queues.
 
-    Verdict `skip`: it could not be looked at.
+    Verdict `skip`: the check could not run.
     """
 
     area: str
@@ -25,22 +25,22 @@ class Finding(Struct, frozen=True):
 
 
 def ok(area: str, what: str, detail: str) -> Finding:
-    """It is as it should be."""
+    """Return the finding of a check that passed."""
     return Finding(area, what, "ok", detail)
 
 
 def warn(area: str, what: str, detail: str, remedy: str) -> Finding:
-    """It works, but a person should look at it."""
+    """Return the finding of a check that passed with a warning for a person."""
     return Finding(area, what, "warn", detail, remedy)
 
 
 def fail(area: str, what: str, detail: str, remedy: str) -> Finding:
-    """It does not work."""
+    """Return the finding of a check that failed."""
     return Finding(area, what, "fail", detail, remedy)
 
 
 def skip(area: str, what: str, detail: str) -> Finding:
-    """It cannot be looked at because of an earlier finding."""
+    """Return the finding of a check that cannot run because of an earlier finding."""
     return Finding(area, what, "skip", detail)
 
 

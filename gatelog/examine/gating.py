@@ -1,11 +1,12 @@
-"""Looking at what gates pods: what is registered, whether it answers, and what a pod gets.
+"""The gating of pods: what is registered, whether it answers, and what a pod gets.
 
-Theory. A registration outlives what it leads to: where no server answers, each pod that names a
-queue is refused. One with an address is dialled from here; one that names a Service is followed to
-the endpoints behind it, which is where the API server would end. Whether the API server trusts what
-it meets there shows a pod that it treats as any other but does not store (dryRun).
+Theory. A registration outlives its server: where no server answers, each pod that names a queue is
+refused. The address of a registration with a URL is dialled from here; a registration that names a
+Service is followed to the Service's endpoints, as the API server would. A pod created with dryRun
+shows whether the API server trusts the server there.
 
-Invariant: what may not be looked at is never called absent; the pod that is tried is never stored.
+Invariant: objects that this account may not see are never called absent; the pod that is tried is
+never stored.
 """
 
 from typing import Any
@@ -82,7 +83,7 @@ async def tried(kube: KubeClient) -> Finding:
     status, made = await kube.json("POST", path, body=_POD, params={"dryRun": "All"})
     if status not in (200, 201):
         said = (made or {}).get("message")
-        # Below 500 another policy of the cluster may refuse what is only a trial.
+        # Below 500 another policy of the cluster may refuse this pod, which is only a trial.
         return (fail if status >= 500 else warn)(
             AREA,
             what,

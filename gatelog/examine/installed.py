@@ -1,10 +1,11 @@
-"""Looking at what runs in the cluster, through the API server alone: deployments, queues, groups.
+"""The installation in a cluster, seen through the API server alone: deployments, queues, groups.
 
-Theory. A laptop has a kubeconfig and neither log nor database. What the API server shows is how
-many replicas of each part are ready, which queues say that they admit nothing, and, where `gatelog
-serve` is installed, which groups wait.
+Theory. A laptop has a kubeconfig and neither log nor database. The API server shows how many
+replicas of each part are ready, which queues are not active, and, where `gatelog serve` is
+installed, which groups wait.
 
-Invariant: nothing is written; what may not be looked at is skipped and said, never called absent.
+Invariant: nothing is written; a check that this account may not make is reported as skipped, never
+as absent.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +30,7 @@ MOST = 500
 _NAMED = 5
 _PARTS = ("ingest", "projector", "actuator")
 STANDALONE = "standalone"
-"""The part that is all of them, in one pod."""
+"""The part that has all others, in one pod."""
 
 
 async def deployments(kube: KubeClient, at: Installation) -> list[Finding]:
@@ -89,7 +90,7 @@ async def queues(kube: KubeClient) -> list[Finding]:
 
 
 async def _classes(kube: KubeClient, api: str) -> list[Finding]:
-    """Say whose least run time cannot be read; nothing where all can."""
+    """Report classes whose least run time cannot be read; [] where all can."""
     broken: list[str] = []
     for obj in await clusterinfo.every(kube, f"{api}/workloadpriorityclasses") or ():
         try:

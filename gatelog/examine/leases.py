@@ -1,8 +1,8 @@
-"""Looking at the Leases: who watches, who folds, and whether they still do.
+"""The Leases: the leaders of ingest and projector, and whether they still work.
 
-Ages compare the holder's clock with the API server's, so they are for people only; what replicas
-do depends on no such comparison (`runtime.election`). A Lease that looks old, or comes from the
-future, is read again: if it was renewed meanwhile the holder works and its clock is wrong.
+Ages compare the holder's clock with the API server's, so they are for people only; replicas never
+make such a comparison (`runtime.election`). A Lease that looks old, or comes from the future, is
+read again: if it was renewed meanwhile the holder works and its clock is wrong.
 
 Invariant: Leases are read, never written.
 """

@@ -1,11 +1,10 @@
-"""Looking at nodes and clocks: whose kubelet is away, which says that it is not ready, and whose
-clock is not the API server's.
+"""Nodes and their clocks: kubelets that are away, nodes that are not ready, wrong clocks.
 
-Theory. That a node is not ready is its kubelet's own word (Ready is False); of a kubelet that is
-not heard of the API server says Unknown. A kubelet renews a Lease every ten seconds by its own
-clock. A Lease that is ahead of the API server's time has a clock that is ahead for certain; what
-is behind is looked at again: if it was renewed meanwhile its clock is wrong, else the kubelet is
-away. So one look at Leases tells the two apart, which a pod that is not ready does not.
+Theory. A kubelet itself reports its node as not ready (Ready is False); for a silent kubelet the
+API server says Unknown. A kubelet renews a Lease every ten seconds by its own clock. A Lease ahead
+of the API server's time means a clock that is ahead for certain; a Lease that is behind is read
+again: if it was renewed meanwhile the clock is wrong, else the kubelet is away. So Leases separate
+the two causes, which a pod that is not ready does not.
 
 Invariant: reads only; this machine's own clock decides nothing.
 """
@@ -34,8 +33,8 @@ _NAMED = 5
 
 
 class Node(Struct, frozen=True):
-    """A node: whether its kubelet is heard of, in what words it says that it is not ready ("": it
-    is), and its Lease: `renewed_s` is its own clock's.
+    """A node: whether its kubelet is heard of, its words on why it is not ready ("": it is ready),
+    and the time of its Lease: `renewed_s` is by its own clock.
     """
 
     name: str
@@ -158,7 +157,7 @@ async def _nodes(kube: KubeClient) -> list[Node] | None:
 
 
 def _node(obj: dict[str, Any], renewed_s: float | None) -> Node:
-    """Return a node; a kubelet that never said anything is not called away."""
+    """Return a node; a kubelet without a condition Ready is not called away."""
     name = str(obj["metadata"]["name"])
     for one in (obj.get("status") or {}).get("conditions") or ():
         if one.get("type") == "Ready":

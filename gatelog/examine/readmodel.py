@@ -25,15 +25,15 @@ NEWS = timedelta(hours=1)
 """For so long something that was parked is worth a warning though no group is stuck."""
 REPLICAS = "replicas"
 LEAST_ROOM = 16 << 20
-"""Bytes on the disk of a SQLite file below which it is said to be full."""
+"""Bytes on the disk of a SQLite file below which the disk counts as full."""
 MOST_READ = 1 << 30
-"""Bytes of a SQLite file that is read from end to end: a second or two."""
+"""Bytes of the largest SQLite file that is read from end to end: a second or two."""
 
 
 class Examined(NamedTuple):
-    """The findings, and the checkpoint for those who compare it with the log.
+    """The findings, and the checkpoint for a comparison with the log.
 
-    `copied`: what was looked at is a copy, of which no log and no cluster is known.
+    `copied`: the read model is a copy, whose log and cluster are not known.
     """
 
     findings: list[Finding]
@@ -95,7 +95,7 @@ def _schema(url: str, at: Installation) -> Finding:
 
 
 def _integrity(url: str) -> list[Finding]:
-    """What SQLite says of its own file; nothing of one that takes long to read, or PostgreSQL."""
+    """The result of SQLite's integrity check; [] for a large file, or PostgreSQL."""
     from sqlalchemy.exc import DBAPIError
 
     from projector.storage.damage import MOVE_AWAY

@@ -16,11 +16,11 @@ from podgroup.model.reasons import effect_of, reason_of
 
 AREA = "database"
 _SAID = 400
-"""Characters of what is said of a group."""
+"""Characters of the text about a group."""
 
 
 def examine(model: ReadModel, now: datetime) -> list[Finding]:
-    """Return findings about what is refused or repeated, groups, idle quota, and preemption."""
+    """Return findings about refused and repeated writes, groups, idle quota, and preemption."""
     return [
         _refused(model),
         _large(model),

@@ -1,9 +1,9 @@
-"""Who asks for a topology, and whether pods wait until it is assigned.
+"""Pods that ask for a topology, and whether they wait until it is assigned.
 
 Theory. Kueue's topology ungater can place a pod only while the topology gate holds it. Without the
 gate a pod of a flavor with a topology runs wherever the scheduler likes, and nothing says so.
 
-Invariant: nothing is written; of the pods a bounded number is looked at.
+Invariant: nothing is written; a bounded number of pods is read.
 """
 
 from typing import Any
@@ -22,9 +22,9 @@ _POLICY = f"{clusterinfo.ADMISSION}/mutatingadmissionpolicies/{clusterinfo.POLIC
 
 
 async def examine(kube: KubeClient, settings: Settings, policy: bool) -> list[Finding]:
-    """Say how topologies fare; nothing where no pod asks for one.
+    """Report on topologies; [] where no pod asks for a topology.
 
-    `policy`: pods get their gates by the policy, whatever the settings here say.
+    `policy`: pods get their gates by the policy, not by the settings here.
     """
     asking = await _asking(kube)
     if not asking:

@@ -16,7 +16,7 @@ SHOWN = 3
 
 
 async def examine(kube: KubeClient, settings: Settings) -> Finding:
-    """Name pods that wait unseen, and say what they lack and what to do."""
+    """Name pods that wait unseen, what they lack and what to do."""
     if not await allowed(kube, Right("", "pods", "list")):
         return skip(AREA, WHAT, "this account may not list pods of all namespaces")
     try:

@@ -1,4 +1,4 @@
-"""Taking gatelog off a cluster without stopping what runs there.
+"""Removal of gatelog from a cluster without stopping running pods.
 
-`released` says what is taken off pods and Workloads of users, `removing` does all of it in order.
+`released` frees pods and Workloads of users, `removing` does all steps in order.
 """

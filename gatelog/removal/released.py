@@ -1,12 +1,12 @@
-"""What is taken off the objects of users: gates, finalizers and the label of pods; Workloads.
+"""Releasing the objects of users: gates, finalizers and the label of pods; Workloads.
 
-Theory. A pod that runs has nothing of ours but a finalizer and a label, and runs on without them.
-One that waits has our gate too: without it it starts, whatever quota there is, so its user is
-warned beforehand by the one who removes gatelog; with it, it waits for a gatelog that comes back. A
+Theory. A running pod has only a finalizer and a label of ours, and runs on without them. A waiting
+pod has our gate too: without the gate the pod starts, whatever quota there is, so the person who
+removes gatelog must warn its user; with the gate the pod waits for a gatelog that comes back. A
 Workload loses its finalizer first, so that deleting it cannot hang.
 
-Invariant: no pod is deleted, and every write names the object as it was looked at: what changed
-meanwhile is looked at again.
+Invariant: no pod is deleted, and every write names the version that was read: an object that
+changed meanwhile is read again.
 """
 
 import asyncio
@@ -38,15 +38,15 @@ QUEUE_KINDS = (
     ("resourceflavors", "ResourceFlavor"),
     ("admissionchecks", "AdmissionCheck"),
 )
-"""Kinds whose objects may carry the finalizer of what is in use."""
+"""Kinds whose objects may carry the finalizer of objects in use."""
 GATES = (ADMISSION_GATE, TOPOLOGY_GATE)
 IN_FORCE_S = 30.0
-"""Seconds for which policies and webhooks of ours that were deleted may still be in force."""
+"""Seconds for which deleted policies and webhooks of ours may still be in force."""
 _PAUSE_S = 0.2
 _OURS_SAYS = re.compile(r"'gatelog-[a-z-]+'|\"[a-z.]+\.gatelog\"")
 """How the API server names a policy or webhook of ours that refused a request."""
 TRIES = 8
-"""Looks at an object that changes under our hands, before that is an error."""
+"""Reads of an object that changes meanwhile, before that is an error."""
 
 Gates = Literal["open", "keep"]
 
@@ -60,7 +60,7 @@ class Pod(NamedTuple):
     running: bool
 
     def touched(self, gates: Gates) -> bool:
-        """Tell whether anything is to be taken off."""
+        """Return whether anything of ours must be removed."""
         return self.finalizer or (gates == "open" and (self.gated or self.label))
 
 
@@ -78,7 +78,7 @@ def inspect(pod: Object) -> Pod:
 
 
 def pod_patch(pod: Object, gates: Gates) -> list[Object]:
-    """Return the JSON patch that takes off what is ours; [] when there is nothing."""
+    """Return the JSON patch that removes our gates, finalizer and label; [] without them."""
     found, meta = inspect(pod), pod["metadata"]
     if not found.touched(gates):
         return []
@@ -116,7 +116,7 @@ def _less(obj: Object, field: str, names: set[str]) -> list[Object]:
 
 
 def made_by_us(workload: Object) -> bool:
-    """Tell whether a Workload represents pods, as ours do; Kueue's represent Jobs and the like."""
+    """Return whether a Workload represents pods, as ours do; Kueue's represent Jobs and so on."""
     meta = workload["metadata"]
     if (meta.get("annotations") or {}).get(IS_GROUP_WORKLOAD) == "true":
         return True
@@ -124,10 +124,10 @@ def made_by_us(workload: Object) -> bool:
 
 
 async def release(kube: KubeClient, kind: Kind, obj: Object, gates: Gates) -> bool:
-    """Take off an object what is ours; tell whether there was something.
+    """Remove our parts of an object; return whether there were any.
 
     Raises:
-        CommandFailed: refused, or it changes all the time.
+        CommandFailed: refused, or the object changes all the time.
     """
     path = path_of(kind, obj)
     began_s, tries = time.monotonic(), 0
@@ -146,7 +146,7 @@ async def release(kube: KubeClient, kind: Kind, obj: Object, gates: Gates) -> bo
         if answer.status == 404:
             return False
         if _OURS_SAYS.search(answer.message()) and time.monotonic() - began_s < IN_FORCE_S:
-            # It was deleted before this, and an API server hears of that a moment later.
+            # The policy was deleted before, and an API server learns that a moment later.
             await asyncio.sleep(_PAUSE_S)
             continue
         tries += 1

@@ -1,4 +1,4 @@
-"""Removing gatelog in the one order in which nothing hangs and nothing that runs is stopped.
+"""Removing gatelog in an order in which nothing hangs and no running pod is stopped.
 
 1. admission    registrations and policies, so that new pods are neither gated nor refused; the
                 aggregated APIs, an absent one of which keeps namespaces from being deleted
@@ -11,8 +11,8 @@
 6. crds         if asked for: Kueue's kinds, if gatelog installed them, with all queues
 7. data         if asked for: the log's volume, Secrets, the namespace, if gatelog made it
 
-Rights go after those that need them, and kinds after their objects. Each step looks at what is
-there, so a removal that was interrupted is repeated from the beginning and finds less to do.
+Rights go after the steps that need them, and kinds after their objects. Each step lists the present
+objects, so an interrupted removal is repeated from the beginning and finds less to do.
 
 Invariant: queues, CRDs and data go only when asked for by name; with `dry` nothing is written.
 """
@@ -132,7 +132,7 @@ Tell = Callable[[str], None]
 
 
 class Removal:
-    """One removal; `tell` is given a line of progress now and then."""
+    """A removal; `tell` is called with lines of progress."""
 
     def __init__(self, kube: KubeClient, wish: Wish, tell: Tell) -> None:
         self._kube = kube
@@ -331,7 +331,7 @@ class Removal:
         return Step("data", len(names), _counted(sorted(names)))
 
     async def _delete_unread(self, path: str) -> bool:
-        """Delete a Secret without having to read it; tell whether there is one."""
+        """Delete a Secret without reading it; return whether it existed."""
         params = {"dryRun": "All"} if self._wish.dry else {}
         answer = await self._kube.request("DELETE", path, params=params)
         if answer.status >= 400 and answer.status != 404:
@@ -343,7 +343,7 @@ class Removal:
     async def _delete_ours(
         self, kinds: Collection[Kind], namespace: str, component: str = ""
     ) -> list[str]:
-        """Delete what is ours of some kinds, or of one component; return the plural of each."""
+        """Delete our objects of some kinds, or of one component; return the plural of each."""
         found: list[tuple[Kind, Object]] = []
         for kind in kinds:
             everywhere = kind.kind == "RoleBinding"  # serve has one in kube-system

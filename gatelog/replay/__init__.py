@@ -1,4 +1,4 @@
-"""`gatelog replay`: the parts that know files, terminals and words; folding is projector.replay's.
+"""`gatelog replay`: files, terminal and texts; projector.replay folds.
 
 exporting    from the log to a file
 parking      what was parked, and what a person says about it

@@ -1,4 +1,4 @@
-"""The archive from the command line: writing what is new, and reading it with the stream.
+"""The archive from the command line: writing new segments, and reading them with the stream.
 
 Invariant: the streams and the database are only read.
 """
@@ -24,10 +24,10 @@ from runtime.settings import Settings
 
 
 async def archive(settings: Settings, bus: Bus, progress: Callable[[int], None]) -> Archived:
-    """Write what came since the last segment, and the tables if the settings say so.
+    """Write the messages since the last segment, and the tables if the settings say so.
 
     Raises:
-        UsageFailed: there is no archive in the settings.
+        UsageFailed: the settings name no archive.
         CommandFailed: no projector has written for this cluster.
         ArchiveStoreUnavailable, ArchiveDamaged, BusError: see `Archiver.run`.
     """
@@ -67,11 +67,11 @@ def live_position(connection: sa.Connection, cluster: str) -> Standing:
 async def joined(bus: Bus, settings: Settings, at: Standing) -> Log:
     """Return the log of the present epoch up to a position, from archive and stream as one.
 
-    What the stream still has is not read from the archive.
+    Messages that the stream still has are not read from the archive.
 
     Raises:
         CommandFailed: the beginning is not in the stream, and there is no archive.
-        LogIncomplete: it is not in the archive either.
+        LogIncomplete: the beginning is not in the archive either.
         ArchiveStoreUnavailable: the archive cannot be reached.
     """
 

@@ -26,7 +26,7 @@ Nominal = dict[str, dict[str, dict[str, int]]]
 
 
 class _Mine(NamedTuple):
-    """The group that was let in, and what it took."""
+    """The admitted group, and the quota that it took."""
 
     group: str
     cluster_queue: str
@@ -35,7 +35,7 @@ class _Mine(NamedTuple):
 
 
 class Message(Struct, frozen=True):
-    """A message, what it changed, and the nominal quotas of before it."""
+    """A message, its changes, and the nominal quotas before it."""
 
     batch: Batch
     world: World

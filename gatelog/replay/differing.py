@@ -1,4 +1,4 @@
-"""Decisions that differ, in lines: what was decided then, what would be now, and what that changes.
+"""Decisions that differ, in lines: the past decision, today's decision, and the changed fields.
 
 Invariant: every decision of a difference has exactly one line that begins with its position.
 """
@@ -24,7 +24,7 @@ class DifferencePrinter:
         self.count = 0
 
     def __call__(self, difference: Difference) -> None:
-        """Print one."""
+        """Print a difference."""
         self.count += len(difference.then) + len(difference.now)
         self.count += len(difference.said_then) + len(difference.said_now)
         for line in lines(difference):
@@ -32,11 +32,11 @@ class DifferencePrinter:
 
 
 def ignore(difference: Difference) -> None:
-    """Take no notice: what is asked for is not the decisions."""
+    """Ignore a difference: the command does not ask for decisions."""
 
 
 def lines(difference: Difference) -> Iterator[str]:
-    """Return the lines of one place: then, now, and which fields of a command are others."""
+    """Return the lines of one place: then, now, and the changed fields of a command."""
     now = list(difference.now)
     for then in difference.then:
         yield _line(difference.position, "then", then)
@@ -74,7 +74,7 @@ def _fields(then: Decision, now: Decision, titles: Mapping[str, str]) -> Iterato
 
 
 def said_of(record: Struct, titles: Mapping[str, str] = {}) -> str:
-    """Return a record in words: what it is, and its fields that say something."""
+    """Return a record in words: its kind, and its fields that are not empty."""
     kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(record).__name__).lower()
     said = _plain(record, titles, left_out="group")
     return f"{kind}: {said}" if said else kind

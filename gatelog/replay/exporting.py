@@ -1,7 +1,7 @@
 """`gatelog export`: from the log to a file.
 
-Theory. Everything is one pass. A choice of groups needs a pass before it, to learn who belongs to
-them, and pseudonyms one more, to learn which names sentences may mention.
+Theory. The whole log takes one pass. A selection of groups needs a pass before it, to learn their
+pods and Workloads, and pseudonyms another pass, to learn which names sentences may mention.
 
 Invariant: the file gets its name when it is complete; the log is only read.
 """
@@ -30,10 +30,10 @@ MOST_KEY_BYTES = 64
 async def export(
     settings: Settings, path: Path, wanted: Wanted, key: bytes | None, progress: Progress
 ) -> Export:
-    """Write what is wanted of the log to `path`; `key` (None: real names) is that of pseudonyms.
+    """Write the wanted part of the log to `path`; `key` is for pseudonyms (None: real names).
 
     Raises:
-        CommandFailed: there is no log, its beginning is gone, or nothing in it is wanted.
+        CommandFailed: there is no log, its beginning is gone, or no message is wanted.
         OSError: the file cannot be written.
     """
     with reading(database_url(settings)) as connection:

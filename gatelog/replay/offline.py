@@ -1,10 +1,10 @@
 """Replay without NATS: of an export, a segment of an archive, or a whole archive.
 
-Theory. All of them are logs (`projector.replay.log.Log`) that bring along by which rules they were
-decided, so what is done with the streams can be done with them. What of them cannot be read is
-listed by them and stops nothing; a command that folds one shows `unread` afterwards.
+Theory. All of them are logs (`projector.replay.log.Log`) that carry the settings of their
+decisions, so all commands for the streams work with them. Unreadable lines are listed and stop
+nothing; a command that folds such a log shows `unread` afterwards.
 
-Invariant: nothing is written but an empty database that was named for it.
+Invariant: only an empty database that was named for it is written.
 """
 
 import asyncio
@@ -42,8 +42,8 @@ def open_source(where: str, settings: Settings) -> Source:
     """Return what a path or URL names as a log.
 
     Raises:
-        UsageFailed: there is nothing.
-        CommandFailed: it is an export that this gatelog cannot read.
+        UsageFailed: the path does not exist.
+        CommandFailed: the file is an export that this gatelog cannot read.
         LogIncomplete, ArchiveStoreUnavailable, ArchiveDamaged: an archive that cannot be read.
     """
     path = Path(where).expanduser()

@@ -1,4 +1,4 @@
-"""What `gatelog replay` does with a log: verify, ask again, go back in time, or step through.
+"""The actions of `gatelog replay` on a log: verify, decide again, go back in time, or step through.
 
 Invariant: the live database is read in one transaction and never written.
 """
@@ -80,7 +80,7 @@ async def verify(settings: Settings, progress: Progress) -> tuple[Result, list[T
     with tempfile.TemporaryDirectory(prefix="gatelog-replay-") as folder:
         url = f"sqlite:///{folder}/replay.sqlite3"
         migrate.make_tables(url)
-        # One transaction: what is compared is what was there when the checkpoint was read.
+        # One transaction: the rows compared are those of the checkpoint.
         with reading(database_url(settings)) as connection:
             at = live_position(connection, settings.cluster)
             async with open_bus(settings) as bus:
@@ -117,7 +117,7 @@ async def digesting(
             known |= found
         except BaseException:
             while not work.done():
-                with suppress(Exception):  # the error that came first is the one to raise
+                with suppress(Exception):  # the first error is to be raised
                     raw.cancel_safe(timeout=5)
                 wait([work], 0.1)
             raise
@@ -155,14 +155,14 @@ async def redecide(
 
 
 def written_to(target: str | None, cluster: str, mode: str) -> AbstractContextManager[Sink | None]:
-    """Return a sink for a read model at a place where there is none yet; None: none is wanted.
+    """Return a sink for a read model at an empty place; None: no sink is wanted.
 
     Raises:
-        CommandFailed: there is a read model already; it is not touched.
+        CommandFailed: the place has a read model already, which is not touched.
     """
     if target is None:
         return nullcontext()
-    # There is no such file, or no table in it, or it will be said what is wrong.
+    # Without such a file or table the sink makes it, or reports the error.
     with suppress(DatabaseError, sa.exc.SQLAlchemyError), reading(target) as connection:
         known = sa.inspect(connection).has_table(tables.checkpoints.name)
         if known and connection.execute(sa.select(tables.checkpoints.c.seq)).first():

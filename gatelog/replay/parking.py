@@ -1,8 +1,8 @@
-"""What was parked, and what a person says about it.
+"""Parked events and decisions, and what a person decides about them.
 
-Theory. A person's word is a fact of the log like any other: `OperatorActed` is published, the
-projector folds it, lets the group go on and closes the row. So a replay knows of it too. What is
-waited for is the row, because only then has the word taken effect.
+Theory. A person's decision is a fact of the log like any other: `OperatorActed` is published, the
+projector folds it, lets the group go on and closes the row. So a replay has it too. The command
+waits for the row, because only then the decision has taken effect.
 
 Invariant: this module writes to the log, never to the database.
 """
@@ -42,9 +42,9 @@ RAW_SHOWN = 100_000
 class ParkedEvent(Struct, frozen=True, kw_only=True):
     """One parked event; `raw` is the event as it was, as text.
 
-    `group` is the group it concerns as NAMESPACE/NAME, "" if none is known; `stuck` says that the
-    group is stuck because of it. `decision` is the decision that was parked, as JSON; "" if it
-    was none, or in a list.
+    `group` is the group that the event concerns, as NAMESPACE/NAME, "" if unknown; `stuck`: the
+    group is stuck because of the event. `decision` is the parked decision, as JSON; "" for an
+    event, or in a list.
     """
 
     seq: int
@@ -72,7 +72,7 @@ def parse_key(text: str) -> tuple[int, int]:
     """Return position and ordinal of `SEQ/ORD`.
 
     Raises:
-        UsageFailed: it is not of that form.
+        UsageFailed: the text has another form.
     """
     seq, slash, ordinal = text.partition("/")
     if not (slash and seq.isdecimal() and ordinal.isdecimal() and len(text) < 30):
@@ -81,9 +81,9 @@ def parse_key(text: str) -> tuple[int, int]:
 
 
 def found(settings: Settings, *, settled: bool, namespace: str = "") -> list[ParkedEvent]:
-    """Return what is parked, oldest first; with `settled` also what was released or discarded.
+    """Return parked rows, oldest first; with `settled` also released and discarded rows.
 
-    Of a namespace is what concerns a group or an object in it.
+    A row belongs to a namespace if it concerns a group or an object in it.
     """
     table = tables.parked
     query = _query(settings).order_by(table.c.seq, table.c.ord).limit(MOST)
@@ -171,13 +171,13 @@ async def resolve(
     note: str,
     patience_s: float = PATIENCE_S,
 ) -> list[str]:
-    """Publish what a person decided and wait `patience_s` until the projector has taken it in.
+    """Publish a person's decision and wait `patience_s` until the projector has folded it.
 
-    Returns the groups (NAMESPACE/NAME) that stood still because of it, or whose decision was parked
-    and is made again now.
+    Returns the groups (NAMESPACE/NAME) that were stuck because of the rows, or whose decision was
+    parked and is made again now.
 
     Raises:
-        CommandFailed: one of them is not parked (any more), or the projector does not answer.
+        CommandFailed: a key is not parked (any more), or the projector does not answer.
     """
     stood = set()
     for key in keys:
@@ -191,7 +191,8 @@ async def resolve(
     body = encode_batch(Batch(source="operator", events=acted))
     subject = events(settings.cluster, "operator")
     async with open_bus(settings) as bus:
-        # An id of its own: what is parked again may be released again within the stream's window.
+        # An id of its own: a row that is parked again may be released again within the stream's
+        # window.
         sequence = await bus.publish(subject, body, f"operator/{uuid.uuid4().hex}")
     until = asyncio.get_running_loop().time() + patience_s
     while [key for key in keys if not one(settings, key).resolution]:

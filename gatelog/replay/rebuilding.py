@@ -1,15 +1,15 @@
 """`gatelog replay --rebuild`: a new read model beside the one in force, then in its place.
 
     1  fold the log up to the position of the read model in force, while the projector runs on
-    2  add what the log does not tell, and fold what has come meanwhile until that takes no time
-    3  see that a projector can start from it
+    2  add rows that the log lacks, and fold new messages until that takes no time
+    3  check that a projector can start from it
     4  take the checkpoint, so that the projector waits; fold the rest; put it in place
 
-Theory. Of what comes in steps 2 and 4, decisions are taken from the read model in force, where they
-are before they are in their stream. The same fold as in a replay: what was concluded then takes
-effect, and no rule is asked; so the new read model has the same decisions under the same numbers.
+Theory. In steps 2 and 4, decisions are taken from the read model in force, which has them before
+their stream does. The fold is that of a replay: past conclusions take effect, and no rule runs; so
+the new read model has the same decisions with the same numbers.
 
-Invariant: what is put in place covers the log up to exactly the checkpoint in force.
+Invariant: the new read model covers the log up to exactly the checkpoint in force.
 """
 
 import asyncio
@@ -44,9 +44,9 @@ from runtime.jetstream import Bus
 from runtime.settings import Settings
 
 SOON_S = 0.3
-"""The projector is asked to wait when what is missing was folded in so little."""
+"""The projector is asked to wait once the missing messages were folded in this many seconds."""
 ROUNDS = 20
-"""Rounds of catching up before it is asked all the same."""
+"""Rounds of catching up before the projector is asked to wait in any case."""
 TRIES, PAUSE_S = 30, 1.0
 """How often, and with which pauses, a switch-over is tried while queries run."""
 
@@ -175,10 +175,10 @@ class _Switch:
                 return
 
     def _see_that_it_loads(self) -> None:
-        """See that a projector can start from it, and finds what was folded.
+        """Check that a projector can start from the new read model, and finds the folded state.
 
         Raises:
-            DatabaseError: it does not; a fault of gatelog's.
+            DatabaseError: it does not, which is a fault of gatelog's.
         """
         store = SqlStore(self._model.url, self._cluster, draft=self._model.draft)
         try:
@@ -219,8 +219,8 @@ class _Switch:
                 f"({world.mode}): the log changed during the rebuild, so nothing was put in place; "
                 "run it again"
             )
-        # Numbers must go on where those in force stand, whatever was recorded: the stream of
-        # decisions knows them.
+        # Numbers must go on from those in force, whatever was recorded: the stream of decisions has
+        # them.
         known = unpack_meta(old.folded).decisions
         world.meta.decisions = max(world.meta.decisions, known)
         return replaced(old, pack_meta(world.meta))
@@ -254,7 +254,7 @@ class _Switch:
 def _asking(url: str) -> Iterator[sa.Engine]:
     engine = reader(url)
     if engine.dialect.name == "sqlite":
-        # It looks through all of history once, and what it then holds it never needs again.
+        # One pass over all of history: a large cache would be of no use.
         sa.event.listen(engine, "connect", _with_small_cache)
     try:
         yield engine

@@ -1,9 +1,9 @@
-"""One group, event by event: what came, what changed, what was decided and why.
+"""A group step by step: events, changes, decisions and their reasons.
 
-Theory. While a log is folded, every message after which the journal speaks of the group becomes a
-step. A group's life has few of them, so all are kept and a person can go forward and back.
+Theory. While a log is folded, every message whose journal names the group becomes a step. A group's
+life has few of them, so all are kept and a person can go forward and back.
 
-Invariant: a step shows what the journal of its message says of the group, and nothing else.
+Invariant: a step shows only the lines of its message's journal that are about the group.
 """
 
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""How a program of ours ends: its exit code, and a reader of its output that has gone.
+"""The end of our programs: exit codes, and readers of their output that have gone.
 
 Invariant: a pipe whose reader went away (head, less) is no failure.
 """
@@ -27,9 +27,9 @@ def end(run: Callable[[Sequence[str]], int]) -> NoReturn:
 
 
 def failed(error: BaseException, name: str, help_of: str, *, debug: bool = False) -> int:
-    """Say on stderr in one sentence why a command line failed; return its exit code.
+    """Write to stderr in one sentence why a command line failed; return its exit code.
 
-    `name` begins the sentence; `help_of` is where a line that was typed wrongly is sent.
+    `name` begins the sentence; `help_of` is the command line of the help for a mistyped line.
     """
     usage = getattr(error, "format_message", None)
     if usage is not None:

@@ -1,12 +1,12 @@
-"""From whatever went wrong to one sentence for a person, and an exit code.
+"""From any error to one sentence for a person, and an exit code.
 
 Theory. The parts below raise errors whose message already says what is wrong, where, and what to
 do. This module knows their names, looks them up among the modules that are loaded (a class that
 was never imported cannot have been raised, so no extra is imported for it), and falls back to a
 sentence that asks for `--debug` for everything unexpected.
 
-Exit codes: 0 done, 1 it failed, 2 it was asked wrongly (usage, settings, a
-login that the log server refuses), 130 interrupted.
+Exit codes: 0 done, 1 it failed, 2 a wrong request (usage, settings, a login that the log server
+refuses), 130 interrupted.
 
 Invariant: `explain` returns one line without a trailing newline, for every exception.
 """
@@ -44,7 +44,7 @@ _SURROUNDINGS = (
     ("runtime.jetstream", "ServerTooOld"),
     ("runtime.jetstream", "StreamMismatch"),
 )
-"""Those that mean what was set: the same again ends the same."""
+"""Errors of wrong settings: a repetition fails in the same way."""
 
 _EXTRAS = {
     "nats": "all",
@@ -63,15 +63,15 @@ _NO_DEMO = "the image has no demo and no stand-in of a cluster: run `make demo` 
 
 
 class CommandFailed(Exception):
-    """A command could not do what it was asked; the message says why and what to do."""
+    """A command could not do its task; the message says why and what to do."""
 
     exit_code = FAILED
 
 
 class NotHere(CommandFailed):
-    """Nothing names a read model, and none on this machine is of the kubeconfig's cluster.
+    """No setting names a read model, and none on this machine is of the kubeconfig's cluster.
 
-    `settings` are those of the line that was typed: which cluster it names.
+    `settings` are those of the typed line, which name the cluster.
     """
 
     def __init__(self, said: str, settings: "Settings") -> None:
@@ -95,7 +95,7 @@ class Explained(NamedTuple):
 
 
 def explain(error: BaseException) -> Explained:
-    """Say in one line what went wrong. Of a group of errors the first known one speaks."""
+    """Explain an error in one line. Of a group of errors the first known error counts."""
     if isinstance(error, BaseExceptionGroup):
         found = [explain(inner) for inner in error.exceptions]
         return next((one for one in found if one.known), found[0])

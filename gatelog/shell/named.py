@@ -1,8 +1,8 @@
-"""Which cluster the kubeconfig names: read from its files, nothing is asked.
+"""The cluster that the kubeconfig names: read from its files, without a request.
 
-Theory. A read model on this machine is of one cluster, and the kubeconfig names one. They are the
-same if server and authority are: a cluster that was made anew at an old address has another
-authority.
+Theory. A read model on this machine is of one cluster, and the kubeconfig names a cluster. The two
+clusters are the same if server and authority are equal: a cluster that was made anew at an old
+address has another authority.
 
 Invariant: no credential is read; a file that cannot be read names nothing.
 """
@@ -22,7 +22,7 @@ class Named(Struct, frozen=True):
     server: str
     namespace: str
     identity: str
-    """Server and a digest of its authority, in one line."""
+    """Server and a digest of its authority."""
 
 
 def by_kubeconfig(kubeconfig: str = "", context: str = "") -> Named | None:
@@ -55,7 +55,7 @@ def _files(kubeconfig: str) -> list[tuple[Path, dict[str, Any]]]:
         try:
             content = yaml.safe_load(file.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, yaml.YAMLError):
-            continue  # the login says what is wrong with it
+            continue  # the login reports what is wrong with it
         if isinstance(content, dict):
             found.append((file, content))
     return found

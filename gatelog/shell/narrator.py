@@ -1,8 +1,8 @@
-"""Telling a person what goes on, or a machine: progress lines or structured log lines.
+"""Progress for a person as short lines, for a machine as structured log lines.
 
-Theory. Who watches a terminal wants one short line per step and a mark that says whether it is
-good; who collects logs wants events with fields. Both get the same things through one object,
-and both on stderr, so that stdout stays free for what a command produces.
+Theory. A person at a terminal needs a short line per step and a mark for its result; a log
+collector needs events with fields. Both get the same steps through one object, and both on stderr,
+so that stdout stays free for a command's output.
 
 Invariant: every line is written in exactly one of the two forms.
 """
@@ -29,10 +29,10 @@ _MARKS = {
 
 
 class Narrator:
-    """Speaks to a terminal when stderr is one and log.format does not ask for JSON.
+    """Writes short lines when stderr is a terminal and log.format is not json.
 
-    With `plain` it speaks to a person even if that is not a terminal. With a person watching, log
-    lines below warning stay away unless `verbose`.
+    With `plain` it writes short lines to other streams too. Beside short lines, log lines below
+    warning are left out unless `verbose`.
     """
 
     def __init__(

@@ -1,10 +1,10 @@
 """Options that several commands share, and how they become settings.
 
 Theory. Every setting can be given on the command line (`--set section.field=value`); the few that
-people type daily have an option of their own. All go through `settings_source.load`, so a bad
-value is refused in the same words wherever it came from. Options that go together are one value:
-a command takes the value, and `as_options` shows typer the options that it is made of, behind
-those of the command itself.
+people type daily have an option of their own. All go through `settings_source.load`, so a bad value
+is refused in the same words from every source. Options that go together are one value: a command
+takes the value, and `as_options` gives typer the value's options, after those of the command
+itself.
 
 Invariant: a command reads its settings once, here.
 """
@@ -31,7 +31,7 @@ R = TypeVar("R")
 
 
 def _namespaces(ctx: Any, incomplete: str) -> list[str]:
-    """Complete a namespace, by what is above this module and loaded for that alone."""
+    """Complete a namespace, by a module above this layer, loaded only for that."""
     found: list[str] = import_module("gatelog.terminal.completing").namespaces(ctx, incomplete)
     return found
 
@@ -152,7 +152,7 @@ def settings(
 
 
 def with_archive(given: Settings, url: str | None) -> Settings:
-    """Return the settings with another archive, if one is named."""
+    """Return the settings with another archive, if `url` names one."""
     if url is None:
         return given
     return msgspec.structs.replace(given, archive=msgspec.structs.replace(given.archive, url=url))
@@ -166,7 +166,7 @@ def database_option(value: str | None) -> str | None:
 
 
 def epilog(examples: str) -> str:
-    """Return what is said below the help of a command: its examples, one in a line of text."""
+    """Return the text below the help of a command: its examples, one to a line."""
     return "\n\n".join(["[bold]Examples[/]", *examples.strip().splitlines()])
 
 
@@ -216,14 +216,14 @@ class DatabaseOptions:
     def settings(self, *, search: bool = False, **given: Any) -> Settings:
         """Return the settings; `given` as of the function `settings`.
 
-        With `search`, which is for commands that only read: where nothing names a read model, the
-        nearest one of the kubeconfig's cluster is taken (`statedir.near`), and named on stderr if
-        it is elsewhere. That of another cluster is never read.
+        With `search`, for commands that only read: without a named read model, the nearest read
+        model of the kubeconfig's cluster is taken (`statedir.near`), and named on stderr if it is
+        elsewhere. The read model of another cluster is never read.
 
         Raises:
             SettingsError: a setting that cannot be used.
             UsageFailed: `--set` without `=`.
-            NotHere: nothing names one, and none here is of the kubeconfig's cluster.
+            NotHere: no setting names a read model, and none here is of the kubeconfig's cluster.
         """
         found = settings(
             self.config,
@@ -325,10 +325,10 @@ class _Answer(Generic[_Form]):
 
     @property
     def form(self) -> _Form | None:
-        """The form that was asked for by `-o` or by `--json`.
+        """The form that `-o` or `--json` names.
 
         Raises:
-            UsageFailed: two different ones.
+            UsageFailed: two different forms.
         """
         if self.as_json and self.output not in (None, "json"):
             raise UsageFailed(f"--json and -o {self.output} exclude each other: one form")

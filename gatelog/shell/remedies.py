@@ -1,13 +1,13 @@
 """What to do about each cause, by how gatelog was installed: the one table of remedies.
 
-Theory. A cause has one remedy, and where it is carried out depends on the installation: in a
-terminal that runs `gatelog up`, in the one pod of profile standalone, or in the deployments of
-profile production. Objects that are missing are made again from what was installed, never from a
-directory of this repository: that would turn images and settings. `doctor`, `why`, the console and
-docs/runbook.md print this table.
+Theory. A cause has one remedy, and its place depends on the installation: a terminal that runs
+`gatelog up`, the single pod of profile standalone, or the deployments of profile production.
+Missing objects are made again from the installed manifests, never from a directory of this
+repository, which would change images and settings. `doctor`, `why`, the console and docs/runbook.md
+print this table.
 
-Invariant: pure; each command stands in backquotes and can be pasted as it is but for a word in
-capitals, which is a name that is not known here.
+Invariant: pure; each command is in backquotes and can be pasted as it is but for words in capitals,
+which are names that are not known here.
 """
 
 import os
@@ -51,7 +51,7 @@ UNKNOWN: Final = Installation()
 
 
 def here(settings: Settings) -> Installation:
-    """Return the installation that this process belongs to, as far as it can tell by itself."""
+    """Return the installation that this process belongs to, as far as its environment shows."""
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
         own = _IN_POD.read_text().strip() if _IN_POD.is_file() else ""
         space = own or settings.lease.namespace or NAMESPACE
@@ -64,7 +64,7 @@ def here(settings: Settings) -> Installation:
 
 
 class Remedy(Struct, frozen=True):
-    """What to do about a cause with `gatelog up`, in the one pod, and in production."""
+    """What to do about a cause with `gatelog up`, in the single pod, and in production."""
 
     up: str
     standalone: str
@@ -77,7 +77,9 @@ _APPLY = {
     "kustomize": "`kubectl kustomize COPY | kubectl apply --server-side --force-conflicts -f -` "
     "(COPY: your copy of the overlay)",
 }
-"""How what was installed is made again, images, settings and replicas as they are."""
+"""Commands that apply the installed manifests again, with images, settings and replicas as they
+are.
+"""
 _BOTH = "{installed}"
 _ONE_POD = "`kubectl -n {ns} delete pod gatelog-0`"
 

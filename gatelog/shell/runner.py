@@ -25,11 +25,11 @@ class Interrupted(CommandFailed):
 
 
 def run(main: Main, *, grace_s: float = GRACE_S) -> None:
-    """Run `main(stop)` to its end; `grace_s` is what it has after the first signal.
+    """Run `main(stop)` to its end; `grace_s` is its time after the first signal.
 
     Raises:
-        Interrupted: it was cut short.
-        BaseException: whatever `main` raised.
+        Interrupted: `main` was cut short.
+        BaseException: the error of `main`.
     """
     eventloop.run(_run(main, grace_s))
 

@@ -1,6 +1,6 @@
-"""rich's console for text that others wrote.
+"""rich's console for text of users and other programs.
 
-Invariant: control sequences on it are those of rich itself.
+Invariant: only rich itself writes control sequences.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from gatelog.shell.visible import visible
 
 
 class Screen(Console):
-    """rich's console for text of others: what it is given to show is made visible first."""
+    """rich's console for foreign text: control characters in it are made visible first."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None

@@ -17,10 +17,10 @@ def span(text: str) -> timedelta | None:
 
 
 def moment(option: str, text: str, end: datetime) -> datetime:
-    """Return the moment that `text` names, a span being one before `end`, a day its begin in UTC.
+    """Return the moment that `text` names: a span is before `end`, a day its begin in UTC.
 
     Raises:
-        UsageFailed: it is neither.
+        UsageFailed: the text is neither.
     """
     if (found := span(text)) is not None:
         return end - found
@@ -34,7 +34,8 @@ def instant(option: str, text: str, wanted: str = "a") -> datetime:
     """Return the time that `text` names, in UTC if it names no zone.
 
     Raises:
-        UsageFailed: it is none; `wanted` says, before the word time, what else it may be.
+        UsageFailed: the text is no time; `wanted` names, before the word time, other accepted
+            forms.
     """
     try:
         at = datetime.fromisoformat(text)

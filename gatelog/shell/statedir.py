@@ -1,4 +1,4 @@
-"""The state directory of `gatelog up`: what is where, and that only one process uses it.
+"""The state directory of `gatelog up`: its files, and the lock by which only one process uses it.
 
     nats/                   the embedded log (its own lock guards it as well)
     read-model.sqlite3      the read model, unless database.url names another
@@ -6,14 +6,14 @@
     up.lock                 held while `gatelog up` runs
     cluster                 which cluster the kubeconfig of that process named
 
-Commands that only ask find it from elsewhere: `near` looks here, in the directories above, and
-then where the last `gatelog up` of this user ran, which leaves a note of that.
+Commands that only read find it from elsewhere: `near` looks here, in the directories above, and
+then where the last `gatelog up` of this user ran, which leaves a note of its place.
 
-The lock is an flock, so it goes with its process however that ends; the text in the file only
-says who holds it. A `.gitignore` keeps the directory out of repositories it may be started in.
+The lock is an flock, so it goes with its process however that ends; the text in the file only names
+the holder. A `.gitignore` keeps the directory out of repositories it may be started in.
 
-Invariant: between `enter` and `exit` no other process that asks through here uses the directory,
-and what this one makes, there or elsewhere, is for its user alone.
+Invariant: within `hold` no other process that uses this module uses the directory, and files that
+this process makes are for its user alone.
 """
 
 import contextlib
@@ -41,11 +41,11 @@ class StateDir:
 
     @contextlib.contextmanager
     def hold(self, cluster: str = "") -> Iterator[None]:
-        """Make the directory if need be and keep others out; `cluster` is whose it is then.
+        """Make the directory if need be and lock it; `cluster` is the cluster it belongs to.
 
         Raises:
             StateDirInUse: another process holds it.
-            CommandFailed: it cannot be made or written.
+            CommandFailed: the directory cannot be made or written.
         """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -97,7 +97,7 @@ class StateDir:
             return ""
 
     def held(self) -> bool:
-        """Tell whether a process holds the directory; nothing is made."""
+        """Return whether a process holds the directory; nothing is made."""
         try:
             handle = os.open(self.lock, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
@@ -119,7 +119,7 @@ class StateDir:
         )
 
     def in_use(self) -> str:
-        """Say who runs on it, in a sentence; "" if it is free. Makes nothing."""
+        """Return a sentence on the process that runs on it; "" if it is free. Makes nothing."""
         return self._in_use() if self.held() else ""
 
     def holder(self) -> int | None:
@@ -139,7 +139,7 @@ def of(settings: Settings) -> StateDir:
 def near(name: str) -> list[StateDir]:
     """Return the state directories of that name with a read model in them, the nearest first.
 
-    Here, in a directory above, and the one that a `gatelog up` of this user used last.
+    Places are this directory, the directories above, and that of this user's last `gatelog up`.
     """
     here = Path.cwd()
     places = [parent / name for parent in (here, *here.parents)]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 SBOM: Final = "sbom.cdx.json"
-"""File of an image that lists what it is made of (CycloneDX); its Dockerfile writes it."""
+"""File of an image that lists its components (CycloneDX); the Dockerfile writes it."""
 
 
 def facts(prefix: Path = Path(sys.prefix)) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""Nothing of a cluster reaches a terminal as a control character.
+"""Control characters in texts of a cluster never reach a terminal.
 
-Theory. Labels, messages and reasons are what users wrote: an escape sequence in one could rename
-the window of an operator, hide lines or press keys. What a command prints goes through `Visible`,
-which shows each control character as its picture (␛) or as �; what rich draws itself (colours,
-cursor) goes past it, and text that rich is given is made visible by `screen`.
+Theory. Labels, messages and reasons are texts of users: an escape sequence in them could rename the
+window of an operator, hide lines or press keys. The output of commands goes through `Visible`,
+which shows each control character as its picture (␛) or as �; rich's own sequences (colours,
+cursor) go past it, and `screen` makes the text given to rich visible.
 
 Invariant: of control characters only line feeds and tabs come through, and no change of direction.
 """
@@ -37,7 +37,7 @@ def visible(text: str) -> str:
 
 
 class Visible:
-    """A stream of text on which control characters are pictures; `raw` is the one below."""
+    """A stream of text on which control characters are pictures; `raw` is the stream below."""
 
     def __init__(self, out: TextIO) -> None:
         self.raw = out
@@ -56,7 +56,7 @@ class Visible:
 
 
 def raw(out: TextIO) -> TextIO:
-    """Return the stream itself, for who writes control sequences of our own."""
+    """Return the stream itself, for writers of control sequences of our own."""
     return out.raw if isinstance(out, Visible) else out
 
 
@@ -72,7 +72,7 @@ def only_visible() -> Iterator[None]:
 
 
 def shown(command: Callable[P, R]) -> Callable[P, R]:
-    """Return a command whose output has no control characters of others."""
+    """Return a command whose output has no foreign control characters."""
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:

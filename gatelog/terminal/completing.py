@@ -1,9 +1,9 @@
 """Completion of names that are in the read model: groups, namespaces, queues, questions.
 
-Theory. A shell asks at each press of a key, so the read model is asked by the line that was typed
-(`--db`, `--state-dir`) or the one that is near, and by nothing that takes longer than a moment.
+Theory. A shell asks at each press of a key, so the read model is that of the typed line (`--db`,
+`--state-dir`) or the nearest, and every query is short.
 
-Invariant: nothing is said and nothing raised: where there is nothing to complete, nothing comes.
+Invariant: no message and no error: without completions the list is empty.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ def _words(query: str) -> Callable[[Any, str], list[str]]:
     def complete(ctx: Any, incomplete: str) -> list[str]:
         try:
             return list(_asked(query, ctx.params, incomplete))
-        except Exception:  # a shell shows what is said here amid the line that is typed
+        except Exception:  # a shell shows any output amid the line that is typed
             return []
 
     return complete

@@ -1,7 +1,7 @@
-"""How it looks: timelines, tables and words on a terminal, and the same without one.
+"""The look of answers: timelines, tables and words on a terminal, and the same in a pipe.
 
-Theory. Colour and marks help on a terminal and are dropped elsewhere; what is piped keeps long
-lines instead of wrapping them, so that grep finds what it looks for.
+Theory. Colour and marks help on a terminal and are dropped elsewhere; piped output keeps long lines
+instead of wrapping them, so that grep finds whole rows.
 
 Invariant: text that comes from the cluster is never read as markup.
 """
@@ -37,7 +37,8 @@ GOOD, BAD, WAIT, OVER, EVICTED, QUIET = (
     "#767676",
 )
 """Colours of the 256 that every terminal has had for long, picked for being readable on black and
-on white alike: contrast at least 3.8 to both (the sixteen old ones are not: yellow on white)."""
+on white alike: contrast at least 3.8 to both (the sixteen old colours are not: yellow on white).
+"""
 _TONES = {"good": GOOD, "bad": BAD, "wait": WAIT}
 _STATES = {
     "Composing": WAIT,
@@ -128,7 +129,7 @@ def missing(sentences: Sequence[str]) -> Table:
 
 
 def explained(lines: "Sequence[explain.ExplanationLine]") -> Table:
-    """Return why a group is where it is: labels, and what they say."""
+    """Return the explanation of a group's state: labels, and their texts."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")

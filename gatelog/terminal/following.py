@@ -1,7 +1,7 @@
-"""Showing what happens while a person watches: `gatelog up` and `gatelog history --follow`.
+"""Live output while a person watches: `gatelog up` and `gatelog history --follow`.
 
-Theory. The lines come from the read model like every other answer, so what is shown is what has
-been committed. A burst is cut to what can be read; the rest is in SQL.
+Theory. The lines come from the read model like every other answer, so they show committed rows. A
+burst is cut to a readable length; the rest is in SQL.
 
 Invariant: a database that is away for a while ends nothing. `follow` ends only by cancellation,
 `follow_group` also when the group is over.
@@ -44,7 +44,7 @@ async def follow(settings: Settings, narrator: Narrator, after: int) -> None:
             if rows:
                 after = rows[-1].seq
             for row in rows[:AT_ONCE]:
-                # One line each, cut at the edge: it scrolls by.
+                # One line per change, cut at the edge: the output scrolls by.
                 narrator.console.print(
                     change(row), overflow="ellipsis", no_wrap=True, soft_wrap=False
                 )
@@ -73,7 +73,7 @@ def follow_group(
     full: bool = False,
     absolute: bool = False,
 ) -> None:
-    """Print what happens to a group beyond what is `known`, until it is over."""
+    """Print the history of a group beyond the `known` entries, until the group is over."""
     rows = list(known)
     start = rows[0].at if rows else group.created_at
     seen = {_key(entry) for entry in rows}

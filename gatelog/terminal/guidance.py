@@ -1,4 +1,4 @@
-"""What `up` prints once everything runs: what is watched, where the answers are, what to try.
+"""The output of `up` once all parts run: what is watched, where the answers are, what to try.
 
 Invariant: every command line printed works as printed, from this directory.
 """

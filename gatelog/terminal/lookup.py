@@ -26,7 +26,7 @@ def parse_title(title: str) -> tuple[str, str]:
     """Return namespace and name of `namespace/name`.
 
     Raises:
-        UsageFailed: it is not of that form.
+        UsageFailed: the title has another form.
     """
     namespace, slash, name = title.partition("/")
     if not (slash and namespace and name) or "/" in name:
@@ -35,10 +35,10 @@ def parse_title(title: str) -> tuple[str, str]:
 
 
 def titled(title: str, namespace: str) -> tuple[str, str]:
-    """Return namespace and name of what was named as NAMESPACE/NAME, or by name and `-n`.
+    """Return namespace and name of an object named as NAMESPACE/NAME, or by name and `-n`.
 
     Raises:
-        UsageFailed: it is not of that form, or of two namespaces.
+        UsageFailed: the title has another form, or names two namespaces.
     """
     if "/" not in title and namespace:
         title = f"{namespace}/{title}"
@@ -81,9 +81,9 @@ def say_where(settings: Settings, form: str | None = None) -> None:
 
 
 def say_standstill(model: ReadModel, settings: Settings) -> None:
-    """Say on stderr which part of gatelog does not work, if one does not.
+    """Write to stderr which parts of gatelog do not work, if any.
 
-    Of a read model that no replica ever spoke in, such as a copy, nothing is said.
+    A read model without any heartbeat, such as a copy, gives no message.
     """
     rows = model.replicas()
     for trouble in troubles(rows, datetime.now(UTC), here(settings)) if rows else ():
@@ -92,7 +92,7 @@ def say_standstill(model: ReadModel, settings: Settings) -> None:
 
 
 def nothing_known(model: ReadModel, namespace: str) -> bool:
-    """Tell whether nothing is known of a namespace ("": of the cluster), and say so on stderr."""
+    """Return whether nothing is known of a namespace ("": the cluster), with a note on stderr."""
     if model.knows(namespace) if namespace else model.cluster in model.clusters():
         return False
     near = model.similar("", namespace) if namespace else []

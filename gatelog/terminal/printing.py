@@ -1,10 +1,10 @@
 """Rows as kubectl prints them: a table, wide, JSON, YAML or names.
 
-Theory. What a person reads on a terminal may fold; what goes into a pipe is read by line and by
-column, so there each row is one line with whole values, padded as kubectl pads. Programs are given
-JSON or YAML of the rows themselves, whatever columns a person would see.
+Theory. Output on a terminal may fold; piped output is read by line and by column, so there each row
+is one line with whole values, padded as kubectl pads. Programs are given JSON or YAML of the rows
+themselves, whatever columns a person would see.
 
-Invariant: in a pipe a row is one line, and no value is cut; none is a formula to a spreadsheet.
+Invariant: in a pipe a row is one line, and no value is cut or is a formula to a spreadsheet.
 """
 
 import csv
@@ -58,7 +58,7 @@ def show(
 
 
 def say_where(instance: str, cluster: str, as_of: datetime | None, form: str | None) -> None:
-    """Say whose answer follows, on a terminal: nothing in a pipe or to a program."""
+    """Print the source of the following answer on a terminal: nothing in a pipe or to a program."""
     if form in (None, "", "wide") and sys.stdout.isatty():
         when = f"as of {as_of:%Y-%m-%d %H:%M:%S} UTC" if as_of else "nothing was written yet"
         from gatelog.terminal import console
@@ -120,7 +120,7 @@ def result(
     *,
     headers: bool,
 ) -> None:
-    """Print what a query gave: as a table, as CSV, or as one object per row for programs."""
+    """Print the rows of a query: as a table, as CSV, or as an object per row for programs."""
     if output == "csv":
         separated([names, *rows] if headers else rows, sys.stdout)
         return
@@ -149,9 +149,9 @@ def _one_line(cell: str) -> str:
 
 
 def _widths(lines: Sequence[Sequence[str]], whole: int) -> list[int] | None:
-    """Return widths of columns in which no word is broken, None if these do not fit in `whole`.
+    """Return widths of columns in which no word is broken, None if they do not fit in `whole`.
 
-    What is left is given to those that would fold, by how much they lack.
+    The rest is given to columns that would fold, by how much they lack.
     """
     columns = [list(column) for column in zip(*lines, strict=True)]
     words = [[word for cell in column for word in cell.split()] for column in columns]

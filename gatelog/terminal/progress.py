@@ -73,7 +73,9 @@ class ProgressReport:
         self._show(position, self._total, where, events)
 
     def until(self, begin: datetime | None, end: datetime) -> Callable[[datetime, int], None]:
-        """Return what shows simulated time up to an end; it begins at the first time given."""
+        """Return a callback that shows simulated time up to an end; it begins at the first time
+        given.
+        """
 
         def show(at: datetime, events: int) -> None:
             nonlocal begin
@@ -85,7 +87,7 @@ class ProgressReport:
         return show
 
     def say(self, what: str) -> None:
-        """Say what comes after the last position; in a pipe, when it has taken a while so far."""
+        """Show the work after the last position; in a pipe, only after a while."""
         if self._console.is_terminal:
             self._bar.update(self._task, description=what)
         elif self._next > self._began + self._every_s:  # a line was due before this one

@@ -1,9 +1,9 @@
-"""What would make a group start that waits: fewer pods, another LocalQueue, another flavor.
+"""Changes with which a waiting group would start: fewer pods, another LocalQueue or flavor.
 
-Theory. Each change is asked of the scheduler that decides live, on a copy of what it knows: the
-changed group is submitted and a pass is run. Groups that were tried and have no chance before
-something becomes free stay out of these copies: nothing becomes free in them, and a copy of a few
-is made in no time where thousands wait.
+Theory. Each change is tried with the live scheduler's code, on a copy of its state: the changed
+group is submitted and a pass is run. Groups that were tried and have no chance before quota becomes
+free stay out of these copies: no quota becomes free in them, and a copy of a few groups is cheap
+where thousands wait.
 
 Invariant: each change that is named was tried, and started the group at once.
 """
@@ -135,6 +135,6 @@ def _needed(flavor: FlavorView, one: PodSet) -> Iterator[str]:
 
 
 def _checked(world: World, found: AdmissionVerdict) -> bool:
-    """Tell whether admission checks would have to agree first."""
+    """Return whether admission checks would have to agree first."""
     given = asked.assignments(found.pod_sets)
     return bool(required_checks(world, found.cluster_queue, given))

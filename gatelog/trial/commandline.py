@@ -21,7 +21,7 @@ def read_text(name: str) -> str:
     """Return the text of a file, of stdin for `-`.
 
     Raises:
-        UsageFailed: it cannot be read.
+        UsageFailed: the file cannot be read.
     """
     if not name:
         raise UsageFailed("-f FILE: name the manifest to try; - is stdin")

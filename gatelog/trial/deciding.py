@@ -1,8 +1,8 @@
-"""One message with the pods that are tried, decided on; and what was decided of them.
+"""A message with the tried pods, decided on, and the decisions about them.
 
-Theory. The pods come in one message, as those of a busy moment do, and the engine decides after it
-as a projector does. What became of a group is then in the world and in the journal; nothing else of
-either is kept.
+Theory. The pods come in one message, as in a busy moment, and the engine decides after it as a
+projector does. The result for a group is then in the world and in the journal; the rest of both is
+dropped.
 
 Invariant: a group `starts` exactly if this message admits it.
 """
@@ -37,10 +37,10 @@ KUEUE_DECIDES = "its Workload is made, and Kueue decides when it is admitted"
 
 
 class Decided(Struct, frozen=True):
-    """What the message at `position` came to.
+    """The result of the message at `position`.
 
-    `on_pods` are decisions on a pod, by its uid; `evictions` those that take quota, by the group
-    for which they do.
+    `on_pods` are decisions on a pod, by its uid; `evictions` are decisions that take quota, by the
+    group that gets it.
     """
 
     position: int
@@ -176,7 +176,7 @@ def _given(group: Group, holding: QuotaReservation) -> tuple[Given, ...]:
 
 
 def _borrows(world: World, holding: QuotaReservation) -> bool:
-    """Tell whether its ClusterQueue takes more than its own of what the group holds."""
+    """Return whether its ClusterQueue takes more than its own quota of what the group holds."""
     queue = world.cluster_queues.get(holding.admission.cluster_queue)
     if queue is None:
         return False

@@ -1,12 +1,12 @@
-"""What the API server fills in of a new pod, as far as a role's hash counts it.
+"""Defaults that the API server fills into a new pod, as far as a role's hash counts them.
 
-Theory. A pod that is tried may join others of its group that are there. Which are alike says a hash
-over the spec as the API server has completed it: requests that follow from limits, protocols of
-ports, the tolerations that its plugin DefaultTolerationSeconds adds, the value of the
-PriorityClass; and what is empty is left out. Source: Kubernetes, "Admission Controllers in
-Kubernetes" and the API reference of Pod.
+Theory. A tried pod may join existing pods of its group. Pods are alike if a hash is equal over the
+spec as the API server completes it: requests that follow from limits, protocols of ports, the
+tolerations that its plugin DefaultTolerationSeconds adds, the value of the PriorityClass; empty
+fields are left out. Source: Kubernetes, "Admission Controllers in Kubernetes" and the API reference
+of Pod.
 
-Invariant: pure; what has another type than the API's stays as it is, for others to refuse.
+Invariant: pure; a field of another type than the API's stays as it is, and is refused later.
 """
 
 from collections.abc import Mapping

@@ -34,7 +34,7 @@ from runtime.settings import Settings
 
 _PODS = review.Resource(resource="pods", version="v1")
 _OF_SERVER = ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "managedFields")
-"""Metadata that the API server gives, whatever a manifest says."""
+"""Metadata that the API server sets, whatever a manifest has."""
 _NOT_QUEUED = {
     Disposition.NO_QUEUE.value: "names no queue (label kueue.x-k8s.io/queue-name), and its "
     "namespace has no LocalQueue named default",
@@ -52,7 +52,7 @@ class Arrived(Struct, frozen=True):
 
 
 class Answered(Struct):
-    """What the door said of all pods."""
+    """The webhook's and the translation's answers on all pods."""
 
     arrived: list[Arrived]
     refused: list[Refusal]
@@ -68,12 +68,12 @@ class Known:
         """Labels of the owners that are tried, by kind, namespace and name."""
 
     async def owner(self, namespace: str, ref: OwnerRef, kind: OwnerKind) -> Owner | None:
-        """An owner that is tried, with its labels; another one, of which nothing is known."""
+        """An owner that is tried, with its labels; any other owner without labels."""
         labels = self.owners.get((kind.kind, namespace, ref.name), {})
         return Owner(ref.uid, dict(labels), None)
 
     async def namespace_labels(self, namespace: str) -> Mapping[str, str]:
-        """Labels of a namespace; none of one that is not known."""
+        """Labels of a namespace; {} for an unknown namespace."""
         found = self._world.namespaces.get(namespace)
         return found.labels if found is not None else {}
 
@@ -145,7 +145,7 @@ class Door:
         return events, refused
 
     def ask(self, pods: list[MadePod], at: datetime, user: review.UserInfo) -> Answered:
-        """Return what is said of pods that are made at a moment, in their order."""
+        """Return the answers on pods that are created at a moment, in their order."""
         answered = Answered([], [], [])
         for number, made in enumerate(pods):
             self._one(number, made, at, user, answered)
@@ -168,7 +168,7 @@ class Door:
         mutated = _said(self._webhooks.mutate(asked))
         if self._refused(made, mutated.response, answered):
             return
-        if mutated.outcome != Disposition.GATED.value:  # what is gated, the webhook has read
+        if mutated.outcome != Disposition.GATED.value:  # the webhook has read gated pods
             read = self._translators["Pod"].listed(
                 _encoded({**raw, "status": _NEW}, number, at), ""
             )
@@ -208,7 +208,7 @@ class Door:
 _OF_GATELOG = (ADMISSION_GATE, TOPOLOGY_GATE)
 _NEW = {"phase": "Pending"}
 _NEWER = 2**62
-"""A resource version above any that the log has: what is older is taken for known."""
+"""A resource version above any in the log: objects with older versions count as known."""
 
 
 def _encoded(raw: dict[str, Any], number: int, at: datetime) -> bytes:
@@ -220,7 +220,7 @@ def _encoded(raw: dict[str, Any], number: int, at: datetime) -> bytes:
 
 
 def refused_at(one: Made, field: str, message: str) -> Refusal:
-    """Return what is wrong in a field of the manifest, of an object of it."""
+    """Return the refusal of a field, with its place in the manifest."""
     return Refusal(object=one.title, line=one.line, field=field, message=message)
 
 

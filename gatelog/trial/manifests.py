@@ -1,12 +1,12 @@
 """From the text of a manifest to the pods that its objects would make.
 
-Theory. People submit Jobs, Deployments and sets, and what waits is pods. Each kind that makes pods
-has a row that says where its templates are and how many pods come of each, with the names, labels
-and owner that its controller gives them. Objects without pods (a Service, a ConfigMap) are passed
-over by name. The API server's own validation is not made: `kubectl apply --dry-run=server` has it.
-Where a controller makes pods later than its object is made, a warning says when. Single pods are
-tried as if they came at once; of a group that waits for pods which come only after others are
-ready, those others alone are there, as in the cluster.
+Theory. People submit Jobs, Deployments and sets, but pods wait. Each kind that makes pods has a row
+with the places of its templates and the number of pods of each, with the names, labels and owner
+that its controller gives them. Objects without pods (a Service, a ConfigMap) are passed over by
+name. The API server's own validation is not made: `kubectl apply --dry-run=server` has it. Where a
+controller makes pods later than its object is made, a warning says when. Single pods are tried as
+if they came at once; of a group whose further pods come only after others are ready, only those
+others exist, as in the cluster.
 
 Invariant: pure; a text makes `MOST_PODS` pods at most, later ones included, or is refused with the
 place.
@@ -24,10 +24,10 @@ from podgroup.model import names
 MOST_BYTES = 1024 * 1024
 """Size of a manifest above which it is refused."""
 MOST_PODS = 2_000
-"""Pods of one manifest."""
+"""Pods of a manifest at most."""
 
 Labelled = Callable[[str, str, dict[str, Any]], tuple[PatchOp, ...]]
-"""What the door changes of an owner of a kind (group, kind) before it makes pods."""
+"""Changes that the webhook makes to an owner of a kind (group, kind) before it makes pods."""
 
 
 class Unreadable(Exception):
@@ -39,7 +39,7 @@ class Unreadable(Exception):
 
 
 class Made(Struct, frozen=True):
-    """An object of a manifest, or one that it makes: title and line are of the manifest's.
+    """An object of a manifest, or an object that it makes: title and line are the manifest's.
 
     `path` comes before the path of a field of `raw`, to name the field in the manifest.
     """
@@ -60,15 +60,15 @@ class MadePod(Made, frozen=True):
     controller: str = ""
     """Kind of the object that makes it, "" for a Pod."""
     named: bool = True
-    """The name is what it will be; a controller's may end in random letters."""
+    """The name is final; a controller's may end in random letters."""
 
 
 class SeenObject(Made, frozen=True):
-    """An object that says something of pods beside what they bear (`SEEN`)."""
+    """An object that declares something about pods beside their own fields (`SEEN`)."""
 
 
 class Manifest(Struct, frozen=True):
-    """The pods of a text, what else is seen of it, and the objects that are passed over.
+    """The pods of a text, other objects that count, and objects that are passed over.
 
     `warnings` say which objects make their pods later than now.
     """
@@ -80,10 +80,10 @@ class Manifest(Struct, frozen=True):
 
 
 class _Template(NamedTuple):
-    """A pod template: the fields of its pods, its path, how many of which name, and what is added.
+    """A pod template: the fields of its pods, its path, the names, and additions.
 
-    `marked` returns labels and annotations of the pod of a number; `named`: the names are those
-    that the pods will have; `later` says when they are made, "" for at once.
+    `marked` returns labels and annotations of the pod with a number; `named`: the names are final;
+    `later` says when the pods are made, "" for at once.
     """
 
     template: Any
@@ -120,10 +120,10 @@ class _Object(NamedTuple):
 
 
 def read_manifest(text: str, namespace: str, labelled: Labelled) -> Manifest:
-    """Return the pods that a text makes; what names no namespace is of `namespace`.
+    """Return the pods that a text makes; objects without a namespace are of `namespace`.
 
     Raises:
-        Unreadable: it cannot be read, or makes no pod or too many.
+        Unreadable: the text cannot be read, or makes no pod or too many.
     """
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > MOST_BYTES:
@@ -204,7 +204,9 @@ def _object(data: Any, line: int, path: str) -> _Object:
 
 
 class _Bound:
-    """Counts the pods of a text, and each template without any: it takes work as a pod does."""
+    """Counts the pods of a text; a template without pods counts as a pod, since it takes as much
+    work.
+    """
 
     def __init__(self) -> None:
         self._counted = 0
@@ -280,7 +282,7 @@ def _some(called: list[str]) -> str:
 
 
 def patched(data: Any, patch: tuple[PatchOp, ...]) -> Any:
-    """Return an object with a JSON patch of additions (RFC 6902) applied; it is not changed."""
+    """Return an object with a JSON patch of additions (RFC 6902) applied, as a new object."""
     for op in patch:
         steps = [step.replace("~1", "/").replace("~0", "~") for step in op.path.split("/")[1:]]
         data = _added(data, steps, op.value)
@@ -461,7 +463,7 @@ SEEN = {
     ("resource.k8s.io", "ResourceClaim"),
     ("resource.k8s.io", "ResourceClaimTemplate"),
 }
-"""Kinds whose objects say of pods how many belong together, or which devices they ask for."""
+"""Kinds whose objects say how many pods belong together, or which devices they ask for."""
 _UNKNOWN_COUNT = {("apps", "DaemonSet")}
 _HELD = {
     ("batch", "Job"): ("spec.suspend",),

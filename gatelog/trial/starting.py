@@ -1,8 +1,8 @@
-"""When a group starts that waits: the present with it in line, played forward.
+"""The expected start of a waiting group: the present state with the group in line, played forward.
 
 Theory. The forecast's own plays begin with the scheduler in which the pods were decided on, and end
-with the group's start. That takes processor time, so it has a budget, and what was not played far
-enough is said to be open.
+with the group's start. That takes processor time, so it has a budget, and a start that was not
+reached is reported as open.
 
 Invariant: reads only.
 """
@@ -19,7 +19,7 @@ from podgroup.state.world import World
 from projector.storage.database import reading
 
 BUDGET_S = 0.2
-"""Processor time of one estimate."""
+"""Seconds of processor time of an estimate."""
 
 
 def by_plays(url: str, label: str, budget_s: float = BUDGET_S) -> Starts:

@@ -1,9 +1,9 @@
-"""The world of a moment, from the read model, as one in which something may be decided.
+"""The present world, from the read model, ready to decide in.
 
-Theory. A projector starts from the same records. Which groups wait is derived and not stored, and
-is worked out as at its start (`engine.recall_waiting`); then nothing is new, so a message concerns
-the groups alone that it names. The world belongs to its caller: what is decided in it is decided
-nowhere else.
+Theory. A projector starts from the same records. The waiting groups are derived and not stored, and
+are computed as at a projector's start (`engine.recall_waiting`); then nothing is new, so a message
+concerns only the groups that it names. The world belongs to its caller: decisions in it have no
+effect elsewhere.
 
 Invariant: one transaction that reads.
 """
@@ -27,14 +27,14 @@ class TooLarge(Exception):
 
 
 def world_of(url: str, cluster: str, most_pods: int = 0, timeout_s: float = 60.0) -> World | None:
-    """Return the world of now, None before the first commit; `most_pods` 0: whatever its size.
+    """Return the present world, None before the first commit; `most_pods` 0: of any size.
 
     A statement ends after `timeout_s`.
 
     Raises:
-        TooLarge: it has more than `most_pods`.
+        TooLarge: the world has more than `most_pods`.
         DatabaseError: there is no such database.
-        CommandFailed: it does not answer, or has no read model.
+        CommandFailed: the database does not answer, or has no read model.
     """
     try:
         with reading(url, timeout_s) as connection:
@@ -60,8 +60,8 @@ def _bounded(connection: sa.Connection, cluster: str, most: int) -> None:
 
 
 def decidable(world: World) -> World:
-    """Make a world that was loaded or replayed ready to decide on what comes next."""
-    if not world.loaded:  # replayed: what rules derive was left out
+    """Make a world that was loaded or replayed ready to decide on the next message."""
+    if not world.loaded:  # replayed: state that rules derive was left out
         line_up(world)
     if world.mode == "builtin":
         with collecting_rarely():

@@ -1,6 +1,6 @@
-"""An answer in lines: a title for each group, and what is said of it, as `gatelog why` says it.
+"""An answer in lines: a title for each group, and its explanation, as in `gatelog why`.
 
-Invariant: pure; names that a user may not see, `Answer.own_only` has taken out.
+Invariant: pure; `Answer.own_only` removes names that a user may not see.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ TITLES: dict[Verdict, str] = {
 
 
 class Part(Struct, frozen=True):
-    """A title, what becomes of it, and the lines below."""
+    """A title, the verdict, and the lines below."""
 
     title: str
     verdict: Verdict
@@ -37,7 +37,7 @@ class Part(Struct, frozen=True):
 
 
 def parts_of(answer: Answer) -> list[Part]:
-    """Return what is said of an answer, in parts."""
+    """Return an answer as titles and lines, in parts."""
     parts = list(_refused(answer))
     for _, alike in groupby(answer.groups, _alike):
         first, *others = alike
@@ -61,7 +61,7 @@ def _listed(label: str, texts: tuple[str, ...]) -> Iterator[ExplanationLine]:
 
 
 def _alike(group: TriedGroup) -> Any:
-    """Return what single pods have in common of which the same is said; the first's place is."""
+    """Return the parts that equal single pods share; the title has the first pod's place."""
     if group.kind != SINGLE:
         return group
     return replace(group, name="", position=0, given=(), start=None)

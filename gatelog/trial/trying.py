@@ -1,6 +1,6 @@
-"""A manifest tried in a world: read, let in or refused, decided on, and what would change that.
+"""A manifest tried in a world: read, passed or refused, decided on, with helpful changes.
 
-Invariant: the world is the caller's to throw away; it is decided in, and nothing is written.
+Invariant: decisions change the given world, which the caller throws away; nothing is written.
 """
 
 from collections.abc import Callable, Collection
@@ -26,19 +26,19 @@ from runtime.settings import Settings
 
 _NAMESPACE = "metadata.namespace"
 MOST_CHANGED = 3
-"""Groups of one manifest for which changes are looked for, and starts."""
+"""Groups of a manifest for which changes and starts are searched."""
 StartOf = Callable[[GroupID, int], Start]
-"""Says when a group starts that waits, at a place in its line."""
+"""Returns when a waiting group starts, at a place in its line."""
 Starts = Callable[[World, datetime], StartOf]
-"""Reads what that takes, of a world at a moment."""
+"""Prepares that for a world at a moment."""
 
 
 class NotKnown(Exception):
-    """Nothing can be decided yet; the message says what is awaited."""
+    """No decision is possible yet; the message says what is awaited."""
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """What is tried: the text, the namespace of what names none, the moment, and who asks.
+    """A trial: the text, the namespace of objects without one, the moment, and the user.
 
     With `bound` objects of other namespaces are refused.
     """
@@ -92,7 +92,7 @@ def tried(world: World, asked: Asked, settings: Settings, starts: Starts | None 
 
 
 def _makeable(world: World, pods: list[MadePod], asked: Asked, answered: Answered) -> list[MadePod]:
-    """Return pods that may be made; what is wrong with others is `answered`."""
+    """Return pods that may be created; the refusals of others go into `answered`."""
     views = [pod.view for pod in world.pods.values()]
     there = {(view.namespace, view.name) for view in views}
     jobs = {
@@ -209,14 +209,14 @@ def _decided(
     waiting = [n for n, g in enumerate(found) if g.verdict == "waits" and _for_quota(g)]
     waiting = waiting[:MOST_CHANGED]
     after = before
-    if waiting and len(found) > 1:  # the others of the manifest have what they were given
+    if waiting and len(found) > 1:  # the others of the manifest keep their quota
         after = Chances(world.quotas.scheduler, at.timestamp(), decided.position)
     start_of = None
     if starts is not None and not all(found[number].blocked for number in waiting):
         start_of = starts(world, at)
     for number in waiting:
         group, identity = found[number], decided.groups[number]
-        # Whom it preempts is still there before it came.
+        # Its victims still hold quota in the state before it came.
         chances = before if group.victims else after
         group = replace(group, changes=tuple(changes(world, identity, chances)))
         if start_of is not None and not group.blocked:
@@ -226,5 +226,5 @@ def _decided(
 
 
 def _for_quota(group: TriedGroup) -> bool:
-    """Tell whether a group waits for quota or place, be it for ever."""
+    """Return whether a group waits for quota or place, even for ever."""
     return bool(group.position or group.victims or (group.blocked and group.cluster_queue))

@@ -68,7 +68,7 @@ def title(group: Any) -> tuple[str, str]:
 
 
 def why(group: Any, reasons: Any, admissions: Any) -> str:
-    """Return why a group is where it is, in lines of a word and what it says."""
+    """Return why a group is where it is, in lines of a label and its text."""
     pods = group["status"]["pods"]
     declared = group["spec"].get("pods") or pods["seen"]
     of = f"{pods['running']} run, {pods['succeeded']} succeeded, {pods['gated']} at their gate"

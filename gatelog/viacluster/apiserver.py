@@ -1,4 +1,4 @@
-"""The API server: where it is, as whom it is asked, and what it said.
+"""The API server: its address, our login, and its answers.
 
 Invariant: an answer that is no success becomes a `CommandFailed` with the server's own sentence.
 """
@@ -51,7 +51,7 @@ def destination(kubeconfig: str, context: str, namespace: str, everywhere: bool)
 
 
 def parted(name: str, namespace: str) -> tuple[str, str]:
-    """Return name and namespace of what was asked for as NAME, or as NAMESPACE/NAME.
+    """Return name and namespace of an object given as NAME, or as NAMESPACE/NAME.
 
     Raises:
         UsageFailed: two namespaces.
@@ -88,11 +88,11 @@ class Cluster:
         return f"{BASE}{within}/{plural}" + (f"/{name}" if name else "")
 
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> Any:
-        """Return what the server answers.
+        """Return the server's answer.
 
         Raises:
-            CommandFailed: it refused; the message is its own.
-            KubeError: it does not answer.
+            CommandFailed: the server refused; the message is its own.
+            KubeError: the server does not answer.
         """
         answer = await self._kube.request("GET", path, params=params)
         return _accepted(answer.status, _decoded(answer.body))
@@ -107,7 +107,7 @@ class Cluster:
         return _accepted(answer.status, _decoded(answer.body))
 
     async def maybe(self, path: str, params: Mapping[str, str] | None = None) -> Any:
-        """Return what the server answers, None for what is not there or may not be seen."""
+        """Return the server's answer, None for an object that does not exist or may not be seen."""
         answer = await self._kube.request("GET", path, params=params)
         if answer.status in (403, 404):
             return None
@@ -122,7 +122,7 @@ class Cluster:
         return [one async for page in self._pages(path, params, "") for one in page["items"]]
 
     async def table(self, path: str, params: Mapping[str, str] | None = None) -> list[TableRow]:
-        """Return the rows that the server shows of a list, or of one object.
+        """Return the server's table rows of a list, or of an object.
 
         Raises:
             CommandFailed, KubeError: as `get`.
@@ -145,7 +145,7 @@ class Cluster:
         """Yield the events of a watch until the server ends it.
 
         Raises:
-            CommandFailed: it is refused.
+            CommandFailed: the watch is refused.
         """
         asked = {**params, "watch": "true"}
         async with self._kube.watch(self.path(plural), asked, idle_timeout_s=_IDLE_S) as found:

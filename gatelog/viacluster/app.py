@@ -62,7 +62,7 @@ class ContextOptions:
     kubeconfig: Kubeconfig = ""
 
     def place(self, namespace: str | None = None, *, everywhere: bool = False) -> Place:
-        """Return where to ask; `namespace` is what a name has said."""
+        """Return where to ask; `namespace` is the namespace in a given name."""
         within = self.namespace if namespace is None else namespace
         return destination(self.kubeconfig, self.context, within, everywhere)
 
@@ -281,7 +281,7 @@ async def _group(cluster: Cluster, name: str) -> Any:
 
     Raises:
         UsageFailed: no namespace to look in.
-        CommandFailed: there is none.
+        CommandFailed: the group does not exist.
     """
     if not cluster.namespace:
         raise UsageFailed("a group has a namespace: -n NAMESPACE, without -A")
