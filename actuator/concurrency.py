@@ -86,7 +86,7 @@ class Flow:
         self.taken = 0
         """Requests in flight, written off or not."""
         self.late = 0
-        """Of those, how many are late."""
+        """How many of the requests in flight are late."""
         self.waiting = 0
         self.mean_s = 0.0
         self.answered_at = float("-inf")
@@ -176,7 +176,7 @@ class AdaptiveConcurrency:
         return self._taken + self._written_off
 
     def slow(self, flow: str) -> bool:
-        """Whether a flow is slow by itself, so that what waits for its turns may wait long."""
+        """Whether a flow is slow by itself, so that its waiters may wait long."""
         found = self._flows.get(flow)
         if found is None or self._server_slow:
             return False

@@ -44,7 +44,7 @@ class Claim:
         self._waiting: dict[Waiter, FairQueue] = {}
 
     def promote(self) -> None:
-        """Make it urgent, also what waits already: something urgent waits for it."""
+        """Make the claim urgent, with its waiters: an urgent request waits for it."""
         self.urgent = True
         for waiter, queue in self._waiting.items():
             queue.join(waiter, self)

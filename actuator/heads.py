@@ -5,7 +5,7 @@ from msgspec import Struct
 
 
 class DecisionHead(Struct, frozen=True):
-    """As much of a decision as is needed to say that it failed."""
+    """The fields of a decision that the outcome of its failure needs."""
 
     id: str
     group: str

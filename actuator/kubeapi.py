@@ -77,7 +77,7 @@ class KubeApi:
         self.takes_status = False
         """Whether a Workload can be created with its status; known with the version."""
         self.with_status = Guess()
-        """How creating Workloads with their status has fared."""
+        """Whether creating Workloads with their status is worth a try."""
         self._looked_at = float("-inf")
         self.unread = {single: Unread(Look(not single, untrack)) for single in (False, True)}
         """Guesses about pods that were not read: of groups, and single pods."""
@@ -99,7 +99,7 @@ class KubeApi:
     async def glance(self, ref: ObjectRef) -> Reply:
         """GET an object from the API server's cache, which costs half; from etcd if it lags.
 
-        For what does not change while an object lives: other things may be older than known.
+        For fields that do not change while an object lives: other fields may be out of date.
         """
         found = await self._on(ref, "GET", cached=True)
         return found if found.ok and found.uid == ref.uid else await self.get(ref)

@@ -75,7 +75,7 @@ ROUTINE: Final = frozenset(
 
 
 def wanted_in(mode: str, events: Literal["auto", Wanted]) -> Wanted:
-    """Settle "auto": beside Kueue what its users and tools look for, else what helps in trouble."""
+    """Resolve "auto": beside Kueue the Events that its users and tools look for, else failures."""
     if events == "auto":
         return "all" if mode == "kueue" else "failures"
     return events

@@ -80,7 +80,7 @@ class Turn(Struct):
             self.before = self.before.before
 
     def promote_those_before(self) -> None:
-        """What something urgent waits for is urgent."""
+        """Make the decisions urgent that an urgent decision waits for."""
         turn = self.before
         while turn is not None and not turn.claim.urgent:
             turn.claim.promote()

@@ -128,7 +128,7 @@ async def finalize(api: KubeApi, command: FinalizePod) -> Verdict:
 
 
 async def restore_label(api: KubeApi, command: KeepPod) -> Verdict:
-    """Put the label back by which pods are watched, if it still is this pod."""
+    """Put the label of watched pods back, if the pod still has this uid."""
     target = command.target
     beyond = await _beyond(api, target)
     if beyond is not None:
@@ -194,7 +194,7 @@ async def report(api: KubeApi, command: ReportPod, at: datetime) -> Verdict:
 
 
 async def _beyond(api: KubeApi, target: ObjectRef) -> Verdict | None:
-    """Read a pod that was not seen before; return a verdict if it is gone, or none of ours."""
+    """Read a pod that was not seen before; return a verdict if it is gone, or not ours."""
     if target.uid in api.inside:
         return None
     found = await api.get(target)
@@ -217,7 +217,7 @@ async def _strip(api: KubeApi, target: ObjectRef) -> Reply:
 
 
 async def delete_only(api: KubeApi, target: ObjectRef, grace_s: int | None = None) -> Verdict:
-    """Delete, if it still is this pod; `grace_s` as in `patches.delete_options`."""
+    """Delete the pod, if it still has this uid; `grace_s` as in `patches.delete_options`."""
     reply = await api.delete(target, patches.delete_options(target.uid, grace_s))
     if reply.status != 409:
         return judge(reply)

@@ -59,7 +59,7 @@ class RetryingExecutor:
         self._stopping = stopping
         self._metrics = metrics
         self._ungating = Streak("no gate could be removed", objects=SEVERAL)
-        # Bound: for a line per outcome it is worth not to be put together each time.
+        # Bound: putting it together for each outcome's line would cost time.
         self._log = get_logger("actuator").bind()
 
     @property

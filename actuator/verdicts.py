@@ -63,7 +63,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 
 def applied(reply: Reply, message: str = "", *, uid: str = "", version: str = "") -> Verdict:
-    """Return that the server has what the command wants, as `reply` shows.
+    """Return the verdict that the server has what the command wants, as `reply` shows.
 
     `uid` and `version` stand in where the answer holds no object (a DELETE may answer a Status).
     """
@@ -82,7 +82,7 @@ def obsolete(message: str, http_status: int = 404) -> Verdict:
 
 
 def rejected(message: str, http_status: int = 0) -> Verdict:
-    """Return that trying the same again is pointless until something changes."""
+    """Return the verdict that a repetition is pointless until something changes."""
     return Verdict(status="rejected", message=message[:MAX_MESSAGE], http_status=http_status)
 
 
@@ -112,7 +112,7 @@ def judge(reply: Reply) -> Verdict:
 
 
 def too_large(reply: Reply) -> bool:
-    """Tell whether an object was refused for its size, by the API server or by etcd behind it."""
+    """Return whether an object was refused for its size, by the API server or by etcd behind it."""
     if reply.status == TOO_LARGE:
         return True
     return reply.status == 500 and any(text in reply.message for text in _TOO_LARGE_TO_STORE)

@@ -33,9 +33,9 @@ AWAY_S: Final = 15.0
 
 
 class Held(Struct):
-    """A message we have and have not dealt with; `delivery` is its newest delivery.
+    """A message whose decisions are not all carried out; `delivery` is its newest delivery.
 
-    `left` counts its decisions that are not carried out, `claims` are theirs.
+    `left` counts these decisions, `claims` are theirs.
     """
 
     delivery: Delivery
@@ -45,7 +45,7 @@ class Held(Struct):
 
 
 def held_at_most(max_in_flight: int) -> int:
-    """Return how many messages an actuator takes that may have so many requests under way."""
+    """Return how many messages an actuator takes at most, by its bound on requests under way."""
     return max(max_in_flight, min(max_in_flight * PER_REQUEST, MAX_HELD))
 
 

@@ -63,7 +63,7 @@ class Unread:
 
     def __init__(self, likely: Look) -> None:
         self.guess = Guess()
-        """How such patches have fared."""
+        """Whether such patches are worth a try."""
         self.likely = likely
         """The last pod that was read."""
 
@@ -85,7 +85,7 @@ class WorkloadCache:
         self._copies: OrderedDict[tuple[str, str], Reply] = OrderedDict()
         self._bytes = 0
         self.guess = Guess()
-        """How writes made from copies have fared."""
+        """Whether writes made from copies are worth a try."""
 
     def note(self, ref: ObjectRef, reply: Reply, *, gone: bool = False) -> None:
         """Keep the object in `reply`, or drop the copy if the answer holds none or it is `gone`."""

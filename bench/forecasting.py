@@ -164,7 +164,7 @@ def jobs(load: Load, seed: int = 3) -> str:
 
 
 class Came(Struct):
-    """What came of the estimates of a load."""
+    """The results of a load's estimates."""
 
     settled: int
     inside: float

@@ -49,7 +49,7 @@ _IDENTITIES = frozenset(
 
 
 class Made(Struct, frozen=True):
-    """What a database was filled with."""
+    """The content of a filled database."""
 
     events: int
     copies: int

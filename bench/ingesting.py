@@ -107,7 +107,7 @@ async def read_bare(api: Api) -> tuple[float, int]:
 
 
 class Ingested(NamedTuple):
-    """What it took to have all pods in the log, from the list's first message to its last."""
+    """The cost of having all pods in the log, from the list's first message to its last."""
 
     seconds: float
     """By the clock of the log."""

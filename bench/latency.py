@@ -183,7 +183,7 @@ async def asked(api: Api) -> Counter[str]:
 
 
 async def settled(api: Api) -> Counter[str]:
-    """What was asked once nothing more is: Events go out behind everything else."""
+    """The requests once no more come: Events go out behind all others."""
     before = await asked(api)
     async with asyncio.timeout(PATIENCE_S):
         while True:

@@ -75,7 +75,7 @@ class Line:
         return spent
 
     def freed(self) -> float:
-        """Return what the end of the pod that runs costs, and letting the next one in."""
+        """Return the processor time of the running pod's end and of the next pod's admission."""
         toy = self._toy
         came = self._come()
         self._tidy()
@@ -117,7 +117,7 @@ async def run() -> AsyncIterator[Figure]:
 
 
 def _by_length(lines: Sequence[tuple[int, Line]], notes: tuple[str, str]) -> Iterator[Figure]:
-    """Measure what one more and a pass cost in lines of some lengths, turn by turn."""
+    """Measure a new pod and a pass in lines of several lengths, turn by turn."""
     gc.collect()
     gc.freeze()
     try:

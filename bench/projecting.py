@@ -30,7 +30,7 @@ from runtime.settings import IngestSettings, StreamSettings
 REPEAT = 3
 PATIENCE_S = 180.0
 _DECIDED = "SELECT count(*) FROM decisions WHERE action <> 'ReportQueue'"
-"""How queues stand is reported when the clock says so."""
+"""Reports of queues come by the clock."""
 _CHECKPOINT = sa.text("SELECT max(seq) FROM checkpoints")
 
 
@@ -55,7 +55,7 @@ SHAPES = (
 
 
 class Run(NamedTuple):
-    """One run of the projector: events a second by the clock, its processor time per event."""
+    """A run of the projector: events a second by the clock, its processor time per event."""
 
     rate: float
     cpu_us: float

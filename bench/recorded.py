@@ -44,7 +44,7 @@ class Shape(Struct, frozen=True):
     name: str
     events: int
     per_group: int
-    """What the life of a group of `SIZE` comes to in this shape."""
+    """Events in the life of a group of `SIZE` in this shape."""
     message_bytes: int
     note: str
 

@@ -81,7 +81,7 @@ def stored(url: str, waiting: int) -> None:
 
 
 def once(url: str) -> float:
-    """Return what one trial takes, in seconds of processor time."""
+    """Return the processor time of a trial, in seconds."""
     begin = time.process_time()
     world = world_of(url, "test")
     now = world.meta.at if world is not None else None

@@ -59,7 +59,7 @@ _RIGHTS = tuple(
     )
     for verb in ("list", "watch")
 )
-"""What no list or watch that matters can do without."""
+"""The rights that every list and watch that matters needs."""
 _SETS = tuple(Right("apps", "statefulsets", verb) for verb in ("list", "watch"))
 
 T = TypeVar("T")
@@ -175,7 +175,7 @@ class _Ingest:
         return self._session.pods.held if self._session else 0
 
     def stand_by(self, bus: Bus, elector: Elector) -> None:
-        """Say the state by that candidate, while it does not lead."""
+        """Take the state of standing by from a candidate for the Lease."""
         self._bus, self._elector = bus, elector
 
     async def run(self, bus: Bus, kube: KubeClient, stop: asyncio.Event) -> None:

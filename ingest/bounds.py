@@ -71,7 +71,7 @@ def _refused(kind: Kind, view: PodView | WorkloadView | QueueObject, size: int) 
 
 
 def _small_pod(pod: PodView, size: int) -> PodView:
-    """The pod without what decides nothing and has no bound but the API server's."""
+    """The pod without fields that take no part in decisions and that only the API server bounds."""
     ours = {key: text for key, text in pod.labels.items() if is_ours(key)}
     said = (
         f"the pod is too large: {size} bytes of it matter to gatelog, which takes at most "

@@ -98,7 +98,7 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
     confirm_s: float = 1.0
     initial_idle_s: float = 15.0
     new_relist: NewRelist = new_relist
-    """What a relist is called."""
+    """Gives the name of a new relist."""
 
 
 async def step(

@@ -127,7 +127,7 @@ class ChangePolicy:
     def conflate(
         self, events: Iterable[Event], position: str | None
     ) -> tuple[list[Event], str | None]:
-        """Return what goes now of events that came with `position`, and the position to go with it.
+        """Return the events that go now, of those that came with `position`, and their position.
 
         `position` as in `EventPublisher.put`: None within a relist.
         """
@@ -145,7 +145,7 @@ class ChangePolicy:
         return going, self._position()
 
     def _position(self) -> str | None:
-        # What took another's place went to the end, so the first has the oldest position.
+        # A change that replaced another went to the end, so the first has the oldest position.
         first = next(iter(self._held.values()), None)
         return self._seen if first is None else first.before
 
@@ -223,7 +223,7 @@ class ChangePolicy:
 
     def _first_sight(self, event: OfPod, *, back: bool) -> None:
         now, uid = self._clock(), uid_of(event)
-        if back:  # it goes at once, and takes the turns of what follows
+        if back:  # it goes at once, and takes turns from later changes
             self._namespaces.reserve(namespace_of(event), now, units(event))
         if isinstance(event, PodApplied) and (
             self._created.reserve(event.pod.namespace, now) > now + ROUNDING_S
@@ -277,7 +277,7 @@ class ChangeBuffer:
         return self._policy.held
 
     async def put(self, kind: Kind, events: tuple[Event, ...], position: str | None) -> None:
-        """Hand on what may go; as `EventPublisher.put`."""
+        """Hand on events that may go; as `EventPublisher.put`."""
         going, position = self._policy.conflate(events, position)
         if self._policy.held:
             self._waiting.set()

@@ -15,7 +15,7 @@ OfPod = PodApplied | PodDeleted | DeltaRefused
 
 
 class Known(NamedTuple):
-    """What the log shows of a pod: its decisive part, and how far its life is."""
+    """The state of a pod in the log: its decisive part, and the stage of its life."""
 
     decisive: int
     stage: int
@@ -37,9 +37,9 @@ def namespace_of(event: OfPod) -> str:
 
 
 def known_of(event: OfPod) -> Known:
-    """Return what the log shows of a pod once an event is in it.
+    """Return the state of a pod in the log after an event.
 
-    The stage counts what happens once: the end, that deletion is asked for, and that it is done.
+    The stage counts steps that happen once: the end, the request for deletion, the deletion.
     """
     if isinstance(event, DeltaRefused):
         return _UNREADABLE
@@ -58,5 +58,5 @@ _parts = compiled("pod", f"({', '.join(_PARTS)})", **_AT_ONCE)
 
 
 def _decisive(pod: PodView) -> int:
-    """Return a digest of what of a pod must be known at once."""
+    """Return a digest of the fields of a pod that must be known at once."""
     return hash(_parts(pod))

@@ -112,7 +112,7 @@ def watched_kinds(
 
 
 def node_kind() -> Watched:
-    """Return how nodes are watched, while they are."""
+    """Return the watch of nodes."""
     return Watched("Node", ("/api/v1/nodes",), "", _objects("Node", NodeWire, node_view))
 
 
@@ -196,7 +196,7 @@ def _kueue(plural: str) -> tuple[str, ...]:
 
 
 def _asked_rows() -> tuple[Watched, ...]:
-    """Return how kinds are watched that a setting asks for."""
+    """Return the watches of kinds that a setting asks for."""
 
     def row(kind: Kind, path: str, wire: type[W], view: Callable[[W], QueueObject]) -> Watched:
         return Watched(kind, (path,), "", _objects(kind, wire, view))

@@ -96,10 +96,10 @@ _object: msgspec.json.Decoder[_Object] = msgspec.json.Decoder(_Object)
 
 
 class Lookout:
-    """Looks whether it is the history that the log knows, from `begin` on.
+    """Checks that the API server has the history of the log, from `begin` on.
 
-    `begun` is set once that is known for the first time: nothing is to be watched before.
-    `identified` is called with the uid of the cluster.
+    `begun` is set once that is known for the first time: watches wait for it. `identified` is
+    called with the uid of the cluster.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Lookout:
     ) -> None:
         self.begun = asyncio.Event()
         self.problem = "it was not asked yet which cluster it is"
-        """Why nothing is known, "" when it is."""
+        """Why the history is not known, "" when it is."""
         self._api = api
         self._specs: dict[str, Watched] = {spec.kind: spec for spec in specs}
         self._uid = begin.cluster_uid
@@ -221,7 +221,7 @@ class Lookout:
             raise self._restored(reason, kind=kind, resource_version=version, was_version=known)
 
     async def _confirm(self) -> None:
-        """See that the object that was seen last is in the history at its version."""
+        """Check that the object seen last is in the history at its version."""
         seen = self._witness
         if seen is None:
             return

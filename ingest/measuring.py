@@ -127,7 +127,7 @@ class Measuring:
             await asyncio.sleep(max(self._interval_s - took, self._interval_s / 10))
 
     async def round(self) -> None:
-        """Ask once for what every pod uses."""
+        """Request the usage of every pod once."""
         problem, new = "", 0
         try:
             if self._unlisted:

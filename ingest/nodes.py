@@ -45,7 +45,7 @@ from runtime.kube_errors import KubeError
 from runtime.log import get_logger
 
 SUM_S = 5.0
-"""Seconds between two looks at what others take of nodes."""
+"""Seconds between two looks at changed sums."""
 AT_ONCE = 500
 """Nodes in one event."""
 
@@ -65,7 +65,7 @@ class Sums:
         """Nodes of which the sum may be another since this was read last."""
 
     def __len__(self) -> int:
-        """Return how many pods take something."""
+        """Return how many pods take amounts of nodes."""
         return len(self._pods)
 
     def of(self, node: str) -> dict[str, int]:
@@ -116,7 +116,7 @@ class Sums:
 
 
 class NodeWatch:
-    """Watches nodes while it has to. `put` takes events into the log.
+    """Watches nodes while a flavor names a Topology. `put` takes events into the log.
 
     `resumed`: the watch of flavors goes on from what the log has, and does not list them. `problem`
     says why nodes are not followed, "" if they are, or need not be.

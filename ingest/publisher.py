@@ -59,7 +59,7 @@ from runtime.jetstream import Overtaken
 from runtime.spacing import Spacing
 
 PROGRESS_S = 60.0
-"""Seconds without any message after which a bookmark is worth one of its own."""
+"""Seconds without any message after which a bookmark is worth a message of its own."""
 
 PUBLISH_S = 60.0
 """Seconds in which a message must be stored; below the streams' duplicate window (120 s), beyond
@@ -156,7 +156,7 @@ class EventPublisher:
         self._broken: BaseException | None = None
         self._work = asyncio.Event()
         self._urgent = asyncio.Event()
-        """Something waits that others wait for."""
+        """Set while an urgent event waits."""
         self._room = asyncio.Event()
         self._room.set()
 
@@ -166,7 +166,7 @@ class EventPublisher:
         return self._pending_bytes
 
     def identify(self, cluster_uid: str) -> None:
-        """Say from now on which cluster it is."""
+        """Name this cluster in messages from now on."""
         self._cluster_uid = cluster_uid
 
     async def put(self, kind: Kind, events: Iterable[Event], position: str | None) -> None:

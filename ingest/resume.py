@@ -136,7 +136,7 @@ class Resume(Struct, frozen=True):
 
 
 async def from_log(log: Log, cluster: str) -> Resume:
-    """Return what the log says was published last; a log without any message has all listed."""
+    """Return where the log's last message says to go on; an empty log has all kinds listed."""
     state = await log.stream_state(subjects.EVENTS)
     newest = await log.last(subjects.EVENTS, subjects.events(cluster, "watch"))
     head = codec.decode_batch(newest.body) if newest else Batch(source="watch", events=())

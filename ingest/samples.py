@@ -22,7 +22,7 @@ from podgroup.model.objects import PodView
 from podgroup.model.quantities import MAX_INT64, QuantityError, parse
 
 RESOURCES = {"cpu": 1000, "memory": 1}
-"""What the metrics API tells of, and how many of our units one of its is."""
+"""The resources of the metrics API, and how many of our units one of its units is."""
 
 
 class _Meta(Struct):

@@ -133,7 +133,7 @@ class Session:
 
     @property
     def known(self) -> Known:
-        """What is certain to be stored."""
+        """The messages that are certain to be stored."""
         return Known(
             created=self._begin.created,
             last_sequence=self._begin.last_sequence,

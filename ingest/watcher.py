@@ -91,8 +91,8 @@ class Watcher:
     def problem(self) -> str:
         """Why this kind is not followed now, "" when it is.
 
-        What passes by itself counts only before the first complete frame: a process that has
-        followed the cluster for a day is not less ready for a second's reconnect.
+        Passing trouble counts only before the first complete frame: a process that has followed the
+        cluster for a day is not less ready for a second's reconnect.
         """
         if self.trouble and (self.trouble.lasting or not self._synced):
             return self.trouble.message
@@ -172,7 +172,7 @@ class Watcher:
         self.trouble = each.trouble
 
     def _interrupted(self) -> None:
-        """An initial watch was opened and did not get to its end."""
+        """Return whether an initial watch was opened and did not get to its end."""
         self._interruptions += 1
         if self._interruptions >= _MAX_INTERRUPTIONS:
             self._page()

@@ -59,7 +59,7 @@ class Document(msgspec.Struct, frozen=True):
     places: dict[Path, tuple[int, int]]
 
     def position_of(self, path: Path) -> tuple[int, int]:
-        """Return where a value is, or the nearest thing around it that is there; (0, 0) if none."""
+        """Return the place of a value, or of the nearest value around it; (0, 0) if none."""
         while path and path not in self.places:
             path = path[:-1]
         return self.places.get(path, (0, 0))

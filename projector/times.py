@@ -22,7 +22,7 @@ def utc_text(time: datetime) -> str:
 
 
 def bound(database: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a statement in text is given, times as the database keeps them."""
+    """Return the parameters of a statement in text, times as the database keeps them."""
     return {
         name: utc_text(value) if database == "sqlite" and isinstance(value, datetime) else value
         for name, value in values.items()

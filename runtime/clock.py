@@ -15,7 +15,7 @@ from email.utils import parsedate_to_datetime
 EVERY_S = 5.0
 """Seconds between looks at an answer."""
 MOST_S = 5.0
-"""Skew from which on it is a finding."""
+"""Seconds of skew from which on it is reported."""
 
 
 def said_at(headers: Mapping[str, str]) -> float | None:

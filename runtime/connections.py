@@ -114,7 +114,7 @@ class Listener:
         self._accepting: asyncio.Task[None] | None = None
         self._socket: socket.socket | None = None
         self.address: tuple[str, int] = ("", 0)
-        """What is listened on, with the port the system chose."""
+        """The address that is listened on, with the port that the system chose."""
 
     def start(self, section: str, host: str, port: int) -> None:
         """Begin to listen at an address that `section` of the settings says.
@@ -145,7 +145,7 @@ class Listener:
         self._open[connection] = asyncio.get_running_loop().time()
 
     def used(self, connection: Connection) -> None:
-        """A connection was of use just now: others are closed before it."""
+        """Note that a connection was used just now: others are closed before it."""
         if connection in self._open:
             del self._open[connection]
             self.opened(connection)

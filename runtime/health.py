@@ -25,7 +25,7 @@ log = get_logger("health")
 
 
 class Checks:
-    """What the parts of a process have to say about themselves; shared by all of them."""
+    """The checks of all parts of a process; shared by the parts."""
 
     def __init__(self) -> None:
         self._live: dict[str, Check] = {}
@@ -34,11 +34,11 @@ class Checks:
         self.metrics: Callable[[], bytes] | None = None
 
     def live(self, name: str, check: Check) -> None:
-        """Register a liveness check; a later one of the same name replaces it."""
+        """Register a liveness check; a later check of the same name replaces it."""
         self._live[name] = check
 
     def ready(self, name: str, check: Check) -> None:
-        """Register a readiness check; a later one of the same name replaces it."""
+        """Register a readiness check; a later check of the same name replaces it."""
         self._ready[name] = check
 
     async def liveness(self) -> dict[str, str]:
@@ -52,7 +52,7 @@ class Checks:
 
     @property
     def problems(self) -> dict[str, str]:
-        """What was wrong with each part when `readiness` was asked last, "" for nothing.
+        """The problem of each part when `readiness` was called last, "" for none.
 
         A check is of the part that its name begins with, up to a colon.
         """

@@ -21,7 +21,7 @@ _LIBRARY = "kubernetes_asyncio"
 
 
 class Kubeconfig(Struct, frozen=True):
-    """What of the library reads kubeconfigs."""
+    """The parts of the library that read kubeconfigs."""
 
     load: Any
     """`load_kube_config`."""

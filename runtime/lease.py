@@ -26,7 +26,7 @@ class Api(Protocol):
     async def request(
         self, method: str, path: str, *, body: bytes | None = None, timeout_s: float | None = None
     ) -> Answer:
-        """Ask and read the whole answer, whatever its status."""
+        """Send a request and read the whole answer, whatever its status."""
 
 
 class Lease(Struct, frozen=True):

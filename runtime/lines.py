@@ -46,7 +46,7 @@ class LineSplitter:
 
     @property
     def rest(self) -> bytes:
-        """What came after the last newline."""
+        """The bytes after the last newline."""
         return b"".join(self._parts)
 
     def _collect(self, part: bytes) -> None:

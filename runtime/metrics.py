@@ -62,7 +62,7 @@ T = TypeVar("T", Counter, Histogram)
 
 
 class Family(Struct, frozen=True):
-    """A family of metrics as declared: what documentation and tests go by."""
+    """A family of metrics as declared, for documentation and tests."""
 
     name: str
     kind: Kind
@@ -141,7 +141,7 @@ class Metrics:
         return generate_latest(_WithoutCreated(self._registry))
 
     def _declare(self, family: Family) -> bool:
-        """Take a family in; False if it is there already."""
+        """Register a family; False if it exists already."""
         known = self.families.get(family.name)
         if known is not None:
             if known != family:

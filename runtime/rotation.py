@@ -67,9 +67,9 @@ class GivenFiles:
 
 
 class ServerCertificate:
-    """What a server shows: files that another system makes, or else certificates of our own.
+    """The certificate of a server: files that another system makes, or else our own.
 
-    `context` is for the server; what `refresh` loads is for connections from then on.
+    `context` is for the server; a certificate that `refresh` loads is for connections from then on.
 
     Raises:
         CertificateError, OSError: as `refresh`.
@@ -93,7 +93,7 @@ class ServerCertificate:
         return self._given.problem() if self._given is not None else ""
 
     def refresh(self) -> bool:
-        """Load what is new; returns whether there was any.
+        """Load a new certificate; return whether there was one.
 
         Raises:
             CertificateError: the files cannot be used.

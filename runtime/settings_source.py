@@ -39,7 +39,7 @@ _SERVICE_LINK_VALUE = re.compile(r"(tcp|udp|sctp)://")
 
 
 class FieldDoc(NamedTuple):
-    """What there is to know about one setting; what it means is below its field in `Settings`."""
+    """The facts about a setting; its meaning is the docstring of its field in `Settings`."""
 
     section: str
     name: str
@@ -109,7 +109,7 @@ def _build(values: Mapping[str, Any]) -> Settings:
 
 
 def check(settings: Settings) -> None:
-    """Look at what only several settings together can get wrong.
+    """Check rules between settings.
 
     Raises:
         SettingsError: they do not go together.

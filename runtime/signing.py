@@ -47,7 +47,7 @@ log = get_logger("signing")
 
 
 class Signer:
-    """Signs what is about to be published."""
+    """Signs messages before they are published."""
 
     def __init__(self, path: str) -> None:
         """Read the key from a PEM file (PKCS #8, not encrypted).

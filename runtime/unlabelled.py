@@ -45,7 +45,7 @@ class ListApi(Protocol):
         accept: str = "",
         most_bytes: int | None = None,
     ) -> HttpAnswer:
-        """Ask and read the whole answer; `KubeError` if there is none, or too much of it."""
+        """Send a request and read the whole answer; `KubeError` for none or a too long one."""
 
 
 class Unlabelled(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class Unlabelled(msgspec.Struct, frozen=True):
 
     @property
     def says(self) -> str:
-        """What it lacks, and what to do."""
+        """What the pod lacks, and what to do."""
         where = f"pod -n {self.namespace} {self.name}"
         unseen = f"lacks label {MANAGED_LABEL}={MANAGED_VALUE}, so gatelog does not see it"
         if self.bears == POD_FINALIZER:

@@ -101,7 +101,7 @@ class AdmissionChain:
             self.configured(table)
 
     def configured(self, table: Table) -> None:
-        """Compile what a table of configurations has."""
+        """Compile a table of configurations."""
         kind = _KINDS.get(table.resource.plural)
         if kind is None:
             return
@@ -167,7 +167,7 @@ class AdmissionChain:
         return (rec.obj["metadata"].get("labels") or {}) if rec else {}
 
     async def mutate(self, review: Obj, new: Obj, old: Obj | None, options: Options) -> Obj:
-        """The object after all mutation. Raises what a refusal or failure means."""
+        """The object after all mutation. Raises the error of a refusal or failure."""
         hooks = self.matching(self.hooks["mutating"], review, new, old)
         asked: list[Hook] = []
         again: list[Hook] = []
@@ -197,7 +197,7 @@ class AdmissionChain:
     async def validate(
         self, review: Obj, new: Obj | None, old: Obj | None, options: Options
     ) -> None:
-        """Ask all that validates. Raises what a refusal or failure means."""
+        """Call all validating webhooks. Raises the error of a refusal or failure."""
         for hook in self.matching(self.hooks["validating"], review, new, old):
             await self._ask(hook, review, new, old, options)
 
@@ -236,7 +236,7 @@ class AdmissionChain:
 
 
 def request_of(review: Obj) -> Obj:
-    """What a webhook is sent of a review, but for the object."""
+    """The review that a webhook is sent, without the object."""
     return {key: value for key, value in review.items() if key != "target"}
 
 

@@ -68,7 +68,7 @@ class SimCluster:
         self._tasks: list[asyncio.Task[None]] = []
 
     def in_front(self) -> Front | None:
-        """What is in front of the API server; nothing, but for clusters of tests."""
+        """The front of the API server; None but for clusters of tests."""
         return None
 
     async def start(self) -> None:

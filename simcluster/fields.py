@@ -126,7 +126,7 @@ def _compare_items(
 
 
 def tracked(obj: Obj, base: Obj | None, parts: tuple[str, ...] | None) -> Obj:
-    """What of an object is tracked; ``parts``: only these top-level fields (a status write)."""
+    """The tracked part of an object; ``parts``: only these top-level fields (a status write)."""
     found: Obj = dict(base or {})
     for key, value in obj.items():
         if key in ("kind", "apiVersion") or (parts is not None and key not in parts):

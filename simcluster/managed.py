@@ -96,7 +96,7 @@ def after_update(entries: list[Obj], old: Obj, new: Obj, writer: Writer, time: s
 
 
 class Applied(msgspec.Struct, frozen=True):
-    """What an apply means for ownership: all of the writer's set, and what changed hands."""
+    """The ownership after an apply: all of the writer's fields, and those that changed hands."""
 
     owned: Fields
     changed: Fields

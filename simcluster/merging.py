@@ -80,12 +80,12 @@ def item_key(name: str, item: Any) -> str | None:
 
 @lru_cache(maxsize=8192)
 def _single_key(part: str, value: str) -> str:
-    """The member of an item with one key: container names and condition types come again."""
+    """The member of an item with one key; cached: container names and condition types repeat."""
     return "k:" + msgspec.json.encode({part: value}).decode()
 
 
 def by_key(name: str, items: list[Any]) -> dict[str, Any] | None:
-    """The member of an item with one key; cached: container names and condition types repeat."""
+    """Items of an associative list by key; ``None`` when an item has no key or keys repeat."""
     found: dict[str, Any] = {}
     for item in items:
         key = item_key(name, item)

@@ -27,7 +27,7 @@ def _amount(value: Fraction) -> Amount:
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """What a pod asks of a node, ``pods`` included."""
+    """The requests of a pod to a node, ``pods`` included."""
 
     amounts: dict[str, Amount]
 

@@ -65,7 +65,7 @@ def _find(document: Any, parts: list[str]) -> Any:
 
 
 def _present(document: Any, parts: list[str]) -> Any:
-    """What is at a place; ``None`` where nothing is."""
+    """The value at a place; ``None`` for none."""
     for part in parts:
         if isinstance(document, dict):
             document = document.get(part)

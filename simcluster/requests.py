@@ -20,7 +20,7 @@ _SUBRESOURCES = frozenset({"status", "binding", "eviction", "resize", "log"})
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What a path names."""
+    """The target that a path names."""
 
     route: Route
     namespace: str = ""

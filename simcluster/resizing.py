@@ -68,7 +68,7 @@ def ungranted(pod: Obj) -> bool:
 
 
 def granted(container: Obj) -> Obj:
-    """Return what a kubelet reports of a container that has all it asked for."""
+    """Return a kubelet's report on a container that has all resources it requests."""
     resources = container.get("resources") or {}
     if not resources.get("requests"):
         return {}

@@ -41,7 +41,7 @@ _AUTHORIZATION, _AUTHENTICATION = "authorization.k8s.io/v1", "authentication.k8s
 
 
 class Front(Protocol):
-    """What may be in front of the API server: TLS, and kinds that other servers have."""
+    """A front of the API server: TLS, and kinds that other servers have."""
 
     tls: ssl.SSLContext
     authority: Path
@@ -290,7 +290,7 @@ def _asked(target: Target, request: Request, verb: str) -> Asked:
 
 
 def _path_asked(request: Request, verb: str) -> Asked:
-    """What a request to an aggregated kind asks to do, read off its path."""
+    """The right that a request to an aggregated kind needs, read off its path."""
     _, _, group, _, *rest = request.path.rstrip("/").split("/")
     namespace = ""
     if rest[:1] == ["namespaces"] and len(rest) > 2:

@@ -140,7 +140,7 @@ class Writes(Creates):
         return self.store.put(table, obj, rec)
 
     def _isolated(self, target: Target, current: Obj, wanted: Obj, options: Options) -> Obj:
-        """What of the wanted object this endpoint may change; the rest stays as stored."""
+        """The wanted object with changes that this endpoint may make; the rest stays as stored."""
         resource = target.route.resource
         old, meta = current["metadata"], wanted.get("metadata") or {}
         if not target.subresource and managed.cleared(meta) and "managedFields" in old:
@@ -218,7 +218,7 @@ class Writes(Creates):
 
 
 def _restricted(applied: Applied, target: Target) -> Applied:
-    """What of an apply counts on this endpoint: status there, everything else here."""
+    """The part of an apply that counts on this endpoint: status there, all other fields here."""
     if target.subresource == "status":
         return applied.restricted(lambda key: key == "f:status")
     if target.route.resource.status:

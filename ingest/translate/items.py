@@ -115,7 +115,7 @@ class _List(Wire, frozen=True):
 
 
 class Identity(Struct, frozen=True, gc=False):
-    """Which object it is, as far as can be read."""
+    """The identity of an object, as far as it can be read."""
 
     uid: str = ""
     namespace: str = ""

@@ -93,7 +93,7 @@ def _allocatable(found: dict[str, str | int | float]) -> dict[str, int]:
 
 
 def bound_view(wire: BoundPodWire) -> PodView:
-    """Return which node a pod takes something of, and what; no node where it takes nothing.
+    """Return the node of a pod, and the amounts that it takes there; no node without amounts.
 
     A managed pod that is placed by topology is charged to the group it belongs to.
     """

@@ -76,7 +76,7 @@ NOTHING_GRANTED = Granted()
 def requests_of(
     spec: PodSpecWire, path: str = "spec", granted: Granted = NOTHING_GRANTED
 ) -> dict[str, int]:
-    """Return what one pod of this spec takes of a node; do not change it.
+    """Return the amounts that a pod of this spec takes of a node; do not change the result.
 
     Raises:
         RefusedError: resources are not a map, or a quantity is malformed.

@@ -467,14 +467,14 @@ class _Reader:
         return capped(nano)
 
     def choice(self, path: str, text: str | None, known: tuple[str, ...]) -> str:
-        """Return one of the known words, the first of them for none and for any other."""
+        """Return a known word, the first for a missing and for any other word."""
         if not text or text in known:
             return text or known[0]
         self._wrong(f"spec.{path}", f"{text[:40]!r} is none of {', '.join(known)}")
         return known[0]
 
     def stop_policy(self, text: str | None) -> str:
-        """Return a stop policy; what says anything else is held."""
+        """Return a stop policy; any unknown policy counts as Hold."""
         found = self.choice("stopPolicy", text, ("None", "Hold", "HoldAndDrain"))
         return found if found == (text or "None") else "Hold"
 

@@ -25,7 +25,9 @@ class Budget:
         """Bytes of all bodies, finished or not."""
 
     def charge(self, body: "Body", size: int) -> None:
-        """Count bytes that arrived; the largest unfinished bodies give way if they are too many."""
+        """Count bytes that arrived; the largest unfinished bodies give way if there are too many
+        bytes.
+        """
         self._unfinished[body] = self._unfinished.get(body, 0) + size
         self.held_bytes += size
         while self.held_bytes > BUDGET_BYTES and self._unfinished:

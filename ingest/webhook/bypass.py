@@ -42,7 +42,7 @@ OF_QUEUED_OWNER: Final[str] = (
 
 
 class Fact(NamedTuple):
-    """Something about a pod: how it is read here, and in CEL over one version of the object."""
+    """A fact about a pod: how it is read here, and in CEL over one version of the object."""
 
     read: Callable[[Pod], bool]
     cel: str

@@ -90,7 +90,7 @@ Endpoint = ServiceEndpoint | UrlEndpoint
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
-    """What to register."""
+    """The fields of a registration."""
 
     endpoint: Endpoint = ServiceEndpoint()
     ca_bundle: bytes = b""
@@ -104,7 +104,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """Pods without a queue are managed too (manage_jobs_without_queue_name)."""
     actuator_user: str = ACTUATOR_USER
     label_kinds: tuple[OwnerKind, ...] = LABEL_KINDS
-    """Owners whose queue label is copied to their pods; the server leaves out what Kueue queues."""
+    """Owners whose queue label is copied to their pods; kinds that Kueue queues are left out."""
     timeout_s: int = TIMEOUT_S
 
 

@@ -27,7 +27,7 @@ from podgroup.model.roles import ShapeError, role_hash
 
 
 class Disposition(Enum):
-    """What became of a pod, for counters and logs."""
+    """The outcome for a pod, for counters and logs."""
 
     GATED = "gated"
     NAMESPACE_EXCLUDED = "namespace_excluded"

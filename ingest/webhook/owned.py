@@ -32,12 +32,12 @@ class Member(msgspec.Struct, frozen=True):
 
     @property
     def labels(self) -> dict[str, str]:
-        """Labels that say so."""
+        """Labels of the membership."""
         return {names.GROUP_NAME: self.group, names.POD_GROUP_ROLE: self.role}
 
     @property
     def annotations(self) -> dict[str, str]:
-        """Annotations that say so: its pods serve, and come again under the same names."""
+        """Annotations of the membership: pods that serve, and come again under the same names."""
         return {names.GROUP_OWNER: self.owner, names.SERVING: "true"}
 
 

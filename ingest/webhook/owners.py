@@ -30,11 +30,15 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 class LookupFailed(Exception):
-    """The API server could not be asked; says for what, and why. Not a statement on the pod."""
+    """The API server gave no answer; the message names the request and the reason. No verdict on
+    the pod.
+    """
 
 
 class Lookup(Protocol):
-    """What the webhook asks the cluster. Every method raises `LookupFailed` when it cannot say."""
+    """The webhook's questions about the cluster. Every method raises `LookupFailed` without an
+    answer.
+    """
 
     async def owner(self, namespace: str, ref: OwnerRef, kind: OwnerKind) -> Owner | None:
         """The object under the reference's *name*, whatever its uid; None if it does not exist."""

@@ -46,7 +46,7 @@ _log = get_logger("webhook")
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """What the server takes, and how long it waits."""
+    """Bounds of the server, and its time-outs."""
 
     timeout_s: float = 4.0
     """Seconds for one request; keep it below the registration's timeoutSeconds."""
@@ -143,7 +143,7 @@ class WebhookServer:
         _log.info("webhook_listening", url=self.url)
 
     async def linger(self, seconds: float) -> None:
-        """Goes on answering for so long, and ends each connection with its next answer.
+        """Goes on answering for some seconds, and ends each connection with its next answer.
 
         Endpoints that are gone are still called for a moment, over connections that are open.
         """

@@ -144,7 +144,7 @@ def _queueless_warning(pod: Pod) -> list[str]:
 
 
 def _too_many(pod: Pod, old: Pod | None) -> list[FieldError]:
-    """More labels or annotations than gatelog goes over; an update may not add to them."""
+    """Errors for more labels or annotations than gatelog reads; an update may not add to them."""
     if not (pod.queue or pod.has_parent or pod.labels.get(names.MANAGED_LABEL)):
         return []
     errors = []

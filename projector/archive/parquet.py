@@ -74,7 +74,7 @@ OVER = {
 
 
 class Written(Struct, kw_only=True):
-    """What a run wrote."""
+    """The rows and files that a run wrote."""
 
     files: int = 0
     rows: int = 0

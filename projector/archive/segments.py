@@ -41,7 +41,7 @@ class Span(Struct, frozen=True):
     last: int
 
     def __str__(self) -> str:
-        """Return it for a sentence."""
+        """Return the span as words of a sentence."""
         return f"positions {self.first} to {self.last}"
 
 

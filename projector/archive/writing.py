@@ -44,7 +44,7 @@ from runtime.settings import Settings
 WAIT_S = 5.0
 """Seconds without a message after which a stream is taken to be at its end."""
 PROVEN = 500
-"""Messages after which the stream is asked whether they were all there."""
+"""Messages after which the stream is checked for dropped messages."""
 
 _SETTINGS = b"settings_recorded."
 """Is in every message that says settings."""
@@ -55,7 +55,7 @@ class ArchiveDamaged(Exception):
 
 
 class Archived(Struct):
-    """What a run did. `last` is the position up to which everything is archived; 0: nothing."""
+    """The result of a run. `last` is the position up to which the log is archived; 0: nothing."""
 
     last: int = 0
     segments: list[str] = []
@@ -231,7 +231,7 @@ class Archiver:
     def _settings_at(self, standing: Standing, first: int) -> SettingsRecorded | None:
         """Return the settings in force where a segment begins, as far as it is known."""
         if first == standing.first:
-            return None  # the log says them there
+            return None  # the log has them there
         return standing.settings if first > standing.settled else self._settings_there
 
     async def _messages(
@@ -391,6 +391,6 @@ async def _drain(log: FileLog) -> SettingsRecorded | None:
 
 
 def _said_in(batch: Batch) -> SettingsRecorded | None:
-    """Return the settings that a message says, None if it says none."""
+    """Return the settings in a message, None without any."""
     said = [event for event in batch.events if isinstance(event, SettingsRecorded)]
     return said[-1] if said else None

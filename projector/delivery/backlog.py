@@ -23,7 +23,7 @@ log = get_logger("projector")
 
 
 class Backlog:
-    """What the looks have found, in sequences of DECISIONS."""
+    """The results of looks, in sequences of DECISIONS."""
 
     def __init__(self) -> None:
         self.first = 0

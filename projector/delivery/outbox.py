@@ -46,8 +46,9 @@ from runtime.signing import Signer
 Refused = Callable[[OutcomeRecorded], None]
 Expected = Callable[[str], bool]
 Owed = Callable[[int, int, int, bool], Awaitable[list[Conclusions]]]
-"""`owed(after, until, limit, records)`: decisions numbered so and without outcome, by number; those
-that record are among them if asked for."""
+"""`owed(after, until, limit, records)`: decisions in that range of numbers without outcome, by
+number; with `records` also those that only record.
+"""
 
 READ_AT_ONCE = 1_000
 """Decisions read from the table at a time at most; about 2 MB."""
@@ -55,7 +56,7 @@ WORTHWHILE, SOON_S = 100, 0.05
 
 
 class Open(Struct, gc=False):
-    """A decision that was sent and has no outcome: as it was sent, for there may be many."""
+    """A sent decision without outcome, as it was sent: there may be many."""
 
     body: bytes
     number: int
@@ -64,7 +65,7 @@ class Open(Struct, gc=False):
     due_s: float
     """When it is sent again, by the monotonic clock."""
     sequence: int = 0
-    """Where its stream has it, or had it; 0: not there yet."""
+    """Its sequence in the stream, even if dropped since; 0: not stored yet."""
 
 
 class Outbox:
@@ -168,7 +169,7 @@ class Outbox:
             self._check_behind()
 
     def heard(self, decision: str) -> None:
-        """An actuator is at it: leave it another while before it is sent again."""
+        """Put off the repetition of a decision that an actuator works on."""
         found = self._unresolved.get(decision)
         if found is not None:
             self._defer(decision, found)
@@ -209,7 +210,9 @@ class Outbox:
         return repeated
 
     def repeat_dropped(self, now: datetime) -> int:
-        """Send again what its stream dropped before an actuator got it; returns how many."""
+        """Send decisions again that the stream dropped before an actuator got them; returns how
+        many.
+        """
         if not self.backlog.any_dropped:
             return 0
         dropped = self.backlog.dropped
@@ -255,7 +258,7 @@ class Outbox:
             if rebuilt:
                 end = min(self.recorded_to, end)
             limit = min(room, READ_AT_ONCE)
-            # What has an outcome by now was published; records have none, and are sent once.
+            # A decision with an outcome was published; records have none, and are sent once.
             found = await owed(self._taken, end, limit, not (sent or rebuilt))
             for decision in found:
                 if sent and isinstance(decision, Decision):
@@ -275,7 +278,7 @@ class Outbox:
 
     @property
     def _behind(self) -> bool:
-        """Something waits in the table that may be taken."""
+        """Return whether a decision waits in the table that may be taken."""
         return self._taken < (self.published if self.holding else self._newest)
 
     @property

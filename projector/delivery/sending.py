@@ -31,7 +31,7 @@ MAX_JOINED_BYTES = 256 * 1024
 
 
 class Outgoing(Struct):
-    """What is to be sent; `number` and `decision` are 0 and "" for other things."""
+    """An entry to send; `number` and `decision` are 0 and "" for entries of other kinds."""
 
     subject: str
     body: bytes
@@ -158,7 +158,7 @@ class Sending:
         self._flight.clear()
 
     async def _one_at_a_time(self) -> None:
-        """Find the message that the server refuses, and give it up in the open."""
+        """Find the message that the server refuses, and give it up visibly."""
         while self._queue:
             entry = self._queue[0]
             body = join_decisions([entry.body])

@@ -46,7 +46,7 @@ log = get_logger("projector")
 
 
 class EpochBase(Struct):
-    """Where positions come from: the base of the epoch and its stream."""
+    """The origin of positions: the base of the epoch and its stream."""
 
     base: int = 0
     stream_created_at: datetime | None = None
@@ -77,7 +77,7 @@ class Committer:
 
     @property
     def problem(self) -> str:
-        """Why the database takes nothing, "" while it does; silence counts after a while."""
+        """Why the database takes no writes, "" while it does; silence counts after a while."""
         if self._problem or self._asked_s is None:
             return self._problem
         silent_s = time.monotonic() - self._asked_s
@@ -120,7 +120,7 @@ class Committer:
         begun: Iterable[EpochRow] = (),
         settled: Iterable[Settled] = (),
     ) -> None:
-        """Give everything that changed since the last time.
+        """Commit all changes since the last call.
 
         `at` is the timestamp of the last message folded. Returns when the batch before is written.
 
@@ -154,7 +154,7 @@ class Committer:
         await asyncio.sleep(0)  # let it begin
 
     async def write_replicas(self, rows: list[Replica]) -> None:
-        """Write what replicas say of themselves, or not, where the database is away."""
+        """Write the replicas' heartbeats, unless the database is away."""
         try:
             with suppress(StoreUnavailable):
                 await self._call(lambda: self._store.write_replicas(rows))
@@ -167,7 +167,7 @@ class Committer:
         return self._running is None or self._running.done()
 
     def check(self) -> None:
-        """Raise what the commit under way has come to, if it has.
+        """Raise the error of the commit under way, if it has failed.
 
         Raises:
             ReadModelReplaced: the read model was rebuilt, while there was nothing to commit.

@@ -98,7 +98,7 @@ async def examine(
         lost_to = first - 1 + base
         return Change(reason, first, None, checkpoint.seq + 1, lost_to, same_base=True)
     if missed is not None:
-        # What came after them, of others, may be folded already.
+        # Later messages of other subjects may be folded already.
         ahead = missed.last > stood
         first = missed.last + 1 if ahead else stood + 1
         lost = missed.first + base, missed.last + base

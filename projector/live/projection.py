@@ -275,7 +275,7 @@ class Projection:
         )
 
     async def _apply_recorded(self, events: StreamState) -> None:
-        """Fold what the log says was concluded behind the place that the read model has reached."""
+        """Apply the conclusions that the log has beyond the position of the read model."""
         world, of = self.world, self.world.cluster
         last = await last_recorded(self._bus, of)
         if last is None or last.number <= world.meta.decisions:
@@ -307,7 +307,7 @@ class Projection:
             await refill_frames(self._bus, self.world, loaded.checkpoint, events)
 
     async def _look_at_decisions(self) -> None:
-        """Send everything open again if the stream DECISIONS is not what we published to."""
+        """Send all open decisions again if DECISIONS is another stream than we published to."""
         stream = await self._bus.stream_state(subjects.DECISIONS)
         outbox = self._outbox
         if decisions_lost(stream, outbox.stream_created_at, outbox.stream_seq):
@@ -363,7 +363,7 @@ class Projection:
             if messages and not await self._complete(reader):
                 return
             await self._fold_all(messages)
-            # What is caught up with is not urgent: full transactions, until nothing comes.
+            # Catching up is not urgent: full transactions, until no message comes.
             due = not messages if self._outbox.holding else not self._patient_s
             if self._messages and self._committer.free and due:
                 await self._commit()

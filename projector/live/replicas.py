@@ -41,7 +41,7 @@ class Replica(Struct, frozen=True):
 
 
 class Replicas:
-    """What was heard of each replica."""
+    """The last heartbeat of each replica."""
 
     def __init__(self, every_s: float) -> None:
         self._every_s = every_s
@@ -83,7 +83,7 @@ class Replicas:
         return sorted(self._known.values(), key=lambda one: (one.part, one.instance))
 
     async def write_regularly(self, write: Callable[[list[Replica]], Awaitable[None]]) -> None:
-        """Have it written until cancelled."""
+        """Write replicas at intervals until cancelled."""
         while True:
             rows = self.due(datetime.now(UTC))
             if rows is not None:

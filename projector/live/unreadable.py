@@ -14,10 +14,10 @@ from runtime.jetstream import Bus, MessagesLost
 
 
 async def unreadable(bus: Bus, subject: str, after: int) -> MessagesLost | None:
-    """Return what cannot be read behind message `after`, None if that is nothing.
+    """Return the unreadable stretch after message `after`, None for none.
 
     Raises:
-        StreamMissing, BusUnavailable: the log cannot be asked.
+        StreamMissing, BusUnavailable: the log gives no answer.
     """
     newest = await bus.last(EVENTS, subject)
     if newest is None or newest.sequence <= after or await bus.get(EVENTS, after + 1) is not None:

@@ -134,7 +134,7 @@ def restored_at(world: World) -> dict[Labels, float]:
 
 
 def restored_kinds(world: World) -> dict[Labels, int]:
-    """Return how many kinds are to be listed since."""
+    """Return how many kinds must be listed again since then."""
     return {(): len(unlisted(world)) if world.meta.rewound else 0}
 
 
@@ -168,7 +168,7 @@ def quota_used(world: World) -> dict[Labels, float]:
 
 
 def quota_unadmitted(world: World) -> dict[Labels, float]:
-    """Return what runs in groups that were never admitted, which is in no usage of quota."""
+    """Return amounts of pods in groups that were never admitted, which are in no usage of quota."""
     return _of_cluster_queues(world, lambda tally: tally.unadmitted)
 
 

@@ -33,7 +33,7 @@ PARK_REASONS = (
     "RulesFailed",
     "IllegalTransition",
 )
-"""Why something is parked, as rows of `parked` say it."""
+"""Reasons of parking, as in rows of `parked`."""
 BATCH_EVENTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 DELAY_S = (*FAST_S, 30.0, 60.0, 300.0, 900.0, 3600.0)
 

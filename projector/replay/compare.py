@@ -229,7 +229,7 @@ def _rows(connection: sa.Connection, part: _Part, names: list[str]) -> Iterator[
 def _vouched(
     rows: Iterator[_Row], names: list[str], count: TableResult | None = None
 ) -> Iterator[_Row]:
-    """Leave out what the log cannot vouch for, and count it."""
+    """Leave out and count rows that the log cannot verify."""
     for *known, before in rows:
         if not before:
             yield tuple(known)

@@ -80,7 +80,9 @@ def _in_sqlite(column: sa.Column[Any]) -> Any:
 
 
 def _plain(column: sa.Column[Any]) -> Any:
-    """What is the same text in both; null is none, which no number is and no text may be."""
+    """A column's value with the same text in both databases; a text gets a mark, so that null
+    differs from "".
+    """
     assert isinstance(column.type, sa.Integer | sa.Text), f"{column} has no text of its own"
     if column.nullable and isinstance(column.type, sa.Text):
         return sa.literal("=") + column

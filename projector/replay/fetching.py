@@ -39,7 +39,7 @@ SILENCE_S = 60.0
 
 
 class Stretch(Struct, frozen=True):
-    """What is fetched: messages `first` to `last` of a stream that match a subject."""
+    """A stretch to fetch: messages `first` to `last` of a stream that match a subject."""
 
     nats: NatsSettings
     stream: str
@@ -194,7 +194,7 @@ def _write(frame: Frame) -> None:
 
 
 def main() -> None:
-    """Fetch what stdin says."""
+    """Fetch the stretch that stdin names."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller gets the signal too, and ends it
     stretch = msgspec.json.decode(sys.stdin.buffer.read(), type=Stretch)
     try:

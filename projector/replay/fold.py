@@ -44,7 +44,7 @@ class Beginning(Struct, frozen=True):
     settings: SettingsRecorded | None = None
 
     def world(self) -> World:
-        """Return the world that it begins with."""
+        """Return the world at the beginning."""
         world = new_world(self.cluster, self.mode, self.policy)
         world.meta.epoch, world.meta.position = self.epoch, self.position
         if (said := self.settings) is not None:
@@ -89,7 +89,7 @@ QUIET = Callbacks()
 
 
 class Result(Struct):
-    """What a replay came to."""
+    """The result of a replay."""
 
     world: World
     messages: int = 0
@@ -155,7 +155,7 @@ async def _fold(
 def _redecided(
     differs: Callable[[Difference], None], by: Policy | None
 ) -> Callable[[Entry, World], list[Settled]]:
-    """Return what asks today's rules as well."""
+    """Return a fold of an entry that also runs today's rules."""
     from podgroup.engine import Then, step
 
     def fold_one(entry: Entry, world: World) -> list[Settled]:

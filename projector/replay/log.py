@@ -165,7 +165,7 @@ class _Decisions:
 
     @property
     def exhausted(self) -> bool:
-        """Whether all of them were asked for."""
+        """Whether all conclusions were taken."""
         return self._over and not self._waiting
 
     async def _more(self) -> bool:

@@ -24,7 +24,7 @@ def swapped(statement: str, old: str, new: str) -> str:
 
 
 class Dialect(Struct, frozen=True):
-    """What the databases spell differently, as templates."""
+    """Templates of SQL that the databases spell differently."""
 
     seconds: str
     """Seconds from {a} to {b}."""

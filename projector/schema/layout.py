@@ -20,7 +20,7 @@ Row = tuple[Any, ...]
 
 
 def written(table: sa.Table) -> Written | None:
-    """Return how the projection writes a table; None: something else does."""
+    """Return how the projection writes a table; None: the projection does not write it."""
     found: Written | None = table.info.get(Written.KEY)
     return found
 
@@ -59,8 +59,9 @@ _WRITTEN: Final = {
     if (how := written(table)) is not None
 }
 TABLES: Final = tuple(table for table, _ in _WRITTEN.values())
-"""What the projection writes, in the order of the definitions: the same in every transaction, so
-none can deadlock."""
+"""Tables that the projection writes, in the order of the definitions: the same in every
+transaction, so none can deadlock.
+"""
 COLUMNS: Final = {table.name: tuple(c.name for c in table.columns) for table in TABLES}
 """Columns written, per table, in the order of the tuples."""
 

@@ -33,7 +33,7 @@ from projector.tables.base import Part
 PARTS: dict[str, Part] = {
     table.name: table.info[Part.KEY] for table in TABLES if Part.KEY in table.info
 }
-"""Tables with a partition for each cluster, and what that is like."""
+"""Tables with a partition for each cluster, and the form of that partition."""
 PARTITIONED = tuple(name for name, part in PARTS.items() if part.by_time)
 """Tables whose partitions are divided into weeks."""
 WEEK = timedelta(days=7)
@@ -58,7 +58,7 @@ class Partition(Struct, frozen=True):
     begin: datetime
     end: datetime | None
     parent: str
-    """Quoted name of the cluster's partition that it is of."""
+    """Quoted name of the cluster's partition that holds the week."""
     detaching: bool = False
     """Its detachment was begun and did not come to its end."""
 
@@ -163,7 +163,7 @@ def _make_own(connection: Connection, table: str, cluster: str) -> tuple[str, st
     part, place = PARTS[table], f"{quote(schema)}.{quote(name)}"
     mine = _literal(connection, cluster)
     storage = ", ".join(f"{key} = {value}" for key, value in part.storage.items())
-    # The check is what the bound says, so that nothing is read when a full table is attached.
+    # The check equals the bound, so that no row is read when a full table is attached.
     connection.exec_driver_sql(
         f"CREATE TABLE {place} (LIKE {full} INCLUDING DEFAULTS, CHECK (cluster = {mine}))"
         f"{' PARTITION BY RANGE (at)' if part.by_time else ''}"

@@ -51,7 +51,7 @@ USE: Final = """LEFT JOIN objects cq ON cq.cluster = g.cluster AND cq.shard = g.
    AND cq.kind = 'ClusterQueue' AND cq.namespace = '' AND cq.name = g.cluster_queue
   LEFT JOIN objects lq ON lq.cluster = g.cluster AND lq.shard = g.shard
    AND lq.kind = 'LocalQueue' AND lq.namespace = g.namespace AND lq.name = g.queue"""
-"""What `ORDER` needs of the queues of groups `g`."""
+"""The join with the queues of groups `g` that `ORDER` needs."""
 
 ORDER: Final = """CASE g.precedence WHEN 2 THEN 0 WHEN 3 THEN 1 ELSE 2 END,
                 CASE WHEN cq.used IS NULL THEN 0 ELSE coalesce(lq.used, 0) END,

@@ -39,7 +39,7 @@ def _lost(d: Dialect) -> str:
 
 
 def _of_pods(what: str) -> str:
-    """What is so of the pods that started under the preemptor's admission `a`."""
+    """SQL of `what` over the pods that started under the preemptor's admission `a`."""
     return f"""(SELECT {what} FROM pods o
          WHERE o.cluster = a.cluster AND o.group_id = a.group_id AND o.started_at IS NOT NULL
            AND o.ungated_at >= a.admitted_at

@@ -13,7 +13,7 @@ from projector.schema.dialect import Dialect
 
 
 class _Conditions(NamedTuple):
-    """What is so of a pod `p` and a wait `w` at the moment that is asked about."""
+    """Conditions on a pod `p` and a wait `w` at the moment of the query."""
 
     let_go: str
     there: str

@@ -41,7 +41,7 @@ from projector.schema.usage_views import (
 )
 
 SIZES: Final = {"hour": 3_600_000_000, "day": 86_400_000_000}
-"""Microseconds of what a period can be divided by."""
+"""Microseconds of the steps that divide a period."""
 _LABELS = "{labels}"
 _LIFE = ("created", "opened", "entered", "started", "doomed", "ended", "filled")
 """Moments of a pod, each not before the moment to its left; `filled` is not before `entered`."""
@@ -58,7 +58,7 @@ _SHAPE = "form, kind, role, doc, flavors, flavored, what, why"
 
 
 class _Asked(Struct, frozen=True):
-    """What is asked for: sums by key, or those by step, which divides the period."""
+    """The requested sums: by key, or by step, which divides the period."""
 
     d: Dialect
     key: str
@@ -172,7 +172,7 @@ SELECT n.number, n.begins, {begins_us} - t.since_us AS from_us, {ends_us} - t.si
 def _moments(asked: _Asked) -> str:
     """Return pods that were past their gate, with their moments.
 
-    Each step is kept: SQLite works out an expression again wherever it is read otherwise.
+    Each step is materialized: SQLite would compute an expression again wherever it is read.
     """
     d = asked.d
     whose = "w.key" if asked.labels else "''"
@@ -284,7 +284,9 @@ SELECT {asked.its("o.labels")} AS key, o.requests, t.before, {asked.at("o.create
 
 
 def _admitted(asked: _Asked) -> str:
-    """Return what held quota in the period, with its moments; its labels are the first pod's."""
+    """Return the admissions that held quota in the period, with moments; labels are the first
+    pod's.
+    """
     d = asked.d
     return f"""admitted AS MATERIALIZED (
 SELECT {asked.its(FIRST_LABELS.format("o"))} AS key, o.cluster, o.group_id, o.number, o.resources,

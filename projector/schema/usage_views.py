@@ -35,7 +35,7 @@ ITS_PODSET = "(f.key = lower(o.role) OR o.kind = 'single')"
 PIECES = " UNION ALL ".join(
     f"SELECT '{piece}' AS piece" for piece in (*_FLAVORLESS, "starting", "running", "terminating")
 )
-"""What a pod's life is cut into."""
+"""Pieces of a pod's life."""
 _WASTED = "s.piece = 'running' AND o.wasted <> ''"
 WHAT = f"""CASE WHEN {_WASTED} THEN 'wasted' WHEN s.piece IN ('starting', 'terminating') THEN 'held'
             ELSE s.piece END"""
@@ -169,7 +169,7 @@ FIRST_LABELS = """(SELECT l.labels FROM pods l WHERE l.cluster = {0}.cluster
 
 
 def _incomplete(d: Dialect) -> str:
-    """What admissions hold, and against it what its pods fill of that."""
+    """Quota of admissions, and against it the parts that pods fill."""
     gone = released(d)
     rest = "'held', 'incomplete'"
     # A place has the requests of its role, also where a pod in it was resized since.
@@ -234,7 +234,7 @@ SELECT {keys}, b.begins AS hour, sum({units} * {seconds}) / 3600.0 AS resource_h
 
 
 def quotas(d: Dialect) -> str:
-    """Return the view of what quota there was from when to when."""
+    """Return the view of quota over time."""
     return f"""
 SELECT q.cluster, q.cluster_queue, f.key AS flavor, r.key AS resource, {amount(d)} AS amount,
        q.at AS from_at, coalesce(q.to_at, {CLOCK}) AS to_at
@@ -248,7 +248,7 @@ SELECT q.cluster, q.cluster_queue, f.key AS flavor, r.key AS resource, {amount(d
 
 
 def used(d: Dialect) -> str:
-    """Return the view of what pods asked for and really used, pod by pod and resource."""
+    """Return the view of requests and usage, by pod and resource."""
     each = d.each.format(doc="p.used_mean", alias="u")
     peak = d.each_or_none.format(doc="p.used_peak", alias="x", on="x.key = u.key")
     asked = d.each_or_none.format(doc="p.requests", alias="r", on="r.key = u.key")

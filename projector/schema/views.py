@@ -331,7 +331,7 @@ SELECT {keys}, b.begins AS hour, sum(b.amount * {_in_hour(d)}) / 3600.0 AS resou
 
 
 def _by_day(d: Dialect, columns: str) -> str:
-    """What spans of `v_usage_spans` have in each calendar day (UTC), added up by `columns`."""
+    """Sums of `v_usage_spans` for each calendar day (UTC), by `columns`."""
     start = d.last.format(a="s.from_at", b="d.begins")
     seconds = d.seconds.format(a=start, b=d.first.format(a="s.to_at", b="d.ends"))
     amount = in_units("s.resource", "s.amount")

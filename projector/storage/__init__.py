@@ -1,1 +1,1 @@
-"""The database: connections, what a projector starts from, and one batch as one transaction."""
+"""The database: connections, the state at a start, and a batch as a transaction."""

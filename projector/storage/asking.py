@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
 _CACHE_KIB = 8192
-"""Of a connection; there are several, and the system has its own."""
+"""KiB of a connection's cache: there are several connections, and the system has a cache too."""
 _MAPPED_BYTES = 1 << 30
-"""Of a file as much is read where the system has it, without a copy for each connection."""
+"""Bytes of a file that are memory-mapped, without a copy for each connection."""
 _STEPS = 10_000
 """Instructions of SQLite's machine between two looks at the clock: well under a millisecond."""
 Answer = tuple[tuple[str, ...], list[tuple[Any, ...]]]
@@ -56,7 +56,7 @@ class Questions(Protocol):
 
 
 def questions(url: str, timeout_s: float, connections: int) -> Questions:
-    """Return what asks the database of a URL, over so many connections at most.
+    """Return queries on the database of a URL, over so many connections at most.
 
     Raises:
         DatabaseError: there is no such SQLite file, or no such kind of database.

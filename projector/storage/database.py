@@ -63,7 +63,7 @@ class Draft(Struct, frozen=True):
 
 
 _FILE = "file"
-"""What a connection's record says: the file that its path led to."""
+"""Key in a connection's record: the file that its path led to."""
 SNAPSHOT = {"postgresql": {"isolation_level": "REPEATABLE READ"}, "sqlite": {}}
 """Options of a connection on which one transaction sees one state."""
 

@@ -41,7 +41,7 @@ INTERNAL_NAMES = tuple(sorted(kind.__name__ for kind in INTERNAL))
 
 
 class Loaded(Stored, kw_only=True):
-    """What a projector starts from."""
+    """The state from which a projector starts."""
 
     checkpoint: Checkpoint
 
@@ -83,7 +83,7 @@ def load_state(connection: Connection, cluster: str) -> Loaded | None:
 
 
 def _standings(connection: Connection, cluster: str) -> list[tuple[QueueKey, StandingReport]]:
-    """Return how queues and cohorts that are there stood when last reported."""
+    """Return the last reported standings of present queues and cohorts."""
     s = tables.standings.c
     query = (
         select(s.kind, s.namespace, s.name, s.folded)

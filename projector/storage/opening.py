@@ -25,7 +25,7 @@ log = get_logger("projector")
 
 
 def policy_of(settings: QueueingSettings) -> Policy:
-    """Return what the rules need to know of the settings."""
+    """Return the settings that rules need."""
     return Policy(
         label_keys_to_copy=settings.label_keys_to_copy,
         annotation_keys_to_copy=settings.annotation_keys_to_copy,

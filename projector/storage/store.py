@@ -40,7 +40,7 @@ from projector.writing.checkpoint import Checkpoint
 from projector.writing.rows import Rows, without_nul
 
 REBUILT = "rebuilt/"
-"""What `writer` of a checkpoint begins with that a rebuild has put in place."""
+"""Begin of `writer` in a checkpoint that a rebuild has put in place."""
 
 
 class Writer(Protocol):
@@ -94,7 +94,7 @@ class _GuardFailed(Exception):
 
 
 class Store(Protocol):
-    """What the projection needs of a database. Calls block and belong to one thread."""
+    """The part of a database that the projection needs. Calls block and belong to one thread."""
 
     def load(self) -> Loaded | None:
         """Return the checkpoint and the state it covers; None before the first commit."""

@@ -89,7 +89,7 @@ partitions (`schema.partitions`); views, grants and so on of the tables stay.
 
 
 class Part(Struct, frozen=True):
-    """What a cluster's partition of a table is like on PostgreSQL."""
+    """The form of a cluster's partition of a table on PostgreSQL."""
 
     KEY: ClassVar[str] = "part"
 
@@ -123,14 +123,14 @@ class UtcTime(TypeDecorator[datetime]):
         return dialect.type_descriptor(Text())
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        """Turn a time into what the driver takes."""
+        """Turn a time into the driver's form."""
         if value is None:
             return None
         text = utc_text(value)
         return value if dialect.name == "postgresql" else text
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        """Turn what the driver gives into an aware UTC time."""
+        """Turn the driver's value into an aware UTC time."""
         if value is None:
             return None
         time = value if isinstance(value, datetime) else datetime.fromisoformat(value)
@@ -180,7 +180,7 @@ def count(name: str, comment: str, *, key: bool = False, default: int | None = N
 
 
 def real(name: str, comment: str) -> Column[float]:
-    """A column of a 64-bit float, null where it says nothing."""
+    """A column of a 64-bit float, null without a value."""
     return Column(name, Double, nullable=True, comment=comment)
 
 
@@ -215,7 +215,7 @@ def cluster() -> Column[str]:
 
 
 SHARD: Final = 0
-"""What column `shard` has: a log had several once, each with a projector of its own."""
+"""Value of column `shard`: a log had several shards once, each with a projector of its own."""
 
 
 def shard(*, key: bool = False) -> Column[int]:

@@ -77,7 +77,7 @@ _BUT = {
     "decisions": " AND EXISTS (SELECT 1 FROM checkpoints c WHERE c.cluster = decisions.cluster "
     "AND c.shard = decisions.shard AND c.published >= decisions.number)",
 }
-"""What else must be so before a row may go."""
+"""Further conditions for a row to be deleted."""
 
 _WHEN = {
     "history": "at",
@@ -255,7 +255,7 @@ class _Pruning:
         execute(f"DROP TABLE {part.quoted}")
 
     def _drop_left_over(self) -> None:
-        """Drop what an earlier run detached and did not come to drop."""
+        """Drop partitions that an earlier run detached and did not drop."""
         if not self._postgres:
             return
         quote = self._connection.dialect.identifier_preparer.quote
@@ -316,7 +316,7 @@ class _Pruning:
     # -- the record ---
 
     def _write_down(self) -> None:
-        """Say what will be missing before anything is."""
+        """Record what will be missing before rows are deleted."""
         with self._piece():
             clusters = self._connection.execute(
                 text("SELECT DISTINCT cluster FROM checkpoints")

@@ -18,7 +18,7 @@ _parked_row = row_of(tables.parked)
 
 
 class Settled(Struct, frozen=True):
-    """What a person did about parked events: `target` is `<seq>/<ord>` or a group id."""
+    """A person's decision about parked events: `target` is `<seq>/<ord>` or a group id."""
 
     action: str
     target: str
@@ -27,7 +27,7 @@ class Settled(Struct, frozen=True):
 
 
 def settled(batch: Batch, at: datetime) -> list[Settled]:
-    """Return what a message says was done about parked events."""
+    """Return the decisions about parked events in a message."""
     return [
         Settled(event.action, event.target, event.by, at)
         for event in batch.events
@@ -55,13 +55,13 @@ def row_of_parked(cluster: str, row: ParkedRow) -> Row:
 
 
 def keep_raw(parked: list[ParkedRow], since: int, batch: Batch) -> None:
-    """Give rows from index `since` on, which `batch` led to, the events that they are about."""
+    """Give rows from index `since` on the bytes of their events, which are in `batch`."""
     for index in range(since, len(parked)):
         parked[index] = _with_raw(parked[index], batch)
 
 
 def _with_raw(row: ParkedRow, batch: Batch) -> ParkedRow:
-    """Return the row with the event it is about, as it was, unless it has it already."""
+    """Return the row with the bytes of its event, unless it has them already."""
     if row.raw or row.ord >= len(batch.events):
         return row
     event = batch.events[row.ord]

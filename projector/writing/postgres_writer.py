@@ -110,7 +110,7 @@ TYPES = {
     table: [_type_name(metadata.tables[table].c[name].type) for name in columns]
     for table, columns in COLUMNS.items()
 }
-"""Types of the columns that are written, as COPY is given them."""
+"""Types of the written columns, for COPY."""
 
 
 def write(

@@ -74,7 +74,7 @@ def rows_of_places(cluster: str, row: PlacementRow) -> Iterator[Row]:
 
 
 def _held(assignments: Iterable[Assignment]) -> Json:
-    """Return flavor -> resource -> amount of what assignments take."""
+    """Return flavor -> resource -> amount of assignments."""
     held: dict[str, dict[str, int]] = {}
     for assignment in assignments:
         for resource, amount in assignment.usage.items():
@@ -84,7 +84,7 @@ def _held(assignments: Iterable[Assignment]) -> Json:
 
 
 def _interval(view: NodeView | TopologyView, end: At | None) -> dict[str, Any]:
-    """Return the columns that say which node or Topology was as it was, and when."""
+    """Return the columns that name a node or Topology, and the interval of its state."""
     return {
         "shard": SHARD,
         "name": view.name,
@@ -115,7 +115,7 @@ def row_of_topology(cluster: str, view: TopologyView, end: At | None) -> Row:
 
 
 def _borrowed(side: Side) -> Json:
-    """Return flavor -> resource -> amount of what a ClusterQueue borrowed."""
+    """Return flavor -> resource -> amount that a ClusterQueue borrowed."""
     found: dict[str, dict[str, int]] = {}
     for flavor, resource, amount in side.borrowed:
         found.setdefault(flavor, {})[resource] = amount
@@ -123,7 +123,7 @@ def _borrowed(side: Side) -> Json:
 
 
 def row_of_shortage(cluster: str, row: ShortageRow) -> Row:
-    """Return the row of what a group was short of."""
+    """Return the row of a group's shortage."""
     short = row.shortage
     return _shortage_row(
         cluster=cluster,
@@ -196,7 +196,7 @@ def row_of_preemption(cluster: str, row: PreemptionRow) -> Row:
 
 
 def row_of_usage(cluster: str, row: UsageRow) -> Row:
-    """Return the row of what a queue held."""
+    """Return the row of a queue's usage."""
     amount, standing = row.amount, row.standing
     return _usage_row(
         cluster=cluster,

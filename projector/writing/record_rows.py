@@ -57,7 +57,7 @@ Resolution = tuple[str, datetime, str]
 
 
 def resolutions(journal: Journal) -> dict[str, Resolution]:
-    """Return what became of decisions, by their id; applied outlasts others.
+    """Return the outcomes of decisions, by their id; applied outlasts others.
 
     A decision sent twice may be applied first and found obsolete the second time.
     """
@@ -82,7 +82,9 @@ def admitted(journal: Journal) -> dict[str, datetime]:
 
 
 def build(journal: Journal, cluster: str, resolved: dict[str, Resolution]) -> dict[str, list[Row]]:
-    """Return the rows of a journal by table; what became of its own decisions leaves `resolved`."""
+    """Return the rows of a journal by table; outcomes of decisions in the same batch leave
+    `resolved`.
+    """
     return {
         "gates": _gates(journal.gates.values(), cluster=cluster),
         "pod_waits": _pod_waits(journal.pod_waits.values(), cluster=cluster),
@@ -157,7 +159,7 @@ def _failures(failures: Iterable[FailureRow], *, cluster: str) -> list[Row]:
 
 
 def target_text(target: ObjectRef) -> str:
-    """Return what a decision is about, for people: `Pod team-a/train-0 <uid>`."""
+    """Return the target of a decision, for people: `Pod team-a/train-0 <uid>`."""
     place = f"{target.namespace}/{target.name}" if target.namespace else target.name
     return f"{target.kind} {place} {target.uid}".rstrip()
 

@@ -72,7 +72,7 @@ class Rows(Struct):
 
 
 def build(world: World, taken: PendingWrites) -> Rows:
-    """Return the rows of everything that changed since the last take."""
+    """Return the rows of all changes since the last take."""
     journal, cluster = taken.journal, world.cluster
     rows = Rows()
     admitted = record_rows.admitted(journal)

@@ -85,7 +85,7 @@ class Bus:
 
     @property
     def last_error(self) -> str:
-        """What the server or the socket last complained about."""
+        """The last error of the server or the socket."""
         return self._connection.last_error
 
     @property
@@ -108,9 +108,9 @@ class Bus:
 
     @asynccontextmanager
     async def hear(self, subject: str, take: Callable[[bytes], object]) -> AsyncIterator[None]:
-        """Give `take` what is published on a subject (wildcards allowed) while the context is open.
+        """Call `take` with each message on a subject (wildcards allowed) while the context is open.
 
-        What is published while the connection is away is lost.
+        Messages published while the connection is away are lost.
         """
 
         async def heard(message: Msg) -> None:

@@ -105,7 +105,7 @@ class Connection:
 
     @property
     def unstored(self) -> str:
-        """Why the server stores nothing of what was published lately, "" when it does."""
+        """Why the server stores nothing of late publishes, "" when it does."""
         return next((said for each in self._storing.values() if (said := each.problem)), "")
 
     def stored(self, subject: str, problem: str = "") -> None:
@@ -171,7 +171,7 @@ class Connection:
         self._up.set()  # wakes those who wait for a connection, to learn that it is closed
 
     def unavailable(self, what: str) -> BusUnavailable:
-        """Return an error that also says what the server last complained about."""
+        """Return an error that also has the server's last error."""
         detail = f" ({self.last_error})" if self.last_error else ""
         return BusUnavailable(f"{what}; server {shown_url(self.settings)}{detail}")
 

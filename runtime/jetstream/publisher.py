@@ -161,7 +161,7 @@ class Publisher:
             raise self._broken
 
     def close(self) -> None:
-        """Give up what is under way; `send` and `flush` raise from now on."""
+        """Give up the messages under way; `send` and `flush` raise from now on."""
         self._break(BusClosed("the publisher was closed"))
 
     def _full(self, size: int) -> bool:
