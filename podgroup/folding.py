@@ -104,7 +104,7 @@ def replay(
     world.track_changes = False
     here = fold_message(world, position, at, batch)
     _apply(world, here, decisions, concluded)
-    # These are for rules, and none runs.
+    # All this is for rules, and no rule runs.
     world.dirty_groups.clear()
     world.unannounced.clear()
     world.quotas.read()

@@ -71,7 +71,7 @@ def relist_completed(world: World, here: At, event: RelistCompleted) -> None:
         _unserved(world)
     missing = _infer(world, here, event.kind, frame.seen, event.filtered)
     _settle_written(world, event.kind, event.resource_version)
-    # Also a version lower than before: etcd was restored, and the watch goes on from here.
+    # Also a lower version than before: etcd was restored, and the watch goes on from here.
     world.meta.versions[event.kind] = event.resource_version
     world.meta.rewound.discard(event.kind)
     if event.installed:

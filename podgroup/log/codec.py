@@ -3,8 +3,8 @@
 JSON, because people read the stream with `nats stream view` at three in the morning, and because
 msgspec decodes it into Structs faster than anything else here could use it.
 
-Invariant: `decode_batch` never raises for content. What cannot be decoded comes back as
-`Undecodable` in its place in the order, so that one bad event cannot hide its neighbours.
+Invariant: `decode_batch` never raises for content. An event that cannot be decoded comes back as
+`Undecodable` in its place in the order, so that a bad event cannot hide its neighbours.
 """
 
 import hashlib

@@ -88,7 +88,7 @@ class Urgency(Enum):
 
 
 class About(NamedTuple):
-    """What is known of a command without carrying it out.
+    """The properties of a command that are known without carrying it out.
 
     `kind` is what its target must be, "" for several; a pod is never written without its uid.
     `says` are the words of a story, with `{pods}` for names, "" where another line says it; `tone`
@@ -315,7 +315,7 @@ class FinalizeWorkload(Command, tag="FinalizeWorkload", frozen=True, kw_only=Tru
 
     @property
     def awaited(self) -> str:
-        """With `delete` the deletion is the effect that shows, not that our finalizer is off."""
+        """With `delete` the deletion is the effect, and not that our finalizer is off."""
         return "DeleteWorkload" if self.delete else "FinalizeWorkload"
 
 

@@ -3,7 +3,7 @@
 Theory. A key is known by four parts that know nothing of each other: ingest lets it into the log,
 the fold and rules read it there, webhook and policies judge it at the API server, and a single pod
 with some of them needs a Workload. Each reads here what it has to know. tests/core/test_keys.py
-holds the table against the code, both ways, and against the policies.
+compares the table with the code, both ways, and with the policies.
 
 Invariant: annotations under Kueue's two prefixes enter the log whether they are in the table or
 not, so that a later gatelog can read them of an old log; another prefix needs its entry.
@@ -19,13 +19,13 @@ from podgroup.model.limits import ANNOTATION_BYTES, ANNOTATIONS_BYTES
 
 KUEUE: Final = "Kueue"
 KEP: Final = "KEP-976"
-"""Of a dialect that Kueue describes and never built (docs/dialects.md)."""
+"""The keys of a dialect that Kueue describes and never built (docs/dialects.md)."""
 OURS: Final = "gatelog"
 LWS: Final = "LeaderWorkerSet"
 
 
 class Key(Struct, frozen=True, kw_only=True):
-    """A key of a pod's labels or annotations, what it `says`, and who looks at it.
+    """A key of a pod's labels or annotations, what it `says`, and which parts look at it.
 
     A key that is both is read as an annotation first. `core`: fold or rules read it in the log.
     `door`: webhook and policies judge it. `written`: gatelog writes it to pods;
@@ -53,7 +53,7 @@ class Key(Struct, frozen=True, kw_only=True):
     prefix: bool = False
 
     def borne(self, labels: Mapping[str, str], annotations: Mapping[str, str]) -> bool:
-        """Tell whether a pod bears the key; if label or annotation may be it, "" does not count."""
+        """Tell whether a pod bears the key; of a key that may be both, "" does not count."""
         if self.label and self.annotation:
             return bool(names.annotation_or_label(self.name, labels, annotations))
         return self.name in (labels if self.label else annotations)

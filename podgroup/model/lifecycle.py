@@ -1,13 +1,13 @@
 """The life of a group as a table: its states, and which may follow which.
 
-Theory. A state is worked out from what is known of a group after each message of the log, and one
-message may carry a group several steps (composed, admitted, running), so what is legal is a path of
-arrows. A group that is over never comes back to life: later pods are another life. A change
-that no path allows says that what is known of the group contradicts itself, which is a bug of ours:
-the group stops where it was, in the open (`rules.explain`), and all others go on.
+Theory. A state is worked out from the facts of a group after each message of the log, and one
+message may carry a group several steps (composed, admitted, running), so a legal change is a path
+of arrows. A group that is over never comes back to life: later pods are another life. A change that
+no path allows shows that the group's facts contradict each other, which is a bug of ours: the group
+is parked in its present state (`rules.explain`), and all others go on.
 
 The table and the diagram in docs/concepts.md are made from this (tests/deploy/reference.py).
-Invariant: every state that a group is said to be in can be reached from the one before.
+Invariant: every state of a group can be reached from its state before.
 """
 
 from collections.abc import Mapping
@@ -122,7 +122,7 @@ ARROWS: Final = (
 
 
 class IllegalTransition(Exception):
-    """What is known of a group leads to a state that cannot follow its present state."""
+    """The facts of a group lead to a state that cannot follow its present state."""
 
 
 def _reachable(state: str) -> frozenset[str]:

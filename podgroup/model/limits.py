@@ -1,11 +1,11 @@
 """Limits: how long texts may be that the API server takes, and those that gatelog keeps.
 
 Theory. The API server counts some texts in characters (fields of a schema: a condition's message)
-and others in bytes of UTF-8 (fields that Go code checks: an Event's note). What is written and is
-later compared with what is read has to be cut the same way before both; otherwise the two never
-become equal, and the write is made for ever.
+and others in bytes of UTF-8 (fields that Go code checks: an Event's note). A text that is written,
+and later compared with the text that is read, has to be cut the same way before both; otherwise the
+two never become equal, and the write is repeated for ever.
 
-Invariant: a limit is written here once, with its unit, and cutting what was cut changes nothing.
+Invariant: a limit is written here once, with its unit, and to cut a text again changes nothing.
 """
 
 from typing import Final

@@ -79,7 +79,7 @@ LEADER_ROLE: Final[str] = "leader"
 WORKER_ROLE: Final[str] = "worker"
 
 FIELD_MANAGER: Final[str] = "gatelog"
-"""Who we are in managedFields."""
+"""Our name in managedFields."""
 
 # -- finalizers and scheduling gates -----------------------------------------------------------
 POD_FINALIZER: Final[str] = "kueue.x-k8s.io/managed"

@@ -198,28 +198,27 @@ ENDED: Final = ("Succeeded", "Failed")
 class PodView(View, frozen=True, kw_only=True):
     """A pod, as far as queueing and diagnosis care; each field with what it `Means`.
 
-    `labels` are complete; `annotations` only those under kueue.x-k8s.io/. `requests` is what one
-    pod takes of a node, as kube-scheduler adds it up: while it is resized in place the larger of
-    what it asks for and what it was granted. `role` is the role-hash annotation, or the
-    hash computed from the pod when there is none (`role_annotated` says which). `writer` is the
-    field manager of the latest write that was not a status write, as managedFields tell, and
-    `written_at` its time (whole seconds).
+    `labels` are complete; `annotations` only those under kueue.x-k8s.io/. `requests` is what the
+    pod takes of a node, as kube-scheduler adds it up: while the pod is resized in place the larger
+    of request and grant. `role` is the role-hash annotation, or without it the hash computed from
+    the pod (`role_annotated` says which). `writer` is the field manager of the latest write that
+    was no status write, as managedFields have it, and `written_at` its time (whole seconds).
 
-    Annotation pod-group-sets is not among `annotations`: what it declares is in `sets`, what is
-    wrong with it in `sets_problem`, and `sets_key` ("" without the annotation) is the same for the
-    same declaration, however it is written.
+    Annotation pod-group-sets is not among `annotations`: its declaration is in `sets`, its fault in
+    `sets_problem`, and `sets_key` ("" without the annotation) is the same for the same declaration,
+    however it is written.
 
-    `grace_s` is what it was given when its deletion was asked for, `termination_grace_s` what its
-    spec says, in seconds (68 years at most).
+    `grace_s` is the grace period of the pod's deletion, `termination_grace_s` the period in its
+    spec, in seconds (68 years at most).
 
-    `devices`: it asks for some by `resource_claims` (DRA). `generated_claims` are pairs: an entry
-    of these, and the claim that was made for it from its template. `device_requests` is what
-    devices make of `requests`, which includes it: more of one resource, less of one by
-    which containers ask for a DeviceClass. The fold alone sets it, while it counts devices
-    (`podgroup.state.devices`).
-    `unread` says of each field that is over its bound that it is left out, and why. `too_large`
-    says which fields are left out because the pod would take too much memory; `crowded`, that they
-    are because the pods of its namespace do. Such a pod starts no group. `scheduling_group` is the
+    `devices`: the pod requests devices by `resource_claims` (DRA). `generated_claims` are pairs: an
+    entry of these, and the claim that was made for the entry from its template. `device_requests`
+    is what devices change in `requests`, which includes the change: more of one resource, less of
+    another by which containers request a DeviceClass. The fold alone sets it, while it counts
+    devices (`podgroup.state.devices`).
+    `unread` says of each field over its bound that it is left out, and why. `too_large` names
+    fields that are left out because the pod would take too much memory, `crowded` those left out
+    because the pods of its namespace do. Such a pod starts no group. `scheduling_group` is the
     PodGroup of Kubernetes that its spec names (KEP-4671).
     """
 

@@ -70,8 +70,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     `owned_groups` are the kinds whose pods are one group that follows its owner's size. Builtin
     mode alone resizes groups; with `compatibility` "kueue" no group is resized.
 
-    `topology_aware_scheduling`, `elastic_jobs`, `fast_quota_release` and `skip_reassignment` stand
-    for Kueue's feature gates TopologyAwareScheduling, ElasticJobsViaWorkloadSlices,
+    `topology_aware_scheduling`, `elastic_jobs`, `fast_quota_release` and `skip_reassignment` are
+    Kueue's feature gates TopologyAwareScheduling, ElasticJobsViaWorkloadSlices,
     FastQuotaReleaseInPodIntegration and SkipReassignmentForPodOwnedWorkloads, with Kueue's
     defaults.
     """

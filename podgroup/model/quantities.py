@@ -176,8 +176,8 @@ def effective_requests(pod_spec: Mapping[str, Any]) -> Amounts:
     (`faults` finds it).
 
     Pods are resized in place (KEP-1287): until the kubelet has done what is asked, a container
-    takes what it was granted. As kube-scheduler does, the larger of both counts, and only what was
-    granted where the kubelet has said that it can never do it.
+    takes what it was granted. As for kube-scheduler, the larger of request and grant counts, and
+    the grant alone where the kubelet has said that it can never grant the request.
 
     Args:
         pod_spec: ``spec`` of a pod or of a pod template, as decoded from JSON. In it and in its
@@ -280,7 +280,7 @@ def _exact(quantities: Mapping[str, Any] | None) -> _Exact:
     exact: _Exact = {}
     for resource, text in (quantities or {}).items():
         try:
-            # A manifest may say cpu: 1 without quotes. What is below zero is never credit.
+            # A manifest may say cpu: 1 without quotes. Amounts below zero are never credit.
             exact[resource] = max(_NOTHING, parse(str(text)))
         except QuantityError as error:
             raise QuantityError(f"resource {resource}: {error}") from None

@@ -6,8 +6,8 @@ people, so that it can be counted: which groups wait by whose borrowing limit, a
 
 Amounts in a shortage change with every admission and release; whose limit holds a group back, and
 whether it would fit without, changes rarely. So a shortage is recorded again when its `question` is
-another, with the amounts of that moment. What a tree can have at most changes with its quota alone,
-and is part of the question.
+another, with the amounts of that moment. The most that a tree can have changes with its quota
+alone, and is part of the question.
 
 Invariant: values; amounts are the integers of `podgroup.model.objects`, 2^63-1 is without limit.
 """

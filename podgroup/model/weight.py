@@ -4,7 +4,7 @@ Theory. One formula (`remembering.size_of`) estimates the bytes, so that a pod w
 is too large when the log is folded again. Most pods are light: they have few entries, and weigh
 nothing here. That is found out by counting entries, without a look into them.
 
-Invariant: what is light takes at most a few kilobytes beyond its texts.
+Invariant: a light pod takes at most a few kilobytes beyond its texts.
 """
 
 from typing import Final

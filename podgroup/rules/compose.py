@@ -15,8 +15,8 @@ by then: its roles and counts stay as they were composed. A group without quota 
 no Workload can be created for it. While the Workload is refused the group says so (`explain`,
 `report`), and each try comes later than the last.
 
-Composition is the one pass over all pods of a group. Invariant: once composed, roles and counts
-stay for this Workload.
+Composition alone passes over all pods of a group. Invariant: once composed, roles and counts stay
+for this Workload.
 """
 
 from collections.abc import Set as AbstractSet

@@ -1,1 +1,1 @@
-"""What is known of groups, queues and the log's position."""
+"""The state of groups, queues and the log's position."""

@@ -597,7 +597,7 @@ def devices_unknown(world: World, group: Group) -> tuple[str, str] | None:
 def claims_differ(world: World, group: Group) -> str:
     """Say where a ResourceClaim differs from its template's present state, if that is charged.
 
-    Of a waiting group the first pod is looked at, of an admitted group a pod larger than its share.
+    Checked are the first pod of a waiting group, and the first larger pod of an admitted group.
     """
     if not counting(world):
         return ""

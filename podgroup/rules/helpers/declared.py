@@ -193,7 +193,7 @@ def _roles(ctx: RuleContext, group: Group) -> Found:
 def _owned(ctx: RuleContext, group: Group) -> Found:
     """Say why an owner's pods cannot be composed yet: one pod of each role is enough.
 
-    A StatefulSet creates its pods one after the other, so its first pod has to stand for all.
+    A StatefulSet creates its pods one after the other, so its first pod has to represent all.
     """
     of = declared_owner(group.spec.declared)
     if of is None:
