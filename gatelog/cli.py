@@ -222,7 +222,7 @@ _SECOND_WORD = re.compile(r"extra argument\S* \((\S+)\)")
 
 
 def _one_name(arguments: Sequence[str], error: BaseException) -> str:
-    """Return the line that was meant by `why NAMESPACE NAME`, "" if it is none."""
+    """Return the line that was meant by `why NAMESPACE NAME`, "" for any other line."""
     said = getattr(error, "message", "")
     found = _SECOND_WORD.search(said) if isinstance(said, str) else None
     if found is None or arguments[:1] not in (["why"], ["history"]):

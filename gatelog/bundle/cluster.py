@@ -24,8 +24,8 @@ _PODS = "/api/v1/namespaces/{}/pods"
 
 
 class Found(NamedTuple):
-    """What there is of gatelog, texts by their name in the archive, (name, reason) of what could
-    not be had, and contents of Secrets, which go nowhere.
+    """gatelog's own objects: texts by their name in the archive, (name, reason) of missing answers,
+    and contents of Secrets, which are not written.
     """
 
     parts: dict[str, Any]
@@ -35,7 +35,7 @@ class Found(NamedTuple):
 
 
 async def ask(settings: Settings, namespace: str, lines: int) -> Found:
-    """Return what can be had of the deployments in a namespace, `lines` of each container's log."""
+    """Return the texts of the deployments in a namespace, with `lines` of each container's log."""
     found = Found({}, {}, [], [])
     try:
         kube = await connect(settings.kubernetes, part="bundle")

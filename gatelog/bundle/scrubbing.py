@@ -74,7 +74,7 @@ _FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 class Scrubber:
-    """Replaces secrets by `GONE`; `known` are values to be found wherever they stand."""
+    """Replaces secrets by `GONE`; `known` are values to replace wherever they occur."""
 
     def __init__(self, known: Iterable[str] = ()) -> None:
         self._values = frozenset(known)
@@ -169,7 +169,7 @@ def _of_urls(text: str) -> Iterator[str]:
 
 
 def _lines(path: str) -> Iterator[str]:
-    """Yield what a file of secrets holds."""
+    """Yield the lines of a file of secrets."""
     if not path:
         return
     try:
@@ -194,6 +194,6 @@ def _of_content(text: str) -> Iterator[str]:
 
 
 def _written(value: str) -> set[str]:
-    """Return how a value may stand in a text: as it is, in a URL, in JSON."""
+    """Return the forms of a value in a text: as it is, in a URL, in JSON."""
     in_json = msgspec.json.encode(value).decode()[1:-1]
     return {value, quote(value, safe=""), quote(value), in_json}

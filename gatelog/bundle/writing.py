@@ -73,7 +73,7 @@ class Bundle:
         self.content.append(f"  {name:<40} {what}".rstrip())
 
     def lacks(self, what: str, error: BaseException | str) -> None:
-        """Note what could not be had."""
+        """Note a missing part."""
         self.missing.append((what, error if isinstance(error, str) else explain(error).sentence))
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ NEEDED_KINDS = ("workloads", "localqueues", "clusterqueues", "resourceflavors")
 OPTIONAL_KINDS = ("workloadpriorityclasses", "cohorts", "admissionchecks", "topologies")
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 WEBHOOK, POLICY = "gatelog-pods", "gatelog-queued-pods"
-"""What gates pods: the name of the webhook configurations, and of the policy."""
+"""The gating of pods: the name of the webhook configurations, and of the policy."""
 REGISTRATIONS = tuple(
     f"{ADMISSION}/{kind}webhookconfigurations/{WEBHOOK}" for kind in ("mutating", "validating")
 )
@@ -38,7 +38,7 @@ _WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 async def get(kube: KubeClient, path: str) -> dict[str, Any]:
     """Return an object or discovery document, {} when the server has none to give.
 
-    What is not there is answered with text by some servers (404 page not found).
+    Some servers answer a missing path with text (404 page not found).
     """
     return await seen(kube, path) or {}
 
@@ -115,7 +115,7 @@ async def version(kube: KubeClient) -> Version:
 
 
 class Kueue(NamedTuple):
-    """What is served of Kueue's kinds; `version` is "" when none we speak is."""
+    """The served kinds of Kueue; `version` is "" without a version that we speak."""
 
     version: str
     kinds: frozenset[str]
@@ -145,7 +145,7 @@ async def kinds_are_going(kube: KubeClient) -> bool:
 
 
 class GateRegistrations(NamedTuple):
-    """What gates pods on this cluster; None is not for this account to see."""
+    """The gating of pods on this cluster; None: this account may not see it."""
 
     webhook: bool | None
     policy: bool | None

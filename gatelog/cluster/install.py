@@ -217,10 +217,10 @@ async def registered_url(kube: KubeClient) -> str:
 
 
 async def wait_registered(kube: KubeClient, deadline_s: float = 30.0) -> str:
-    """Wait until the webhook is registered and something listens there; return its address.
+    """Wait until the webhook is registered and a server listens there; return its address.
 
     Raises:
-        CommandFailed: not so within `deadline_s`.
+        CommandFailed: the webhook is not registered or does not listen within `deadline_s`.
     """
     url = ""
     try:

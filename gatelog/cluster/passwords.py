@@ -46,7 +46,7 @@ def lacking(there: dict[str, bytes], cluster: str) -> dict[str, bytes]:
 
 
 def server_file(passwords: dict[str, bytes], cluster: str) -> bytes:
-    """Return what the log server's configuration includes, as deploy/secrets.sh writes it."""
+    """Return the file that the log server's configuration includes, as in deploy/secrets.sh."""
     lines = [f'{user}_password: "{passwords[user].decode()}"' for user in USERS]
     consumer = subjects.actuator_consumer(cluster)
     only = (f"CREATE.*.{consumer}", f"CREATE.*.{consumer}.>", f"MSG.NEXT.*.{consumer}")

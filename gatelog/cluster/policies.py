@@ -39,7 +39,7 @@ _FENCES = ("gatelog-fence", "gatelog-queue-fence")
 
 
 def policies(settings: Settings) -> list[Object]:
-    """Return what gates pods on Kubernetes 1.36 or later, with the fence.
+    """Return the policies that gate pods on Kubernetes 1.36 or later, with the fence.
 
     Raises:
         ManifestError: the installation lacks a file.

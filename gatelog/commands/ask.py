@@ -28,7 +28,7 @@ gatelog ask preempted --sql
 
 @dataclass(frozen=True)
 class AboutOptions:
-    """Of what a question is asked; None: what fits the data."""
+    """The scope of a question; None: a default that fits the data."""
 
     namespace: options.Namespace = None
     queue: Annotated[
@@ -52,14 +52,14 @@ class AboutOptions:
     ] = None
 
     def given(self) -> dict[str, str | None]:
-        """Return what questions have parameters for."""
+        """Return the given values by the name of their parameter."""
         names = ("namespace", "queue", "group", "team", "since", "until")
         return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
 class ShownOptions:
-    """What is printed."""
+    """The printed parts of an answer."""
 
     limit: Annotated[int, typer.Option(min=1, help="Rows printed at most.")] = 1000
     sql: Annotated[bool, typer.Option("--sql", help="Print the SQL instead.")] = False

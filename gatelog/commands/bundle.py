@@ -25,7 +25,7 @@ gatelog bundle --log-file up.log                  (gatelog up 2> up.log keeps it
 
 @dataclass(frozen=True)
 class ContentOptions:
-    """What goes into it."""
+    """The content of the bundle."""
 
     group: Annotated[
         str | None,

@@ -80,7 +80,7 @@ async def _look(settings: Settings) -> _There:
 
 
 def _without_place(arguments: Sequence[str]) -> list[str]:
-    """Return a command line without what says which cluster is meant, and from which file."""
+    """Return a command line without options for the cluster and its configuration file."""
     kept: list[str] = []
     words = iter(arguments)
     for word in words:

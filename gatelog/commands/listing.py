@@ -50,7 +50,7 @@ State = Annotated[
 
 @dataclass(frozen=True)
 class FilterOptions:
-    """Which of them, and how many."""
+    """The filters of a list, and its length."""
 
     queue: Queue = ""
     state: State = ""
@@ -138,7 +138,7 @@ def _asked(
 ) -> tuple[Sequence[Any], "list[Column[Any]]", Callable[[Any], str]]:
     """Return rows, columns, and how `-o name` calls a row; one row too many means more.
 
-    `amply`: with what only `-o wide` and documents show.
+    `amply`: with columns that only `-o wide` and documents show.
     """
     now, limit = model.clock(), wanted.limit + 1
     if what == "queues":
@@ -191,13 +191,13 @@ def _state(word: str) -> str:
 
 
 def _reason(group: "GroupRow") -> str:
-    """Return why it is in its state, where the word for that does not say it."""
+    """Return the reason of a group's state, where the state alone does not say it."""
     said = ("Failed", group.state, group.standing) if group.ended else (group.state,)
     return group.wait_reason or ("" if group.reason in said else group.reason)
 
 
 def _message(group: "GroupRow") -> str:
-    """Return why in words, and of pods that are missing how many."""
+    """Return the reason in words, with the number of missing pods."""
     from gatelog.readmodel.advice import pods_exist
     from gatelog.readmodel.timeline import plain
 

@@ -39,7 +39,7 @@ gatelog replay s3://backups/gatelog --cluster prod --to prod.sqlite3
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """What is done with the log; one of them, or none with FILE."""
+    """The tasks on the log; one of them, or none with FILE."""
 
     verify: Annotated[
         bool, typer.Option("--verify", help="Compare the read model with the log, row by row.")

@@ -173,7 +173,7 @@ def _carry_out(
 
 
 def _tell(done: "Done", said: str, change: ChangeOptions) -> None:
-    """Print what became of an object: a line as kubectl's, or the object."""
+    """Print the result for an object: a line like kubectl's, or the object."""
     import sys
 
     from gatelog.terminal import printing

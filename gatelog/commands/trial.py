@@ -30,7 +30,7 @@ gatelog try -f job.yaml -o json
 
 @dataclass(frozen=True)
 class TrialOptions:
-    """What is tried, and as of when."""
+    """The manifest to try, and its moment."""
 
     filename: Annotated[
         Path | None,

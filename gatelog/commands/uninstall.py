@@ -29,7 +29,7 @@ gatelog uninstall --also crds --also data         (queues, log and passwords too
 
 @dataclass(frozen=True)
 class WishOptions:
-    """What is to go."""
+    """The objects to remove."""
 
     dry_run: Annotated[
         bool,

@@ -34,7 +34,7 @@ gatelog usage --by hour --since 2d -o csv > usage.csv
 
 @dataclass(frozen=True)
 class WhatOptions:
-    """Which of the answers, and how it is divided."""
+    """The kind of answer, and its division."""
 
     by: Annotated[
         str | None,
@@ -82,7 +82,7 @@ class WhatOptions:
 
     @property
     def key(self) -> str:
-        """What sums are divided by."""
+        """The key that divides sums."""
         by = self.by or "namespace"
         return f"label:{self.user_label}" if by == "user" else by
 

@@ -97,7 +97,7 @@ class PeriodOptions:
 
 @dataclass(frozen=True)
 class ChangeOptions:
-    """What is other than it was."""
+    """The changes of a play."""
 
     change: Annotated[
         list[Path] | None,
@@ -246,7 +246,7 @@ class Wanted(NamedTuple):
     output: "Form | None"
     sweep: "Sweep | None" = None
     variants: "list[Wanted] | None" = None
-    """What is asked with each value of the sweep."""
+    """The request with each value of the sweep."""
 
 
 def _wanted(changed: ChangeOptions, played: PlayedOptions, place: PlaceOptions) -> Wanted:

@@ -56,7 +56,7 @@ def cluster_settings() -> Settings:
 
 
 async def set_up_queues(client: Client) -> None:
-    """Make what an administrator makes: a namespace, a flavor, queues and priorities."""
+    """Create an administrator's objects: a namespace, a flavor, queues and priorities."""
     await client.create("namespaces", {"metadata": {"name": NAMESPACE}})
     await client.create(
         f"resourceflavors.{_KUEUE}",
@@ -100,7 +100,7 @@ class Gang(NamedTuple):
 
 
 class Stage:
-    """What a user can do and see."""
+    """A user's actions and view."""
 
     def __init__(self, client: Client, model: ReadModel) -> None:
         self._client = client

@@ -154,7 +154,7 @@ _WITHOUT = {
     "admissionchecks": "ClusterQueues that ask for admission checks are inactive",
     "topologies": "ClusterQueues with a flavor that names a Topology are inactive",
 }
-"""What it means that an optional kind is not served."""
+"""Effects of an optional kind that is not served."""
 
 
 async def kinds(kube: KubeClient, at: Installation = UNKNOWN) -> Finding:

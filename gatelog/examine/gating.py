@@ -37,7 +37,7 @@ _POD: dict[str, Any] = {
 async def examine(
     kube: KubeClient, found: clusterinfo.GateRegistrations, at: Installation = UNKNOWN
 ) -> Finding:
-    """Say by what pods get their gate, and whether that works, in an installation."""
+    """Check how pods get their gate in an installation, and whether that works."""
     if found.webhook:
         url = await install.registered_url(kube)
         if url and not await install.listens_at(url):

@@ -257,7 +257,7 @@ def _inactive(obj: Mapping[str, Any]) -> str:
 
 
 async def groups(kube: KubeClient) -> Finding:
-    """Say what waits, as `gatelog serve` tells it."""
+    """Report waiting groups, as `gatelog serve` lists them."""
     what = "groups"
     answer = await kube.request("GET", f"{BASE}/podgroups?limit={MOST}")
     if answer.status in (401, 403):

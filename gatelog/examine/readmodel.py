@@ -22,7 +22,7 @@ from runtime.settings import Settings
 
 AREA = "database"
 NEWS = timedelta(hours=1)
-"""For so long something that was parked is worth a warning though no group is stuck."""
+"""Time for which a parked event is worth a warning even if no group is stuck."""
 REPLICAS = "replicas"
 LEAST_ROOM = 16 << 20
 """Bytes on the disk of a SQLite file below which the disk counts as full."""
@@ -115,7 +115,7 @@ def _integrity(url: str) -> list[Finding]:
 
 
 def _room(url: str, at: Installation) -> list[Finding]:
-    """What is left on the disk of a SQLite file, if that is little; in the way of the log too."""
+    """Report little room on the disk of a SQLite file, which may be the log's disk too."""
     from projector.storage.database import parse
 
     file = parse(url)

@@ -52,7 +52,7 @@ Gates = Literal["open", "keep"]
 
 
 class Pod(NamedTuple):
-    """What a pod has of ours, and whether it waits or runs."""
+    """Our parts of a pod (gate, finalizer, label), and whether the pod waits or runs."""
 
     finalizer: bool
     label: bool
@@ -65,7 +65,7 @@ class Pod(NamedTuple):
 
 
 def inspect(pod: Object) -> Pod:
-    """Say what a pod has of ours."""
+    """Return our parts of a pod."""
     meta, spec = pod["metadata"], pod.get("spec") or {}
     phase = (pod.get("status") or {}).get("phase")
     names = {gate["name"] for gate in spec.get("schedulingGates") or ()}

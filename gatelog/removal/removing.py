@@ -112,7 +112,7 @@ _LEASES = ("gatelog-ingest-", "gatelog-projector-")
 
 
 class Step(NamedTuple):
-    """What a step found and did: words for people, and how many objects."""
+    """The findings and actions of a step: words for people, and how many objects."""
 
     name: str
     objects: int
@@ -120,7 +120,7 @@ class Step(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """What was asked for."""
+    """The requested steps."""
 
     namespace: str
     gates: Gates

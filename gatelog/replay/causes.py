@@ -43,7 +43,7 @@ class Message(Struct, frozen=True):
     nominal: Nominal
 
     def causes(self, group: Group, holding: QuotaReservation, position: int) -> list[str]:
-        """Return what let a group in that got its quota in this message; sentences, sorted."""
+        """Return the causes of an admission in this message; sentences, sorted."""
         if holding.seq != position:
             return [words.AGREED]
         flavors = _flavors(holding.admission.assignments)

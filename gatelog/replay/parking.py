@@ -64,7 +64,7 @@ class ParkedEvent(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """What commands name it by."""
+        """The key of the row in commands."""
         return f"{self.seq}/{self.ord}"
 
 

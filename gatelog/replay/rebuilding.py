@@ -65,7 +65,7 @@ class Progress(Protocol):
 
 
 class Report(Struct, kw_only=True):
-    """What a rebuild came to."""
+    """The result of a rebuild."""
 
     messages: int
     events: int

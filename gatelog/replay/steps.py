@@ -32,7 +32,7 @@ from projector.replay.log import Entry
 
 
 class Step(Struct, frozen=True):
-    """What one message meant for the group."""
+    """The effects of one message on the group."""
 
     position: int
     at: datetime
@@ -41,7 +41,7 @@ class Step(Struct, frozen=True):
     decided: tuple[str, ...]
     state: str
     let_in: tuple[str, ...] = ()
-    """What made room, if it got its quota in this message."""
+    """The causes of the admission, if the group got its quota in this message."""
 
 
 class Stepper:
@@ -93,7 +93,7 @@ class Stepper:
             )
 
     def _let_in(self, entry: Entry, world: World, journal: Journal) -> tuple[str, ...]:
-        """Return what made room where the group got its quota, or its checks agreed."""
+        """Return the causes where the group got its quota, or its checks agreed."""
         message = Message(entry.batch, world, journal, self._nominal)
         now = {
             GroupID(note.group)

@@ -171,7 +171,7 @@ def epilog(examples: str) -> str:
 
 
 def as_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Return a command as typer is to see it: values of this module as the options they have."""
+    """Return a command for typer: values of this module become their options."""
     hints = get_type_hints(command, include_extras=True)
     values: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
     seen = [

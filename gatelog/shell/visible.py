@@ -28,7 +28,7 @@ _SHOWN: dict[int, str] = {
 
 
 def visible(text: str) -> str:
-    """Return a text without control characters: pictures of them stand in their place."""
+    """Return a text without control characters, with pictures in their place."""
     # Nothing that is printable is in the table, and few lines have anything else: a line of the log
     # (430 characters) takes 2 us in this way, 18 by the table.
     if text.isprintable() or (text[-1] == "\n" and text[:-1].isprintable()):
@@ -43,7 +43,7 @@ class Visible:
         self.raw = out
 
     def write(self, text: str) -> int:
-        """Write what of a text may be seen; return its length."""
+        """Write the visible form of a text; return the text's length."""
         self.raw.write(visible(text))
         return len(text)
 

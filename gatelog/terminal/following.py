@@ -97,7 +97,7 @@ def follow_group(
 
 
 def _key(entry: TimelineEntry) -> tuple[str, int, int, str]:
-    """What makes an entry that entry; a wait that ends and a decision's status change it not."""
+    """The identity of an entry, which the end of a wait or a decision's status does not change."""
     return entry.source, entry.seq, entry.ord, entry.decision
 
 

@@ -30,10 +30,10 @@ _ANYTHING = (Toleration(operator="Exists"),)
 
 
 class Chances:
-    """What a scheduler knew at a moment, in which changed workloads are tried, each by itself."""
+    """A scheduler's state at a moment, in which changed workloads are tried one by one."""
 
     def __init__(self, scheduler: Scheduler, now: float, occasion: int) -> None:
-        """Keep a copy of what `scheduler` knows."""
+        """Keep a copy of the state of `scheduler`."""
         self._now, self._occasion = now, occasion
         self._whole = pickle.dumps(scheduler)
         self._begin = b""
@@ -48,7 +48,7 @@ class Chances:
         return copy
 
     def admitted(self, workload: Workload) -> AdmissionVerdict | None:
-        """Return what a workload would be given at once, None if it would wait."""
+        """Return the assignment that a workload would get at once, None if it would wait."""
         scheduler = self._copy()
         scheduler.cache.queues.remove(workload.id)  # as it waits now
         scheduler.cache.submit(workload)
@@ -57,7 +57,7 @@ class Chances:
 
 
 def changes(world: World, identity: GroupID, chances: Chances) -> Iterator[Change]:
-    """Yield what would make a group start at once that waits."""
+    """Yield changes with which a waiting group would start at once."""
     group = world.groups[identity]
     workload = asked.workload(world, group)
     if (fewer := _fewer(workload, chances)) is not None:

@@ -72,7 +72,7 @@ def decide(world: World, views: list[PodView], at: datetime, seen: Sequence[Even
 def group_of(
     world: World, decided: Decided, identity: GroupID, tried: set[str], position: int
 ) -> TriedGroup:
-    """Return what became of a group; `tried` are uids of the pods that were tried.
+    """Return the result for a group; `tried` are uids of the pods that were tried.
 
     `position` is its place in line, 0 for none.
     """
@@ -129,7 +129,7 @@ def _verdict(
 
 
 def _joining(decided: Decided, mine: set[str]) -> tuple[Verdict, tuple[str, ...]]:
-    """Return what becomes of pods of a group that holds quota already."""
+    """Return the result for pods of a group that already holds quota."""
     let_in = _count(decided, mine, UngatePod)
     left = len(mine) - let_in - _count(decided, mine, DeletePod)
     if not let_in and not left:

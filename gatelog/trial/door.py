@@ -130,7 +130,7 @@ class Door:
         return ()
 
     def see(self, objects: list[SeenObject], at: datetime) -> tuple[list[Event], list[Refusal]]:
-        """Return what a watch would say of objects, where their kind is watched."""
+        """Return the events of a watch for objects, where their kind is watched."""
         events: list[Event] = []
         refused: list[Refusal] = []
         for number, one in enumerate(objects):
@@ -212,7 +212,7 @@ _NEWER = 2**62
 
 
 def _encoded(raw: dict[str, Any], number: int, at: datetime) -> bytes:
-    """Return an object as the API server has it that is made as the `number`-th of its kind."""
+    """Return an object as the API server stores it, created as the `number`-th of its kind."""
     meta = {k: v for k, v in raw["metadata"].items() if k not in _OF_SERVER}
     given = {"uid": f"try-{number:05}", "resourceVersion": str(_NEWER + number)}
     stamp = {"creationTimestamp": f"{at:%Y-%m-%dT%H:%M:%SZ}"}
@@ -225,7 +225,7 @@ def refused_at(one: Made, field: str, message: str) -> Refusal:
 
 
 def _said(asked: Any) -> Any:
-    """Return what a coroutine comes to that waits for nothing: all answers are at hand."""
+    """Return the result of a coroutine that waits for nothing: all answers are at hand."""
     try:
         asked.send(None)
     except StopIteration as done:

@@ -23,7 +23,7 @@ BUDGET_S = 0.2
 
 
 def by_plays(url: str, label: str, budget_s: float = BUDGET_S) -> Starts:
-    """Return what says when groups start, by the runs that the read model of `url` has."""
+    """Return a function that says when groups start, by the runs in the read model of `url`."""
 
     def starts(world: World, now: datetime) -> StartOf:
         with reading(url) as connection:

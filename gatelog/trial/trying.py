@@ -51,7 +51,7 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 def tried(world: World, asked: Asked, settings: Settings, starts: Starts | None = None) -> Answer:
-    """Return what would become of a manifest in a world (`state.decidable`), which is changed.
+    """Return the answer to a manifest in a world (`state.decidable`), which is changed.
 
     Raises:
         NotKnown: nothing is decided yet at that moment.
